@@ -1,0 +1,67 @@
+# Everything that a contributor or a first user types. `make demo` and `make test` need nothing done before them.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+RUN    := $(VENV)/.run-stamp
+DEV    := $(VENV)/.dev-stamp
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+JOBS   ?= 2
+
+.PHONY: help venv demo test lint unit contract pg host web docs bench lock system clean
+
+help: ## List the targets
+	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
+
+venv: $(RUN) ## Make .venv with what users get, every distribution checked by hash
+
+demo: $(RUN) ## Tune the embedded PostgreSQL and prove the gain; leaves demo-out/
+	$(BIN)/pgdyno demo --output demo-out
+
+test: $(DEV) system ## Install what is missing and run every check: what CI runs
+	$(MAKE) --no-print-directory lint
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup tests
+
+lint: $(DEV) ## Style, types, import contracts, generated pages, vendored files
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/knob_docs.py --check
+	$(BIN)/python tools/sample_docs.py --check
+	$(BIN)/python tools/cli_docs.py --check
+	$(BIN)/python tools/vendor.py --check
+
+unit contract pg host web: $(DEV) ## Run one folder of tests
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup tests/$@
+
+docs: $(DEV) ## Write the generated pages of docs/reference anew
+	$(BIN)/python tools/knob_docs.py
+	$(BIN)/python tools/sample_docs.py
+	$(BIN)/python tools/cli_docs.py
+
+bench: $(DEV) ## Print what the project measures about itself, as ratios in interleaved runs
+	$(BIN)/python bench/statistics.py
+	$(BIN)/python bench/optimizer.py
+	$(BIN)/python bench/sampling.py
+
+lock: $(DEV) ## Resolve the lock files anew, needs pip-tools in .venv
+	$(PIP) pip-tools
+	$(BIN)/python tools/lock.py
+
+system: ## Install the programs that tests drive and that are missing: needs root and apt, else those tests are skipped
+	@$(PYTHON) tools/system_packages.py
+
+clean: ## Remove what can be made again
+	rm -rf $(VENV) demo-out build dist .pytest_cache .mypy_cache .ruff_cache
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(RUN): requirements/run.lock pyproject.toml | $(VENV)/bin/python
+	$(PIP) --require-hashes --requirement requirements/run.lock
+	$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DEV): requirements/dev.lock $(RUN)
+	$(PIP) --require-hashes --requirement requirements/dev.lock
+	@touch $@

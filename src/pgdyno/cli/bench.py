@@ -1,0 +1,77 @@
+"""`pgdyno bench`: one configuration under one workload."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.flags import Flags
+from pgdyno.cli.options import (
+    bounds,
+    load_plan,
+    open_store,
+    store_option,
+    target_options,
+    target_request,
+    workload_options,
+    workload_parameters,
+)
+from pgdyno.errors import ExitCode
+
+if TYPE_CHECKING:
+    from pgdyno.studies.stand import Stand
+
+
+@click.command("bench")
+@target_options
+@workload_options
+@click.option("--conf", type=click.Path(path_type=Path), help="Measure with these settings; undone afterwards.")
+@click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="How often to measure.")
+@click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report here.")
+@click.option("--yes", is_flag=True, help="Do not ask before changing a --target.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@store_option
+def command(**values: object) -> int:
+    """Measure a server under a load: throughput, latency percentiles, CPU, and every probe once a second.
+
+    Without --conf the server is measured as it is: nothing of it is changed or restarted. One measurement is no
+    claim; compare two configurations with `pgdyno experiment --ab`.
+    """
+    from pgdyno.cli.progress import Progress
+    from pgdyno.cli.study import check_report_path, confirm_changes, print_result, run_study, settings_from
+    from pgdyno.knobs.policy import check_settings
+    from pgdyno.model.configuration import BASELINE
+    from pgdyno.model.study import StudyKind
+    from pgdyno.studies.bench import bench, bench_result
+    from pgdyno.studies.stand import StudyRequest
+
+    flags = Flags(values)
+    conf, report = flags.path("conf"), flags.path("report")
+    settings = settings_from(conf) if conf else {}
+    check_report_path(report)
+    store, progress = open_store(flags.text("store_url")), Progress()
+    target, bound = target_request(flags), bounds(flags)
+    request = StudyRequest(
+        kind=StudyKind.BENCH,
+        name=f"bench {flags.choice('workload')}",
+        target=target,
+        workload=flags.choice("workload"),
+        parameters=workload_parameters(flags),
+        plan=load_plan(flags),
+        options={"target": target.to_json(), "bounds": asdict(bound), "settings": settings},
+        bounds=bound,
+        changes=bool(settings),
+    )
+
+    def body(stand: Stand) -> dict[str, object]:
+        configuration = check_settings(settings, stand.facts) if settings else BASELINE
+        if settings:
+            confirm_changes(stand, "one configuration", "a restart before every run", ask=not flags.on("yes"))
+        return bench_result(stand.laboratory, bench(stand.laboratory, configuration, flags.whole("runs")))
+
+    result = run_study(request, store, progress, body, report)
+    print_result(store, result, flags.on("as_json"))
+    return int(ExitCode.OK if result["state"] == "complete" else ExitCode.UNSUITABLE)

@@ -1,0 +1,96 @@
+"""The entry point: the list of verbs, loaded lazily, and the one place where an error becomes an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from pgdyno import __version__
+from pgdyno.errors import ExitCode, PgdynoError
+
+VERBS: dict[str, str] = {
+    "tune": "Search for a better configuration, prove it and explain it.",
+    "experiment": "Compare two configurations in interleaved pairs.",
+    "bench": "Measure one configuration under one workload.",
+    "compare": "Say what two recorded runs allow to say.",
+    "demo": "Tune the embedded PostgreSQL on a YBIO load, in under ten minutes.",
+    "report": "Write the report of a study as text, Markdown or HTML.",
+    "rollback": "Put a server back after a killed session.",
+    "knobs": "List and explain the knobs, their ranges and durability classes.",
+    "store": "List, show and export what was measured.",
+    "sandbox": "Start, stop and remove embedded PostgreSQL servers.",
+}
+INTERRUPTED = 130
+"""Exit code after SIGINT or SIGTERM, as shells have it; the server was put back before."""
+
+
+class Verbs(click.Group):
+    """A group whose commands are modules of this package, imported when called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs in the order in which a user meets them."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the verb's module and return its command."""
+        if cmd_name not in VERBS:
+            return None
+        command = importlib.import_module(f"pgdyno.cli.{cmd_name}").command
+        assert isinstance(command, click.Command), f"cli/{cmd_name}.py has no command"
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the verbs from the table above, without importing them."""
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="pgdyno")
+def command() -> None:
+    """Performance laboratory and autotuner for PostgreSQL on Linux.
+
+    Without --target every verb works on a sandbox: an embedded PostgreSQL of its own, Unix socket only.
+
+    Exit codes: 0 ok, 1 findings or regression, 2 usage, 3 not resolved, 4 stopped and restored, 5 restored with
+    damage, 6 environment unsuitable, 130 interrupted and restored.
+    """
+
+
+def main() -> None:
+    """Run pgdyno and exit with one of the exit codes; a user error is printed, never a traceback."""
+    try:
+        code = command.main(standalone_mode=False)
+    except PgdynoError as error:
+        print_error(error)
+        sys.exit(int(error.exit_code))
+    except click.exceptions.Abort:
+        click.echo("interrupted", err=True)
+        sys.exit(INTERRUPTED)
+    except KeyboardInterrupt:
+        click.echo("interrupted; the server is as it was", err=True)
+        sys.exit(INTERRUPTED)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(int(ExitCode.USAGE))
+    except BrokenPipeError:
+        # the reader of our output has gone, as `pgdyno store list | head` does: nothing to say and no one to hear it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(int(ExitCode.OK))
+    sys.exit(code if isinstance(code, int) else int(ExitCode.OK))
+
+
+def print_error(error: PgdynoError) -> None:
+    """Print an error in PostgreSQL's grammar to stderr."""
+    click.echo(f"error: {error.message}", err=True)
+    if error.detail:
+        click.echo(f"detail: {error.detail}", err=True)
+    if error.hint:
+        click.echo(f"hint: {error.hint}", err=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,247 @@
+"""The flags that several verbs share: target, workload, load, bounds and store."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from pgdyno.cli.flags import Flags
+
+if TYPE_CHECKING:
+    from pgdyno.model.trial import LoadPlan
+    from pgdyno.store.catalogue import Store
+    from pgdyno.studies.options import TargetRequest
+    from pgdyno.trial.assess import Bounds
+
+F = TypeVar("F", bound=Callable[..., object])
+WORKLOADS = ("tpcb-like", "simple-update", "select-only", "ybio", "custom")
+
+
+def _stack(function: F, options: list[Callable[[F], F]]) -> F:
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def target_options(function: F) -> F:
+    """Add the flags that name the server."""
+    return _stack(
+        function,
+        [
+            click.option(
+                "--target", metavar="CONNINFO", help="A server, as libpq names it: URI, key=value or a service."
+            ),
+            click.option(
+                "--restart-command",
+                metavar="ARGV",
+                help="How to restart --target, as one quoted argument list; no shell.",
+            ),
+            click.option(
+                "--sandbox", metavar="NAME", default="default", show_default=True, help="Which sandbox to use."
+            ),
+            click.option(
+                "--sandbox-bin",
+                metavar="DIR",
+                type=click.Path(path_type=Path),
+                help="bin folder of another PostgreSQL build for the sandbox (13 to 18).",
+            ),
+            click.option(
+                "--keep/--discard", default=True, help="Keep the sandbox afterwards, or remove it.  [default: keep]"
+            ),
+        ],
+    )
+
+
+def workload_options(function: F) -> F:
+    """Add the flags that say what is run and how it is driven."""
+    return _stack(
+        function,
+        [
+            click.option(
+                "--workload",
+                "-w",
+                type=click.Choice(WORKLOADS),
+                default="tpcb-like",
+                show_default=True,
+                help="What is run.",
+            ),
+            click.option(
+                "--param",
+                "-D",
+                "params",
+                multiple=True,
+                metavar="NAME=VALUE",
+                help="A parameter of the workload, such as scale=50 or tab_rows=1e6; may be given again.",
+            ),
+            click.option(
+                "--script",
+                "scripts",
+                multiple=True,
+                metavar="FILE[@WEIGHT]",
+                help="A pgbench script of workload custom.",
+            ),
+            click.option(
+                "--init", metavar="FILE", type=click.Path(path_type=Path), help="SQL that loads custom's data."
+            ),
+            click.option(
+                "--clients", "-c", type=click.IntRange(1), default=None, help="Sessions.  [default: the host's cores]"
+            ),
+            click.option(
+                "--jobs",
+                "-j",
+                type=click.IntRange(1),
+                default=None,
+                help="pgbench threads.  [default: 1 for 8 clients]",
+            ),
+            click.option(
+                "--protocol",
+                "-M",
+                type=click.Choice(["simple", "extended", "prepared"]),
+                default="prepared",
+                show_default=True,
+                help="pgbench's query protocol.",
+            ),
+            click.option(
+                "--rate",
+                "-R",
+                type=click.FloatRange(0, min_open=True),
+                help="Open loop: transactions per second to schedule.",
+            ),
+            click.option("--connect-each", "-C", is_flag=True, help="A new connection for each transaction."),
+            click.option(
+                "--warmup",
+                type=click.FloatRange(0),
+                default=20.0,
+                show_default=True,
+                help="Longest warm-up, in seconds.",
+            ),
+            click.option(
+                "--measure",
+                type=click.FloatRange(2),
+                default=30.0,
+                show_default=True,
+                help="Measured window, in seconds.",
+            ),
+            click.option(
+                "--reset",
+                type=click.Choice(["auto", "always", "never"]),
+                default="auto",
+                show_default=True,
+                help="When the data is cloned anew: auto is before each trial of a load that writes.",
+            ),
+            click.option("--load-seed", type=int, help="pgbench's random seed.  [default: drawn for each run]"),
+            click.option(
+                "--foreign-cpu",
+                type=click.FloatRange(0),
+                default=15.0,
+                show_default=True,
+                help="Bound on CPU of other processes, in percent of one core; above it a run is repeated.",
+            ),
+            click.option(
+                "--steal",
+                type=click.FloatRange(0, 100),
+                default=5.0,
+                show_default=True,
+                help="Bound on steal, in percent.",
+            ),
+        ],
+    )
+
+
+def store_option(function: F) -> F:
+    """Add the flag that names the store."""
+    return _stack(
+        function,
+        [
+            click.option(
+                "--store",
+                "store_url",
+                metavar="PATH|URL",
+                envvar="PGDYNO_STORE",
+                help="Where measurements are kept.  [default: pgdyno.db in the data folder]",
+            )
+        ],
+    )
+
+
+def open_store(url: str | None) -> Store:
+    """Open the store that was asked for, or the user's own in the data folder."""
+    from pgdyno.store.catalogue import Store
+    from pgdyno.target import places
+
+    return Store.open(url or places.ensure(places.data_dir()) / "pgdyno.db")
+
+
+def target_request(flags: Flags) -> TargetRequest:
+    """Build the target request; PG* variables name a server as they do for psql when no --target is given."""
+    from pgdyno.studies.options import TargetRequest
+
+    target, restart = flags.text("target"), flags.text("restart_command")
+    if target is None and any(os.environ.get(name) for name in ("PGHOST", "PGSERVICE", "PGHOSTADDR")):
+        target = ""
+    return TargetRequest(
+        dsn=target,
+        restart_command=tuple(shlex.split(restart)) if restart else None,
+        sandbox=flags.choice("sandbox"),
+        sandbox_bin=flags.path("sandbox_bin"),
+        keep=flags.on("keep"),
+    )
+
+
+def workload_parameters(flags: Flags) -> dict[str, str | int | float | bool]:
+    """Read -D NAME=VALUE, --script and --init into the workload's parameters."""
+    from pgdyno.errors import UsageError
+
+    parameters: dict[str, str | int | float | bool] = {}
+    for word in flags.words("params"):
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise UsageError(f'parameter "{word}" is not NAME=VALUE', hint="Write it as -D scale=50.")
+        parameters[name] = _typed(value)
+    if flags.words("scripts"):
+        parameters["scripts"] = "\n".join(flags.words("scripts"))
+    if flags.path("init") is not None:
+        parameters["init"] = str(flags.path("init"))
+    return parameters
+
+
+def _typed(value: str) -> str | int | float | bool:
+    if value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    try:
+        number = float(value)
+    except ValueError:
+        return value
+    return int(number) if number.is_integer() else number
+
+
+def load_plan(flags: Flags) -> LoadPlan:
+    """Build the load plan; clients default to the host's cores."""
+    from pgdyno.model.trial import LoadPlan
+
+    cores = os.cpu_count() or 1
+    clients = int(flags.number("clients") or cores)
+    seed = flags.number("load_seed")
+    return LoadPlan(
+        clients=clients,
+        jobs=int(flags.number("jobs") or max(1, min(clients // 8, cores))),
+        warmup_s=flags.real("warmup"),
+        measure_s=flags.real("measure"),
+        protocol=flags.choice("protocol"),
+        rate=flags.number("rate"),
+        connect_each=flags.on("connect_each"),
+        reset=flags.choice("reset"),
+        seed=None if seed is None else int(seed),
+    )
+
+
+def bounds(flags: Flags) -> Bounds:
+    """Build the bounds on disturbance."""
+    from pgdyno.trial.assess import Bounds
+
+    return Bounds(foreign_cpu_pct=flags.real("foreign_cpu"), steal_pct=flags.real("steal"))

@@ -1,0 +1,82 @@
+"""`pgdyno report`: what a study found, as text, Markdown, one HTML file or JSON."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.options import open_store, store_option
+
+if TYPE_CHECKING:
+    from pgdyno.report.sections import Report
+
+FORMATS = {".html": "html", ".htm": "html", ".md": "md", ".json": "json", ".txt": "text"}
+
+
+@click.command("report")
+@click.argument("study", default="last")
+@click.option("--format", "wanted", type=click.Choice(["text", "md", "html", "json"]),
+              help="What to write.  [default: by the ending of --output, else text]")  # fmt: skip
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Write here instead of to the terminal."
+)
+@store_option
+def command(study: str, wanted: str | None, output: Path | None, store_url: str | None) -> int:
+    """Write the report of STUDY: its id, the beginning of it, or `last`.
+
+    The HTML report is one file that opens without a network and can be sent by mail. JSON holds every drawn number.
+    """
+    from pgdyno.report.build import build_report
+
+    chosen = wanted or FORMATS.get(output.suffix.lower() if output else "", "text")
+    with open_store(store_url) as store:
+        report = build_report(store, study)
+    if output is not None:
+        _write(report, chosen, output)
+        click.echo(f"report: {output}", err=True)
+    elif chosen == "text":
+        from pgdyno.report.text import print_report
+
+        print_report(report, sys.stdout)
+    else:
+        click.echo(_content(report, chosen), nl=False)
+    return 0
+
+
+def _content(report: Report, chosen: str) -> str:
+    if chosen == "html":
+        from pgdyno.report import html
+
+        return html.render(report)
+    if chosen == "md":
+        from pgdyno.report import markdown
+
+        return markdown.render(report)
+    if chosen == "json":
+        from pgdyno.report.payload import report_json
+
+        return report_json(report)
+    from io import StringIO
+
+    from pgdyno.report.text import print_report
+
+    buffer = StringIO()
+    print_report(report, buffer)
+    return buffer.getvalue()
+
+
+def _write(report: Report, chosen: str, output: Path) -> None:
+    from pgdyno.errors import UsageError
+
+    content = _content(report, chosen)
+    try:
+        output.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f'report "{output}" cannot be written',
+            detail=error.strerror,
+            hint="Name a file in a folder that you may write to with --output.",
+        ) from error

@@ -1,0 +1,176 @@
+"""`pgdyno rollback`: put a server back after a session that was killed."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.errors import ExitCode, PgdynoError, RollbackError, UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.target.bundle import UndoBundle
+    from pgdyno.target.restore import Restored
+    from pgdyno.target.rollback import BundleInfo
+
+
+@click.command(name="rollback")
+@click.argument("session", metavar="[ID]", required=False)
+@click.option("--last", is_flag=True, help="The newest session that is not closed, instead of all abandoned ones.")
+@click.option("--list", "list_only", is_flag=True, help="List the sessions; change nothing.")
+@click.option(
+    "--forget", is_flag=True, help="Close session ID without restoring: its server is gone, or you accept it."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(session: str | None, last: bool, list_only: bool, forget: bool, as_json: bool) -> int:
+    """Put a server back as it was found, after the pgdyno that changed it was killed.
+
+    Without ID, every abandoned session is rolled back, newest first. Doing it again does nothing. Exit code 5 means
+    that something is not as it was found; the text says what.
+    """
+    from pgdyno.target import places, rollback
+
+    undo_root = places.state_dir() / "undo"
+    found = rollback.list_bundles(undo_root)
+    if list_only:
+        click.echo(json.dumps({"sessions": [_session_json(info) for info in found]}) if as_json else _table(found))
+        return ExitCode.OK
+    chosen = _unfinished(found, last=last) if session is None else [rollback.find_bundle(undo_root, session)]
+    if forget:
+        return _forget(session, chosen, as_json=as_json)
+    return _roll_back(chosen, as_json=as_json)
+
+
+def _unfinished(found: list[BundleInfo], *, last: bool) -> list[BundleInfo]:
+    from pgdyno.target.rollback import SessionState
+
+    if last:
+        return [info for info in found if info.state is not SessionState.CLOSED][:1]
+    return [info for info in found if info.state in (SessionState.ABANDONED, SessionState.UNREADABLE)]
+
+
+def _roll_back(chosen: list[BundleInfo], *, as_json: bool) -> int:
+    from pgdyno.cli.main import print_error
+    from pgdyno.target.rollback import rollback
+
+    results: list[dict[str, object]] = []
+    worst = ExitCode.OK
+    for info in chosen:
+        try:
+            bundle = _readable(info)
+            click.echo(_plan(bundle), err=True)
+            restored = rollback(bundle)
+        except UsageError:
+            raise
+        except PgdynoError as error:
+            # One server that cannot be put back must not keep the others from it.
+            print_error(error)
+            worst = ExitCode.DAMAGED
+            continue
+        results.append(_restored_json(bundle, restored))
+        if not as_json:
+            click.echo(_story(bundle, restored))
+        if not restored.is_whole:
+            worst = ExitCode.DAMAGED
+    if as_json:
+        click.echo(json.dumps({"restored": results}))
+    elif not chosen:
+        click.echo("nothing to roll back")
+    return worst
+
+
+def _readable(info: BundleInfo) -> UndoBundle:
+    if info.bundle is None:
+        raise RollbackError(
+            f'the undo bundle "{info.directory}" cannot be read',
+            detail=info.damage,
+            hint=f"Restore by hand: {info.directory / 'UNDO.md'} lists the commands.",
+        )
+    return info.bundle
+
+
+def _forget(session: str | None, chosen: list[BundleInfo], *, as_json: bool) -> int:
+    from pgdyno.target.rollback import forget
+
+    if session is None:
+        raise UsageError("--forget needs the ID of one session", hint="pgdyno rollback --list shows them.")
+    bundle = _readable(chosen[0])
+    forget(bundle)
+    click.echo(
+        json.dumps({"forgotten": bundle.id}) if as_json else f"session {bundle.id} is closed; nothing was restored"
+    )
+    return ExitCode.OK
+
+
+def _plan(bundle: UndoBundle) -> str:
+    manifest = bundle.manifest
+    lines = [f"session {bundle.id} (study {manifest.study}) on {manifest.target}"]
+    for image in manifest.images:
+        lines.append(f"  {'put back' if image.was_present else 'remove'} {image.path}")
+    lines.append("  reload the server, or restart it where a setting needs that or it is down (an outage of seconds)")
+    return "\n".join(lines)
+
+
+def _story(bundle: UndoBundle, restored: Restored) -> str:
+    if restored.already_closed:
+        return f"session {bundle.id}: nothing to do, the server was put back before"
+    lines = [f"session {bundle.id}: ended {process}" for process in restored.ended]
+    lines += [f"session {bundle.id}: put back {path}" for path in restored.files]
+    how = "restarted" if restored.restarted else "reloaded"
+    if restored.is_whole:
+        lines.append(f"session {bundle.id}: server {how}; files and settings are as they were found")
+    else:
+        lines.append(f"session {bundle.id}: server {how}, but it is not as it was found:")
+        lines += [f"  {text}" for text in _remaining(restored)]
+        lines.append(f"  mend that and roll back again, or accept it with: pgdyno rollback {bundle.id} --forget")
+    return "\n".join(lines)
+
+
+def _remaining(restored: Restored) -> list[str]:
+    return [*restored.damage, *(str(difference) for difference in restored.settings_differences)]
+
+
+def _restored_json(bundle: UndoBundle, restored: Restored) -> dict[str, object]:
+    return {
+        "session": bundle.id,
+        "files": list(restored.files),
+        "restarted": restored.restarted,
+        "already_closed": restored.already_closed,
+        "ended": list(restored.ended),
+        "seconds": round(restored.seconds, 3),
+        "whole": restored.is_whole,
+        "remaining": _remaining(restored),
+    }
+
+
+def _session_json(info: BundleInfo) -> dict[str, object]:
+    manifest = info.bundle.manifest if info.bundle else None
+    return {
+        "session": info.directory.name,
+        "state": info.state.value,
+        "study": manifest.study if manifest else None,
+        "target": manifest.target if manifest else None,
+        "began": _began(manifest.created_at) if manifest else None,
+        "applied": info.applied,
+        "damage": info.damage,
+        "directory": str(info.directory),
+    }
+
+
+def _began(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _table(found: list[BundleInfo]) -> str:
+    if not found:
+        return "no sessions"
+    rows = [("session", "state", "applied", "target")]
+    for info in found:
+        target = info.bundle.manifest.target if info.bundle else f"damaged: {info.damage}"
+        rows.append((info.directory.name, info.state.value, str(info.applied), target))
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    return "\n".join(
+        "  ".join([*(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=False)), row[3]]) for row in rows
+    )

@@ -1,0 +1,102 @@
+"""What tune, bench, experiment and demo share: run a study on a stand, print its result, write its report."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.errors import UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.cli.progress import Progress
+    from pgdyno.store.catalogue import Store
+    from pgdyno.studies.stand import Stand, StudyRequest
+
+Result = dict[str, object]
+
+
+def run_study(
+    request: StudyRequest, store: Store, progress: Progress, body: Callable[[Stand], Result], report: Path | None
+) -> Result:
+    """Run `body` on an open stand, keep its result, put the server back and write the report.
+
+    Raises RollbackError when the server could not be put back whole; the result was kept before.
+    """
+    from pgdyno.studies.stand import open_stand
+
+    with open_stand(request, store, progress, progress.announce) as stand:
+        result = body(stand)
+        if report is not None:
+            result["report"] = str(report)
+        stand.finish(result)
+    if report is not None:
+        from pgdyno.report.build import build_report
+        from pgdyno.report.html import write_html
+
+        write_html(build_report(store, stand.study.id), report)
+        progress.announce(f"report: {report}")
+    return result
+
+
+def confirm_changes(stand: Stand, plan: str, outage: str, *, ask: bool) -> None:
+    """Say what will happen to a server that is not a sandbox, how it is undone and what it costs; then ask.
+
+    Raises UsageError where there is no terminal to ask, click's Abort on a no.
+    """
+    if stand.target.disposable:
+        return
+    study, session = stand.study, stand.session
+    undo = session.id if session else "nothing to undo"
+    click.echo(f"target   {stand.target.name}", err=True)
+    click.echo(f"plan     {plan}", err=True)
+    click.echo(
+        f"load     {study.workload.description}, {study.plan.clients} clients, in databases of its own", err=True
+    )
+    click.echo(f"outage   {outage}", err=True)
+    click.echo(f"undo     by itself at the end and on Ctrl-C; after a kill: pgdyno rollback {undo}", err=True)
+    if not ask:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(f"{stand.target.name} is not a sandbox and there is no terminal to ask", hint="Add --yes.")
+    click.confirm("Go on?", abort=True, err=True)
+
+
+def print_result(store: Store, result: Mapping[str, object], as_json: bool) -> None:
+    """Print one JSON object, or the report as text."""
+    if as_json:
+        click.echo(json.dumps(result))
+        return
+    from pgdyno.report.build import build_report
+    from pgdyno.report.text import print_report
+
+    print_report(build_report(store, str(result["study"])), sys.stdout)
+
+
+def check_report_path(report: Path | None) -> None:
+    """Refuse a report path that cannot be written, before hours of measuring."""
+    if report is None:
+        return
+    folder = report.absolute().parent
+    if not folder.is_dir():
+        raise UsageError(f'folder "{folder}" of --report does not exist', hint=f"Make it first: mkdir -p {folder}")
+    try:
+        with report.open("a"):
+            pass
+    except OSError as error:
+        raise UsageError(f'--report "{report}" cannot be written', detail=error.strerror) from error
+
+
+def settings_from(path: Path) -> dict[str, str]:
+    """Read a file of `name = value` lines; UsageError names the file and the line."""
+    from pgdyno.knobs.fragment import parse_conf
+
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f'file "{path}" cannot be read', detail=str(error)) from error
+    return parse_conf(text, source=str(path))

@@ -1,0 +1,208 @@
+"""`pgdyno tune`: search, prove, explain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from pgdyno.cli.flags import Flags
+from pgdyno.cli.options import (
+    bounds,
+    load_plan,
+    open_store,
+    store_option,
+    target_options,
+    target_request,
+    workload_options,
+    workload_parameters,
+)
+from pgdyno.errors import UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.cli.progress import Progress
+    from pgdyno.store.catalogue import Store
+    from pgdyno.studies.options import TuneOptions
+    from pgdyno.studies.stand import Stand, StudyRequest
+
+METRICS = ("throughput", "latency_p50", "latency_p95", "latency_p99", "server_cpu_ms_per_tx")
+
+
+@click.command("tune")
+@target_options
+@workload_options
+@click.option("--trials", type=click.IntRange(1), default=40, show_default=True, help="Most search trials.")
+@click.option(
+    "--budget", type=click.FloatRange(0, min_open=True), help="Time under trial, in minutes, for search and proof."
+)
+@click.option(
+    "--metric", type=click.Choice(METRICS), default="throughput", show_default=True, help="What is to improve."
+)
+@click.option("--smallest-effect", type=click.FloatRange(0, 1, min_open=True), default=0.02, show_default=True,
+              help="Smallest effect of interest; within it two configurations are equivalent.")  # fmt: skip
+@click.option("--confidence", type=click.FloatRange(0.5, 0.999), default=0.95, show_default=True,
+              help="Confidence of the intervals.")  # fmt: skip
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of search and interleaving.")
+@click.option(
+    "--include", multiple=True, metavar="KNOB", help="Search this knob too, though it is not searched by default."
+)
+@click.option("--exclude", multiple=True, metavar="KNOB", help="Leave this knob alone.")
+@click.option("--only", multiple=True, metavar="KNOB", help="Search these knobs alone; may be given again.")
+@click.option("--reload-only", is_flag=True, help="Never restart: knobs that need it are not searched.")
+@click.option(
+    "--noise-runs", type=click.IntRange(3), default=6, show_default=True, help="Baseline runs for the noise floor."
+)
+@click.option("--rival", "rivals", multiple=True, metavar="NAME=FILE",
+              help="Measure this configuration beside the winner, such as a DBA's own.")  # fmt: skip
+@click.option(
+    "--pairs", nargs=2, type=click.IntRange(2), default=(4, 24), show_default=True, help="Fewest and most proof pairs."
+)
+@click.option(
+    "--prune-pairs", type=click.IntRange(3), default=8, show_default=True, help="Most pairs per pruning question."
+)
+@click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report here.")
+@click.option("--resume", metavar="STUDY", help="Go on with an interrupted tune; its own options hold.")
+@click.option("--yes", is_flag=True, help="Do not ask before changing a --target.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@store_option
+def command(**values: object) -> int:
+    """Search for a better configuration, prove it against yours and explain it.
+
+    The server is restarted and reconfigured many times, and ends as it was found. Nothing is kept in force: the
+    result is a fragment of postgresql.conf with the evidence for each line. Knobs that can lose committed data are
+    never touched.
+    """
+    from pgdyno.cli.progress import Progress
+
+    flags = Flags(values)
+    store = open_store(flags.text("store_url"))
+    resume = flags.text("resume")
+    request, options = resumed_request(store, resume, flags.text("target")) if resume else new_request(flags)
+    return run_tune(store, Progress(), request, options, flags)
+
+
+def run_tune(
+    store: Store,
+    progress: Progress,
+    request: StudyRequest,
+    options: TuneOptions,
+    flags: Flags,
+    keep_result: Callable[[dict[str, object]], None] | None = None,
+) -> int:
+    """Run the tune, print what it found and return the exit code."""
+    from pgdyno.cli.study import check_report_path, print_result, run_study
+    from pgdyno.studies.tune_result import exit_code
+
+    report = flags.path("report")
+    check_report_path(report)
+
+    def body(stand: Stand) -> dict[str, object]:
+        return _tune(stand, options, progress, ask=not flags.on("yes"))
+
+    result = run_study(request, store, progress, body, report)
+    if keep_result is not None:
+        keep_result(result)
+    print_result(store, result, flags.on("as_json"))
+    return int(exit_code(result))
+
+
+def _tune(stand: Stand, options: TuneOptions, progress: Progress, *, ask: bool) -> dict[str, object]:
+    from pgdyno.cli.study import confirm_changes
+    from pgdyno.knobs.policy import check_settings
+    from pgdyno.studies.tune import search_space, tune
+    from pgdyno.studies.tune_result import tune_result
+
+    for settings in options.rivals.values():
+        check_settings(settings, stand.facts)
+    space = search_space(stand.laboratory, options)
+    plan = f"up to {options.trials} search trials over {len(space.dimensions)} knobs, then the proof"
+    outage = "reloads only" if options.reload_only else "a restart before every trial, a few seconds each"
+    confirm_changes(stand, plan, outage, ask=ask)
+    tuned = tune(stand.laboratory, space, options, progress.announce)
+    return tune_result(stand.laboratory, tuned, options)
+
+
+def new_request(flags: Flags) -> tuple[StudyRequest, TuneOptions]:
+    """Build the request from the flags."""
+    from pgdyno.cli.study import settings_from
+    from pgdyno.model.study import StudyKind
+    from pgdyno.model.verdict import Metric
+    from pgdyno.studies.options import TuneOptions
+    from pgdyno.studies.stand import StudyRequest
+
+    least, most = flags.least_and_most("pairs")
+    budget_min = flags.number("budget")
+    options = TuneOptions(
+        metric=Metric(flags.choice("metric")),
+        smallest_effect=flags.real("smallest_effect"),
+        confidence=flags.real("confidence"),
+        seed=flags.whole("seed"),
+        trials=flags.whole("trials"),
+        budget_s=None if budget_min is None else 60 * budget_min,
+        include=flags.words("include"),
+        exclude=flags.words("exclude"),
+        only=flags.words("only"),
+        reload_only=flags.on("reload_only"),
+        noise_runs=flags.whole("noise_runs"),
+        prune_pairs=flags.whole("prune_pairs"),
+        confirm_min=least,
+        confirm_max=most,
+        rivals={name: settings_from(path) for name, path in _rivals(flags.words("rivals"))},
+    )
+    target, bound = target_request(flags), bounds(flags)
+    request = StudyRequest(
+        kind=StudyKind.TUNE,
+        name=f"tune {flags.choice('workload')}",
+        target=target,
+        workload=flags.choice("workload"),
+        parameters=workload_parameters(flags),
+        plan=load_plan(flags),
+        options={"tune": options.to_json(), "target": target.to_json(), "bounds": asdict(bound)},
+        bounds=bound,
+        restart=_restart(options),
+    )
+    return request, options
+
+
+def _restart(options: TuneOptions) -> Literal["always", "as-needed"]:
+    return "as-needed" if options.reload_only else "always"
+
+
+def resumed_request(store: Store, name: str, dsn: str | None) -> tuple[StudyRequest, TuneOptions]:
+    """Rebuild the request of an interrupted tune from the store."""
+    from pgdyno.model.study import StudyKind
+    from pgdyno.studies.options import TargetRequest, TuneOptions
+    from pgdyno.studies.stand import StudyRequest
+    from pgdyno.trial.assess import Bounds
+
+    study = store.study(name)
+    if study.kind is not StudyKind.TUNE:
+        raise UsageError(f"study {study.id} is not a tune", hint="Only a tune can be resumed.")
+    parts = {key: value for key, value in study.options.items() if isinstance(value, Mapping)}
+    options = TuneOptions.from_json(parts["tune"])
+    request = StudyRequest(
+        kind=study.kind,
+        name=study.name,
+        target=TargetRequest.from_json(parts["target"], dsn),
+        workload=study.workload.name,
+        parameters=study.workload.parameters,
+        plan=study.plan,
+        options=study.options,
+        bounds=Bounds(**parts["bounds"]),
+        restart=_restart(options),
+        resume=study.id,
+    )
+    return request, options
+
+
+def _rivals(words: tuple[str, ...]) -> list[tuple[str, Path]]:
+    rivals = []
+    for word in words:
+        name, equals, path = word.partition("=")
+        if not equals or not name:
+            raise UsageError(f'rival "{word}" is not NAME=FILE', hint="Write it as --rival mine=mine.conf.")
+        rivals.append((name, Path(path)))
+    return rivals

@@ -1,0 +1,95 @@
+"""The errors that pgdyno raises, and the exit code that each one ends the command with.
+
+    PgdynoError
+      UsageError (2)                 a flag, file or value of the user is wrong
+        PolicyError                  a knob that the policy does not let anyone touch
+      EnvironmentUnsuitable (6)      this machine or server cannot do what was asked
+        ConnectError                 no session with the server
+        WorkloadError                the load could not be prepared or run
+        StoreError                   the store cannot be opened, read or written
+        RestartError                 the server could not be stopped or started
+      ApplyError (4)                 a configuration did not come into force; the server was put back
+      GuardTripped (4)               a guard ended the session; the server was put back
+      RollbackError (5)              the server could not be put back whole: the loudest error there is
+
+Grammar, as PostgreSQL's own: the message is lower case, has no full stop, names the object and the value;
+`detail` adds facts; `hint` is a sentence with the next command to type.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """The exit codes of every verb."""
+
+    OK = 0
+    FINDINGS = 1
+    USAGE = 2
+    NOT_RESOLVED = 3
+    RESTORED = 4
+    DAMAGED = 5
+    UNSUITABLE = 6
+
+
+class PgdynoError(Exception):
+    """An error that a user can act on: printed as message, detail and hint, never as a traceback."""
+
+    exit_code: ExitCode = ExitCode.UNSUITABLE
+
+    def __init__(self, message: str, *, detail: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.detail = detail
+        self.hint = hint
+
+
+class UsageError(PgdynoError):
+    """A flag, a file or a value of the user is wrong."""
+
+    exit_code = ExitCode.USAGE
+
+
+class PolicyError(UsageError):
+    """A knob that the policy keeps out of every search and every recommendation."""
+
+
+class EnvironmentUnsuitable(PgdynoError):
+    """This machine, file system or server cannot do what was asked."""
+
+    exit_code = ExitCode.UNSUITABLE
+
+
+class ConnectError(EnvironmentUnsuitable):
+    """No session with the server could be opened, or it ended unexpectedly."""
+
+
+class WorkloadError(EnvironmentUnsuitable):
+    """The load could not be prepared or run."""
+
+
+class StoreError(EnvironmentUnsuitable):
+    """The store cannot be opened, read or written."""
+
+
+class RestartError(EnvironmentUnsuitable):
+    """The server could not be stopped or started."""
+
+
+class ApplyError(PgdynoError):
+    """A configuration did not come into force, so nothing may be measured under its name."""
+
+    exit_code = ExitCode.RESTORED
+
+
+class GuardTripped(PgdynoError):
+    """A guard ended the session and the server was put back."""
+
+    exit_code = ExitCode.RESTORED
+
+
+class RollbackError(PgdynoError):
+    """The server could not be put back as it was found."""
+
+    exit_code = ExitCode.DAMAGED

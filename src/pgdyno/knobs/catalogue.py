@@ -1,0 +1,223 @@
+"""The knob catalogue: what is worth searching, in which range, what a trial needs to judge it, and why it matters.
+
+Reads `data/postgresql.toml` through pydantic (the one module that imports it) and joins it with the policy, which
+alone decides class and search. Context, unit, minimum, maximum and words are not here: they come from the running
+server's `pg_settings`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib import resources
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
+
+from pgdyno.errors import UsageError
+from pgdyno.knobs.expressions import Expression, parse
+from pgdyno.knobs.policy import Durability, Search, ruling_of
+
+
+class Group(StrEnum):
+    """What a knob is about."""
+
+    MEMORY = "memory"
+    WAL = "wal"
+    CHECKPOINT = "checkpoint"
+    PLANNER = "planner"
+    PARALLEL = "parallel"
+    IO = "io"
+    VACUUM = "vacuum"
+    BACKGROUND = "background"
+    CONNECTIONS = "connections"
+
+
+class Scale(StrEnum):
+    """How the values of a knob lie: `enum` covers booleans too."""
+
+    LOG = "log"
+    LINEAR = "linear"
+    ENUM = "enum"
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a trial must offer before a knob can show its effect; a trial without it does not search the knob."""
+
+    warm_cache: bool = False
+    """A warm-up before the window: a cold cache measures the disk."""
+    write_load: bool = False
+    """Transactions that write."""
+    checkpoint_cycles: int = 0
+    """Whole checkpoint cycles inside of the window."""
+    vacuum_cycles: int = 0
+    """Rounds of autovacuum inside of the window, on tables that keep their bloat between trials."""
+    analyze: bool = False
+    """Tables analyzed anew after the change."""
+    connections: int = 0
+    """At least so many concurrent sessions."""
+    huge_page_pool: bool = False
+    """Huge pages reserved by the kernel."""
+
+    def sentences(self) -> tuple[str, ...]:
+        """Return the needs in words, for documentation."""
+        named = (
+            (self.warm_cache, "a warm cache"),
+            (self.write_load, "a load that writes"),
+            (self.checkpoint_cycles, f"{self.checkpoint_cycles} checkpoint cycles in the measured window"),
+            (self.vacuum_cycles, f"{self.vacuum_cycles} rounds of autovacuum in the measured window"),
+            (self.analyze, "tables analyzed anew after the change"),
+            (self.connections, f"at least {self.connections} concurrent sessions"),
+            (self.huge_page_pool, "a pool of huge pages reserved by the kernel"),
+        )
+        return tuple(text for needed, text in named if needed)
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One knob of the catalogue. `low`, `high` are expressions over facts; `special` are values in base units.
+
+    `choices` narrows the server's own words; empty means all of them.
+    """
+
+    name: str
+    durability: Durability
+    search: Search
+    group: Group
+    scale: Scale
+    low: Expression | None
+    high: Expression | None
+    special: tuple[float, ...]
+    choices: tuple[str, ...]
+    needs: Needs
+    why: str
+    source: str
+    interactions: tuple[str, ...]
+
+    def range_text(self) -> str:
+        """Return the range as the catalogue writes it, for people."""
+        if self.low is None or self.high is None:
+            return " | ".join(self.choices) or "the server's words"
+        special = "".join(f", or {value:g}" for value in self.special)
+        return f"{self.low.text} .. {self.high.text}{special}"
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue(Mapping[str, Knob]):
+    """An immutable mapping of knob name to knob, in the order of the file."""
+
+    knobs: Mapping[str, Knob]
+
+    def __getitem__(self, name: str) -> Knob:
+        return self.knobs[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.knobs)
+
+    def __len__(self) -> int:
+        return len(self.knobs)
+
+
+class _NeedsRow(BaseModel):
+    """The `needs` of a table, before it is trusted."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    warm_cache: bool = False
+    write_load: bool = False
+    checkpoint_cycles: int = Field(default=0, ge=0, le=10)
+    vacuum_cycles: int = Field(default=0, ge=0, le=10)
+    analyze: bool = False
+    connections: int = Field(default=0, ge=0)
+    huge_page_pool: bool = False
+
+
+class _KnobRow(BaseModel):
+    """One table of the file, before it is trusted."""
+
+    model_config = ConfigDict(extra="forbid")
+    group: Group
+    scale: Scale
+    low: str | None = None
+    high: str | None = None
+    special: tuple[float, ...] = ()
+    choices: tuple[str, ...] = ()
+    needs: _NeedsRow = _NeedsRow()
+    why: str = Field(min_length=60)
+    source: str = Field(min_length=10)
+    interactions: tuple[str, ...] = ()
+
+    @field_validator("low", "high")
+    @classmethod
+    def _parses(cls, text: str | None) -> str | None:
+        if text is not None:
+            try:
+                parse(text)
+            except UsageError as error:
+                raise ValueError(error.message) from error
+        return text
+
+    @model_validator(mode="after")
+    def _fits_scale(self) -> _KnobRow:
+        numeric = self.scale is not Scale.ENUM
+        if numeric != (self.low is not None and self.high is not None):
+            raise ValueError("a log or linear scale needs low and high, an enum has neither")
+        if numeric and self.choices:
+            raise ValueError("choices are for the enum scale")
+        if not numeric and self.special:
+            raise ValueError("special values are for the log and linear scales")
+        return self
+
+
+_ROWS: TypeAdapter[dict[str, _KnobRow]] = TypeAdapter(dict[str, _KnobRow])
+
+
+@cache
+def load_catalogue() -> Catalogue:
+    """Load the catalogue that is shipped with the package."""
+    return parse_catalogue(resources.files("pgdyno.knobs").joinpath("data/postgresql.toml").read_text("utf-8"))
+
+
+def parse_catalogue(text: str) -> Catalogue:
+    """Read a catalogue and join it with the policy.
+
+    Raises UsageError, naming knob and field, on a table that does not fit the schema, and on a knob that the policy
+    does not know or never lets a search move.
+    """
+    try:
+        rows = _ROWS.validate_python(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"knob catalogue is not TOML: {error}") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"knob catalogue: {place}: {first['msg']}") from error
+    knobs = {name: _knob(name, row) for name, row in rows.items()}
+    for knob in knobs.values():
+        for other in knob.interactions:
+            if other not in knobs:
+                raise UsageError(f'knob catalogue: {knob.name}: interacts with "{other}", which is not in it')
+    return Catalogue(knobs)
+
+
+def _knob(name: str, row: _KnobRow) -> Knob:
+    ruling = ruling_of(name)
+    if ruling is None or ruling.durability is None or not ruling.settable:
+        raise UsageError(f"knob catalogue: {name}: the policy does not let anyone tune it")
+    return Knob(
+        name=name,
+        durability=ruling.durability,
+        search=ruling.search,
+        group=row.group,
+        scale=row.scale,
+        low=parse(row.low) if row.low is not None else None,
+        high=parse(row.high) if row.high is not None else None,
+        special=row.special,
+        choices=row.choices,
+        needs=Needs(**row.needs.model_dump()),
+        why=" ".join(row.why.split()),
+        source=row.source,
+        interactions=row.interactions,
+    )

@@ -1,0 +1,189 @@
+"""Joint constraints: configurations that are impossible or senseless as a whole, refused before they cost a trial.
+
+Pure arithmetic over a configuration and the facts; values that the configuration does not name come from the
+server. What demands no more than the baseline is never refused for memory or disk, because the server runs with that
+already; a fact that is unknown refuses every raise that it would have to judge. Formulas of memory: `memory.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pgdyno.knobs.effective import effective_bytes, effective_number, effective_text
+from pgdyno.knobs.memory import MEMORY_KNOBS, demand, reserve_bytes, shared_bytes
+from pgdyno.knobs.policy import load_policy
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.facts import Facts, Unknown
+from pgdyno.units import bytes_text
+
+ORDERED = (
+    ("min_wal_size", "max_wal_size", "log kept for reuse cannot be more than checkpoints leave"),
+    ("seq_page_cost", "random_page_cost", "a page out of order is never cheaper than one in order"),
+    ("max_parallel_workers", "max_worker_processes", "parallel workers are taken from the pool of worker processes"),
+    ("max_parallel_workers_per_gather", "max_parallel_workers", "one query cannot get more workers than all together"),
+    ("io_combine_limit", "io_max_combine_limit", "the server silently takes the smaller one"),
+    ("autovacuum_max_workers", "autovacuum_worker_slots", "the server silently takes the smaller one"),
+)
+"""Pairs of which the first must not exceed the second, and why."""
+
+SHARED_BUFFERS_SHARE = 0.5
+"""Never more than half of memory: above, the kernel's copy of each page no longer fits beside the server's."""
+DISK_SHARE = 0.5
+"""How much of the free disk the log may grow into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a configuration is not tried, with the numbers, and the knobs that it is about."""
+
+    reason: str
+    knobs: tuple[str, ...]
+
+
+def check(configuration: Configuration, facts: Facts, *, connections: int) -> Refusal | None:
+    """Return the first constraint that a configuration breaks on this server, None when it may be tried.
+
+    `connections` is the number of sessions that may be active at one time.
+    """
+    return next(refusals(configuration, facts, connections=connections), None)
+
+
+def refusals(configuration: Configuration, facts: Facts, *, connections: int) -> Iterator[Refusal]:
+    """Return every constraint that a configuration breaks; values are canonical, as `policy.check_settings` gives."""
+    changed = frozenset(
+        name
+        for name in configuration
+        if _text_or_word(name, configuration, facts) != _text_or_word(name, BASELINE, facts)
+    )
+    yield from _order(configuration, facts, changed)
+    yield from _segments(configuration, facts, changed)
+    yield from _connections(configuration, facts, changed, connections)
+    yield from _standbys(facts, changed)
+    yield from _huge_pages(configuration, facts)
+    yield from _shared_buffers(configuration, facts, changed)
+    yield from _memory(configuration, facts, changed, connections)
+    yield from _disk(configuration, facts, changed)
+
+
+def _text_or_word(name: str, configuration: Configuration, facts: Facts) -> str:
+    fact = facts.settings.get(name)
+    if fact is None or fact.vartype not in ("integer", "real"):
+        return configuration.get(name, fact.setting if fact else "")
+    return effective_text(name, configuration, facts)
+
+
+def _order(configuration: Configuration, facts: Facts, changed: frozenset[str]) -> Iterator[Refusal]:
+    for small, large, why in ORDERED:
+        if not changed & {small, large}:
+            continue
+        less, more = (effective_number(name, configuration, facts) for name in (small, large))
+        if less is not None and more is not None and less > more:
+            texts = [f"{name} = {effective_text(name, configuration, facts)}" for name in (small, large)]
+            yield Refusal(f"{texts[0]} exceeds {texts[1]}: {why}", (small, large))
+
+
+def _segments(configuration: Configuration, facts: Facts, changed: frozenset[str]) -> Iterator[Refusal]:
+    segment = effective_bytes("wal_segment_size", BASELINE, facts)
+    for name in ("min_wal_size", "max_wal_size"):
+        size = effective_bytes(name, configuration, facts)
+        if name in changed and segment is not None and size is not None and size < 2 * segment:
+            text = effective_text(name, configuration, facts)
+            yield Refusal(
+                f"{name} = {text} is less than two segments of {bytes_text(segment)}: the server would not start",
+                (name,),
+            )
+
+
+def _connections(
+    configuration: Configuration, facts: Facts, changed: frozenset[str], connections: int
+) -> Iterator[Refusal]:
+    names = ("max_connections", "reserved_connections", "superuser_reserved_connections")
+    if not changed & set(names):
+        return
+    slots, *reserved = (effective_number(name, configuration, facts) or 0 for name in names)
+    if sum(reserved) >= slots:
+        yield Refusal(f"max_connections = {slots:g} leaves none beside {sum(reserved):g} reserved ones", names)
+    elif connections > slots - sum(reserved):
+        yield Refusal(
+            f"max_connections = {slots:g} less {sum(reserved):g} reserved is too few for {connections}", names
+        )
+
+
+def _standbys(facts: Facts, changed: frozenset[str]) -> Iterator[Refusal]:
+    ordered = sorted(changed & load_policy().standby_ordered)
+    if ordered and (facts.server.in_recovery or facts.server.standbys != 0):
+        count = "this server is one" if facts.server.in_recovery else f"their number is {facts.server.standbys}"
+        yield Refusal(f"{', '.join(ordered)} must be raised on standbys first, and {count}", tuple(ordered))
+
+
+def _huge_pages(configuration: Configuration, facts: Facts) -> Iterator[Refusal]:
+    if configuration.get("huge_pages") != "on":
+        return
+    total = facts.host.huge_pages_total
+    if isinstance(total, Unknown) or total == 0:
+        pool = "is " + str(total) if isinstance(total, Unknown) else "is empty"
+        yield Refusal(f"huge_pages = on, and the kernel's pool {pool}: the server would not start", ("huge_pages",))
+        return
+    page = _huge_page_bytes(facts)
+    needed = shared_bytes(configuration, facts)
+    if page is not None and needed > total * page:
+        yield Refusal(
+            f"huge_pages = on needs {bytes_text(needed)}, and the kernel's pool holds {total} pages of "
+            f"{bytes_text(page)}: the server would not start",
+            ("huge_pages", "shared_buffers"),
+        )
+
+
+def _huge_page_bytes(facts: Facts) -> float | None:
+    """Return the size of a huge page, from the two settings of 15 and later that give the same memory both ways."""
+    size = effective_bytes("shared_memory_size", BASELINE, facts)
+    pages = effective_number("shared_memory_size_in_huge_pages", BASELINE, facts)
+    if not size or pages is None or pages <= 0:
+        return None
+    return float(2 ** round(math.log2(size / pages)))
+
+
+def _shared_buffers(configuration: Configuration, facts: Facts, changed: frozenset[str]) -> Iterator[Refusal]:
+    size = effective_bytes("shared_buffers", configuration, facts)
+    now = effective_bytes("shared_buffers", BASELINE, facts)
+    limit = facts.host.memory_limit_bytes
+    if "shared_buffers" not in changed or size is None or now is None or size <= now or isinstance(limit, Unknown):
+        return
+    if size > SHARED_BUFFERS_SHARE * limit:
+        text = f"shared_buffers = {configuration['shared_buffers']}"
+        yield Refusal(f"{text} is more than half of the memory of {bytes_text(limit)}", ("shared_buffers",))
+
+
+def _memory(configuration: Configuration, facts: Facts, changed: frozenset[str], connections: int) -> Iterator[Refusal]:
+    knobs = tuple(name for name in MEMORY_KNOBS if name in changed)
+    wanted = demand(configuration, facts, connections=connections)
+    if not knobs or wanted.total <= demand(BASELINE, facts, connections=connections).total:
+        return
+    limit = facts.host.memory_limit_bytes
+    if isinstance(limit, Unknown):
+        yield Refusal(f"raises memory to {bytes_text(wanted.total)} at worst, and the memory is {limit}", knobs)
+        return
+    reserve = reserve_bytes(limit)
+    if wanted.total > limit - reserve:
+        yield Refusal(
+            f"can demand {bytes_text(wanted.total)} of memory ({wanted.sentence()}), more than {bytes_text(limit)} "
+            f"less {bytes_text(reserve)} for kernel and page cache",
+            knobs,
+        )
+
+
+def _disk(configuration: Configuration, facts: Facts, changed: frozenset[str]) -> Iterator[Refusal]:
+    for name in ("max_wal_size", "min_wal_size"):
+        size, now = (effective_bytes(name, settings, facts) for settings in (configuration, BASELINE))
+        if name not in changed or size is None or now is None or size <= now:
+            continue
+        free = facts.host.data_disk_free_bytes
+        text = f"{name} = {configuration[name]}"
+        if isinstance(free, Unknown):
+            yield Refusal(f"{text} lets the log grow, and the free disk is {free}", (name,))
+        elif size - now > DISK_SHARE * free:
+            yield Refusal(
+                f"{text} lets the log grow by {bytes_text(size - now)}, and {bytes_text(free)} are free", (name,)
+            )

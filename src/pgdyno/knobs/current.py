@@ -1,0 +1,54 @@
+"""What a setting stands at on the running server: the value that a search starts from and must be able to keep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdyno.knobs.dimension import Value
+from pgdyno.knobs.values import number_of
+from pgdyno.model.facts import SettingFact
+
+OVERRIDING_SOURCES = {
+    "command line": "on the server's command line",
+    "environment variable": "by an environment variable of the server",
+    "database": "by ALTER DATABASE",
+    "user": "by ALTER ROLE",
+    "database user": "by ALTER ROLE ... IN DATABASE",
+    "client": "by the client",
+    "session": "in the session",
+}
+"""Sources in `pg_settings` that a configuration file cannot override, in words."""
+
+
+def overridden(fact: SettingFact) -> str | None:
+    """Return where a setting is fixed above the configuration files, in words; None when a file decides it."""
+    return OVERRIDING_SOURCES.get(fact.source)
+
+
+def current_value(fact: SettingFact, special: Sequence[float] = ()) -> Value:
+    """Return the value in base units, a word for enums and booleans.
+
+    A setting that the server computed from an automatic default (`wal_buffers = -1` shows its computed size) stands
+    at that default: keeping the computed number would freeze what follows other settings.
+    """
+    if fact.vartype not in ("integer", "real"):
+        return fact.setting
+    automatic = automatic_value(fact)
+    if automatic is not None and automatic in special:
+        return _typed(automatic, fact)
+    return _typed(number_of(fact), fact)
+
+
+def automatic_value(fact: SettingFact) -> float | None:
+    """Return the special default (-1 or 0) that the server replaced by a computed value; None when it did not.
+
+    PostgreSQL 13 and 14 give such a setting the source `override`, 15 to 18 `default`.
+    """
+    if fact.boot_val is None or fact.source not in ("default", "override"):
+        return None
+    boot = float(fact.boot_val)
+    return boot if boot in (-1.0, 0.0) and boot != number_of(fact) else None
+
+
+def _typed(number: float, fact: SettingFact) -> Value:
+    return int(number) if fact.vartype == "integer" else number

@@ -1,0 +1,235 @@
+"""Range expressions of the catalogue, such as `min(25% of ram, 8GB)`: a small language over facts, safe by design.
+
+Pure. Grammar: numbers, quantities as PostgreSQL writes them (`128MB`, `5min`), names, `N% of` a value, `+ - * /`,
+`min(...)`, `max(...)`, parentheses. Values carry their kind (number, bytes or time), so that `ram + 5min` is an error
+and not a range. A name whose fact is unknown makes the whole expression unknown, with that reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from pgdyno.errors import UsageError
+from pgdyno.model.facts import Unknown
+from pgdyno.units import BYTES, MICROSECONDS, split_unit
+
+QuantityKind = Literal["number", "bytes", "time"]
+_TOKEN = re.compile(r"\s*(?:(?P<number>\d+(?:\.\d+)?)(?P<unit>[A-Za-z]+)?|(?P<name>[A-Za-z_]\w*)|(?P<mark>[-+*/%(),]))")
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A value with its kind: a bare number, bytes, or microseconds."""
+
+    value: float
+    kind: QuantityKind = "number"
+
+    def in_units(self, unit: str | None) -> float:
+        """Return the number of base units (`pg_settings.unit`); a bare number counts base units already."""
+        if self.kind == "number":
+            return self.value
+        if unit is None:
+            raise UsageError(f"a value in {self.kind} was given to a setting without a unit")
+        multiplier, name = split_unit(unit)
+        table = BYTES if self.kind == "bytes" else MICROSECONDS
+        if name not in table:
+            raise UsageError(f'a value in {self.kind} was given to a setting in "{unit}"')
+        return self.value / (multiplier * table[name])
+
+    @classmethod
+    def of_setting(cls, value: float, unit: str | None) -> Quantity:
+        """Make one from a setting's number of base units."""
+        if unit is None:
+            return cls(value)
+        multiplier, name = split_unit(unit)
+        if name in BYTES:
+            return cls(value * multiplier * BYTES[name], "bytes")
+        return cls(value * multiplier * MICROSECONDS[name], "time")
+
+
+Lookup = Callable[[str], Quantity | Unknown]
+Answer = Quantity | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class _Literal:
+    quantity: Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """An operator or function (`+`, `min` ...) with its arguments."""
+
+    function: str
+    arguments: tuple[_Node, ...]
+
+
+_Node = _Literal | _Name | _Call
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A parsed range expression; `text` is what the catalogue says."""
+
+    text: str
+    root: _Node
+
+    def evaluate(self, lookup: Lookup) -> Answer:
+        """Return the value, or why it is unknown; raises UsageError where kinds do not fit or a divisor is 0."""
+        try:
+            return _evaluate(self.root, lookup)
+        except UsageError as error:
+            raise UsageError(f'range expression "{self.text}": {error.message}') from error
+
+    def names(self) -> frozenset[str]:
+        """Return the names of the facts that it needs."""
+        return frozenset(_names(self.root))
+
+
+def parse(text: str) -> Expression:
+    """Parse an expression; raises UsageError that names the place where it stops making sense."""
+    parser = _Parser(text)
+    root = parser.sum()
+    if parser.peek() is not None:
+        raise parser.error(f'unexpected "{parser.peek()}"')
+    return Expression(text, root)
+
+
+class _Parser:
+    """A recursive descent over the tokens of one expression."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = list(_tokens(text))
+        self._at = 0
+
+    def error(self, problem: str) -> UsageError:
+        return UsageError(f'range expression "{self._text}": {problem}')
+
+    def peek(self) -> str | None:
+        return self._tokens[self._at] if self._at < len(self._tokens) else None
+
+    def _take(self, *wanted: str) -> str | None:
+        token = self.peek()
+        if token is None or (wanted and token not in wanted):
+            return None
+        self._at += 1
+        return token
+
+    def _expect(self, wanted: str) -> None:
+        if self._take(wanted) is None:
+            raise self.error(f'expected "{wanted}", found "{self.peek() or "the end"}"')
+
+    def sum(self) -> _Node:
+        node = self._product()
+        while operator := self._take("+", "-"):
+            node = _Call(operator, (node, self._product()))
+        return node
+
+    def _product(self) -> _Node:
+        node = self._value()
+        while operator := self._take("*", "/"):
+            node = _Call(operator, (node, self._value()))
+        return node
+
+    def _value(self) -> _Node:
+        token = self._take()
+        if token is None:
+            raise self.error("ends where a value is missing")
+        if token == "(":  # noqa: S105 - a parenthesis, not a password
+            node = self.sum()
+            self._expect(")")
+            return node
+        if token in ("min", "max"):
+            return _Call(token, self._arguments())
+        if token[0].isdigit():
+            return self._literal(token)
+        if not token.isidentifier():
+            raise self.error(f'unexpected "{token}"')
+        return _Name(token)
+
+    def _arguments(self) -> tuple[_Node, ...]:
+        self._expect("(")
+        arguments = [self.sum()]
+        while self._take(","):
+            arguments.append(self.sum())
+        self._expect(")")
+        return tuple(arguments)
+
+    def _literal(self, token: str) -> _Node:
+        digits = token.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+        unit = token[len(digits) :]
+        if unit and unit not in BYTES and unit not in MICROSECONDS:
+            raise self.error(f'unit "{unit}" is not one of PostgreSQL')
+        quantity = Quantity.of_setting(float(digits), unit or None)
+        if self._take("%") is None:
+            return _Literal(quantity)
+        self._expect("of")
+        return _Call("*", (_Literal(Quantity(float(digits) / 100)), self._value()))
+
+
+def _tokens(text: str) -> Iterator[str]:
+    at = 0
+    text = text.rstrip()
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise UsageError(f'range expression "{text}": unexpected "{text[at:].strip()[:1]}"')
+        at = match.end()
+        yield match.group(0).strip()
+
+
+def _names(node: _Node) -> Iterator[str]:
+    if isinstance(node, _Name):
+        yield node.name
+    elif isinstance(node, _Call):
+        for argument in node.arguments:
+            yield from _names(argument)
+
+
+def _evaluate(node: _Node, lookup: Lookup) -> Answer:
+    if isinstance(node, _Literal):
+        return node.quantity
+    if isinstance(node, _Name):
+        return lookup(node.name)
+    values: list[Quantity] = []
+    for argument in node.arguments:
+        value = _evaluate(argument, lookup)
+        if isinstance(value, Unknown):
+            return value
+        values.append(value)
+    return _apply(node.function, values)
+
+
+def _apply(function: str, values: list[Quantity]) -> Quantity:
+    first, kinds = values[0], {value.kind for value in values}
+    if function in ("*", "/"):
+        return _scale(function, first, values[1])
+    if len(kinds) > 1:
+        raise UsageError(f'"{function}" of {" and ".join(sorted(kinds))}')
+    numbers = [value.value for value in values]
+    if function in ("min", "max"):
+        return Quantity(min(numbers) if function == "min" else max(numbers), first.kind)
+    return Quantity(numbers[0] + numbers[1] if function == "+" else numbers[0] - numbers[1], first.kind)
+
+
+def _scale(function: str, a: Quantity, b: Quantity) -> Quantity:
+    if function == "*":
+        if "number" not in (a.kind, b.kind):
+            raise UsageError(f"{a.kind} times {b.kind}")
+        return Quantity(a.value * b.value, b.kind if a.kind == "number" else a.kind)
+    if b.value == 0:
+        raise UsageError("division by 0")
+    if b.kind == "number":
+        return Quantity(a.value / b.value, a.kind)
+    if a.kind != b.kind:
+        raise UsageError(f"{a.kind} divided by {b.kind}")
+    return Quantity(a.value / b.value)

@@ -1,0 +1,56 @@
+"""A configuration: knobs with values, as text that `postgresql.conf` would accept."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration(Mapping[str, str]):
+    """An immutable mapping of knob name to value text, sorted by name.
+
+    The empty configuration is the baseline: the server as it was found. Values are the canonical text of
+    `units.format_quantity` (`4GB`, `0.9`, `on`), so that equal configurations compare equal.
+    """
+
+    settings: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str]) -> Configuration:
+        """Build one from any mapping."""
+        return cls(tuple(sorted(settings.items())))
+
+    def __getitem__(self, name: str) -> str:
+        for key, value in self.settings:
+            if key == name:
+                return value
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, _ in self.settings)
+
+    def __len__(self) -> int:
+        return len(self.settings)
+
+    def with_settings(self, settings: Mapping[str, str]) -> Configuration:
+        """Return a copy in which these settings are added or replaced."""
+        return Configuration.of({**dict(self.settings), **settings})
+
+    def without(self, *names: str) -> Configuration:
+        """Return a copy in which these knobs are back at the baseline."""
+        return Configuration(tuple(item for item in self.settings if item[0] not in names))
+
+    def fingerprint(self) -> str:
+        """Return 12 hex digits that name these settings, the same on every machine."""
+        text = "\n".join(f"{name} = {value}" for name, value in self.settings)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def fragment(self) -> str:
+        """Return the settings as lines of a `postgresql.conf`, values quoted as PostgreSQL reads them."""
+        lines = (f"{name} = '{value.replace(chr(39), chr(39) * 2)}'" for name, value in self.settings)
+        return "".join(f"{line}\n" for line in lines)
+
+
+BASELINE = Configuration()

@@ -1,0 +1,88 @@
+"""A study: trials with a question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pgdyno.model.configuration import Configuration
+from pgdyno.model.trial import LoadPlan, WorkloadSpec
+from pgdyno.model.verdict import Interval, Verdict
+
+
+class StudyKind(StrEnum):
+    """The question that a study asks."""
+
+    BENCH = "bench"
+    AB = "ab"
+    TUNE = "tune"
+
+
+class StudyState(StrEnum):
+    """How a study stands; an interrupted one can be resumed."""
+
+    RUNNING = "running"
+    INTERRUPTED = "interrupted"
+    COMPLETE = "complete"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A study as the store keeps it.
+
+    `options` holds what the kind needs to go on after a kill (budget, seed, smallest effect, knobs ...), as plain
+    JSON values. `environment` is `Facts.environment_hash()`; `facts` a JSON image of the facts at the beginning,
+    with no secret in it. `target` is a label without a password.
+    """
+
+    id: str
+    kind: StudyKind
+    name: str
+    state: StudyState
+    created_at: float
+    target: str
+    environment: str
+    facts: Mapping[str, object]
+    workload: WorkloadSpec
+    plan: LoadPlan
+    options: Mapping[str, object] = field(default_factory=dict)
+    result: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """The measured effect of one retained setting: the winner against the winner without it."""
+
+    knob: str
+    before: str
+    after: str
+    interval: Interval
+    why: str
+    durability: str
+    context: str
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One side of a comparison, summarised over its trials."""
+
+    name: str
+    configuration: Configuration
+    trials: tuple[int, ...]
+    throughput: float | None
+    latency_p50: float | None
+    latency_p95: float | None
+    latency_p99: float | None
+    server_cpu_ms_per_tx: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """B against A: the verdict on the study's metric first, the others after it."""
+
+    a: Arm
+    b: Arm
+    verdict: Verdict
+    others: tuple[Verdict, ...] = ()

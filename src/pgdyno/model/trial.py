@@ -1,0 +1,148 @@
+"""A trial: one configuration under one workload, measured once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pgdyno.model.configuration import Configuration
+
+
+class TrialState(StrEnum):
+    """How a trial stands. All but RUNNING are final, and a finished trial never changes."""
+
+    RUNNING = "running"
+    COMPLETE = "complete"
+    DISTURBED = "disturbed"
+    """Measured, but foreign CPU or steal was above the bound: not used, repeated."""
+    UNSTEADY = "unsteady"
+    """Measured, but the series never became steady: its score is not used."""
+    VOID = "void"
+    """The configuration was not in force: nothing was measured under its name."""
+    FAILED = "failed"
+    """The server did not start, the load failed or the server died."""
+    REFUSED = "refused"
+    """The constraints refused the configuration before it cost anything."""
+    ABANDONED = "abandoned"
+    """The tuner was killed or interrupted while it ran."""
+
+
+class Role(StrEnum):
+    """Why a trial is run."""
+
+    BASELINE = "baseline"
+    SEARCH = "search"
+    CONFIRM = "confirm"
+    PRUNE = "prune"
+    EFFECT = "effect"
+    RIVAL = "rival"
+    ARM = "arm"
+    """An arm of an A/B experiment, or a single bench run."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """How a workload is driven.
+
+    `rate` is an open-loop schedule in transactions per second (pgbench -R), None for a closed loop. `protocol` is
+    pgbench's -M. `warmup_s` is the bound on warm-up: it ends earlier when the series is steady. `measure_s` is the
+    window that follows. `reset` says when the load's database is cloned anew from its template.
+    """
+
+    clients: int
+    jobs: int
+    warmup_s: float
+    measure_s: float
+    protocol: str = "prepared"
+    rate: float | None = None
+    connect_each: bool = False
+    reset: str = "auto"
+    seed: int | None = None
+
+    @property
+    def duration_s(self) -> float:
+        """Return the whole time under load, in seconds."""
+        return self.warmup_s + self.measure_s
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSpec:
+    """What is run: a name that the registry knows, its parameters, and the hash of the scripts it comes to."""
+
+    name: str
+    parameters: Mapping[str, str | int | float | bool]
+    fingerprint: str
+    description: str
+    read_only: bool
+    unit: str = "transactions"
+    rows_per_transaction: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrialSpec:
+    """What a trial is to measure. `block` and `slot` place it in the interleaved order; `arm` names its side."""
+
+    configuration: Configuration
+    role: Role
+    arm: str
+    block: int
+    slot: int
+    repeats: int | None = None
+    """The trial that this one repeats because that one was disturbed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatencySummary:
+    """Latency in milliseconds, from the merged histogram of the measured window; percentiles are never averaged."""
+
+    p50: float
+    p95: float
+    p99: float
+    p999: float
+    max: float
+    mean: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a finished trial measured. Times in seconds of this machine's epoch clock, CPU in seconds.
+
+    `throughput` is transactions per second in the steady window [`steady_from`, `ended_at`]. None means not
+    measured, and `reason` says why. `server_cpu_ms_per_tx` and `foreign_cpu_pct` (of one core) hold for the same
+    window.
+    """
+
+    state: TrialState
+    reason: str | None = None
+    began_at: float = 0.0
+    elapsed_s: float = 0.0
+    """The whole cost of the trial: apply, restart, reset, load and collection."""
+    steady_from: float | None = None
+    ended_at: float = 0.0
+    throughput: float | None = None
+    latency_ms: LatencySummary | None = None
+    transactions: int = 0
+    failed: int = 0
+    retried: int = 0
+    skipped: int = 0
+    driver_cpu_s: float | None = None
+    server_cpu_s: float | None = None
+    server_cpu_ms_per_tx: float | None = None
+    foreign_cpu_pct: float | None = None
+    steal_pct: float | None = None
+    settings_fingerprint: str | None = None
+    counters: Mapping[str, float] = field(default_factory=dict)
+    """Deltas over the window that explain the score: blks_hit, blks_read, wal_bytes, wal_fpi, checkpoints ..."""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A trial as the store keeps it. `id` is its run id in the sample tables."""
+
+    id: int
+    study_id: str
+    spec: TrialSpec
+    state: TrialState
+    outcome: Outcome | None = None

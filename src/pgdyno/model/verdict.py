@@ -1,0 +1,70 @@
+"""The statistical answer to "is B better than A?", and the words for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Word(StrEnum):
+    """The only words in which a comparison may end. They come from the rule in `stats`, never from a hand."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    EQUIVALENT = "equivalent"
+    NOT_RESOLVED = "not resolved"
+
+
+class Metric(StrEnum):
+    """What is compared. The ratio is always B over A; for latency and CPU a ratio below 1 is an improvement."""
+
+    THROUGHPUT = "throughput"
+    LATENCY_P50 = "latency_p50"
+    LATENCY_P95 = "latency_p95"
+    LATENCY_P99 = "latency_p99"
+    SERVER_CPU = "server_cpu_ms_per_tx"
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Return True when a larger value is the better one."""
+        return self is Metric.THROUGHPUT
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate of a ratio with its confidence interval; `confidence` such as 0.95."""
+
+    ratio: float
+    lo: float
+    hi: float
+    confidence: float
+
+    def __str__(self) -> str:
+        return f"{self.ratio:.3g}x [{self.lo:.3g}, {self.hi:.3g}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer for one metric.
+
+    `smallest_effect` is the smallest effect of interest as a ratio distance (0.02 = 2 %): an interval wholly inside
+    [1/(1+s), 1+s] is *equivalent*. `more_pairs` estimates, for *not resolved* only, how many more pairs would
+    resolve it; None when that cannot be said.
+    """
+
+    word: Word
+    interval: Interval
+    pairs: int
+    metric: Metric
+    smallest_effect: float
+    more_pairs: int | None = None
+
+    def sentence(self, subject: str = "B", reference: str = "A") -> str:
+        """Return the verdict as one clause for people, for terminal and reports alike."""
+        figures = f"{self.metric.value} {self.interval} of {reference}, {self.pairs} interleaved pairs"
+        if self.word is Word.NOT_RESOLVED:
+            more = f" (about {self.more_pairs} more pairs)" if self.more_pairs is not None else ""
+            return f"not resolved{more}: {subject} has {figures}"
+        if self.word is Word.EQUIVALENT:
+            return f"equivalent within {self.smallest_effect:.0%}: {subject} has {figures}"
+        return f"{subject} is {self.word.value}: {figures}"

@@ -1,0 +1,102 @@
+"""What to try next: the optimiser's one question, answered from the history alone.
+
+Nothing is kept between calls. The same dimensions, history and seed give the same answer, so a study that was killed
+goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+
+from pgdyno.knobs.dimension import Dimension, Value
+from pgdyno.optimizer import initial as design
+from pgdyno.optimizer.acquisition import log_expected_improvement
+from pgdyno.optimizer.candidates import Allowed, anything, search
+from pgdyno.optimizer.encoding import Point, Rows
+from pgdyno.optimizer.feasibility import fit_feasibility, log_probability
+from pgdyno.optimizer.model import Model, fit_model
+from pgdyno.optimizer.observation import Data, Observation, gather
+
+LEADERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A point to try. `origin` says why: start, spread, local, model, or anything (no better way was found).
+
+    `log_expected_improvement` is ln of the expected gain in ln(performance) over the best tried point; None while
+    there is no model.
+    """
+
+    point: Mapping[str, Value]
+    origin: str
+    log_expected_improvement: float | None = None
+
+
+def ask(
+    dimensions: Sequence[Dimension],
+    history: Sequence[Observation],
+    *,
+    starts: Sequence[Point] = (),
+    seed: int,
+    feasible: Callable[[Point], bool] = lambda _: True,
+    initial: int = 10,
+) -> Suggestion:
+    """Return the next point to try: never infeasible, and never one already tried while there is another.
+
+    The default comes first, then `starts`, then up to `initial` points that alternate between the whole space and
+    moves from the best so far, then the model's. `history` may hold failures, repeats and values out of range.
+    """
+    data = gather(dimensions, history, starts)
+    rng = np.random.default_rng([seed % 2**63, len(history)])
+    allowed = Allowed(data.encoding, data.rows, feasible)
+    first = allowed.first(np.vstack([data.encoding.default, data.encoding.rows(starts)]))
+    if len(first):
+        return Suggestion(data.encoding.point(first[0]), "start")
+    if len(data.rows) < initial or len(data.values) < 2:
+        return _explore(data, allowed, seed, initial, rng)
+    return _exploit(data, allowed, rng)
+
+
+def _explore(data: Data, allowed: Allowed, seed: int, initial: int, rng: Generator) -> Suggestion:
+    number = len(data.rows)
+    if number % 2 == 0 or not len(data.values):
+        points = design.spread(data.encoding, max(initial, 1), seed % 2**63)
+        row, origin = allowed.first(np.roll(points, -(number // 2), axis=0)), "spread"
+    else:
+        best = data.measured[int(np.argmax(data.values))]
+        row, origin = allowed.first(design.local(data.encoding, best, 50, rng)), "local"
+    return Suggestion(data.encoding.point(row[0]), origin) if len(row) else _anything(data, allowed, rng)
+
+
+def _exploit(data: Data, allowed: Allowed, rng: Generator) -> Suggestion:
+    model, encoding = fit_model(data, rng), data.encoding
+    works = fit_feasibility(encoding.features(data.rows), data.succeeded, encoding.groups)
+
+    def improvement(rows: Rows) -> design.Vector:
+        mean, sd = model.posterior.predict(encoding.features(rows))
+        return log_expected_improvement(mean, sd, model.best)
+
+    def score(rows: Rows) -> design.Vector:
+        return improvement(rows) + log_probability(works, encoding.features(rows))
+
+    row = search(encoding, _leaders(data, model), score, allowed, rng)
+    if not len(row):
+        return _anything(data, allowed, rng)
+    gain = float(improvement(row)[0]) + float(np.log(model.scaled.spread))
+    return Suggestion(encoding.point(row[0]), "model", gain)
+
+
+def _leaders(data: Data, model: Model) -> Rows:
+    order = np.argsort(-model.tried_mean.mean(axis=0), kind="stable")[:LEADERS]
+    return data.measured[order]
+
+
+def _anything(data: Data, allowed: Allowed, rng: Generator) -> Suggestion:
+    around = data.measured[int(np.argmax(data.values))] if len(data.values) else data.encoding.default
+    row = anything(data.encoding, around, allowed, rng)
+    return Suggestion(data.encoding.point(row[0] if len(row) else around), "anything")

@@ -1,0 +1,84 @@
+"""The points among which the acquisition chooses: everywhere, near to the best, and near to the most promising."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from pgdyno.optimizer.encoding import Encoding, Point, Rows
+
+Vector = NDArray[np.float64]
+Score = Callable[[Rows], Vector]
+
+EVERYWHERE, NEAR, ROUNDS, KEPT, PER_KEPT = 300, 400, 3, 5, 50
+MORE_TRIES = 300
+
+
+class Allowed:
+    """Says which rows may be tried: new ones that satisfy the constraints. Asks the constraints once per row."""
+
+    def __init__(self, encoding: Encoding, tried: Rows, feasible: Callable[[Point], bool]) -> None:
+        self._encoding, self._feasible = encoding, feasible
+        self._known = {tuple(row): False for row in tried.tolist()}
+
+    def __call__(self, row: Rows) -> bool:
+        """Return True for a row that is new and feasible."""
+        key = tuple(row.tolist())
+        if key not in self._known:
+            self._known[key] = self._feasible(self._encoding.point(row))
+        return self._known[key]
+
+    def first(self, rows: Rows, count: int = 1) -> Rows:
+        """Return the first `count` allowed rows, or as many as there are."""
+        found = []
+        for row in rows:
+            if self(row):
+                found.append(row)
+                if len(found) == count:
+                    break
+        return np.array(found, dtype=np.int64).reshape(-1, rows.shape[1])
+
+
+def search(encoding: Encoding, leaders: Rows, score: Score, allowed: Allowed, rng: Generator) -> Rows:
+    """Return the allowed row with the highest score found, shape (1, dimensions); (0, dimensions) if none was found.
+
+    `leaders` are tried points. Random points of the whole space and moves of a few knobs from the leaders are scored;
+    then, in rounds, moves from the highest-scoring allowed ones.
+    """
+    anywhere = encoding.from_unit(rng.random((EVERYWHERE, len(encoding.dimensions))))
+    near = perturbed(encoding, np.resize(leaders, (NEAR, leaders.shape[1])), rng)
+    rows = np.vstack([anywhere, near])
+    values = score(rows)
+    for _ in range(ROUNDS):
+        top = allowed.first(rows[np.argsort(-values, kind="stable")], KEPT)
+        if not len(top):
+            break
+        more = perturbed(encoding, np.repeat(top, PER_KEPT, axis=0), rng)
+        rows, values = np.vstack([rows, more]), np.concatenate([values, score(more)])
+    return allowed.first(rows[np.argsort(-values, kind="stable")])
+
+
+def perturbed(encoding: Encoding, rows: Rows, rng: Generator) -> Rows:
+    """Return rows in each of which a few knobs (one to six, mostly one or two) take another, mostly near value."""
+    count, size = rows.shape
+    wanted = np.minimum(rng.geometric(0.45, count), min(6, size))
+    mask = rng.random((count, size)).argsort(axis=1).argsort(axis=1) < wanted[:, None]
+    width = np.where(rng.random(count) < 0.3, 0.5, 0.12)
+    return encoding.moved(rows, mask, width, rng)
+
+
+def anything(encoding: Encoding, around: Rows, allowed: Allowed, rng: Generator) -> Rows:
+    """Return some allowed row (1, dimensions) when all else found none; (0, dimensions) when there seems to be none.
+
+    Tries random points, then random points with more and more knobs put back to those of `around`, which is known to
+    satisfy the constraints, then single moves from it.
+    """
+    size = len(encoding.dimensions)
+    rows = encoding.from_unit(rng.random((MORE_TRIES, size)))
+    back = rng.random((MORE_TRIES, size)) < np.linspace(0, 1, MORE_TRIES)[:, None]
+    blended = np.where(back, around[None, :], rows)
+    near = perturbed(encoding, np.tile(around, (MORE_TRIES, 1)), rng)
+    return allowed.first(np.vstack([blended, near]))

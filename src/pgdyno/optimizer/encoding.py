@@ -1,0 +1,150 @@
+"""Points as rows of whole numbers: the search space as a finite grid of values worth trying.
+
+A row holds, for each dimension, the place of its value in that dimension's table: the round values of the search,
+the special ones, the default, and whatever the history tried in between. A grid makes "already tried" exact, keeps
+each untouched knob at precisely the value it had, and turns features of a thousand candidates into table look-ups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from pgdyno.knobs.dimension import SPECIAL_SHARE, Dimension, Value
+
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Point = Mapping[str, Value]
+
+
+class Encoding:
+    """The grid over `dimensions` that also holds every value of `points`; knobs that a point leaves out are default.
+
+    Values out of range count as the nearest one. `groups` names, for each feature column, the length-scale that it
+    shares: all columns of one choice belong together.
+    """
+
+    def __init__(self, dimensions: Sequence[Dimension], points: Iterable[Point] = ()) -> None:
+        self.dimensions = tuple(dimensions)
+        known = tuple(points)
+        self._tables = [_table(dimension, known) for dimension in self.dimensions]
+        self._places = [{value: place for place, value in enumerate(table)} for table in self._tables]
+        self._features = [
+            np.array([dimension.encode(value) for value in table])
+            for dimension, table in zip(self.dimensions, self._tables, strict=True)
+        ]
+        self._axes = [
+            _axis(dimension, table, features[:, 0])
+            for dimension, table, features in zip(self.dimensions, self._tables, self._features, strict=True)
+        ]
+        self.groups = _groups(self.dimensions)
+        self.sizes: Rows = np.array([len(table) for table in self._tables], dtype=np.int64)
+        self.default: Rows = self.row({})
+
+    def row(self, point: Point) -> Rows:
+        """Return the row of a point."""
+        values = (dimension.clip(point.get(dimension.name, dimension.default)) for dimension in self.dimensions)
+        return np.array([places[v] for places, v in zip(self._places, values, strict=True)], dtype=np.int64)
+
+    def rows(self, points: Sequence[Point]) -> Rows:
+        """Return one row per point, shape (points, dimensions)."""
+        return np.array([self.row(point) for point in points], dtype=np.int64).reshape(-1, len(self.dimensions))
+
+    def point(self, row: Rows) -> dict[str, Value]:
+        """Return the point of a row."""
+        return {d.name: table[i] for d, table, i in zip(self.dimensions, self._tables, row, strict=True)}
+
+    def features(self, rows: Rows) -> Matrix:
+        """Return the coordinates of rows, shape (rows, features), each in [0, 1]."""
+        return np.hstack([table[rows[:, place]] for place, table in enumerate(self._features)])
+
+    def from_unit(self, unit: Matrix) -> Rows:
+        """Return the rows at points of the unit cube, shape (points, dimensions), special values at their share."""
+        return np.column_stack([axis.from_unit(unit[:, place]) for place, axis in enumerate(self._axes)])
+
+    def moved(self, rows: Rows, mask: NDArray[np.bool_], width: Vector, rng: Generator) -> Rows:
+        """Return a copy of `rows` in which the knobs under `mask` take another value, where they have another.
+
+        A number moves by a normal step of `width` (one per row, in units of the whole range) and folds at its bounds;
+        once in eight times it takes a special value, where it has any. A choice takes any other word.
+        """
+        copy = rows.copy()
+        for place, axis in enumerate(self._axes):
+            hit = np.flatnonzero(mask[:, place])
+            if hit.size and self.sizes[place] > 1:
+                copy[hit, place] = axis.moved(rows[hit, place], width[hit], rng)
+        return copy
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """One column of the grid: `regular` are its ordered places ascending by `at`, `special` the ones that jump."""
+
+    size: int
+    position: Vector
+    regular: Rows
+    special: Rows
+
+    def from_unit(self, unit: Vector) -> Rows:
+        if not self.position.size:
+            return np.minimum((unit * self.size).astype(np.int64), self.size - 1)
+        share = min(SPECIAL_SHARE, 0.45 / max(self.special.size, 1))
+        taken = share * self.special.size
+        places = self._nearest(np.clip((unit - taken) / (1 - taken), 0, 1))[1]
+        for number, place in enumerate(self.special):
+            places[(unit >= number * share) & (unit < (number + 1) * share)] = place
+        return places
+
+    def moved(self, start: Rows, width: Vector, rng: Generator) -> Rows:
+        if not self.position.size:
+            return (start + rng.integers(1, self.size, start.size)) % self.size
+        step = width * rng.normal(size=start.size)
+        order, places = self._nearest(_folded(self.position[start] + step))
+        stuck = places == start
+        beside = order + np.where(step < 0, -1, 1)
+        beside = np.where((beside < 0) | (beside >= self.regular.size), order - np.where(step < 0, -1, 1), beside)
+        places[stuck] = self.regular[np.clip(beside, 0, self.regular.size - 1)][stuck]
+        if self.special.size:
+            jumps = rng.random(start.size) < 0.125
+            places[jumps] = rng.choice(self.special, int(jumps.sum()))
+        return places
+
+    def _nearest(self, wanted: Vector) -> tuple[Rows, Rows]:
+        at = self.position[self.regular]
+        order = np.searchsorted((at[1:] + at[:-1]) / 2, wanted)
+        return order, self.regular[order]
+
+
+def _axis(dimension: Dimension, table: Sequence[Value], position: Vector) -> _Axis:
+    if dimension.kind == "choice":
+        nothing = np.zeros(0, dtype=np.int64)
+        return _Axis(len(table), np.zeros(0), nothing, nothing)
+    is_special = np.array([value in dimension.special for value in table])
+    regular = np.flatnonzero(~is_special)
+    ordered = regular[np.argsort(position[regular], kind="stable")]
+    return _Axis(len(table), position, ordered, np.flatnonzero(is_special))
+
+
+def _table(dimension: Dimension, points: Sequence[Point]) -> tuple[Value, ...]:
+    tried = (dimension.clip(point[dimension.name]) for point in points if dimension.name in point)
+    return tuple(dict.fromkeys((*dimension.levels, dimension.clip(dimension.default), *tried)))
+
+
+def _groups(dimensions: Sequence[Dimension]) -> NDArray[np.int64]:
+    groups: list[int] = []
+    for dimension in dimensions:
+        following = groups[-1] + 1 if groups else 0
+        shared = dimension.kind == "choice"
+        groups.extend(following + (0 if shared else offset) for offset in range(dimension.width))
+    return np.array(groups, dtype=np.int64)
+
+
+def _folded(u: Vector) -> Vector:
+    """Fold numbers into [0, 1] at its ends, so that a step across a bound leads back inside."""
+    folded = np.abs(u) % 2.0
+    return np.where(folded > 1.0, 2.0 - folded, folded)

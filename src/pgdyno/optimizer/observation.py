@@ -1,0 +1,61 @@
+"""What the optimiser is told: points with what they measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgdyno.knobs.dimension import Dimension, Value
+from pgdyno.optimizer.encoding import Encoding, Rows
+
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A trial: its point, and ln(performance) (higher is better), None when it failed or was refused."""
+
+    point: Mapping[str, Value]
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """A history made ready for the models: one line for each distinct point.
+
+    `rows` are grid rows of all tried points; `succeeded` marks those that were measured at least once. `values` are
+    the mean ln(performance) of the succeeded ones, in order, and `counts` of how many measurements.
+    """
+
+    encoding: Encoding
+    rows: Rows
+    succeeded: NDArray[np.bool_]
+    values: Vector
+    counts: Vector
+
+    @property
+    def measured(self) -> Rows:
+        """Return the rows of the succeeded points, aligned with `values`."""
+        return self.rows[self.succeeded]
+
+
+def gather(dimensions: Sequence[Dimension], history: Sequence[Observation], points: Sequence[Mapping[str, Value]] = ()) -> Data:
+    """Put a history in order; `points` are further points that the grid must hold. Repeats of a point are averaged."""
+    encoding = Encoding(dimensions, [*(seen.point for seen in history), *points])
+    by_row: dict[tuple[int, ...], list[float]] = {}
+    for seen, row in zip(history, encoding.rows([seen.point for seen in history]).tolist(), strict=True):
+        usable = seen.value is not None and np.isfinite(seen.value)
+        by_row.setdefault(tuple(row), []).extend([float(seen.value or 0.0)] if usable else [])
+    rows = np.array(list(by_row), dtype=np.int64).reshape(-1, len(encoding.dimensions))
+    lists = list(by_row.values())
+    return Data(
+        encoding=encoding,
+        rows=rows,
+        succeeded=np.array([bool(values) for values in lists], dtype=np.bool_),
+        values=np.array([np.mean(values) for values in lists if values]),
+        counts=np.array([float(len(values)) for values in lists if values]),
+    )

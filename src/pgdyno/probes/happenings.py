@@ -1,0 +1,87 @@
+"""What happened between two readings: checkpoints, swapping, deadlocks, reloads, restarts, autovacuum. Pure."""
+
+from __future__ import annotations
+
+from pgdyno.model.samples import Event
+from pgdyno.probes.host.reading import HostReading
+from pgdyno.probes.observer import ServerReading
+from pgdyno.probes.views import was_reset
+
+_RESET_VIEWS = ("database", "checkpointer", "wal")
+
+
+def host_events(before: HostReading, after: HostReading) -> list[Event]:
+    """Return what the counters of /proc/vmstat say happened to the host."""
+    was, now = before.vmstat or {}, after.vmstat or {}
+    found = []
+    kills = now.get("oom_kill", 0) - was.get("oom_kill", now.get("oom_kill", 0))
+    if kills > 0:
+        found.append(Event(after.t, "oom_kill", f"the kernel killed {kills} process(es) for want of memory"))
+    swapped = {name: now.get(name, 0) - was.get(name, now.get(name, 0)) for name in ("pswpin", "pswpout")}
+    if any(swapped.values()):
+        text = f"{swapped['pswpout']} pages were swapped out and {swapped['pswpin']} in"
+        found.append(Event(after.t, "swap", text))
+    return found
+
+
+def server_events(before: ServerReading, after: ServerReading) -> list[Event]:
+    """Return what the views say happened to the server."""
+    found = []
+    started = _pair(before, after, "server", "started_at")
+    if started is not None and started[1] != started[0]:
+        found.append(Event(after.t, "restart", "the server was restarted"))
+    loaded = _pair(before, after, "server", "loaded_at")
+    if loaded is not None and loaded[1] != loaded[0] and not found:
+        found.append(Event(after.t, "reload", "the configuration was read again"))
+    for view in _RESET_VIEWS:
+        was, now = before.views.get(view), after.views.get(view)
+        if was is not None and now is not None and was_reset(view, was, now):
+            found.append(Event(after.t, "stats_reset", f"the counters of {view} were reset: this interval has no row"))
+    return found + _counted(before, after) + _autovacuum(before, after)
+
+
+def failure_events(t: float, failures: dict[str, str], known: dict[str, str]) -> list[Event]:
+    """Return an event for each probe that failed for a reason not told before, and for each that works again."""
+    found = [
+        Event(t, "probe", f"{name} cannot be read: {reason}")
+        for name, reason in failures.items()
+        if known.get(name) != reason
+    ]
+    return found + [Event(t, "probe", f"{name} can be read again") for name in known if name not in failures]
+
+
+def _counted(before: ServerReading, after: ServerReading) -> list[Event]:
+    texts = (
+        ("checkpointer", "timed", "checkpoint", "checkpoint_timeout was over"),
+        ("checkpointer", "requested", "checkpoint", "max_wal_size was reached, or a command asked"),
+        ("checkpointer", "done", "checkpoint_done", "a checkpoint was completed"),
+        ("database", "deadlocks", "deadlock", "deadlock in the load's database"),
+        ("database", "conflicts", "conflict", "a query was cancelled by recovery"),
+    )
+    found = []
+    for view, column, kind, text in texts:
+        pair = _pair(before, after, view, column)
+        if pair is not None and pair[1] > pair[0]:
+            count = round(pair[1] - pair[0])
+            found.append(Event(after.t, kind, text if count == 1 else f"{text} ({count} times)"))
+    return found
+
+
+def _autovacuum(before: ServerReading, after: ServerReading) -> list[Event]:
+    was, now = _workers(before), _workers(after)
+    if was is None or now is None or bool(was) == bool(now):
+        return []
+    text = f"{now} autovacuum worker(s) began" if now else "the autovacuum workers are done"
+    return [Event(after.t, "autovacuum", text)]
+
+
+def _workers(reading: ServerReading) -> int | None:
+    if "activity" not in reading.views:
+        return None
+    rows = (row for row in reading.views["activity"] if row["backend_type"] == "autovacuum worker")
+    return sum(int(row["sessions"] or 0) for row in rows)
+
+
+def _pair(before: ServerReading, after: ServerReading, view: str, column: str) -> tuple[float, float] | None:
+    was, now = before.value(view, column), after.value(view, column)
+    return None if was is None or now is None else (was, now)

@@ -1,0 +1,67 @@
+"""/proc/meminfo and /proc/vmstat: memory, swap, major faults, processes killed for want of memory (proc(5))."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pgdyno.model.samples import SampleValue
+
+_GAUGES = (
+    "MemTotal",
+    "MemAvailable",
+    "MemFree",
+    "Cached",
+    "Buffers",
+    "AnonPages",
+    "Shmem",
+    "PageTables",
+    "Dirty",
+    "Writeback",
+    "HugePages_Total",
+    "HugePages_Free",
+)
+_COUNTERS = ("pswpin", "pswpout", "pgmajfault", "oom_kill")
+
+
+def parse_meminfo(text: str) -> dict[str, int]:
+    """Parse /proc/meminfo: sizes in bytes, huge pages as counts."""
+    values: dict[str, int] = {}
+    for line in text.splitlines():
+        name, _, rest = line.partition(":")
+        fields = rest.split()
+        if fields:
+            values[name] = int(fields[0]) * (1024 if fields[1:] == ["kB"] else 1)
+    return values
+
+
+def parse_vmstat(text: str) -> dict[str, int]:
+    """Parse the counters of /proc/vmstat that we keep; those that the kernel lacks are missing (oom_kill: 4.13)."""
+    pairs = (line.split() for line in text.splitlines())
+    return {name: int(value) for name, value in pairs if name in _COUNTERS}
+
+
+def row(
+    meminfo: Mapping[str, int],
+    before: Mapping[str, int] | None,
+    after: Mapping[str, int],
+    interval_s: float | None,
+    page_size: int,
+) -> tuple[SampleValue, ...]:
+    """Return the values of table `memory`; `before` and `after` are vmstat, `before` None for the first row."""
+    gains = [_gain(name, before, after) for name in _COUNTERS]
+    swap_in, swap_out, faults, kills = gains
+    return (
+        interval_s,
+        *(meminfo.get(name) for name in _GAUGES),
+        meminfo["SwapTotal"] - meminfo["SwapFree"] if {"SwapTotal", "SwapFree"} <= meminfo.keys() else None,
+        None if swap_in is None else swap_in * page_size,
+        None if swap_out is None else swap_out * page_size,
+        faults,
+        kills,
+    )
+
+
+def _gain(name: str, before: Mapping[str, int] | None, after: Mapping[str, int]) -> int | None:
+    if before is None or name not in before or name not in after:
+        return None
+    return after[name] - before[name]

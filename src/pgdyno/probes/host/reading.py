@@ -1,0 +1,95 @@
+"""One reading of the host at one moment, and the rows that two of them make."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pgdyno.model.samples import SampleRow
+from pgdyno.probes.host import cpu, disk, memory, net, pressure
+
+T = TypeVar("T")
+
+PROC = Path("/proc")
+SYS = Path("/sys")
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class HostReading:
+    """Every counter of the host at `t`. A part is None when it could not be read; `failures` says why, by table."""
+
+    t: float
+    shares: cpu.CpuShares
+    cpu: cpu.CpuTimes | None
+    meminfo: dict[str, int] | None
+    vmstat: dict[str, int] | None
+    pressure: dict[tuple[str, str], int] | None
+    disks: dict[str, disk.Disk] | None
+    interfaces: dict[str, net.Interface] | None
+    failures: dict[str, str]
+
+
+def read_host(t: float, shares: cpu.CpuShares, *, proc: Path = PROC, sys: Path = SYS) -> HostReading:
+    """Read the host now. What cannot be read is named in `failures` and costs only itself."""
+    failures: dict[str, str] = {}
+
+    def attempt(table: str, read: Callable[[], T]) -> T | None:
+        try:
+            return read()
+        except (OSError, ValueError, KeyError, IndexError) as error:
+            failures[table] = str(error) or type(error).__name__
+            return None
+
+    return HostReading(
+        t=t,
+        shares=shares,
+        cpu=attempt("cpu", lambda: cpu.parse((proc / "stat").read_text(), TICKS_PER_S)),
+        meminfo=attempt("memory", lambda: memory.parse_meminfo((proc / "meminfo").read_text())),
+        vmstat=attempt("memory", lambda: memory.parse_vmstat((proc / "vmstat").read_text())),
+        pressure=attempt("pressure", lambda: _read_pressure(proc)),
+        disks=attempt("disk", lambda: disk.parse((proc / "diskstats").read_text(), _whole_devices(sys))),
+        interfaces=attempt("net", lambda: net.parse((proc / "net" / "dev").read_text())),
+        failures=failures,
+    )
+
+
+def rows(before: HostReading | None, after: HostReading) -> list[SampleRow]:
+    """Return the rows of all host tables for the time between two readings; only gauges when there is no first one."""
+    interval_s = None if before is None else after.t - before.t
+    found: list[SampleRow] = []
+    if after.meminfo is not None:
+        was = None if before is None else before.vmstat
+        values = memory.row(after.meminfo, was, after.vmstat or {}, interval_s, PAGE_SIZE)
+        found.append(SampleRow("memory", after.t, values))
+    if before is None or interval_s is None or interval_s <= 0:
+        return found
+    if before.cpu is not None and after.cpu is not None:
+        values = cpu.row(before.cpu, after.cpu, before.shares, after.shares, interval_s)
+        found.append(SampleRow("cpu", after.t, values))
+    if before.pressure is not None and after.pressure is not None:
+        found.append(SampleRow("pressure", after.t, pressure.row(before.pressure, after.pressure, interval_s)))
+    if before.disks is not None and after.disks is not None:
+        found += [SampleRow("disk", after.t, values) for values in disk.rows(before.disks, after.disks, interval_s)]
+    if before.interfaces is not None and after.interfaces is not None:
+        each = net.rows(before.interfaces, after.interfaces, interval_s)
+        found += [SampleRow("net", after.t, values) for values in each]
+    return found
+
+
+def _read_pressure(proc: Path) -> dict[tuple[str, str], int]:
+    stalls: dict[tuple[str, str], int] = {}
+    for resource in pressure.RESOURCES:
+        stalls |= pressure.parse(resource, (proc / "pressure" / resource).read_text())
+    return stalls
+
+
+def _whole_devices(sys: Path) -> set[str] | None:
+    try:
+        return {folder.name for folder in (sys / "block").iterdir()}
+    except OSError:
+        return None  # partitions are then counted beside their devices, which is better than nothing

@@ -1,0 +1,128 @@
+"""The observer's own session with the server: reads every view, survives restarts, gives up on what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import psycopg
+from psycopg.rows import DictRow
+
+from pgdyno.errors import ConnectError
+from pgdyno.model.samples import SampleValue
+from pgdyno.probes.views import ViewRow, load_views, queries_for
+from pgdyno.target.postgres import Postgres
+
+OBSERVER_DATABASE = "pgdyno_observer"
+FALLBACK_DATABASE = "postgres"
+_TICK_VIEWS = ("server", "database", "checkpointer", "wal", "io", "locks", "activity", "replication")
+_SESSION = (
+    "SET application_name = 'pgdyno_observer'",
+    "SET statement_timeout = '5s'",
+    "SET lock_timeout = '1s'",
+    "SET jit = off",
+    "SET log_min_duration_statement = -1",
+    "SET stats_fetch_consistency = none",
+)
+"""What our session sets for itself; each is left out where the version or the role does not allow it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReading:
+    """The views at `t`, by name. A view that failed is missing and `failures` says why; no views at all: no session."""
+
+    t: float
+    views: Mapping[str, Sequence[ViewRow]]
+    failures: Mapping[str, str]
+
+    def value(self, view: str, column: str) -> float | int | None:
+        """Return a number of the first row of a view, None when there is none."""
+        rows = self.views.get(view)
+        value = rows[0].get(column) if rows else None
+        return value if isinstance(value, int | float) else None
+
+
+@dataclass(slots=True)
+class Observer:
+    """One session, opened when it is first needed and again after it was lost.
+
+    It sits in `database` (`fallback` where that does not exist), never in the load's own, so that it is not part of
+    what it counts. It only reads. Prepared statements, autocommit, PostgreSQL 13 to 18.
+    """
+
+    postgres: Postgres
+    load_database: str
+    database: str = OBSERVER_DATABASE
+    fallback: str = FALLBACK_DATABASE
+    _connection: psycopg.Connection[DictRow] | None = None
+    _queries: dict[str, str] = field(default_factory=dict)
+    _refused: set[str] = field(default_factory=set)
+
+    def read(self, t: float, views: Sequence[str] = _TICK_VIEWS) -> ServerReading:
+        """Read the views now. Never raises for what the server does: failures are part of the reading."""
+        failures: dict[str, str] = {}
+        found: dict[str, list[dict[str, SampleValue]]] = {}
+        try:
+            connection = self._session()
+            for view in views:
+                if view in self._queries and view not in self._refused:
+                    self._read_view(connection, view, found, failures)
+        except (ConnectError, psycopg.Error) as error:
+            self.close()
+            detail = error.detail if isinstance(error, ConnectError) else None
+            return ServerReading(t, {}, {"server": (detail or str(error)).strip()})
+        return ServerReading(t, found, failures)
+
+    def close(self) -> None:
+        """End the session; the next reading opens another."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _read_view(
+        self,
+        connection: psycopg.Connection[DictRow],
+        view: str,
+        found: dict[str, list[dict[str, SampleValue]]],
+        failures: dict[str, str],
+    ) -> None:
+        try:
+            rows = connection.execute(self._queries[view], {"database": self.load_database}, prepare=True).fetchall()
+        except psycopg.Error as error:
+            if connection.broken or connection.closed:
+                raise
+            failures[view] = str(error).strip()
+            if not isinstance(error, psycopg.errors.QueryCanceled):
+                self._refused.add(view)
+            return
+        found[view] = [{name: _plain(value) for name, value in row.items()} for row in rows]
+
+    def _session(self) -> psycopg.Connection[DictRow]:
+        if self._connection is not None and not self._connection.broken:
+            return self._connection
+        connection = self._connect()
+        for statement in _SESSION:
+            try:
+                connection.execute(statement)
+            except psycopg.Error:
+                if connection.broken:
+                    raise
+        self._queries = queries_for(connection.info.server_version, load_views())
+        self._refused.clear()
+        self._connection = connection
+        return connection
+
+    def _connect(self) -> psycopg.Connection[DictRow]:
+        try:
+            return self.postgres.connect(self.database)
+        except ConnectError as error:
+            if "does not exist" not in (error.detail or ""):
+                raise
+            return self.postgres.connect(self.fallback)
+
+
+def _plain(value: object) -> SampleValue:
+    """Return the value as the store keeps it; numeric columns of the views arrive as Decimal."""
+    if value is None or isinstance(value, float | int | str):
+        return value
+    return float(str(value))

@@ -1,0 +1,6 @@
+SELECT backend_type, object, context,
+       reads, reads * op_bytes AS read_bytes, read_time AS read_time_ms,
+       writes, writes * op_bytes AS write_bytes, write_time AS write_time_ms,
+       extends, extends * op_bytes AS extend_bytes,
+       hits, evictions, reuses, fsyncs, fsync_time AS fsync_time_ms
+FROM pg_stat_io

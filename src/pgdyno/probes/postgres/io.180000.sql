@@ -1,0 +1,7 @@
+-- From 18 one operation may span several blocks, so bytes are counted on their own.
+SELECT backend_type, object, context,
+       reads, read_bytes::int8 AS read_bytes, read_time AS read_time_ms,
+       writes, write_bytes::int8 AS write_bytes, write_time AS write_time_ms,
+       extends, extend_bytes::int8 AS extend_bytes,
+       hits, evictions, reuses, fsyncs, fsync_time AS fsync_time_ms
+FROM pg_stat_io

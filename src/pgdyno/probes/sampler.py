@@ -1,0 +1,213 @@
+"""The sampler: a thread that reads host, server and driver once a second on a schedule that does not drift."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from pgdyno.model.facts import Unknown
+from pgdyno.model.samples import Event, SampleRow
+from pgdyno.probes import happenings
+from pgdyno.probes.host.cpu import CpuShares
+from pgdyno.probes.host.process import DriverCpu
+from pgdyno.probes.host.reading import PROC, SYS, TICKS_PER_S, HostReading, read_host
+from pgdyno.probes.host.reading import rows as host_rows
+from pgdyno.probes.latest import latest_text
+from pgdyno.probes.observer import OBSERVER_DATABASE, Observer, ServerReading
+from pgdyno.probes.server_rows import server_rows, statement_rows
+from pgdyno.target.target import Target
+
+_SHORTEST = 0.25
+"""A tick this small a part of the interval after another is left out: its rates would be noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """What sampling cost: ticks made and skipped, CPU seconds of the thread, seconds per tick."""
+
+    ticks: int = 0
+    skipped: int = 0
+    cpu_s: float = 0.0
+    mean_tick_s: float = 0.0
+    longest_tick_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SampleBatch:
+    """Everything that was sampled, in the order of time."""
+
+    rows: list[SampleRow]
+    events: list[Event]
+    overhead: Overhead
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What has been sampled so far, and the readings that the next ones are compared with."""
+
+    rows: list[SampleRow] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    latest: list[SampleRow] = field(default_factory=list)
+    host: HostReading | None = None
+    server: ServerReading | None = None
+    failures: dict[str, str] = field(default_factory=dict)
+    statements: list[ServerReading] = field(default_factory=list)
+    ticks: int = 0
+    skipped: int = 0
+    cpu_s: float = 0.0
+    wall_s: float = 0.0
+    longest_s: float = 0.0
+
+
+def next_due(now: float, interval_s: float) -> float:
+    """Return when the next tick is due: at whole multiples of the interval since the epoch.
+
+    So the rows of a run fall on the seconds in which the load's histograms are counted, and a late tick does not make
+    the following ones late. At least a quarter of the interval lies ahead.
+    """
+    return math.floor((now + _SHORTEST * interval_s) / interval_s + 1) * interval_s
+
+
+class Sampler:
+    """Samples the host and one server once every `interval_s`, from a thread and a session of its own.
+
+    `load_database` is what the views are read for; the session sits in `observer_database`. `driver_pids` is asked
+    at each tick which processes are load generators. A probe that fails costs its own rows only: they are missing,
+    one event says why, and the others go on; after a restart of the server the session is opened again. `clock`
+    gives seconds since the epoch. `sleep`, when given, waits between ticks instead of the event that `stop` sets.
+    Reads only; PostgreSQL 13 to 18.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        load_database: str,
+        driver_pids: Callable[[], Sequence[int]],
+        interval_s: float = 1.0,
+        observer_database: str = OBSERVER_DATABASE,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], object] | None = None,
+        proc: Path = PROC,
+        sys: Path = SYS,
+    ) -> None:
+        self._target = target
+        self._driver_pids = driver_pids
+        self._interval_s = interval_s
+        self._clock = clock
+        self._observer = Observer(target.postgres, load_database, observer_database)
+        self._driver = DriverCpu(proc, TICKS_PER_S)
+        self._folders = proc, sys
+        self._kept = _Kept()
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._sleep = sleep or self._stopping.wait
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Sampler:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Take the first reading now, then one at each due time until `stop`."""
+        self.take()
+        with self._lock:
+            self._kept.statements.append(self._observer.read(self._clock(), ("statements",)))
+        self._thread = threading.Thread(target=self._run, name="pgdyno-sampler", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> SampleBatch:
+        """End the thread, take a last reading, close the session and return everything. May be called again."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+            self.mark()
+            self._finish_statements()
+        self._observer.close()
+        kept = self._kept
+        mean = kept.wall_s / kept.ticks if kept.ticks else 0.0
+        overhead = Overhead(kept.ticks, kept.skipped, kept.cpu_s, mean, kept.longest_s)
+        return SampleBatch(list(kept.rows), list(kept.events), overhead)
+
+    def mark(self) -> None:
+        """Take a reading at once, so that a row ends exactly here: call it where a window begins or ends.
+
+        Does nothing within a quarter of the interval after another reading.
+        """
+        with self._lock:
+            last = self._kept.host
+            if last is None or self._clock() - last.t >= _SHORTEST * self._interval_s:
+                self._tick(late_s=0.0, skipped=0)
+
+    def take(self, *, late_s: float = 0.0, skipped: int = 0) -> list[SampleRow]:
+        """Take one reading and return its rows: gauges only at the first, since there is nothing to compare with."""
+        with self._lock:
+            return self._tick(late_s, skipped)
+
+    def reading(self) -> Mapping[str, str]:
+        """Return the latest values as short texts for a progress line, empty before the second reading."""
+        with self._lock:
+            return latest_text(self._kept.latest)
+
+    def _run(self) -> None:
+        due = next_due(self._clock(), self._interval_s)
+        while not self._stopping.is_set():
+            now = self._clock()
+            if due - now > 2 * self._interval_s:
+                due = next_due(now, self._interval_s)  # the clock was set back
+            if now < due:
+                self._sleep(due - now)
+                continue
+            skipped = math.floor((now - due) / self._interval_s)
+            due += skipped * self._interval_s
+            self.take(late_s=now - due, skipped=skipped)
+            due += self._interval_s
+
+    def _tick(self, late_s: float, skipped: int) -> list[SampleRow]:
+        kept, began, cpu_began = self._kept, time.monotonic(), time.thread_time()
+        t = self._clock()
+        proc, sys = self._folders
+        host = read_host(t, self._shares(), proc=proc, sys=sys)
+        host_done = time.monotonic()
+        server = self._observer.read(t)
+        rows = host_rows(kept.host, host) + server_rows(kept.server, server)
+        events = [] if kept.host is None else happenings.host_events(kept.host, host)
+        events += [] if kept.server is None else happenings.server_events(kept.server, server)
+        failures = {**host.failures, **server.failures}
+        events += happenings.failure_events(t, failures, kept.failures)
+        ended = time.monotonic()
+        cost = (skipped, late_s * 1e3, (host_done - began) * 1e3, (ended - host_done) * 1e3)
+        rows.append(SampleRow("observer", t, cost))
+        kept.rows += rows
+        kept.events += events
+        kept.latest = rows
+        kept.host, kept.failures = host, failures
+        kept.server = server if server.views else kept.server  # a lost session: compare with the last good reading
+        kept.ticks += 1
+        kept.skipped += skipped
+        kept.cpu_s += time.thread_time() - cpu_began
+        kept.wall_s += ended - began
+        kept.longest_s = max(kept.longest_s, ended - began)
+        return rows
+
+    def _shares(self) -> CpuShares:
+        server = self._target.cpu.seconds()
+        return CpuShares(
+            server=None if isinstance(server, Unknown) else server,
+            driver=self._driver.seconds(self._driver_pids()),
+            own=time.process_time(),
+        )
+
+    def _finish_statements(self) -> None:
+        self._kept.statements.append(self._observer.read(self._clock(), ("statements",)))
+        first, last = self._kept.statements[0], self._kept.statements[-1]
+        self._kept.rows += statement_rows(first, last)

@@ -1,0 +1,176 @@
+"""What a window of sampled rows says: means, totals and concurrency between two moments. Pure.
+
+A row holds for the `interval_s` seconds that end at its `t`. A row that reaches over an edge of the window counts
+for the part that lies inside, as if its work had been spread evenly. At the end of a load that is wrong, because
+nothing runs after it: give `load_ended_at`, and the whole of a row's work counts for the part before it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from pgdyno.model.sample_tables import TABLES
+from pgdyno.model.samples import SampleRow, SampleValue
+from pgdyno.probes.host.cpu import foreign_s
+
+Rows = Sequence[SampleRow]
+
+_COUNTERS: Mapping[str, Mapping[str, str]] = {
+    "database": {
+        name: name
+        for name in (
+            "xact_commit",
+            "xact_rollback",
+            "blks_read",
+            "blks_hit",
+            "tup_returned",
+            "tup_fetched",
+            "tup_inserted",
+            "tup_updated",
+            "tup_deleted",
+            "temp_files",
+            "temp_bytes",
+            "deadlocks",
+            "conflicts",
+        )
+    },
+    "wal": {
+        "wal_records": "records",
+        "wal_fpi": "full_page_images",
+        "wal_bytes": "bytes",
+        "wal_buffers_full": "buffers_full",
+    },
+    "checkpointer": {
+        "checkpoints_timed": "timed",
+        "checkpoints_requested": "requested",
+        "checkpoint_buffers_written": "buffers_written",
+        "bgwriter_buffers_clean": "buffers_clean",
+        "buffers_alloc": "buffers_alloc",
+    },
+    "memory": {name: name for name in ("swap_in_bytes", "swap_out_bytes", "major_faults", "oom_kills")},
+}
+_STACKED = ("dm-", "md", "loop", "zram", "ram", "nbd", "drbd")
+"""Devices that pass their requests on to others, or to memory: counting them would count a read twice."""
+
+
+def foreign_cpu_pct(rows: Rows, from_s: float, to_s: float) -> float | None:
+    """Return the CPU of neither server, driver nor pgdyno, in percent of one core.
+
+    Taken from the sums of the window, so that the 10 ms ticks of /proc/stat average out; never below 0. None when no
+    row of the window knows the server's share.
+    """
+    busy = server = driver = own = seconds = 0.0
+    for row, share in _shares(rows, "cpu", from_s, to_s):
+        if row["server_cpu_s"] is None or row["usr_pct"] is None:
+            continue
+        percent = _number(row, "usr_pct") + _number(row, "sys_pct") + _number(row, "irq_pct")
+        busy += share * percent / 100 * _number(row, "cpus") * _number(row, "interval_s")
+        server += share * _number(row, "server_cpu_s")
+        driver += share * _number(row, "driver_cpu_s")
+        own += share * _number(row, "self_cpu_s")
+        seconds += share * _number(row, "interval_s")
+    foreign = foreign_s(busy, server, driver, own)
+    return None if not seconds or foreign is None else 100 * foreign / seconds
+
+
+def steal_pct(rows: Rows, from_s: float, to_s: float) -> float | None:
+    """Return the mean time that the hypervisor took, in percent of all CPUs; None without rows."""
+    return _mean(rows, "cpu", "steal_pct", from_s, to_s)
+
+
+def server_cpu_s(rows: Rows, from_s: float, to_s: float, *, load_ended_at: float | None = None) -> float | None:
+    """Return the CPU seconds of the server in the window; None when part of the window has no known share."""
+    total = covered = 0.0
+    for row, share in _shares(rows, "cpu", from_s, to_s, load_ended_at):
+        if row["server_cpu_s"] is None:
+            return None
+        total += share * _number(row, "server_cpu_s")
+        covered += _overlap(row, from_s, to_s)
+    return total if covered >= 0.95 * (to_s - from_s) > 0 else None
+
+
+def counters(rows: Rows, from_s: float, to_s: float, *, load_ended_at: float | None = None) -> Mapping[str, float]:
+    """Return totals of the window: blks_hit, blks_read, wal_bytes, wal_fpi, checkpoints_timed, disk_read_bytes ...
+
+    Only what the server and the machine have is in the mapping. Backends hand their counters in up to a second late,
+    so that both edges are soft: set a total in relation to others of the same window, not to a shorter one.
+    `disk_read_bytes` and `disk_written_bytes` are those of the physical devices.
+    """
+    totals: dict[str, float] = defaultdict(float)
+    for table, columns in _COUNTERS.items():
+        for row, share in _shares(rows, table, from_s, to_s, load_ended_at):
+            for name, column in columns.items():
+                if row[column] is not None:
+                    totals[name] += share * _number(row, column)
+    for row, share in _shares(rows, "disk", from_s, to_s, load_ended_at):
+        if not str(row["device"]).startswith(_STACKED):
+            span_kb = share * _number(row, "interval_s") * 1024
+            totals["disk_read_bytes"] += span_kb * _number(row, "rkb_per_s")
+            totals["disk_written_bytes"] += span_kb * _number(row, "wkb_per_s")
+    return dict(totals)
+
+
+def mean_locks(rows: Rows, from_s: float, to_s: float) -> Mapping[str, float]:
+    """Return the mean number of granted locks by mode: a concurrency, never a rate."""
+    return _concurrency(rows, "locks", "mode", "granted", from_s, to_s)
+
+
+def mean_waits(rows: Rows, from_s: float, to_s: float) -> Mapping[str, float]:
+    """Return the average active sessions by class of wait; class CPU is those that did not wait."""
+    return _concurrency(rows, "waits", "wait_event_type", "sessions", from_s, to_s)
+
+
+def _concurrency(rows: Rows, table: str, key: str, value: str, from_s: float, to_s: float) -> dict[str, float]:
+    moments = sum(1 for row in rows if row.table == "sessions" and from_s < row.t <= to_s)
+    totals: dict[str, float] = defaultdict(float)
+    for row in rows:
+        if row.table == table and from_s < row.t <= to_s:
+            named = _named(row)
+            totals[str(named[key])] += _number(named, value)
+    return {name: total / moments for name, total in totals.items()} if moments else {}
+
+
+def _mean(rows: Rows, table: str, column: str, from_s: float, to_s: float) -> float | None:
+    total = seconds = 0.0
+    for row, _ in _shares(rows, table, from_s, to_s):
+        if row[column] is not None:
+            inside = _overlap(row, from_s, to_s)
+            total += inside * _number(row, column)
+            seconds += inside
+    return total / seconds if seconds else None
+
+
+_Named = Mapping[str, SampleValue]
+
+
+def _shares(
+    rows: Rows, table: str, from_s: float, to_s: float, load_ended_at: float | None = None
+) -> Iterator[tuple[_Named, float]]:
+    """Give each row that reaches into the window, with the part of its work that belongs there."""
+    for row in rows:
+        if row.table != table:
+            continue
+        named = _named(row)
+        if named["interval_s"] is None:
+            continue
+        inside = _overlap(named, from_s, to_s)
+        whole = _number(named, "interval_s")
+        if load_ended_at is not None:
+            whole = _overlap(named, row.t - whole, load_ended_at)
+        if inside > 0 and whole > 0:
+            yield named, inside / whole
+
+
+def _named(row: SampleRow) -> _Named:
+    return dict(zip(TABLES[row.table].column_names(), (row.t, *row.values), strict=True))
+
+
+def _overlap(row: _Named, from_s: float, to_s: float) -> float:
+    end = _number(row, "t")
+    return max(0.0, min(end, to_s) - max(end - _number(row, "interval_s"), from_s))
+
+
+def _number(row: _Named, column: str) -> float:
+    value = row[column]
+    return float(value) if isinstance(value, int | float) else 0.0

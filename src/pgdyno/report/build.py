@@ -1,0 +1,89 @@
+"""Read a study from the store and make its report: the only module of this package that opens a store."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from pgdyno.model.samples import HistogramRow
+from pgdyno.model.study import Study, StudyKind
+from pgdyno.model.trial import Role, Trial, TrialState
+from pgdyno.report.compose import StudyRecord, compose, names_of, sides_of
+from pgdyno.report.reading import Fields, side_of
+from pgdyno.report.sections import Report
+from pgdyno.report.traces import LoadBin, RunTrace, bin_seconds
+from pgdyno.stats.histogram import LatencyHistogram
+from pgdyno.store.catalogue import Store
+
+RECORDED_TABLES = ("cpu", "database", "disk", "sessions", "waits", "wal")
+
+
+def build_report(store: Store, study_id: str) -> Report:
+    """Return the report of a study, by its id, a prefix of it, or `last`.
+
+    An unfinished study gives a report without a verdict. Raises UsageError when there is no such study.
+    """
+    study = store.study(study_id)
+    trials = store.trials(study.id)
+    traces = tuple(_read_trace(store, study, trial, name) for name, trial in _recorded(study, trials))
+    return compose(StudyRecord(study, tuple(trials), traces))
+
+
+def _recorded(study: Study, trials: Sequence[Trial]) -> list[tuple[str, Trial]]:
+    """Return the runs to show in the flight recorder: those that the result names, else the first usable one."""
+    by_id = {trial.id: trial for trial in trials}
+    result = Fields(study.result or {})
+    if study.kind is StudyKind.BENCH:
+        wanted = [("the run", side_of(result).run)]
+    else:
+        names = names_of(study.kind)
+        before, after = sides_of(result)
+        wanted = [(names.reference, before.run), (names.subject, after.run)]
+    found = [(name, by_id[run]) for name, run in wanted if run is not None and run in by_id]
+    if found:
+        return [(name, trial) for name, trial in found if trial.outcome is not None]
+    usable = [trial for trial in trials if trial.state is TrialState.COMPLETE]
+    first = next((trial for trial in usable if trial.spec.role is Role.BASELINE), usable[0] if usable else None)
+    return [] if first is None else [("the baseline" if first.spec.role is Role.BASELINE else "the run", first)]
+
+
+def _read_trace(store: Store, study: Study, trial: Trial, name: str) -> RunTrace:
+    outcome = trial.outcome
+    assert outcome is not None, "a recorded run is finished"
+    bin_s = bin_seconds(outcome.ended_at - outcome.began_at)
+    return RunTrace(
+        run=trial.id,
+        name=name,
+        began_at=outcome.began_at,
+        steady_from=outcome.steady_from,
+        ended_at=outcome.ended_at,
+        cores=Fields(study.facts).child("host").whole("cores"),
+        load=load_bins(store.histograms(trial.id), outcome.began_at, outcome.ended_at, bin_s),
+        samples={table: store.samples(trial.id, table) for table in RECORDED_TABLES},
+        events=store.events(trial.id),
+        bin_s=bin_s,
+    )
+
+
+def load_bins(rows: Sequence[HistogramRow], began_at: float, ended_at: float, bin_s: int) -> list[LoadBin]:
+    """Merge the histograms of all scripts and load generators into bins of `bin_s` whole seconds.
+
+    Seconds that the run does not cover whole, the first and the last, are left out. Latency of a bin without a
+    transaction is None.
+    """
+    bins: Mapping[int, list[HistogramRow]] = defaultdict(list)
+    first = int(-(-began_at // 1))
+    for row in rows:
+        if first <= row.second and row.second + 1 <= ended_at:
+            bins[(row.second - first) // bin_s].append(row)
+    last = max(bins, default=-1)
+    return [_load_bin(bins.get(index, []), first + index * bin_s, bin_s) for index in range(last + 1)]
+
+
+def _load_bin(rows: Sequence[HistogramRow], second: int, bin_s: int) -> LoadBin:
+    count = sum(row.count for row in rows)
+    if count == 0:
+        return LoadBin(second + bin_s / 2, 0.0, None, None, None)
+    merged = LatencyHistogram.merged(row.blob for row in rows if row.count)
+    p50, p95, p99 = (merged.quantile_ms(quantile) for quantile in (0.5, 0.95, 0.99))
+    return LoadBin(second + bin_s / 2, count / bin_s, p50, p95, p99)

@@ -1,0 +1,321 @@
+"""The sections of a report, one function each; None when the study has nothing to say under that heading. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdyno.model.configuration import Configuration
+from pgdyno.model.figure import Table
+from pgdyno.model.study import Effect, Study
+from pgdyno.model.trial import Role, Trial, TrialState
+from pgdyno.model.verdict import Metric, Verdict
+from pgdyno.report import circumstances, figures
+from pgdyno.report.neighbours import metric_value, trial_points
+from pgdyno.report.reading import Fields, PairReading, Side, pairs_of, verdict_of, verdicts_of
+from pgdyno.report.recorder import align, recorder
+from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Section, Snippet, Strips, TableBlock
+from pgdyno.report.traces import RunTrace
+from pgdyno.report.wording import (
+    CONTEXT_MEANINGS,
+    DURABILITY_MEANINGS,
+    ROLE_NAMES,
+    STATE_MEANINGS,
+    bare_range_text,
+    change_text,
+    plural,
+    quantity_text,
+)
+
+METHOD = (
+    "Runs are interleaved in blocks, and the order inside each block is drawn by lot, so that drift of the machine "
+    "hits both sides alike.",
+    "The verdict is a rule on the confidence interval of the ratio, which may be looked at after every pair without "
+    "losing its error rate. Its words are better, worse, equivalent and not resolved; nobody chooses them by hand.",
+    "A run counts from the second at which its throughput became steady. Percentiles come from merged histograms and "
+    "are never averaged. Runs that other programs disturbed are repeated, not corrected.",
+    "A searched configuration is confirmed by fresh runs before it is believed, and a setting whose removal costs "
+    "nothing measurable is dropped.",
+)
+
+
+def change(result: Fields, effects: Sequence[Effect], verdict: Verdict | None) -> Section | None:
+    """Say what to change, what each change is worth, and how to undo it."""
+    settings = Configuration.of(result.child("winner").settings("settings"))
+    if result.flag("keep") or not settings:
+        return None
+    restart = any(effect.context == "postmaster" for effect in effects)
+    need = "PostgreSQL has to be restarted once." if restart else "A reload is enough; nobody is disconnected."
+    blocks: list[Block] = [Prose((f"{plural(len(settings), 'setting')} to change. {need}",))]
+    if effects:
+        blocks += [
+            TableBlock(_effects_table(effects), "Each effect is that of the winner against the winner without it."),
+            Charts(
+                (figures.forest(effects, smallest_effect=verdict.smallest_effect if verdict else 0.0, total=verdict),)
+            ),
+        ]
+    blocks.append(Snippet("Lines for postgresql.conf", result.text("fragment") or settings.fragment()))
+    undo = result.text("undo") or "Remove these lines again, then restart or reload PostgreSQL."
+    blocks.append(Snippet("Undo", undo))
+    return Section(
+        "change", "What to change", "Which settings, what is each one worth, how do I undo it?", tuple(blocks)
+    )
+
+
+def _effects_table(effects: Sequence[Effect]) -> Table:
+    rows = tuple(
+        (
+            effect.knob,
+            effect.before,
+            effect.after,
+            change_text(effect.interval.ratio),
+            bare_range_text(effect.interval),
+            CONTEXT_MEANINGS.get(effect.context, effect.context),
+            DURABILITY_MEANINGS.get(effect.durability, effect.durability or "unknown"),
+            effect.why,
+        )
+        for effect in effects
+    )
+    columns = ("setting", "from", "to", "effect", "ratio interval", "needs", "durability class", "why")
+    return Table(columns, rows, ("effect", "ratio interval"))
+
+
+def arms(sides: tuple[Side, Side]) -> Section:
+    """Say in which settings the two arms of an A/B experiment differ."""
+    a, b = (side.settings for side in sides)
+    names = sorted({name for name in (*a, *b) if a.get(name) != b.get(name)})
+    rows = tuple((name, a.get(name, "as found"), b.get(name, "as found")) for name in names)
+    table = TableBlock(Table(("setting", "A", "B"), rows), f"{plural(len(names), 'setting')} differ.")
+    same = Prose(("Both arms have the same settings: an A/A experiment, which ought to show no difference.",))
+    return Section("change", "What is compared", "In which settings do A and B differ?", (table if rows else same,))
+
+
+def explanation(result: Fields) -> Section | None:
+    """Give the sentences that say why the change works, with the measured numbers in them."""
+    sentences = result.texts("explanation")
+    if not sentences:
+        return None
+    return Section("why", "Why it works", "What did the server do differently?", (Prose(sentences, points=True),))
+
+
+def confidence(
+    trials: Sequence[Trial], result: Fields, verdict: Verdict | None, subject: str, reference: str
+) -> Section | None:
+    """Show the pairs behind the verdict, the noise floor, and the runs that were not used."""
+    blocks: list[Block] = []
+    warnings = (*result.texts("notes"), *result.texts("warnings"))
+    if warnings:
+        blocks.append(Notice(warnings))
+    if verdict is not None:
+        blocks.append(
+            Charts((figures.pairs(_metric_rows(trials, result, verdict), subject=subject, reference=reference),))
+        )
+    facts = _noise_facts(result)
+    if facts:
+        blocks.append(FactList(facts))
+    if len(trials) > 1:
+        blocks.append(TableBlock(_states_table(trials), f"{plural(len(trials), 'trial')} by how they ended."))
+    if result.children("rivals"):
+        blocks.append(TableBlock(_rivals_table(result), "Configurations to compare with, in the same blocks."))
+    return Section("confidence", "How sure is it?", "How large is the noise?", tuple(blocks)) if blocks else None
+
+
+def _metric_rows(trials: Sequence[Trial], result: Fields, verdict: Verdict) -> list[figures.MetricRow]:
+    by_run, pairs = {trial.id: trial for trial in trials}, pairs_of(result)
+    others = [one for one in verdicts_of(result) if one.metric is not verdict.metric]
+    return [
+        figures.MetricRow(
+            one,
+            {
+                f"block {pair.block}": ratio
+                for pair in pairs
+                if (ratio := _pair_ratio(pair, by_run, one.metric, primary=one is verdict)) is not None
+            },
+        )
+        for one in (verdict, *others)
+    ]
+
+
+def _pair_ratio(pair: PairReading, runs: dict[int, Trial], metric: Metric, *, primary: bool) -> float | None:
+    a, b = (metric_value(runs[run].outcome, metric) if run in runs else None for run in (pair.a_run, pair.b_run))
+    if primary and pair.a is not None and pair.b is not None:
+        a, b = pair.a, pair.b
+    return b / a if a and b else None
+
+
+def _noise_facts(result: Fields) -> tuple[tuple[str, str], ...]:
+    noise = result.child("noise_floor")
+    cv, detectable, pairs = noise.number("cv"), noise.number("detectable"), noise.whole("pairs")
+    rows = (
+        ("noise of a single run", "" if cv is None else f"{cv:.2%} coefficient of variation of equal runs"),
+        (
+            "smallest effect that shows",
+            "" if detectable is None or pairs is None else f"{detectable:.2%} with {pairs} pairs",
+        ),
+    )
+    return tuple((name, value) for name, value in rows if value)
+
+
+def _states_table(trials: Sequence[Trial]) -> Table:
+    counts = circumstances.state_counts(trials)
+    rows = tuple((state.value, str(count), STATE_MEANINGS[state]) for state, count in counts.items())
+    return Table(("state", "trials", "meaning"), rows, ("trials",))
+
+
+def _rivals_table(result: Fields) -> Table:
+    rows = []
+    for rival in result.children("rivals"):
+        verdict, over = verdict_of(rival.child("verdict")), rival.child("winner_over_rival")
+        ratio, bounds = over.number("ratio"), over.bounds("ci")
+        rows.append(
+            (
+                rival.text("name"),
+                ", ".join(f"{name} = {value}" for name, value in rival.settings("settings").items()),
+                "not measured" if verdict is None else f"{verdict.word.value}: {verdict.interval}",
+                "" if ratio is None or bounds is None else f"{ratio:.3g}x [{bounds[0]:.3g}, {bounds[1]:.3g}]",
+            )
+        )
+    return Table(("rival", "settings", "against the baseline", "winner against the rival"), tuple(rows))
+
+
+def search(trials: Sequence[Trial], metric: Metric, result: Fields) -> Section | None:
+    """Show every trial of the search in order."""
+    if len(trials) < 2:
+        return None
+    figure = figures.history(trial_points(trials, metric), pair_sd=result.child("noise_floor").number("pair_sd"))
+    blocks: list[Block] = [Charts((figure,))]
+    if stopped := result.child("search").text("stopped"):
+        blocks.insert(0, Prose((f"The search ended: {stopped}.",)))
+    return Section("search", "The search", "How did it come to this configuration?", tuple(blocks))
+
+
+def flight(traces: Sequence[RunTrace]) -> Section | None:
+    """Show the flight recorder of the runs, side by side on common axes."""
+    recorded = [(trace, strips) for trace in traces if (strips := recorder(trace))]
+    if not recorded:
+        return None
+    columns = tuple(f"{trace.name}, trial {trace.run}" for trace, _ in recorded)
+    note = Prose(
+        (
+            "One run of each side, second by second, on the same axes. The shaded part is warm-up and does not count. "
+            "Dashed vertical lines are checkpoints, solid ones restarts and reloads.",
+        )
+    )
+    return Section(
+        "recorder",
+        "Flight recorder",
+        "What did the machine do during a run?",
+        (note, Strips(columns, align([strips for _, strips in recorded]))),
+    )
+
+
+def unsuccessful(trials: Sequence[Trial], result: Fields) -> Section | None:
+    """List what was tried and did not help: dropped settings, refused, failed and beaten configurations."""
+    blocks: list[Block] = []
+    dropped = tuple(
+        (item.text("knob"), item.text("from"), item.text("to"), item.text("why")) for item in result.children("dropped")
+    )
+    if dropped:
+        table = Table(("setting", "from", "to", "why dropped"), dropped)
+        blocks.append(
+            TableBlock(table, f"{plural(len(dropped), 'setting')} of the best configuration did not earn a place.")
+        )
+    failed = _failed_rows(trials, result)
+    if failed:
+        table = Table(("trial", "state", "settings", "reason"), failed, ("trial",))
+        blocks.append(TableBlock(table, f"{plural(len(failed), 'trial')} gave no usable number."))
+    worse = _worse_rows(trials)
+    if worse:
+        table = Table(("trial", "ratio", "settings"), worse, ("trial", "ratio"))
+        blocks.append(
+            TableBlock(
+                table, f"{plural(len(worse), 'searched configuration')} ran below the baseline in a single run.", True
+            )
+        )
+    excluded = tuple((item.text("knob"), item.text("reason")) for item in result.child("search").children("excluded"))
+    if excluded:
+        table = Table(("knob", "why not searched"), excluded)
+        blocks.append(
+            TableBlock(table, f"{plural(len(excluded), 'knob')} of the catalogue were left alone.", folded=True)
+        )
+    question = "What was tried and did not help?"
+    return Section("unsuccessful", "Tried without success", question, tuple(blocks)) if blocks else None
+
+
+def _failed_rows(trials: Sequence[Trial], result: Fields) -> tuple[tuple[str, str, str, str], ...]:
+    bad = {*TrialState} - {TrialState.COMPLETE, TrialState.RUNNING}
+    rows = [
+        (str(trial.id), trial.state.value, _settings_text(trial.spec.configuration), _reason(trial))
+        for trial in trials
+        if trial.state in bad
+    ]
+    if not any(trial.state is TrialState.REFUSED for trial in trials):
+        rows += [
+            ("", "refused", _settings_text(Configuration.of(item.settings("settings"))), item.text("reason"))
+            for item in result.children("refused")
+        ]
+    return tuple(rows)
+
+
+def _reason(trial: Trial) -> str:
+    return (trial.outcome.reason or "") if trial.outcome else ""
+
+
+def _worse_rows(trials: Sequence[Trial]) -> tuple[tuple[str, str, str], ...]:
+    searched = [p for p in trial_points(trials, Metric.THROUGHPUT) if p.role is Role.SEARCH and p.ratio is not None]
+    return tuple((str(p.trial), f"{p.ratio:.3f}", p.settings) for p in searched if p.ratio is not None and p.ratio < 1)
+
+
+def _settings_text(configuration: Configuration) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in configuration.items()) or "as found"
+
+
+def about(study: Study, trials: Sequence[Trial], result: Fields) -> Section:
+    """Tell the environment, the workload, the method and where the numbers come from."""
+    blocks: list[Block] = [circumstances.environment(study), circumstances.workload(study)]
+    if len(trials) == 1 and trials[0].outcome is not None:
+        blocks.insert(0, _run_facts(trials[0]))
+    if len(trials) > 1:
+        blocks.append(Prose(METHOD, points=True))
+        blocks.append(TableBlock(_trials_table(trials), f"All {plural(len(trials), 'trial')}.", folded=True))
+    rows = tuple(circumstances.provenance(study, trials, result.number("elapsed_s")).items())
+    blocks.append(FactList(rows))
+    return Section("about", "Environment and method", "What exactly was measured, where and how?", tuple(blocks))
+
+
+def _run_facts(trial: Trial) -> FactList:
+    outcome = trial.outcome
+    assert outcome is not None, "only a finished trial has facts"
+    rows = (
+        ("transactions", f"{outcome.transactions:,} done, {outcome.failed:,} failed, {outcome.retried:,} retried"),
+        ("skipped by the schedule", f"{outcome.skipped:,}" if outcome.skipped else ""),
+        ("CPU of the server", quantity_text(outcome.server_cpu_s, "s")),
+        ("CPU of the load's driver", quantity_text(outcome.driver_cpu_s, "s")),
+        ("foreign CPU", quantity_text(outcome.foreign_cpu_pct, "% of one core")),
+        ("warnings", "; ".join(outcome.warnings)),
+    )
+    return FactList(tuple((name, value) for name, value in rows if value))
+
+
+def _trials_table(trials: Sequence[Trial]) -> Table:
+    columns = ("trial", "role", "state", "throughput, tps", "p99, ms", "CPU ms/tx", "foreign CPU, %", "settings")
+    rows = []
+    for trial in trials:
+        outcome = trial.outcome
+        p99 = outcome.latency_ms.p99 if outcome and outcome.latency_ms else None
+        rows.append(
+            (
+                str(trial.id),
+                ROLE_NAMES[trial.spec.role],
+                trial.state.value,
+                _cell(outcome.throughput if outcome else None),
+                _cell(p99),
+                _cell(outcome.server_cpu_ms_per_tx if outcome else None),
+                _cell(outcome.foreign_cpu_pct if outcome else None),
+                _settings_text(trial.spec.configuration),
+            )
+        )
+    return Table(columns, tuple(rows), columns[3:7] + columns[:1])
+
+
+def _cell(value: float | None) -> str:
+    return quantity_text(value, "").strip() if value is not None else ""

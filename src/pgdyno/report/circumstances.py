@@ -1,0 +1,128 @@
+"""What stands next to every number: the host, the server, its durability, the workload and how it was measured.
+
+Pure. Reads the JSON image of `Facts` that a study keeps; a fact that is not there is said to be unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from pgdyno import __version__
+from pgdyno.model.study import Effect, Study
+from pgdyno.model.trial import Trial, TrialState
+from pgdyno.report.reading import Fields
+from pgdyno.report.sections import FactList
+from pgdyno.report.wording import DURABILITY_MEANINGS, number_text
+from pgdyno.units import bytes_text, seconds_text
+
+DURABILITY_SETTINGS = ("fsync", "full_page_writes", "synchronous_commit", "wal_sync_method")
+
+
+def stamp(study: Study, effects: Sequence[Effect]) -> str:
+    """Return the line that goes with the headline: version, machine, durability of the server and of the changes."""
+    host, server = Fields(study.facts).child("host"), Fields(study.facts).child("server")
+    parts = [
+        f"PostgreSQL {server.text('version') or 'of unknown version'}",
+        f"{host.text('architecture')} with {host.text('cores')} cores, {_bytes(host, 'ram_bytes')}",
+        f"Linux {_fact(host, 'kernel')}",
+        _durability(study.facts),
+        durability_class(effects),
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def durability_class(effects: Sequence[Effect]) -> str:
+    """Return the most demanding durability class of the changes, in words; empty when nothing is changed."""
+    classes = sorted({effect.durability for effect in effects if effect.durability})
+    return f"changes of class {DURABILITY_MEANINGS.get(classes[-1], classes[-1])}" if classes else ""
+
+
+def environment(study: Study) -> FactList:
+    """Return the host and the server as the study found them."""
+    host, server = Fields(study.facts).child("host"), Fields(study.facts).child("server")
+    rows = (
+        ("target", study.target),
+        ("PostgreSQL", f"{server.text('version')}, block size {server.text('block_size')} bytes"),
+        ("extensions", ", ".join(server.texts("extensions")) or "none"),
+        ("connections", f"at most {server.text('max_connections')}"),
+        ("data checksums", _switch(server, "data_checksums")),
+        ("standbys attached", _fact(server, "standbys")),
+        ("durability of the server", _durability(study.facts)),
+        ("processor", f"{_fact(host, 'cpu_model')}, {host.text('cores')} cores, {host.text('architecture')}"),
+        ("virtualization", _fact(host, "virtualization")),
+        ("memory", f"{_bytes(host, 'ram_bytes')}, limit {_bytes(host, 'memory_limit_bytes')}"),
+        ("swap", _bytes(host, "swap_total_bytes")),
+        ("transparent huge pages", _fact(host, "transparent_huge_pages")),
+        ("kernel", _fact(host, "kernel")),
+        ("data file system", f"{_fact(host, 'data_filesystem')}, {_bytes(host, 'data_disk_free_bytes')} free"),
+        ("environment hash", study.environment),
+    )
+    return FactList(tuple((name, value) for name, value in rows if value))
+
+
+def workload(study: Study) -> FactList:
+    """Return what ran and how it was driven."""
+    spec, plan = study.workload, study.plan
+    schedule = "closed loop" if plan.rate is None else f"open loop, {number_text(plan.rate)} transactions/s offered"
+    rows = (
+        ("workload", f"{spec.name}: {spec.description}" if spec.description else spec.name),
+        ("parameters", ", ".join(f"{name} {value}" for name, value in spec.parameters.items()) or "defaults"),
+        ("fingerprint of its scripts", spec.fingerprint),
+        ("clients", f"{plan.clients} in {plan.jobs} threads, {plan.protocol} protocol, {schedule}"),
+        ("each run", f"warm-up until steady, at most {plan.warmup_s:g} s, then {plan.measure_s:g} s measured"),
+        ("writes", "read only" if spec.read_only else "reads and writes"),
+    )
+    return FactList(rows)
+
+
+def provenance(study: Study, trials: Sequence[Trial], elapsed_s: float | None) -> Mapping[str, str]:
+    """Return where the numbers come from: study, trials, time and the version that measured and wrote them."""
+    ids = [trial.id for trial in trials]
+    known = {
+        "study": f"{study.id} ({study.name})" if study.name else study.id,
+        "trials": f"{len(ids)}, run ids {_ranges(ids)}" if ids else "none",
+        "begun": datetime.fromtimestamp(study.created_at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "took": seconds_text(elapsed_s) if elapsed_s else "",
+        "written by": f"pgdyno {__version__}",
+    }
+    return {name: value for name, value in known.items() if value}
+
+
+def state_counts(trials: Sequence[Trial]) -> dict[TrialState, int]:
+    """Count the trials by state, in the order of `TrialState`."""
+    counts = {state: sum(1 for trial in trials if trial.state is state) for state in TrialState}
+    return {state: count for state, count in counts.items() if count}
+
+
+def _ranges(ids: Sequence[int]) -> str:
+    """Write ids as ranges: `1-4, 7`."""
+    runs: list[list[int]] = []
+    for number in sorted(ids):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def _fact(fields: Fields, name: str) -> str:
+    """Return a fact as text; one that is not known says why."""
+    reason = fields.child(name).text("reason")
+    return f"unknown ({reason})" if reason else fields.text(name) or "unknown"
+
+
+def _bytes(fields: Fields, name: str) -> str:
+    count = fields.number(name)
+    return _fact(fields, name) if count is None else bytes_text(count)
+
+
+def _switch(fields: Fields, name: str) -> str:
+    value = fields.members.get(name)
+    return ("on" if value else "off") if isinstance(value, bool) else _fact(fields, name)
+
+
+def _durability(facts: Mapping[str, object]) -> str:
+    settings = Fields(facts).child("settings")
+    found = ((name, settings.child(name).text("setting") or settings.text(name)) for name in DURABILITY_SETTINGS)
+    return ", ".join(f"{name} {value}" for name, value in found if value)

@@ -1,0 +1,120 @@
+"""Put a report together: the headline, the tiles, and the sections in the order in which a reader asks.
+
+Pure: everything comes in `StudyRecord`, and nothing here opens the store. Which sections appear follows from what
+the study has: a bench run has no verdict, an unfinished study no result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pgdyno.model.study import Effect, Study, StudyKind
+from pgdyno.model.trial import Trial
+from pgdyno.model.verdict import Metric, Verdict
+from pgdyno.report import chapters, circumstances
+from pgdyno.report.reading import Fields, Side, effects_of, side_of, verdict_of, verdicts_of
+from pgdyno.report.sections import Report, Section, Tile, Tone
+from pgdyno.report.traces import RunTrace
+from pgdyno.report.wording import TONES, number_text, quantity_text, sentence, tile
+
+TILE_METRICS = (Metric.THROUGHPUT, Metric.LATENCY_P99, Metric.SERVER_CPU)
+
+
+@dataclass(frozen=True, slots=True)
+class StudyRecord:
+    """What the store holds of a study, as far as a report needs it. `traces` are the runs of the flight recorder."""
+
+    study: Study
+    trials: tuple[Trial, ...]
+    traces: tuple[RunTrace, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """How the two sides of a comparison are called."""
+
+    subject: str
+    reference: str
+
+
+TUNE_NAMES = Names("the winner", "the baseline")
+AB_NAMES = Names("B", "A")
+
+
+def names_of(kind: StudyKind) -> Names:
+    """Return the names of the two sides of this kind of study."""
+    return TUNE_NAMES if kind is StudyKind.TUNE else AB_NAMES
+
+
+def compose(record: StudyRecord) -> Report:
+    """Return the report of a study."""
+    study, result = record.study, Fields(record.study.result or {})
+    verdict = verdict_of(result.child("verdict"))
+    effects = effects_of(result, verdict.interval.confidence if verdict else 0.95)
+    provenance = circumstances.provenance(study, record.trials, result.number("elapsed_s"))
+    title, word, tone = _headline(study, result, verdict)
+    return Report(
+        study=study.id,
+        kind=study.kind.value,
+        title=title,
+        word=word,
+        tone=tone,
+        lead=f"{study.workload.description or study.workload.name}, {study.plan.clients} clients, on {study.target}",
+        stamp=circumstances.stamp(study, effects),
+        tiles=_tiles(study.kind, result, verdict),
+        sections=_sections(record, result, verdict, effects),
+        provenance=provenance,
+    )
+
+
+def _headline(study: Study, result: Fields, verdict: Verdict | None) -> tuple[str, str, Tone]:
+    names = names_of(study.kind)
+    if verdict is not None:
+        said = sentence(verdict, names.subject, names.reference)
+        if result.flag("keep"):
+            return f"Keep your configuration. {said}", "keep", TONES[verdict.word]
+        return said, verdict.word.value, TONES[verdict.word]
+    if result.flag("keep"):
+        return "Keep your configuration: no tried configuration was worth a comparison", "keep", Tone.NEUTRAL
+    if study.kind is StudyKind.BENCH and result.members:
+        side = side_of(result)
+        p99 = f", p99 {quantity_text(side.p99, 'ms')}" if side.p99 is not None else ""
+        return f"{number_text(side.throughput)} transactions per second{p99}: one run, no comparison", "", Tone.NEUTRAL
+    return f"No verdict: the study is {study.state.value}", study.state.value, Tone.UNSURE
+
+
+def _tiles(kind: StudyKind, result: Fields, verdict: Verdict | None) -> tuple[Tile, ...]:
+    if not result.members:
+        return ()
+    if kind is StudyKind.BENCH:
+        side = side_of(result)
+        return tuple(tile(None, metric, None, side.value(metric)) for metric in TILE_METRICS)
+    before, after = sides_of(result)
+    verdicts = {one.metric: one for one in (*verdicts_of(result), *((verdict,) if verdict else ()))}
+    return tuple(
+        tile(verdicts.get(metric), metric, before.value(metric), after.value(metric)) for metric in TILE_METRICS
+    )
+
+
+def sides_of(result: Fields) -> tuple[Side, Side]:
+    """Return reference and subject of a comparison; of an A/B experiment A and B."""
+    return side_of(result.child("baseline")), side_of(result.child("winner"))
+
+
+def _sections(
+    record: StudyRecord, result: Fields, verdict: Verdict | None, effects: Sequence[Effect]
+) -> tuple[Section, ...]:
+    study, names = record.study, names_of(record.study.kind)
+    metric = verdict.metric if verdict else Metric.THROUGHPUT
+    candidates = (
+        chapters.change(result, effects, verdict) if study.kind is StudyKind.TUNE else None,
+        chapters.arms(sides_of(result)) if study.kind is StudyKind.AB and result.members else None,
+        chapters.explanation(result),
+        chapters.confidence(record.trials, result, verdict, names.subject, names.reference),
+        chapters.search(record.trials, metric, result) if study.kind is StudyKind.TUNE else None,
+        chapters.flight(record.traces),
+        chapters.unsuccessful(record.trials, result) if study.kind is StudyKind.TUNE else None,
+        chapters.about(study, record.trials, result),
+    )
+    return tuple(section for section in candidates if section is not None)

@@ -1,0 +1,265 @@
+"""Make the figures of a study: how the search went, what each setting is worth, how sure the verdict is.
+
+Pure: plain data in, `Figure` out, no number decided anywhere else. Row figures (forest, pairs) count rows along `x`
+from the top, and hold the ratio with its interval in `y`, `lo` and `hi`. docs/explanation/report.md shows each one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pgdyno.model.figure import Axis, Band, Figure, FigureKind, Mark, Series, Table
+from pgdyno.model.study import Effect
+from pgdyno.model.trial import Role, TrialState
+from pgdyno.model.verdict import Metric, Verdict
+from pgdyno.report.scales import nice_bounds
+from pgdyno.report.wording import (
+    METRIC_NAMES,
+    ROLE_NAMES,
+    bare_range_text,
+    number_text,
+    plural,
+    sentence,
+)
+
+HISTORY_ROLES = (Role.BASELINE, Role.SEARCH, Role.CONFIRM, Role.PRUNE, Role.EFFECT, Role.RIVAL, Role.ARM)
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPoint:
+    """One trial of a history. `ratio` is its performance over that of the baseline runs next to it in time."""
+
+    trial: int
+    role: Role
+    state: TrialState
+    ratio: float | None
+    settings: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRow:
+    """One metric of an estimation plot: its verdict and the ratio of every pair, block by block."""
+
+    verdict: Verdict
+    ratios: Mapping[str, float] = field(default_factory=dict)
+
+
+def history(points: Sequence[TrialPoint], *, pair_sd: float | None = None) -> Figure:
+    """Draw the search: a point a trial, the best so far, the band in which two equal runs fall.
+
+    `pair_sd` is the standard deviation of the log ratio of two baseline runs; the band is two of them either way.
+    Trials without a usable score stand on the lower edge with their state.
+    """
+    band = (math.exp(-2 * pair_sd), math.exp(2 * pair_sd)) if pair_sd else None
+    scored = [point for point in points if point.ratio is not None and point.state is TrialState.COMPLETE]
+    ratios = [point.ratio for point in scored if point.ratio is not None]
+    lo, hi = nice_bounds([*ratios, *(band or ()), 1.0])
+    return Figure(
+        kind=FigureKind.HISTORY,
+        id="history",
+        title=_history_title(points),
+        question="How did the search go?",
+        x=Axis(
+            "trial", lo=min((p.trial for p in points), default=0) - 1, hi=max((p.trial for p in points), default=1) + 1
+        ),
+        y=Axis("performance against the baseline runs next to it", unit="x", lo=lo, hi=hi),
+        series=(*_role_series(scored), *_unscored_series(points, lo), *_best_series(scored)),
+        bands=(Band("y", *band, "two equal runs differ by less, 19 times in 20"),) if band else (),
+        marks=(Mark("y", 1.0, "baseline", "reference"),),
+        table=_history_table(points),
+        caption="Every point of the search is a single run, so the best of many flatters itself: "
+        "the headline comes from fresh runs, not from this figure.",
+        n=len(points),
+    )
+
+
+def _history_title(points: Sequence[TrialPoint]) -> str:
+    searched = [p for p in points if p.role is Role.SEARCH and p.state is TrialState.COMPLETE and p.ratio is not None]
+    if not searched:
+        return f"{plural(len(points), 'trial')}, none of a search"
+    best = max(searched, key=lambda point: point.ratio or 0.0)
+    return (
+        f"Best single run of {plural(len(searched), 'searched configuration')}: trial {best.trial}, "
+        f"{best.ratio:.3g}x its neighbouring baseline"
+    )
+
+
+def _role_series(scored: Sequence[TrialPoint]) -> list[Series]:
+    found = []
+    for role in HISTORY_ROLES:
+        chosen = [point for point in scored if point.role is role]
+        if chosen:
+            found.append(
+                Series(
+                    ROLE_NAMES[role],
+                    tuple(float(point.trial) for point in chosen),
+                    tuple(point.ratio for point in chosen),
+                    style="points",
+                    labels=tuple(f"trial {p.trial} ({ROLE_NAMES[p.role]})\n{p.settings}" for p in chosen),
+                    group=role.value,
+                )
+            )
+    return found
+
+
+def _unscored_series(points: Sequence[TrialPoint], floor: float) -> list[Series]:
+    found = []
+    for state in TrialState:
+        chosen = [point for point in points if point.state is state and state is not TrialState.COMPLETE]
+        if chosen:
+            found.append(
+                Series(
+                    state.value,
+                    tuple(float(point.trial) for point in chosen),
+                    (floor,) * len(chosen),
+                    style="points",
+                    labels=tuple(f"trial {p.trial} {p.state.value}: {p.reason or p.settings}" for p in chosen),
+                    group=state.value,
+                )
+            )
+    return found
+
+
+def _best_series(scored: Sequence[TrialPoint]) -> list[Series]:
+    searched = [point for point in scored if point.role is Role.SEARCH]
+    best, heights = -math.inf, []
+    for point in searched:
+        best = max(best, point.ratio or -math.inf)
+        heights.append(best)
+    if len(searched) < 2:
+        return []
+    return [Series("best so far", tuple(float(p.trial) for p in searched), tuple(heights), style="step", group="best")]
+
+
+def _history_table(points: Sequence[TrialPoint]) -> Table:
+    rows = tuple(
+        (
+            str(point.trial),
+            ROLE_NAMES[point.role],
+            point.state.value,
+            "" if point.ratio is None else f"{point.ratio:.3f}",
+            point.settings if not point.reason else f"{point.settings}: {point.reason}",
+        )
+        for point in points
+    )
+    return Table(("trial", "role", "state", "ratio", "settings"), rows, ("trial", "ratio"))
+
+
+def forest(effects: Sequence[Effect], *, smallest_effect: float, total: Verdict | None = None) -> Figure:
+    """Draw what each retained setting is worth: the winner against the winner without it, with the interval.
+
+    A last row holds the whole configuration against the baseline when `total` is its verdict. Effects do not add
+    up to it: settings help or replace each other.
+    """
+    rows = [(f"{e.knob}\n{e.before} → {e.after}", e.interval, "effect") for e in effects]
+    if total is not None:
+        rows.append(("all together", total.interval, "total"))
+    ends = [end for _, interval, _ in rows for end in (interval.lo, interval.hi)]
+    lo, hi = nice_bounds([*ends, 1.0])
+    series = tuple(
+        Series(
+            name,
+            tuple(float(i) for i, row in enumerate(rows) if row[2] == group),
+            tuple(row[1].ratio for row in rows if row[2] == group),
+            tuple(row[1].lo for row in rows if row[2] == group),
+            tuple(row[1].hi for row in rows if row[2] == group),
+            "points",
+            tuple(row[0] for row in rows if row[2] == group),
+            group,
+        )
+        for name, group in (("one setting", "effect"), ("whole configuration", "total"))
+        if any(row[2] == group for row in rows)
+    )
+    table_rows = tuple((label.replace("\n", " "), f"{i.ratio:.3g}", bare_range_text(i)) for label, i, _ in rows)
+    return Figure(
+        kind=FigureKind.FOREST,
+        id="forest",
+        title=_forest_title(effects),
+        question="What is each retained setting worth, all others kept?",
+        x=Axis("setting"),
+        y=Axis("ratio with the setting against without it", unit="x", lo=lo, hi=hi),
+        series=series,
+        bands=(_equivalence_band(smallest_effect),),
+        marks=(Mark("y", 1.0, "no effect", "reference"),),
+        table=Table(("setting", "ratio", "interval"), table_rows, ("ratio", "interval")),
+        caption="Right of 1 the setting helps. Effects of single settings do not add up to the whole.",
+        n=len(effects),
+    )
+
+
+def _forest_title(effects: Sequence[Effect]) -> str:
+    if not effects:
+        return "No single setting was measured alone"
+    largest = max(effects, key=lambda effect: effect.interval.ratio)
+    return f"The largest single effect is that of {largest.knob}: {largest.interval}"
+
+
+def _equivalence_band(smallest_effect: float) -> Band:
+    bounds = 1 / (1 + smallest_effect), 1 + smallest_effect
+    return Band("y", *bounds, f"too small to matter (within {smallest_effect:.0%})")
+
+
+def pairs(rows: Sequence[MetricRow], *, subject: str, reference: str) -> Figure:
+    """Draw the estimation plot: the ratio of every interleaved pair as a dot, the interval, the equivalence band.
+
+    The first row is the study's metric; its verdict is the title.
+    """
+    ends = [end for row in rows for end in (row.verdict.interval.lo, row.verdict.interval.hi, *row.ratios.values())]
+    lo, hi = nice_bounds([*ends, 1.0])
+    first = rows[0].verdict
+    dots = [(float(i), ratio, block) for i, row in enumerate(rows) for block, ratio in row.ratios.items()]
+    return Figure(
+        kind=FigureKind.PAIRS,
+        id="pairs",
+        title=sentence(first, subject, reference),
+        question=f"How sure is it? Every dot is one pair of runs, {subject} over {reference}.",
+        x=Axis("metric"),
+        y=Axis(f"ratio of {subject} to {reference}", unit="x", lo=lo, hi=hi),
+        series=(
+            Series(
+                "pair",
+                tuple(dot[0] for dot in dots),
+                tuple(dot[1] for dot in dots),
+                style="points",
+                labels=tuple(dot[2] for dot in dots),
+                group="pair",
+            ),
+            Series(
+                f"{first.interval.confidence:.0%} interval",
+                tuple(float(i) for i in range(len(rows))),
+                tuple(row.verdict.interval.ratio for row in rows),
+                tuple(row.verdict.interval.lo for row in rows),
+                tuple(row.verdict.interval.hi for row in rows),
+                "points",
+                tuple(_metric_label(row.verdict.metric) for row in rows),
+                "interval",
+            ),
+        ),
+        bands=(_equivalence_band(first.smallest_effect),),
+        marks=(Mark("y", 1.0, "no difference", "reference"),),
+        table=verdict_table([row.verdict for row in rows]),
+        caption="The order of the two runs of a pair is drawn by lot.",
+        n=first.pairs,
+    )
+
+
+def _metric_label(metric: Metric) -> str:
+    return f"{METRIC_NAMES[metric]}\n{'more is better' if metric.higher_is_better else 'less is better'}"
+
+
+def verdict_table(verdicts: Sequence[Verdict]) -> Table:
+    """Write verdicts as a table: metric, word, ratio, interval, pairs."""
+    rows = tuple(
+        (
+            METRIC_NAMES[verdict.metric],
+            verdict.word.value,
+            f"{verdict.interval.ratio:.3g}",
+            bare_range_text(verdict.interval),
+            number_text(verdict.pairs),
+        )
+        for verdict in verdicts
+    )
+    return Table(("metric", "verdict", "ratio", "interval", "pairs"), rows, ("ratio", "interval", "pairs"))

@@ -1,0 +1,67 @@
+"""Each trial's performance relative to the baseline runs next to it in time, so that drift is not taken for gain.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from pgdyno.model.trial import LatencySummary, Outcome, Role, Trial, TrialState
+from pgdyno.model.verdict import Metric
+from pgdyno.report.figures import TrialPoint
+
+
+def metric_value(outcome: Outcome | None, metric: Metric) -> float | None:
+    """Return the figure of one metric, or None where it was not measured."""
+    if outcome is None:
+        return None
+    if metric is Metric.THROUGHPUT:
+        return outcome.throughput
+    if metric is Metric.SERVER_CPU:
+        return outcome.server_cpu_ms_per_tx
+    return None if outcome.latency_ms is None else _percentile(outcome.latency_ms, metric)
+
+
+def _percentile(latency: LatencySummary, metric: Metric) -> float:
+    return {Metric.LATENCY_P50: latency.p50, Metric.LATENCY_P95: latency.p95}.get(metric, latency.p99)
+
+
+def performance(trial: Trial, metric: Metric) -> float | None:
+    """Return the figure of a usable trial, turned so that more is better; None for every other trial."""
+    value = metric_value(trial.outcome, metric)
+    if trial.state is not TrialState.COMPLETE or value is None or value <= 0:
+        return None
+    return value if metric.higher_is_better else 1 / value
+
+
+def trial_points(trials: Sequence[Trial], metric: Metric) -> list[TrialPoint]:
+    """Return the history: every trial with the ratio to the nearest usable baseline before and after it.
+
+    The level between two baselines is their geometric mean; a baseline is compared with the others beside it. The
+    ratio is above 1 when the trial did better, for latency and CPU too.
+    """
+    scored = [performance(trial, metric) for trial in trials]
+    levels = [score if trial.spec.role is Role.BASELINE else None for trial, score in zip(trials, scored, strict=True)]
+    return [_point(trial, scored[index], _level(levels, index)) for index, trial in enumerate(trials)]
+
+
+def _level(levels: Sequence[float | None], index: int) -> float | None:
+    before = next((level for level in reversed(levels[:index]) if level is not None), None)
+    after = next((level for level in levels[index + 1 :] if level is not None), None)
+    known = [level for level in (before, after) if level is not None]
+    return math.prod(known) ** (1 / len(known)) if known else None
+
+
+def _point(trial: Trial, score: float | None, level: float | None) -> TrialPoint:
+    settings = ", ".join(f"{name} = {value}" for name, value in trial.spec.configuration.items())
+    arm = "" if trial.spec.arm in ("baseline", "search", "", settings) else f"{trial.spec.arm}: "
+    return TrialPoint(
+        trial=trial.id,
+        role=trial.spec.role,
+        state=trial.state,
+        ratio=None if score is None or level is None else score / level,
+        settings=f"{arm}{settings or 'as found'}",
+        reason=(trial.outcome.reason or "") if trial.outcome else "",
+    )

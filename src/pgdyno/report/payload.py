@@ -1,0 +1,81 @@
+"""Figures as the JSON that `figures.js` draws: the spec itself, with shared times and rounded numbers. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+
+from pgdyno.model.figure import Axis, Figure, FigureKind, Series
+from pgdyno.report.scales import ticks
+from pgdyno.report.sections import Report
+
+DIGITS = 5
+"""Significant digits of a drawn number: far finer than a pixel."""
+
+Json = dict[str, "Json"] | list["Json"] | str | float | int | None
+
+
+def figures_json(figures: Iterable[Figure]) -> str:
+    """Return the figures by id, as JSON that is safe inside a `<script>` element."""
+    text = json.dumps({figure.id: figure_payload(figure) for figure in figures}, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def figure_payload(figure: Figure) -> Json:
+    """Return one figure. Series of a timeline share their times in `t`."""
+    payload: dict[str, Json] = {
+        "kind": figure.kind.value,
+        "group": figure.group,
+        "x": _axis(figure.x),
+        "y": _axis(figure.y),
+        "bands": [{"axis": b.axis, "lo": _number(b.lo), "hi": _number(b.hi), "label": b.label} for b in figure.bands],
+        "marks": [{"axis": m.axis, "at": _number(m.at), "label": m.label, "kind": m.kind} for m in figure.marks],
+    }
+    if figure.kind is FigureKind.TIMELINE:
+        payload["t"] = [round(t, 2) for t in figure.series[0].x]
+        payload["series"] = [_series(series, with_x=False) for series in figure.series]
+    else:
+        payload["series"] = [_series(series, with_x=True) for series in figure.series]
+        payload["notes"] = _notes(figure)
+    return payload
+
+
+def _series(series: Series, *, with_x: bool) -> Json:
+    found: dict[str, Json] = {"name": series.name, "style": series.style, "group": series.group}
+    columns = {"x": series.x if with_x else (), "y": series.y, "lo": series.lo, "hi": series.hi}
+    for name, values in columns.items():
+        if values:
+            found[name] = [_number(value) for value in values]
+    if series.labels:
+        found["labels"] = list(series.labels)
+    return found
+
+
+def _axis(axis: Axis) -> Json:
+    return {
+        "label": axis.label,
+        "unit": axis.unit,
+        "scale": axis.scale,
+        "lo": axis.lo,
+        "hi": axis.hi,
+        "ticks": list(ticks(axis.lo, axis.hi, axis.scale)) if axis.lo is not None and axis.hi is not None else [],
+    }
+
+
+def _notes(figure: Figure) -> Json:
+    """Return the text at the right of each row of a row figure: its ratio and interval."""
+    table = figure.table
+    if table is None or not {"ratio", "interval"} <= {*table.columns}:
+        return []
+    places = [table.columns.index(name) for name in ("ratio", "interval")]
+    return ["  ".join(row[place] for place in places) for row in table.rows]
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.{DIGITS}g}")
+
+
+def report_json(report: Report) -> str:
+    """Return the whole report as JSON: every word and every drawn number, for other programs."""
+    return json.dumps(asdict(report), indent=1) + "\n"

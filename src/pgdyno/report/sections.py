@@ -1,0 +1,129 @@
+"""The report as data: a headline, tiles, and sections of blocks. Renderers draw these and decide nothing.
+
+A block is the smallest thing that terminal, Markdown and HTML each know how to draw; a new kind of block has to be
+drawn in `text.py`, `markdown.py` and `html.py`, and mypy says so (`assert_never`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+from pgdyno.model.figure import Figure, Table
+
+
+class Tone(StrEnum):
+    """How good the news is; always shown beside a word, never by colour alone."""
+
+    GOOD = "good"
+    BAD = "bad"
+    NEUTRAL = "neutral"
+    UNSURE = "unsure"
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One number that a manager remembers: a label, the figure, its interval or before and after, and the word."""
+
+    label: str
+    value: str
+    interval: str
+    detail: str
+    word: str
+    tone: Tone
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """Sentences: a list of points when `points`, else paragraphs."""
+
+    sentences: tuple[str, ...]
+    points: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that weakens or qualifies the numbers and has to be seen."""
+
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FactList:
+    """Names and values, one pair a line."""
+
+    rows: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableBlock:
+    """A table with the sentence that says what it shows. `folded` tables are closed in HTML until asked for."""
+
+    table: Table
+    caption: str
+    folded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """Text to copy, such as lines of a `postgresql.conf`."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Charts:
+    """Figures under each other."""
+
+    figures: tuple[Figure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Strips:
+    """A flight recorder: one column a run, one row a strip; a run that lacks a strip has None there."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Figure | None, ...], ...]
+
+
+Block: TypeAlias = Prose | Notice | FactList | TableBlock | Snippet | Charts | Strips
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading, the question that it answers, and its blocks."""
+
+    id: str
+    title: str
+    question: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a study found. `title` is the verdict in one sentence, `word` its word; `stamp` the conditions under
+    which the numbers hold; `provenance` where they come from.
+    """
+
+    study: str
+    kind: str
+    title: str
+    word: str
+    tone: Tone
+    lead: str
+    stamp: str
+    tiles: tuple[Tile, ...]
+    sections: tuple[Section, ...]
+    provenance: Mapping[str, str] = field(default_factory=dict)
+
+    def figures(self) -> Iterator[Figure]:
+        """Yield every figure in the order of the page."""
+        for section in self.sections:
+            for block in section.blocks:
+                if isinstance(block, Charts):
+                    yield from block.figures
+                elif isinstance(block, Strips):
+                    yield from (figure for row in block.rows for figure in row if figure is not None)

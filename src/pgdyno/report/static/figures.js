@@ -1,0 +1,308 @@
+// Draws the figures of the page from its JSON. Every number, bound, tick and word was decided in Python; nothing is
+// computed here but pixels. The x axis is time: uPlot. It is anything else: ECharts, on canvas, with text tooltips.
+"use strict";
+(() => {
+  const figures = JSON.parse(document.getElementById("figures").textContent);
+  const root = document.documentElement;
+  const css = name => getComputedStyle(root).getPropertyValue(name).trim();
+  const FONT = getComputedStyle(document.body).fontFamily;
+
+  // Group -> palette number; the same group has the same colour in every figure.
+  const COLOR = {
+    search: 1, confirm: 3, prune: 7, effect: 2, rival: 5, arm: 1, best: "ink", baseline: "muted",
+    throughput: 1, p50: 3, p95: 2, p99: 6, user: 1, system: 2, interrupts: 7, "I/O wait": 6, steal: 4, foreign: "ink",
+    CPU: 3, IO: 1, LWLock: 6, Lock: 7, IPC: 5, Client: 4, Timeout: 8, other: 8,
+    hit: 3, read: 2, wal: 1, read0: 1, written0: 6, read1: 5, written1: 2, pair: 1, interval: "ink", total: "ink",
+  };
+  const SYMBOL = {
+    baseline: "emptyCircle", search: "circle", confirm: "diamond", prune: "triangle", effect: "rect", rival: "pin",
+    arm: "circle", best: "roundRect", pair: "emptyCircle",
+  };
+  const CROSS = "path://M0,1 L1,0 L5,4 L9,0 L10,1 L6,5 L10,9 L9,10 L5,6 L1,10 L0,9 L4,5 Z";
+  const DASH = { p95: [7, 3], p99: [2, 2], foreign: [3, 3], written0: [5, 3], written1: [5, 3] };
+  const LINE_DASH = { checkpoint: [4, 3], limit: [6, 3], reference: [] };
+
+  const colorOf = group => {
+    const key = COLOR[group] ?? 6;
+    return css(typeof key === "number" ? `--c${key}` : `--${key}`);
+  };
+  const number = value => (value == null ? "–" : value.toLocaleString("en", { maximumSignificantDigits: 4 }));
+  const escaped = text => text.replace(/[{}|]/g, " ");
+
+  // Every second area is hatched, so that neighbours differ without colour.
+  function areaFill(color, index) {
+    if (index % 2 === 0) return color;
+    const tile = document.createElement("canvas");
+    tile.width = tile.height = 6;
+    const pen = tile.getContext("2d");
+    pen.fillStyle = color;
+    pen.fillRect(0, 0, 6, 6);
+    pen.strokeStyle = css("--page");
+    pen.globalAlpha = 0.55;
+    pen.beginPath();
+    for (const shift of [-6, 0, 6]) { pen.moveTo(shift, 6); pen.lineTo(shift + 6, 0); }
+    pen.stroke();
+    return pen.createPattern(tile, "repeat");
+  }
+
+  // ---- time strips -----------------------------------------------------------------------------------------------
+
+  function shadePhases(figure) {
+    return u => {
+      const pen = u.ctx;
+      pen.save();
+      for (const band of figure.bands) {
+        const from = u.valToPos(band.lo, "x", true), to = u.valToPos(band.hi, "x", true);
+        const left = Math.max(from, u.bbox.left), right = Math.min(to, u.bbox.left + u.bbox.width);
+        if (right <= left) continue;
+        pen.fillStyle = css("--warmup");
+        pen.fillRect(left, u.bbox.top, right - left, u.bbox.height);
+      }
+      pen.restore();
+    };
+  }
+
+  function drawMarks(figure) {
+    return u => {
+      const pen = u.ctx, ratio = devicePixelRatio, { left, top, width, height } = u.bbox;
+      pen.save();
+      pen.beginPath();
+      pen.rect(left, top - 8 * ratio, width, height + 8 * ratio);
+      pen.clip();
+      pen.font = `${11 * ratio}px ${FONT}`;
+      for (const mark of figure.marks) {
+        const at = u.valToPos(mark.at, mark.axis, true), upright = mark.axis === "x";
+        pen.strokeStyle = pen.fillStyle = css("--ink");
+        pen.globalAlpha = upright ? 0.6 : 0.9;
+        pen.lineWidth = ratio;
+        pen.setLineDash((LINE_DASH[mark.kind] ?? []).map(length => length * ratio));
+        pen.beginPath();
+        pen.moveTo(upright ? at : left, upright ? top : at);
+        pen.lineTo(upright ? at : left + width, upright ? top + height : at);
+        pen.stroke();
+        if (!upright) {
+          pen.textAlign = "right";
+          pen.fillText(mark.label, left + width - 4 * ratio, at - 4 * ratio);
+        } else {
+          pen.beginPath();
+          pen.setLineDash([]);
+          pen.moveTo(at - 4 * ratio, top - 6 * ratio);
+          pen.lineTo(at + 4 * ratio, top - 6 * ratio);
+          pen.lineTo(at, top);
+          pen.fill();
+        }
+      }
+      pen.restore();
+    };
+  }
+
+  function strip(host, figure) {
+    const areas = figure.series.filter(one => one.style === "area").reverse();
+    const shown = [...areas, ...figure.series.filter(one => one.style !== "area")];
+    const last = figure.x.label !== "", { t, y } = figure;
+    const axis = { stroke: css("--muted"), font: `11px ${FONT}`, grid: { stroke: css("--grid"), width: 1 }, ticks: { show: false } };
+    const series = shown.map((one, index) => {
+      const color = colorOf(one.group), area = one.style === "area";
+      return {
+        label: one.name, width: area ? 0.5 : 1.4, stroke: area ? css("--page") : color, dash: DASH[one.group],
+        fill: area ? areaFill(color, index) : undefined, points: { show: false }, spanGaps: false,
+        value: (u, drawn, si, at) => number(at == null ? null : one.y[at]),
+      };
+    });
+    const whole = (min, max) => min === t[0] && max === t[t.length - 1];
+    new uPlot({
+      width: host.clientWidth, height: last ? 172 : 136, padding: [9, 10, 0, 0],
+      cursor: { sync: { key: figure.group }, drag: { x: true, y: false }, points: { size: 5 } },
+      scales: {
+        x: { time: false, range: (u, min, max) => (whole(min, max) ? [figure.x.lo, figure.x.hi] : [min, max]) },
+        y: { distr: y.scale === "log" ? 3 : 1, range: [y.lo, y.hi] },
+      },
+      axes: [
+        { ...axis, size: last ? 40 : 6, label: last ? figure.x.label : undefined, labelSize: 16, labelFont: axis.font, labelGap: 0,
+          values: last ? (u, at) => at.map(number) : (u, at) => at.map(() => ""), gap: 3 },
+        { ...axis, size: 52, gap: 5, splits: () => y.ticks, filter: (u, at) => at, values: (u, at) => at.map(number) },
+      ],
+      series: [{ label: "s", value: (u, at) => number(at) }, ...series],
+      legend: { markers: { width: 2, stroke: (u, i) => colorOf(shown[i - 1].group), fill: (u, i) => (shown[i - 1].style === "area" ? colorOf(shown[i - 1].group) : "transparent"), dash: "solid" } },
+      hooks: { drawClear: [shadePhases(figure)], draw: [drawMarks(figure)] },
+    }, [t, ...shown.map(one => (one.style === "area" ? one.hi : one.y))], host);
+  }
+
+  // ---- everything else -------------------------------------------------------------------------------------------
+
+  function base(figure) {
+    const ink = css("--ink"), muted = css("--muted");
+    const value = {
+      type: "value", min: figure.y.lo, max: figure.y.hi, name: `${figure.y.label}`, nameLocation: "middle",
+      nameTextStyle: { color: muted, fontSize: 12 }, axisLine: { onZero: false, show: true, lineStyle: { color: muted } },
+      axisLabel: { color: muted, formatter: at => `${number(at)}x`, customValues: figure.y.ticks },
+      axisTick: { show: false }, splitLine: { lineStyle: { color: css("--grid") } },
+    };
+    const option = {
+      animation: false, aria: { enabled: false }, textStyle: { fontFamily: FONT, color: ink },
+      tooltip: {
+        renderMode: "richText", trigger: "item", confine: true, backgroundColor: css("--panel"), borderColor: css("--rule"),
+        textStyle: { color: ink, fontSize: 12 }, formatter: item => item.data?.note ?? "",
+      },
+    };
+    return { ink, muted, value, option };
+  }
+
+  // Bands and marks lie on the axis of values: upright in row figures, level in the history.
+  function backdrop(figure, upright) {
+    const key = upright ? "xAxis" : "yAxis", muted = css("--muted");
+    const label = text => ({ show: Boolean(text), formatter: text, color: muted, fontSize: 11 });
+    return {
+      type: "scatter", data: [], silent: true,
+      markArea: {
+        silent: true, itemStyle: { color: css("--equal") },
+        data: figure.bands.map(band => [{ [key]: band.lo, label: { show: false } }, { [key]: band.hi }]),
+      },
+      markLine: {
+        silent: true, symbol: "none", lineStyle: { color: muted, width: 1.2, type: "solid" },
+        data: figure.marks.map(mark => ({ [key]: mark.at, label: { ...label(mark.label), position: upright ? "end" : "insideEndTop" } })),
+      },
+    };
+  }
+
+  function history(host, figure) {
+    const { ink, muted, value, option } = base(figure), narrow = host.clientWidth < 620;
+    host.style.height = narrow ? "380px" : "340px";
+    const chart = echarts.init(host, null, { renderer: "canvas" });
+    chart.setOption({
+      ...option,
+      legend: { top: 0, left: 0, itemWidth: 14, itemHeight: 9, itemGap: 14, textStyle: { color: ink, fontSize: 12 }, data: figure.series.map(one => one.name) },
+      grid: { left: 56, right: 14, top: narrow ? 84 : 56, bottom: 44 },
+      xAxis: {
+        type: "value", min: figure.x.lo, max: figure.x.hi, name: figure.x.label, nameLocation: "middle", nameGap: 26,
+        nameTextStyle: { color: muted, fontSize: 12 }, minInterval: 1, axisLine: { onZero: false, lineStyle: { color: muted } },
+        axisLabel: { color: muted, customValues: figure.x.ticks }, axisTick: { show: false }, splitLine: { show: false },
+      },
+      yAxis: { ...value, nameGap: 40, axisLabel: { ...value.axisLabel } },
+      series: [backdrop(figure, false), ...figure.series.map(one => historySeries(one))],
+    });
+    return chart;
+  }
+
+  function historySeries(one) {
+    const color = colorOf(one.group);
+    const data = one.x.map((x, at) => ({ value: [x, one.y[at]], note: one.labels?.[at] ?? `${one.name}: ${number(one.y[at])}x` }));
+    if (one.style === "step") return { name: one.name, type: "line", step: "end", symbol: "none", lineStyle: { color, width: 1.6 }, itemStyle: { color }, data, z: 2 };
+    return { name: one.name, type: "scatter", symbol: SYMBOL[one.group] ?? CROSS, symbolSize: SYMBOL[one.group] ? 9 : 8, itemStyle: { color, opacity: 0.9 }, data, z: 3, clip: false };
+  }
+
+  // Forest and pairs: a row each, the ratio along the bottom.
+  function rows(host, figure) {
+    const { ink, muted, value, option } = base(figure), narrow = host.clientWidth < 620;
+    const ranged = figure.series.filter(one => one.lo), names = [];
+    for (const one of ranged) one.x.forEach((row, at) => { names[row] = one.labels[at]; });
+    host.style.height = `${76 + 46 * names.length}px`;
+    const chart = echarts.init(host, null, { renderer: "canvas" });
+    const category = {
+      type: "category", inverse: true, axisTick: { show: false }, axisLine: { show: false, onZero: false },
+      splitLine: { show: false },
+    };
+    const rich = { a: { color: ink, fontSize: narrow ? 11.5 : 13, fontWeight: 600, lineHeight: 17 }, b: { color: muted, fontSize: 11.5, lineHeight: 15 } };
+    const twoLines = text => { const [first, second] = text.split("\n"); return `{a|${escaped(first)}}${second ? `\n{b|${escaped(second)}}` : ""}`; };
+    chart.setOption({
+      ...option,
+      grid: { left: narrow ? 136 : 220, right: narrow ? 96 : 150, top: 24, bottom: 46 },
+      xAxis: { ...value, nameGap: 28 },
+      yAxis: [
+        { ...category, data: names, axisLabel: { formatter: twoLines, rich, margin: 14, interval: 0, width: narrow ? 122 : 200, overflow: "truncate" } },
+        { ...category, data: figure.notes.map((text, at) => `${at}\n${text}`), position: "right",
+          axisLabel: { formatter: text => text.slice(text.indexOf("\n") + 1), color: ink, fontSize: narrow ? 11 : 12.5, margin: 10, interval: 0 } },
+      ],
+      series: [backdrop(figure, true), ...figure.series.flatMap(one => (one.lo ? [whiskers(one)] : [dots(one)])), { type: "scatter", yAxisIndex: 1, data: [] }],
+    });
+    return chart;
+  }
+
+  function dots(one) {
+    const data = one.x.map((row, at) => ({ value: [one.y[at], row], note: `${one.labels[at]}: ${number(one.y[at])}x`, symbolOffset: [0, -9 - 4 * (at % 3)] }));
+    return { type: "scatter", data, symbolSize: 6, symbol: "circle", itemStyle: { color: colorOf(one.group), opacity: 0.75 }, z: 3 };
+  }
+
+  function whiskers(one) {
+    const color = colorOf(one.group), heavy = one.group !== "effect";
+    return {
+      type: "custom", z: 4, encode: { x: [0, 1, 2], y: 3 },
+      data: one.x.map((row, at) => ({ value: [one.lo[at], one.y[at], one.hi[at], row], note: `${escaped(one.labels[at])}\n${number(one.y[at])}x  [${number(one.lo[at])}, ${number(one.hi[at])}]` })),
+      renderItem: (params, api) => {
+        const [[lo, y], [mid], [hi]] = [0, 1, 2].map(place => api.coord([api.value(place), api.value(3)]));
+        const style = { stroke: color, lineWidth: 2, fill: color };
+        const line = (x1, y1, x2, y2) => ({ type: "line", shape: { x1, y1, x2, y2 }, style });
+        const point = heavy
+          ? { type: "polygon", shape: { points: [[mid - 6, y], [mid, y - 6], [mid + 6, y], [mid, y + 6]] }, style }
+          : { type: "rect", shape: { x: mid - 4.5, y: y - 4.5, width: 9, height: 9 }, style };
+        return { type: "group", children: [line(lo, y, hi, y), line(lo, y - 5, lo, y + 5), line(hi, y - 5, hi, y + 5), point] };
+      },
+    };
+  }
+
+  // ---- the page --------------------------------------------------------------------------------------------------
+
+  const charts = [];
+  function drawAll() {
+    charts.splice(0).forEach(chart => chart.dispose());
+    for (const host of document.querySelectorAll("[data-figure]")) {
+      const figure = figures[host.dataset.figure];
+      host.replaceChildren();
+      if (figure.kind === "timeline") strip(host, figure);
+      else charts.push(figure.kind === "history" ? history(host, figure) : rows(host, figure));
+    }
+    root.dataset.drawn = document.querySelectorAll("[data-figure] canvas").length;
+  }
+
+  function addCopyButtons() {
+    for (const box of document.querySelectorAll(".snippet")) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = "Copy";
+      button.addEventListener("click", async () => {
+        const code = box.querySelector("code");
+        getSelection().selectAllChildren(code);
+        await navigator.clipboard.writeText(code.textContent).then(() => { button.textContent = "Copied"; }, () => { button.textContent = "Selected"; });
+      });
+      box.append(button);
+    }
+  }
+
+  // The numbers of every second are put into the page only when somebody opens the table of a strip.
+  function fillOnDemand(details, figure) {
+    details.addEventListener("toggle", () => {
+      if (!details.open || details.dataset.filled) return;
+      details.dataset.filled = "yes";
+      const table = document.createElement("table");
+      const add = (cells, tag) => {
+        const row = table.insertRow();
+        for (const text of cells) { const cell = document.createElement(tag); cell.className = "number"; cell.textContent = text; row.append(cell); }
+      };
+      add(["s", ...figure.series.map(one => one.name)], "th");
+      figure.t.forEach((t, at) => add([number(t), ...figure.series.map(one => number(one.y[at]))], "td"));
+      details.querySelector(".scroll").append(table);
+    });
+  }
+
+  for (const host of document.querySelectorAll("figure.strip [data-figure]")) {
+    const details = host.parentElement.querySelector("details");
+    if (details) fillOnDemand(details, figures[host.dataset.figure]);
+  }
+  addCopyButtons();
+  drawAll();
+
+  let width = root.clientWidth, waiting = 0;
+  addEventListener("resize", () => {
+    if (root.clientWidth === width) return;
+    width = root.clientWidth;
+    clearTimeout(waiting);
+    waiting = setTimeout(drawAll, 120);
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+  addEventListener("beforeprint", () => {
+    root.classList.add("printing");
+    document.querySelectorAll(".chart details, details.fold").forEach(one => { one.open = true; });
+    drawAll();
+  });
+  addEventListener("afterprint", () => { root.classList.remove("printing"); drawAll(); });
+})();

@@ -1,0 +1,146 @@
+"""Draw a report in the terminal with rich: the same sections and figures as in HTML, in character cells.
+
+Colour only repeats what a word says; NO_COLOR and pipes are honoured by rich.
+"""
+
+from __future__ import annotations
+
+from typing import TextIO, assert_never
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from pgdyno.model.figure import Figure, FigureKind, Table
+from pgdyno.report import text_charts
+from pgdyno.report.sections import (
+    Block,
+    Charts,
+    FactList,
+    Notice,
+    Prose,
+    Report,
+    Section,
+    Snippet,
+    Strips,
+    TableBlock,
+    Tone,
+)
+
+STYLES = {Tone.GOOD: "bold green", Tone.BAD: "bold red", Tone.NEUTRAL: "bold", Tone.UNSURE: "bold yellow"}
+FOLDED_ROWS = 8
+"""A folded table shows so many rows in the terminal; the HTML and Markdown reports have them all."""
+PIPE_WIDTH = 120
+"""The width of a report that goes to a file or a pipe."""
+
+
+def print_report(report: Report, stream: TextIO) -> None:
+    """Print a report to a stream: as wide as the terminal, or 120 columns into a file."""
+    width = None if stream.isatty() else PIPE_WIDTH
+    console = Console(file=stream, width=width, highlight=False, soft_wrap=False)
+    console.print(render(report, console.width))
+
+
+def render(report: Report, width: int = 100) -> RenderableType:
+    """Return the report for rich; `width` is that of the console in columns."""
+    return Group(
+        *_head(report), *(part for section in report.sections for part in _section(section, width)), _foot(report)
+    )
+
+
+def _head(report: Report) -> list[RenderableType]:
+    word = Text(f"{report.word}  " if report.word else "", style=STYLES[report.tone])
+    parts: list[RenderableType] = [
+        word.append(report.title, style="bold"),
+        Text(report.lead),
+        Text(report.stamp, style="dim"),
+        Text(),
+    ]
+    if report.tiles:
+        grid = RichTable.grid(padding=(0, 3))
+        for tile in report.tiles:
+            grid.add_row(tile.label, Text(tile.value, style=STYLES[tile.tone]), tile.interval, tile.detail, tile.word)
+        parts.append(grid)
+    return parts
+
+
+def _foot(report: Report) -> RenderableType:
+    return Text("\n" + " · ".join(f"{name} {value}" for name, value in report.provenance.items()), style="dim")
+
+
+def _section(section: Section, width: int) -> list[RenderableType]:
+    title = Text(f"\n{section.title}", style="bold cyan")
+    return [title, *(Padding(part, (0, 0, 0, 2)) for block in section.blocks for part in _block(block, width - 2))]
+
+
+def _block(block: Block, width: int) -> list[RenderableType]:
+    match block:
+        case Prose():
+            return [Text(f"- {sentence}" if block.points else sentence) for sentence in block.sentences]
+        case Notice():
+            return [Text(f"warning: {sentence}", style="yellow") for sentence in block.sentences]
+        case FactList():
+            return [_grid(block.rows)]
+        case TableBlock():
+            return [
+                Text(f"\n{block.caption}", style="italic"),
+                *_table(block.table, FOLDED_ROWS if block.folded else None),
+            ]
+        case Snippet():
+            return [Text(f"\n{block.label}", style="italic"), Padding(Text(block.text.rstrip()), (0, 0, 0, 2))]
+        case Charts():
+            return [part for figure in block.figures for part in _figure(figure, width)]
+        case Strips():
+            return _strips(block, width)
+        case _:
+            assert_never(block)
+
+
+def _grid(rows: tuple[tuple[str, str], ...]) -> RenderableType:
+    grid = RichTable.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    for name, value in rows:
+        grid.add_row(name, value)
+    return grid
+
+
+def _table(table: Table, limit: int | None) -> list[RenderableType]:
+    drawn = RichTable(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
+    for column in table.columns:
+        drawn.add_column(column, justify="right" if column in table.numeric else "left")
+    for row in table.rows[:limit]:
+        drawn.add_row(*(Text(cell) for cell in row))
+    hidden = len(table.rows) - len(table.rows[:limit])
+    return [drawn, Text(f"... and {hidden} more", style="dim")] if hidden else [drawn]
+
+
+def _figure(figure: Figure, width: int) -> list[RenderableType]:
+    lines = text_charts.scatter(figure, width) if figure.kind is FigureKind.HISTORY else text_charts.rows(figure, width)
+    return [
+        Text(f"\n{figure.title}", style="bold"),
+        Text("\n".join(lines), no_wrap=True),
+        Text(figure.caption, style="dim"),
+    ]
+
+
+def _strips(block: Strips, width: int) -> list[RenderableType]:
+    """Draw each strip as its heading and a line a run: a sparkline of the greatest value, and the figures beside it."""
+    name_width = max(len(name) for name in block.columns)
+    space = max(16, min(60, width - name_width - 48))
+    parts: list[RenderableType] = []
+    for row in block.rows:
+        shown = next(figure for figure in row if figure is not None)
+        bounds = f"{shown.y.lo:g} to {shown.y.hi:g} {shown.y.unit}"
+        parts.append(Text(f"\n{shown.y.label}  ({bounds})", style="italic"))
+        for name, figure in zip(block.columns, row, strict=True):
+            drawn = "not recorded" if figure is None else text_charts.sparkline(_summit(figure), figure.y, space)
+            title = "" if figure is None else figure.title
+            parts.append(Text(f"{name:<{name_width}}  {drawn:<{space}}  {title}", no_wrap=True, overflow="ellipsis"))
+    return parts
+
+
+def _summit(figure: Figure) -> tuple[float | None, ...]:
+    """Return the upper edge of the stack, or the first line."""
+    areas = [series for series in figure.series if series.style == "area"]
+    return areas[-1].hi if areas else figure.series[0].y

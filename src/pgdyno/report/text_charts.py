@@ -1,0 +1,114 @@
+"""Figures in character cells: sparklines for strips, aligned rows with whiskers, a scatter for the search. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from pgdyno.model.figure import Axis, Figure, Series
+
+BLOCKS = " ▁▂▃▄▅▆▇█"
+GAP = "·"
+GLYPHS = {
+    "baseline": "○",
+    "search": "●",
+    "confirm": "◆",
+    "prune": "▲",
+    "effect": "■",
+    "rival": "▼",
+    "arm": "●",
+}
+LOST = "x"
+LABEL_WIDTH = 34
+
+
+def sparkline(values: Sequence[float | None], axis: Axis, width: int) -> str:
+    """Draw values as blocks over the bounds of the axis; a cell is the greatest value of its share of the time."""
+    if not values:
+        return ""
+    lo, hi = axis.lo or 0.0, axis.hi or 1.0
+    cells = []
+    for cell in range(min(width, len(values))):
+        count = min(width, len(values))
+        share = values[cell * len(values) // count : (cell + 1) * len(values) // count]
+        known = [value for value in share if value is not None]
+        cells.append(GAP if not known else BLOCKS[1 + round(7 * _place(max(known), lo, hi, axis.scale))])
+    return "".join(cells)
+
+
+def _place(value: float, lo: float, hi: float, scale: str) -> float:
+    """Return where a value lies between the bounds, 0 to 1."""
+    if scale == "log":
+        value, lo, hi = (math.log(max(number, 1e-12)) for number in (value, lo, hi))
+    return min(1.0, max(0.0, (value - lo) / (hi - lo))) if hi > lo else 0.0
+
+
+def rows(figure: Figure, width: int) -> list[str]:
+    """Draw a forest or an estimation plot: label, whiskers over a common axis, ratio and interval."""
+    lo, hi = figure.y.lo or 0.0, figure.y.hi or 1.0
+    space = max(16, width - LABEL_WIDTH - 24)
+    reference = [mark.at for mark in figure.marks if mark.axis == "y"]
+    lines = []
+    for label, ratio, low, high in _estimates(figure):
+        cells = [" "] * space
+        for at in reference:
+            cells[_cell(at, lo, hi, space)] = "│"
+        left, right = _cell(low, lo, hi, space), _cell(high, lo, hi, space)
+        for index in range(left, right + 1):
+            cells[index] = "─"
+        cells[left], cells[right], cells[_cell(ratio, lo, hi, space)] = "├", "┤", "●"
+        name = label.replace("\n", " ")
+        name = name if len(name) <= LABEL_WIDTH else f"{name[: LABEL_WIDTH - 1]}…"
+        lines.append(f"{name:<{LABEL_WIDTH}} {''.join(cells)} {f'{ratio:.3g}x':>7} [{low:.3g}, {high:.3g}]")
+    lines.append(f"{'':<{LABEL_WIDTH}} {f'{lo:g}x':<{space - 6}}{f'{hi:g}x':>6}")
+    return lines
+
+
+def _estimates(figure: Figure) -> list[tuple[str, float, float, float]]:
+    found: dict[float, tuple[str, float, float, float]] = {}
+    for series in figure.series:
+        for x, label, y, low, high in zip(series.x, series.labels, series.y, series.lo, series.hi, strict=False):
+            if y is not None and low is not None and high is not None:
+                found[x] = (label, y, low, high)
+    return [found[x] for x in sorted(found)]
+
+
+def _cell(value: float, lo: float, hi: float, cells: int) -> int:
+    return min(cells - 1, max(0, round((cells - 1) * _place(value, lo, hi, "linear"))))
+
+
+def scatter(figure: Figure, width: int, height: int = 11) -> list[str]:
+    """Draw the history: a glyph a trial, the best so far as a line, the baseline as a dotted one; a key below."""
+    lo, hi = figure.y.lo or 0.0, figure.y.hi or 1.0
+    space = max(20, width - 8)
+    grid = [[" "] * space for _ in range(height)]
+
+    def put(x: float, y: float | None, glyph: str) -> None:
+        if y is not None:
+            row = height - 1 - _cell(y, lo, hi, height)
+            grid[row][_cell(x, figure.x.lo or 0.0, figure.x.hi or 1.0, space)] = glyph
+
+    for mark in figure.marks:
+        for column in range(0, space, 2):
+            grid[height - 1 - _cell(mark.at, lo, hi, height)][column] = "·"
+    for series in sorted(figure.series, key=lambda one: one.style != "step"):
+        for x, y in _steps(series, figure.x) if series.style == "step" else zip(series.x, series.y, strict=True):
+            put(x, y, "─" if series.style == "step" else GLYPHS.get(series.group, LOST))
+    lines = [f"{_row_label(index, lo, hi, height):>6} {''.join(row)}" for index, row in enumerate(grid)]
+    key = [f"{'─' if one.style == 'step' else GLYPHS.get(one.group, LOST)} {one.name}" for one in figure.series]
+    return [*lines, f"{'':>7}{'   '.join(dict.fromkeys(key))}"]
+
+
+def _row_label(index: int, lo: float, hi: float, height: int) -> str:
+    shown = index in (0, height // 2, height - 1)
+    return f"{hi - (hi - lo) * index / (height - 1):.3g}x" if shown else ""
+
+
+def _steps(series: Series, axis: Axis) -> list[tuple[float, float | None]]:
+    """Fill the steps of a line, so that every column between two points is drawn."""
+    ends = [*series.x[1:], axis.hi or series.x[-1]]
+    return [
+        (start + (end - start) * part / 20, y)
+        for start, end, y in zip(series.x, ends, series.y, strict=True)
+        for part in range(20)
+    ]

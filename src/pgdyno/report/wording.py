@@ -1,0 +1,129 @@
+"""Numbers and verdicts in words: every sentence that claims something is made here from a measured value.
+
+Pure. Ratios are B over A; a change of less than a doubling is told in percent, beyond that as a multiple.
+"""
+
+from __future__ import annotations
+
+from pgdyno.model.trial import Role, TrialState
+from pgdyno.model.verdict import Interval, Metric, Verdict, Word
+from pgdyno.report.sections import Tile, Tone
+
+METRIC_NAMES = {
+    Metric.THROUGHPUT: "throughput",
+    Metric.LATENCY_P50: "median latency",
+    Metric.LATENCY_P95: "p95 latency",
+    Metric.LATENCY_P99: "p99 latency",
+    Metric.SERVER_CPU: "server CPU per transaction",
+}
+METRIC_UNITS = {
+    Metric.THROUGHPUT: "tps",
+    Metric.LATENCY_P50: "ms",
+    Metric.LATENCY_P95: "ms",
+    Metric.LATENCY_P99: "ms",
+    Metric.SERVER_CPU: "ms",
+}
+TONES = {
+    Word.BETTER: Tone.GOOD,
+    Word.WORSE: Tone.BAD,
+    Word.EQUIVALENT: Tone.NEUTRAL,
+    Word.NOT_RESOLVED: Tone.UNSURE,
+}
+ROLE_NAMES = {
+    Role.BASELINE: "baseline",
+    Role.SEARCH: "search",
+    Role.CONFIRM: "confirmation",
+    Role.PRUNE: "pruning",
+    Role.EFFECT: "effect of one setting",
+    Role.RIVAL: "rival",
+    Role.ARM: "run",
+}
+STATE_MEANINGS = {
+    TrialState.RUNNING: "still running",
+    TrialState.COMPLETE: "measured and used",
+    TrialState.DISTURBED: "measured while something else used the CPU; not used",
+    TrialState.UNSTEADY: "never became steady; not used",
+    TrialState.VOID: "the configuration was not in force; nothing measured",
+    TrialState.FAILED: "the server or the load failed",
+    TrialState.REFUSED: "refused before it cost anything",
+    TrialState.ABANDONED: "interrupted",
+}
+DURABILITY_MEANINGS = {
+    "A": "A: performance only",
+    "B": "B: memory or availability",
+    "C": "C: recovery time or replication",
+    "X": "X: can lose committed data",
+}
+CONTEXT_MEANINGS = {
+    "postmaster": "restart",
+    "sighup": "reload",
+    "superuser": "reload",
+    "user": "reload",
+    "backend": "reload, new sessions",
+    "superuser-backend": "reload, new sessions",
+}
+NOT_MEASURED = "not measured"
+
+
+def number_text(value: float | None) -> str:
+    """Write a figure for people: thousands separated, three significant digits below a thousand."""
+    if value is None:
+        return NOT_MEASURED
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    if abs(value) >= 100:
+        return f"{value:.0f}"
+    return f"{value:.3g}"
+
+
+def quantity_text(value: float | None, unit: str) -> str:
+    """Write a figure with its unit, or say that it was not measured."""
+    return NOT_MEASURED if value is None else f"{number_text(value)} {unit}"
+
+
+def change_text(ratio: float) -> str:
+    """Write a ratio as a change: `+11.8 %`, or `3.11x` from a doubling on."""
+    return f"{ratio:.3g}x" if ratio >= 2 else f"{(ratio - 1) * 100:+.3g} %".replace("-", "−")
+
+
+def range_text(interval: Interval) -> str:
+    """Write the bounds of an interval in the form that `change_text` gives its estimate."""
+    if interval.ratio >= 2:
+        return f"[{interval.lo:.3g}, {interval.hi:.3g}]"
+    bounds = (f"{(bound - 1) * 100:+.3g}".replace("-", "−") for bound in (interval.lo, interval.hi))
+    return f"[{', '.join(bounds)}] %"
+
+
+def bare_range_text(interval: Interval) -> str:
+    """Write the bounds of an interval as ratios."""
+    return f"[{interval.lo:.3g}, {interval.hi:.3g}]"
+
+
+def sentence(verdict: Verdict, subject: str, reference: str) -> str:
+    """Return the verdict's own sentence with a capital letter."""
+    text = verdict.sentence(subject, reference)
+    return text[:1].upper() + text[1:]
+
+
+def tile(verdict: Verdict | None, metric: Metric, before: float | None, after: float | None) -> Tile:
+    """Make the tile of one metric; without a verdict it shows the two figures and claims nothing."""
+    unit = METRIC_UNITS[metric]
+    detail = f"{number_text(before)} → {quantity_text(after, unit)}"
+    label = METRIC_NAMES[metric]
+    if verdict is None:
+        shown = quantity_text(after, unit) if before is None else detail
+        return Tile(label, shown, "", "no verdict on this metric", "", Tone.UNSURE)
+    interval = verdict.interval
+    return Tile(
+        label,
+        change_text(interval.ratio),
+        f"{interval.confidence:.0%} interval {range_text(interval)}",
+        detail,
+        verdict.word.value,
+        TONES[verdict.word],
+    )
+
+
+def plural(count: int, noun: str) -> str:
+    """Write a count with its noun: `1 pair`, `8 pairs`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,138 @@
+"""Latency histograms that add: HdrHistogram from 1 us to 1 h with three significant digits.
+
+Percentiles are never averaged: histograms of seconds, scripts and load generators are added, and a percentile is
+read off the sum. The one module that imports the HdrHistogram library, for its layout and its V2 encoding; counts go
+into its array by NumPy, because a call for each of a million values would take seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Self
+
+import numpy as np
+from hdrh.histogram import HdrHistogram
+from numpy.typing import NDArray
+
+from pgdyno.errors import UsageError
+from pgdyno.model.trial import LatencySummary
+
+LOWEST_US = 1
+HIGHEST_US = 3_600_000_000
+SIGNIFICANT_DIGITS = 3
+
+Integers = NDArray[np.int64]
+
+
+class LatencyHistogram:
+    """Counts of latencies in microseconds. Mutable, and equal in content after `decode(encode())`."""
+
+    __slots__ = ("_hdr", "clipped")
+
+    def __init__(self) -> None:
+        self._hdr = HdrHistogram(LOWEST_US, HIGHEST_US, SIGNIFICANT_DIGITS, b64_wrap=False)
+        self.clipped = 0
+        """How many recorded values were above one hour and were counted as one hour; not part of the encoding."""
+
+    def __len__(self) -> int:
+        return int(self._hdr.total_count)
+
+    def record(self, micros: Integers) -> None:
+        """Count latencies in microseconds; those above one hour count as one hour, and in `clipped`.
+
+        A million values take some 50 ms. Raises UsageError on negative values.
+        """
+        values = np.asarray(micros, dtype=np.int64).ravel()
+        if values.size == 0:
+            return
+        if values.min() < 0:
+            raise UsageError(f"latency {values.min()} us is negative", hint="Check the clock of the load generator.")
+        self.clipped += int((values > HIGHEST_US).sum())
+        counts = np.bincount(self._index_of(np.minimum(values, HIGHEST_US)))
+        self._array()[: counts.size] += counts
+        self._track()
+
+    def add(self, other: LatencyHistogram) -> None:
+        """Add the counts of another histogram to this one."""
+        self._array()[:] += other._array()
+        self.clipped += other.clipped
+        self._track()
+
+    @classmethod
+    def merged(cls, blobs: Iterable[bytes]) -> Self:
+        """Return the sum of encoded histograms. Raises UsageError on a blob that is not one of ours."""
+        total = cls()
+        for blob in blobs:
+            total.add(cls.decode(blob))
+        return total
+
+    def quantile_ms(self, q: float) -> float:
+        """Return the latency in ms below or at which a share `q` (0 to 1) of the values lies, within 0.1 %.
+
+        As every HdrHistogram implementation: the highest value that the bucket of that rank holds.
+        Raises UsageError for an empty histogram or a `q` outside 0 to 1.
+        """
+        if not 0 <= q <= 1:
+            raise UsageError(f"quantile {q} is not in 0 to 1", hint="Write the 95th percentile as 0.95.")
+        cumulative = np.cumsum(self._array())
+        total = int(cumulative[-1])
+        if total == 0:
+            raise UsageError("an empty histogram has no quantile", hint="Measure for longer.")
+        rank = min(max(int(np.ceil(q * total - 1e-9)), 1), total)
+        return float(self._highest(np.searchsorted(cumulative, rank))) / 1000.0
+
+    def summary(self) -> LatencySummary:
+        """Return percentiles, maximum and mean in ms, each within 0.1 %. Raises UsageError when empty."""
+        counts = self._array()
+        used = np.flatnonzero(counts)
+        p50, p95, p99, p999, largest = (self.quantile_ms(q) for q in (0.5, 0.95, 0.99, 0.999, 1.0))
+        middle = (self._lowest(used) + self._highest(used)) / 2
+        mean = float((middle * counts[used]).sum() / counts[used].sum()) / 1000.0
+        return LatencySummary(p50=p50, p95=p95, p99=p99, p999=p999, max=largest, mean=mean)
+
+    def encode(self) -> bytes:
+        """Return the V2 compressed encoding, which every HdrHistogram implementation reads."""
+        return bytes(self._hdr.encode())
+
+    @classmethod
+    def decode(cls, blob: bytes) -> Self:
+        """Return the histogram that `encode` wrote. Raises UsageError on bytes that are not one of ours."""
+        histogram = cls()
+        try:
+            decoded = HdrHistogram.decode(blob, b64_wrap=False)
+        except Exception as error:  # the library raises bare, zlib and ctypes errors alike on damaged bytes
+            raise UsageError("the bytes are not an encoded histogram", detail=str(error)) from error
+        shape = (decoded.lowest_trackable_value, decoded.highest_trackable_value, decoded.significant_figures)
+        if shape != (LOWEST_US, HIGHEST_US, SIGNIFICANT_DIGITS):
+            raise UsageError(f"a histogram of {shape[0]} to {shape[1]} us and {shape[2]} digits is not one of ours")
+        counts = np.asarray(decoded.counts, dtype=np.int64)
+        histogram._array()[: counts.size] = counts
+        histogram._track()
+        return histogram
+
+    def _array(self) -> Integers:
+        """Return the library's own counts as a NumPy view, shape (buckets,)."""
+        view: Integers = np.ctypeslib.as_array(self._hdr.counts).view(np.int64)
+        return view
+
+    def _track(self) -> None:
+        """Tell the library the least and greatest used bucket and the total, which it keeps beside the counts."""
+        counts = self._array()
+        used = np.flatnonzero(counts)
+        if used.size:
+            self._hdr.set_internal_tacking_values(int(used[0]), int(used[-1]), int(counts.sum()))
+
+    def _index_of(self, values: Integers) -> Integers:
+        """Return the bucket of each value: linear below 2^bits, then half as many buckets for each power of two."""
+        bits = self._hdr.sub_bucket_half_count_magnitude + 1
+        shift = np.maximum(np.frexp(values.astype(np.float64))[1] - bits, 0)
+        return np.asarray((shift << (bits - 1)) + (values >> shift), dtype=np.int64)
+
+    def _lowest(self, index: Integers | np.intp) -> Integers:
+        """Return the least value of a bucket, the inverse of `_index_of`."""
+        half = 1 << self._hdr.sub_bucket_half_count_magnitude
+        shift = np.maximum(np.asarray(index, dtype=np.int64) // half - 1, 0)
+        return np.asarray((index - shift * half) << shift, dtype=np.int64)
+
+    def _highest(self, index: Integers | np.intp) -> Integers:
+        return np.asarray(self._lowest(index + 1) - 1, dtype=np.int64)

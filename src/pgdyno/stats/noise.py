@@ -1,0 +1,102 @@
+"""The noise floor: how much repeated runs of one configuration differ, and so what a number of pairs can resolve."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit
+
+from pgdyno.errors import UsageError
+from pgdyno.stats.boundary import critical_values
+from pgdyno.stats.paired import log_ratios
+
+Floats = NDArray[np.float64]
+
+MAX_PAIRS = 2000
+"""Past this number of pairs the answer is "not with this machine"."""
+_EXACT_PAIRS = 60
+"""Up to here the boundary is computed; beyond, its normal value hardly moves and is carried on."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseFloor:
+    """The noise of one configuration on one machine.
+
+    `cv` is the standard deviation of the runs over their mean, drift included (0.05 = 5 %). `pair_sd` is the standard
+    deviation of the log ratio of two neighbouring runs, with a steady drift taken out: what a pair of an interleaved
+    comparison carries. `pairs` is the number of neighbours that it comes from, `runs` of runs.
+    """
+
+    cv: float
+    pair_sd: float
+    pairs: int
+    runs: int
+
+    def detectable(self, pairs: int, power: float = 0.8, confidence: float = 0.95) -> float:
+        """Return the smallest effect, as a ratio distance, that a comparison of at most `pairs` pairs resolves.
+
+        Holds with probability `power` for a sequential comparison with looks from the third pair on (`boundary`).
+        Raises UsageError for fewer than two pairs.
+        """
+        return math.expm1(self._reach(pairs, power, confidence))
+
+    def pairs_for(self, effect: float, power: float = 0.8, confidence: float = 0.95) -> int | None:
+        """Return the least `max_pairs` that resolves an effect of this ratio distance, or None past MAX_PAIRS.
+
+        The mean number of pairs is smaller, because a comparison stops early. Raises UsageError unless effect > 0.
+        """
+        if effect <= 0:
+            raise UsageError(f"effect {effect} is not above 0", hint="Write 5 % as 0.05.")
+        distance = math.log1p(effect)
+        lo, hi = 2, MAX_PAIRS
+        if self._reach(hi, power, confidence) > distance:
+            return None
+        while lo < hi:
+            middle = (lo + hi) // 2
+            if self._reach(middle, power, confidence) > distance:
+                lo = middle + 1
+            else:
+                hi = middle
+        return lo
+
+    def _reach(self, pairs: int, power: float, confidence: float) -> float:
+        """Return the log ratio at which the last look alone has about this power (Student's approximation)."""
+        if pairs < 2:
+            raise UsageError(f"{pairs} pairs cannot resolve an effect", hint="Plan at least 2 pairs, better 6.")
+        critical = _last_critical(pairs, confidence)
+        return (critical + float(stdtrit(pairs - 1, power))) * self.pair_sd / math.sqrt(pairs)
+
+
+def noise_floor(values: Sequence[float] | Floats) -> NoiseFloor:
+    """Return the noise floor of repeated runs of one configuration, in the order in which they were run.
+
+    `pair_sd` is sqrt(pi/2) times the mean absolute deviation of the successive log ratios from their mean, corrected
+    for the degree of freedom that the mean takes: a trend cancels, and one odd run weighs less than in a root mean
+    square. Of three runs it is known to a factor of about two only. Raises UsageError for fewer than three runs or a
+    value that is not positive.
+    """
+    series = np.asarray(values, dtype=np.float64)
+    if series.ndim != 1 or series.size < 3:
+        raise UsageError(f"a noise floor needs at least 3 runs, not {series.size}", hint="Repeat the baseline.")
+    steps = log_ratios(series[:-1], series[1:])
+    deviation = float(np.abs(steps - steps.mean()).mean()) * math.sqrt(steps.size / (steps.size - 1))
+    return NoiseFloor(
+        cv=float(series.std(ddof=1) / series.mean()),
+        pair_sd=math.sqrt(math.pi / 2) * deviation,
+        pairs=int(steps.size),
+        runs=int(series.size),
+    )
+
+
+def _last_critical(pairs: int, confidence: float) -> float:
+    """Return the critical |t| of the last look of a design of `pairs` pairs."""
+    exact = min(pairs, _EXACT_PAIRS)
+    critical = critical_values(min(3, exact), exact, confidence)[-1]
+    if pairs == exact:
+        return critical
+    # The same nominal level with more degrees of freedom.
+    return float(-stdtrit(pairs - 1, stdtr(exact - 1, -critical)))

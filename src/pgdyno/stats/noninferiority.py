@@ -1,0 +1,80 @@
+"""May a setting be dropped? The rule of pruning: yes, unless its removal is shown to cost something.
+
+The burden of proof lies with the setting, because every setting that stays has to be explained and maintained. Two
+different answers let it go, and the words keep them apart:
+
+    proven         the interval of reduced over full excludes a loss of the smallest effect of interest or more
+    not shown      the comparison ended without showing a loss; `at_most` says what loss it cannot exclude
+
+Errors: a setting without effect is kept with probability at most (1 - confidence) / 2. A setting that is worth more
+than the smallest effect is called *proven* to cost nothing with at most the same probability. A setting of small worth
+may go as *not shown*, the more often the fewer the pairs: that is what `at_most` is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgdyno.model.verdict import Interval, Metric, Verdict, Word
+from pgdyno.stats.sequential import Design, is_final, judge
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What dropping a setting costs.
+
+    `verdict` judges reduced against full. `at_most` is the largest loss that the interval leaves possible, as a ratio
+    distance (0.03 = the reduced configuration may be up to 3 % worse); None when it is unbounded.
+    """
+
+    droppable: bool
+    proven: bool
+    final: bool
+    at_most: float | None
+    verdict: Verdict
+
+    def sentence(self, setting: str) -> str:
+        """Return the outcome as one clause for people."""
+        if not self.droppable:
+            return f"{setting} stays: without it {self.verdict.sentence('the rest', 'the whole')}"
+        if self.proven:
+            return f"{setting} dropped: going without costs less than {self.verdict.smallest_effect:.0%}"
+        bound = "any loss" if self.at_most is None else f"a loss of up to {self.at_most:.1%}"
+        return f"{setting} dropped: no loss shown in {self.verdict.pairs} pairs, which cannot exclude {bound}"
+
+
+def costs_nothing(
+    reduced: Sequence[float] | Floats,
+    full: Sequence[float] | Floats,
+    *,
+    design: Design,
+    metric: Metric = Metric.THROUGHPUT,
+) -> Removal:
+    """Judge whether a setting can go, from interleaved pairs of the configuration without it and with it.
+
+    Valid after every pair, as `judge` is; `final` says that no further pair is worth running. Raises UsageError as
+    `judge` does.
+    """
+    verdict = judge(full, reduced, metric=metric, design=design)
+    loss = _largest_loss(verdict.interval, metric)
+    proven = verdict.word in (Word.BETTER, Word.EQUIVALENT) or (loss is not None and loss <= design.smallest_effect)
+    return Removal(
+        droppable=verdict.word is not Word.WORSE,
+        proven=proven,
+        final=proven or is_final(verdict, design),
+        at_most=loss,
+        verdict=verdict,
+    )
+
+
+def _largest_loss(found: Interval, metric: Metric) -> float | None:
+    """Return the loss at the unfavourable end, at least 0: full over reduced for throughput, else reduced over full."""
+    if found.lo <= 0 or found.hi == float("inf"):
+        return None
+    return max((1 / found.lo if metric.higher_is_better else found.hi) - 1, 0.0)

@@ -1,0 +1,141 @@
+"""Where warm-up ends: the first bin from which the throughput of a run is steady.
+
+A tail of the series is steady when no split of it shows two levels that differ by more than TOLERANCE *and* by more
+than its own noise explains. The noise is that of the residuals about the better of a line and a step, so that drift
+does not hide itself; it is raised for autocorrelation (AR(1)) and never taken below counting noise (Poisson).
+Checkpoint dips that come back are noise by this measure, a level that changes for good is not. The search starts at
+the first bin, so a run that is steady at once loses nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgdyno.errors import UsageError
+
+Floats = NDArray[np.float64]
+
+TOLERANCE = 0.05
+"""A change of level below this share of the mean is not worth a window: pairs average it away."""
+MAX_BINS = 240
+"""Longer series are summed into at most this many bins, which also tames autocorrelation."""
+BURST_SHARE = 0.25
+"""What is cut may be faster than what is kept only within this first share of the series (a burst, not a step down)."""
+_CRITICAL = 3.2
+_CRITICAL_FEW = 10.0
+_MAX_AUTOCORRELATION = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """`start` is the first bin of the steady part, or None when there is none; `reason` says why in words."""
+
+    start: int | None
+    reason: str
+
+
+def find_steady(counts_per_bin: Sequence[float] | Floats, *, bin_s: float, min_window_s: float) -> Steady:
+    """Find the first bin from which the counts are steady to the end, leaving at least `min_window_s`.
+
+    `counts_per_bin` are transactions in consecutive bins of `bin_s` seconds. Raises UsageError on negative or
+    non-finite counts and on lengths that are not positive.
+    """
+    counts = np.asarray(counts_per_bin, dtype=np.float64)
+    if bin_s <= 0 or min_window_s <= 0:
+        raise UsageError(f"bins of {bin_s} s and a window of {min_window_s} s are not positive")
+    if counts.ndim != 1 or not np.isfinite(counts).all() or (counts < 0).any():
+        raise UsageError("counts per bin are not a series of numbers from 0 up")
+    need = math.ceil(min_window_s / bin_s - 1e-9)
+    if counts.size < max(need, 2):
+        return Steady(None, f"the series of {counts.size * bin_s:g} s is shorter than the window of {min_window_s:g} s")
+    if counts.sum() == 0:
+        return Steady(None, "not one transaction was counted")
+    merge = math.ceil(counts.size / MAX_BINS)
+    found = _search(_merged(counts, merge), math.ceil(need / merge), bin_s * merge)
+    if found.start is None:
+        return found
+    return Steady(min(found.start * merge, counts.size - need), found.reason)
+
+
+def _search(counts: Floats, need: int, bin_s: float) -> Steady:
+    """Try each start in turn; report of the whole series why it is not steady when none is found."""
+    complaint = _change(counts)
+    if complaint is None:
+        return Steady(0, "steady from the first bin")
+    for start in range(1, counts.size - need + 1):
+        head, tail = counts[:start], counts[start:]
+        if _change(tail) is None and _is_warmup(head, tail):
+            return Steady(start, f"steady after {start * bin_s:g} s of warm-up")
+    left, right, split = complaint
+    share = abs(right / left - 1) if left else 1.0
+    direction = "rose" if right > left else "fell"
+    return Steady(
+        None, f"throughput {direction} by {share:.0%} about {split * bin_s:g} s into the run and did not settle"
+    )
+
+
+def _is_warmup(head: Floats, tail: Floats) -> bool:
+    """Return True when cutting `head` off is cutting off a warm-up.
+
+    A fall is only a burst at the beginning; later it is a level that the run lost. A climb must have ended: the tail
+    does not go on at a third of the pace of the head or more.
+    """
+    if head.mean() > tail.mean():
+        return head.size <= BURST_SHARE * (head.size + tail.size)
+    if head.size < 4:
+        return True
+    begun, ended = head[: head.size // 4].mean(), tail[: max(tail.size // 3, 1)].mean()
+    return _slope(tail) < max(float(ended - begun), 0.0) / head.size / 3
+
+
+def _change(counts: Floats) -> tuple[float, float, int] | None:
+    """Return the levels before and after the clearest split, and the split, when the series is not steady.
+
+    The last fifth (at least two bins) is never a side of its own: a dip there may still come back.
+    """
+    n = counts.size
+    level = float(counts.mean())
+    if n < 4 or level == 0:
+        return None
+    splits = np.arange(1, n - max(2, n // 5) + 1)
+    sums = np.cumsum(counts)[splits - 1]
+    left, right = sums / splits, (counts.sum() - sums) / (n - splits)
+    gap = np.abs(right - left)
+    score = gap / np.sqrt(1 / splits + 1 / (n - splits))
+    best = int(score.argmax())
+    noise = _noise(counts, int(splits[best]), float(left[best]), float(right[best]))
+    if score[best] <= noise * (_CRITICAL + _CRITICAL_FEW / n) or gap[best] <= TOLERANCE * level:
+        return None
+    return float(left[best]), float(right[best]), int(splits[best])
+
+
+def _noise(counts: Floats, split: int, left: float, right: float) -> float:
+    """Return the long-run standard deviation of a bin: residual scatter, autocorrelation included."""
+    time = np.arange(counts.size) - (counts.size - 1) / 2
+    line = counts - counts.mean() - _slope(counts) * time
+    step = counts - np.where(np.arange(counts.size) < split, left, right)
+    residual = line if (line * line).sum() < (step * step).sum() else step
+    energy = float((residual * residual).sum())
+    freedom = max(counts.size - 3, 1)
+    if energy <= 0:
+        return math.sqrt(counts.mean())
+    # The lag-1 estimate of a fitted residual is low by about (1 + 3 r) / n for a line; put half of it back.
+    lag = float((residual[1:] * residual[:-1]).sum()) / energy + 2 / counts.size
+    lag = min(max(lag, 0.0), _MAX_AUTOCORRELATION)
+    return math.sqrt(max(energy / freedom * (1 + lag) / (1 - lag), counts.mean()))
+
+
+def _slope(counts: Floats) -> float:
+    time = np.arange(counts.size) - (counts.size - 1) / 2
+    return float((time * counts).sum() / max((time * time).sum(), 1.0))
+
+
+def _merged(counts: Floats, merge: int) -> Floats:
+    """Sum runs of `merge` bins; bins that do not fill the last run are left out."""
+    whole = counts.size // merge * merge
+    return np.asarray(counts[:whole].reshape(-1, merge).sum(axis=1), dtype=np.float64)

@@ -1,0 +1,238 @@
+"""The store: studies, their trials, and what each trial recorded."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+from sqlalchemy import ColumnElement, func, insert, select, update
+from sqlalchemy.engine import Connection, Engine
+
+from pgdyno.errors import StoreError, UsageError
+from pgdyno.model.samples import Event, HistogramRow, SampleRow, SampleValue
+from pgdyno.model.study import Study, StudyState
+from pgdyno.model.trial import Outcome, Trial, TrialSpec, TrialState
+from pgdyno.store import codec, recordings
+from pgdyno.store.engine import BUSY_TIMEOUT_S, make_engine, parse_url, reading, writing
+from pgdyno.store.faults import explained, label
+from pgdyno.store.migrate import ensure_current
+from pgdyno.store.schema import STUDY, TRIAL, TRIAL_SETTING
+
+_LIST = "List the studies with pgdyno store list."
+
+
+class Store:
+    """Studies, trials and samples in SQLite or PostgreSQL.
+
+    Each method is one transaction, so a kill at any instant leaves whole rows: at most the running trial is lost.
+    A finished trial never changes: `finish_trial` works once, and nothing can be recorded for it afterwards. Every
+    method raises StoreError for what the database refuses and UsageError for a study or a trial that is not there.
+    Safe to use from several processes; from several threads too.
+    """
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        self._engine = engine
+        self.name = name
+
+    @classmethod
+    def open(cls, where: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Store:
+        """Open the store at a path or URL; build it when it is missing, upgrade it when it is older.
+
+        A path or `sqlite:///PATH` is a SQLite file; `postgresql+psycopg://...` a database for a team, whose password
+        comes from `~/.pgpass` or PGPASSWORD. `busy_timeout_s` is how long a statement waits for another process that
+        writes to the same file. Raises UsageError for another kind of URL.
+        """
+        url = parse_url(where)
+        name = label(url)
+        engine = make_engine(url, busy_timeout_s=busy_timeout_s)
+        try:
+            with explained(name):
+                ensure_current(engine, name)
+        except BaseException:
+            engine.dispose()
+            raise
+        return cls(engine, name)
+
+    def close(self) -> None:
+        """Close all connections; the store can still be used and connects again."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def add_study(self, study: Study) -> None:
+        """Keep a new study. Raises StoreError when its id is taken."""
+        with self.write() as connection:
+            if connection.execute(select(STUDY.c.id).where(STUDY.c.id == study.id)).first():
+                raise StoreError(f'study "{study.id}" is in the store already')
+            connection.execute(insert(STUDY), codec.study_to_row(study))
+
+    def update_study(
+        self,
+        study_id: str,
+        *,
+        state: StudyState | None = None,
+        result: Mapping[str, object] | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> None:
+        """Replace what is given of a study's state, result and options."""
+        changes: dict[str, object] = {}
+        if state is not None:
+            changes["state"] = state.value
+        if result is not None:
+            changes["result"] = codec.to_json(result)
+        if options is not None:
+            changes["options"] = codec.to_json(options)
+        if not changes:
+            return
+        with self.write() as connection:
+            done = connection.execute(update(STUDY).where(STUDY.c.id == study_id).values(changes))
+            if done.rowcount != 1:
+                raise UsageError(f'study "{study_id}" is not in the store', hint=_LIST)
+
+    def study(self, id_or_prefix: str) -> Study:
+        """Return a study by its id, by a prefix that only it has, or the newest one for `last`."""
+        newest = STUDY.c.created_at.desc(), STUDY.c.id.desc()
+        query = select(STUDY).order_by(*newest)
+        if id_or_prefix == "last":
+            query = query.limit(1)
+        else:
+            query = query.where(func.substr(STUDY.c.id, 1, len(id_or_prefix)) == id_or_prefix).limit(10)
+        with self.read() as connection:
+            rows = connection.execute(query).mappings().all()
+        exact = [row for row in rows if row["id"] == id_or_prefix]
+        if len(exact or rows) == 1:
+            return codec.study_from_row(dict((exact or rows)[0]))
+        if rows:
+            names = ", ".join(str(row["id"]) for row in rows)
+            raise UsageError(f'"{id_or_prefix}" is the beginning of several studies', detail=names, hint=_LIST)
+        raise UsageError(f'study "{id_or_prefix}" is not in the store "{self.name}"', hint=_LIST)
+
+    def studies(self) -> list[Study]:
+        """Return all studies, the newest first."""
+        with self.read() as connection:
+            rows = connection.execute(select(STUDY).order_by(STUDY.c.created_at.desc(), STUDY.c.id.desc()))
+            return [codec.study_from_row(dict(row)) for row in rows.mappings()]
+
+    def trial_counts(self) -> dict[str, dict[TrialState, int]]:
+        """Return how many trials of each state every study has."""
+        query = select(TRIAL.c.study_id, TRIAL.c.state, func.count()).group_by(TRIAL.c.study_id, TRIAL.c.state)
+        counts: dict[str, dict[TrialState, int]] = defaultdict(dict)
+        with self.read() as connection:
+            for study_id, state, count in connection.execute(query):
+                counts[study_id][TrialState(state)] = count
+        return dict(counts)
+
+    def begin_trial(self, study_id: str, spec: TrialSpec) -> int:
+        """Keep a trial that begins now and return its id, which is its run id in the sample tables."""
+        with self.write() as connection:
+            if not connection.execute(select(STUDY.c.id).where(STUDY.c.id == study_id)).first():
+                raise UsageError(f'study "{study_id}" is not in the store', hint=_LIST)
+            (trial_id,) = connection.execute(
+                insert(TRIAL).returning(TRIAL.c.id), codec.spec_to_row(study_id, spec)
+            ).one()
+            settings = [{"trial_id": trial_id, "knob": k, "value": v} for k, v in spec.configuration.items()]
+            if settings:
+                connection.execute(insert(TRIAL_SETTING), settings)
+        return int(trial_id)
+
+    def finish_trial(self, trial_id: int, outcome: Outcome) -> None:
+        """Keep the outcome. Raises StoreError when the trial has one already: a finished trial never changes."""
+        if outcome.state is TrialState.RUNNING:
+            raise StoreError(f'trial {trial_id} cannot finish in state "running"')
+        with self.write() as connection:
+            _require_running(connection, trial_id)
+            connection.execute(update(TRIAL).where(TRIAL.c.id == trial_id).values(codec.outcome_to_row(outcome)))
+
+    def abandon_running(self, study_id: str) -> int:
+        """Mark the trials that a killed process left running as abandoned, and return how many there were."""
+        reason = "the process that ran it ended before the trial did"
+        abandoned = codec.outcome_to_row(Outcome(TrialState.ABANDONED, reason=reason))
+        running = (TRIAL.c.study_id == study_id) & (TRIAL.c.state == TrialState.RUNNING.value)
+        with self.write() as connection:
+            return connection.execute(update(TRIAL).where(running).values(abandoned)).rowcount
+
+    def trial(self, trial_id: int) -> Trial:
+        """Return one trial."""
+        with self.read() as connection:
+            found = _trials(connection, TRIAL.c.id == trial_id)
+        if not found:
+            raise UsageError(f'trial {trial_id} is not in the store "{self.name}"', hint=_LIST)
+        return found[0]
+
+    def trials(self, study_id: str) -> list[Trial]:
+        """Return the trials of one study in the order in which they began."""
+        with self.read() as connection:
+            return _trials(connection, TRIAL.c.study_id == study_id)
+
+    def add_samples(self, run_id: int, rows: Iterable[SampleRow]) -> int:
+        """Record sample rows of a running trial and return how many they were."""
+        with self._recording(run_id) as connection:
+            return recordings.write_samples(connection, run_id, rows)
+
+    def add_histograms(self, run_id: int, rows: Iterable[HistogramRow]) -> int:
+        """Record latency histograms of a running trial and return how many rows they were."""
+        with self._recording(run_id) as connection:
+            return recordings.write_histograms(connection, run_id, rows)
+
+    def add_events(self, run_id: int, events: Iterable[Event]) -> int:
+        """Record events of a running trial and return how many they were."""
+        with self._recording(run_id) as connection:
+            return recordings.write_events(connection, run_id, events)
+
+    def samples(self, run_id: int, table: str) -> dict[str, list[SampleValue]]:
+        """Return one sample table of a run as columns, `t` first; empty lists when nothing was recorded."""
+        with self.read() as connection:
+            return recordings.read_samples(connection, run_id, table)
+
+    def histograms(self, run_id: int) -> list[HistogramRow]:
+        """Return the latency histograms of a run in the order of time."""
+        with self.read() as connection:
+            return recordings.read_histograms(connection, run_id)
+
+    def events(self, run_id: int) -> list[Event]:
+        """Return the events of a run in the order of time."""
+        with self.read() as connection:
+            return recordings.read_events(connection, run_id)
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Give a connection to read with, for exports; errors of the driver come out as StoreError."""
+        with explained(self.name), reading(self._engine) as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """Give a connection inside one transaction that commits at the end."""
+        with explained(self.name), writing(self._engine) as connection:
+            yield connection
+
+    @contextmanager
+    def _recording(self, run_id: int) -> Iterator[Connection]:
+        with self.write() as connection:
+            _require_running(connection, run_id)
+            yield connection
+
+
+def _require_running(connection: Connection, trial_id: int) -> None:
+    """Refuse to touch a trial that is finished; the row stays locked until the transaction ends."""
+    state = connection.execute(select(TRIAL.c.state).where(TRIAL.c.id == trial_id).with_for_update()).scalar()
+    if state is None:
+        raise UsageError(f"trial {trial_id} is not in the store", hint=_LIST)
+    if state != TrialState.RUNNING.value:
+        raise StoreError(f"trial {trial_id} is finished ({state}), and a finished trial never changes")
+
+
+def _trials(connection: Connection, which: ColumnElement[bool]) -> list[Trial]:
+    settings: dict[int, list[tuple[str, str]]] = defaultdict(list)
+    chosen = select(TRIAL_SETTING).join(TRIAL, TRIAL.c.id == TRIAL_SETTING.c.trial_id).where(which)
+    for trial_id, knob, value in connection.execute(chosen):
+        settings[trial_id].append((knob, value))
+    rows = connection.execute(select(TRIAL).where(which).order_by(TRIAL.c.id)).mappings()
+    return [codec.trial_from_row(dict(row), settings.get(row["id"], ())) for row in rows]

@@ -1,0 +1,269 @@
+"""Rows and JSON from the dataclasses of `model`, and back.
+
+Explicit on purpose: a stored study outlives the code that wrote it, so each field has its converter here, and a
+round trip is tested for all of them. Typed columns refuse numbers that are not finite; free JSON holds null there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import PurePath
+from typing import TypeVar
+
+from pgdyno.errors import StoreError
+from pgdyno.model.configuration import Configuration
+from pgdyno.model.facts import Unknown
+from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Role, Trial, TrialSpec, TrialState, WorkloadSpec
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+Row = Mapping[str, object]
+T = TypeVar("T", str, int, bool)
+
+
+def to_json(value: object) -> Json:
+    """Return plain JSON for a value made of dataclasses, mappings, sequences, enums, paths and scalars.
+
+    A number that is not finite becomes null, because JSON has no such number; an `Unknown` becomes
+    `{"unknown": reason}`. Raises StoreError on anything else.
+    """
+    if isinstance(value, Enum):
+        return to_json(value.value)
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Unknown):
+        return {"unknown": value.reason}
+    if isinstance(value, Mapping):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return [to_json(item) for item in value]
+    raise StoreError(f"a {type(value).__name__} cannot be kept as JSON", detail=repr(value)[:200])
+
+
+def study_to_row(study: Study) -> dict[str, object]:
+    """Return the columns of table `study`."""
+    return {
+        "id": study.id,
+        "kind": study.kind.value,
+        "name": study.name,
+        "state": study.state.value,
+        "created_at": study.created_at,
+        "target": study.target,
+        "environment": study.environment,
+        "facts": to_json(study.facts),
+        "workload": to_json(study.workload),
+        "plan": to_json(study.plan),
+        "options": to_json(study.options),
+        "result": to_json(study.result),
+    }
+
+
+def study_from_row(row: Row) -> Study:
+    """Return the study that a row of table `study` holds."""
+    result = row["result"]
+    return Study(
+        id=_required(row, "id", str),
+        kind=StudyKind(_required(row, "kind", str)),
+        name=_required(row, "name", str),
+        state=StudyState(_required(row, "state", str)),
+        created_at=_float(row, "created_at"),
+        target=_required(row, "target", str),
+        environment=_required(row, "environment", str),
+        facts=_mapping(row["facts"], "facts"),
+        workload=workload_from_json(_mapping(row["workload"], "workload")),
+        plan=plan_from_json(_mapping(row["plan"], "plan")),
+        options=_mapping(row["options"], "options"),
+        result=None if result is None else _mapping(result, "result"),
+    )
+
+
+def workload_from_json(row: Row) -> WorkloadSpec:
+    """Return the workload that `to_json` wrote."""
+    return WorkloadSpec(
+        name=_required(row, "name", str),
+        parameters=_parameters(_mapping(row["parameters"], "parameters")),
+        fingerprint=_required(row, "fingerprint", str),
+        description=_required(row, "description", str),
+        read_only=_required(row, "read_only", bool),
+        unit=_required(row, "unit", str),
+        rows_per_transaction=_optional_float(row, "rows_per_transaction"),
+    )
+
+
+def plan_from_json(row: Row) -> LoadPlan:
+    """Return the load plan that `to_json` wrote."""
+    return LoadPlan(
+        clients=_required(row, "clients", int),
+        jobs=_required(row, "jobs", int),
+        warmup_s=_float(row, "warmup_s"),
+        measure_s=_float(row, "measure_s"),
+        protocol=_required(row, "protocol", str),
+        rate=_optional_float(row, "rate"),
+        connect_each=_required(row, "connect_each", bool),
+        reset=_required(row, "reset", str),
+        seed=_optional(row, "seed", int),
+    )
+
+
+def spec_to_row(study_id: str, spec: TrialSpec) -> dict[str, object]:
+    """Return the columns of table `trial` that are known when a trial begins."""
+    return {
+        "study_id": study_id,
+        "role": spec.role.value,
+        "arm": spec.arm,
+        "block": spec.block,
+        "slot": spec.slot,
+        "repeats": spec.repeats,
+        "configuration": spec.configuration.fingerprint(),
+        "state": TrialState.RUNNING.value,
+    }
+
+
+_FLOATS = (
+    "began_at",
+    "elapsed_s",
+    "steady_from",
+    "ended_at",
+    "throughput",
+    "driver_cpu_s",
+    "server_cpu_s",
+    "server_cpu_ms_per_tx",
+    "foreign_cpu_pct",
+    "steal_pct",
+)
+_COUNTS = ("transactions", "failed", "retried", "skipped")
+_LATENCY = ("p50", "p95", "p99", "p999", "max", "mean")
+
+
+def outcome_to_row(outcome: Outcome) -> dict[str, object]:
+    """Return the columns of table `trial` that a finished trial fills. Raises StoreError on a number not finite."""
+    latency = outcome.latency_ms
+    floats = {name: getattr(outcome, name) for name in _FLOATS}
+    floats |= {f"latency_{name}_ms": None if latency is None else getattr(latency, name) for name in _LATENCY}
+    for name, value in floats.items():
+        if value is not None and not math.isfinite(value):
+            raise StoreError(f'outcome "{name}" is {value}: what was not measured is None')
+    return {
+        "state": outcome.state.value,
+        "reason": outcome.reason,
+        **floats,
+        **{name: getattr(outcome, name) for name in _COUNTS},
+        "settings_fingerprint": outcome.settings_fingerprint,
+        "counters": to_json(outcome.counters),
+        "warnings": to_json(outcome.warnings),
+    }
+
+
+def trial_from_row(row: Row, settings: Iterable[tuple[str, str]]) -> Trial:
+    """Return the trial that a row of table `trial` and its rows of `trial_setting` hold."""
+    state = TrialState(_required(row, "state", str))
+    spec = TrialSpec(
+        configuration=Configuration(tuple(sorted(settings))),
+        role=Role(_required(row, "role", str)),
+        arm=_required(row, "arm", str),
+        block=_required(row, "block", int),
+        slot=_required(row, "slot", int),
+        repeats=_optional(row, "repeats", int),
+    )
+    return Trial(
+        id=_required(row, "id", int),
+        study_id=_required(row, "study_id", str),
+        spec=spec,
+        state=state,
+        outcome=None if state is TrialState.RUNNING else _outcome_from_row(row, state),
+    )
+
+
+def _outcome_from_row(row: Row, state: TrialState) -> Outcome:
+    counters = _mapping(row["counters"], "counters")
+    warnings = row["warnings"]
+    if not isinstance(warnings, list):
+        raise _damaged("warnings", warnings)
+    return Outcome(
+        state=state,
+        reason=_optional(row, "reason", str),
+        began_at=_float(row, "began_at"),
+        elapsed_s=_float(row, "elapsed_s"),
+        steady_from=_optional_float(row, "steady_from"),
+        ended_at=_float(row, "ended_at"),
+        throughput=_optional_float(row, "throughput"),
+        latency_ms=_latency(row),
+        transactions=_required(row, "transactions", int),
+        failed=_required(row, "failed", int),
+        retried=_required(row, "retried", int),
+        skipped=_required(row, "skipped", int),
+        driver_cpu_s=_optional_float(row, "driver_cpu_s"),
+        server_cpu_s=_optional_float(row, "server_cpu_s"),
+        server_cpu_ms_per_tx=_optional_float(row, "server_cpu_ms_per_tx"),
+        foreign_cpu_pct=_optional_float(row, "foreign_cpu_pct"),
+        steal_pct=_optional_float(row, "steal_pct"),
+        settings_fingerprint=_optional(row, "settings_fingerprint", str),
+        counters={name: _float(counters, name) for name, value in counters.items() if value is not None},
+        warnings=tuple(str(warning) for warning in warnings),
+    )
+
+
+def _latency(row: Row) -> LatencySummary | None:
+    if row["latency_p50_ms"] is None:
+        return None
+    p50, p95, p99, p999, highest, mean = (_float(row, f"latency_{name}_ms") for name in _LATENCY)
+    return LatencySummary(p50=p50, p95=p95, p99=p99, p999=p999, max=highest, mean=mean)
+
+
+def _damaged(name: str, value: object) -> StoreError:
+    return StoreError(
+        f'the store holds {value!r} where "{name}" belongs',
+        hint="The row was not written by pgdyno: name another store with --store URL.",
+    )
+
+
+def _optional(row: Row, name: str, kind: type[T]) -> T | None:
+    value = row[name]
+    if value is None or isinstance(value, kind):
+        return value
+    raise _damaged(name, value)
+
+
+def _required(row: Row, name: str, kind: type[T]) -> T:
+    value = _optional(row, name, kind)
+    if value is None:
+        raise _damaged(name, value)
+    return value
+
+
+def _optional_float(row: Row, name: str) -> float | None:
+    value = row[name]
+    if value is None:
+        return None
+    if isinstance(value, int | float):
+        return float(value)
+    raise _damaged(name, value)
+
+
+def _float(row: Row, name: str) -> float:
+    value = _optional_float(row, name)
+    if value is None:
+        raise _damaged(name, value)
+    return value
+
+
+def _mapping(value: object, name: str) -> dict[str, object]:
+    if isinstance(value, dict):
+        return value
+    raise _damaged(name, value)
+
+
+def _parameters(row: Row) -> dict[str, str | int | float | bool]:
+    for name, value in row.items():
+        if not isinstance(value, str | int | float):
+            raise _damaged(name, value)
+    return {name: value for name, value in row.items() if isinstance(value, str | int | float)}

@@ -1,0 +1,77 @@
+"""What one run recorded: samples, histograms and events, written in bulk and read by column."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from sqlalchemy import insert, select
+from sqlalchemy.engine import Connection
+
+from pgdyno.errors import UsageError
+from pgdyno.model.samples import Event, HistogramRow, SampleRow, SampleValue
+from pgdyno.store.schema import EVENT, HISTOGRAM, SAMPLES
+
+_HISTOGRAM_FIELDS = ("second", "instance", "script", "count", "total_us", "failed", "retried", "skipped", "blob")
+
+
+def write_samples(connection: Connection, run_id: int, rows: Iterable[SampleRow]) -> int:
+    """Insert the rows, one bulk statement for each table, and return how many they were."""
+    grouped: dict[str, list[dict[str, SampleValue]]] = defaultdict(list)
+    for row in rows:
+        names = _sample_columns(row.table)
+        if len(row.values) != len(names):
+            raise UsageError(f'a row of "{row.table}" has {len(row.values)} values for {len(names)} columns')
+        grouped[row.table].append({"run_id": run_id, "t": row.t, **dict(zip(names, row.values, strict=True))})
+    for table, values in grouped.items():
+        connection.execute(insert(SAMPLES[table]), values)
+    return sum(len(values) for values in grouped.values())
+
+
+def read_samples(connection: Connection, run_id: int, table: str) -> dict[str, list[SampleValue]]:
+    """Return the columns of one sample table, `t` first, in the order of time; empty lists when there are no rows."""
+    columns = ("t", *_sample_columns(table))
+    source = SAMPLES[table]
+    query = select(*(source.c[name] for name in columns)).where(source.c.run_id == run_id).order_by(source.c.t)
+    rows = connection.execute(query).all()
+    return {name: [row[index] for row in rows] for index, name in enumerate(columns)}
+
+
+def write_histograms(connection: Connection, run_id: int, rows: Iterable[HistogramRow]) -> int:
+    """Insert the rows in one bulk statement and return how many they were."""
+    values: list[Mapping[str, object]] = [
+        {"run_id": run_id, **{name: getattr(row, name) for name in _HISTOGRAM_FIELDS}} for row in rows
+    ]
+    if values:
+        connection.execute(insert(HISTOGRAM), values)
+    return len(values)
+
+
+def read_histograms(connection: Connection, run_id: int) -> list[HistogramRow]:
+    """Return the rows of one run by second, instance and script."""
+    query = (
+        select(*(HISTOGRAM.c[name] for name in _HISTOGRAM_FIELDS))
+        .where(HISTOGRAM.c.run_id == run_id)
+        .order_by(HISTOGRAM.c.second, HISTOGRAM.c.instance, HISTOGRAM.c.script)
+    )
+    return [HistogramRow(*row) for row in connection.execute(query)]
+
+
+def write_events(connection: Connection, run_id: int, events: Iterable[Event]) -> int:
+    """Insert the events in one bulk statement and return how many they were."""
+    values = [{"run_id": run_id, "t": event.t, "kind": event.kind, "text": event.text} for event in events]
+    if values:
+        connection.execute(insert(EVENT), values)
+    return len(values)
+
+
+def read_events(connection: Connection, run_id: int) -> list[Event]:
+    """Return the events of one run in the order of time."""
+    query = select(EVENT.c.t, EVENT.c.kind, EVENT.c.text).where(EVENT.c.run_id == run_id).order_by(EVENT.c.t)
+    return [Event(*row) for row in connection.execute(query)]
+
+
+def _sample_columns(table: str) -> list[str]:
+    if table not in SAMPLES:
+        raise UsageError(f'there is no sample table "{table}"', hint=f"The tables are {', '.join(SAMPLES)}.")
+    return list(SAMPLES[table].columns.keys())[2:]

@@ -1,0 +1,149 @@
+"""The tables of the store, the same on SQLite and PostgreSQL.
+
+`study`, `trial`, `trial_setting`, `histogram` and `event` are written out here; the sample tables follow from
+`model.sample_tables`, so that a column is defined once. A change of either needs a migration and a new `REVISION`:
+a test compares this schema with what the migrations build.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+)
+
+from pgdyno.model.sample_tables import TABLES
+from pgdyno.model.samples import Kind, SampleTable
+
+REVISION = "0001"
+"""The newest migration: a store at this revision is opened without loading Alembic."""
+
+METADATA = MetaData()
+
+_ID = BigInteger().with_variant(Integer, "sqlite")
+_JSON = JSON(none_as_null=True)
+_TYPES: dict[Kind, Double[float] | BigInteger | Text] = {
+    "float": Double(),
+    "int": BigInteger(),
+    "text": Text(),
+}
+
+VERSION = Table("alembic_version", MetaData(), Column("version_num", Text))
+"""Alembic's own table, for the quick check at opening; Alembic makes and fills it."""
+
+STUDY = Table(
+    "study",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("environment", Text, nullable=False),
+    Column("facts", _JSON, nullable=False),
+    Column("workload", _JSON, nullable=False),
+    Column("plan", _JSON, nullable=False),
+    Column("options", _JSON, nullable=False),
+    Column("result", _JSON),
+)
+
+TRIAL = Table(
+    "trial",
+    METADATA,
+    Column("id", _ID, primary_key=True),
+    Column("study_id", Text, ForeignKey("study.id"), nullable=False, index=True),
+    Column("role", Text, nullable=False),
+    Column("arm", Text, nullable=False),
+    Column("block", BigInteger, nullable=False),
+    Column("slot", BigInteger, nullable=False),
+    Column("repeats", BigInteger),
+    Column("configuration", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("reason", Text),
+    Column("began_at", Double),
+    Column("elapsed_s", Double),
+    Column("steady_from", Double),
+    Column("ended_at", Double),
+    Column("throughput", Double),
+    Column("latency_p50_ms", Double),
+    Column("latency_p95_ms", Double),
+    Column("latency_p99_ms", Double),
+    Column("latency_p999_ms", Double),
+    Column("latency_max_ms", Double),
+    Column("latency_mean_ms", Double),
+    Column("transactions", BigInteger),
+    Column("failed", BigInteger),
+    Column("retried", BigInteger),
+    Column("skipped", BigInteger),
+    Column("driver_cpu_s", Double),
+    Column("server_cpu_s", Double),
+    Column("server_cpu_ms_per_tx", Double),
+    Column("foreign_cpu_pct", Double),
+    Column("steal_pct", Double),
+    Column("settings_fingerprint", Text),
+    Column("counters", _JSON),
+    Column("warnings", _JSON),
+)
+
+TRIAL_SETTING = Table(
+    "trial_setting",
+    METADATA,
+    Column("trial_id", _ID, ForeignKey("trial.id"), primary_key=True),
+    Column("knob", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+HISTOGRAM = Table(
+    "histogram",
+    METADATA,
+    Column("run_id", _ID, ForeignKey("trial.id"), nullable=False),
+    Column("second", BigInteger, nullable=False),
+    Column("instance", BigInteger, nullable=False),
+    Column("script", Text, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    Column("total_us", BigInteger, nullable=False),
+    Column("failed", BigInteger, nullable=False),
+    Column("retried", BigInteger, nullable=False),
+    Column("skipped", BigInteger, nullable=False),
+    Column("blob", LargeBinary, nullable=False),
+    Index("histogram_run_second", "run_id", "second"),
+)
+
+EVENT = Table(
+    "event",
+    METADATA,
+    Column("run_id", _ID, ForeignKey("trial.id"), nullable=False),
+    Column("t", Double, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Index("event_run_t", "run_id", "t"),
+)
+
+
+def _sample_table(table: SampleTable) -> Table:
+    columns: list[Column[object]] = [Column(column.name, _TYPES[column.kind]) for column in table.columns]
+    return Table(
+        table.name,
+        METADATA,
+        Column("run_id", _ID, ForeignKey("trial.id"), nullable=False),
+        Column("t", Double, nullable=False),
+        *columns,
+        Index(f"{table.name}_run_t", "run_id", "t"),
+    )
+
+
+SAMPLES: dict[str, Table] = {name: _sample_table(table) for name, table in TABLES.items()}
+"""The sample tables by name."""
+
+RUN_TABLES: dict[str, Table] = {"event": EVENT, "histogram": HISTOGRAM, **SAMPLES}
+"""Every table that belongs to one run and has a `run_id`."""

@@ -1,0 +1,30 @@
+"""bench: one configuration under one workload, measured once or several times. No claim is made."""
+
+from __future__ import annotations
+
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.trial import Role, Trial, TrialSpec
+from pgdyno.studies.blocks import run_repeating
+from pgdyno.studies.result import count_states, run_json
+from pgdyno.trial.laboratory import Laboratory
+
+
+def bench(laboratory: Laboratory, configuration: Configuration = BASELINE, runs: int = 1) -> list[Trial]:
+    """Measure `runs` times; a disturbed or unsteady run is repeated, and both are kept."""
+    return [
+        run_repeating(laboratory, TrialSpec(configuration, Role.ARM, "bench", block, 0)) for block in range(1, runs + 1)
+    ]
+
+
+def bench_result(laboratory: Laboratory, trials: list[Trial]) -> dict[str, object]:
+    """Return the result: the last run's figures at the top, every run below."""
+    study = laboratory.study
+    every = laboratory.store.trials(study.id)
+    return {
+        "study": study.id,
+        **run_json(trials[-1]),
+        "runs": [run_json(trial) for trial in trials],
+        "trials": count_states(every),
+        "environment": study.environment,
+        "elapsed_s": laboratory.spent_s,
+    }

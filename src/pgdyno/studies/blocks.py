@@ -1,0 +1,145 @@
+"""Interleaved blocks: each block runs every arm once, in an order drawn anew, so that drift hits all arms alike."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pgdyno.errors import ApplyError, EnvironmentUnsuitable
+from pgdyno.model.configuration import Configuration
+from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
+from pgdyno.model.verdict import Metric
+from pgdyno.trial.laboratory import Laboratory
+
+REPEATS = 2
+"""How often a disturbed or unsteady trial is repeated at its place before its block is given up."""
+LOST_BLOCKS = 3
+"""How many blocks may be given up before the machine is called unsuitable."""
+
+
+def block_order(arms: Sequence[str], block: int, seed: int) -> tuple[str, ...]:
+    """Return the order of the arms in one block: a permutation that depends on seed and block only.
+
+    Drawn independently for each block, so that under equal arms the sign of every difference is a fair coin whatever
+    the drift: this is what the error rate of the verdict rests on.
+    """
+    order = list(arms)
+    random.Random(f"{seed}/{block}").shuffle(order)  # noqa: S311  not for secrets
+    return tuple(order)
+
+
+def metric_of(outcome: Outcome, metric: Metric) -> float | None:
+    """Return the figure of an outcome that a metric compares, None where it was not measured."""
+    latency = outcome.latency_ms
+    if metric is Metric.THROUGHPUT:
+        return outcome.throughput
+    if metric is Metric.SERVER_CPU:
+        return outcome.server_cpu_ms_per_tx
+    if latency is None:
+        return None
+    return {Metric.LATENCY_P50: latency.p50, Metric.LATENCY_P95: latency.p95, Metric.LATENCY_P99: latency.p99}[metric]
+
+
+@dataclass
+class Blocks:
+    """The complete blocks of one comparison: one trial of every arm in each."""
+
+    arms: Mapping[str, Configuration]
+    complete: list[Mapping[str, Trial]] = field(default_factory=list)
+    lost: int = 0
+
+    def trials(self, arm: str) -> list[Trial]:
+        """Return the trials of one arm, block by block."""
+        return [block[arm] for block in self.complete]
+
+    def pairs(self, a: str, b: str, metric: Metric) -> tuple[list[float], list[float]]:
+        """Return the figures of two arms, paired by block; a block in which either is unknown is left out."""
+        left: list[float] = []
+        right: list[float] = []
+        for block in self.complete:
+            x, y = (_figure(block[arm], metric) for arm in (a, b))
+            if x is not None and y is not None and x > 0 and y > 0:
+                left.append(x)
+                right.append(y)
+        return left, right
+
+
+def _figure(trial: Trial, metric: Metric) -> float | None:
+    return None if trial.outcome is None else metric_of(trial.outcome, metric)
+
+
+def run_blocks(
+    laboratory: Laboratory,
+    arms: Mapping[str, Configuration],
+    roles: Mapping[str, Role],
+    *,
+    seed: int,
+    first_block: int,
+    max_blocks: int,
+    is_enough: Callable[[Blocks], bool],
+) -> Blocks:
+    """Run blocks until `is_enough` says so or `max_blocks` are complete.
+
+    `is_enough` is asked after each complete block and must be a rule that allows looking (`stats.sequential`).
+    Raises ApplyError when an arm's configuration is not in force or the server does not run with it, and
+    EnvironmentUnsuitable when the machine was too disturbed to complete blocks.
+    """
+    blocks = Blocks(arms)
+    block = first_block
+    while len(blocks.complete) < max_blocks:
+        trials = _run_block(laboratory, arms, roles, block, block_order(tuple(arms), block, seed))
+        block += 1
+        if trials is None:
+            blocks.lost += 1
+            if blocks.lost >= LOST_BLOCKS:
+                raise _unsuitable(laboratory)
+            continue
+        blocks.complete.append(trials)
+        if is_enough(blocks):
+            break
+    return blocks
+
+
+def _run_block(
+    laboratory: Laboratory,
+    arms: Mapping[str, Configuration],
+    roles: Mapping[str, Role],
+    block: int,
+    order: Sequence[str],
+) -> Mapping[str, Trial] | None:
+    trials: dict[str, Trial] = {}
+    for slot, arm in enumerate(order):
+        trial = run_repeating(laboratory, TrialSpec(arms[arm], roles[arm], arm, block, slot))
+        if trial.state in (TrialState.VOID, TrialState.FAILED, TrialState.REFUSED):
+            reason = trial.outcome.reason if trial.outcome else None
+            raise ApplyError(
+                f"arm {arm} cannot be measured: {trial.state}",
+                detail=reason,
+                hint=f"See `pgdyno store show {trial.id}` for the settings and what happened.",
+            )
+        if trial.state is not TrialState.COMPLETE:
+            return None
+        trials[arm] = trial
+    return trials
+
+
+def run_repeating(laboratory: Laboratory, spec: TrialSpec) -> Trial:
+    """Run a trial, and again at once while it is disturbed or unsteady, up to REPEATS times."""
+    trial = laboratory.run(spec)
+    for _ in range(REPEATS):
+        if trial.state not in (TrialState.DISTURBED, TrialState.UNSTEADY):
+            break
+        again = TrialSpec(spec.configuration, spec.role, spec.arm, spec.block, spec.slot, repeats=trial.id)
+        trial = laboratory.run(again)
+    return trial
+
+
+def _unsuitable(laboratory: Laboratory) -> EnvironmentUnsuitable:
+    unused = [t for t in laboratory.store.trials(laboratory.study.id) if t.state is not TrialState.COMPLETE]
+    reasons = [trial.outcome.reason for trial in unused if trial.outcome and trial.outcome.reason]
+    return EnvironmentUnsuitable(
+        f"{LOST_BLOCKS} blocks could not be completed: their trials were disturbed or never steady",
+        detail=reasons[-1] if reasons else None,
+        hint="Quieten the machine, lengthen --warmup and --measure, or raise --foreign-cpu if that load belongs there.",
+    )

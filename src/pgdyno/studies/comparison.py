@@ -1,0 +1,103 @@
+"""compare: what can be said of two recorded runs.
+
+Two runs of one interleaved study are compared by all of that study's pairs. Any other two runs were measured at
+different times, with whatever the machine did in between: their figures are shown side by side, and the verdict is
+*not resolved*, because one pair that is not interleaved proves nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pgdyno.errors import UsageError
+from pgdyno.model.study import StudyKind
+from pgdyno.model.trial import Trial, TrialState
+from pgdyno.model.verdict import Interval, Metric, Verdict, Word
+from pgdyno.stats.sequential import Design, judge
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.blocks import metric_of
+
+
+@dataclass(frozen=True, slots=True)
+class RunComparison:
+    """Two runs side by side. `interleaved` says whether the verdict rests on interleaved pairs."""
+
+    a: Trial
+    b: Trial
+    verdict: Verdict
+    interleaved: bool
+    note: str
+    differences: tuple[tuple[str, str | None, str | None], ...]
+
+
+def compare_runs(store: Store, a_id: int, b_id: int, metric: Metric, design: Design) -> RunComparison:
+    """Compare run B with run A. Raises UsageError when either has no usable score or their loads differ."""
+    a, b = store.trial(a_id), store.trial(b_id)
+    for trial in (a, b):
+        if trial.state is not TrialState.COMPLETE or _figure(trial, metric) is None:
+            reason = trial.outcome.reason if trial.outcome else None
+            raise UsageError(
+                f"run {trial.id} is {trial.state} and has no {metric} to compare",
+                detail=reason,
+                hint=f"See pgdyno store show {trial.id}.",
+            )
+    _require_same_load(store, a, b)
+    pairs = _interleaved_pairs(store, a, b, metric)
+    if pairs is not None:
+        verdict = judge(pairs[0], pairs[1], metric=metric, design=design)
+        note = f"all {len(pairs[0])} interleaved pairs of study {a.study_id}"
+    else:
+        verdict = _unresolved(a, b, metric, design)
+        note = "the runs are not interleaved pairs of one study: prove it with pgdyno experiment --ab A.conf B.conf"
+    return RunComparison(a, b, verdict, pairs is not None, note, _differences(a, b))
+
+
+def _figure(trial: Trial, metric: Metric) -> float | None:
+    return metric_of(trial.outcome, metric) if trial.outcome else None
+
+
+def _require_same_load(store: Store, a: Trial, b: Trial) -> None:
+    if a.study_id == b.study_id:
+        return
+    left, right = store.study(a.study_id), store.study(b.study_id)
+    if left.workload.fingerprint != right.workload.fingerprint or left.plan != right.plan:
+        raise UsageError(
+            f"run {a.id} and run {b.id} were measured under different loads",
+            detail=f"{left.workload.description}, {left.plan}; {right.workload.description}, {right.plan}",
+            hint="Compare runs of the same workload, clients, protocol, rate and duration.",
+        )
+
+
+def _interleaved_pairs(store: Store, a: Trial, b: Trial, metric: Metric) -> tuple[list[float], list[float]] | None:
+    """Return the figures of both arms paired by block, or None where the runs are not arms of one study."""
+    study = store.study(a.study_id)
+    if a.study_id != b.study_id or a.spec.arm == b.spec.arm or study.kind is StudyKind.BENCH:
+        return None
+    trials = [t for t in store.trials(study.id) if t.state is TrialState.COMPLETE]
+    left, right = (
+        {t.spec.block: figure for t in trials if _is_arm(t, arm) and (figure := _figure(t, metric)) is not None}
+        for arm in (a, b)
+    )
+    blocks = sorted(left.keys() & right.keys())
+    if len(blocks) < 2:
+        return None
+    return [left[block] for block in blocks], [right[block] for block in blocks]
+
+
+def _is_arm(trial: Trial, arm: Trial) -> bool:
+    same = trial.spec.configuration == arm.spec.configuration and trial.spec.role == arm.spec.role
+    return same and trial.spec.arm == arm.spec.arm
+
+
+def _unresolved(a: Trial, b: Trial, metric: Metric, design: Design) -> Verdict:
+    x, y = _figure(a, metric), _figure(b, metric)
+    assert x is not None, "checked before"
+    assert y is not None, "checked before"
+    interval = Interval(y / x, 0.0, float("inf"), design.confidence)
+    return Verdict(Word.NOT_RESOLVED, interval, 1, metric, design.smallest_effect, more_pairs=None)
+
+
+def _differences(a: Trial, b: Trial) -> tuple[tuple[str, str | None, str | None], ...]:
+    left, right = a.spec.configuration, b.spec.configuration
+    names = sorted(set(left) | set(right))
+    return tuple((n, left.get(n), right.get(n)) for n in names if left.get(n) != right.get(n))

@@ -1,0 +1,123 @@
+"""Why the winner wins, in sentences made from what was measured: never only a score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdyno.model.configuration import Configuration
+from pgdyno.model.facts import Facts, Unknown
+from pgdyno.model.trial import Trial, WorkloadSpec
+from pgdyno.model.verdict import Metric
+from pgdyno.studies.judging import median_of
+from pgdyno.units import bytes_text, parse_quantity
+
+SHARED_BUFFERS = "shared_buffers"
+
+
+def explain(
+    baseline: Sequence[Trial], winner: Sequence[Trial], settings: Configuration, facts: Facts, workload: WorkloadSpec
+) -> list[str]:
+    """Return the sentences, each resting on a counter of both arms; a counter that is unknown makes no sentence."""
+    before, after = _per_transaction(baseline), _per_transaction(winner)
+    candidates = (
+        _reads_became_hits(before, after, facts),
+        _double_buffering(before, after, settings, facts),
+        _cpu(baseline, winner),
+        _temp_files(before, after),
+        _wal(before, after),
+        _read_only(workload),
+    )
+    return [sentence for sentence in candidates if sentence]
+
+
+def _per_transaction(trials: Sequence[Trial]) -> dict[str, float]:
+    """Return each counter per transaction, pooled over the trials' windows.
+
+    The server's own count of transactions is the divisor: it arrives with the same delay as the other counters.
+    """
+    totals: dict[str, float] = {}
+    for trial in trials:
+        for name, value in (trial.outcome.counters if trial.outcome else {}).items():
+            totals[name] = totals.get(name, 0.0) + value
+    transactions = totals.get("xact_commit", 0.0) + totals.get("xact_rollback", 0.0)
+    return {name: value / transactions for name, value in totals.items()} if transactions else {}
+
+
+def _reads_became_hits(before: dict[str, float], after: dict[str, float], facts: Facts) -> str | None:
+    if not {"blks_read", "blks_hit"} <= before.keys() & after.keys():
+        return None
+    touched = before["blks_read"] + before["blks_hit"]
+    if touched <= 0 or before["blks_read"] < 0.01 * touched:
+        return None
+    saved = before["blks_read"] - after["blks_read"]
+    if saved < 0.1 * before["blks_read"]:
+        return None
+    share = 100 * before["blks_read"] / touched
+    now = 100 * after["blks_read"] / max(after["blks_read"] + after["blks_hit"], 1e-9)
+    size = bytes_text(before["blks_read"] * facts.server.block_size)
+    return (
+        f"Reads became hits: per transaction {before['blks_read']:,.0f} of {touched:,.0f} blocks ({share:.0f} %) were "
+        f"not in shared buffers and had to be copied in ({size}); "
+        f"with the winner {after['blks_read']:,.0f} ({now:.0f} %) are."
+    )
+
+
+def _double_buffering(
+    before: dict[str, float], after: dict[str, float], settings: Configuration, facts: Facts
+) -> str | None:
+    """Say where the missing blocks came from: the kernel's page cache, unless the disk was read as much."""
+    if not {"blks_read", "disk_read_bytes"} <= before.keys() or SHARED_BUFFERS not in facts.settings:
+        return None
+    asked = before["blks_read"] * facts.server.block_size
+    if asked <= 0 or SHARED_BUFFERS not in settings:
+        return None
+    physical = min(1.0, before["disk_read_bytes"] / asked)
+    if physical > 0.5:
+        return (
+            f"{physical:.0%} of those blocks came from the disk: the working set fits neither shared buffers nor the "
+            "kernel's page cache."
+        )
+    old = float(facts.settings[SHARED_BUFFERS].setting) * facts.server.block_size
+    new = parse_quantity(settings[SHARED_BUFFERS], facts.settings[SHARED_BUFFERS].unit) * facts.server.block_size
+    ram = facts.host.ram_bytes
+    of_ram = "" if isinstance(ram, Unknown) else f" of this machine's {bytes_text(ram)}"
+    return (
+        f"Double buffering: {1 - physical:.1%} of those copies were served by the kernel's page cache and not by "
+        "the disk. "
+        f"The pages were in memory already, once in the page cache; each read copied them again into "
+        f"{bytes_text(old)} of shared buffers, which soon evicted them. With {bytes_text(new)}{of_ram} the working set "
+        "stays in shared buffers and the second copy is no longer needed."
+    )
+
+
+def _cpu(baseline: Sequence[Trial], winner: Sequence[Trial]) -> str | None:
+    before, after = median_of(baseline, Metric.SERVER_CPU), median_of(winner, Metric.SERVER_CPU)
+    if before is None or after is None or abs(after / before - 1) < 0.02:
+        return None
+    word = "fell" if after < before else "rose"
+    return f"Server CPU per transaction {word} from {before:.3g} ms to {after:.3g} ms ({after / before:.2f} of it)."
+
+
+def _temp_files(before: dict[str, float], after: dict[str, float]) -> str | None:
+    was, now = before.get("temp_bytes"), after.get("temp_bytes")
+    if was is None or now is None or was < 8192 or now > 0.9 * was:
+        return None
+    return (
+        f"Sorts and hashes spill less: {bytes_text(was)} of temporary files per transaction became {bytes_text(now)}."
+    )
+
+
+def _wal(before: dict[str, float], after: dict[str, float]) -> str | None:
+    was, now = before.get("wal_bytes"), after.get("wal_bytes")
+    if was is None or now is None or was < 64 or abs(now / was - 1) < 0.1:
+        return None
+    return f"WAL per transaction went from {bytes_text(was)} to {bytes_text(now)}."
+
+
+def _read_only(workload: WorkloadSpec) -> str | None:
+    if not workload.read_only:
+        return None
+    return (
+        "This load only reads. Under writes, checkpoints and WAL come in as well: measure again before carrying "
+        "this over."
+    )

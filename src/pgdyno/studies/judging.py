@@ -1,0 +1,69 @@
+"""From blocks to verdicts and arms: the bridge between trials and `stats`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pgdyno.model.configuration import Configuration
+from pgdyno.model.study import Arm, Comparison
+from pgdyno.model.trial import Trial
+from pgdyno.model.verdict import Metric, Verdict
+from pgdyno.stats.sequential import Design, judge
+from pgdyno.studies.blocks import Blocks, metric_of
+
+OTHERS = (Metric.LATENCY_P50, Metric.LATENCY_P95, Metric.LATENCY_P99, Metric.SERVER_CPU)
+
+
+def verdict_of(blocks: Blocks, a: str, b: str, metric: Metric, design: Design) -> Verdict | None:
+    """Return the verdict on B against A for one metric; None when fewer than two blocks have both figures."""
+    left, right = blocks.pairs(a, b, metric)
+    if len(left) < 2:
+        return None
+    return judge(left, right, metric=metric, design=design)
+
+
+def compare_arms(blocks: Blocks, a: str, b: str, metric: Metric, design: Design) -> Comparison:
+    """Return B against A on the study's metric, with the verdicts on all the others beside it."""
+    verdict = verdict_of(blocks, a, b, metric, design)
+    assert verdict is not None, "a comparison has at least two complete blocks"
+    every = [m for m in (Metric.THROUGHPUT, *OTHERS) if m is not metric]
+    others = tuple(v for m in every if (v := verdict_of(blocks, a, b, m, design)) is not None)
+    return Comparison(arm_of(blocks, a), arm_of(blocks, b), verdict, others)
+
+
+def arm_of(blocks: Blocks, name: str) -> Arm:
+    """Summarise one arm of complete blocks."""
+    return summarise(name, blocks.arms[name], blocks.trials(name))
+
+
+def summarise(name: str, configuration: Configuration, trials: Sequence[Trial]) -> Arm:
+    """Summarise trials of one configuration: medians of their figures, each percentile from its own histogram."""
+    return Arm(
+        name=name,
+        configuration=configuration,
+        trials=tuple(trial.id for trial in trials),
+        throughput=median_of(trials, Metric.THROUGHPUT),
+        latency_p50=median_of(trials, Metric.LATENCY_P50),
+        latency_p95=median_of(trials, Metric.LATENCY_P95),
+        latency_p99=median_of(trials, Metric.LATENCY_P99),
+        server_cpu_ms_per_tx=median_of(trials, Metric.SERVER_CPU),
+    )
+
+
+def median_of(trials: Iterable[Trial], metric: Metric) -> float | None:
+    """Return the median of a metric over trials; None when no trial has it."""
+    figures = sorted(
+        figure
+        for trial in trials
+        if trial.outcome is not None and (figure := metric_of(trial.outcome, metric)) is not None
+    )
+    if not figures:
+        return None
+    middle = len(figures) // 2
+    return figures[middle] if len(figures) % 2 else (figures[middle - 1] + figures[middle]) / 2
+
+
+def representative(trials: Sequence[Trial]) -> int:
+    """Return the id of the trial whose throughput is nearest to the median: the one to show in a flight recorder."""
+    middle = median_of(trials, Metric.THROUGHPUT) or 0.0
+    return min(trials, key=lambda t: abs(((t.outcome.throughput if t.outcome else None) or 0.0) - middle)).id

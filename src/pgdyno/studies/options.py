@@ -1,0 +1,117 @@
+"""What a study is asked for, as frozen records that the store keeps, so that a resumed study asks the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from pgdyno.errors import UsageError
+from pgdyno.model.configuration import Configuration
+from pgdyno.model.verdict import Metric
+from pgdyno.stats.sequential import Design
+
+_URI_PASSWORD = re.compile(r"^[a-z]+://[^/@]*:[^/@]*@")
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRequest:
+    """Which server: `dsn` None means the sandbox, whose other fields then count."""
+
+    dsn: str | None = None
+    restart_command: tuple[str, ...] | None = None
+    sandbox: str = "default"
+    sandbox_bin: Path | None = None
+    keep: bool = True
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values. A conninfo with a password in it is left out: it is asked for again on resume."""
+        secret = self.dsn is not None and ("password" in self.dsn or _URI_PASSWORD.match(self.dsn))
+        return {
+            "dsn": None if secret else self.dsn,
+            "needs_dsn": bool(secret),
+            "restart_command": list(self.restart_command) if self.restart_command else None,
+            "sandbox": self.sandbox,
+            "sandbox_bin": str(self.sandbox_bin) if self.sandbox_bin else None,
+            "keep": self.keep,
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, object], dsn: str | None = None) -> TargetRequest:
+        """Rebuild the request; `dsn` replaces a conninfo that was not kept."""
+        if values.get("needs_dsn") and dsn is None:
+            raise UsageError(
+                "the study's target had a password in its conninfo, which was not kept",
+                hint="Give --target again, or put the password into ~/.pgpass.",
+            )
+        command, folder = values.get("restart_command"), values.get("sandbox_bin")
+        stored = values.get("dsn")
+        return cls(
+            dsn=dsn if dsn is not None else (None if stored is None else str(stored)),
+            restart_command=tuple(_words(command)) or None,
+            sandbox=str(values["sandbox"]),
+            sandbox_bin=Path(str(folder)) if folder else None,
+            keep=bool(values["keep"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TuneOptions:
+    """What a tune may spend and touch.
+
+    `trials` bounds the search trials and `budget_s` the time under trial of the whole study, search, pruning and
+    proof; the first bound that is reached ends the search. Of `budget_s` the search takes `SEARCH_SHARE`, the rest
+    belongs to the proof. `noise_runs` is how many baseline runs measure the noise floor; `baseline_every` how many
+    search trials share one re-measured baseline.
+    """
+
+    metric: Metric = Metric.THROUGHPUT
+    smallest_effect: float = 0.02
+    confidence: float = 0.95
+    seed: int = 1
+    trials: int = 40
+    budget_s: float | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    reload_only: bool = False
+    noise_runs: int = 6
+    baseline_every: int = 5
+    prune_pairs: int = 8
+    confirm_min: int = 4
+    confirm_max: int = 24
+    rivals: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    SEARCH_SHARE = 0.45
+
+    def design(self, *, min_pairs: int = 3, max_pairs: int | None = None, comparisons: int = 1) -> Design:
+        """Return the rule for verdicts; `comparisons` shares the error rate over a family (Bonferroni)."""
+        confidence = 1 - (1 - self.confidence) / comparisons
+        return Design(
+            smallest_effect=self.smallest_effect,
+            confidence=confidence,
+            min_pairs=min_pairs,
+            max_pairs=max(min_pairs, max_pairs or self.confirm_max),
+        )
+
+    def rival_configurations(self) -> dict[str, Configuration]:
+        """Return the rivals that are measured beside the winner."""
+        return {name: Configuration.of(settings) for name, settings in self.rivals.items()}
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, object]) -> TuneOptions:
+        """Rebuild the options that a study was begun with."""
+        known = dict(values)
+        for name in ("include", "exclude", "only"):
+            known[name] = tuple(_words(known.get(name)))
+        known["metric"] = Metric(str(known["metric"]))
+        return cls(**known)  # type: ignore[arg-type]  # the store gives back what to_json wrote
+
+
+def _words(value: object) -> list[str]:
+    return [str(word) for word in value] if isinstance(value, list | tuple) else []

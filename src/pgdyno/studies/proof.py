@@ -1,0 +1,91 @@
+"""The proof: fresh randomised blocks in which baseline, winner, its leave-one-out arms and the rivals all run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.study import Comparison
+from pgdyno.model.trial import Role
+from pgdyno.model.verdict import Interval, Metric, Verdict
+from pgdyno.stats.paired import log_ratios, t_interval
+from pgdyno.stats.sequential import is_final
+from pgdyno.studies.blocks import Blocks, run_blocks
+from pgdyno.studies.judging import compare_arms, verdict_of
+from pgdyno.studies.options import TuneOptions
+from pgdyno.trial.laboratory import Laboratory
+
+BASE, WINNER, UNPRUNED = "baseline", "winner", "unpruned winner"
+WITHOUT, RIVAL = "without ", "rival "
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What the fresh blocks say. `effects` maps a retained knob to the verdict on winner against winner without it."""
+
+    blocks: Blocks
+    headline: Comparison
+    effects: Mapping[str, Verdict]
+    rivals: Mapping[str, Verdict]
+    rival_shares: Mapping[str, Interval]
+    """The winner's throughput as a ratio of the rival's, with its interval."""
+    unpruned: Verdict | None
+
+
+def prove(
+    laboratory: Laboratory,
+    winner: Configuration,
+    unpruned: Configuration,
+    options: TuneOptions,
+    *,
+    first_block: int,
+) -> Proof:
+    """Measure until the headline and every effect are resolved, or the pairs are spent."""
+    arms: dict[str, Configuration] = {BASE: BASELINE, WINNER: winner}
+    roles = {BASE: Role.BASELINE, WINNER: Role.CONFIRM}
+    if len(winner) > 1:
+        for knob in winner:
+            arms[WITHOUT + knob], roles[WITHOUT + knob] = winner.without(knob), Role.EFFECT
+    for name, configuration in options.rival_configurations().items():
+        arms[RIVAL + name], roles[RIVAL + name] = configuration, Role.RIVAL
+    if unpruned != winner:
+        arms[UNPRUNED], roles[UNPRUNED] = unpruned, Role.CONFIRM
+    design = options.design(min_pairs=options.confirm_min)
+    effect_design = options.design(min_pairs=options.confirm_min, comparisons=max(1, len(winner)))
+
+    def is_enough(blocks: Blocks) -> bool:
+        if len(blocks.complete) < options.confirm_min:
+            return False
+        verdicts = [verdict_of(blocks, BASE, WINNER, options.metric, design)]
+        verdicts += [verdict_of(blocks, arm, WINNER, options.metric, effect_design) for arm in arms if WITHOUT in arm]
+        return all(v is not None and is_final(v, design) for v in verdicts)
+
+    blocks = run_blocks(
+        laboratory,
+        arms,
+        roles,
+        seed=options.seed,
+        first_block=first_block,
+        max_blocks=options.confirm_max,
+        is_enough=is_enough,
+    )
+    metric = options.metric
+    headline = compare_arms(blocks, BASE, WINNER, metric, design)
+    effects = {knob: verdict_of(blocks, WITHOUT + knob, WINNER, metric, effect_design) for knob in winner}
+    if len(winner) == 1:
+        effects = dict.fromkeys(winner, headline.verdict)
+    rivals = {name: verdict_of(blocks, BASE, RIVAL + name, metric, design) for name in options.rivals}
+    return Proof(
+        blocks=blocks,
+        headline=headline,
+        effects={knob: verdict for knob, verdict in effects.items() if verdict is not None},
+        rivals={name: verdict for name, verdict in rivals.items() if verdict is not None},
+        rival_shares={name: _share(blocks, RIVAL + name, metric, options) for name in options.rivals},
+        unpruned=verdict_of(blocks, UNPRUNED, WINNER, metric, design) if unpruned != winner else None,
+    )
+
+
+def _share(blocks: Blocks, rival: str, metric: Metric, options: TuneOptions) -> Interval:
+    left, right = blocks.pairs(rival, WINNER, metric)
+    return t_interval(log_ratios(left, right), options.confidence)

@@ -1,0 +1,144 @@
+"""The search of a tune: single-shot trials that the optimiser asks for, with baselines interleaved.
+
+Nothing is claimed here. The search only proposes; `pruning` and `proof` measure with fresh pairs.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pgdyno.knobs.constraints import check
+from pgdyno.knobs.dimension import Value
+from pgdyno.knobs.space import SearchSpace, configuration_to_point, point_to_configuration
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
+from pgdyno.model.verdict import Metric
+from pgdyno.optimizer.ask import Suggestion, ask
+from pgdyno.optimizer.importance import importance
+from pgdyno.optimizer.observation import Observation
+from pgdyno.optimizer.rank import rank
+from pgdyno.optimizer.stopping import should_stop
+from pgdyno.studies.blocks import metric_of, run_repeating
+from pgdyno.studies.drift import relative_scores
+from pgdyno.studies.options import TuneOptions
+from pgdyno.trial.laboratory import Laboratory
+
+INITIAL = 10
+"""Points before the model leads: the baseline, the advisor-like starts, then global and local ones in turn."""
+
+Point = Mapping[str, Value]
+
+
+@dataclass
+class Search:
+    """A search in progress: its trials, and what the optimiser may learn from them."""
+
+    laboratory: Laboratory
+    space: SearchSpace
+    starts: tuple[Point, ...]
+    options: TuneOptions
+    baselines: list[Trial] = field(default_factory=list)
+    trials: list[Trial] = field(default_factory=list)
+    suggestions: list[Suggestion] = field(default_factory=list)
+    stopped: str = ""
+
+    def run(self) -> None:
+        """Ask and measure until the budget is spent or more search is not worth it."""
+        block = 0
+        while not self.stopped:
+            block += 1
+            self._run_block(block)
+
+    def _run_block(self, block: int) -> None:
+        """Run one baseline and `baseline_every` suggestions, the baseline at a place drawn at random."""
+        options = self.options
+        place = random.Random(f"{options.seed}/search/{block}").randrange(options.baseline_every + 1)  # noqa: S311
+        for slot in range(options.baseline_every + 1):
+            if slot == place:
+                self.measure_baseline(block, slot)
+                continue
+            self.stopped = self._reason_to_stop()
+            if self.stopped:
+                return
+            self._measure_suggestion(block, slot)
+
+    def measure_baseline(self, block: int, slot: int) -> Trial:
+        """Measure the baseline once more."""
+        trial = run_repeating(self.laboratory, TrialSpec(BASELINE, Role.BASELINE, "baseline", block, slot))
+        if trial.state is TrialState.COMPLETE:
+            self.baselines.append(trial)
+        return trial
+
+    def _measure_suggestion(self, block: int, slot: int) -> None:
+        suggestion = ask(
+            self.space.dimensions,
+            self.history(),
+            starts=self.starts,
+            seed=self.options.seed,
+            feasible=self._is_feasible,
+            initial=INITIAL,
+        )
+        self.suggestions.append(suggestion)
+        configuration = point_to_configuration(self.space, suggestion.point)
+        spec = TrialSpec(configuration, Role.SEARCH, suggestion.origin, block, slot)
+        self.trials.append(run_repeating(self.laboratory, spec))
+
+    def _is_feasible(self, point: Point) -> bool:
+        configuration = point_to_configuration(self.space, point)
+        laboratory = self.laboratory
+        return check(configuration, laboratory.facts, connections=laboratory.study.plan.clients) is None
+
+    def _reason_to_stop(self) -> str:
+        options = self.options
+        if len(self.trials) >= options.trials:
+            return f"the {options.trials} search trials are spent"
+        if options.budget_s is not None and self.laboratory.spent_s >= options.SEARCH_SHARE * options.budget_s:
+            return "the search's share of the time is spent"
+        return should_stop(self.suggestions, self.history()) or ""
+
+    def history(self) -> list[Observation]:
+        """Return what the optimiser learns from: every finished trial, scored against the baseline of its time.
+
+        A trial that failed, was void or was refused is an observation without a value; one that was only disturbed or
+        unsteady says nothing about its configuration and is left out.
+        """
+        measured = [t for t in (*self.baselines, *self.trials) if t.state is TrialState.COMPLETE]
+        scores = relative_scores(
+            [(_time(t), self._gain(t)) for t in measured], [(_time(t), self._gain(t)) for t in self.baselines]
+        )
+        observations = [Observation(self._point(t), score) for t, score in zip(measured, scores, strict=True)]
+        lost = {TrialState.FAILED, TrialState.VOID, TrialState.REFUSED}
+        return observations + [Observation(self._point(t), None) for t in self.trials if t.state in lost]
+
+    def _point(self, trial: Trial) -> Point:
+        return configuration_to_point(self.space, trial.spec.configuration, self.laboratory.facts)
+
+    def _gain(self, trial: Trial) -> float:
+        """Return the trial's figure so that higher is better, whatever the metric."""
+        metric: Metric = self.options.metric
+        assert trial.outcome is not None, "only complete trials are scored"
+        figure = metric_of(trial.outcome, metric)
+        if figure is None or figure <= 0:
+            return 1e-12
+        return figure if metric.higher_is_better else 1 / figure
+
+    def winner(self) -> Configuration:
+        """Return the tried configuration with the best posterior mean that is not the baseline.
+
+        The empty one when no other was measured. Whether it beats the baseline is not decided here but in fresh pairs.
+        """
+        ranked = rank(self.space.dimensions, self.history(), seed=self.options.seed)
+        candidates = (point_to_configuration(self.space, entry.point) for entry in ranked)
+        return next((configuration for configuration in candidates if configuration), BASELINE)
+
+    def least_important_first(self, configuration: Configuration) -> list[str]:
+        """Order the knobs of a configuration by what the model expects their removal to cost, least first."""
+        point = configuration_to_point(self.space, configuration, self.laboratory.facts)
+        loss = importance(self.space.dimensions, self.history(), point, seed=self.options.seed)
+        return sorted(configuration, key=lambda name: (loss.get(name, 0.0), name))
+
+
+def _time(trial: Trial) -> float:
+    return trial.outcome.began_at if trial.outcome else 0.0

@@ -1,0 +1,209 @@
+"""The test stand: opens what a study needs, and puts all of it back however the study ends."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, is_dataclass
+from types import FrameType
+
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.model.facts import Facts, Unknown
+from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.model.trial import LoadPlan, WorkloadSpec
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.options import TargetRequest
+from pgdyno.target import places
+from pgdyno.target.apply import Session, When
+from pgdyno.target.connect import open_target
+from pgdyno.target.inspect import read_facts
+from pgdyno.target.sandbox import Sandbox
+from pgdyno.target.target import Target
+from pgdyno.trial.assess import Bounds
+from pgdyno.trial.laboratory import Laboratory, Watcher
+from pgdyno.workloads.registry import make_workload
+
+
+@dataclass(frozen=True, slots=True)
+class StudyRequest:
+    """What a verb asks for. `changes` is False for a study that leaves the server as it is."""
+
+    kind: StudyKind
+    name: str
+    target: TargetRequest
+    workload: str
+    parameters: Mapping[str, str | int | float | bool]
+    plan: LoadPlan
+    options: Mapping[str, object]
+    bounds: Bounds = field(default_factory=Bounds)
+    changes: bool = True
+    restart: When = "always"
+    resume: str | None = None
+
+
+@dataclass
+class Stand:
+    """An open stand: the study with its laboratory, and the session that will put the server back."""
+
+    store: Store
+    target: Target
+    facts: Facts
+    study: Study
+    laboratory: Laboratory
+    session: Session | None
+
+    def finish(self, result: Mapping[str, object]) -> None:
+        """Keep the result and call the study complete."""
+        self.store.update_study(self.study.id, state=StudyState.COMPLETE, result=result)
+
+
+@contextmanager
+def open_stand(
+    request: StudyRequest,
+    store: Store,
+    watcher: Watcher,
+    announce: Callable[[str], None],
+    clock: Callable[[], float] = time.time,
+) -> Iterator[Stand]:
+    """Open the target, load the data, begin the undo session and yield the stand.
+
+    Whatever happens inside, an error or SIGINT, SIGTERM or SIGHUP included, the server is put back and the study is
+    marked: INTERRUPTED where it can be resumed, FAILED where it cannot. Raises what the parts raise.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(_signals_interrupt())
+        target = stack.enter_context(opened(request.target))
+        facts = read_facts(target)
+        if request.changes and facts.server.in_recovery:
+            raise EnvironmentUnsuitable(
+                f"{target.name} is a standby", hint="Run studies on the primary, or on a sandbox without --target."
+            )
+        if request.changes and request.restart == "always" and target.control is None:
+            raise EnvironmentUnsuitable(
+                f"pgdyno does not know how to restart {target.name}",
+                hint='Give --restart-command "ARGV ...", or --reload-only to leave restart knobs alone.',
+            )
+        workload = make_workload(request.workload, request.parameters)
+        workload.prepare(target, progress=announce)
+        study = _study(request, store, target, facts, workload.spec(), clock)
+        session: Session | None = None
+        if request.changes:
+            undo_root = places.ensure(places.state_dir() / "undo")
+            session = stack.enter_context(Session.begin(target, study=study.id, undo_root=undo_root))
+        laboratory = Laboratory(
+            study=study,
+            target=target,
+            workload=workload,
+            store=store,
+            facts=facts,
+            session=session,
+            watcher=watcher,
+            folder=places.ensure(places.state_dir() / "runs") / study.id,
+            bounds=request.bounds,
+            restart=request.restart,
+            clock=clock,
+        )
+        try:
+            yield Stand(store, target, facts, study, laboratory, session)
+        except BaseException as error:
+            _mark(store, study, error)
+            raise
+        finally:
+            if session is not None:
+                announce("putting the server back")
+
+
+def _mark(store: Store, study: Study, error: BaseException) -> None:
+    interrupted = isinstance(error, KeyboardInterrupt | EnvironmentUnsuitable)
+    store.update_study(study.id, state=StudyState.INTERRUPTED if interrupted else StudyState.FAILED)
+
+
+@contextmanager
+def opened(request: TargetRequest) -> Iterator[Target]:
+    """Open the target that was asked for: a server by its conninfo, or the sandbox, started and stopped again."""
+    if request.dsn is not None:
+        yield open_target(request.dsn, restart_command=request.restart_command)
+        return
+    sandbox = Sandbox.open_or_create(request.sandbox, bin_dir=request.sandbox_bin)
+    try:
+        sandbox.start()
+        yield sandbox.target()
+    finally:
+        sandbox.close(keep=request.keep)
+
+
+def _study(
+    request: StudyRequest,
+    store: Store,
+    target: Target,
+    facts: Facts,
+    workload: WorkloadSpec,
+    clock: Callable[[], float],
+) -> Study:
+    if request.resume is not None:
+        return _resumed(request.resume, store, facts)
+    now = clock()
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
+    study = Study(
+        id=f"{stamp}-{request.kind.value}-{secrets.token_hex(2)}",
+        kind=request.kind,
+        name=request.name,
+        state=StudyState.RUNNING,
+        created_at=now,
+        target=target.name,
+        environment=facts.environment_hash(),
+        facts=facts_image(facts),
+        workload=workload,
+        plan=request.plan,
+        options=request.options,
+    )
+    store.add_study(study)
+    return study
+
+
+def _resumed(name: str, store: Store, facts: Facts) -> Study:
+    study = store.study(name)
+    if study.state is StudyState.COMPLETE:
+        raise UsageError(f"study {study.id} is complete", hint=f"Read it with pgdyno report {study.id}.")
+    if study.environment != facts.environment_hash():
+        raise EnvironmentUnsuitable(
+            f"study {study.id} was begun in environment {study.environment}, this is {facts.environment_hash()}",
+            hint="Begin a new study: trials of different environments do not compare.",
+        )
+    store.abandon_running(study.id)
+    store.update_study(study.id, state=StudyState.RUNNING)
+    return study
+
+
+def facts_image(facts: Facts) -> dict[str, object]:
+    """Return the facts as JSON values: host, server, and the settings that differ from the built-in default."""
+    changed = {n: s.setting for n, s in facts.settings.items() if s.setting != s.boot_val and s.source != "default"}
+    return {"host": _plain(facts.host), "server": _plain(facts.server), "settings": changed}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Unknown):
+        return {"unknown": value.reason}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {key: _plain(getattr(value, key)) for key in asdict(value)}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value
+
+
+@contextmanager
+def _signals_interrupt() -> Iterator[None]:
+    """Turn SIGTERM and SIGHUP into KeyboardInterrupt, as SIGINT is one already, so that every ending restores."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    previous = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,208 @@
+"""The tune: baseline and noise floor, search, pruning, proof; or "keep your configuration".
+
+    noise     baseline runs alone: how small an effect can be seen here?
+    search    single-shot trials asked by the optimiser, baselines interleaved
+    prune     the winner against reduced versions of itself and the baseline, in interleaved blocks
+    proof     fresh randomised blocks: baseline, pruned winner, leave-one-out arms, rivals
+
+The whole is a pure function of options, seed and the trials' outcomes: a resumed tune runs it again from the top,
+and the laboratory gives back the trials that the store has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.knobs.budget import TrialBudget
+from pgdyno.knobs.catalogue import load_catalogue
+from pgdyno.knobs.space import SearchSpace, build_space
+from pgdyno.knobs.starts import starting_points
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.study import Comparison
+from pgdyno.model.trial import Role
+from pgdyno.model.verdict import Metric, Verdict, Word
+from pgdyno.stats.noise import NoiseFloor, noise_floor
+from pgdyno.stats.sequential import costs_nothing, is_final
+from pgdyno.studies.blocks import Blocks, metric_of, run_blocks
+from pgdyno.studies.judging import compare_arms, verdict_of
+from pgdyno.studies.options import TuneOptions
+from pgdyno.studies.proof import BASE, Proof, prove
+from pgdyno.studies.pruning import prune
+from pgdyno.studies.search import Search
+from pgdyno.trial.laboratory import Laboratory
+
+PRUNE_BLOCKS, PROOF_BLOCKS = 10_000, 20_000
+"""Block numbers begin here for pruning and proof, so that each phase draws its own orders."""
+FULL, REDUCED = "full", "reduced"
+
+
+@dataclass
+class Tuned:
+    """Everything that a tune found out. `proof` is None when the search's winner did not beat the baseline."""
+
+    noise: NoiseFloor
+    search: Search
+    unpruned: Configuration
+    winner: Configuration
+    dropped: Configuration
+    screening: Comparison | None
+    proof: Proof | None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def headline(self) -> Comparison | None:
+        """Return the comparison that the verdict is taken from: the proof, or the screening that ended the tune."""
+        return self.proof.headline if self.proof else self.screening
+
+
+def tune(laboratory: Laboratory, space: SearchSpace, options: TuneOptions, announce: Callable[[str], None]) -> Tuned:
+    """Run the whole tune. `announce` hears of each phase. Leaves the server in some trial's configuration."""
+    plan = laboratory.study.plan
+    starts = tuple(
+        starting_points(
+            space,
+            laboratory.facts,
+            connections=plan.clients,
+            read_only=laboratory.study.workload.read_only,
+        )
+    )
+    search = Search(laboratory, space, starts, options)
+    announce(f"noise floor: {options.noise_runs} runs of the baseline")
+    noise = _measure_noise(search, options)
+    announce(f"search: up to {options.trials} trials over {len(space.dimensions)} knobs; noise {noise.cv:.1%}")
+    search.run()
+    announce(f"search ended: {search.stopped}")
+    unpruned = search.winner()
+    tuned = Tuned(noise, search, unpruned, unpruned, BASELINE, None, None)
+    if not unpruned:
+        tuned.notes.append("no configuration but the baseline could be measured")
+        return tuned
+    pruner = _Pruner(laboratory, options, announce)
+    tuned.screening = pruner.screen(unpruned)
+    if tuned.screening.verdict.word is not Word.BETTER:
+        tuned.notes.append("the search's best configuration did not beat the baseline in fresh pairs")
+        return tuned
+    tuned.winner = prune(unpruned, search.least_important_first(unpruned), pruner.is_free)
+    tuned.dropped = unpruned.without(*tuned.winner)
+    announce(f"proof: {len(tuned.winner)} of {len(unpruned)} settings stay; fresh pairs against the baseline")
+    tuned.proof = prove(laboratory, tuned.winner, unpruned, options, first_block=PROOF_BLOCKS)
+    return tuned
+
+
+def search_space(laboratory: Laboratory, options: TuneOptions) -> SearchSpace:
+    """Return the knobs to search and their ranges on this target under this load, with the reasons of the others.
+
+    Raises UsageError for a knob of `include` or `exclude` that does not exist, PolicyError for one that may not be
+    touched, EnvironmentUnsuitable when nothing is left to search.
+    """
+    study = laboratory.study
+    space = build_space(
+        load_catalogue(),
+        laboratory.facts,
+        include=options.include or None,
+        exclude=options.exclude,
+        only=options.only or None,
+        reload_only=options.reload_only,
+        budget=TrialBudget(
+            warmup_s=study.plan.warmup_s,
+            measure_s=study.plan.measure_s,
+            read_only=study.workload.read_only,
+            restores=study.plan.reset != "never" and not study.workload.read_only,
+            connections=study.plan.clients,
+        ),
+    )
+    if not space.dimensions:
+        raise EnvironmentUnsuitable(
+            "there is no knob to search",
+            detail="; ".join(f"{excluded.name}: {excluded.reason}" for excluded in space.excluded),
+            hint="Lengthen --measure, allow restarts, or name knobs with --include.",
+        )
+    return space
+
+
+def _measure_noise(search: Search, options: TuneOptions) -> NoiseFloor:
+    for slot in range(options.noise_runs):
+        search.measure_baseline(0, slot)
+    outcomes = [trial.outcome for trial in search.baselines if trial.outcome]
+    figures = [f for outcome in outcomes if (f := metric_of(outcome, options.metric)) is not None]
+    if len(figures) < 3:
+        raise EnvironmentUnsuitable(
+            f"the baseline could be measured in only {len(figures)} of {options.noise_runs} runs",
+            detail="; ".join(sorted(_reasons(search))) or None,
+            hint="Quieten the machine, or lengthen --warmup and --measure until the load is steady.",
+        )
+    return noise_floor(figures)
+
+
+def _reasons(search: Search) -> set[str]:
+    trials = search.laboratory.store.trials(search.laboratory.study.id)
+    return {trial.outcome.reason for trial in trials if trial.outcome and trial.outcome.reason}
+
+
+@dataclass
+class _Pruner:
+    """Answers pruning's question by measurement, each time in fresh interleaved blocks."""
+
+    laboratory: Laboratory
+    options: TuneOptions
+    announce: Callable[[str], None]
+    next_block: int = PRUNE_BLOCKS
+
+    def screen(self, winner: Configuration) -> Comparison:
+        """Compare the search's winner with the baseline before anything is spent on pruning it."""
+        self.announce(f"screening: the search's best ({len(winner)} settings) against the baseline, fresh pairs")
+        design = self.options.design()
+
+        def is_enough(blocks: Blocks) -> bool:
+            verdict = verdict_of(blocks, BASE, FULL, self.options.metric, design)
+            return verdict is not None and is_final(verdict, design)
+
+        arms = {BASE: BASELINE, FULL: winner}
+        blocks = self._run(arms, {BASE: Role.BASELINE, FULL: Role.CONFIRM}, self.options.confirm_max, is_enough)
+        return compare_arms(blocks, BASE, FULL, self.options.metric, design)
+
+    def is_free(self, kept: Configuration, reduced: Configuration) -> bool:
+        """Return True when going from `kept` to `reduced` costs nothing measurable, in throughput or server CPU."""
+        gone = ", ".join(kept.without(*reduced))
+        self.announce(f"pruning: does it cost anything to drop {gone}?")
+        design = self.options.design(max_pairs=self.options.prune_pairs)
+
+        def answers(blocks: Blocks) -> list[Verdict]:
+            metrics = {self.options.metric, Metric.SERVER_CPU}
+            return [v for m in metrics if (v := verdict_of(blocks, FULL, REDUCED, m, design)) is not None]
+
+        def is_enough(blocks: Blocks) -> bool:
+            verdicts = answers(blocks)
+            worse = any(v.word is Word.WORSE for v in verdicts)
+            return worse or (bool(verdicts) and all(is_final(v, design) for v in verdicts))
+
+        blocks = self._run(
+            {FULL: kept, REDUCED: reduced},
+            {FULL: Role.PRUNE, REDUCED: Role.PRUNE},
+            self.options.prune_pairs,
+            is_enough,
+        )
+        free = all(costs_nothing(verdict) for verdict in answers(blocks))
+        self.announce(f"pruning: {gone}: {'dropped, no measurable cost' if free else 'kept'}")
+        return free
+
+    def _run(
+        self,
+        arms: dict[str, Configuration],
+        roles: dict[str, Role],
+        max_blocks: int,
+        is_enough: Callable[[Blocks], bool],
+    ) -> Blocks:
+        blocks = run_blocks(
+            self.laboratory,
+            arms,
+            roles,
+            seed=self.options.seed,
+            first_block=self.next_block,
+            max_blocks=max_blocks,
+            is_enough=is_enough,
+        )
+        self.next_block += len(blocks.complete) + blocks.lost
+        return blocks

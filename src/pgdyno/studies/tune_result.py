@@ -1,0 +1,122 @@
+"""The result of a tune as one JSON object, and its exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pgdyno.errors import ExitCode
+from pgdyno.knobs.catalogue import load_catalogue
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.facts import Facts
+from pgdyno.model.trial import Trial
+from pgdyno.model.verdict import Word
+from pgdyno.studies.explain import explain
+from pgdyno.studies.judging import representative, summarise
+from pgdyno.studies.options import TuneOptions
+from pgdyno.studies.proof import BASE, WINNER, Proof
+from pgdyno.studies.result import (
+    arm_json,
+    comparison_json,
+    count_states,
+    dropped_json,
+    effects_json,
+    interval_json,
+    noise_json,
+    refused_json,
+    undo_text,
+    verdict_json,
+)
+from pgdyno.studies.tune import Tuned
+from pgdyno.trial.laboratory import Laboratory
+
+
+def tune_result(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> dict[str, object]:
+    """Return the whole result. `keep` is True when the answer is "keep your configuration"."""
+    facts, store, study = laboratory.facts, laboratory.store, laboratory.study
+    trials = store.trials(study.id)
+    keep = tuned.proof is None or tuned.proof.headline.verdict.word is not Word.BETTER
+    winner = BASELINE if keep else tuned.winner
+    result: dict[str, object] = {
+        "study": study.id,
+        "keep": keep,
+        "verdict": None,
+        "others": [],
+        "noise_floor": noise_json(tuned.noise, tuned.search.baselines[: options.noise_runs]),
+        **_sides(tuned, facts),
+        "effects": [],
+        "dropped": dropped_json(tuned.dropped, facts),
+        "rivals": [],
+        "search": _search_json(tuned),
+        "refused": refused_json(trials),
+        "trials": count_states(trials),
+        "elapsed_s": laboratory.spent_s,
+        "report": None,
+        "fragment": winner.fragment(),
+        "undo": undo_text(winner, facts),
+        "warnings": _warnings(trials, study.workload.read_only),
+        "notes": list(tuned.notes),
+        "environment": study.environment,
+    }
+    if tuned.proof is not None:
+        catalogue = load_catalogue()
+        result["effects"] = effects_json(tuned.proof.effects, tuned.winner, facts, catalogue)
+        result["rivals"] = _rivals_json(tuned.proof, options)
+        result["unpruned"] = verdict_json(tuned.proof.unpruned) if tuned.proof.unpruned else None
+        arms = tuned.proof.blocks.trials
+        result["explanation"] = explain(arms(BASE), arms(WINNER), tuned.winner, facts, study.workload)
+    return result
+
+
+def _sides(tuned: Tuned, facts: Facts) -> Mapping[str, object]:
+    if tuned.proof is not None:
+        return comparison_json(tuned.proof.headline, tuned.proof.blocks, facts)
+    if tuned.screening is not None:
+        a, b = tuned.screening.a, tuned.screening.b
+        return {
+            "verdict": verdict_json(tuned.screening.verdict),
+            "others": [verdict_json(verdict) for verdict in tuned.screening.others],
+            "baseline": arm_json(a, a.trials[0], facts),
+            "winner": arm_json(b, b.trials[0], facts),
+        }
+    baseline = arm_json(
+        summarise(BASE, BASELINE, tuned.search.baselines), representative(tuned.search.baselines), facts
+    )
+    return {"baseline": baseline, "winner": baseline}
+
+
+def _search_json(tuned: Tuned) -> dict[str, object]:
+    space = tuned.search.space
+    return {
+        "knobs": [dimension.name for dimension in space.dimensions],
+        "excluded": [{"knob": e.name, "reason": e.reason} for e in space.excluded],
+        "trials": len(tuned.search.trials),
+        "stopped": tuned.search.stopped,
+        "best": dict(tuned.unpruned),
+    }
+
+
+def _rivals_json(proof: Proof, options: TuneOptions) -> list[object]:
+    return [
+        {
+            "name": name,
+            "settings": dict(Configuration.of(options.rivals[name])),
+            "verdict": verdict_json(verdict),
+            "winner_over_rival": interval_json(proof.rival_shares[name]),
+        }
+        for name, verdict in proof.rivals.items()
+    ]
+
+
+def _warnings(trials: list[Trial], read_only: bool) -> list[str]:
+    words = sorted({warning for trial in trials if trial.outcome for warning in trial.outcome.warnings})
+    if read_only:
+        words.append("the load only reads: nothing here is known of checkpoints, WAL and vacuum under writes")
+    return words
+
+
+def exit_code(result: Mapping[str, object]) -> ExitCode:
+    """Return 0 for a proven winner or a baseline that stands, 3 when the pairs did not resolve it."""
+    verdict = result["verdict"]
+    if isinstance(verdict, Mapping) and verdict["word"] == Word.NOT_RESOLVED.value:
+        return ExitCode.NOT_RESOLVED
+    return ExitCode.OK

@@ -1,0 +1,311 @@
+"""A session: configurations come into force one after another, and the server is put back at its end.
+
+    with Session.begin(target, study="...", undo_root=...) as session:
+        applied = session.apply(configuration)      # in force and read back, or ApplyError and the one before is back
+    # here the server is as it was found
+
+The undo bundle is durable before the first change, and each change is journalled before it is made. A watchdog, when
+there is one, needs nothing from this module but the bundle's path: it calls `restore.restore` as `rollback.py` does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+from pgdyno.errors import ApplyError, EnvironmentUnsuitable, PgdynoError, RollbackError
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.target import activation, baseline, bundle, control_record, effectiveness, file_image, snapshot
+from pgdyno.target.bundle import UndoBundle
+from pgdyno.target.dropin import DropIn, render
+from pgdyno.target.identity import ProcessIdentity
+from pgdyno.target.manifest import Manifest
+from pgdyno.target.precheck import check_files
+from pgdyno.target.restore import PROCESS, Restored, restore
+from pgdyno.target.snapshot import SettingState
+from pgdyno.target.target import Target
+
+When = Literal["always", "as-needed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A configuration that is in force.
+
+    `values` are the configuration's knobs as `pg_settings` shows them, in base units. `fingerprint` names everything
+    that is set on the server (see `snapshot.fingerprint`). `seconds` is what it took, a restart included.
+    """
+
+    restarted: bool
+    seconds: float
+    values: Mapping[str, str]
+    fingerprint: str
+
+
+class Session:
+    """The one writer of a server's configuration between `begin` and `rollback`."""
+
+    def __init__(
+        self,
+        target: Target,
+        undo: UndoBundle,
+        dropin: DropIn,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._target = target
+        self.bundle = undo
+        self._dropin = dropin
+        self._clock = clock
+        self._sleep = sleep
+        self._journal = undo.journal()
+        self._settings = undo.settings()
+        self._original = undo.content_of(dropin.path)
+        self._in_force = BASELINE
+
+    @classmethod
+    def begin(
+        cls,
+        target: Target,
+        *,
+        study: str,
+        undo_root: Path,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        reserve_bytes: int = bundle.RESERVE_BYTES,
+    ) -> Session:
+        """Write the undo bundle and open a session; the server is not changed yet.
+
+        Raises ConnectError when the server does not answer, and EnvironmentUnsuitable when it may not be changed
+        (see baseline.py), when a session on it is still open, or when the bundle cannot be written.
+        """
+        with bundle.locked(undo_root):
+            found = baseline.take_baseline(target)
+            _refuse_second(undo_root, found.data_directory)
+            paths = [found.dropin.path, *([] if found.dropin.is_included() else [found.dropin.main_real])]
+            captured = [file_image.capture(path) for path in paths]
+            now = time.time()
+            manifest = Manifest(
+                id=bundle.new_id(study, at=now, undo_root=undo_root),
+                study=study,
+                created_at=now,
+                target=target.postgres.label,
+                conninfo=found.conninfo,
+                data_directory=str(found.data_directory),
+                main_file=str(found.dropin.main_real),
+                bin_dir=str(target.bin_dir),
+                control=control_record.to_record(target.control),
+                owner=ProcessIdentity.own(),
+                images=tuple(image for image, _ in captured),
+            )
+            undo = UndoBundle.create(
+                undo_root,
+                manifest,
+                contents=[data for _, data in captured],
+                settings=found.settings,
+                reserve_bytes=reserve_bytes,
+            )
+        return cls(target, undo, found.dropin, clock=clock, sleep=sleep)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            restored = self.rollback()
+        except PgdynoError:
+            raise
+        except BaseException:
+            # An interrupt can only have come before the restore held signals back, or after it was done.
+            self.rollback()
+            raise
+        if not restored.is_whole:
+            raise damage_error(self.id, restored)
+
+    @property
+    def id(self) -> str:
+        """Return the session's name, for `pgdyno rollback`."""
+        return self.bundle.id
+
+    def record_process(self, pid: int, kind: str) -> None:
+        """Note a process that must not outlive the session, such as a load generator; a rollback ends it."""
+        process = ProcessIdentity.of(pid)
+        if process is not None:
+            fields = {"pid": pid, "start_ticks": process.start_ticks, "boot_id": process.boot_id, "what": kind}
+            self._journal.append(PROCESS, fields)
+
+    def apply(
+        self, configuration: Configuration, *, restart: When = "as-needed", databases: Sequence[str] = ()
+    ) -> Applied:
+        """Bring a configuration into force and prove it; the empty one is the server as it was found.
+
+        Restarts when asked, or when a knob that differs from the configuration before needs it; else reloads. Values
+        are read back by new sessions, in `databases` too (the load's, where ALTER DATABASE could override them).
+
+        Raises ApplyError when the server rejects a value, does not start, or the value is not in force; the
+        configuration before is in force again then. Raises EnvironmentUnsuitable when a file cannot be written or
+        a restart is needed and impossible (nothing was changed), and RollbackError when the way back failed.
+        """
+        if self.bundle.is_closed():
+            raise RuntimeError(f"session {self.id} is over")
+        began = self._clock()
+        wants_restart = self._wants_restart(configuration, restart)
+        data = (
+            render(configuration, session=self.id, original=self._original or b"") if configuration else self._original
+        )
+        before = self._dropin.read()
+        self._note("intent", {"settings": dict(configuration), "restart": wants_restart})
+        try:
+            self._write(data)
+            check_files(
+                self._target,
+                self._dropin,
+                configuration,
+                data_directory=self.bundle.manifest.data_directory,
+            )
+        except PgdynoError as error:
+            self._abandon(error, before)
+            raise
+        try:
+            self._activate(wants_restart)
+            settings = self._read_back(configuration, databases)
+        except PgdynoError as error:
+            self._abandon(error, before)
+            self._return_to(self._in_force, wants_restart)
+            raise self._apply_error(configuration, error) from error
+        self._in_force = configuration
+        name = snapshot.fingerprint(settings.values())
+        self._note("in force", {"fingerprint": name, "restarted": wants_restart})
+        values = {name: settings[name].setting or "" for name in configuration}
+        return Applied(wants_restart, self._clock() - began, values, name)
+
+    def rollback(self) -> Restored:
+        """Put the server back as it was found; idempotent. Signals wait until it is done; see `restore.restore`."""
+        restored = restore(
+            self.bundle,
+            postgres=self._target.postgres,
+            control=self._target.control,
+            clock=self._clock,
+            sleep=self._sleep,
+        )
+        self._in_force = BASELINE
+        self._journal = self.bundle.journal()
+        return restored
+
+    def _wants_restart(self, configuration: Configuration, restart: When) -> bool:
+        names = effectiveness.needs_restart(self._in_force, configuration, self._settings)
+        if (names or restart == "always") and self._target.control is None:
+            raise EnvironmentUnsuitable(
+                f'"{self._target.postgres.label}" would have to be restarted'
+                + (f" for {', '.join(names)}" if names else ""),
+                detail="We were not told how to restart it.",
+                hint="Give --restart-command, or leave out the knobs that need a restart.",
+            )
+        return bool(names) or restart == "always"
+
+    def _note(self, kind: str, data: Mapping[str, object]) -> None:
+        try:
+            self._journal.append(kind, data)
+        except OSError as error:
+            raise _unwritable(self._journal.path, error) from error
+
+    def _write(self, data: bytes | None) -> None:
+        try:
+            if data != self._dropin.read():
+                self._dropin.put_back(data)
+            if data is not None:
+                self._dropin.include()
+        except OSError as error:
+            raise _unwritable(self._dropin.path, error) from error
+
+    def _activate(self, with_restart: bool) -> None:
+        if with_restart and self._target.control is not None:
+            activation.restart(self._target.postgres, self._target.control)
+        else:
+            activation.reload(self._target.postgres, self._target.control, sleep=self._sleep)
+
+    def _read_back(self, configuration: Configuration, databases: Sequence[str] = ()) -> dict[str, SettingState]:
+        for dbname in (*databases, None):
+            with self._target.postgres.connect(dbname) as connection:
+                settings = snapshot.read_settings(connection, label=self._target.postgres.label)
+            short = effectiveness.shortfalls(configuration, settings, self._dropin.path)
+            if not configuration and dbname is None:
+                short = [str(difference) for difference in snapshot.differences(self._settings, settings)]
+            if short:
+                raise ApplyError(f"not in force: {short[0]}", detail="\n".join(short[1:]) or None)
+        return settings
+
+    def _abandon(self, error: PgdynoError, before: bytes | None) -> None:
+        """Put the file before back, after the attempt failed."""
+        try:
+            if self._dropin.read() != before:
+                self._dropin.put_back(before)
+        except OSError as cause:
+            raise self._stranded(error) from cause
+        # The reason is for a reader of the journal; when the disk is full, the error at hand says more.
+        with contextlib.suppress(OSError):
+            self._journal.append("refused", {"reason": error.message})
+
+    def _return_to(self, configuration: Configuration, with_restart: bool) -> None:
+        try:
+            control = self._target.control
+            self._activate(with_restart or (control is not None and not control.is_running()))
+            self._read_back(configuration)
+        except PgdynoError as error:
+            raise self._stranded(error) from error
+
+    def _stranded(self, error: PgdynoError) -> RollbackError:
+        return RollbackError(
+            f"the configuration before could not be brought back: {error.message}",
+            detail=error.detail,
+            hint=f"Run pgdyno rollback {self.id}.",
+        )
+
+    def _apply_error(self, configuration: Configuration, error: PgdynoError) -> ApplyError:
+        if isinstance(error, ApplyError):
+            return error
+        text = ", ".join(f"{name} = {value}" for name, value in configuration.items()) or "the baseline"
+        return ApplyError(
+            f"the server did not come up with {text}",
+            detail=error.detail or error.message,
+            hint="The configuration before is in force again. Change or leave out what the detail names.",
+        )
+
+
+def damage_error(session: str, restored: Restored) -> RollbackError:
+    """Return the error for a rollback that left something different from how it was found."""
+    lines = [*restored.damage, *(str(difference) for difference in restored.settings_differences)]
+    return RollbackError(
+        f"session {session} was rolled back, but the server is not as it was found",
+        detail="\n".join(lines),
+        hint=f"Mend that and run pgdyno rollback {session}, or accept it with pgdyno rollback {session} --forget.",
+    )
+
+
+def _refuse_second(undo_root: Path, data_directory: Path) -> None:
+    for directory in bundle.bundle_directories(undo_root):
+        other = UndoBundle.open(directory)
+        if other.manifest.data_directory != str(data_directory) or other.is_closed():
+            continue
+        alive = other.manifest.owner.is_alive()
+        raise EnvironmentUnsuitable(
+            f'session {other.id} on "{data_directory}" is still open',
+            detail=f"Process {other.manifest.owner.pid} {'is working on it' if alive else 'ended without a rollback'}.",
+            hint="Wait until it ends." if alive else f"Run pgdyno rollback {other.id} first.",
+        )
+
+
+def _unwritable(path: Path, error: OSError) -> EnvironmentUnsuitable:
+    return EnvironmentUnsuitable(
+        f'"{path}" cannot be written: {(error.strerror or str(error)).lower()}',
+        detail="The change was not made.",
+        hint=f'Make room on the file system of "{path.parent}", or grant the right to write there.',
+    )

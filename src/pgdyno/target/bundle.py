@@ -1,0 +1,206 @@
+"""The undo bundle: everything that a rollback needs, on disk and fsynced before the first change.
+
+    <undo root>/<id>/manifest.json   who, which server, how it is started, which files
+                     settings.json   every row of pg_settings before the session
+                     files/N         the exact bytes of each file that will be changed
+                     journal.jsonl   what the session did, in order (see journal.py)
+                     reserve         space that is given back when the disk is full
+                     UNDO.md         the way back by hand
+
+The manifest is written once and never changed; whether a bundle is closed is its journal's last record, so closing
+it cannot tear it. The folder is 0700 and its files 0600: a configuration file may hold secrets.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pgdyno.errors import EnvironmentUnsuitable, RollbackError
+from pgdyno.target import durable, places, snapshot
+from pgdyno.target.file_image import FileImage, digest
+from pgdyno.target.journal import Journal, Reading, read_journal
+from pgdyno.target.manifest import Manifest
+from pgdyno.target.snapshot import SettingState
+from pgdyno.target.undo_text import undo_text
+
+RESERVE_BYTES = 1 << 20
+CLOSED = "closed"
+_DRAFT = ".draft-"
+
+
+class UndoBundle:
+    """A bundle on disk."""
+
+    def __init__(self, directory: Path, manifest: Manifest) -> None:
+        self.directory = directory
+        self.manifest = manifest
+
+    @property
+    def id(self) -> str:
+        """Return the name of the session, sortable by time."""
+        return self.manifest.id
+
+    @classmethod
+    def create(
+        cls,
+        undo_root: Path,
+        manifest: Manifest,
+        *,
+        contents: Sequence[bytes],
+        settings: Mapping[str, SettingState],
+        reserve_bytes: int = RESERVE_BYTES,
+    ) -> UndoBundle:
+        """Write a bundle durably; `contents` are the bytes of `manifest.images`, in order.
+
+        It appears under its name only when it is whole. Raises EnvironmentUnsuitable when it cannot be written;
+        nothing is left behind then.
+        """
+        draft, final = undo_root / f"{_DRAFT}{manifest.id}", undo_root / manifest.id
+        try:
+            draft.mkdir(mode=0o700)
+            _fill(draft, final, manifest, contents, settings, reserve_bytes)
+            draft.rename(final)
+            durable.fsync_directory(undo_root)
+        except OSError as error:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise _unwritable(undo_root, error) from error
+        return cls(final, manifest)
+
+    @classmethod
+    def open(cls, directory: Path) -> UndoBundle:
+        """Read a bundle. Raises RollbackError when its manifest cannot be read."""
+        try:
+            return cls(directory, Manifest.from_json(json.loads((directory / "manifest.json").read_bytes())))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise RollbackError(
+                f'the undo bundle "{directory}" cannot be read',
+                detail=str(error),
+                hint=f"Restore by hand: {directory / 'UNDO.md'} lists the commands.",
+            ) from error
+
+    def reading(self) -> Reading:
+        """Read the journal as it is on disk now."""
+        return read_journal(self.directory / "journal.jsonl")
+
+    def journal(self, clock: Callable[[], float] = time.time) -> Journal:
+        """Open the journal for appending. Raises RollbackError when it is damaged."""
+        return Journal(self.directory / "journal.jsonl", clock=clock)
+
+    def is_closed(self) -> bool:
+        """Return True when the server was put back and this was recorded."""
+        records = self.reading().records
+        return bool(records) and records[-1].kind == CLOSED
+
+    def content(self, image: FileImage) -> bytes:
+        """Return the bytes of a file as it was. Raises RollbackError when the copy is not what it was."""
+        path = self.directory / "files" / str(self.manifest.images.index(image))
+        try:
+            data = path.read_bytes() if image.was_present else b""
+        except OSError as error:
+            raise RollbackError(f'the copy "{path}" cannot be read: {error.strerror}') from error
+        if image.was_present and digest(data) != image.sha256:
+            raise RollbackError(f'the copy "{path}" of "{image.path}" is damaged', detail="Its checksum is wrong.")
+        return data
+
+    def content_of(self, path: Path) -> bytes | None:
+        """Return the bytes of the file at this path as it was, None when it was absent. Errors as `content`."""
+        image = next(image for image in self.manifest.images if image.path == str(path))
+        return self.content(image) if image.was_present else None
+
+    def settings(self) -> dict[str, SettingState]:
+        """Return every setting as it was before the session. Raises RollbackError when it cannot be read."""
+        try:
+            rows = json.loads((self.directory / "settings.json").read_bytes())
+            return {row["name"]: snapshot.state_of(row) for row in rows}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise RollbackError(f'"{self.directory / "settings.json"}" cannot be read', detail=str(error)) from error
+
+    def release_reserve(self) -> None:
+        """Give the reserved space back to the file system."""
+        (self.directory / "reserve").unlink(missing_ok=True)
+
+
+def _unwritable(undo_root: Path, error: OSError) -> EnvironmentUnsuitable:
+    return EnvironmentUnsuitable(
+        f'the undo bundle cannot be written to "{undo_root}": {(error.strerror or str(error)).lower()}',
+        detail="Nothing was changed: no change is made before its undo is on disk.",
+        hint="Make room or grant the right to write there, or name another folder in PGDYNO_HOME.",
+    )
+
+
+def _fill(
+    draft: Path,
+    final: Path,
+    manifest: Manifest,
+    contents: Sequence[bytes],
+    settings: Mapping[str, SettingState],
+    reserve_bytes: int,
+) -> None:
+    files = draft / "files"
+    files.mkdir(mode=0o700)
+    for number, data in enumerate(contents):
+        durable.write_new(files / str(number), data)
+    durable.fsync_directory(files)
+    durable.write_new(draft / "settings.json", _json([state.to_json() for state in settings.values()]))
+    durable.write_new(draft / "UNDO.md", undo_text(manifest, final).encode())
+    durable.write_new(draft / "manifest.json", _json(manifest.to_json()))
+    durable.reserve_space(draft / "reserve", reserve_bytes)
+    Journal.create(draft / "journal.jsonl").append("begun", {"study": manifest.study, "target": manifest.target})
+    durable.fsync_directory(draft)
+
+
+def _json(value: object) -> bytes:
+    return (json.dumps(value, indent=1) + "\n").encode()
+
+
+def new_id(study: str, *, at: float, undo_root: Path) -> str:
+    """Return a free name that sorts by time: `20260131T235959Z-study`, with a number behind it when taken."""
+    stamp = datetime.fromtimestamp(at, UTC).strftime("%Y%m%dT%H%M%SZ")
+    stem = f"{stamp}-{re.sub(r'[^A-Za-z0-9_.-]+', '-', study).strip('-.')[:60] or 'study'}"
+    taken = {path.name for path in undo_root.iterdir()}
+    return next(name for name in _candidates(stem) if name not in taken and f"{_DRAFT}{name}" not in taken)
+
+
+def _candidates(stem: str) -> Iterator[str]:
+    yield stem
+    number = 2
+    while True:
+        yield f"{stem}-{number}"
+        number += 1
+
+
+@contextmanager
+def locked(undo_root: Path) -> Iterator[None]:
+    """Hold the undo folder, made when missing, so that two sessions do not begin on one server at the same time.
+
+    The lock ends with the process. Raises EnvironmentUnsuitable when the folder cannot be made or written.
+    """
+    try:
+        places.ensure(undo_root)
+        descriptor = os.open(undo_root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise _unwritable(undo_root, error) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        for draft in undo_root.glob(f"{_DRAFT}*"):
+            shutil.rmtree(draft, ignore_errors=True)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def bundle_directories(undo_root: Path) -> list[Path]:
+    """Return the folders of all bundles, newest first; none when there is no undo folder."""
+    if not undo_root.is_dir():
+        return []
+    named = (path for path in undo_root.iterdir() if path.is_dir() and not path.name.startswith("."))
+    return sorted(named, key=lambda path: path.name, reverse=True)

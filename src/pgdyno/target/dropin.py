@@ -1,0 +1,111 @@
+"""The one configuration file that pgdyno owns, and the one line that makes the server read it.
+
+`pgdyno.conf` lies beside the server's main configuration file, which names it in its last line with
+`include_if_exists`, so that the main file works with and without it. `postgresql.auto.conf` is never written.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.errors import UsageError
+from pgdyno.model.configuration import Configuration
+from pgdyno.target import durable
+from pgdyno.target.durable import Attributes
+
+NAME = "pgdyno.conf"
+SESSION_MARK = "# pgdyno session "
+_INCLUDE = re.compile(r"^\s*include(?:_if_exists)?\s*=?\s*'([^']*)'", re.IGNORECASE | re.MULTILINE)
+_KNOB = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(?:\.[A-Za-z_][A-Za-z0-9_$]*)*")
+_INCLUDE_LINES = f"""\
+# Added by pgdyno for a session; `pgdyno rollback` takes it away again.
+include_if_exists '{NAME}'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DropIn:
+    """Where the two files are. `main` is the file as the server names it; `main_real` what its links lead to."""
+
+    main: Path
+
+    @property
+    def path(self) -> Path:
+        """Return the path of our own file, as the server will spell it in `pg_settings.sourcefile`."""
+        return self.main.parent / NAME
+
+    @property
+    def main_real(self) -> Path:
+        """Return the main file that must be written, symbolic links resolved."""
+        return self.main.resolve()
+
+    def is_included(self) -> bool:
+        """Return True when the main file names our file already."""
+        text = self.main.read_bytes().decode(errors="replace")
+        return any(self.main.parent / name == self.path for name in _INCLUDE.findall(text))
+
+    def write(self, data: bytes) -> None:
+        """Replace our file atomically, with the owner and mode of the main file. Raises OSError."""
+        durable.replace(self.path, data, Attributes.of(self.main_real).without_time())
+
+    def read(self) -> bytes | None:
+        """Return the bytes of our file, None when it is absent."""
+        try:
+            return self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def put_back(self, data: bytes | None) -> None:
+        """Return our file to bytes that were read before, or to its absence. Raises OSError."""
+        if data is None:
+            durable.remove(self.path)
+        else:
+            self.write(data)
+
+    def include(self) -> None:
+        """Append the line to the main file, unless it is there. Raises OSError."""
+        if not self.is_included():
+            data = self.main_real.read_bytes()
+            durable.replace(self.main_real, with_include(data), Attributes.of(self.main_real).without_time())
+
+
+def with_include(main: bytes) -> bytes:
+    """Return the main file's bytes with our line behind them; the original bytes stay a prefix."""
+    separator = b"" if not main or main.endswith(b"\n") else b"\n"
+    return main + separator + _INCLUDE_LINES.encode()
+
+
+def render(configuration: Configuration, *, session: str, original: bytes = b"") -> bytes:
+    """Return the bytes of the drop-in: what was in it before the session, then this configuration.
+
+    Raises UsageError on a name or value that would break out of its line.
+    """
+    for name, value in configuration.items():
+        _check(name, value)
+    separator = b"" if not original or original.endswith(b"\n") else b"\n"
+    header = (
+        f"{SESSION_MARK}{session}\n"
+        f"# Written by pgdyno for a measurement, and taken away when it ends.\n"
+        f"# Undo by hand: pgdyno rollback {session}\n"
+    )
+    return original + separator + header.encode() + configuration.fragment().encode()
+
+
+def session_named_in(data: bytes) -> str | None:
+    """Return the session whose trial a drop-in belongs to, None when it is not a trial's."""
+    for line in data.decode(errors="replace").splitlines():
+        if line.startswith(SESSION_MARK):
+            return line.removeprefix(SESSION_MARK).strip()
+    return None
+
+
+def _check(name: str, value: str) -> None:
+    if not _KNOB.fullmatch(name):
+        raise UsageError(f'"{name}" is not the name of a knob', hint="Write the name as pg_settings shows it.")
+    if any(ord(character) < 32 for character in value) or "\\" in value:
+        raise UsageError(
+            f"the value {value!r} of {name} cannot be written into a configuration file",
+            hint="Use a value without control characters and backslashes.",
+        )

@@ -1,0 +1,85 @@
+"""The exact image of a file that will be changed: bytes, owner, mode, modification time, or its absence."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pgdyno.target import durable
+from pgdyno.target.durable import Attributes
+
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+
+
+@dataclass(frozen=True, slots=True)
+class FileImage:
+    """What a file was. `sha256` is None for a file that was absent; then the attributes are None too."""
+
+    path: str
+    sha256: str | None
+    size_bytes: int
+    attributes: Attributes | None
+
+    @property
+    def was_present(self) -> bool:
+        """Return False when the file did not exist, so that restoring means removing it."""
+        return self.sha256 is not None
+
+    def is_in_place(self) -> bool:
+        """Return True when the file is byte for byte, and in owner, mode and time, what it was."""
+        return capture(Path(self.path))[0] == self
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, object]) -> FileImage:
+        """Rebuild one from `to_json`. Raises KeyError or TypeError on anything else."""
+        attributes = fields["attributes"]
+        return cls(
+            path=str(fields["path"]),
+            sha256=None if fields["sha256"] is None else str(fields["sha256"]),
+            size_bytes=int(str(fields["size_bytes"])),
+            attributes=Attributes(**attributes) if isinstance(attributes, dict) else None,
+        )
+
+
+def digest(data: bytes) -> str:
+    """Return the SHA-256 of bytes as hex."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def capture(path: Path) -> tuple[FileImage, bytes]:
+    """Read a file's image and bytes. An absent file gives an image that says so; other failures raise OSError."""
+    try:
+        data = path.read_bytes()
+        attributes = Attributes.of(path)
+    except FileNotFoundError:
+        return FileImage(str(path), None, 0, None), b""
+    return FileImage(str(path), digest(data), len(data), attributes), data
+
+
+def restore(image: FileImage, data: bytes) -> bool:
+    """Make the file what it was; True when there was something to do. Raises OSError.
+
+    Writes a new file and renames it. When the disk is full, writes into the existing file instead: what we add goes
+    behind the original bytes, so the file on disk is never shorter than the one that goes back.
+    """
+    path = Path(image.path)
+    durable.temporary_path(path).unlink(missing_ok=True)
+    if image.is_in_place():
+        return False
+    if image.attributes is None:
+        durable.remove(path)
+        return True
+    try:
+        durable.replace(path, data, image.attributes)
+    except OSError as error:
+        if error.errno not in _NO_SPACE:
+            raise
+        durable.overwrite(path, data, image.attributes)
+    return True

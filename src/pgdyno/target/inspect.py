@@ -1,0 +1,97 @@
+"""Read the facts of a target: the server by SQL, the host by /proc and /sys when it is this machine. Read-only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import psycopg
+from psycopg.rows import DictRow
+
+from pgdyno.model.facts import Facts, HostFacts, ServerFacts, SettingFact, Unknown
+from pgdyno.target import host
+from pgdyno.target.postgres import Query, query_error
+from pgdyno.target.target import Target
+
+_SETTINGS = """
+    SELECT name, setting, unit, vartype, context, source, min_val, max_val, enumvals, boot_val, reset_val,
+           sourcefile, sourceline, pending_restart
+      FROM pg_catalog.pg_settings ORDER BY name"""
+_SERVER = """
+    SELECT pg_catalog.pg_is_in_recovery() AS in_recovery,
+           ARRAY(SELECT extname::text FROM pg_catalog.pg_extension ORDER BY 1) AS extensions,
+           greatest((SELECT count(*) FROM pg_catalog.pg_stat_get_wal_senders() WHERE state IS DISTINCT FROM 'backup'),
+                    (SELECT count(*) FROM pg_catalog.pg_replication_slots WHERE slot_type = 'physical')) AS standbys"""
+
+
+def read_facts(target: Target) -> Facts:
+    """Return host, server and every setting, PostgreSQL 13 to 18; what this role may not see is `Unknown`.
+
+    The rights of `pg_monitor` are enough for all of it. A standby counts when it is connected (base backups do not,
+    logical subscribers do) or when a physical slot waits for it. Raises ConnectError when there is no session.
+    """
+    with target.postgres.connect() as connection:
+        rows = _rows(connection, _SETTINGS, target.postgres.label)
+        settings = {fact.name: fact for fact in map(_setting_fact, rows)}
+        server = _server_facts(connection, settings, target.postgres.label)
+    return Facts(host=_host_facts(target, server), server=server, settings=settings)
+
+
+def _rows(connection: psycopg.Connection[DictRow], query: Query, label: str) -> list[dict[str, object]]:
+    try:
+        return list(connection.execute(query).fetchall())
+    except psycopg.Error as error:
+        raise query_error(label, error) from error
+
+
+def _setting_fact(row: dict[str, object]) -> SettingFact:
+    text = {name: None if value is None else str(value) for name, value in row.items()}
+    line = row["sourceline"]
+    return SettingFact(
+        name=str(row["name"]),
+        setting=str(row["setting"]),
+        unit=text["unit"],
+        vartype=str(row["vartype"]),
+        context=str(row["context"]),
+        source=str(row["source"]),
+        min_val=text["min_val"],
+        max_val=text["max_val"],
+        enumvals=tuple(cast(Sequence[str], row["enumvals"] or ())),
+        boot_val=text["boot_val"],
+        reset_val=text["reset_val"],
+        sourcefile=text["sourcefile"],
+        sourceline=line if isinstance(line, int) else None,
+        pending_restart=bool(row["pending_restart"]),
+    )
+
+
+def _server_facts(connection: psycopg.Connection[DictRow], settings: dict[str, SettingFact], label: str) -> ServerFacts:
+    row = _rows(connection, _SERVER, label)[0]
+    checksums = settings.get("data_checksums")
+    return ServerFacts(
+        version=settings["server_version"].setting,
+        version_num=int(settings["server_version_num"].setting),
+        block_size=int(settings["block_size"].setting),
+        max_connections=int(settings["max_connections"].setting),
+        in_recovery=bool(row["in_recovery"]),
+        standbys=int(str(row["standbys"])),
+        data_directory=_visible(settings, "data_directory"),
+        config_file=_visible(settings, "config_file"),
+        data_checksums=Unknown("data_checksums is not shown") if checksums is None else checksums.setting == "on",
+        extensions=tuple(cast(Sequence[str], row["extensions"])),
+    )
+
+
+def _visible(settings: dict[str, SettingFact], name: str) -> str | Unknown:
+    """Return a path of the server; rows that need `pg_read_all_settings` are left out of the view without it."""
+    fact = settings.get(name)
+    return fact.setting if fact is not None else Unknown(f"{name} is shown to members of pg_read_all_settings only")
+
+
+def _host_facts(target: Target, server: ServerFacts) -> HostFacts:
+    if not target.local:
+        return host.unknown_host("the server is not on this host")
+    shown = server.data_directory
+    folder = target.directory or (Path(shown) if isinstance(shown, str) else None)
+    return host.read_host(folder, target.cpu.postmaster())

@@ -1,0 +1,180 @@
+"""SQL sessions with one server. The only module of this package that imports psycopg's connection machinery.
+
+Every statement of pgdyno goes through here; other modules take psycopg only for `psycopg.sql` and its error classes.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import LiteralString
+
+import psycopg
+from psycopg import pq, sql
+from psycopg.conninfo import make_conninfo
+from psycopg.rows import DictRow, dict_row
+
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable, PgdynoError, UsageError
+
+Query = LiteralString | sql.SQL | sql.Composed
+Params = Sequence[object] | Mapping[str, object] | None
+CONNECT_TIMEOUT_S = 10
+_URI_PASSWORD = re.compile(r"(://[^:/@\s]*:)\S*@")
+_KEY_PASSWORD = re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&]*)", re.IGNORECASE)
+_HINTS = (
+    ("password authentication failed", "Put the right password into ~/.pgpass or PGPASSWORD."),
+    ("no password supplied", "Put the password into ~/.pgpass or PGPASSWORD."),
+    ("authentication failed", "Name another user in --target, or allow this one in pg_hba.conf."),
+    ("no pg_hba.conf entry", "Allow this user and this host in pg_hba.conf, then reload."),
+    ("too many clients", "End some sessions or raise max_connections."),
+    ("remaining connection slots", "End some sessions or raise max_connections."),
+    ("starting up", "Wait until the server has recovered, then try again."),
+    ("could not translate host name", "Check the host name in --target."),
+    ("definition of service", "Check the service name and PGSERVICEFILE."),
+    ("does not exist", "Name a role and a database that exist: --target 'user=... dbname=...'."),
+)
+_DOWN_HINT = "Check that the server runs, and the host and port of --target (a socket's folder is a host too)."
+
+
+def redact(text: str) -> str:
+    """Return the text with every password of a URI or a key=value string replaced by `***`."""
+    return _KEY_PASSWORD.sub(r"\1***", _URI_PASSWORD.sub(r"\1***@", text))
+
+
+class Postgres:
+    """A server as libpq names it: a URI or key=value string, completed by PG* variables, service and .pgpass.
+
+    Holds no connection, so it survives restarts; every call opens its own. Raises UsageError on a string that
+    libpq cannot parse.
+    """
+
+    def __init__(self, conninfo: str) -> None:
+        try:
+            self._options = [option for option in pq.Conninfo.parse(conninfo.encode()) if option.val is not None]
+        except psycopg.OperationalError as error:
+            raise UsageError(
+                "the connection string cannot be read",
+                detail=redact(str(error)).strip(),
+                hint="Write it as libpq does: --target 'host=db1 dbname=app user=dba' or postgresql://dba@db1/app.",
+            ) from error
+        self.conninfo = conninfo
+
+    def __repr__(self) -> str:
+        return f"Postgres({self.label})"
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Return what the string itself names, by libpq's keywords, the password among them."""
+        return {option.keyword.decode(): option.val.decode() for option in self._options if option.val is not None}
+
+    @property
+    def label(self) -> str:
+        """Return the server's name for people and for the store, without a password: `user@host:port/dbname`."""
+        given = {o.keyword.decode(): o.val.decode() for o in pq.Conninfo.get_defaults() if o.val is not None}
+        given |= self.parameters
+        if "service" in given and "host" not in self.parameters:
+            return f"service {given['service']}"
+        where = f"{given.get('host') or given.get('hostaddr') or 'local'}:{given.get('port', '5432')}"
+        user = f"{given['user']}@" if "user" in given else ""
+        return f"{user}{where}/{given.get('dbname') or given.get('user', '')}"
+
+    def for_database(self, name: str) -> Postgres:
+        """Return the same server with another database."""
+        return Postgres(make_conninfo(self.conninfo, dbname=name))
+
+    def environment(self, dbname: str | None = None) -> dict[str, str]:
+        """Return the variables that make a libpq program (pgbench, psql) connect to this server.
+
+        The password travels as PGPASSWORD only; an argument list never holds it.
+        """
+        variables = {
+            option.envvar.decode(): option.val.decode()
+            for option in self._options
+            if option.envvar is not None and option.val is not None
+        }
+        return variables | ({"PGDATABASE": dbname} if dbname is not None else {})
+
+    def connect(self, dbname: str | None = None) -> psycopg.Connection[DictRow]:
+        """Open a session: autocommit, rows as dictionaries. Raise ConnectError with libpq's reason.
+
+        Use it as a context manager to close it. The session shows as `pgdyno` in `pg_stat_activity`.
+        """
+        given = self.parameters
+        extra: dict[str, str | int] = {} if "application_name" in given else {"application_name": "pgdyno"}
+        if "connect_timeout" not in given:
+            extra["connect_timeout"] = CONNECT_TIMEOUT_S
+        if dbname is not None:
+            extra["dbname"] = dbname
+        try:
+            return psycopg.connect(make_conninfo(self.conninfo, **extra), autocommit=True, row_factory=dict_row)
+        except psycopg.OperationalError as error:
+            raise _connect_error(self.label, str(error)) from error
+
+    def fetch(self, query: Query, params: Params = None, dbname: str | None = None) -> list[dict[str, object]]:
+        """Run one query in a session of its own and return its rows.
+
+        Raises ConnectError when there is no session, and EnvironmentUnsuitable, caused by psycopg's error, when the
+        server refuses the query.
+        """
+        with self.connect(dbname) as connection, _Translated(self.label):
+            return list(connection.execute(query, params).fetchall())
+
+    def execute(self, query: Query, params: Params = None, dbname: str | None = None) -> None:
+        """Run one statement in a session of its own, outside of a transaction block. Errors as `fetch`."""
+        with self.connect(dbname) as connection, _Translated(self.label):
+            connection.execute(query, params)
+
+    def answers(self) -> bool:
+        """Tell whether a server answers at all: accepting, refusing us, or still starting; pg_isready's question."""
+        given = {} if "connect_timeout" in self.parameters else {"connect_timeout": CONNECT_TIMEOUT_S}
+        ping = pq.PGconn.ping(make_conninfo(self.conninfo, **given).encode())
+        return ping in (pq.Ping.OK, pq.Ping.REJECT)
+
+    def wait_ready(
+        self,
+        timeout_s: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Wait until the server accepts a session. Raise the last ConnectError when the time is over."""
+        deadline = clock() + timeout_s
+        while True:
+            try:
+                self.connect().close()
+                return
+            except ConnectError:
+                if clock() >= deadline:
+                    raise
+                sleep(0.1)
+
+
+class _Translated(AbstractContextManager[None]):
+    """Turn psycopg's errors into ours, the original kept as the cause."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, psycopg.Error):
+            raise query_error(self._label, error) from error
+
+
+def query_error(label: str, error: psycopg.Error) -> PgdynoError:
+    """Return our error for psycopg's: ConnectError when the session was lost, else EnvironmentUnsuitable."""
+    if error.sqlstate is None or error.sqlstate[:3] in ("57P", "08P") or error.sqlstate.startswith("08"):
+        return ConnectError(f'the session with "{label}" was lost', detail=redact(str(error)).strip(), hint=_DOWN_HINT)
+    message = error.diag.message_primary or str(error)
+    return EnvironmentUnsuitable(
+        f'"{label}" refused a statement: {redact(message)}',
+        detail=error.diag.message_detail,
+        hint=error.diag.message_hint,
+    )
+
+
+def _connect_error(label: str, text: str) -> ConnectError:
+    reason = redact(text).strip()
+    hint = next((hint for words, hint in _HINTS if words in reason), _DOWN_HINT)
+    return ConnectError(f'cannot connect to "{label}"', detail=reason, hint=hint)

@@ -1,0 +1,79 @@
+"""The lock files of a dead postmaster, which can keep PostgreSQL from starting again.
+
+PostgreSQL takes a lock file for alive as long as its number answers a signal. A postmaster that was killed answers as
+a zombie until its parent reaps it, which takes a moment, or for ever in a container whose first process reaps
+nothing. A number can also have gone to another process since a reboot.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pgdyno.errors import RestartError
+from pgdyno.target import processes
+
+DEATH_TIMEOUT_S = 60.0
+REAP_TIMEOUT_S = 0.5
+_PORT_LINE, _SOCKET_DIR_LINE = 3, 4
+
+
+def clear(data_directory: Path, *, reused: bool = False, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Remove the lock files of a postmaster that is dead for certain; do nothing when one serves the directory.
+
+    Waits for backends that outlive it. Certain is: its number belongs to a zombie that nobody reaps; with `reused`,
+    also that it belongs to a process that works elsewhere, which only holds where no other container can have the
+    directory. All else is left to PostgreSQL's own check.
+    """
+    lines = read_lines(data_directory)
+    if not lines or processes.postmaster_pid(data_directory) is not None:
+        return
+    wait_gone(data_directory, sleep=sleep)
+    waited_s = 0.0
+    while _is_zombie(int(lines[0])) and waited_s < REAP_TIMEOUT_S:
+        sleep(0.05)
+        waited_s += 0.05
+    if _is_zombie(int(lines[0])) or (reused and processes.read_stat(int(lines[0])) is not None):
+        (data_directory / "postmaster.pid").unlink(missing_ok=True)
+        if len(lines) > _SOCKET_DIR_LINE and lines[_SOCKET_DIR_LINE]:
+            _unlink_socket_lock(Path(lines[_SOCKET_DIR_LINE]), lines[_PORT_LINE], lines[0])
+
+
+def read_lines(data_directory: Path) -> list[str]:
+    """Return the lines of postmaster.pid: pid, directory, start, port, socket folder ...; none without the file."""
+    try:
+        lines = [line.strip() for line in (data_directory / "postmaster.pid").read_text().splitlines()]
+    except FileNotFoundError:
+        return []
+    return lines if lines and lines[0].isdigit() else []
+
+
+def wait_gone(
+    data_directory: Path,
+    *,
+    timeout_s: float = DEATH_TIMEOUT_S,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Wait until no process works in the data directory. Raise RestartError when the time is over."""
+    deadline = clock() + timeout_s
+    while data_directory.is_dir() and processes.processes_in(data_directory):
+        if clock() >= deadline:
+            raise RestartError(f'processes of the server in "{data_directory}" did not end within {timeout_s:g} s')
+        sleep(0.02)
+
+
+def _is_zombie(pid: int) -> bool:
+    stat = processes.read_stat(pid)
+    return stat is not None and stat.state in ("Z", "X") and stat.command in ("postgres", "postmaster")
+
+
+def _unlink_socket_lock(folder: Path, port: str, pid: str) -> None:
+    lock = folder / f".s.PGSQL.{port}.lock"
+    try:
+        first = lock.read_text().partition("\n")[0].strip()
+    except FileNotFoundError:
+        return
+    if first == pid:
+        lock.unlink(missing_ok=True)

@@ -1,0 +1,136 @@
+"""The processes of a server, read from /proc: the postmaster, its children, and the CPU time that they used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.errors import EnvironmentUnsuitable
+
+PROC = Path("/proc")
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStat:
+    """Some fields of `/proc/PID/stat` (proc(5)). Times in clock ticks; `reaped` is that of waited-for children."""
+
+    pid: int
+    command: str
+    state: str
+    parent: int
+    own_ticks: int
+    reaped_ticks: int
+    started_ticks: int
+
+
+def parse_stat(text: str) -> ProcessStat:
+    """Read one line of `/proc/PID/stat`; the command may hold spaces and parentheses."""
+    head, _, tail = text.rpartition(")")
+    pid, _, command = head.partition("(")
+    fields = tail.split()
+    utime, stime, cutime, cstime = (int(field) for field in fields[11:15])
+    return ProcessStat(
+        pid=int(pid),
+        command=command,
+        state=fields[0],
+        parent=int(fields[1]),
+        own_ticks=utime + stime,
+        reaped_ticks=cutime + cstime,
+        started_ticks=int(fields[19]),
+    )
+
+
+def read_stat(pid: int, proc: Path = PROC) -> ProcessStat | None:
+    """Return the process's numbers, or None when it is gone."""
+    try:
+        return parse_stat((proc / str(pid) / "stat").read_text())
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def all_pids(proc: Path = PROC) -> list[int]:
+    """Return the pids of this machine, in order."""
+    return sorted(int(entry.name) for entry in proc.iterdir() if entry.name.isdigit())
+
+
+def children_of(pid: int, proc: Path = PROC) -> list[ProcessStat]:
+    """Return the direct children that are alive or not yet reaped, in order of pid."""
+    stats = (read_stat(other, proc) for other in all_pids(proc))
+    return [stat for stat in stats if stat is not None and stat.parent == pid]
+
+
+def alive(pid: int) -> bool:
+    """Tell whether a process runs; one that has ended and waits to be reaped does not."""
+    stat = read_stat(pid)
+    return stat is not None and stat.state not in ("Z", "X")
+
+
+def postmaster_pid(data_directory: Path) -> int | None:
+    """Return the pid of the postmaster that serves this directory, or None when none does.
+
+    A `postmaster.pid` left by a crash, whose number belongs to nobody or to another program by now, is None. The
+    proof is that a postmaster's working directory is its data directory. Raises EnvironmentUnsuitable when the file
+    cannot be read by this user.
+    """
+    path = data_directory / "postmaster.pid"
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise EnvironmentUnsuitable(
+            f'file "{path}" cannot be read', detail=str(error), hint="Run pgdyno as root or as the server's own user."
+        ) from error
+    first = text.partition("\n")[0].strip()
+    if not first.isdigit() or not alive(int(first)):
+        return None
+    return int(first) if _serves(int(first), data_directory) else None
+
+
+def _serves(pid: int, data_directory: Path) -> bool:
+    try:
+        return (PROC / str(pid) / "cwd").samefile(data_directory)
+    except FileNotFoundError:
+        return False
+    except PermissionError:
+        stat = read_stat(pid)
+        return stat is not None and stat.command in ("postgres", "postmaster")
+
+
+def processes_in(data_directory: Path) -> list[int]:
+    """Return the pids of all processes whose working directory this is: the backends that outlive a postmaster too."""
+    found = []
+    for pid in all_pids():
+        try:
+            if alive(pid) and (PROC / str(pid) / "cwd").samefile(data_directory):
+                found.append(pid)
+        except OSError:
+            continue
+    return found
+
+
+def tree_cpu_s(pid: int, *, tries: int = 5, stats: Callable[[int], list[ProcessStat]] | None = None) -> float | None:
+    """Return the CPU seconds of a postmaster, its children and those that it has reaped; None when it is gone.
+
+    A child that exits while we read would be counted live and again through its parent, so the walk is repeated
+    until the set of pids is the same before and after. Resolution: one clock tick (10 ms) a process.
+    """
+    read = stats or _postmaster_and_children
+    before = read(pid)
+    for _ in range(tries):
+        after = read(pid)
+        if not after:
+            return None
+        if {stat.pid for stat in before} == {stat.pid for stat in after}:
+            ticks = sum(stat.own_ticks + stat.reaped_ticks for stat in before)
+            return ticks / TICKS_PER_S
+        before = after
+    return None
+
+
+def _postmaster_and_children(pid: int) -> list[ProcessStat]:
+    stat = read_stat(pid)
+    return [] if stat is None else [stat, *children_of(pid)]

@@ -1,0 +1,228 @@
+"""Put a server back as its undo bundle says. One way for all: the end of a study, an interrupt, and after a SIGKILL.
+
+Goes by what it finds on disk and in the server, never by what the dead session meant to do, so it is right from
+every state and may be repeated. Order: end what the session left running, files, then the server.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError, RollbackError, UsageError
+from pgdyno.target import activation, durable, file_image, processes, snapshot
+from pgdyno.target.bundle import CLOSED, UndoBundle
+from pgdyno.target.dropin import with_include
+from pgdyno.target.file_image import FileImage
+from pgdyno.target.identity import ProcessIdentity, end_process, wait_until
+from pgdyno.target.journal import Journal
+from pgdyno.target.postgres import Postgres
+from pgdyno.target.restart import Control
+from pgdyno.target.signals import deferred_signals
+from pgdyno.target.snapshot import SettingDifference
+
+PROCESS = "process"
+_ATTEMPTS = 2
+_CONTROL_WAIT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a rollback did. `files` were put back; `settings_differences` and `damage` should be empty.
+
+    `ended` names processes that the session had left running. `already_closed` means that there was nothing to do.
+    """
+
+    files: tuple[str, ...] = ()
+    settings_differences: tuple[SettingDifference, ...] = ()
+    restarted: bool = False
+    seconds: float = 0.0
+    damage: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+    already_closed: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Return True when files and settings are as they were found."""
+        return not self.settings_differences and not self.damage
+
+
+def restore(
+    bundle: UndoBundle,
+    *,
+    postgres: Postgres,
+    control: Control | None,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Restored:
+    """Put the server back; safe to call again, from every state, and not to be interrupted by a signal.
+
+    The bundle is closed when everything is as it was; else it stays open, `damage` and `settings_differences` say
+    why, and a later call tries again. Raises RollbackError when the files or the server could not be brought back
+    at all, and UsageError when another process is restoring the same bundle.
+    """
+    with deferred_signals(), _alone(bundle):
+        if bundle.is_closed():
+            return Restored(already_closed=True)
+        began = clock()
+        bundle.release_reserve()
+        journal, damage = _journal(bundle)
+        ended = _end_leftovers(bundle, journal, sleep)
+        files, damage = _restore_files(bundle, damage)
+        restarted = _bring_back(bundle, postgres, control, sleep)
+        try:
+            differences = snapshot.differences(bundle.settings(), _settings(postgres))
+        except ConnectError as error:
+            raise _unverified(bundle, error) from error
+        restored = Restored(files, differences, restarted, clock() - began, tuple(damage), ended)
+        if restored.is_whole:
+            journal.append(CLOSED, {"files": list(files), "restarted": restarted})
+        return restored
+
+
+@contextmanager
+def _alone(bundle: UndoBundle) -> Iterator[None]:
+    descriptor = os.open(bundle.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError(f"session {bundle.id} is being rolled back by another process") from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _journal(bundle: UndoBundle) -> tuple[Journal, list[str]]:
+    """Open the journal; a damaged one is set aside, because what restores the server is the manifest."""
+    reading = bundle.reading()
+    if reading.damage is None:
+        return bundle.journal(), []
+    path = bundle.directory / "journal.jsonl"
+    if path.exists():
+        path.rename(path.with_suffix(".damaged"))
+    journal = Journal.create(path)
+    for record in reading.records:
+        journal.append(record.kind, record.data)
+    return journal, [f"the journal was damaged: {reading.damage}; it is kept as journal.damaged"]
+
+
+def _end_leftovers(bundle: UndoBundle, journal: Journal, sleep: Callable[[float], None]) -> tuple[str, ...]:
+    ended = []
+    for record in journal.records:
+        if record.kind == PROCESS:
+            data = record.data
+            process = ProcessIdentity(int(str(data["pid"])), int(str(data["start_ticks"])), str(data["boot_id"]))
+            if end_process(process, sleep=sleep):
+                ended.append(f"{data['what']} {process.pid}")
+    # A pg_ctl that outlived the session may be about to start the server: let it finish before the files change.
+    directory = bundle.manifest.data_directory
+    wait_until(lambda: not _is_controlled(directory), timeout_s=_CONTROL_WAIT_S, sleep=sleep)
+    return tuple(ended)
+
+
+def _is_controlled(data_directory: str) -> bool:
+    for pid in processes.all_pids():
+        try:
+            words = (processes.PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if os.fsencode(data_directory) in words and any(Path(os.fsdecode(word)).name == "pg_ctl" for word in words):
+            return True
+    return False
+
+
+def _restore_files(bundle: UndoBundle, damage: list[str]) -> tuple[tuple[str, ...], list[str]]:
+    changed = []
+    if not Path(bundle.manifest.data_directory).is_dir():
+        raise RollbackError(
+            f'the data directory "{bundle.manifest.data_directory}" does not exist',
+            detail="The server of this session was moved, removed, or is not mounted.",
+            hint=f"Bring it back and run pgdyno rollback {bundle.id}, or drop the session with --forget.",
+        )
+    for image in bundle.manifest.images:
+        data = bundle.content(image)
+        try:
+            damage += _keep_strange_edit(bundle, image, data)
+            if file_image.restore(image, data):
+                changed.append(image.path)
+        except OSError as error:
+            raise RollbackError(
+                f'"{image.path}" could not be put back: {(error.strerror or str(error)).lower()}',
+                hint=f"Mend that and run pgdyno rollback {bundle.id}, or follow {bundle.directory / 'UNDO.md'}.",
+            ) from error
+        if not image.is_in_place():
+            damage.append(f'"{image.path}" is not what it was')
+    return tuple(changed), damage
+
+
+def _keep_strange_edit(bundle: UndoBundle, image: FileImage, original: bytes) -> list[str]:
+    """Keep a copy of a main file that somebody else changed during the session: it goes back to its old bytes."""
+    path = Path(image.path)
+    if not image.was_present or path != Path(bundle.manifest.main_file) or not path.exists():
+        return []
+    found = path.read_bytes()
+    if found in (original, with_include(original)):
+        return []
+    kept = bundle.directory / f"found-{file_image.digest(found)[:12]}.conf"
+    if not kept.exists():
+        durable.write_new(kept, found)
+    return [f'"{path}" was edited by somebody else during the session; that edit is kept in "{kept}"']
+
+
+def _bring_back(
+    bundle: UndoBundle, postgres: Postgres, control: Control | None, sleep: Callable[[float], None]
+) -> bool:
+    """Make the server run with the restored files; return whether it was restarted or started."""
+    before = bundle.settings()
+    try:
+        if _is_up(postgres, control, sleep):
+            activation.reload(postgres, control, sleep=sleep)
+            if not snapshot.differences(before, _settings(postgres)):
+                return False
+    except ConnectError as error:
+        raise _unverified(bundle, error) from error
+    except (RestartError, EnvironmentUnsuitable):
+        if control is None:
+            raise
+    if control is None:
+        return False
+    _restart(bundle, postgres, control)
+    return True
+
+
+def _is_up(postgres: Postgres, control: Control | None, sleep: Callable[[float], None]) -> bool:
+    running = control is None or control.is_running()
+    return running and activation.answers_sql(postgres, sleep=sleep)
+
+
+def _restart(bundle: UndoBundle, postgres: Postgres, control: Control) -> None:
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            activation.restart(postgres, control)
+            return
+        except RestartError as error:
+            if attempt == _ATTEMPTS:
+                raise RollbackError(
+                    f"the files are back, but the server did not start: {error.message}",
+                    detail=error.detail,
+                    hint=f"See why in its log, then run pgdyno rollback {bundle.id}.",
+                ) from error
+
+
+def _settings(postgres: Postgres) -> dict[str, snapshot.SettingState]:
+    with postgres.connect() as connection:
+        return snapshot.read_settings(connection, label=postgres.label)
+
+
+def _unverified(bundle: UndoBundle, error: ConnectError) -> RollbackError:
+    return RollbackError(
+        f"the files are back, but the server could not be asked: {error.message}",
+        detail=error.detail,
+        hint=f"Start the server or make the session possible (PGPASSWORD), then run pgdyno rollback {bundle.id}.",
+    )

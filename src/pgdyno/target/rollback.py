@@ -1,0 +1,134 @@
+"""Roll back sessions whose process was killed: find their undo bundles, see that nobody works on them, restore."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from pgdyno.errors import RollbackError, UsageError
+from pgdyno.target import control_record
+from pgdyno.target.bundle import CLOSED, UndoBundle, bundle_directories
+from pgdyno.target.identity import ProcessIdentity
+from pgdyno.target.postgres import Postgres
+from pgdyno.target.restart import Control
+from pgdyno.target.restore import Restored, restore
+from pgdyno.target.runner import LocalRunner, Runner
+
+
+class SessionState(StrEnum):
+    """How a session stands."""
+
+    RUNNING = "running"
+    """Its process is alive: it restores the server itself when it ends."""
+    ABANDONED = "abandoned"
+    """Its process is gone and the server was not put back: roll it back."""
+    CLOSED = "closed"
+    """The server was put back."""
+    UNREADABLE = "unreadable"
+    """The manifest is damaged: restore by hand, as UNDO.md beside it says."""
+
+
+@dataclass(frozen=True, slots=True)
+class BundleInfo:
+    """A bundle and how its session stands. `bundle` is None for an unreadable one.
+
+    `applied` counts the configurations that came into force. `damage` says what is wrong with manifest or journal,
+    None when nothing is.
+    """
+
+    directory: Path
+    bundle: UndoBundle | None
+    state: SessionState
+    applied: int
+    damage: str | None
+
+
+def list_bundles(undo_root: Path) -> list[BundleInfo]:
+    """Return every bundle, newest first."""
+    return [describe(directory) for directory in bundle_directories(undo_root)]
+
+
+def describe(directory: Path) -> BundleInfo:
+    """Return how the session of a bundle stands."""
+    try:
+        bundle = UndoBundle.open(directory)
+    except RollbackError as error:
+        return BundleInfo(directory, None, SessionState.UNREADABLE, 0, error.detail)
+    reading = bundle.reading()
+    if reading.records and reading.records[-1].kind == CLOSED:
+        state = SessionState.CLOSED
+    else:
+        state = SessionState.RUNNING if bundle.manifest.owner.is_alive() else SessionState.ABANDONED
+    applied = sum(record.kind == "in force" for record in reading.records)
+    return BundleInfo(directory, bundle, state, applied, reading.damage)
+
+
+def find_bundle(undo_root: Path, id: str) -> BundleInfo:
+    """Return the bundle of this ID, or of the only one that begins with it. Raises UsageError when there is none."""
+    found = [directory for directory in bundle_directories(undo_root) if directory.name.startswith(id)]
+    exact = [directory for directory in found if directory.name == id]
+    if len(exact or found) != 1:
+        what = "is not a session" if not found else f"could be {len(found)} sessions"
+        raise UsageError(f'"{id}" {what}', hint="pgdyno rollback --list shows the sessions that can be rolled back.")
+    return describe((exact or found)[0])
+
+
+def rollback(
+    bundle: UndoBundle,
+    *,
+    runner: Runner | None = None,
+    postgres: Postgres | None = None,
+    control: Control | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Restored:
+    """Put a server back after its session was killed, whether the server is up, down or refuses sessions.
+
+    Does nothing when it was put back before. How to reach and start the server comes from the bundle, unless given.
+    Raises UsageError while the session's process is alive, and as `restore.restore`.
+    """
+    owner = bundle.manifest.owner
+    if not bundle.is_closed() and owner != ProcessIdentity.own() and owner.is_alive():
+        raise UsageError(
+            f"session {bundle.id} is still running as process {owner.pid}",
+            hint=f"End it with kill -INT {owner.pid}: it puts the server back itself.",
+        )
+    postgres = postgres or Postgres(bundle.manifest.conninfo)
+    try:
+        control = control or control_record.from_record(
+            bundle.manifest.control, runner=runner or LocalRunner(), postgres=postgres
+        )
+    except (KeyError, ValueError) as error:
+        raise RollbackError(
+            f"the bundle of session {bundle.id} does not say how its server is started",
+            detail=str(error),
+            hint=f"Follow {bundle.directory / 'UNDO.md'}.",
+        ) from error
+    return restore(bundle, postgres=postgres, control=control, clock=clock, sleep=sleep)
+
+
+def rollback_abandoned(undo_root: Path, *, data_directory: Path | None = None) -> list[tuple[UndoBundle, Restored]]:
+    """Roll back every abandoned session, newest first; with `data_directory`, those of that server only."""
+    wanted = None if data_directory is None else str(data_directory)
+    return [
+        (info.bundle, rollback(info.bundle))
+        for info in list_bundles(undo_root)
+        if info.bundle is not None
+        and info.state is SessionState.ABANDONED
+        and wanted in (None, info.bundle.manifest.data_directory)
+    ]
+
+
+def forget(bundle: UndoBundle) -> None:
+    """Close a bundle without restoring: for a server that is gone, or differences that its owner accepts.
+
+    Raises UsageError while the session's process is alive.
+    """
+    if bundle.manifest.owner.is_alive():
+        raise UsageError(f"session {bundle.id} is still running as process {bundle.manifest.owner.pid}")
+    if not bundle.is_closed():
+        bundle.journal().append(CLOSED, {"forgotten": True})
+    bundle.release_reserve()

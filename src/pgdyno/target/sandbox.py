@@ -1,0 +1,288 @@
+"""The sandbox: a PostgreSQL of pgdyno's own, which may be broken, restarted and thrown away.
+
+A sandbox is a folder below the user's cache: `sandbox.json` (the record, written last), and `server/` with the data
+directory, the log and the socket, which only the server's user may enter. One pgdyno at a time holds it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+from psycopg.conninfo import make_conninfo
+
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.model.facts import Unknown
+from pgdyno.target import accounts, binaries, cluster, databases, places, postmaster_lock, processes, registry
+from pgdyno.target.binaries import Build
+from pgdyno.target.cpu import CpuGroup, ServerCpu
+from pgdyno.target.postgres import Postgres
+from pgdyno.target.registry import SandboxLock, SandboxRecord
+from pgdyno.target.restart import PgCtl
+from pgdyno.target.runner import LocalRunner, Runner
+from pgdyno.target.target import Target
+
+log = logging.getLogger(__name__)
+
+DEFAULT_NAME = "default"
+_OURS = {"server", registry.RECORD, f"{registry.RECORD}.partial"}
+
+
+class Sandbox:
+    """One sandbox, held by this process until `close` or `destroy`. Make it with `open_or_create`.
+
+    Works as root, whose server runs as the system user `pgdyno`, and as an ordinary user. PostgreSQL 13 to 18.
+    """
+
+    def __init__(self, record: SandboxRecord, build: Build, folder: Path, lock: SandboxLock, runner: Runner) -> None:
+        self.record = record
+        self.folder = folder
+        self._build = build
+        self._lock = lock
+        self._runner = runner
+        self._control = self._pg_ctl()
+        self._group = self._cpu_group()
+
+    @classmethod
+    def open_or_create(
+        cls,
+        name: str = DEFAULT_NAME,
+        *,
+        bin_dir: Path | None = None,
+        root: Path | None = None,
+        runner: Runner | None = None,
+    ) -> Sandbox:
+        """Open the sandbox of this name, or make it; the server is left as it is, stopped when new.
+
+        `bin_dir` names the build, by default the embedded one (or the one that the sandbox was made with); `root`
+        replaces the cache folder. Raises UsageError on a wrong folder or a sandbox of another major version, and
+        EnvironmentUnsuitable when another process holds it, or the folder, the disk or the build will not do.
+        """
+        runner = runner or LocalRunner()
+        folder = registry.sandbox_dir(name, root)
+        user = accounts.server_user(runner)
+        accounts.check_can_enter(runner, user, next(part for part in folder.parents if part.is_dir()))
+        lock = SandboxLock(name, root)
+        lock.acquire()
+        record = None
+        try:
+            record = registry.read_record(folder)
+            if record is None:
+                record, build = _make(name, folder, bin_dir, user, runner)
+            else:
+                build = _build_of(record, bin_dir, folder, runner)
+            return cls(record, build, folder, lock, runner)
+        except BaseException:
+            lock.release(delete=record is None)
+            raise
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def name(self) -> str:
+        """Return the sandbox's name."""
+        return self.record.name
+
+    @property
+    def data_directory(self) -> Path:
+        """Return the data directory."""
+        return self.folder / "server" / "data"
+
+    @property
+    def log_file(self) -> Path:
+        """Return the server's log."""
+        return self.folder / "server" / "server.log"
+
+    def is_running(self) -> bool:
+        """Tell whether the server runs."""
+        return self._control.is_running()
+
+    def start(self) -> None:
+        """Start the server and wait; make `pgdyno_observer` if it is missing. Raise RestartError with the log."""
+        if not self.is_running():
+            postmaster_lock.clear(self.data_directory, reused=True)
+            socket_dir = Path(self.record.socket_dir)
+            cluster.ensure_socket_dir(socket_dir, self.record.os_user)
+            cluster.write_settings(self.data_directory, self.name, socket_dir, self.record.os_user)
+            self._control.start()
+        databases.ensure_observer(self._postgres("postgres"))
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop the server: `smart`, `fast` or `immediate`."""
+        self._control.stop(mode)
+        self._set_stay_up(False)
+
+    def crash(self) -> None:
+        """Kill the postmaster with SIGKILL and wait until its backends are gone; the next start recovers from WAL."""
+        pid = processes.postmaster_pid(self.data_directory)
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
+            postmaster_lock.wait_gone(self.data_directory)
+
+    def recreate(self, bin_dir: Path | None = None) -> None:
+        """Throw the data away and run initdb again, with the same build or another; the server is stopped after it."""
+        wanted = bin_dir or (Path(self.record.bin_dir) if self.record.bin_dir else None)
+        binaries.find_build(self._runner, wanted)  # a wrong folder is told before anything is lost
+        self._remove_files()
+        self.record, self._build = _make(self.name, self.folder, wanted, self.record.os_user, self._runner)
+        self._control = self._pg_ctl()
+        self._group = self._cpu_group()
+
+    def destroy(self) -> None:
+        """Stop the server, remove every trace of the sandbox and let it go; do nothing when it was let go."""
+        if not self._lock.held:
+            return
+        self._remove_files()
+        cluster.remove_tree(self.folder)
+        self._lock.release(delete=True)
+
+    def close(self, *, keep: bool = True) -> None:
+        """Let the sandbox go: with `keep`, its data stay, and its server if the user started it; else destroy it."""
+        if not keep:
+            self.destroy()
+            return
+        if self._lock.held and not self.record.stay_up:
+            self._control.stop()
+            self._remove_group()
+        self._lock.release()
+
+    def leave_running(self) -> None:
+        """Let the sandbox go and its server run on, until `stop` is called."""
+        self._set_stay_up(True)
+        self._lock.release()
+
+    def target(self) -> Target:
+        """Return the sandbox as a target; its sessions go to `pgdyno_observer`."""
+        return Target(
+            name=f"sandbox {self.name}",
+            postgres=self._postgres(databases.OBSERVER),
+            runner=self._runner,
+            control=self._control,
+            bin_dir=self._build.bin_dir,
+            os_user=self.record.os_user,
+            disposable=True,
+            directory=self.data_directory,
+            cpu=ServerCpu(self._postmaster, self._group if isinstance(self._group, CpuGroup) else None),
+            client_bin_dir=binaries.client_bin_dir(self._build),
+        )
+
+    def clone_database(self, template: str, name: str) -> None:
+        """Make `name` a fresh copy of `template`; see `databases.clone_database`."""
+        databases.clone_database(self._postgres("postgres"), template, name)
+
+    def drop_database(self, name: str) -> None:
+        """Drop a database with every session in it; do nothing when there is none."""
+        databases.drop_database(self._postgres("postgres"), name)
+
+    def _postgres(self, dbname: str) -> Postgres:
+        where = make_conninfo("", host=self.record.socket_dir, port=cluster.PORT, user=cluster.SUPERUSER, dbname=dbname)
+        return Postgres(where)
+
+    def _pg_ctl(self) -> PgCtl:
+        return PgCtl(
+            runner=self._runner,
+            bin_dir=self._build.bin_dir,
+            data_directory=self.data_directory,
+            log_file=self.log_file,
+            user=self.record.os_user,
+            env=self._build.env,
+            cgroups=self._cgroups,
+        )
+
+    def _postmaster(self) -> int | None:
+        return processes.postmaster_pid(self.data_directory)
+
+    def _cpu_group(self) -> CpuGroup | Unknown:
+        """Return the cgroup that the running server is in, else the one that the next start goes into."""
+        pid = self._postmaster()
+        found = CpuGroup.holding(pid) if pid is not None else None
+        digest = hashlib.sha256(str(self.folder).encode()).hexdigest()[:10]
+        group = found or CpuGroup.create(f"sandbox-{digest}")
+        if isinstance(group, Unknown):
+            log.info("server CPU is read from /proc: %s", group.reason)
+        return group
+
+    def _cgroups(self) -> Sequence[Path]:
+        """Return the cgroups to start in; the group is made again if somebody tidied it away."""
+        if isinstance(self._group, CpuGroup) and not self._group.path.is_dir():
+            self._group = self._cpu_group()
+        return self._group.paths if isinstance(self._group, CpuGroup) else ()
+
+    def _set_stay_up(self, stay_up: bool) -> None:
+        if self.record.stay_up != stay_up:
+            self.record = replace(self.record, stay_up=stay_up)
+            registry.write_record(self.folder, self.record)
+
+    def _remove_group(self) -> None:
+        if isinstance(self._group, CpuGroup):
+            self._group.remove()
+
+    def _remove_files(self) -> None:
+        self._control.stop("immediate")
+        postmaster_lock.wait_gone(self.data_directory)
+        (self.folder / registry.RECORD).unlink(missing_ok=True)  # first: what remains after a kill is incomplete
+        cluster.remove_tree(self.folder / "server")
+        cluster.remove_tree(Path(self.record.socket_dir))
+        self._remove_group()
+
+
+def _make(
+    name: str, folder: Path, bin_dir: Path | None, user: str | None, runner: Runner
+) -> tuple[SandboxRecord, Build]:
+    build = binaries.find_build(runner, bin_dir)
+    build = binaries.readable_build(runner, build, user, folder.parent.parent / "builds")
+    places.ensure(folder, places.PUBLIC)
+    _refuse_strangers(folder)
+    server = folder / "server"
+    cluster.remove_tree(server)  # what an interrupted making left behind
+    try:
+        cluster.make_private_dir(server, user)
+        cluster.initialise(runner, build, server / "data", user)
+    except BaseException:
+        cluster.remove_tree(folder)
+        raise
+    record = SandboxRecord(
+        name=name,
+        bin_dir=None if bin_dir is None else str(bin_dir.absolute()),
+        version=build.version,
+        version_num=build.version_num,
+        os_user=user,
+        socket_dir=str(cluster.choose_socket_dir(server)),
+        created_at=time.time(),
+    )
+    registry.write_record(folder, record)
+    log.info('made sandbox "%s" with PostgreSQL %s in "%s"', name, build.version, folder)
+    return record, build
+
+
+def _refuse_strangers(folder: Path) -> None:
+    strangers = sorted(entry.name for entry in folder.iterdir() if entry.name not in _OURS)
+    if strangers:
+        raise EnvironmentUnsuitable(
+            f'folder "{folder}" holds "{strangers[0]}", which is not part of a sandbox',
+            hint="Move it away, or use another sandbox: --sandbox NAME.",
+        )
+
+
+def _build_of(record: SandboxRecord, bin_dir: Path | None, folder: Path, runner: Runner) -> Build:
+    """Return the build to run an existing sandbox with; the major version must be that of its data."""
+    build = binaries.find_build(runner, bin_dir or (Path(record.bin_dir) if record.bin_dir else None))
+    if build.major != record.version_num // 10_000:
+        raise UsageError(
+            f'sandbox "{record.name}" holds PostgreSQL {record.version}, not {build.version}',
+            hint="Use another sandbox (--sandbox NAME), or make this one anew: pgdyno sandbox recreate.",
+        )
+    return binaries.readable_build(runner, build, record.os_user, folder.parent.parent / "builds")

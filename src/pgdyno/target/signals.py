@@ -1,0 +1,38 @@
+"""Keep a restore from being interrupted half-way."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def deferred_signals() -> Iterator[None]:
+    """Hold back SIGINT, SIGTERM and SIGHUP inside the block, and deliver what came when it is over.
+
+    Replaces the handlers, not the signal mask: a mask would be inherited by a server that is started inside the
+    block. Does nothing outside of the main thread, where Python delivers no signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received: list[int] = []
+
+    def remember(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+
+    previous = {interrupt: signal.getsignal(interrupt) for interrupt in INTERRUPTS}
+    try:
+        for interrupt in INTERRUPTS:
+            signal.signal(interrupt, remember)
+        yield
+    finally:
+        for deferred, handler in previous.items():
+            signal.signal(deferred, handler if handler is not None else signal.SIG_DFL)
+    for number in dict.fromkeys(received):
+        signal.raise_signal(number)

@@ -1,0 +1,85 @@
+"""Turn what a load and the probes brought back into an outcome. Pure: no clock, no server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pgdyno.model.samples import SampleRow
+from pgdyno.model.trial import LoadPlan, Outcome, TrialState
+from pgdyno.probes.window import counters, foreign_cpu_pct, server_cpu_s, steal_pct
+from pgdyno.stats.steady import find_steady
+from pgdyno.workloads.protocol import LoadResult
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a measurement must hold to be used.
+
+    `foreign_cpu_pct` is CPU time of neither server nor driver nor pgdyno, in percent of one core, and `steal_pct` of
+    all cores: above either, the trial is disturbed and repeated. The default of 15 % lies above what the kernel's own
+    threads need for a busy server and below the 20 % at which throughput visibly suffered on two shared cores
+    (measured by the project: correlation of throughput with foreign CPU -0.84 to -0.97).
+    `min_warmup_s` is dropped even from a series that is steady at once; `min_window_s` is the shortest window that
+    gives a score.
+    """
+
+    foreign_cpu_pct: float = 15.0
+    steal_pct: float = 5.0
+    min_warmup_s: float = 1.0
+    min_window_s: float = 2.0
+
+
+def assess(load: LoadResult, rows: Sequence[SampleRow], plan: LoadPlan, bounds: Bounds) -> Outcome:
+    """Return the outcome of a load that ran to its end.
+
+    The measured window begins where the counts per bin become steady, at the earliest after `bounds.min_warmup_s`
+    and at the latest after `plan.warmup_s`; a series that is not steady by then is UNSTEADY and has no score.
+    """
+    bins = load.bins
+    measured = Outcome(
+        state=TrialState.UNSTEADY,
+        began_at=load.began_at,
+        ended_at=load.ended_at,
+        transactions=load.transactions,
+        failed=load.failed,
+        retried=load.retried,
+        skipped=load.skipped,
+        driver_cpu_s=load.driver_cpu_s,
+        warnings=tuple(warning.text for warning in load.warnings),
+    )
+    steady = find_steady(bins.counts.astype(float), bin_s=bins.bin_s, min_window_s=bounds.min_window_s)
+    if steady.start is None:
+        return replace(measured, reason=steady.reason)
+    settled_s = steady.start * bins.bin_s
+    if settled_s > plan.warmup_s + bins.bin_s:
+        late = f"steady only after {settled_s:.1f} s, later than the warm-up bound of {plan.warmup_s:.1f} s"
+        return replace(measured, reason=late)
+    begin, end = bins.origin_s + max(settled_s, bounds.min_warmup_s), load.ended_at
+    window = load.window(begin, end)
+    if window.transactions == 0:
+        return replace(measured, reason="no transaction ended in the measured window")
+    server = server_cpu_s(rows, begin, end)
+    foreign, steal = foreign_cpu_pct(rows, begin, end), steal_pct(rows, begin, end)
+    disturbance = _disturbance(foreign, steal, bounds)
+    return replace(
+        measured,
+        state=TrialState.DISTURBED if disturbance else TrialState.COMPLETE,
+        reason=disturbance,
+        steady_from=begin,
+        throughput=window.throughput,
+        latency_ms=window.latency,
+        server_cpu_s=server,
+        server_cpu_ms_per_tx=None if server is None else 1000 * server / window.transactions,
+        foreign_cpu_pct=foreign,
+        steal_pct=steal,
+        counters={**counters(rows, begin, end), "window_s": end - begin, "window_transactions": window.transactions},
+    )
+
+
+def _disturbance(foreign: float | None, steal: float | None, bounds: Bounds) -> str | None:
+    if foreign is not None and foreign > bounds.foreign_cpu_pct:
+        return f"foreign CPU was {foreign:.0f} % of a core, above the bound of {bounds.foreign_cpu_pct:.0f} %"
+    if steal is not None and steal > bounds.steal_pct:
+        return f"steal was {steal:.1f} %, above the bound of {bounds.steal_pct:.1f} %"
+    return None

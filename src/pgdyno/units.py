@@ -1,0 +1,100 @@
+"""Quantities as PostgreSQL writes them: `128MB`, `5min`, `0.9`, and their base units in `pg_settings`.
+
+Pure. Holds for PostgreSQL 13 to 18, whose units are B, kB, MB, GB, TB (1024 apart) and us, ms, s, min, h, d.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from pgdyno.errors import UsageError
+
+BYTES: dict[str, int] = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+MICROSECONDS: dict[str, int] = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+}
+_QUANTITY = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z]*)\s*$")
+_BASE_UNIT = re.compile(r"^(\d*)([A-Za-z]+)$")
+
+
+def split_unit(unit: str) -> tuple[int, str]:
+    """Split a `pg_settings.unit` such as `8kB` into its multiplier and its unit name."""
+    match = _BASE_UNIT.match(unit)
+    if match is None:
+        raise UsageError(f'unit "{unit}" is not one of PostgreSQL')
+    multiplier, name = match.groups()
+    if name not in BYTES and name not in MICROSECONDS:
+        raise UsageError(f'unit "{unit}" is not one of PostgreSQL')
+    return (int(multiplier) if multiplier else 1), name
+
+
+def _scale(unit: str) -> tuple[int, dict[str, int]]:
+    multiplier, name = split_unit(unit)
+    table = BYTES if name in BYTES else MICROSECONDS
+    return multiplier * table[name], table
+
+
+def parse_quantity(text: str, unit: str | None) -> float:
+    """Return the number of base units that a setting's text stands for.
+
+    `unit` is the base unit of the setting (`pg_settings.unit`, None for a bare number). A bare number counts base
+    units; -1 and 0 pass through unchanged, as PostgreSQL's special values do. Raises UsageError on text that is not
+    a quantity, or on a unit of the wrong kind.
+    """
+    match = _QUANTITY.match(text)
+    if match is None:
+        raise UsageError(f'"{text}" is not a number with a unit', hint="Write it as PostgreSQL does, such as 128MB.")
+    number, suffix = float(match.group(1)), match.group(2)
+    if not suffix:
+        return number
+    if unit is None:
+        raise UsageError(f'"{text}" has a unit, but the setting has none')
+    base, table = _scale(unit)
+    if suffix not in table:
+        raise UsageError(f'"{text}": unit "{suffix}" is not one of {", ".join(table)}')
+    return number * table[suffix] / base
+
+
+def format_quantity(value: float, unit: str | None) -> str:
+    """Write a number of base units as PostgreSQL's `SHOW` does: the largest unit that divides it exactly.
+
+    Round-trips through `parse_quantity`. Negative values and 0 stay bare, because they are special values.
+    """
+    if not math.isfinite(value):
+        raise UsageError(f"{value} is not a finite number")
+    whole = float(value).is_integer()
+    if unit is None or value <= 0 or not whole:
+        return str(int(value)) if whole else repr(float(value))
+    base, table = _scale(unit)
+    total = int(value) * base
+    for name, size in sorted(table.items(), key=lambda item: -item[1]):
+        if total % size == 0:
+            return f"{total // size}{name}"
+    return str(int(value))
+
+
+def bytes_text(count: float) -> str:
+    """Write a byte count for people, with three significant digits: `1.21 GB`."""
+    size = float(count)
+    for name in ("B", "kB", "MB", "GB"):
+        if abs(size) < 1024:
+            return f"{size:.0f} B" if name == "B" else f"{size:.3g} {name}"
+        size /= 1024
+    return f"{size:.3g} TB"
+
+
+def seconds_text(seconds: float) -> str:
+    """Write a duration for people: `8.2 s`, `3:05 min`, `2:10 h`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}:{rest:02d} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d} h"

@@ -1,0 +1,105 @@
+"""A user's own pgbench scripts, weighted, on pgbench's tables, on a schema of the user's, or on both."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.errors import EnvironmentUnsuitable, UsageError, WorkloadError
+from pgdyno.workloads.dataset import LoadSite, PgbenchTables
+from pgdyno.workloads.parameters import Parameter, Value
+from pgdyno.workloads.script import BUILTIN_STATEMENTS, Script
+
+PARAMETERS = (
+    Parameter(
+        "scripts", "", "pgbench scripts with weights, files or names of built-in ones: select-only@9,write.sql@1"
+    ),
+    Parameter("init", "", "script for psql that makes schema and data, run once"),
+    Parameter("scale", 0, "scale of pgbench's own tables, loaded before init; 0 for none", low=0, high=100_000),
+    Parameter("variables", "", "variables for the scripts: rows=1000,share=0.5"),
+    Parameter("read_only", False, "the scripts only read: the server holds them to it, and data are cloned once"),
+    Parameter(
+        "rows_per_transaction", 0, "rows that a transaction handles, for rows per second; 0 when not known", low=0
+    ),
+)
+PATHS = ("scripts", "init")
+"""The parameters that name files."""
+
+
+@dataclass(frozen=True, slots=True)
+class CustomData:
+    """Data by a user's script for psql, on top of pgbench's tables when `scale` is not 0."""
+
+    scale: int
+    init: str | None
+
+    @property
+    def identity(self) -> str:
+        """Return the text that determines the data: the script's content, not its path."""
+        content = hashlib.sha256((self.init or "").encode()).hexdigest()
+        return f"custom scale={self.scale} init={content}"
+
+    def load(self, site: LoadSite) -> None:
+        """Load pgbench's tables if asked for, then run the script by `psql -X -v ON_ERROR_STOP=1`."""
+        if self.scale:
+            PgbenchTables(self.scale).load(site)
+        if self.init is not None:
+            site.progress("running the init script")
+            psql = site.target.program("psql")
+            environment = site.target.postgres.environment(site.dbname)
+            argv = [str(psql), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", site.dbname]
+            try:
+                site.target.runner.run(argv, env=environment, input_text=self.init)
+            except EnvironmentUnsuitable as error:
+                raise WorkloadError("the workload's init script failed", detail=error.detail) from error
+
+
+def data(parameters: Mapping[str, Value]) -> CustomData:
+    """Return the data that these parameters ask for. Raise UsageError when the init script cannot be read."""
+    init = str(parameters["init"])
+    return CustomData(int(parameters["scale"]), _read(Path(init)) if init else None)
+
+
+def scripts(parameters: Mapping[str, Value]) -> tuple[Script, ...]:
+    """Read the scripts of the mix, in order. Raise UsageError on a missing file, a bad weight or two equal names."""
+    entries = [entry.strip() for entry in str(parameters["scripts"]).split(",") if entry.strip()]
+    if not entries:
+        raise UsageError(
+            'workload "custom" needs scripts', hint="Name them with weights: scripts=read.sql@9,write.sql@1"
+        )
+    mix = tuple(_script(entry) for entry in entries)
+    names = [script.name for script in mix]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(f'two scripts are named "{twice[0]}"', hint="Rename one: results are told apart by that name.")
+    return mix
+
+
+def variables(parameters: Mapping[str, Value]) -> dict[str, str]:
+    """Return the variables for the scripts, `scale` among them when pgbench's tables were asked for."""
+    found = {"scale": str(parameters["scale"])} if int(parameters["scale"]) else {}
+    for entry in filter(None, (part.strip() for part in str(parameters["variables"]).split(","))):
+        name, equals, value = entry.partition("=")
+        if not equals or not name.strip().isidentifier():
+            raise UsageError(f'variable "{entry}" is not of the form name=value')
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _script(entry: str) -> Script:
+    path, at, weight = entry.rpartition("@")
+    if not at:
+        path, weight = entry, "1"
+    if not weight.isdigit() or int(weight) < 1:
+        raise UsageError(f'weight "{weight}" of script "{path}" is not a whole number of 1 or more')
+    if path in BUILTIN_STATEMENTS:
+        return Script(path, int(weight))
+    return Script(Path(path).stem, int(weight), _read(Path(path)))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f'script "{path}" cannot be read', detail=str(error)) from error

@@ -1,0 +1,95 @@
+"""The data of a workload: what fills a template database. Three kinds: pgbench's tables, YBIO's table, a user's own."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pgdyno.errors import WorkloadError
+from pgdyno.target.postgres import Postgres
+from pgdyno.target.target import Target
+from pgdyno.units import bytes_text
+from pgdyno.workloads.driver_process import DriverProcess
+from pgdyno.workloads.pgbench_command import Pgbench, init_argv
+from pgdyno.workloads.progress import first_reason, loaded_percent
+
+BYTES_PER_SCALE = 15_600_000
+"""Tables and indexes of pgbench per unit of scale: 1,561 MB at scale 100, fillfactor 100 (18.6)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSite:
+    """Where data are loaded: an empty database of ours, the programs to load with, and whom to tell."""
+
+    target: Target
+    pgbench: Pgbench
+    dbname: str
+    progress: Callable[[str], None]
+
+    @property
+    def postgres(self) -> Postgres:
+        """Return the server, with the database to be filled."""
+        return self.target.postgres.for_database(self.dbname)
+
+
+class DataSet(Protocol):
+    """Data that are made from parameters alone, so that the same identity means the same data."""
+
+    @property
+    def identity(self) -> str:
+        """Return the text that determines the data; two workloads of the same identity share a template."""
+
+    def load(self, site: LoadSite) -> None:
+        """Fill the database. Raises WorkloadError. An interruption may leave it half full: it is dropped later."""
+
+
+@dataclass(frozen=True, slots=True)
+class PgbenchTables:
+    """The four tables of `pgbench -i`: 100,000 accounts, 10 tellers and 1 branch for each unit of scale."""
+
+    scale: int
+    fillfactor: int = 100
+
+    @property
+    def identity(self) -> str:
+        """Return the text that determines the data."""
+        return f"pgbench scale={self.scale} fillfactor={self.fillfactor}"
+
+    @property
+    def estimated_bytes(self) -> int:
+        """Return about how large the tables and their indexes become."""
+        return round(self.scale * BYTES_PER_SCALE * 100 / self.fillfactor)
+
+    def load(self, site: LoadSite) -> None:
+        """Run `pgbench -i` and report its percentage."""
+        about = f"loading pgbench tables of scale {self.scale}, about {bytes_text(self.estimated_bytes)}"
+        argv = init_argv(site.pgbench, scale=self.scale, fillfactor=self.fillfactor, dbname=site.dbname)
+        with tempfile.TemporaryDirectory(prefix="pgdyno-load-") as directory:
+            errors = Path(directory) / "stderr"
+            process = DriverProcess.start(
+                argv,
+                environment=site.target.postgres.environment(site.dbname),
+                directory=Path(directory),
+                stdout=Path(directory) / "stdout",
+                stderr=errors,
+            )
+            _watch(process, errors, lambda percent: site.progress(f"{about}: {percent} %"))
+
+
+def _watch(process: DriverProcess, errors: Path, report: Callable[[int], None]) -> None:
+    """Wait for `pgbench -i`, telling its percentage when it changes; end it on any exception (Ctrl-C)."""
+    told = -1
+    try:
+        while process.wait(0.25) is None:
+            percent = loaded_percent(errors.read_text(errors="replace"))
+            if percent is not None and percent != told:
+                told = percent
+                report(percent)
+    finally:
+        process.terminate()
+    if process.exit_code != 0:
+        text = errors.read_text(errors="replace")
+        raise WorkloadError("pgbench -i failed", detail=first_reason(text) or text.strip()[-500:])

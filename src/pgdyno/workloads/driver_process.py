@@ -1,0 +1,85 @@
+"""pgbench as a child of ours: a process group of its own, and its exact CPU time when it has ended.
+
+Not by `target.runner`: that one runs programs on the server's host, the driver runs on this one, and only the
+parent that waits for a child by wait4(2) gets the CPU time of exactly that child, without sampling and without race.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from pgdyno.errors import WorkloadError
+
+KILL_AFTER_S = 5.0
+_POLL_S = 0.02
+
+
+class DriverProcess:
+    """A running pgbench. Whoever starts it must end it: `wait` or `terminate`."""
+
+    def __init__(self, popen: subprocess.Popen[bytes]) -> None:
+        self._popen = popen
+        self.exit_code: int | None = None
+        self.cpu_s: float | None = None
+        """User and system CPU time in seconds; None while it runs."""
+
+    @classmethod
+    def start(
+        cls, argv: Sequence[str], *, environment: Mapping[str, str], directory: Path, stdout: Path, stderr: Path
+    ) -> DriverProcess:
+        """Start the program, detached from the terminal. `environment` adds to this process's own."""
+        with stdout.open("wb") as out, stderr.open("wb") as err:
+            try:
+                popen = subprocess.Popen(
+                    list(argv),
+                    env=os.environ | dict(environment),
+                    cwd=directory,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise WorkloadError(f'"{argv[0]}" could not be started', detail=str(error)) from error
+        return cls(popen)
+
+    @property
+    def pid(self) -> int:
+        """Return the process id, which is the process group's as well."""
+        return self._popen.pid
+
+    def poll(self) -> int | None:
+        """Return the exit code (negative for a signal), None while it runs."""
+        if self.exit_code is None:
+            pid, status, usage = os.wait4(self.pid, os.WNOHANG)
+            if pid:
+                self.cpu_s = usage.ru_utime + usage.ru_stime
+                self.exit_code = os.waitstatus_to_exitcode(status)
+                self._popen.returncode = self.exit_code
+        return self.exit_code
+
+    def wait(
+        self,
+        timeout_s: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> int | None:
+        """Wait for the end at most `timeout_s` seconds. Return the exit code, None when it still runs."""
+        deadline = clock() + timeout_s
+        while self.poll() is None and clock() < deadline:
+            sleep(_POLL_S)
+        return self.exit_code
+
+    def terminate(self, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        """End the process group: SIGTERM, then SIGKILL. Returns when it is gone; nothing to do when it has ended."""
+        for sign in (signal.SIGTERM, signal.SIGKILL):
+            if self.poll() is not None:
+                return
+            os.killpg(self.pid, sign)
+            self.wait(KILL_AFTER_S, sleep=sleep)

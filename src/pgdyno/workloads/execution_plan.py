@@ -1,0 +1,43 @@
+"""The plan that a load's statement has on this server with its present settings, as the load's sessions get it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from pgdyno.target.postgres import Postgres, query_error
+
+_EXECUTIONS_TO_SETTLE = 6
+"""The server decides between a custom and a generic plan after five executions of a prepared statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanProbe:
+    """A statement with the bigint parameters $1, $2 ..., and typical arguments."""
+
+    name: str
+    statement: sql.Composed
+    arguments: tuple[int, ...]
+
+
+def capture_plan(postgres: Postgres, dbname: str, probe: PlanProbe, *, protocol: str) -> str:
+    """Return the plan as text, its first line the probe's name and a colon. Nothing is executed, only planned.
+
+    Under the prepared protocol it is the plan of the sixth execution, which the load's sessions settle on; else that
+    of a single one. Raises as `Postgres.fetch`.
+    """
+    types = sql.SQL(", ").join([sql.SQL("bigint")] * len(probe.arguments))
+    prepare = sql.SQL("PREPARE pgdyno_plan ({}) AS {}").format(types, probe.statement)
+    arguments = sql.SQL(", ").join(sql.Literal(value) for value in probe.arguments)
+    explain = sql.SQL("EXPLAIN (COSTS OFF) EXECUTE pgdyno_plan ({})").format(arguments)
+    lines: list[str] = []
+    with postgres.connect(dbname) as connection:
+        try:
+            connection.execute(prepare)
+            for _ in range(_EXECUTIONS_TO_SETTLE if protocol == "prepared" else 1):
+                lines = [str(row["QUERY PLAN"]) for row in connection.execute(explain)]
+        except psycopg.Error as error:
+            raise query_error(postgres.label, error) from error
+    return "\n".join([f"{probe.name}:", *lines])

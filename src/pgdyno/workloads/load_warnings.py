@@ -1,0 +1,220 @@
+"""What a reader must know before believing a load's figures. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from pgdyno.model.trial import LoadPlan
+from pgdyno.workloads.transaction_log import Tally, TransactionLog
+
+DRIVER_SATURATED_PCT = 70.0
+"""CPU of a pgbench thread above which it may be the driver that is measured, in percent of one core."""
+CLIENTS_PER_CORE = 4
+SHORT_RUN_S = 5.0
+FEW_TRANSACTIONS = 100
+RATE_REACHED_PCT = 95.0
+GROWING_LAG_MS = 50.0
+
+
+class LoadWarningKind(StrEnum):
+    """What is wrong or remarkable about a load."""
+
+    DRIVER_SATURATED = "driver saturated"
+    CLIENTS_EXCEED_CORES = "clients exceed cores"
+    CLIENTS_EXCEED_SCALE = "clients exceed scale"
+    RUN_TOO_SHORT = "run too short"
+    RATE_NOT_REACHED = "rate not reached"
+    LAG_GROWING = "lag growing"
+    TRANSACTIONS_FAILED = "transactions failed"
+    STALLED = "stalled"
+    LOG_DAMAGED = "log damaged"
+    CONNECT_EACH = "connect each"
+    PLAN = "plan"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadWarning:
+    """One warning: what, in a sentence for people, and what to do about it."""
+
+    kind: LoadWarningKind
+    text: str
+    hint: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFacts:
+    """What the warnings are judged from. `seconds` is how long the load ran, `cores` those of this machine."""
+
+    plan: LoadPlan
+    seconds: float
+    cores: int
+    driver_cpu_s: float
+    counts: Tally
+    malformed_lines: int
+    scale: int | None = None
+    plans: tuple[str, ...] = ()
+
+
+def judge_load(facts: LoadFacts, log: TransactionLog) -> tuple[LoadWarning, ...]:
+    """Return every warning that holds, in the order of the enumeration."""
+    found = [
+        _driver(facts),
+        _cores(facts),
+        _scale(facts),
+        _short(facts),
+        _rate(facts),
+        _lag(log),
+        _failed(facts),
+        _stalled(facts, log),
+        _damaged(facts),
+        _connect(facts),
+        *(_plan(plan) for plan in facts.plans),
+    ]
+    return tuple(warning for warning in found if warning is not None)
+
+
+def _driver(facts: LoadFacts) -> LoadWarning | None:
+    threads = min(facts.plan.jobs, facts.plan.clients)
+    busy = 100 * facts.driver_cpu_s / (facts.seconds * threads) if facts.seconds > 0 else 0.0
+    if busy <= DRIVER_SATURATED_PCT:
+        return None
+    return LoadWarning(
+        LoadWarningKind.DRIVER_SATURATED,
+        f"each of pgbench's {threads} threads used {busy:.0f} % of a core: the driver may be the bottleneck",
+        "Raise --jobs, or run the driver on another machine.",
+    )
+
+
+def _cores(facts: LoadFacts) -> LoadWarning | None:
+    if facts.plan.clients <= CLIENTS_PER_CORE * facts.cores:
+        return None
+    return LoadWarning(
+        LoadWarningKind.CLIENTS_EXCEED_CORES,
+        f"{facts.plan.clients} clients share {facts.cores} cores: latency is mostly waiting for a CPU",
+        f"Lower --clients to {CLIENTS_PER_CORE * facts.cores} or less, or use --rate for latency.",
+    )
+
+
+def _scale(facts: LoadFacts) -> LoadWarning | None:
+    if facts.scale is None or facts.plan.clients <= facts.scale:
+        return None
+    return LoadWarning(
+        LoadWarningKind.CLIENTS_EXCEED_SCALE,
+        f"{facts.plan.clients} clients update {facts.scale} branches: they wait for each other's row locks",
+        f"Use scale={facts.plan.clients} or more.",
+    )
+
+
+def _short(facts: LoadFacts) -> LoadWarning | None:
+    if facts.seconds >= SHORT_RUN_S and facts.counts.committed >= FEW_TRANSACTIONS:
+        return None
+    return LoadWarning(
+        LoadWarningKind.RUN_TOO_SHORT,
+        f"{facts.counts.committed} transactions in {facts.seconds:.0f} s are few: percentiles above p95 mean little",
+        "Raise --measure.",
+    )
+
+
+def _rate(facts: LoadFacts) -> LoadWarning | None:
+    rate = facts.plan.rate
+    if rate is None or facts.seconds <= 0:
+        return None
+    reached = facts.counts.committed / facts.seconds
+    if 100 * reached >= RATE_REACHED_PCT * rate:
+        return None
+    return LoadWarning(
+        LoadWarningKind.RATE_NOT_REACHED,
+        f"the load came to {reached:.0f} of {rate:g} transactions per second",
+        "The server or the driver is over capacity at this rate: lower --rate, or measure without it.",
+    )
+
+
+def _lag(log: TransactionLog) -> LoadWarning | None:
+    if log.lag_us is None or len(log) < FEW_TRANSACTIONS:
+        return None
+    quarter = len(log) // 4
+    early, late = float(log.lag_us[:quarter].mean()) / 1000, float(log.lag_us[-quarter:].mean()) / 1000
+    if late <= 2 * early or late - early <= GROWING_LAG_MS:
+        return None
+    return LoadWarning(
+        LoadWarningKind.LAG_GROWING,
+        f"the lag behind the schedule grew from {early:.0f} to {late:.0f} ms: this is a queue, not a latency",
+        "Lower --rate until the lag stays level.",
+    )
+
+
+def _failed(facts: LoadFacts) -> LoadWarning | None:
+    counts = facts.counts
+    if not counts.failed:
+        return None
+    total = counts.committed + counts.failed
+    return LoadWarning(
+        LoadWarningKind.TRANSACTIONS_FAILED,
+        f"{counts.failed} of {total} transactions failed: failing is often faster than working",
+        "Allow retries with the workload's max_tries, or correct the script.",
+    )
+
+
+def _stalled(facts: LoadFacts, log: TransactionLog) -> LoadWarning | None:
+    ends = log.end_us[log.ok()] // 1_000_000
+    if len(ends) < 10 * max(facts.seconds, 1.0):
+        return None
+    inside = np.bincount((ends - ends[0]).astype(np.int64))[1:-1]
+    empty = int(np.count_nonzero(inside == 0))
+    if not empty:
+        return None
+    return LoadWarning(
+        LoadWarningKind.STALLED,
+        f"nothing committed in {empty} of {len(inside) + 2} seconds: a closed loop's percentiles hide that",
+        "Look at these seconds in the report (locks, checkpoints), or measure latency with --rate.",
+    )
+
+
+def _damaged(facts: LoadFacts) -> LoadWarning | None:
+    if not facts.malformed_lines:
+        return None
+    return LoadWarning(
+        LoadWarningKind.LOG_DAMAGED,
+        f"{facts.malformed_lines} lines of the transaction log could not be read and are not counted",
+        "A kill leaves one unfinished line for each thread; check the disk when the run ended by itself.",
+    )
+
+
+def _connect(facts: LoadFacts) -> LoadWarning | None:
+    if not facts.plan.connect_each:
+        return None
+    return LoadWarning(
+        LoadWarningKind.CONNECT_EACH,
+        "every transaction opens a session of its own: this measures connecting more than the workload",
+        "Leave connect_each out unless the application does so.",
+    )
+
+
+def _plan(plan: str) -> LoadWarning | None:
+    for words, why in _PLANS.items():
+        if words in plan:
+            name = plan.splitlines()[0].rstrip(":")
+            return LoadWarning(
+                LoadWarningKind.PLAN,
+                f"{name} runs by {words.lower()}: {why}",
+                "See the plan with the run; random_page_cost, the batch size and the statistics decide it.",
+            )
+    return None
+
+
+_PLANS = {
+    "Gather": "its workers take CPU that other sessions could use",
+    "Seq Scan": "the whole table is read, not scattered rows",
+}
+
+
+def warning_texts(warnings: Sequence[LoadWarning]) -> tuple[str, ...]:
+    """Return the warnings as the sentences that an outcome keeps."""
+    return tuple(warning.text for warning in warnings)

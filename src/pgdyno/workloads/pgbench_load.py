@@ -1,0 +1,180 @@
+"""A pgbench run under way: started, watched, ended, and turned into a result."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from pgdyno.errors import WorkloadError
+from pgdyno.workloads.driver_process import DriverProcess
+from pgdyno.workloads.load_warnings import LoadFacts, judge_load
+from pgdyno.workloads.pgbench_command import RunCommand
+from pgdyno.workloads.pgbench_log import LogReader
+from pgdyno.workloads.progress import count_aborted, first_reason, parse_progress
+from pgdyno.workloads.protocol import LoadReading
+from pgdyno.workloads.result import LoadResult, count_bins, histogram_rows
+from pgdyno.workloads.transaction_log import TransactionLog, tally
+
+GRACE_S = 60.0
+"""How long a load may outlast its time: pgbench lets every client finish its last transaction."""
+LIVE_WINDOW_US = 5_000_000
+
+
+class PgbenchLoad:
+    """A `RunningLoad`: one pgbench process and the files it writes."""
+
+    def __init__(
+        self,
+        command: RunCommand,
+        environment: Mapping[str, str],
+        *,
+        instance: int = 0,
+        scale: int | None = None,
+        plans: tuple[str, ...] = (),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._command = command
+        self._instance = instance
+        self._scale = scale
+        self._plans = plans
+        self._argv = command.argv()
+        for script in command.scripts:
+            script.write(command.directory)
+        self._errors = command.directory / "pgbench.stderr"
+        self._began_at = clock()
+        self._process = DriverProcess.start(
+            self._argv,
+            environment=environment,
+            directory=command.directory,
+            stdout=command.directory / "pgbench.stdout",
+            stderr=self._errors,
+        )
+        self._reader = LogReader(command.log_prefix, self._process.pid, command.log_format)
+        self._recent: list[TransactionLog] = []
+        self._ended_by_us: str | None = None
+        self._seen = self._seen_failed = 0
+
+    @property
+    def pid(self) -> int:
+        """Return the process id of pgbench."""
+        return self._process.pid
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Return the process id of pgbench: it has threads, but no children."""
+        return (self._process.pid,)
+
+    def poll(self) -> bool:
+        """Return True once pgbench has ended."""
+        return self._process.poll() is not None
+
+    def live(self) -> LoadReading | None:
+        """Return the latest reading, None before pgbench's first progress line."""
+        lines = parse_progress(self._stderr())
+        new = self._reader.read_new()
+        counts = tally(new)
+        self._seen += counts.committed
+        self._seen_failed += counts.failed
+        self._recent = _newest([*self._recent, new])
+        if not lines:
+            return None
+        last = lines[-1]
+        return LoadReading(last.t, last.tps, last.latency_ms, _p99_ms(self._recent), self._seen, self._seen_failed)
+
+    def terminate(self) -> None:
+        """End pgbench at once."""
+        if not self.poll():
+            self._ended_by_us = "ended by pgdyno before its time"
+        self._process.terminate()
+
+    def finish(self) -> LoadResult:
+        """Wait for the end and return what came of it. See `RunningLoad.finish`."""
+        try:
+            remaining = self._began_at + self._command.plan.duration_s + GRACE_S - time.time()
+            if self._process.wait(max(remaining, 0.0)) is None:
+                self._ended_by_us = f"still running {GRACE_S:.0f} s after its time, and ended"
+        finally:
+            self._process.terminate()
+        parsed = self._reader.read_all()
+        text = self._stderr()
+        aborted = count_aborted(text)
+        reason = self._reason(text, aborted)
+        if not len(parsed.log):
+            raise WorkloadError(
+                "the load ended without a single transaction", detail=reason, hint=f'See "{self._errors}".'
+            )
+        return self._result(parsed.log, parsed.malformed, aborted, reason)
+
+    def _result(self, log: TransactionLog, malformed: int, aborted: int, reason: str | None) -> LoadResult:
+        counts = tally(log)
+        ended_at = float(log.end_us[-1]) / 1e6
+        driver_cpu_s = self._process.cpu_s or 0.0
+        facts = LoadFacts(
+            plan=self._command.plan,
+            seconds=ended_at - self._began_at,
+            cores=len(os.sched_getaffinity(0)),
+            driver_cpu_s=driver_cpu_s,
+            counts=counts,
+            malformed_lines=malformed,
+            scale=self._scale,
+            plans=self._plans,
+        )
+        return LoadResult(
+            began_at=self._began_at,
+            ended_at=ended_at,
+            transactions=counts.committed,
+            failed=counts.failed,
+            retried=counts.retried,
+            skipped=counts.skipped,
+            driver_cpu_s=driver_cpu_s,
+            bins=count_bins(log, began_at=self._began_at),
+            histograms=histogram_rows(log, [script.name for script in self._command.scripts], instance=self._instance),
+            warnings=judge_load(facts, log),
+            log_files=self._reader.files,
+            argv=tuple(self._argv),
+            exit_code=self._process.exit_code or 0,
+            aborted_clients=aborted,
+            malformed_lines=malformed,
+            reason=reason,
+            plans=self._plans,
+            log=log,
+        )
+
+    def _reason(self, text: str, aborted: int) -> str | None:
+        if self._ended_by_us is not None:
+            return self._ended_by_us
+        if not aborted and self._process.exit_code == 0:
+            return None
+        said = first_reason(text) or "no reason given"
+        clients = f"{aborted} of {self._command.plan.clients} clients aborted" if aborted else "pgbench gave up"
+        return f"{clients} (exit code {self._process.exit_code}): {said}"
+
+    def _stderr(self) -> str:
+        return self._errors.read_text(errors="replace")
+
+
+def prepare_directory(directory: Path) -> Path:
+    """Make the directory of one run and return its absolute path. Raise WorkloadError when it cannot be written."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WorkloadError(f'directory "{directory}" cannot be made', detail=str(error)) from error
+    return directory.absolute()
+
+
+def _newest(logs: list[TransactionLog]) -> list[TransactionLog]:
+    present = [log for log in logs if len(log)]
+    if not present:
+        return []
+    newest = max(int(log.end_us[-1]) for log in present)
+    return [log for log in present if log.end_us[-1] >= newest - LIVE_WINDOW_US]
+
+
+def _p99_ms(logs: list[TransactionLog]) -> float | None:
+    micros = [log.latency_us[log.ok()] for log in logs]
+    joined = np.concatenate(micros) if micros else np.zeros(0, np.int64)
+    return float(np.quantile(joined, 0.99, method="inverted_cdf")) / 1000 if len(joined) else None

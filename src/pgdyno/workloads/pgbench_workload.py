@@ -1,0 +1,129 @@
+"""The one implementation of `Workload`: data, a mix of scripts, and what they ask of pgbench."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pgdyno.errors import UsageError
+from pgdyno.model.trial import LoadPlan, WorkloadSpec
+from pgdyno.target.target import Target
+from pgdyno.workloads.dataset import DataSet, LoadSite
+from pgdyno.workloads.execution_plan import PlanProbe, capture_plan
+from pgdyno.workloads.pgbench_command import DriverOptions, RunCommand, check_plan, find_pgbench
+from pgdyno.workloads.pgbench_load import PgbenchLoad, prepare_directory
+from pgdyno.workloads.protocol import RunningLoad
+from pgdyno.workloads.script import Script, fingerprint
+from pgdyno.workloads.template import (
+    APPLICATION_NAME,
+    DatabaseState,
+    clone_template,
+    drop_owned,
+    end_old_sessions,
+    load_name,
+    make_template,
+    owned_state,
+    require_createdb,
+    template_name,
+)
+
+RESET_POLICIES = ("auto", "always", "never")
+
+
+@dataclass(frozen=True, slots=True)
+class PgbenchWorkload:
+    """A load by pgbench.
+
+    `scale` is that of pgbench's tables where clients meet on the rows of branches, else None. `hold_read_only` makes
+    the server refuse writes to the load's sessions. `pgbench` is a program to use instead of the server's own.
+    """
+
+    identity: WorkloadSpec
+    data: DataSet
+    scripts: tuple[Script, ...]
+    options: DriverOptions
+    variables: Mapping[str, str] = field(default_factory=dict)
+    plan_probe: PlanProbe | None = None
+    scale: int | None = None
+    hold_read_only: bool = False
+    pgbench: Path | None = None
+
+    def spec(self) -> WorkloadSpec:
+        """Return what is run."""
+        return self.identity
+
+    def prepare(self, target: Target, *, progress: Callable[[str], None]) -> None:
+        """Make the template database, once. See `Workload.prepare`."""
+        name = self._template(target)
+        require_createdb(target.postgres)
+        site = LoadSite(target, find_pgbench(target, self.pgbench), name, progress)
+        make_template(
+            target.postgres,
+            name,
+            workload=self.identity.name,
+            load=lambda: self.data.load(site),
+            progress=progress,
+        )
+
+    def reset(self, target: Target, *, policy: str = "auto") -> str:
+        """Give the load's database its first state again and return its name. See `Workload.reset`."""
+        if policy not in RESET_POLICIES:
+            raise UsageError(f'reset "{policy}" is not one of {", ".join(RESET_POLICIES)}')
+        postgres, name = target.postgres, load_name(self._fingerprint(target))
+        state = owned_state(postgres, name)
+        keep = policy == "never" or (policy == "auto" and self.identity.read_only)
+        if keep and state is DatabaseState.COMPLETE:
+            end_old_sessions(postgres, name)
+        else:
+            clone_template(postgres, self._template(target), name)
+        return name
+
+    def begin(self, target: Target, dbname: str, plan: LoadPlan, directory: Path, *, instance: int = 0) -> RunningLoad:
+        """Start pgbench in the directory. See `Workload.begin`."""
+        check_plan(plan)
+        command = RunCommand(
+            pgbench=find_pgbench(target, self.pgbench),
+            plan=plan,
+            scripts=self.scripts,
+            variables=self.variables,
+            options=self.options,
+            directory=prepare_directory(directory),
+            dbname=dbname,
+        )
+        return PgbenchLoad(
+            command,
+            self._environment(target, dbname),
+            instance=instance,
+            scale=self.scale,
+            plans=self._plans(target, dbname, plan),
+        )
+
+    def drop(self, target: Target, *, template: bool = False) -> tuple[str, ...]:
+        """Drop the load's database, and the template if asked for. Return the names of what was dropped."""
+        names = [load_name(self._fingerprint(target))] + ([self._template(target)] if template else [])
+        return tuple(name for name in names if drop_owned(target.postgres, name))
+
+    def _plans(self, target: Target, dbname: str, plan: LoadPlan) -> tuple[str, ...]:
+        if self.plan_probe is None:
+            return ()
+        return (capture_plan(target.postgres, dbname, self.plan_probe, protocol=plan.protocol),)
+
+    def _environment(self, target: Target, dbname: str) -> dict[str, str]:
+        variables = target.postgres.environment(dbname) | {"PGAPPNAME": APPLICATION_NAME}
+        if self.hold_read_only:
+            options = f"{variables.get('PGOPTIONS', '')} -c default_transaction_read_only=on"
+            variables["PGOPTIONS"] = options.strip()
+        return variables
+
+    def _fingerprint(self, target: Target) -> str:
+        return fingerprint(self.identity.fingerprint, {"major": _server_major(target)}, [])
+
+    def _template(self, target: Target) -> str:
+        # By data alone: workloads and run parameters that need the same data share one template.
+        return template_name(fingerprint(self.data.identity, {"major": _server_major(target)}, []))
+
+
+def _server_major(target: Target) -> int:
+    rows = target.postgres.fetch("SELECT current_setting('server_version_num')::int AS version")
+    return int(str(rows[0]["version"])) // 10_000

@@ -1,0 +1,100 @@
+"""What a load looks like to the rest of pgdyno: `Workload`, the `RunningLoad` it begins, and their results.
+
+spec() --> prepare(target) once --> for each trial: reset(target) -> begin(...) -> poll()/live() ... -> finish()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pgdyno.model.trial import LoadPlan, WorkloadSpec
+from pgdyno.target.target import Target
+from pgdyno.workloads.load_warnings import LoadWarning, LoadWarningKind
+from pgdyno.workloads.result import CountBins, LoadResult, WindowResult
+
+__all__ = [
+    "CountBins",
+    "LoadReading",
+    "LoadResult",
+    "LoadWarning",
+    "LoadWarningKind",
+    "Progress",
+    "RunningLoad",
+    "WindowResult",
+    "Workload",
+]
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReading:
+    """How a running load does, for the progress display and the guards.
+
+    `t` is seconds since the epoch. `tps` and `latency_ms` (mean) hold for the last second. `p99_ms` is over the
+    transactions of the last 5 seconds that have reached the log, None while there are none; pgbench writes its log
+    in blocks of 4 kB, about 100 transactions. `failed` counts since the beginning.
+    """
+
+    t: float
+    tps: float
+    latency_ms: float
+    p99_ms: float | None
+    transactions: int
+    failed: int
+
+
+class RunningLoad(Protocol):
+    """A load under way. Whoever began it must end it: `finish` on the good road, `terminate` on every other."""
+
+    @property
+    def pid(self) -> int:
+        """Return the process id of the driver."""
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Return every process of the driver, for the probes that tell its CPU from the server's."""
+
+    def poll(self) -> bool:
+        """Return True once the load has ended, by itself or by force."""
+
+    def live(self) -> LoadReading | None:
+        """Return the latest reading, None before the first second is over. Cheap enough for once a second."""
+
+    def terminate(self) -> None:
+        """End the driver at once, by force if need be. Returns when no process of it is left."""
+
+    def finish(self) -> LoadResult:
+        """Wait for the end and return what came of it; at once after `terminate`.
+
+        A load that ended early gives a result with a `reason`. Raises WorkloadError when there is nothing at all to
+        report: pgbench could not connect, a script is wrong, no transaction ended.
+        """
+
+
+class Workload(Protocol):
+    """A load that can be run again and again from the same data."""
+
+    def spec(self) -> WorkloadSpec:
+        """Return what is run. The same workload with the same parameters gives the same fingerprint."""
+
+    def prepare(self, target: Target, *, progress: Progress) -> None:
+        """Make the template database, once: later calls find it and return at once.
+
+        Side effects: creates `pgdyno_<fingerprint>_template`, loads, vacuums and analyses it, and asks for a
+        checkpoint. A load that was interrupted is dropped and done anew. Raises EnvironmentUnsuitable when the role
+        may not create databases or a database of that name is not ours, WorkloadError when the load fails.
+        """
+
+    def reset(self, target: Target, *, policy: str = "auto") -> str:
+        """Give the load's database its first state again and return its name.
+
+        `policy` is `LoadPlan.reset`: "always" clones the template anew, "never" keeps what is there, "auto" keeps a
+        database that is only read. Sessions of an earlier load in it are ended.
+        """
+
+    def begin(self, target: Target, dbname: str, plan: LoadPlan, directory: Path, *, instance: int = 0) -> RunningLoad:
+        """Start the load. `directory` (made if missing) takes scripts, logs and output of this one run."""

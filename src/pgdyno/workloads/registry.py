@@ -1,0 +1,161 @@
+"""The workloads by name, with the parameters that each one takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.errors import UsageError
+from pgdyno.model.trial import WorkloadSpec
+from pgdyno.workloads import custom, ybio
+from pgdyno.workloads.dataset import PgbenchTables
+from pgdyno.workloads.parameters import Parameter, Value, resolve
+from pgdyno.workloads.pgbench_command import DriverOptions
+from pgdyno.workloads.pgbench_workload import PgbenchWorkload
+from pgdyno.workloads.protocol import Workload
+from pgdyno.workloads.script import BUILTIN_STATEMENTS, Script, fingerprint
+
+_DRIVER_PARAMETERS = (
+    Parameter("max_tries", 1, "tries of a transaction that fails by serialisation or deadlock", low=1, high=1000),
+    Parameter("latency_limit_ms", 0.0, "under a rate, skip what would start later than this; 0 skips none", low=0),
+)
+_TABLE_PARAMETERS = (
+    Parameter("scale", 10, "scale of pgbench's tables: 100,000 accounts, about 16 MB each", low=1, high=100_000),
+    Parameter("fillfactor", 100, "fillfactor of pgbench's tables, in percent", low=10, high=100),
+)
+_YBIO_DRIVER_PARAMETERS = (
+    Parameter("max_tries", ybio.UPDATE_TRIES, "tries of an update that meets a deadlock", low=1, high=1000),
+    _DRIVER_PARAMETERS[1],
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadKind:
+    """A name of the registry: what it is, its parameters, and how a workload is made from resolved ones."""
+
+    name: str
+    doc: str
+    parameters: tuple[Parameter, ...]
+    make: Callable[[Mapping[str, Value], Path | None], PgbenchWorkload]
+
+
+def make_workload(name: str, parameters: Mapping[str, Value], *, pgbench: Path | None = None) -> Workload:
+    """Return the workload of this name. Numbers may be texts, as the command line has them.
+
+    `pgbench` is a program to use where the server's own folder has none. Raises UsageError on an unknown name or
+    parameter, a value out of bounds, or a script that cannot be read.
+    """
+    kind = WORKLOADS.get(name)
+    if kind is None:
+        raise UsageError(f'workload "{name}" is not known', hint=f"Choose one of {', '.join(WORKLOADS)}.")
+    return kind.make(resolve(name, kind.parameters, parameters), pgbench)
+
+
+def _make_builtin(name: str, parameters: Mapping[str, Value], pgbench: Path | None) -> PgbenchWorkload:
+    scale = int(parameters["scale"])
+    return PgbenchWorkload(
+        identity=_spec(name, parameters, (Script(name),), BUILTIN_STATEMENTS[name], read_only=name == "select-only"),
+        data=PgbenchTables(scale, int(parameters["fillfactor"])),
+        scripts=(Script(name),),
+        options=_options(parameters),
+        scale=scale if name == "tpcb-like" else None,
+        pgbench=pgbench,
+    )
+
+
+def _make_ybio(parameters: Mapping[str, Value], pgbench: Path | None) -> PgbenchWorkload:
+    scripts, rows = ybio.scripts(parameters), ybio.touched_rows(parameters)
+    batch, update = int(parameters["batch_size"]), int(parameters["pct_update"])
+    options = _options(parameters)
+    description = f"reads of {batch} rows by index, scattered over {rows} rows, {update} % updates"
+    return PgbenchWorkload(
+        identity=_spec(
+            "ybio", parameters, scripts, description, read_only=not update, unit="batches", rows_per_transaction=batch
+        ),
+        data=ybio.data(parameters),
+        scripts=scripts,
+        options=options if update else DriverOptions(1, options.latency_limit_ms),
+        variables={"run_tab_rows": str(rows), "batch_size": str(batch)},
+        plan_probe=ybio.plan_probe(parameters),
+        pgbench=pgbench,
+    )
+
+
+def _make_custom(parameters: Mapping[str, Value], pgbench: Path | None) -> PgbenchWorkload:
+    scripts, read_only = custom.scripts(parameters), bool(parameters["read_only"])
+    data = custom.data(parameters)
+    spec = _spec(
+        "custom",
+        parameters,
+        scripts,
+        "scripts " + ", ".join(f"{script.name}@{script.weight}" for script in scripts),
+        read_only=read_only,
+        rows_per_transaction=int(parameters["rows_per_transaction"]) or None,
+        data=data.identity,
+    )
+    return PgbenchWorkload(
+        identity=spec,
+        data=data,
+        scripts=scripts,
+        options=_options(parameters),
+        variables=custom.variables(parameters),
+        hold_read_only=read_only,
+        pgbench=pgbench,
+    )
+
+
+def _options(parameters: Mapping[str, Value]) -> DriverOptions:
+    return DriverOptions(int(parameters["max_tries"]), float(parameters["latency_limit_ms"]) or None)
+
+
+def _spec(
+    name: str,
+    parameters: Mapping[str, Value],
+    scripts: tuple[Script, ...],
+    description: str,
+    *,
+    read_only: bool,
+    unit: str = "transactions",
+    rows_per_transaction: float | None = None,
+    data: str = "",
+) -> WorkloadSpec:
+    texts = [data, *(f"{script.name}@{script.weight} {script.text or ''}" for script in scripts)]
+    # A script counts by its content, wherever its file lies.
+    hashed = {name: value for name, value in parameters.items() if name not in custom.PATHS}
+    return WorkloadSpec(
+        name=name,
+        parameters=dict(parameters),
+        fingerprint=fingerprint(name, hashed, texts),
+        description=description,
+        read_only=read_only,
+        unit=unit,
+        rows_per_transaction=rows_per_transaction,
+    )
+
+
+def _builtin_kind(name: str) -> WorkloadKind:
+    return WorkloadKind(
+        name,
+        BUILTIN_STATEMENTS[name],
+        _TABLE_PARAMETERS + _DRIVER_PARAMETERS,
+        lambda parameters, pgbench: _make_builtin(name, parameters, pgbench),
+    )
+
+
+WORKLOADS: Mapping[str, WorkloadKind] = {
+    **{name: _builtin_kind(name) for name in BUILTIN_STATEMENTS},
+    "ybio": WorkloadKind(
+        "ybio",
+        "range reads by index of rows scattered over the table, with a share of updates",
+        ybio.PARAMETERS + _YBIO_DRIVER_PARAMETERS,
+        _make_ybio,
+    ),
+    "custom": WorkloadKind(
+        "custom",
+        "your own pgbench scripts, weighted, on data that your own script makes",
+        custom.PARAMETERS + _DRIVER_PARAMETERS,
+        _make_custom,
+    ),
+}
+"""Every workload that pgdyno knows, by name."""

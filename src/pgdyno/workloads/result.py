@@ -1,0 +1,136 @@
+"""What came of a load: counts, the series for finding the steady window, histograms, and any window's exact figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pgdyno.model.samples import HistogramRow
+from pgdyno.model.trial import LatencySummary
+from pgdyno.stats.histogram import LatencyHistogram
+from pgdyno.workloads.load_warnings import LoadWarning
+from pgdyno.workloads.transaction_log import (
+    Int64s,
+    TransactionLog,
+    counts_per_bin,
+    summarize_latency,
+    tally,
+)
+
+BIN_S = 0.25
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountBins:
+    """Committed transactions per whole bin of `bin_s` seconds. Bin 0 begins at `origin_s` (seconds since the epoch)."""
+
+    origin_s: float
+    bin_s: float
+    counts: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class WindowResult:
+    """The exact figures of the transactions that ended in a window, in milliseconds and transactions per second.
+
+    `latency` is None when nothing committed in it. `lag_ms` is the mean delay behind the schedule, which is inside
+    the latency; None in a closed loop.
+    """
+
+    transactions: int
+    seconds: float
+    throughput: float
+    latency: LatencySummary | None
+    failed: int
+    retried: int
+    skipped: int
+    lag_ms: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadResult:
+    """One finished load. Times in seconds since the epoch of this machine's clock.
+
+    `transactions` committed; `failed` ended by an error after their last try; `retried` needed more than one try;
+    `skipped` were never begun. `driver_cpu_s` is pgbench's own CPU time over the whole load. `reason` is None when
+    the load ran to its end with all its clients, else it says why not, and nothing here may be scored.
+    `plans` are the execution plans of the workload's main statements as the load's sessions had them.
+    """
+
+    began_at: float
+    ended_at: float
+    transactions: int
+    failed: int
+    retried: int
+    skipped: int
+    driver_cpu_s: float
+    bins: CountBins
+    histograms: list[HistogramRow]
+    warnings: tuple[LoadWarning, ...]
+    log_files: tuple[Path, ...]
+    argv: tuple[str, ...]
+    exit_code: int
+    aborted_clients: int
+    malformed_lines: int
+    reason: str | None
+    plans: tuple[str, ...] = ()
+    log: TransactionLog = field(repr=False, kw_only=True)
+
+    def window(self, from_s: float, to_s: float) -> WindowResult:
+        """Return the exact figures of [`from_s`, `to_s`), in seconds since the epoch."""
+        part = self.log.between(from_s, to_s)
+        counts, seconds = tally(part), to_s - from_s
+        return WindowResult(
+            transactions=counts.committed,
+            seconds=seconds,
+            throughput=counts.committed / seconds if seconds > 0 else 0.0,
+            latency=summarize_latency(part),
+            failed=counts.failed,
+            retried=counts.retried,
+            skipped=counts.skipped,
+            lag_ms=mean_lag_ms(part),
+        )
+
+    def discard_logs(self) -> None:
+        """Delete the transaction logs: the histograms hold what is worth keeping, at a hundredth of the size."""
+        for file in self.log_files:
+            file.unlink(missing_ok=True)
+
+
+def mean_lag_ms(log: TransactionLog) -> float | None:
+    """Return the mean delay behind the schedule in milliseconds, None in a closed loop or for an empty log."""
+    if log.lag_us is None or not log.ok().any():
+        return None
+    return float(log.lag_us[log.ok()].mean()) / 1000
+
+
+def count_bins(log: TransactionLog, *, began_at: float) -> CountBins:
+    """Return the series of committed transactions since the load began, without the bin that its end cut short."""
+    return CountBins(began_at, BIN_S, counts_per_bin(log, origin_s=began_at, bin_s=BIN_S)[:-1])
+
+
+def histogram_rows(log: TransactionLog, scripts: Sequence[str], *, instance: int) -> list[HistogramRow]:
+    """Return one row for each second and script in which anything ended. Rows of several instances add up.
+
+    `scripts` are the names in the order of pgbench's command line, which numbers them so in its log.
+    """
+    return [_row(second, scripts[script], part, instance) for second, script, part in log.by_second_and_script()]
+
+
+def _row(second: int, script: str, part: TransactionLog, instance: int) -> HistogramRow:
+    micros = part.latency_us[part.ok()]
+    histogram = LatencyHistogram()
+    histogram.record(micros)
+    counts = tally(part)
+    return HistogramRow(
+        second=second,
+        instance=instance,
+        script=script,
+        count=counts.committed,
+        total_us=int(micros.sum()),
+        failed=counts.failed,
+        retried=counts.retried,
+        skipped=counts.skipped,
+        blob=histogram.encode(),
+    )

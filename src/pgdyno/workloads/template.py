@@ -1,0 +1,158 @@
+"""Template databases: loaded once, marked when complete, and cloned for each trial that needs a fresh state.
+
+A database of ours carries the table `pgdyno_workload.origin`; a clone inherits it, so there is no moment at which a
+database of ours is unmarked but for the first instant of a template, when it is empty. Nothing else is ever dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+import psycopg
+from psycopg import sql
+
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.target.databases import clone_database, database_exists, drop_database
+from pgdyno.target.postgres import Postgres
+from pgdyno.units import bytes_text
+
+APPLICATION_NAME = "pgdyno load"
+_LOOK = """
+SELECT to_regclass('pgdyno_workload.origin') IS NOT NULL AS marked,
+       NOT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                   WHERE n.nspname !~ '^pg_' AND n.nspname <> 'information_schema') AS empty
+"""
+_MARK = """
+CREATE SCHEMA pgdyno_workload;
+CREATE TABLE pgdyno_workload.origin (workload text NOT NULL, complete_at timestamptz);
+"""
+
+
+class DatabaseState(StrEnum):
+    """What a database of one of our names is."""
+
+    ABSENT = "absent"
+    COMPLETE = "complete"
+    UNFINISHED = "unfinished"
+    """Ours, but its load was interrupted."""
+    FOREIGN = "foreign"
+    """Not made by us: never to be touched."""
+
+
+def template_name(data_fingerprint: str) -> str:
+    """Return the name of the template with this data."""
+    return f"pgdyno_{data_fingerprint}_template"
+
+
+def load_name(fingerprint: str) -> str:
+    """Return the name of the database that the load runs in."""
+    return f"pgdyno_{fingerprint}_load"
+
+
+def database_state(postgres: Postgres, name: str) -> DatabaseState:
+    """Look what the database of this name is. Opens a session in it; changes nothing."""
+    if not database_exists(postgres, name):
+        return DatabaseState.ABSENT
+    look = postgres.fetch(_LOOK, dbname=name)[0]
+    if not look["marked"]:
+        return DatabaseState.UNFINISHED if look["empty"] else DatabaseState.FOREIGN
+    rows = postgres.fetch("SELECT complete_at FROM pgdyno_workload.origin", dbname=name)
+    return DatabaseState.COMPLETE if rows and rows[0]["complete_at"] is not None else DatabaseState.UNFINISHED
+
+
+def make_template(
+    postgres: Postgres, name: str, *, workload: str, load: Callable[[], None], progress: Callable[[str], None]
+) -> None:
+    """Make the template if it is not there: create, `load`, vacuum, analyse, checkpoint, mark as complete.
+
+    VACUUM freezes, so that no leftover of the load (hint bits, freezing) becomes the work of a measured window.
+    Side effects on the server: CREATE DATABASE, writes in that database, VACUUM (FREEZE, ANALYZE), CHECKPOINT. Errors
+    as in `Workload.prepare`.
+    """
+    state = owned_state(postgres, name)
+    if state is DatabaseState.COMPLETE:
+        progress(f"{workload}: data are there ({_size(postgres, name)})")
+        return
+    if state is DatabaseState.UNFINISHED:
+        progress(f"{workload}: an interrupted load is dropped and done anew")
+        drop_database(postgres, name)
+    _create(postgres, name)
+    postgres.execute(_MARK, dbname=name)
+    postgres.execute("INSERT INTO pgdyno_workload.origin (workload) VALUES (%s)", [workload], name)
+    load()
+    progress(f"{workload}: vacuum and analyse")
+    postgres.execute("VACUUM (FREEZE, ANALYZE)", dbname=name)
+    _checkpoint(postgres)
+    postgres.execute("UPDATE pgdyno_workload.origin SET complete_at = now()", dbname=name)
+    progress(f"{workload}: loaded ({_size(postgres, name)})")
+
+
+def clone_template(postgres: Postgres, template: str, name: str) -> None:
+    """Replace the load's database by a fresh clone. Refuses to replace a database that is not ours."""
+    owned_state(postgres, name)
+    if database_state(postgres, template) is not DatabaseState.COMPLETE:
+        raise EnvironmentUnsuitable(
+            f'template database "{template}" is missing or incomplete',
+            hint="Run the command again: the data are loaded before the first trial.",
+        )
+    clone_database(postgres, template, name)
+
+
+def owned_state(postgres: Postgres, name: str) -> DatabaseState:
+    """Return the state of the database. Raise EnvironmentUnsuitable when it was not made by us."""
+    state = database_state(postgres, name)
+    if state is DatabaseState.FOREIGN:
+        raise EnvironmentUnsuitable(
+            f'database "{name}" exists and was not made by pgdyno',
+            detail="It has tables, but no pgdyno_workload.origin.",
+            hint="Rename that database: pgdyno does not touch what it did not make.",
+        )
+    return state
+
+
+def drop_owned(postgres: Postgres, name: str) -> bool:
+    """Drop a database of ours; return whether there was one. Refuses to drop a database that is not ours."""
+    if owned_state(postgres, name) is DatabaseState.ABSENT:
+        return False
+    drop_database(postgres, name)
+    return True
+
+
+def end_old_sessions(postgres: Postgres, name: str) -> None:
+    """End the sessions of an earlier load in the database: a killed tuner leaves its pgbench running."""
+    postgres.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND application_name = %s",
+        [name, APPLICATION_NAME],
+    )
+
+
+def require_createdb(postgres: Postgres) -> None:
+    """Raise EnvironmentUnsuitable unless the role may create databases."""
+    rows = postgres.fetch("SELECT rolname, rolcreatedb OR rolsuper AS may FROM pg_roles WHERE rolname = current_user")
+    if rows and not rows[0]["may"]:
+        role = sql.Identifier(str(rows[0]["rolname"])).as_string(None)
+        raise EnvironmentUnsuitable(
+            f"role {role} may not create databases",
+            detail="A workload loads its data into databases of its own, pgdyno_*, and touches no other.",
+            hint=f"Let a superuser run: ALTER ROLE {role} CREATEDB",
+        )
+
+
+def _create(postgres: Postgres, name: str) -> None:
+    # From template0: nothing that an administrator put into template1 becomes part of a workload.
+    postgres.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name)))
+
+
+def _checkpoint(postgres: Postgres) -> None:
+    try:
+        postgres.execute("CHECKPOINT")
+    except EnvironmentUnsuitable as error:
+        # Cloning by file copy makes checkpoints without this right; asking is only to have the writes done earlier.
+        if not isinstance(error.__cause__, psycopg.errors.InsufficientPrivilege):
+            raise
+
+
+def _size(postgres: Postgres, name: str) -> str:
+    size = postgres.fetch("SELECT pg_database_size(%s::text) AS bytes", [name])[0]["bytes"]
+    return bytes_text(float(str(size)))

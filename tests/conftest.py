@@ -1,0 +1,3 @@
+"""Plugins of the test suite."""
+
+pytest_plugins = ["fix_postgres"]

@@ -1,0 +1,319 @@
+"""What every store must do, on SQLite and on PostgreSQL alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+from urllib.parse import quote
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from pgdyno.errors import StoreError, UsageError
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.sample_tables import TABLES
+from pgdyno.model.samples import Column, Event, HistogramRow, SampleRow, SampleValue
+from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
+from pgdyno.store.catalogue import Store
+
+WORKLOAD = WorkloadSpec("ybio", {"rows": 1000, "update_pct": 0.5, "hot": True, "s": "x"}, "f00d", "reads", False)
+PLAN = LoadPlan(clients=4, jobs=2, warmup_s=10.0, measure_s=20.0, rate=12.5, seed=3)
+RESULT = {"verdict": {"word": "better", "ratio": 3.1, "ci": [2.9, 3.3]}, "warnings": ["ü", None], "keep": False}
+OUTCOME = Outcome(
+    TrialState.COMPLETE,
+    began_at=100.25,
+    steady_from=105.0,
+    ended_at=130.5,
+    throughput=1234.5,
+    latency_ms=LatencySummary(0.1, 0.2, 0.3, 0.4, 5.0, 0.15),
+    transactions=2**40,
+    server_cpu_s=1.5,
+    counters={"blks_hit": 12.0},
+    warnings=("one", "two"),
+)
+
+
+def study(study_id: str = "20260101-000000-tune", created_at: float = 1.0) -> Study:
+    facts: dict[str, object] = {"host": {"cores": 2, "swap": {"unknown": "no permission"}}}
+    kind, state = StudyKind.TUNE, StudyState.RUNNING
+    return Study(study_id, kind, "n", state, created_at, "t", "e", facts, WORKLOAD, PLAN, {"seed": 1})
+
+
+def spec(slot: int = 0, **values: str) -> TrialSpec:
+    return TrialSpec(Configuration.of(values), Role.SEARCH, "search", 1, slot)
+
+
+def sample_value(column: Column, second: int) -> SampleValue:
+    return {"float": second + 0.5, "int": second, "text": f"{column.name} {second}"}[column.kind]
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.pg)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'store.db'}"
+        return
+    postgres = request.getfixturevalue("sandbox18").target().postgres
+    name = f"store_{uuid4().hex[:12]}"
+    postgres.execute(f"CREATE DATABASE {name}")
+    given = postgres.environment()
+    yield f"postgresql://{given['PGUSER']}@/{name}?host={quote(given['PGHOST'], safe='')}&port={given['PGPORT']}"
+    postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    with Store.open(url) as opened:
+        yield opened
+
+
+def test_a_study_comes_back_as_it_was(store: Store, url: str) -> None:
+    store.add_study(study())
+    store.update_study(study().id, state=StudyState.COMPLETE, result=RESULT, options={"seed": 2})
+    expected = replace(study(), state=StudyState.COMPLETE, result=RESULT, options={"seed": 2})
+    assert store.study(study().id) == expected
+    with Store.open(url) as again:
+        assert again.study(study().id) == expected
+
+
+def test_studies_are_found_by_id_prefix_and_last(store: Store) -> None:
+    older, newer, longer = study("20260101-a", 1.0), study("20260102-b", 2.0), study("20260101-a-2", 0.5)
+    for one in (newer, older, longer):
+        store.add_study(one)
+    assert store.study("last") == newer
+    assert store.study("20260102") == newer
+    assert store.study("20260101-a") == older
+    assert [one.id for one in store.studies()] == [newer.id, older.id, longer.id]
+    with pytest.raises(UsageError, match="several studies"):
+        store.study("20260101")
+
+
+@pytest.mark.parametrize("name", ["nothing", "%", "_", "LAST", "2026' OR '1'='1"])
+def test_a_study_that_is_not_there_is_a_usage_error_with_a_hint(store: Store, name: str) -> None:
+    store.add_study(study())
+    with pytest.raises(UsageError, match="is not in the store") as caught:
+        store.study(name)
+    assert "pgdyno store list" in (caught.value.hint or "")
+
+
+def test_last_of_an_empty_store_is_a_usage_error(store: Store) -> None:
+    with pytest.raises(UsageError, match="is not in the store"):
+        store.study("last")
+
+
+def test_an_id_is_taken_once(store: Store) -> None:
+    store.add_study(study())
+    with pytest.raises(StoreError, match="in the store already"):
+        store.add_study(study())
+
+
+def test_what_is_not_there_cannot_be_changed(store: Store) -> None:
+    with pytest.raises(UsageError):
+        store.update_study("x", state=StudyState.FAILED)
+    with pytest.raises(UsageError):
+        store.begin_trial("x", spec())
+    with pytest.raises(UsageError):
+        store.finish_trial(99, OUTCOME)
+    with pytest.raises(UsageError):
+        store.add_events(99, [Event(1.0, "x", "y")])
+    with pytest.raises(UsageError):
+        store.trial(99)
+
+
+def test_a_trial_runs_and_finishes(store: Store) -> None:
+    store.add_study(study())
+    first = store.begin_trial(study().id, spec(0, work_mem="64MB", shared_buffers="4GB"))
+    second = store.begin_trial(study().id, spec(1))
+    assert first < second
+    assert (store.trial(first).state, store.trial(first).outcome) == (TrialState.RUNNING, None)
+    store.finish_trial(first, OUTCOME)
+    assert store.trial(first).outcome == OUTCOME
+    assert store.trial(first).spec == spec(0, work_mem="64MB", shared_buffers="4GB")
+    assert [trial.id for trial in store.trials(study().id)] == [first, second]
+    assert store.trial(second).spec.configuration == BASELINE
+    assert store.trial_counts() == {study().id: {TrialState.COMPLETE: 1, TrialState.RUNNING: 1}}
+
+
+def test_a_finished_trial_never_changes(store: Store) -> None:
+    store.add_study(study())
+    run = store.begin_trial(study().id, spec())
+    store.add_events(run, [Event(1.0, "checkpoint", "timed")])
+    store.finish_trial(run, OUTCOME)
+    for attempt in (
+        lambda: store.finish_trial(run, replace(OUTCOME, throughput=9e9)),
+        lambda: store.add_events(run, [Event(2.0, "x", "y")]),
+        lambda: store.add_samples(run, []),
+        lambda: store.add_histograms(run, []),
+    ):
+        with pytest.raises(StoreError, match="never changes"):
+            attempt()
+    with pytest.raises(StoreError, match="finished trial"), store.write() as connection:
+        connection.exec_driver_sql("UPDATE trial SET throughput = 1")
+    assert store.abandon_running(study().id) == 0
+    assert store.trial(run).outcome == OUTCOME
+    assert len(store.events(run)) == 1
+
+
+def test_a_trial_cannot_finish_as_running(store: Store) -> None:
+    store.add_study(study())
+    run = store.begin_trial(study().id, spec())
+    with pytest.raises(StoreError, match="cannot finish"):
+        store.finish_trial(run, Outcome(TrialState.RUNNING))
+
+
+def test_running_trials_are_abandoned_with_a_reason(store: Store) -> None:
+    store.add_study(study())
+    store.add_study(study("other"))
+    mine = [store.begin_trial(study().id, spec(slot)) for slot in range(2)]
+    theirs = store.begin_trial("other", spec())
+    assert store.abandon_running(study().id) == 2
+    for run in mine:
+        outcome = store.trial(run).outcome
+        assert outcome is not None
+        assert (outcome.state, bool(outcome.reason)) == (TrialState.ABANDONED, True)
+    assert store.trial(theirs).state is TrialState.RUNNING
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_sample_table_holds_what_it_was_given(store: Store, table: str) -> None:
+    store.add_study(study())
+    run, other = store.begin_trial(study().id, spec()), store.begin_trial(study().id, spec(1))
+    columns = TABLES[table].columns
+    rows = [SampleRow(table, float(s), tuple(sample_value(c, s) for c in columns)) for s in (3, 1, 2)]
+    rows.append(SampleRow(table, 4.0, (None,) * len(columns)))
+    assert store.add_samples(run, iter(rows)) == 4
+    read = store.samples(run, table)
+    assert list(read) == ["t", *(column.name for column in columns)]
+    assert read["t"] == [1.0, 2.0, 3.0, 4.0]
+    for column in columns:
+        assert read[column.name] == [*(sample_value(column, second) for second in (1, 2, 3)), None]
+    assert set(map(len, store.samples(other, table).values())) == {0}
+
+
+def test_samples_of_the_wrong_shape_are_refused_and_nothing_is_kept(store: Store) -> None:
+    store.add_study(study())
+    run = store.begin_trial(study().id, spec())
+    good = SampleRow("pressure", 1.0, (None,) * 6)
+    with pytest.raises(UsageError, match='no sample table "nothing"'):
+        store.add_samples(run, [good, SampleRow("nothing", 1.0, ())])
+    with pytest.raises(UsageError, match="5 values for 6 columns"):
+        store.add_samples(run, [good, SampleRow("pressure", 1.0, (None,) * 5)])
+    with pytest.raises(UsageError, match="no sample table"):
+        store.samples(run, "study")
+    assert store.samples(run, "pressure")["t"] == []
+
+
+def test_histograms_and_events_come_back_in_the_order_of_time(store: Store) -> None:
+    store.add_study(study())
+    run = store.begin_trial(study().id, spec())
+    rows = [HistogramRow(2, 0, "b", 5, 2**40, 1, 2, 3, b"\x00\xff"), HistogramRow(1, 0, "a", 0, 0, 0, 0, 0, b"")]
+    events = [Event(2.5, "reload", "it was reloaded"), Event(1.0, "checkpoint", "'; DROP TABLE trial; --")]
+    assert (store.add_histograms(run, rows), store.add_events(run, events)) == (2, 2)
+    assert store.histograms(run) == rows[::-1]
+    assert store.events(run) == events[::-1]
+
+
+def test_a_store_can_be_used_after_it_was_closed(store: Store) -> None:
+    store.add_study(study())
+    store.close()
+    assert store.study("last") == study()
+
+
+def test_ten_thousand_trials_are_listed_in_under_a_second(store: Store) -> None:
+    from sqlalchemy import insert
+
+    from pgdyno.store import codec
+    from pgdyno.store.schema import TRIAL, TRIAL_SETTING
+
+    store.add_study(study())
+    settings_ = {f"knob_{n}": "1GB" for n in range(8)}
+    row = codec.spec_to_row(study().id, spec(**settings_)) | codec.outcome_to_row(OUTCOME)
+    with store.write() as connection:
+        connection.execute(insert(TRIAL), [row | {"id": n} for n in range(1, 10_001)])
+        pairs = [{"trial_id": n, "knob": k, "value": v} for n in range(1, 10_001) for k, v in settings_.items()]
+        connection.execute(insert(TRIAL_SETTING), pairs)
+    began = time.process_time()
+    assert store.trial_counts() == {study().id: {TrialState.COMPLETE: 10_000}}
+    assert time.process_time() - began < 0.5
+    began = time.process_time()
+    trials = store.trials(study().id)
+    assert time.process_time() - began < 3  # CPU time, generous for a machine under load: it takes about 0.3 s
+    assert len(trials) == 10_000
+    assert dict(trials[-1].spec.configuration) == settings_
+
+
+class FinishOnce(RuleBasedStateMachine):
+    """Trials begin, record, finish and are abandoned in any order; the store must agree with a dictionary."""
+
+    where = ""
+
+    @initialize()
+    def open(self) -> None:
+        self.store = Store.open(self.where)
+        self.id = uuid4().hex
+        self.store.add_study(study(self.id))
+        self.states: dict[int, Outcome | None] = {}
+        self.events: dict[int, int] = {}
+
+    @rule()
+    def begin(self) -> None:
+        run = self.store.begin_trial(self.id, spec(len(self.states)))
+        assert run not in self.states
+        self.states[run] = None
+        self.events[run] = 0
+
+    @rule(data=st.data(), value=st.floats(0, 1e6), state=st.sampled_from([TrialState.COMPLETE, TrialState.VOID]))
+    def finish(self, data: st.DataObject, value: float, state: TrialState) -> None:
+        if self.states:
+            run = data.draw(st.sampled_from(sorted(self.states)))
+            outcome = Outcome(state, throughput=value)
+            with suppress(StoreError):
+                self.store.finish_trial(run, outcome)
+                assert self.states[run] is None
+                self.states[run] = outcome
+
+    @rule(data=st.data())
+    def record(self, data: st.DataObject) -> None:
+        if self.states:
+            run = data.draw(st.sampled_from(sorted(self.states)))
+            with suppress(StoreError):
+                self.store.add_events(run, [Event(1.0, "x", "y")])
+                assert self.states[run] is None
+                self.events[run] += 1
+
+    @rule()
+    def abandon(self) -> None:
+        running = [run for run, outcome in self.states.items() if outcome is None]
+        assert self.store.abandon_running(self.id) == len(running)
+        for run in running:
+            self.states[run] = self.store.trial(run).outcome
+
+    @rule()
+    def reopen(self) -> None:
+        self.store.close()
+        self.store = Store.open(self.where)
+
+    @invariant()
+    def agrees(self) -> None:
+        if hasattr(self, "store"):
+            assert {trial.id: trial.outcome for trial in self.store.trials(self.id)} == self.states
+            assert {run: len(self.store.events(run)) for run in self.states} == self.events
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.store.close()
+
+
+def test_any_order_of_calls_keeps_finished_trials_as_they_are(url: str) -> None:
+    machine = cast(type[FinishOnce], type("OnThisStore", (FinishOnce,), {"where": url}))
+    quick = settings(
+        max_examples=15, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck), database=None
+    )
+    run_state_machine_as_test(machine, settings=quick)

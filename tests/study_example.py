@@ -1,0 +1,369 @@
+"""A synthetic but complete study in a real store: what reports are developed and tested with.
+
+`add_tune(store)` writes a tune of 60-odd trials of a YBIO-like load whose numbers hang together; two of its runs have
+every sample table. Nothing in it was measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.sample_tables import TABLES
+from pgdyno.model.samples import Event, HistogramRow, SampleRow, SampleValue
+from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
+from pgdyno.stats.histogram import LatencyHistogram
+from pgdyno.store.catalogue import Store
+
+BEGUN = 1_790_000_000.0
+WINNER = {
+    "shared_buffers": "4GB",
+    "effective_io_concurrency": "200",
+    "jit": "off",
+    "random_page_cost": "1.1",
+}
+DROPPED = {"wal_buffers": ("4MB", "64MB"), "max_parallel_workers_per_gather": ("2", "0"), "bgwriter_lru_maxpages": ("100", "740")}
+EFFECTS: Sequence[tuple[str, str, float, float, float, str, str]] = (
+    ("shared_buffers", "128MB", 2.94, 2.71, 3.19, "B", "postmaster"),
+    ("jit", "on", 1.062, 1.031, 1.094, "A", "user"),
+    ("random_page_cost", "4", 1.034, 1.008, 1.061, "A", "user"),
+    ("effective_io_concurrency", "16", 1.021, 0.995, 1.048, "A", "user"),
+)
+WHY = {
+    "shared_buffers": "Blocks that are read again and again stay in PostgreSQL's own memory instead of being copied "
+    "from the kernel's page cache every time.",
+    "jit": "Short statements do not repay the time that compiling them takes.",
+    "random_page_cost": "The default stands for a spinning disk; from memory or flash a random page costs about as "
+    "much as the next one.",
+    "effective_io_concurrency": "More reads are asked for ahead of a bitmap scan.",
+}
+FACTS: Mapping[str, object] = {
+    "host": {
+        "architecture": "x86_64",
+        "kernel": "6.1.0-31-amd64",
+        "cores": 2,
+        "ram_bytes": 25_276_502_016,
+        "memory_limit_bytes": 25_276_502_016,
+        "page_size": 4096,
+        "cpu_model": {"reason": "/proc/cpuinfo names none"},
+        "virtualization": "kvm",
+        "data_disk_free_bytes": 81_000_000_000,
+        "data_filesystem": "ext4",
+        "transparent_huge_pages": "madvise",
+        "huge_pages_total": 0,
+        "swap_total_bytes": 0,
+    },
+    "server": {
+        "version": "18.6",
+        "version_num": 180006,
+        "block_size": 8192,
+        "max_connections": 100,
+        "in_recovery": False,
+        "standbys": 0,
+        "data_checksums": True,
+        "extensions": ["pg_stat_statements"],
+    },
+    "settings": {
+        name: {"name": name, "setting": value}
+        for name, value in {
+            "fsync": "on",
+            "full_page_writes": "on",
+            "synchronous_commit": "on",
+            "wal_sync_method": "fdatasync",
+        }.items()
+    },
+}
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.now = BEGUN + 5
+
+    def take(self, seconds: float) -> float:
+        began, self.now = self.now, self.now + seconds + 3.1
+        return began
+
+
+def make_study(kind: StudyKind = StudyKind.TUNE, study_id: str = "tune-3fa94c") -> Study:
+    """Return the study without a result."""
+    return Study(
+        id=study_id,
+        kind=kind,
+        name=f"{kind.value} ybio",
+        state=StudyState.RUNNING,
+        created_at=BEGUN,
+        target="sandbox default, PostgreSQL 18.6",
+        environment="b81f0c2d9a7e",
+        facts=FACTS,
+        workload=WorkloadSpec(
+            "ybio", {"tab_rows": 4_000_000, "wss": 0.4, "range": 250, "updatepct": 10}, "9f2c71d0a4be",
+            "YBIO, 4 million rows of which 40 % are used, ranges of 250 rows, 10 % updates", False,
+        ),
+        plan=LoadPlan(clients=8, jobs=2, warmup_s=20, measure_s=40),
+    )
+
+
+def outcome(
+    rng: np.random.Generator, clock: _Clock, throughput: float, state: TrialState = TrialState.COMPLETE, reason: str | None = None
+) -> Outcome:
+    """Return a plausible outcome around this throughput."""
+    duration = 60.0
+    began = clock.take(duration)
+    if state in (TrialState.REFUSED, TrialState.FAILED, TrialState.VOID):
+        return Outcome(state, reason)
+    tps = throughput * math.exp(rng.normal(0, 0.022))
+    mean = 8000 / tps
+    return Outcome(
+        state,
+        reason,
+        began_at=began,
+        steady_from=began + 14,
+        ended_at=began + duration,
+        throughput=tps,
+        latency_ms=LatencySummary(mean * 0.9, mean * 1.7, mean * 2.6 * math.exp(rng.normal(0, 0.03)), mean * 5, mean * 9, mean),
+        transactions=int(tps * 46),
+        driver_cpu_s=4.1,
+        server_cpu_s=78.0,
+        server_cpu_ms_per_tx=1690 / tps * math.exp(rng.normal(0, 0.01)),
+        foreign_cpu_pct=31.0 if state is TrialState.DISTURBED else 1.4 + abs(rng.normal(0, 0.5)),
+        steal_pct=0.1,
+        settings_fingerprint="00112233aabb",
+    )
+
+
+def _searched(rng: np.random.Generator, index: int) -> Configuration:
+    buffers = ("128MB", "256MB", "512MB", "1GB", "2GB", "3GB", "4GB", "6GB")[int(rng.integers(0, 8))] if index < 24 else "4GB"
+    return Configuration.of(
+        {
+            "shared_buffers": buffers,
+            "jit": "off" if rng.random() > 0.5 else "on",
+            "random_page_cost": f"{rng.uniform(1.0, 4.0):.2g}",
+            "effective_io_concurrency": str(int(rng.integers(1, 400))),
+            "wal_buffers": "64MB",
+            "max_parallel_workers_per_gather": str(int(rng.integers(0, 3))),
+            "bgwriter_lru_maxpages": str(int(rng.integers(0, 1000))),
+        }
+    )
+
+
+def _speed(configuration: Configuration) -> float:
+    size = {"128MB": 1.0, "256MB": 1.06, "512MB": 1.2, "1GB": 1.55, "2GB": 2.4, "3GB": 2.8, "4GB": 3.05, "6GB": 3.0}
+    return size[configuration.get("shared_buffers", "128MB")] * (1.05 if configuration.get("jit") == "off" else 1.0)
+
+
+def add_tune(store: Store, *, seed: int = 7, seconds: int = 60, old_server: bool = False) -> str:
+    """Write the tune into the store and return its id. `old_server` leaves out what PostgreSQL 13 does not have."""
+    study, clock, rng = make_study(), _Clock(), np.random.default_rng(seed)
+    store.add_study(study)
+
+    def run(spec: TrialSpec, speed: float, state: TrialState = TrialState.COMPLETE, reason: str | None = None, full: bool = False) -> tuple[int, Outcome]:
+        trial = store.begin_trial(study.id, spec)
+        done = outcome(rng, clock, 1240 * speed, state, reason)
+        if full:
+            done = record(store, trial, done, rng, fast=speed > 2, seconds=seconds, old_server=old_server)
+        store.finish_trial(trial, done)
+        return trial, done
+
+    for slot in range(5):
+        run(TrialSpec(BASELINE, Role.BASELINE, "baseline", 0, slot), 1.0)
+    for index in range(30):
+        configuration = _searched(rng, index)
+        spec = TrialSpec(configuration, Role.SEARCH, "search", index // 5 + 1, index % 5 + 1)
+        if index == 6:
+            run(spec, 0, TrialState.REFUSED, "shared_buffers 6GB and 8 clients with work_mem 2GB need 22 GB of 18.9 GB")
+        elif index == 11:
+            run(spec, 0, TrialState.FAILED, "the server did not start: could not map anonymous shared memory")
+        elif index == 17:
+            run(spec, _speed(configuration), TrialState.DISTURBED, "foreign CPU 31 % of one core is above the bound of 15 %")
+            run(spec, _speed(configuration))
+        else:
+            run(spec, _speed(configuration))
+        if index % 5 == 4:
+            run(TrialSpec(BASELINE, Role.BASELINE, "baseline", index // 5 + 1, 0), 1.0 - 0.004 * index / 5)
+    pairs: list[dict[str, object]] = []
+    winner = Configuration.of(WINNER)
+    for block in range(8):
+        a, a_done = run(TrialSpec(BASELINE, Role.BASELINE, "baseline", 20_000 + block, 0), 0.98, full=block == 3)
+        b, b_done = run(TrialSpec(winner, Role.CONFIRM, "winner", 20_000 + block, 1), 3.08, full=block == 3)
+        run(TrialSpec(winner.without("jit"), Role.EFFECT, "without jit", 20_000 + block, 2), 2.9)
+        pairs.append({"block": block + 1, "a": a_done.throughput, "b": b_done.throughput, "a_run": a, "b_run": b})
+    runs = pairs[3]
+    store.update_study(study.id, state=StudyState.COMPLETE, result=tune_result(pairs, int(str(runs["a_run"])), int(str(runs["b_run"]))))
+    return study.id
+
+
+def verdict_json(metric: str, ratio: float, lo: float, hi: float, word: str = "better") -> dict[str, object]:
+    """Return a verdict as a result holds it."""
+    return {
+        "word": word, "ratio": ratio, "ci": [lo, hi], "confidence": 0.95, "pairs": 8, "metric": metric,
+        "smallest_effect": 0.02, "more_pairs": None,
+    }  # fmt: skip
+
+
+def tune_result(pairs: Sequence[Mapping[str, object]], a_run: int, b_run: int) -> dict[str, object]:
+    """Return the result of the tune, in the shape of the tune verb."""
+    before = {name: old for name, old, *_ in EFFECTS}
+    return {
+        "study": "tune-3fa94c",
+        "keep": False,
+        "verdict": verdict_json("throughput", 3.13, 3.04, 3.22),
+        "others": [
+            verdict_json("latency_p50", 0.319, 0.311, 0.328),
+            verdict_json("latency_p95", 0.321, 0.309, 0.333),
+            verdict_json("latency_p99", 0.33, 0.315, 0.345),
+            verdict_json("server_cpu_ms_per_tx", 0.318, 0.312, 0.325),
+        ],
+        "noise_floor": {"cv": 0.021, "pair_sd": 0.029, "pairs": 6, "detectable": 0.034, "runs": [1, 2, 3, 4, 5]},
+        "baseline": {
+            "name": "baseline", "settings": {}, "throughput": 1214.0, "latency_ms": {"p50": 5.93, "p95": 11.2, "p99": 17.1},
+            "server_cpu_ms_per_tx": 1.391, "run": a_run,
+        },
+        "winner": {
+            "name": "winner", "settings": WINNER, "from": before, "throughput": 3802.0,
+            "latency_ms": {"p50": 1.89, "p95": 3.58, "p99": 5.64}, "server_cpu_ms_per_tx": 0.4424, "run": b_run,
+        },
+        "effects": [
+            {"knob": knob, "from": old, "to": WINNER[knob], "ratio": ratio, "ci": [lo, hi], "confidence": 0.95,
+             "word": "better", "why": WHY[knob], "durability": durability, "context": context}
+            for knob, old, ratio, lo, hi, durability, context in EFFECTS
+        ],
+        "dropped": [
+            {"knob": knob, "from": old, "to": new,
+             "why": "its removal cost nothing measurable, in throughput or in server CPU per transaction"}
+            for knob, (old, new) in DROPPED.items()
+        ],
+        "rivals": [
+            {"name": "by-hand", "settings": {"shared_buffers": "4GB"}, "verdict": verdict_json("throughput", 2.9, 2.78, 3.03),
+             "winner_over_rival": {"ratio": 1.08, "ci": [1.05, 1.11], "confidence": 0.95}},
+        ],
+        "search": {
+            "knobs": [*WINNER, *DROPPED], "trials": 30, "stopped": "10 more trials are expected to bring less than 2 %",
+            "excluded": [{"knob": "checkpoint_timeout", "reason": "needs 3 checkpoint cycles, a trial has 40 s"}],
+            "best": WINNER,
+        },
+        "refused": [],
+        "confirmation": {"pairs": list(pairs)},
+        "trials": {"complete": 60},
+        "elapsed_s": 4021.5,
+        "fragment": Configuration.of(WINNER).fragment(),
+        "undo": "".join(f"# {knob}: remove the line; the default of {old} comes back\n" for knob, old in before.items()),
+        "explanation": [
+            "Reads became hits: per transaction 171 of 262 blocks (65 %) were not in shared buffers and had to be copied "
+            "in (1.34 MB); with the winner 3 (1 %) are.",
+            "Double buffering: 99.6% of those copies were served by the kernel's page cache and not by the disk.",
+            "Server CPU per transaction fell from 1.39 ms to 0.442 ms (0.32 of it).",
+        ],
+        "warnings": ["a checkpoint ended inside the measured window of 3 runs"],
+        "notes": [],
+        "environment": "b81f0c2d9a7e",
+    }  # fmt: skip
+
+
+def add_bench(store: Store, *, seconds: int = 60) -> str:
+    """Write a bench study of one run and return its id."""
+    study, clock, rng = make_study(StudyKind.BENCH, "bench-77aa01"), _Clock(), np.random.default_rng(3)
+    store.add_study(study)
+    trial = store.begin_trial(study.id, TrialSpec(BASELINE, Role.ARM, "bench", 1, 0))
+    done = record(store, trial, outcome(rng, clock, 1240), rng, fast=False, seconds=seconds)
+    store.finish_trial(trial, done)
+    assert done.latency_ms is not None
+    latency = {"p50": done.latency_ms.p50, "p95": done.latency_ms.p95, "p99": done.latency_ms.p99}
+    result = {"study": study.id, "run": trial, "tps": done.throughput, "latency_ms": latency,
+              "server_cpu_ms_per_tx": done.server_cpu_ms_per_tx, "transactions": done.transactions, "elapsed_s": 70.0}  # fmt: skip
+    store.update_study(study.id, state=StudyState.COMPLETE, result=result)
+    return study.id
+
+
+def add_ab(store: Store, *, word: str = "not resolved") -> str:
+    """Write an A/B study of six pairs without samples, and return its id."""
+    study, clock, rng = make_study(StudyKind.AB, "ab-51d0e7"), _Clock(), np.random.default_rng(5)
+    store.add_study(study)
+    b = Configuration.of({"random_page_cost": "1.1", "jit": "off"})
+    pairs: list[dict[str, object]] = []
+    for block in range(1, 7):
+        runs = {}
+        for slot, (arm, configuration) in enumerate({"A": BASELINE, "B": b}.items()):
+            trial = store.begin_trial(study.id, TrialSpec(configuration, Role.ARM, arm, block, slot))
+            runs[arm] = trial, outcome(rng, clock, 1240)
+            store.finish_trial(trial, runs[arm][1])
+        pairs.append({"block": block, "a": runs["A"][1].throughput, "b": runs["B"][1].throughput,
+                      "a_run": runs["A"][0], "b_run": runs["B"][0]})  # fmt: skip
+    verdict = {**verdict_json("throughput", 1.008, 0.984, 1.033, word), "pairs": 6, "more_pairs": 9}
+    side = {"throughput": 1240.0, "latency_ms": {"p50": 5.9, "p95": 11.0, "p99": 17.0}, "server_cpu_ms_per_tx": 1.38}
+    result = {
+        "study": study.id, "verdict": verdict, "others": [verdict_json("latency_p99", 1.01, 0.97, 1.05, "not resolved")],
+        "baseline": {"name": "A", "settings": {}, **side, "run": 1}, "winner": {"name": "B", "settings": dict(b), **side, "run": 2},
+        "confirmation": {"pairs": pairs}, "elapsed_s": 800.0,
+    }  # fmt: skip
+    store.update_study(study.id, state=StudyState.COMPLETE, result=result)
+    return study.id
+
+
+def record(
+    store: Store, trial: int, done: Outcome, rng: np.random.Generator, *, fast: bool, seconds: int, old_server: bool = False
+) -> Outcome:
+    """Record samples, histograms and events of one run; return the outcome with the times of this run."""
+    began = done.began_at
+    tps = done.throughput or 0.0
+    checkpoint = range(int(seconds * 0.55), int(seconds * 0.7))
+    rows: list[SampleRow] = []
+    histograms: list[HistogramRow] = []
+    for second in range(seconds + 1):
+        t = began + second + 0.3
+        rate = tps * (1 - math.exp(-(second + 1) / 4)) * (0.82 if second in checkpoint else 1) * math.exp(rng.normal(0, 0.03))
+        rows += _sample_rows(t, rate, rng, fast=fast, writing=second in checkpoint, old_server=old_server)
+        if second < seconds:
+            histograms.append(_histogram(int(began) + second, rate, rng, slow=second in checkpoint))
+    store.add_samples(trial, rows)
+    store.add_histograms(trial, histograms)
+    store.add_events(
+        trial,
+        [
+            Event(began + checkpoint.start, "checkpoint", "checkpoint starting: time"),
+            Event(began + checkpoint.stop, "checkpoint", "checkpoint complete"),
+        ],
+    )
+    return Outcome(**{**{name: getattr(done, name) for name in Outcome.__slots__}, "ended_at": began + seconds})
+
+
+def _histogram(second: int, rate: float, rng: np.random.Generator, *, slow: bool) -> HistogramRow:
+    count = max(1, round(rate))
+    micros = (8e6 / rate * 0.9 * np.exp(rng.normal(0, 0.45 + 0.2 * slow, count))).astype(np.int64)
+    histogram = LatencyHistogram()
+    histogram.record(micros)
+    return HistogramRow(second, 0, "ybio", count, int(micros.sum()), 0, 0, 0, histogram.encode())
+
+
+def sample_row(table: str, t: float, **values: SampleValue) -> SampleRow:
+    """Return a row of this table; columns that are not given are NULL."""
+    names = [column.name for column in TABLES[table].columns]
+    assert {*values} <= {*names}, f"unknown columns {values.keys() - {*names}}"
+    return SampleRow(table, t, tuple(values.get(name) for name in names))
+
+
+def _sample_rows(
+    t: float, rate: float, rng: np.random.Generator, *, fast: bool, writing: bool, old_server: bool
+) -> list[SampleRow]:
+    noise = 1 + rng.normal(0, 0.04)
+    system = (14 if fast else 46) * noise
+    found = [
+        sample_row("cpu", t, interval_s=1.0, cpus=2, usr_pct=94 - system - 4 * writing, sys_pct=system, irq_pct=0.8,
+                   iowait_pct=4.0 * writing + abs(rng.normal(0, 0.3)), steal_pct=abs(rng.normal(0, 0.4)),
+                   idle_pct=1.0, foreign_cpu_pct=None if old_server else abs(rng.normal(2, 1))),
+        sample_row("database", t, interval_s=1.0, xact_commit=int(rate), blks_read=int(rate * (3 if fast else 171)),
+                   blks_hit=int(rate * (259 if fast else 91))),
+        sample_row("sessions", t, total=8, active=8, waiting=1, idle=0, idle_in_transaction=0, autovacuum_workers=0),
+        sample_row("disk", t, device="vda", interval_s=1.0, rkb_per_s=120.0 * noise, wkb_per_s=(64_000.0 if writing else 5200.0) * noise),
+    ]  # fmt: skip
+    if not old_server:
+        found.append(sample_row("wal", t, interval_s=1.0, bytes=int(rate * 1900 * (1.8 if writing else 1))))
+    waits = {"CPU": 6.2 if fast else 5.1, "IO": 0.3 if fast else 1.6, "LWLock": 0.4, "Client": 0.5, "Lock": 0.8 * writing}
+    for name, mean in waits.items():
+        count = int(rng.poisson(mean))
+        if count:
+            found.append(sample_row("waits", t, wait_event_type=name, wait_event=name, sessions=count))
+    return found

@@ -1,0 +1,52 @@
+"""The front door: quick, complete, and every error one of ours."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pgdyno.cli import main
+from pgdyno.cli.main import VERBS, command
+
+HEAVY = ("numpy", "scipy", "sqlalchemy", "psycopg", "rich", "jinja2", "pydantic", "psutil")
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from click.testing import CliRunner; from pgdyno.cli.main import command; "
+        "assert CliRunner().invoke(command, ['--help']).exit_code == 0; "
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(verb):
+    result = CliRunner().invoke(command, [verb, "--help"])
+    assert result.exit_code == 0, result.output
+    assert "Usage" in result.output
+
+
+def test_an_unknown_verb_is_a_usage_error():
+    assert run("no-such-verb").returncode == 2
+
+
+def test_an_error_is_printed_in_three_lines_and_not_as_a_traceback(tmp_path):
+    done = run("compare", "1", "2", "--store", str(tmp_path / "s.db"))
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert "hint: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_version_is_that_of_the_project():
+    project = tomllib.loads((Path(main.__file__).parents[3] / "pyproject.toml").read_text())
+    assert run("--version").stdout.strip().endswith(project["project"]["version"])
+
+
+def run(*words):
+    return subprocess.run([sys.executable, "-m", "pgdyno", *words], capture_output=True, text=True, check=False)

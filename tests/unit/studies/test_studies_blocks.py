@@ -1,0 +1,44 @@
+"""Interleaving: every arm once a block, in an order that is random, fair and repeatable."""
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.model.trial import LatencySummary, Outcome, TrialState
+from pgdyno.model.verdict import Metric
+from pgdyno.studies.blocks import block_order, metric_of
+
+
+@given(st.lists(st.text(min_size=1), min_size=1, max_size=6, unique=True), st.integers(), st.integers())
+def test_each_block_runs_every_arm_once(arms, block, seed):
+    assert sorted(block_order(arms, block, seed)) == sorted(arms)
+
+
+@given(st.integers(0, 10_000), st.integers(0, 10_000))
+def test_the_order_of_a_block_is_the_same_at_every_resume(block, seed):
+    assert block_order(("A", "B"), block, seed) == block_order(("A", "B"), block, seed)
+
+
+def test_both_orders_come_equally_often():
+    orders = Counter(block_order(("A", "B"), block, 7) for block in range(2000))
+    assert len(orders) == 2
+    assert min(orders.values()) > 900
+
+
+def test_a_metric_that_was_not_measured_is_none():
+    outcome = Outcome(state=TrialState.FAILED)
+    assert [metric_of(outcome, metric) for metric in Metric] == [None] * len(Metric)
+
+
+def test_each_metric_reads_its_own_figure():
+    latency = LatencySummary(p50=1.0, p95=2.0, p99=3.0, p999=4.0, max=5.0, mean=1.5)
+    outcome = Outcome(state=TrialState.COMPLETE, throughput=10.0, latency_ms=latency, server_cpu_ms_per_tx=0.5)
+    figures = {metric: metric_of(outcome, metric) for metric in Metric}
+    assert figures == {
+        Metric.THROUGHPUT: 10.0,
+        Metric.LATENCY_P50: 1.0,
+        Metric.LATENCY_P95: 2.0,
+        Metric.LATENCY_P99: 3.0,
+        Metric.SERVER_CPU: 0.5,
+    }

@@ -1,0 +1,35 @@
+"""Options survive the store, secrets do not."""
+
+import json
+
+import pytest
+
+from pgdyno.errors import UsageError
+from pgdyno.model.verdict import Metric
+from pgdyno.studies.options import TargetRequest, TuneOptions
+
+
+def test_tune_options_round_trip_through_json():
+    options = TuneOptions(
+        metric=Metric.LATENCY_P99,
+        trials=7,
+        budget_s=60.0,
+        include=("jit",),
+        exclude=("work_mem",),
+        rivals={"mine": {"shared_buffers": "4GB"}},
+    )
+    assert TuneOptions.from_json(json.loads(json.dumps(options.to_json()))) == options
+
+
+def test_a_target_round_trips_through_json():
+    request = TargetRequest(dsn="host=/run/postgresql dbname=app", restart_command=("systemctl", "restart", "pg"))
+    assert TargetRequest.from_json(json.loads(json.dumps(request.to_json()))) == request
+
+
+@pytest.mark.parametrize("dsn", ["postgresql://app:hunter2@db1/app", "host=db1 password=hunter2"])
+def test_a_password_is_not_kept_and_asked_for_again(dsn):
+    kept = json.dumps(TargetRequest(dsn=dsn).to_json())
+    assert "hunter2" not in kept
+    with pytest.raises(UsageError, match="password"):
+        TargetRequest.from_json(json.loads(kept))
+    assert TargetRequest.from_json(json.loads(kept), dsn).dsn == dsn

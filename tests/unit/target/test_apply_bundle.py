@@ -1,0 +1,174 @@
+"""The undo bundle: complete and private before it has a name, and honest when it was damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import EnvironmentUnsuitable, RollbackError, UsageError
+from pgdyno.target import bundle, file_image, rollback
+from pgdyno.target.bundle import CLOSED, UndoBundle
+from pgdyno.target.identity import ProcessIdentity
+from pgdyno.target.manifest import Manifest
+from pgdyno.target.rollback import SessionState
+from pgdyno.target.snapshot import SettingState
+
+DEAD = ProcessIdentity(pid=1, start_ticks=-1, boot_id="an earlier boot")
+WORK_MEM = SettingState(
+    "work_mem", "4096", "4096", "kB", "integer", "user", "Resource Usage / Memory", "default", None, None, False
+)
+
+
+def make(
+    root: Path, server: Path, *, owner: ProcessIdentity = DEAD, study: str = "s-1", at: float = 1.7e9
+) -> UndoBundle:
+    root.mkdir(exist_ok=True)
+    captured = [file_image.capture(server / name) for name in ("pgdyno.conf", "postgresql.conf")]
+    manifest = Manifest(
+        id=bundle.new_id(study, at=at, undo_root=root),
+        study=study,
+        created_at=at,
+        target="postgres@db:5432/app",
+        conninfo="host=db",
+        data_directory=str(server),
+        main_file=str(server / "postgresql.conf"),
+        bin_dir="/usr/lib/postgresql/18/bin",
+        control=None,
+        owner=owner,
+        images=tuple(image for image, _ in captured),
+    )
+    contents = [data for _, data in captured]
+    return UndoBundle.create(root, manifest, contents=contents, settings={"work_mem": WORK_MEM}, reserve_bytes=8192)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Path:
+    folder = tmp_path / "server"
+    folder.mkdir()
+    (folder / "postgresql.conf").write_bytes(b"port = 5432\n\xff")
+    return folder
+
+
+def test_it_comes_back_as_it_was_written(tmp_path: Path, server: Path) -> None:
+    made = make(tmp_path / "undo", server)
+    found = UndoBundle.open(made.directory)
+    assert found.manifest == made.manifest
+    assert found.settings() == {"work_mem": WORK_MEM}
+    assert found.content_of(server / "postgresql.conf") == b"port = 5432\n\xff"
+    assert found.content_of(server / "pgdyno.conf") is None
+    assert not found.is_closed()
+
+
+def test_only_its_owner_may_read_it(tmp_path: Path, server: Path) -> None:
+    directory = make(tmp_path / "undo", server).directory
+    for path in [directory, *directory.rglob("*")]:
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_everything_is_synced_before_it_has_its_name(
+    tmp_path: Path, server: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[str] = set()
+    real_fsync, real_rename = os.fsync, Path.rename
+
+    def fsync(descriptor: int) -> None:
+        synced.add(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        real_fsync(descriptor)
+
+    def rename(source: Path, target: Path) -> Path:
+        inside = {path.name for path in source.rglob("*")} | {source.name}
+        assert inside <= synced, inside - synced
+        synced.clear()
+        return real_rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "rename", rename)
+    make(tmp_path / "undo", server)
+    assert synced == {"undo"}
+
+
+def test_a_failure_leaves_nothing_behind(tmp_path: Path, server: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(EnvironmentUnsuitable, match="no space left on device") as caught:
+        make(tmp_path / "undo", server)
+    assert caught.value.hint
+    assert list((tmp_path / "undo").iterdir()) == []
+
+
+def test_a_half_made_bundle_is_not_listed_and_goes(tmp_path: Path) -> None:
+    (tmp_path / ".draft-x").mkdir()
+    assert rollback.list_bundles(tmp_path) == []
+    with bundle.locked(tmp_path):
+        assert not (tmp_path / ".draft-x").exists()
+
+
+def test_names_sort_by_time_and_never_collide(tmp_path: Path, server: Path) -> None:
+    names = [make(tmp_path / "undo", server, study="a b/../c", at=at).id for at in (1.7e9, 1.7e9, 1.8e9)]
+    assert names == sorted(set(names))
+    assert all("/" not in name for name in names)
+    assert [path.name for path in bundle.bundle_directories(tmp_path / "undo")] == names[::-1]
+
+
+def test_a_damaged_copy_is_not_restored(tmp_path: Path, server: Path) -> None:
+    made = make(tmp_path / "undo", server)
+    (made.directory / "files" / "1").write_bytes(b"port = 5433\n\xff")
+    with pytest.raises(RollbackError, match="is damaged"):
+        made.content_of(server / "postgresql.conf")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"version": 99}'])
+def test_an_unreadable_manifest_is_said_so(tmp_path: Path, server: Path, text: str) -> None:
+    made = make(tmp_path / "undo", server)
+    (made.directory / "manifest.json").write_text(text)
+    with pytest.raises(RollbackError, match="cannot be read"):
+        UndoBundle.open(made.directory)
+    assert [info.state for info in rollback.list_bundles(tmp_path / "undo")] == [SessionState.UNREADABLE]
+
+
+def test_the_reserve_can_be_given_back_twice(tmp_path: Path, server: Path) -> None:
+    made = make(tmp_path / "undo", server)
+    assert (made.directory / "reserve").stat().st_blocks * 512 >= 8192
+    made.release_reserve()
+    made.release_reserve()
+    assert not (made.directory / "reserve").exists()
+
+
+def test_states(tmp_path: Path, server: Path) -> None:
+    root = tmp_path / "undo"
+    closed = make(root, server, at=1.0e9)
+    closed.journal().append(CLOSED)
+    make(root, server, at=1.1e9)
+    make(root, server, at=1.2e9, owner=ProcessIdentity.own())
+    states = [info.state for info in rollback.list_bundles(root)]
+    assert states == [SessionState.RUNNING, SessionState.ABANDONED, SessionState.CLOSED]
+
+
+def test_a_bundle_is_found_by_the_beginning_of_its_name(tmp_path: Path, server: Path) -> None:
+    root = tmp_path / "undo"
+    first, second = make(root, server, at=1.0e9), make(root, server, at=1.1e9)
+    assert rollback.find_bundle(root, second.id[:6]).bundle is not None
+    assert rollback.find_bundle(root, first.id).directory == first.directory
+    for wrong in ("nosuch", "20"):
+        with pytest.raises(UsageError, match=f'"{wrong}"'):
+            rollback.find_bundle(root, wrong)
+
+
+def test_forgetting_closes_once(tmp_path: Path, server: Path) -> None:
+    made = make(tmp_path / "undo", server)
+    rollback.forget(made)
+    rollback.forget(made)
+    assert made.is_closed()
+    with pytest.raises(UsageError, match="is still running"):
+        rollback.forget(make(tmp_path / "undo", server, owner=ProcessIdentity.own()))
+
+
+def test_a_person_can_read_the_settings(tmp_path: Path, server: Path) -> None:
+    made = make(tmp_path / "undo", server)
+    assert json.loads((made.directory / "settings.json").read_text())[0]["name"] == "work_mem"

@@ -1,0 +1,194 @@
+"""What counts as being in force, and what names the settings of a server."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.model.configuration import Configuration
+from pgdyno.target.effectiveness import needs_restart, same_value, shortfalls
+from pgdyno.target.file_check import FileLine, FileReading
+from pgdyno.target.snapshot import SettingState, differences, fingerprint
+from pgdyno.units import format_quantity
+
+DROPIN = Path("/pg/pgdyno.conf")
+
+
+def setting(
+    name: str, value: str, vartype: str = "integer", unit: str | None = None, context: str = "sighup", line: int = 4
+) -> SettingState:
+    return SettingState(
+        name, value, None, unit, vartype, context, "x", "configuration file", str(DROPIN), line, pending_restart=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "in_force", "vartype", "unit", "same"),
+    [
+        ("8MB", "8192", "integer", "kB", True),
+        ("8192", "8192", "integer", "kB", True),
+        ("8MB", "8193", "integer", "kB", False),
+        ("4GB", "524288", "integer", "8kB", True),
+        ("30.1GB", "31563776", "integer", "kB", False),
+        ("30.1GB", "31561728", "integer", "kB", True),  # 30822 MB: rounded to the next smaller unit
+        ("1.5h", "90", "integer", "min", True),
+        ("0600", "0600", "integer", None, True),
+        ("0.9", "0.9", "real", None, True),
+        ("0.9", "0.91", "real", None, False),
+        ("2ms", "2", "real", "ms", True),
+        ("on", "on", "bool", None, True),
+        ("TRUE", "on", "bool", None, True),
+        ("of", "off", "bool", None, True),
+        ("o", "on", "bool", None, False),
+        ("on", "off", "bool", None, False),
+        ("PGLZ", "pglz", "enum", None, True),
+        ("on", "pglz", "enum", None, True),
+        ("on", "off", "enum", None, False),
+        ("off", "off", "enum", None, True),
+        ("off", "pglz", "enum", None, False),
+        ("lz4", "pglz", "enum", None, False),
+        ("a, b", "a,b", "string", None, True),
+        ("a", "b", "string", None, False),
+        ("abc", "1", "integer", None, False),
+    ],
+)
+def test_same_value(asked: str, in_force: str, vartype: str, unit: str | None, same: bool) -> None:
+    assert same_value(asked, setting("x", in_force, vartype, unit)) is same
+
+
+@given(st.integers(1, 2**40), st.sampled_from(["B", "kB", "8kB", "MB", "ms", "s", "min"]))
+def test_the_canonical_text_of_a_value_is_that_value(value: int, unit: str) -> None:
+    state = setting("x", str(value), unit=unit)
+    assert same_value(format_quantity(value, unit), state)
+    assert not same_value(format_quantity(value + 1, unit), state)
+
+
+def test_nothing_is_short_when_all_is_in_force() -> None:
+    assert (
+        shortfalls(Configuration.of({"work_mem": "8MB"}), {"work_mem": setting("work_mem", "8192", unit="kB")}, DROPIN)
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"setting": "4096"}, "8MB was read, but 4096 is in force"),
+        ({"pending_restart": True}, "waits for a restart"),
+        ({"sourcefile": "/pg/postgresql.auto.conf", "sourceline": 3}, "overridden by /pg/postgresql.auto.conf line 3"),
+        ({"source": "database", "sourcefile": None}, "overridden by ALTER DATABASE SET"),
+        ({"source": "user", "sourcefile": None}, "overridden by ALTER ROLE SET"),
+        ({"source": "database user", "sourcefile": None}, "ALTER ROLE IN DATABASE SET"),
+        ({"source": "command line", "sourcefile": None}, "overridden by the command line of the server"),
+        ({"source": "client", "sourcefile": None}, "overridden by the connection's own options"),
+        ({"source": "default", "sourcefile": None}, "overridden by default"),
+    ],
+)
+def test_what_is_not_in_force_is_named(change: dict[str, object], words: str) -> None:
+    state = replace(setting("work_mem", "8192", unit="kB"), **change)  # type: ignore[arg-type] # fields by name, one table
+    (sentence,) = shortfalls(Configuration.of({"work_mem": "8MB"}), {"work_mem": state}, DROPIN)
+    assert words in sentence
+    assert sentence.startswith("work_mem")
+
+
+def test_a_knob_that_the_server_does_not_have() -> None:
+    assert shortfalls(Configuration.of({"io_method": "worker"}), {}, DROPIN) == [
+        "io_method is not a setting of this server"
+    ]
+
+
+def test_a_value_that_the_server_computes() -> None:
+    computed = replace(setting("wal_buffers", "512", unit="8kB"), source="override", sourcefile=None)
+    assert shortfalls(Configuration.of({"wal_buffers": "-1"}), {"wal_buffers": computed}, DROPIN) == []
+    assert shortfalls(Configuration.of({"wal_buffers": "4MB"}), {"wal_buffers": computed}, DROPIN) != []
+
+
+def test_huge_pages_must_be_got() -> None:
+    settings = {
+        "huge_pages": setting("huge_pages", "on", "enum"),
+        "huge_pages_status": setting("huge_pages_status", "off", "enum"),
+    }
+    asked = Configuration.of({"huge_pages": "on"})
+    assert "huge_pages_status is off" in shortfalls(asked, settings, DROPIN)[0]
+    settings["huge_pages_status"] = setting("huge_pages_status", "on", "enum")
+    assert shortfalls(asked, settings, DROPIN) == []
+
+
+def test_only_a_change_of_a_postmaster_knob_needs_a_restart() -> None:
+    settings = {"a": setting("a", "1", context="postmaster"), "b": setting("b", "1")}
+    one, two = Configuration.of({"a": "1", "b": "1"}), Configuration.of({"a": "1", "b": "2"})
+    assert needs_restart(one, two, settings) == []
+    assert needs_restart(one, one, settings) == []
+    assert needs_restart(Configuration(), one, settings) == ["a"]
+    assert needs_restart(one, Configuration.of({"b": "1"}), settings) == ["a"]
+
+
+def test_the_fingerprint_follows_what_is_set() -> None:
+    base = setting("work_mem", "8192")
+    port = replace(setting("port", "5433"), name="port")
+    folder = replace(setting("data_directory", "/a", "string"), category="File Locations")
+    ours = replace(setting("application_name", "pgdyno", "string"), source="client")
+    default = replace(base, name="other", setting="1", boot_val="1")
+    assert fingerprint([base, port, folder, ours, default]) == fingerprint([base])
+    assert fingerprint([replace(base, setting="8193")]) != fingerprint([base])
+    assert fingerprint([replace(base, source="database")]) == fingerprint([base])
+
+
+def test_differences_see_value_source_place_and_wait() -> None:
+    base = setting("a", "1")
+    for change in ({"setting": "2"}, {"source": "default"}, {"sourceline": 5}, {"pending_restart": True}):
+        after = replace(base, **change)  # type: ignore[arg-type] # fields by name, one table
+        (difference,) = differences({"a": base}, {"a": after})
+        assert difference.name == "a"
+        assert str(difference).startswith("a: was 1")
+    assert differences({"a": base}, {"a": base}) == ()
+    assert [str(difference) for difference in differences({"a": base}, {})] == [
+        "a: was 1 (/pg/pgdyno.conf line 4), is absent"
+    ]
+
+
+def test_what_our_own_session_sets_is_no_difference() -> None:
+    before = replace(setting("TimeZone", "UTC", "string"), source="client")
+    assert differences({"TimeZone": before}, {"TimeZone": replace(before, setting="CET")}) == ()
+
+
+def line(name: str | None, value: str, number: int, file: Path = DROPIN, error: str | None = None) -> FileLine:
+    return FileLine(str(file), number, name, value, applied=error is None, error=error)
+
+
+def test_a_wait_for_a_restart_is_told_from_a_rejection() -> None:
+    words = "setting could not be applied"
+    waiting = replace(setting("shared_buffers", "16384", context="postmaster"), pending_restart=True)
+    reading = FileReading(
+        (line("shared_buffers", "64MB", 4, error=words), line("max_connections", "abc", 5, error=words)),
+        {"shared_buffers": waiting, "max_connections": setting("max_connections", "100", context="postmaster")},
+    )
+    assert [found.name for found in reading.rejected()] == ["max_connections"]
+
+
+def test_a_later_line_elsewhere_overrides_and_a_later_line_of_ours_does_not() -> None:
+    auto = Path("/pg/postgresql.auto.conf")
+    lines = (
+        line("Work_Mem", "1MB", 4),
+        line("work_mem", "8MB", 5),
+        line("a", "1", 6),
+        line("work_mem", "9MB", 3, auto),
+    )
+    (pair,) = FileReading(lines, {}).overridden(DROPIN)
+    assert [found.sourceline for found in pair] == [5, 3]
+
+
+def test_edits_that_are_not_in_force_are_seen() -> None:
+    loaded = setting("a", "1")
+    assert FileReading((line("a", "1", 4),), {"a": loaded}).unread() == []
+    assert "in force is 1" in FileReading((line("a", "2", 4),), {"a": loaded}).unread()[0]
+    assert FileReading((line("a", "1", 7),), {"a": loaded}).unread() != []
+    assert "no longer in the file" in FileReading((), {"a": loaded}).unread()[0]
+    assert "syntax error" in FileReading((line(None, "", 9, error="syntax error"),), {}).unread()[0]
+    outranked = replace(loaded, source="command line", sourcefile=None, sourceline=None)
+    assert FileReading((line("a", "2", 4),), {"a": outranked}).unread() == []
+    assert FileReading((line("custom.placeholder", "2", 4),), {}).unread() == []

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.workloads.pgbench_log import LogFormat, LogReader, parse_lines
+from pgdyno.workloads.transaction_log import Status, TransactionLog, tally
+
+PLAIN = LogFormat()
+RATE = LogFormat(lag=True)
+RATE_RETRIES = LogFormat(lag=True, retries=True)
+FORMATS = [PLAIN, RATE, LogFormat(retries=True), RATE_RETRIES]
+WORDS = {
+    Status.SKIPPED: "skipped",
+    Status.FAILED: "failed",
+    Status.SERIALIZATION: "serialization",
+    Status.DEADLOCK: "deadlock",
+}
+
+# Captured from pgbench 18.6: plain, then -R with --max-tries.
+CAPTURED_PLAIN = b"""\
+0 1 2114 1 1795296015 788390
+0 2 650 0 1795296015 789060
+2 3 54 0 1795296015 790759
+"""
+CAPTURED_RATE = b"""\
+0 1 3126 0 1795296018 810548 85 0
+1 2 skipped 0 1795296018 811070 0 0
+2 2 1584 0 1795296018 817741 265 3
+"""
+
+row = st.tuples(
+    st.integers(0, 999),
+    st.integers(1, 10**9),
+    st.one_of(st.integers(0, 10**10), st.sampled_from(list(WORDS))),
+    st.integers(0, 127),
+    st.integers(10**9, 2 * 10**9),
+    st.integers(0, 999_999),
+    st.integers(0, 10**9),
+    st.integers(0, 1000),
+)
+
+
+def write(rows: list[tuple[int, ...]], form: LogFormat) -> bytes:
+    lines = []
+    for client, number, time, script, second, micros, lag, retries in rows:
+        word = WORDS[time] if isinstance(time, Status) else str(time)
+        optional = [str(lag)] * form.lag + [str(retries)] * form.retries
+        lines.append(" ".join([str(client), str(number), word, str(script), str(second), str(micros), *optional]))
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def assert_same(log: TransactionLog, rows: list[tuple[int, ...]], form: LogFormat) -> None:
+    assert log.end_us.tolist() == [r[4] * 1_000_000 + r[5] for r in rows]
+    assert log.latency_us.tolist() == [0 if isinstance(r[2], Status) else r[2] for r in rows]
+    assert log.status.tolist() == [r[2] if isinstance(r[2], Status) else Status.OK for r in rows]
+    assert log.script.tolist() == [r[3] for r in rows]
+    assert (log.lag_us is not None) == form.lag
+    assert (log.retries is not None) == form.retries
+    if log.lag_us is not None:
+        assert log.lag_us.tolist() == [r[6] for r in rows]
+    if log.retries is not None:
+        assert log.retries.tolist() == [r[7] for r in rows]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@given(rows=st.lists(row, max_size=30))
+def test_every_format_round_trips(form: LogFormat, rows: list[tuple[int, ...]]) -> None:
+    parsed = parse_lines(write(rows, form), form)
+    assert parsed.malformed == 0
+    assert_same(parsed.log, rows, form)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@given(
+    rows=st.lists(row, min_size=1, max_size=10),
+    junk=st.lists(
+        st.binary(min_size=1, max_size=30).filter(lambda b: b"\n" not in b and b"\r" not in b), min_size=1, max_size=4
+    ),
+    data=st.data(),
+)
+def test_damaged_lines_are_counted_and_the_others_kept(
+    form: LogFormat, rows: list[tuple[int, ...]], junk: list[bytes], data: st.DataObject
+) -> None:
+    lines = write(rows, form).splitlines(keepends=True)
+    for piece in junk:
+        lines.insert(data.draw(st.integers(0, len(lines))), b"x" + piece + b"\n")
+    parsed = parse_lines(b"".join(lines), form)
+    assert parsed.malformed == len(junk)
+    assert_same(parsed.log, rows, form)
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_at_all_raise(data: bytes) -> None:
+    parsed = parse_lines(data, PLAIN)
+    assert len(parsed.log) + parsed.malformed >= 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"0 1 500 0 1795296015",  # too few columns
+        b"0 1 500 0 1795296015 1 2",  # too many
+        b"0 1 500 0 1795296015 1000000",  # more than a second of microseconds
+        b"0 1 5.5 0 1795296015 1",  # not a whole number
+        b"0 1 500 200 1795296015 1",  # more scripts than pgbench has
+        b"0 1 exploded 0 1795296015 1",  # an unknown word
+        b"0 1 -7 0 1795296015 1",
+        b"",
+    ],
+)
+def test_one_bad_line_between_good_ones(line: bytes) -> None:
+    parsed = parse_lines(CAPTURED_PLAIN + line + b"\n" + CAPTURED_PLAIN, PLAIN)
+    assert (len(parsed.log), parsed.malformed) == (6, 1)
+
+
+def test_captured_lines() -> None:
+    plain = parse_lines(CAPTURED_PLAIN, PLAIN).log
+    assert plain.latency_us.tolist() == [2114, 650, 54]
+    assert plain.script.tolist() == [1, 0, 0]
+    assert plain.end_us[0] == 1795296015788390
+    rate = parse_lines(CAPTURED_RATE, RATE_RETRIES).log
+    counts = tally(rate)
+    assert (counts.committed, counts.failed, counts.retried, counts.skipped) == (2, 0, 1, 1)
+
+
+def test_the_wrong_format_is_all_malformed_and_not_misread() -> None:
+    parsed = parse_lines(CAPTURED_RATE, RATE)
+    assert (len(parsed.log), parsed.malformed) == (0, 3)
+
+
+def test_reader_follows_growing_files_of_its_own_process_only(tmp_path: Path) -> None:
+    prefix = tmp_path / "transactions"
+    first, second = tmp_path / "transactions.77", tmp_path / "transactions.77.1"
+    (tmp_path / "transactions.771").write_bytes(CAPTURED_PLAIN)
+    reader = LogReader(prefix, 77, PLAIN)
+    assert len(reader.read_new()) == 0
+    first.write_bytes(CAPTURED_PLAIN[:40])
+    assert len(reader.read_new()) == 1
+    first.write_bytes(CAPTURED_PLAIN)
+    second.write_bytes(b"2 1 9 0 1795296014 5\n3 1 9 0 17952")
+    assert len(reader.read_new()) == 3
+    assert reader.files == (first, second)
+    whole = reader.read_all()
+    assert whole.malformed == 1, "the unfinished last line of a killed thread"
+    assert whole.log.latency_us.tolist() == [9, 2114, 650, 54]
+    assert (np.diff(whole.log.end_us) >= 0).all()

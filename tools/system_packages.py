@@ -1,0 +1,55 @@
+"""Install the system programs that tests drive and that are missing: Debian's PostgreSQL and Chromium.
+
+Runs before any dependency of the project is there: standard library only. Needs root and apt; elsewhere it says what
+is missing, and the tests that need it are skipped with that reason. Debian's own cluster is not created: tests make
+theirs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+PROGRAMS = {
+    "chromium": "chromium",
+    "/usr/lib/postgresql/15/bin/postgres": "postgresql-15",
+    "/usr/bin/pg_createcluster": "postgresql-common",
+}
+
+
+def main() -> None:
+    """Install what is missing, or say why not."""
+    missing = sorted({package for program, package in PROGRAMS.items() if not _is_there(program)})
+    if not missing:
+        return
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        print(f"not installed, and only root with apt can: {', '.join(missing)}; tests that need them are skipped")
+        return
+    policy = Path("/etc/postgresql-common/createcluster.d")
+    policy.mkdir(parents=True, exist_ok=True)
+    no_cluster = policy / "pgdyno-tests.conf"
+    no_cluster.write_text("create_main_cluster = false\n")
+    try:
+        _install(missing)
+    finally:
+        no_cluster.unlink()
+
+
+def _install(missing: list[str]) -> None:
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    install = ["apt-get", "install", "--yes", "--quiet", "--no-install-recommends", *missing]
+    for command in (["apt-get", "update", "--quiet"], install):
+        done = subprocess.run(command, env=environment, check=False, stdout=subprocess.DEVNULL)
+        if done.returncode != 0:
+            print(f"`{' '.join(command)}` failed with {done.returncode}; tests that need it are skipped")
+            return
+
+
+def _is_there(program: str) -> bool:
+    return Path(program).exists() if program.startswith("/") else shutil.which(program) is not None
+
+
+if __name__ == "__main__":
+    main()
