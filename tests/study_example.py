@@ -26,7 +26,11 @@ WINNER = {
     "jit": "off",
     "random_page_cost": "1.1",
 }
-DROPPED = {"wal_buffers": ("4MB", "64MB"), "max_parallel_workers_per_gather": ("2", "0"), "bgwriter_lru_maxpages": ("100", "740")}
+DROPPED = {
+    "wal_buffers": ("4MB", "64MB"),
+    "max_parallel_workers_per_gather": ("2", "0"),
+    "bgwriter_lru_maxpages": ("100", "740"),
+}
 EFFECTS: Sequence[tuple[str, str, float, float, float, str, str]] = (
     ("shared_buffers", "128MB", 2.94, 2.71, 3.19, "B", "postmaster"),
     ("jit", "on", 1.062, 1.031, 1.094, "A", "user"),
@@ -100,15 +104,22 @@ def make_study(kind: StudyKind = StudyKind.TUNE, study_id: str = "tune-3fa94c") 
         environment="b81f0c2d9a7e",
         facts=FACTS,
         workload=WorkloadSpec(
-            "ybio", {"tab_rows": 4_000_000, "wss": 0.4, "range": 250, "updatepct": 10}, "9f2c71d0a4be",
-            "YBIO, 4 million rows of which 40 % are used, ranges of 250 rows, 10 % updates", False,
+            "ybio",
+            {"tab_rows": 4_000_000, "wss": 0.4, "range": 250, "updatepct": 10},
+            "9f2c71d0a4be",
+            "YBIO, 4 million rows of which 40 % are used, ranges of 250 rows, 10 % updates",
+            False,
         ),
         plan=LoadPlan(clients=8, jobs=2, warmup_s=20, measure_s=40),
     )
 
 
 def outcome(
-    rng: np.random.Generator, clock: _Clock, throughput: float, state: TrialState = TrialState.COMPLETE, reason: str | None = None
+    rng: np.random.Generator,
+    clock: _Clock,
+    throughput: float,
+    state: TrialState = TrialState.COMPLETE,
+    reason: str | None = None,
 ) -> Outcome:
     """Return a plausible outcome around this throughput."""
     duration = 60.0
@@ -124,7 +135,9 @@ def outcome(
         steady_from=began + 14,
         ended_at=began + duration,
         throughput=tps,
-        latency_ms=LatencySummary(mean * 0.9, mean * 1.7, mean * 2.6 * math.exp(rng.normal(0, 0.03)), mean * 5, mean * 9, mean),
+        latency_ms=LatencySummary(
+            mean * 0.9, mean * 1.7, mean * 2.6 * math.exp(rng.normal(0, 0.03)), mean * 5, mean * 9, mean
+        ),
         transactions=int(tps * 46),
         driver_cpu_s=4.1,
         server_cpu_s=78.0,
@@ -136,7 +149,9 @@ def outcome(
 
 
 def _searched(rng: np.random.Generator, index: int) -> Configuration:
-    buffers = ("128MB", "256MB", "512MB", "1GB", "2GB", "3GB", "4GB", "6GB")[int(rng.integers(0, 8))] if index < 24 else "4GB"
+    buffers = (
+        ("128MB", "256MB", "512MB", "1GB", "2GB", "3GB", "4GB", "6GB")[int(rng.integers(0, 8))] if index < 24 else "4GB"
+    )
     return Configuration.of(
         {
             "shared_buffers": buffers,
@@ -160,7 +175,13 @@ def add_tune(store: Store, *, seed: int = 7, seconds: int = 60, old_server: bool
     study, clock, rng = make_study(), _Clock(), np.random.default_rng(seed)
     store.add_study(study)
 
-    def run(spec: TrialSpec, speed: float, state: TrialState = TrialState.COMPLETE, reason: str | None = None, full: bool = False) -> tuple[int, Outcome]:
+    def run(
+        spec: TrialSpec,
+        speed: float,
+        state: TrialState = TrialState.COMPLETE,
+        reason: str | None = None,
+        full: bool = False,
+    ) -> tuple[int, Outcome]:
         trial = store.begin_trial(study.id, spec)
         done = outcome(rng, clock, 1240 * speed, state, reason)
         if full:
@@ -178,7 +199,12 @@ def add_tune(store: Store, *, seed: int = 7, seconds: int = 60, old_server: bool
         elif index == 11:
             run(spec, 0, TrialState.FAILED, "the server did not start: could not map anonymous shared memory")
         elif index == 17:
-            run(spec, _speed(configuration), TrialState.DISTURBED, "foreign CPU 31 % of one core is above the bound of 15 %")
+            run(
+                spec,
+                _speed(configuration),
+                TrialState.DISTURBED,
+                "foreign CPU 31 % of one core is above the bound of 15 %",
+            )
             run(spec, _speed(configuration))
         else:
             run(spec, _speed(configuration))
@@ -192,7 +218,9 @@ def add_tune(store: Store, *, seed: int = 7, seconds: int = 60, old_server: bool
         run(TrialSpec(winner.without("jit"), Role.EFFECT, "without jit", 20_000 + block, 2), 2.9)
         pairs.append({"block": block + 1, "a": a_done.throughput, "b": b_done.throughput, "a_run": a, "b_run": b})
     runs = pairs[3]
-    store.update_study(study.id, state=StudyState.COMPLETE, result=tune_result(pairs, int(str(runs["a_run"])), int(str(runs["b_run"]))))
+    store.update_study(
+        study.id, state=StudyState.COMPLETE, result=tune_result(pairs, int(str(runs["a_run"])), int(str(runs["b_run"])))
+    )
     return study.id
 
 
@@ -304,7 +332,14 @@ def add_ab(store: Store, *, word: str = "not resolved") -> str:
 
 
 def record(
-    store: Store, trial: int, done: Outcome, rng: np.random.Generator, *, fast: bool, seconds: int, old_server: bool = False
+    store: Store,
+    trial: int,
+    done: Outcome,
+    rng: np.random.Generator,
+    *,
+    fast: bool,
+    seconds: int,
+    old_server: bool = False,
 ) -> Outcome:
     """Record samples, histograms and events of one run; return the outcome with the times of this run."""
     began = done.began_at
@@ -314,7 +349,12 @@ def record(
     histograms: list[HistogramRow] = []
     for second in range(seconds + 1):
         t = began + second + 0.3
-        rate = tps * (1 - math.exp(-(second + 1) / 4)) * (0.82 if second in checkpoint else 1) * math.exp(rng.normal(0, 0.03))
+        rate = (
+            tps
+            * (1 - math.exp(-(second + 1) / 4))
+            * (0.82 if second in checkpoint else 1)
+            * math.exp(rng.normal(0, 0.03))
+        )
         rows += _sample_rows(t, rate, rng, fast=fast, writing=second in checkpoint, old_server=old_server)
         if second < seconds:
             histograms.append(_histogram(int(began) + second, rate, rng, slow=second in checkpoint))
@@ -323,8 +363,8 @@ def record(
     store.add_events(
         trial,
         [
-            Event(began + checkpoint.start, "checkpoint", "checkpoint starting: time"),
-            Event(began + checkpoint.stop, "checkpoint", "checkpoint complete"),
+            Event(began + checkpoint.start, "checkpoint", "checkpoint_timeout was over"),
+            Event(began + checkpoint.stop, "checkpoint_done", "a checkpoint was completed"),
         ],
     )
     return Outcome(**{**{name: getattr(done, name) for name in Outcome.__slots__}, "ended_at": began + seconds})
@@ -361,9 +401,15 @@ def _sample_rows(
     ]  # fmt: skip
     if not old_server:
         found.append(sample_row("wal", t, interval_s=1.0, bytes=int(rate * 1900 * (1.8 if writing else 1))))
-    waits = {"CPU": 6.2 if fast else 5.1, "IO": 0.3 if fast else 1.6, "LWLock": 0.4, "Client": 0.5, "Lock": 0.8 * writing}
-    for name, mean in waits.items():
-        count = int(rng.poisson(mean))
+    weights = {
+        "CPU": 6.2 if fast else 4.6,
+        "IO": 0.3 if fast else 1.9,
+        "LWLock": 0.4,
+        "Client": 0.5,
+        "Lock": 0.1 + writing,
+    }
+    total = sum(weights.values())
+    for name, count in zip(weights, rng.multinomial(8, [weight / total for weight in weights.values()]), strict=True):
         if count:
-            found.append(sample_row("waits", t, wait_event_type=name, wait_event=name, sessions=count))
+            found.append(sample_row("waits", t, wait_event_type=name, wait_event=name, sessions=int(count)))
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -132,8 +133,6 @@ def test_every_build(any_postgres: Sandbox, tmp_path: Path) -> None:
 
 
 def test_without_a_way_to_restart(sandbox18: Sandbox, tmp_path: Path) -> None:
-    from dataclasses import replace
-
     target = replace(sandbox18.target(), control=None)
     with Session.begin(target, study="test", undo_root=tmp_path / "undo") as session:
         with pytest.raises(EnvironmentUnsuitable, match="have to be restarted for shared_buffers"):

@@ -77,6 +77,17 @@ def test_a_crash_loses_nothing_that_was_committed(make_sandbox: MakeSandbox) -> 
     assert "was not properly shut down" in sandbox.log_file.read_text()
 
 
+def test_destroyed_after_a_crash_leaves_no_shared_memory(make_sandbox: MakeSandbox) -> None:
+    sandbox = make_sandbox()
+    sandbox.start()
+    maps = Path(f"/proc/{processes.postmaster_pid(sandbox.data_directory)}/maps").read_text()
+    segments = {Path(line.split()[5]) for line in maps.splitlines() if "/dev/shm/PostgreSQL." in line}
+    assert segments
+    sandbox.crash()
+    sandbox.destroy()
+    assert [segment for segment in segments if segment.exists()] == []
+
+
 def test_recreate_starts_from_nothing_and_a_wrong_build_costs_nothing(make_sandbox: MakeSandbox) -> None:
     sandbox = make_sandbox()
     sandbox.start()

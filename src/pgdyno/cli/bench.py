@@ -22,7 +22,10 @@ from pgdyno.cli.options import (
 from pgdyno.errors import ExitCode
 
 if TYPE_CHECKING:
+    from pgdyno.model.facts import Facts
+    from pgdyno.model.trial import WorkloadSpec
     from pgdyno.studies.stand import Stand
+    from pgdyno.target.target import Target
 
 
 @click.command("bench")
@@ -53,23 +56,29 @@ def command(**values: object) -> int:
     settings = settings_from(conf) if conf else {}
     check_report_path(report)
     store, progress = open_store(flags.text("store_url")), Progress()
-    target, bound = target_request(flags), bounds(flags)
+
+    def check(target: Target, facts: Facts, workload: WorkloadSpec) -> None:
+        check_settings(settings, facts)
+        if settings:
+            ask = not flags.on("yes")
+            confirm_changes(target, workload, "one configuration", "a restart before every run", ask=ask)
+
+    server, bound = target_request(flags), bounds(flags)
     request = StudyRequest(
         kind=StudyKind.BENCH,
         name=f"bench {flags.choice('workload')}",
-        target=target,
+        target=server,
         workload=flags.choice("workload"),
         parameters=workload_parameters(flags),
         plan=load_plan(flags),
-        options={"target": target.to_json(), "bounds": asdict(bound), "settings": settings},
+        options={"target": server.to_json(), "bounds": asdict(bound), "settings": settings},
         bounds=bound,
+        check=check,
         changes=bool(settings),
     )
 
     def body(stand: Stand) -> dict[str, object]:
         configuration = check_settings(settings, stand.facts) if settings else BASELINE
-        if settings:
-            confirm_changes(stand, "one configuration", "a restart before every run", ask=not flags.on("yes"))
         return bench_result(stand.laboratory, bench(stand.laboratory, configuration, flags.whole("runs")))
 
     result = run_study(request, store, progress, body, report)

@@ -58,7 +58,7 @@ def command(**values: object) -> int:
             Progress(),
             request,
             options,
-            Flags({"report": report, "as_json": False, "yes": True}),
+            Flags({"report": report, "as_json": False}),
             keep_result=lambda result: _write(output / "result.json", result),
         )
     click.echo(f"\nresult   {output / 'result.json'}\nreport   {report}")
@@ -84,6 +84,7 @@ def demo_options(seed: int) -> TuneOptions:
 
 def demo_request(flags: Flags, options: TuneOptions) -> StudyRequest:
     """Return the study of the demo: two sessions, short windows, because a read takes milliseconds."""
+    from pgdyno.cli.tune import checks
     from pgdyno.model.study import StudyKind
     from pgdyno.model.trial import LoadPlan
     from pgdyno.studies.options import TargetRequest
@@ -92,15 +93,17 @@ def demo_request(flags: Flags, options: TuneOptions) -> StudyRequest:
 
     target = TargetRequest(sandbox=flags.choice("sandbox"), keep=flags.on("keep"))
     bounds = Bounds()
+    plan = LoadPlan(clients=CLIENTS, jobs=1, warmup_s=3.0, measure_s=3.0)
     return StudyRequest(
         kind=StudyKind.TUNE,
         name="demo: YBIO reads that fit into memory",
         target=target,
         workload="ybio",
         parameters=dict(PARAMETERS),
-        plan=LoadPlan(clients=CLIENTS, jobs=1, warmup_s=3.0, measure_s=3.0),
+        plan=plan,
         options={"tune": options.to_json(), "target": target.to_json(), "bounds": asdict(bounds)},
         bounds=bounds,
+        check=checks(options, plan, ask=False),
     )
 
 

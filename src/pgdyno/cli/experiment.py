@@ -23,8 +23,11 @@ from pgdyno.cli.tune import METRICS
 from pgdyno.errors import ExitCode
 
 if TYPE_CHECKING:
+    from pgdyno.model.facts import Facts
+    from pgdyno.model.trial import WorkloadSpec
     from pgdyno.stats.sequential import Design
     from pgdyno.studies.stand import Stand
+    from pgdyno.target.target import Target
 
 CODES = {
     "better": ExitCode.OK,
@@ -78,29 +81,34 @@ def command(**values: object) -> int:
     given = flags.number("seed")
     seed = secrets.randbelow(1 << 31) if given is None else int(given)
     store, progress = open_store(flags.text("store_url")), Progress()
-    target, bound = target_request(flags), bounds(flags)
+
+    def check(target: Target, facts: Facts, workload: WorkloadSpec) -> None:
+        check_settings(first, facts)
+        check_settings(second, facts)
+        words, ask = f"up to {design.max_pairs} pairs of trials", not flags.on("yes")
+        confirm_changes(target, workload, words, "a restart before every trial", ask=ask)
+
+    server, bound = target_request(flags), bounds(flags)
     request = StudyRequest(
         kind=StudyKind.AB,
         name=f"A/B {files[0].name} {files[1].name}",
-        target=target,
+        target=server,
         workload=flags.choice("workload"),
         parameters=workload_parameters(flags),
         plan=load_plan(flags),
         options={
-            "target": target.to_json(),
+            "target": server.to_json(),
             "bounds": asdict(bound),
             "design": asdict(design),
             "metric": metric.value,
             "seed": seed,
         },
         bounds=bound,
+        check=check,
     )
 
     def body(stand: Stand) -> dict[str, object]:
         a, b = check_settings(first, stand.facts), check_settings(second, stand.facts)
-        confirm_changes(
-            stand, f"up to {design.max_pairs} pairs of trials", "a restart before every trial", ask=not flags.on("yes")
-        )
         comparison, blocks = ab(
             stand.laboratory, a, b, metric=metric, design=design, seed=seed, announce=progress.announce
         )

@@ -14,8 +14,10 @@ from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
     from pgdyno.cli.progress import Progress
+    from pgdyno.model.trial import WorkloadSpec
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.stand import Stand, StudyRequest
+    from pgdyno.target.target import Target
 
 Result = dict[str, object]
 
@@ -43,26 +45,22 @@ def run_study(
     return result
 
 
-def confirm_changes(stand: Stand, plan: str, outage: str, *, ask: bool) -> None:
+def confirm_changes(target: Target, workload: WorkloadSpec, plan: str, outage: str, *, ask: bool) -> None:
     """Say what will happen to a server that is not a sandbox, how it is undone and what it costs; then ask.
 
     Raises UsageError where there is no terminal to ask, click's Abort on a no.
     """
-    if stand.target.disposable:
+    if target.disposable:
         return
-    study, session = stand.study, stand.session
-    undo = session.id if session else "nothing to undo"
-    click.echo(f"target   {stand.target.name}", err=True)
+    click.echo(f"target   {target.name}", err=True)
     click.echo(f"plan     {plan}", err=True)
-    click.echo(
-        f"load     {study.workload.description}, {study.plan.clients} clients, in databases of its own", err=True
-    )
+    click.echo(f"load     {workload.description}, in databases of its own beside yours", err=True)
     click.echo(f"outage   {outage}", err=True)
-    click.echo(f"undo     by itself at the end and on Ctrl-C; after a kill: pgdyno rollback {undo}", err=True)
+    click.echo("undo     by itself at the end and on Ctrl-C; after a kill: pgdyno rollback --last", err=True)
     if not ask:
         return
     if not sys.stdin.isatty():
-        raise UsageError(f"{stand.target.name} is not a sandbox and there is no terminal to ask", hint="Add --yes.")
+        raise UsageError(f"{target.name} is not a sandbox and there is no terminal to ask", hint="Add --yes.")
     click.confirm("Go on?", abort=True, err=True)
 
 

@@ -24,9 +24,12 @@ from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
     from pgdyno.cli.progress import Progress
+    from pgdyno.model.facts import Facts
+    from pgdyno.model.trial import LoadPlan, WorkloadSpec
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.options import TuneOptions
     from pgdyno.studies.stand import Stand, StudyRequest
+    from pgdyno.target.target import Target
 
 METRICS = ("throughput", "latency_p50", "latency_p95", "latency_p99", "server_cpu_ms_per_tx")
 
@@ -80,7 +83,7 @@ def command(**values: object) -> int:
     flags = Flags(values)
     store = open_store(flags.text("store_url"))
     resume = flags.text("resume")
-    request, options = resumed_request(store, resume, flags.text("target")) if resume else new_request(flags)
+    request, options = resumed_request(store, resume, flags) if resume else new_request(flags)
     return run_tune(store, Progress(), request, options, flags)
 
 
@@ -94,13 +97,14 @@ def run_tune(
 ) -> int:
     """Run the tune, print what it found and return the exit code."""
     from pgdyno.cli.study import check_report_path, print_result, run_study
-    from pgdyno.studies.tune_result import exit_code
+    from pgdyno.studies.tune import tune
+    from pgdyno.studies.tune_result import exit_code, tune_result
 
     report = flags.path("report")
     check_report_path(report)
 
     def body(stand: Stand) -> dict[str, object]:
-        return _tune(stand, options, progress, ask=not flags.on("yes"))
+        return tune_result(stand.laboratory, tune(stand.laboratory, options, progress.announce), options)
 
     result = run_study(request, store, progress, body, report)
     if keep_result is not None:
@@ -109,20 +113,22 @@ def run_tune(
     return int(exit_code(result))
 
 
-def _tune(stand: Stand, options: TuneOptions, progress: Progress, *, ask: bool) -> dict[str, object]:
-    from pgdyno.cli.study import confirm_changes
-    from pgdyno.knobs.policy import check_settings
-    from pgdyno.studies.tune import search_space, tune
-    from pgdyno.studies.tune_result import tune_result
+def checks(options: TuneOptions, plan: LoadPlan, *, ask: bool) -> Callable[[Target, Facts, WorkloadSpec], None]:
+    """Return the check that refuses knobs and rivals which target or policy do not allow, and then asks."""
 
-    for settings in options.rivals.values():
-        check_settings(settings, stand.facts)
-    space = search_space(stand.laboratory, options)
-    plan = f"up to {options.trials} search trials over {len(space.dimensions)} knobs, then the proof"
-    outage = "reloads only" if options.reload_only else "a restart before every trial, a few seconds each"
-    confirm_changes(stand, plan, outage, ask=ask)
-    tuned = tune(stand.laboratory, space, options, progress.announce)
-    return tune_result(stand.laboratory, tuned, options)
+    def check(target: Target, facts: Facts, workload: WorkloadSpec) -> None:
+        from pgdyno.cli.study import confirm_changes
+        from pgdyno.knobs.policy import check_settings
+        from pgdyno.studies.tune import search_space
+
+        for settings in options.rivals.values():
+            check_settings(settings, facts)
+        knobs = len(search_space(facts, workload, plan, options).dimensions)
+        words = f"up to {options.trials} search trials over {knobs} knobs, then pruning and proof"
+        outage = "reloads only" if options.reload_only else "a restart before every trial, a few seconds each"
+        confirm_changes(target, workload, words, outage, ask=ask)
+
+    return check
 
 
 def new_request(flags: Flags) -> tuple[StudyRequest, TuneOptions]:
@@ -152,17 +158,18 @@ def new_request(flags: Flags) -> tuple[StudyRequest, TuneOptions]:
         confirm_max=most,
         rivals={name: settings_from(path) for name, path in _rivals(flags.words("rivals"))},
     )
-    target, bound = target_request(flags), bounds(flags)
+    target, bound, plan = target_request(flags), bounds(flags), load_plan(flags)
     request = StudyRequest(
         kind=StudyKind.TUNE,
         name=f"tune {flags.choice('workload')}",
         target=target,
         workload=flags.choice("workload"),
         parameters=workload_parameters(flags),
-        plan=load_plan(flags),
+        plan=plan,
         options={"tune": options.to_json(), "target": target.to_json(), "bounds": asdict(bound)},
         bounds=bound,
         restart=_restart(options),
+        check=checks(options, plan, ask=not flags.on("yes")),
     )
     return request, options
 
@@ -171,7 +178,7 @@ def _restart(options: TuneOptions) -> Literal["always", "as-needed"]:
     return "as-needed" if options.reload_only else "always"
 
 
-def resumed_request(store: Store, name: str, dsn: str | None) -> tuple[StudyRequest, TuneOptions]:
+def resumed_request(store: Store, name: str, flags: Flags) -> tuple[StudyRequest, TuneOptions]:
     """Rebuild the request of an interrupted tune from the store."""
     from pgdyno.model.study import StudyKind
     from pgdyno.studies.options import TargetRequest, TuneOptions
@@ -186,7 +193,7 @@ def resumed_request(store: Store, name: str, dsn: str | None) -> tuple[StudyRequ
     request = StudyRequest(
         kind=study.kind,
         name=study.name,
-        target=TargetRequest.from_json(parts["target"], dsn),
+        target=TargetRequest.from_json(parts["target"], flags.text("target")),
         workload=study.workload.name,
         parameters=study.workload.parameters,
         plan=study.plan,
@@ -194,6 +201,7 @@ def resumed_request(store: Store, name: str, dsn: str | None) -> tuple[StudyRequ
         bounds=Bounds(**parts["bounds"]),
         restart=_restart(options),
         resume=study.id,
+        check=checks(options, study.plan, ask=not flags.on("yes")),
     )
     return request, options
 

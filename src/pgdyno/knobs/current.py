@@ -44,7 +44,7 @@ def automatic_value(fact: SettingFact) -> float | None:
 
     PostgreSQL 13 and 14 give such a setting the source `override`, 15 to 18 `default`.
     """
-    if fact.boot_val is None or fact.source not in ("default", "override"):
+    if fact.boot_val is None or fact.context == "internal" or fact.source not in ("default", "override"):
         return None
     boot = float(fact.boot_val)
     return boot if boot in (-1.0, 0.0) and boot != number_of(fact) else None

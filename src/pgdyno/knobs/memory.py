@@ -2,7 +2,7 @@
 
     demand = shared + sessions + workers + autovacuum
     shared     = shared_buffers x 1.025 + wal_buffers + SLRU buffers + min_dynamic_shared_memory
-                 + 16 MB + 48 kB x max_connections
+                 + 9 MB + 48 kB x max_connections
     sessions   = connections x (8 MB + temp_buffers + work_mem x hash_mem_multiplier x 2)
     workers    = min(max_parallel_workers, max_worker_processes, connections x max_parallel_workers_per_gather)
                  x (8 MB + work_mem x hash_mem_multiplier x 2)
@@ -28,7 +28,7 @@ GB = 1 << 30
 NODES = 2
 PROCESS_BYTES = 8 * MB
 BUFFER_OVERHEAD = 0.025
-SHARED_FIXED_BYTES = 16 * MB
+SHARED_FIXED_BYTES = 9 * MB
 SHARED_PER_CONNECTION_BYTES = 48 << 10
 RESERVE_SHARE = 0.1
 RESERVE_LEAST_BYTES = 256 * MB

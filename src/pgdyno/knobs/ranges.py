@@ -16,26 +16,44 @@ from pgdyno.knobs.dimension import Dimension
 from pgdyno.knobs.expressions import Expression, Quantity
 from pgdyno.knobs.values import bounds, number_of
 from pgdyno.model.facts import Facts, SettingFact, Unknown
-from pgdyno.units import BYTES, split_unit
+from pgdyno.units import BYTES, format_quantity, parse_quantity, split_unit
 
 
 def make_dimension(knob: Knob, facts: Facts, budget: TrialBudget) -> Dimension | str:
     """Return the dimension of a knob that this server has, or the reason why there is none."""
     fact = facts.settings[knob.name]
-    if (knob.scale is Scale.ENUM) != (fact.vartype in ("enum", "bool")):
+    countable = fact.vartype in ("enum", "bool") or (knob.choices and fact.vartype in ("integer", "real"))
+    if (knob.scale is Scale.ENUM) != bool(countable):
         return f"is of type {fact.vartype} on this server, not as the catalogue knows it"
     return _choice(knob, fact) if knob.scale is Scale.ENUM else _numeric(knob, fact, facts, budget)
 
 
 def _choice(knob: Knob, fact: SettingFact) -> Dimension | str:
-    offered = ("off", "on") if fact.vartype == "bool" else fact.enumvals
-    narrowed = offered if fact.vartype == "bool" or not knob.choices else knob.choices
-    choices = tuple(word for word in narrowed if word in offered)
-    if fact.setting not in choices:
-        choices = (fact.setting, *choices)
+    current = _current_text(fact)
+    choices = tuple(word for word in _narrowed(knob, fact) if _takes(fact, word))
+    if current not in choices:
+        choices = (current, *choices)
     if len(choices) < 2:
-        return f'this server offers one choice only, "{fact.setting}"'
-    return Dimension(fact.name, "choice", choices=choices, default=fact.setting)
+        return f'this server offers one choice only, "{current}"'
+    return Dimension(fact.name, "choice", choices=choices, default=current)
+
+
+def _narrowed(knob: Knob, fact: SettingFact) -> tuple[str, ...]:
+    return ("off", "on") if fact.vartype == "bool" else knob.choices or fact.enumvals
+
+
+def _takes(fact: SettingFact, text: str) -> bool:
+    if fact.vartype == "bool":
+        return True
+    if fact.vartype == "enum":
+        return text in fact.enumvals
+    low, high = bounds(fact)
+    return low <= parse_quantity(text, fact.unit) <= high
+
+
+def _current_text(fact: SettingFact) -> str:
+    current = current_value(fact, (-1.0, 0.0))
+    return current if isinstance(current, str) else format_quantity(current, fact.unit)
 
 
 def _numeric(knob: Knob, fact: SettingFact, facts: Facts, budget: TrialBudget) -> Dimension | str:

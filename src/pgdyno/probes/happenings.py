@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pgdyno.model.samples import Event
 from pgdyno.probes.host.reading import HostReading
 from pgdyno.probes.observer import ServerReading
@@ -12,15 +14,13 @@ _RESET_VIEWS = ("database", "checkpointer", "wal")
 
 def host_events(before: HostReading, after: HostReading) -> list[Event]:
     """Return what the counters of /proc/vmstat say happened to the host."""
-    was, now = before.vmstat or {}, after.vmstat or {}
     found = []
-    kills = now.get("oom_kill", 0) - was.get("oom_kill", now.get("oom_kill", 0))
-    if kills > 0:
+    kills = _growth(before, after, "oom_kill")
+    if kills:
         found.append(Event(after.t, "oom_kill", f"the kernel killed {kills} process(es) for want of memory"))
-    swapped = {name: now.get(name, 0) - was.get(name, now.get(name, 0)) for name in ("pswpin", "pswpout")}
-    if any(swapped.values()):
-        text = f"{swapped['pswpout']} pages were swapped out and {swapped['pswpin']} in"
-        found.append(Event(after.t, "swap", text))
+    swapped_in, swapped_out = _growth(before, after, "pswpin"), _growth(before, after, "pswpout")
+    if swapped_in or swapped_out:
+        found.append(Event(after.t, "swap", f"{swapped_out} pages were swapped out and {swapped_in} in"))
     return found
 
 
@@ -40,7 +40,7 @@ def server_events(before: ServerReading, after: ServerReading) -> list[Event]:
     return found + _counted(before, after) + _autovacuum(before, after)
 
 
-def failure_events(t: float, failures: dict[str, str], known: dict[str, str]) -> list[Event]:
+def failure_events(t: float, failures: Mapping[str, str], known: Mapping[str, str]) -> list[Event]:
     """Return an event for each probe that failed for a reason not told before, and for each that works again."""
     found = [
         Event(t, "probe", f"{name} cannot be read: {reason}")
@@ -48,6 +48,11 @@ def failure_events(t: float, failures: dict[str, str], known: dict[str, str]) ->
         if known.get(name) != reason
     ]
     return found + [Event(t, "probe", f"{name} can be read again") for name in known if name not in failures]
+
+
+def _growth(before: HostReading, after: HostReading, name: str) -> int:
+    was, now = (before.vmstat or {}).get(name), (after.vmstat or {}).get(name)
+    return 0 if was is None or now is None else now - was
 
 
 def _counted(before: ServerReading, after: ServerReading) -> list[Event]:

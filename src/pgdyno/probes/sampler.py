@@ -56,7 +56,6 @@ class _Kept:
     host: HostReading | None = None
     server: ServerReading | None = None
     failures: dict[str, str] = field(default_factory=dict)
-    statements: list[ServerReading] = field(default_factory=list)
     ticks: int = 0
     skipped: int = 0
     cpu_s: float = 0.0
@@ -104,6 +103,7 @@ class Sampler:
         self._driver = DriverCpu(proc, TICKS_PER_S)
         self._folders = proc, sys
         self._kept = _Kept()
+        self._statements = ServerReading(0.0, {}, {})
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._sleep = sleep or self._stopping.wait
@@ -120,7 +120,7 @@ class Sampler:
         """Take the first reading now, then one at each due time until `stop`."""
         self.take()
         with self._lock:
-            self._kept.statements.append(self._observer.read(self._clock(), ("statements",)))
+            self._statements = self._observer.read(self._clock(), ("statements",))
         self._thread = threading.Thread(target=self._run, name="pgdyno-sampler", daemon=True)
         self._thread.start()
 
@@ -157,6 +157,11 @@ class Sampler:
         """Return the latest values as short texts for a progress line, empty before the second reading."""
         with self._lock:
             return latest_text(self._kept.latest)
+
+    def events(self) -> list[Event]:
+        """Return what has happened so far."""
+        with self._lock:
+            return list(self._kept.events)
 
     def _run(self) -> None:
         due = next_due(self._clock(), self._interval_s)
@@ -208,6 +213,8 @@ class Sampler:
         )
 
     def _finish_statements(self) -> None:
-        self._kept.statements.append(self._observer.read(self._clock(), ("statements",)))
-        first, last = self._kept.statements[0], self._kept.statements[-1]
+        first, last = self._statements, self._observer.read(self._clock(), ("statements",))
         self._kept.rows += statement_rows(first, last)
+        if "statements" in last.failures:
+            reason = last.failures["statements"]
+            self._kept.events += happenings.failure_events(last.t, {"statements": reason}, {})

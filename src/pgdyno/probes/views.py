@@ -74,6 +74,8 @@ def delta_rows(
     found = []
     for row in after:
         was = earlier.get(tuple(row.get(key) for key in keys), {})
+        if keys and was == row:
+            continue
         gains = {name: _gain(was.get(name), row.get(name)) for name in counters}
         if any(gain < 0 for gain in gains.values() if gain is not None):
             return []

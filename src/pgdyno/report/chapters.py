@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.figure import Table
-from pgdyno.model.study import Effect, Study
+from pgdyno.model.study import Effect, Study, StudyKind
 from pgdyno.model.trial import Role, Trial, TrialState
 from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.report import circumstances, figures
@@ -26,6 +26,8 @@ from pgdyno.report.wording import (
     quantity_text,
 )
 
+MOST_EVENTS = 100
+"""So many events of a run are listed; the store has them all."""
 METHOD = (
     "Runs are interleaved in blocks, and the order inside each block is drawn by lot, so that drift of the machine "
     "hits both sides alike.",
@@ -84,7 +86,7 @@ def arms(sides: tuple[Side, Side]) -> Section:
     a, b = (side.settings for side in sides)
     names = sorted({name for name in (*a, *b) if a.get(name) != b.get(name)})
     rows = tuple((name, a.get(name, "as found"), b.get(name, "as found")) for name in names)
-    table = TableBlock(Table(("setting", "A", "B"), rows), f"{plural(len(names), 'setting')} differ.")
+    table = TableBlock(Table(("setting", "A", "B"), rows), f"A and B differ in {plural(len(names), 'setting')}.")
     same = Prose(("Both arms have the same settings: an A/A experiment, which ought to show no difference.",))
     return Section("change", "What is compared", "In which settings do A and B differ?", (table if rows else same,))
 
@@ -116,7 +118,16 @@ def confidence(
         blocks.append(TableBlock(_states_table(trials), f"{plural(len(trials), 'trial')} by how they ended."))
     if result.children("rivals"):
         blocks.append(TableBlock(_rivals_table(result), "Configurations to compare with, in the same blocks."))
-    return Section("confidence", "How sure is it?", "How large is the noise?", tuple(blocks)) if blocks else None
+    return (
+        Section(
+            "confidence",
+            "How sure is it?",
+            "What stands behind the verdict, and how large is the noise?",
+            tuple(blocks),
+        )
+        if blocks
+        else None
+    )
 
 
 def _metric_rows(trials: Sequence[Trial], result: Fields, verdict: Verdict) -> list[figures.MetricRow]:
@@ -194,17 +205,27 @@ def flight(traces: Sequence[RunTrace]) -> Section | None:
     if not recorded:
         return None
     columns = tuple(f"{trace.name}, trial {trace.run}" for trace, _ in recorded)
+    shown = "One run, second by second." if len(recorded) == 1 else "One run of each side, on the same axes."
     note = Prose(
         (
-            "One run of each side, second by second, on the same axes. The shaded part is warm-up and does not count. "
-            "Dashed vertical lines are checkpoints, solid ones restarts and reloads.",
+            f"{shown} The shaded part is warm-up and does not count. "
+            "Dashed vertical lines are checkpoints, dotted ones autovacuum, solid ones restarts, reloads and swapping.",
         )
     )
-    return Section(
-        "recorder",
-        "Flight recorder",
-        "What did the machine do during a run?",
-        (note, Strips(columns, align([strips for _, strips in recorded]))),
+    blocks: list[Block] = [note, Strips(columns, align([strips for _, strips in recorded]))]
+    events = _event_rows([trace for trace, _ in recorded])
+    if events:
+        table = Table(("trial", "second", "event", "what"), events, ("trial", "second"))
+        blocks.append(TableBlock(table, f"What happened: {plural(len(events), 'event')}.", folded=True))
+    return Section("recorder", "Flight recorder", "What did the machine do during a run?", tuple(blocks))
+
+
+def _event_rows(traces: Sequence[RunTrace]) -> tuple[tuple[str, str, str, str], ...]:
+    return tuple(
+        (str(trace.run), f"{event.t - trace.began_at:.0f}", event.kind.replace("_", " "), event.text)
+        for trace in traces
+        for event in trace.events[:MOST_EVENTS]
+        if trace.began_at <= event.t <= trace.ended_at
     )
 
 
@@ -234,9 +255,7 @@ def unsuccessful(trials: Sequence[Trial], result: Fields) -> Section | None:
     excluded = tuple((item.text("knob"), item.text("reason")) for item in result.child("search").children("excluded"))
     if excluded:
         table = Table(("knob", "why not searched"), excluded)
-        blocks.append(
-            TableBlock(table, f"{plural(len(excluded), 'knob')} of the catalogue were left alone.", folded=True)
-        )
+        blocks.append(TableBlock(table, f"Left alone: {plural(len(excluded), 'knob')} of the catalogue.", folded=True))
     question = "What was tried and did not help?"
     return Section("unsuccessful", "Tried without success", question, tuple(blocks)) if blocks else None
 
@@ -269,16 +288,14 @@ def _settings_text(configuration: Configuration) -> str:
     return ", ".join(f"{name} = {value}" for name, value in configuration.items()) or "as found"
 
 
-def about(study: Study, trials: Sequence[Trial], result: Fields) -> Section:
-    """Tell the environment, the workload, the method and where the numbers come from."""
+def about(study: Study, trials: Sequence[Trial]) -> Section:
+    """Tell the environment, the workload and the method, and list every trial."""
     blocks: list[Block] = [circumstances.environment(study), circumstances.workload(study)]
     if len(trials) == 1 and trials[0].outcome is not None:
         blocks.insert(0, _run_facts(trials[0]))
     if len(trials) > 1:
-        blocks.append(Prose(METHOD, points=True))
+        blocks.append(Prose(METHOD if study.kind is StudyKind.TUNE else METHOD[:-1], points=True))
         blocks.append(TableBlock(_trials_table(trials), f"All {plural(len(trials), 'trial')}.", folded=True))
-    rows = tuple(circumstances.provenance(study, trials, result.number("elapsed_s")).items())
-    blocks.append(FactList(rows))
     return Section("about", "Environment and method", "What exactly was measured, where and how?", tuple(blocks))
 
 

@@ -115,6 +115,6 @@ def _sections(
         chapters.search(record.trials, metric, result) if study.kind is StudyKind.TUNE else None,
         chapters.flight(record.traces),
         chapters.unsuccessful(record.trials, result) if study.kind is StudyKind.TUNE else None,
-        chapters.about(study, record.trials, result),
+        chapters.about(study, record.trials),
     )
     return tuple(section for section in candidates if section is not None)

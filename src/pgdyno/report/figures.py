@@ -7,14 +7,14 @@ from the top, and hold the ratio with its interval in `y`, `lo` and `hi`. docs/e
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgdyno.model.figure import Axis, Band, Figure, FigureKind, Mark, Series, Table
 from pgdyno.model.study import Effect
 from pgdyno.model.trial import Role, TrialState
-from pgdyno.model.verdict import Metric, Verdict
-from pgdyno.report.scales import nice_bounds
+from pgdyno.model.verdict import Interval, Metric, Verdict
+from pgdyno.report.scales import log_bounds, nice_bounds
 from pgdyno.report.wording import (
     METRIC_NAMES,
     ROLE_NAMES,
@@ -65,7 +65,7 @@ def history(points: Sequence[TrialPoint], *, pair_sd: float | None = None) -> Fi
         x=Axis(
             "trial", lo=min((p.trial for p in points), default=0) - 1, hi=max((p.trial for p in points), default=1) + 1
         ),
-        y=Axis("performance against the baseline runs next to it", unit="x", lo=lo, hi=hi),
+        y=Axis("against neighbouring baseline", unit="x", lo=lo, hi=hi),
         series=(*_role_series(scored), *_unscored_series(points, lo), *_best_series(scored)),
         bands=(Band("y", *band, "two equal runs differ by less, 19 times in 20"),) if band else (),
         marks=(Mark("y", 1.0, "baseline", "reference"),),
@@ -141,11 +141,11 @@ def _history_table(points: Sequence[TrialPoint]) -> Table:
             ROLE_NAMES[point.role],
             point.state.value,
             "" if point.ratio is None else f"{point.ratio:.3f}",
-            point.settings if not point.reason else f"{point.settings}: {point.reason}",
+            point.reason,
         )
         for point in points
     )
-    return Table(("trial", "role", "state", "ratio", "settings"), rows, ("trial", "ratio"))
+    return Table(("trial", "role", "state", "ratio", "reason"), rows, ("trial", "ratio"))
 
 
 def forest(effects: Sequence[Effect], *, smallest_effect: float, total: Verdict | None = None) -> Figure:
@@ -154,38 +154,31 @@ def forest(effects: Sequence[Effect], *, smallest_effect: float, total: Verdict 
     A last row holds the whole configuration against the baseline when `total` is its verdict. Effects do not add
     up to it: settings help or replace each other.
     """
-    rows = [(f"{e.knob}\n{e.before} → {e.after}", e.interval, "effect") for e in effects]
-    if total is not None:
-        rows.append(("all together", total.interval, "total"))
-    ends = [end for _, interval, _ in rows for end in (interval.lo, interval.hi)]
-    lo, hi = nice_bounds([*ends, 1.0])
-    series = tuple(
-        Series(
-            name,
-            tuple(float(i) for i, row in enumerate(rows) if row[2] == group),
-            tuple(row[1].ratio for row in rows if row[2] == group),
-            tuple(row[1].lo for row in rows if row[2] == group),
-            tuple(row[1].hi for row in rows if row[2] == group),
-            "points",
-            tuple(row[0] for row in rows if row[2] == group),
-            group,
-        )
-        for name, group in (("one setting", "effect"), ("whole configuration", "total"))
-        if any(row[2] == group for row in rows)
-    )
-    table_rows = tuple((label.replace("\n", " "), f"{i.ratio:.3g}", bare_range_text(i)) for label, i, _ in rows)
+    settings = [(f"{effect.knob}\n{effect.before} → {effect.after}", effect.interval) for effect in effects]
+    whole = [("all together", total.interval)] if total is not None else []
+    rows = [*settings, *whole]
+    axis = ratio_axis("ratio with the setting against without it", _ends(interval for _, interval in rows))
+    table_rows = tuple((label.replace("\n", " "), f"{i.ratio:.3g}", bare_range_text(i)) for label, i in rows)
+    helps = "Right" if total is None or total.metric.higher_is_better else "Left"
     return Figure(
         kind=FigureKind.FOREST,
         id="forest",
         title=_forest_title(effects),
         question="What is each retained setting worth, all others kept?",
         x=Axis("setting"),
-        y=Axis("ratio with the setting against without it", unit="x", lo=lo, hi=hi),
-        series=series,
+        y=axis,
+        series=tuple(
+            _interval_series(name, part, axis, group, first)
+            for name, part, group, first in (
+                ("one setting", settings, "effect", 0),
+                ("whole configuration", whole, "total", len(settings)),
+            )
+            if part
+        ),
         bands=(_equivalence_band(smallest_effect),),
         marks=(Mark("y", 1.0, "no effect", "reference"),),
         table=Table(("setting", "ratio", "interval"), table_rows, ("ratio", "interval")),
-        caption="Right of 1 the setting helps. Effects of single settings do not add up to the whole.",
+        caption=f"{helps} of 1 the setting helps. Effects of single settings do not add up to the whole.",
         n=len(effects),
     )
 
@@ -193,7 +186,7 @@ def forest(effects: Sequence[Effect], *, smallest_effect: float, total: Verdict 
 def _forest_title(effects: Sequence[Effect]) -> str:
     if not effects:
         return "No single setting was measured alone"
-    largest = max(effects, key=lambda effect: effect.interval.ratio)
+    largest = max(effects, key=lambda effect: abs(math.log(effect.interval.ratio)))
     return f"The largest single effect is that of {largest.knob}: {largest.interval}"
 
 
@@ -207,36 +200,29 @@ def pairs(rows: Sequence[MetricRow], *, subject: str, reference: str) -> Figure:
 
     The first row is the study's metric; its verdict is the title.
     """
-    ends = [end for row in rows for end in (row.verdict.interval.lo, row.verdict.interval.hi, *row.ratios.values())]
-    lo, hi = nice_bounds([*ends, 1.0])
     first = rows[0].verdict
     dots = [(float(i), ratio, block) for i, row in enumerate(rows) for block, ratio in row.ratios.items()]
+    intervals = [(_metric_label(row.verdict.metric), row.verdict.interval) for row in rows]
+    ends = [*_ends(interval for _, interval in intervals), *(ratio for _, ratio, _ in dots)]
+    axis = ratio_axis(f"ratio of {subject} to {reference}", ends)
+    pair_series = Series(
+        "pair",
+        tuple(row for row, _, _ in dots),
+        tuple(ratio for _, ratio, _ in dots),
+        style="points",
+        labels=tuple(block for _, _, block in dots),
+        group="pair",
+    )
     return Figure(
         kind=FigureKind.PAIRS,
         id="pairs",
         title=sentence(first, subject, reference),
-        question=f"How sure is it? Every dot is one pair of runs, {subject} over {reference}.",
+        question=f"Every dot is one pair of runs: {subject} over {reference}.",
         x=Axis("metric"),
-        y=Axis(f"ratio of {subject} to {reference}", unit="x", lo=lo, hi=hi),
+        y=axis,
         series=(
-            Series(
-                "pair",
-                tuple(dot[0] for dot in dots),
-                tuple(dot[1] for dot in dots),
-                style="points",
-                labels=tuple(dot[2] for dot in dots),
-                group="pair",
-            ),
-            Series(
-                f"{first.interval.confidence:.0%} interval",
-                tuple(float(i) for i in range(len(rows))),
-                tuple(row.verdict.interval.ratio for row in rows),
-                tuple(row.verdict.interval.lo for row in rows),
-                tuple(row.verdict.interval.hi for row in rows),
-                "points",
-                tuple(_metric_label(row.verdict.metric) for row in rows),
-                "interval",
-            ),
+            pair_series,
+            _interval_series(f"{first.interval.confidence:.0%} interval", intervals, axis, "interval"),
         ),
         bands=(_equivalence_band(first.smallest_effect),),
         marks=(Mark("y", 1.0, "no difference", "reference"),),
@@ -246,8 +232,39 @@ def pairs(rows: Sequence[MetricRow], *, subject: str, reference: str) -> Figure:
     )
 
 
+def _interval_series(
+    name: str, rows: Sequence[tuple[str, Interval]], axis: Axis, group: str, first_row: int = 0
+) -> Series:
+    """Return labelled intervals, one a row; an end beyond the axis, such as infinity, is drawn at its edge."""
+    least, most = axis.lo or 0.0, axis.hi or math.inf
+    return Series(
+        name,
+        tuple(float(first_row + index) for index in range(len(rows))),
+        tuple(interval.ratio for _, interval in rows),
+        tuple(max(interval.lo, least) for _, interval in rows),
+        tuple(min(interval.hi, most) for _, interval in rows),
+        "points",
+        tuple(label for label, _ in rows),
+        group,
+    )
+
+
+def _ends(intervals: Iterable[Interval]) -> list[float]:
+    return [end for interval in intervals for end in (interval.lo, interval.ratio, interval.hi)]
+
+
 def _metric_label(metric: Metric) -> str:
     return f"{METRIC_NAMES[metric]}\n{'more is better' if metric.higher_is_better else 'less is better'}"
+
+
+def ratio_axis(label: str, ends: Sequence[float]) -> Axis:
+    """Return an axis that holds these ratios and 1: logarithmic from a doubling on, so that 2x and 0.5x are alike."""
+    known = [end for end in (*ends, 1.0) if math.isfinite(end) and end > 0]
+    if len(known) <= len(ends):  # an unbounded interval: leave room for it to run out of the picture
+        known += [min(known) / 2, max(known) * 2]
+    is_log = max(known) / min(known) > 2
+    lo, hi = log_bounds(known) if is_log else nice_bounds(known)
+    return Axis(label, "x", "log" if is_log else "linear", lo, hi)
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> Table:

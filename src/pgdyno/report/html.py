@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -82,11 +83,17 @@ def _environment() -> Environment:
     )
     environment.tests["block"] = _is_block
     environment.filters["runs"] = _run_label
+    environment.filters["unbroken"] = _unbroken
     return environment
 
 
 def _is_block(block: Block, name: str) -> bool:
     return type(block).__name__ == name
+
+
+def _unbroken(text: str) -> str:
+    """Keep the two bounds of an interval on one line."""
+    return re.sub(r"\[[^\]]+\]", lambda match: match[0].replace(" ", "\u00a0"), text)
 
 
 def _run_label(figure: Figure) -> str:

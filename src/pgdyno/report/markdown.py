@@ -18,7 +18,11 @@ def render(report: Report) -> str:
     body = [
         part
         for section in report.sections
-        for part in (f"## {section.title}", f"*{section.question}*", *(_block(block) for block in section.blocks))
+        for part in (
+            f"## {escape(section.title)}",
+            f"*{escape(section.question)}*",
+            *(_block(block) for block in section.blocks),
+        )
     ]
     foot = " · ".join(f"{name} {value}" for name, value in report.provenance.items())
     return "\n\n".join([*head, *body, "---", escape(foot)]) + "\n"

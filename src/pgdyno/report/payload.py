@@ -18,7 +18,7 @@ Json = dict[str, "Json"] | list["Json"] | str | float | int | None
 
 def figures_json(figures: Iterable[Figure]) -> str:
     """Return the figures by id, as JSON that is safe inside a `<script>` element."""
-    text = json.dumps({figure.id: figure_payload(figure) for figure in figures}, separators=(",", ":"))
+    text = json.dumps({figure.id: figure_payload(figure) for figure in figures}, separators=(",", ":"), allow_nan=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 

@@ -5,6 +5,7 @@ Pure. A value of the wrong shape counts as absent: a report of an old or unfinis
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -139,7 +140,7 @@ def effects_of(result: Fields, confidence: float) -> tuple[Effect, ...]:
     found = []
     for item in result.children("effects"):
         ratio, bounds = item.number("ratio"), item.bounds("ci")
-        if ratio is not None and bounds is not None:
+        if ratio is not None and ratio > 0 and bounds is not None:
             found.append(
                 Effect(
                     knob=item.text("knob"),
@@ -151,7 +152,7 @@ def effects_of(result: Fields, confidence: float) -> tuple[Effect, ...]:
                     context=item.text("context"),
                 )
             )
-    return tuple(sorted(found, key=lambda effect: -effect.interval.ratio))
+    return tuple(sorted(found, key=lambda effect: -abs(math.log(effect.interval.ratio))))
 
 
 def pairs_of(result: Fields) -> tuple[PairReading, ...]:

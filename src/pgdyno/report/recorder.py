@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
+from statistics import fmean, median_low
 
 from pgdyno.model.figure import Axis, Band, Figure, FigureKind, Mark, Series, Table
 from pgdyno.report.scales import log_bounds, zero_based
@@ -19,14 +19,24 @@ from pgdyno.report.wording import number_text
 GROUP = "recorder"
 WAIT_CLASSES = ("CPU", "IO", "LWLock", "Lock", "IPC", "Client", "Timeout")
 CPU_PARTS = {
-    "usr_pct": "user",
-    "sys_pct": "system",
-    "irq_pct": "interrupts",
-    "iowait_pct": "I/O wait",
+    "usr_pct": "usr",
+    "sys_pct": "sys",
+    "irq_pct": "irq",
+    "iowait_pct": "iowait",
     "steal_pct": "steal",
 }
-MARKED_EVENTS = {"checkpoint": "checkpoint", "restart": "restart", "reload": "reload", "crash": "crash"}
+MARKED_EVENTS = {
+    "checkpoint": "checkpoint begins",
+    "checkpoint_done": "checkpoint done",
+    "autovacuum": "autovacuum",
+    "restart": "restart",
+    "reload": "reload",
+    "swap": "swapping",
+    "oom_kill": "out of memory",
+}
 SHOWN_DEVICES = 2
+TITLE_SHARE = 0.1
+"""A series below this share of the largest one is left to the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +99,7 @@ def _cpu(trace: RunTrace) -> Figure | None:
     if _has(grid, "foreign_cpu_pct") and _has(grid, "cpus"):
         both = zip(grid.columns["foreign_cpu_pct"], grid.columns["cpus"], strict=True)
         share = tuple(None if pct is None or not cpus else pct / cpus for pct, cpus in both)
-        lines.append(_Line("foreign programs", "foreign", share))
+        lines.append(_Line("foreign", "foreign", share))
     return _strip(trace, "cpu", Axis("CPU of the machine", "%", lo=0.0, hi=100.0), grid.times, lines)
 
 
@@ -109,9 +119,11 @@ def _waits(trace: RunTrace) -> Figure | None:
 
 def _blocks(trace: RunTrace) -> Figure | None:
     grid = read(trace, "database", deltas=("blks_hit", "blks_read"))
-    names = {"blks_hit": ("hits in shared_buffers", "hit"), "blks_read": ("reads from the system", "read")}
+    names = {"blks_hit": ("hits", "hit"), "blks_read": ("reads", "read")}
     lines = [_Line(*names[name], _scaled(grid.columns[name], 1e-3), "area") for name in names if _has(grid, name)]
-    return _strip(trace, "blocks", Axis("Blocks used", "1000/s"), grid.times, lines)
+    return _strip(
+        trace, "blocks", Axis("Blocks: hits in shared_buffers, reads from the system", "k/s"), grid.times, lines
+    )
 
 
 def _wal(trace: RunTrace) -> Figure | None:
@@ -181,15 +193,13 @@ def _series(times: tuple[float, ...], lines: Sequence[_Line]) -> tuple[Series, .
 
 def _title(trace: RunTrace, times: Sequence[float], lines: Sequence[_Line], unit: str) -> str:
     """Say the mean of the measured window; of latency its median second, because percentiles are never averaged."""
-    parts = []
-    for line in lines:
-        values = window_values(trace, times, line.values)
-        if values and line.group.startswith("p") and unit == "ms":
-            parts.append(f"{line.name} {number_text(sorted(values)[len(values) // 2])}")
-        elif values:
-            parts.append(f"{line.name} {number_text(fmean(values))}" if len(lines) > 1 else number_text(fmean(values)))
-    kind = "in the median second" if unit == "ms" else "on average"
-    return f"{', '.join(parts)} {unit} {kind}" if parts else f"nothing in the measured window ({unit})"
+    summary, kind = (median_low, "in the median second") if unit == "ms" else (fmean, "on average")
+    levels = {line.name: summary(values) for line in lines if (values := window_values(trace, times, line.values))}
+    if not levels:
+        return "nothing in the measured window"
+    least = max(levels.values()) * TITLE_SHARE
+    told = [f"{name} {number_text(level)}" for name, level in levels.items() if level >= least]
+    return f"{', '.join(told) if len(lines) > 1 else number_text(max(levels.values()))} {unit} {kind}"
 
 
 def _phases(trace: RunTrace) -> tuple[Band, ...]:

@@ -51,12 +51,14 @@ def rows(figure: Figure, width: int) -> list[str]:
     lines = []
     for label, ratio, low, high in _estimates(figure):
         cells = [" "] * space
-        for at in reference:
-            cells[_cell(at, lo, hi, space)] = "│"
-        left, right = _cell(low, lo, hi, space), _cell(high, lo, hi, space)
+        left, right, middle, *marks = (
+            _cell(value, lo, hi, space, figure.y.scale) for value in (low, high, ratio, *reference)
+        )
+        for mark in marks:
+            cells[mark] = "│"
         for index in range(left, right + 1):
             cells[index] = "─"
-        cells[left], cells[right], cells[_cell(ratio, lo, hi, space)] = "├", "┤", "●"
+        cells[left], cells[right], cells[middle] = "├", "┤", "●"
         name = label.replace("\n", " ")
         name = name if len(name) <= LABEL_WIDTH else f"{name[: LABEL_WIDTH - 1]}…"
         lines.append(f"{name:<{LABEL_WIDTH}} {''.join(cells)} {f'{ratio:.3g}x':>7} [{low:.3g}, {high:.3g}]")
@@ -73,8 +75,8 @@ def _estimates(figure: Figure) -> list[tuple[str, float, float, float]]:
     return [found[x] for x in sorted(found)]
 
 
-def _cell(value: float, lo: float, hi: float, cells: int) -> int:
-    return min(cells - 1, max(0, round((cells - 1) * _place(value, lo, hi, "linear"))))
+def _cell(value: float, lo: float, hi: float, cells: int, scale: str = "linear") -> int:
+    return min(cells - 1, max(0, round((cells - 1) * _place(value, lo, hi, scale))))
 
 
 def scatter(figure: Figure, width: int, height: int = 11) -> list[str]:

@@ -111,8 +111,9 @@ def tile(verdict: Verdict | None, metric: Metric, before: float | None, after: f
     detail = f"{number_text(before)} → {quantity_text(after, unit)}"
     label = METRIC_NAMES[metric]
     if verdict is None:
-        shown = quantity_text(after, unit) if before is None else detail
-        return Tile(label, shown, "", "no verdict on this metric", "", Tone.UNSURE)
+        if before is None:
+            return Tile(label, quantity_text(after, unit), "", "", "", Tone.NEUTRAL)
+        return Tile(label, detail, "", "no verdict on this metric", "", Tone.UNSURE)
     interval = verdict.interval
     return Tile(
         label,

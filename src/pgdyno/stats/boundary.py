@@ -33,7 +33,7 @@ SHAPE = 0.4
 FIRST_LOOK_SHARE = 0.2
 """The share of the error that the first look may spend."""
 
-_GRID = 160
+_GRID = np.sin(np.linspace(0.0, np.pi / 2, 160))  # dense near the bound, where the next look matters most
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)
 _TAIL_SD = 9.0
 _TOLERANCE = 1e-7
@@ -103,10 +103,10 @@ def _solve(min_pairs: int, max_pairs: int, error: float) -> float:
 
 def _stay_probability(bounds: Floats, min_pairs: int) -> float:
     """Return the probability that |U| stays below every bound, by backward recursion over the looks."""
-    grid = np.linspace(0.0, bounds[-1], _GRID)
-    stay = np.ones(_GRID)
+    grid = bounds[-1] * _GRID
+    stay = np.ones_like(grid)
     for index in range(len(bounds) - 2, -1, -1):
-        here = np.linspace(0.0, bounds[index], _GRID)
+        here = bounds[index] * _GRID
         stay = _step_back(here, min_pairs + index, bounds[index + 1], grid, stay)
         grid = here
     reach = min(np.arcsin(min(bounds[0] / np.sqrt(min_pairs), 1.0)), _TAIL_SD / np.sqrt(min_pairs))

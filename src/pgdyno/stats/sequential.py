@@ -50,7 +50,7 @@ class Design:
     confidence: float = 0.95
     min_pairs: int = 3
     max_pairs: int = 48
-    doubt: float = 0.05
+    doubt: float = 0.1
 
     def __post_init__(self) -> None:
         if not (0 <= self.smallest_effect < 1 and 0 <= self.doubt < 1):
@@ -75,7 +75,7 @@ class Design:
         return values[pairs - self.min_pairs] if pairs >= self.min_pairs else math.inf
 
 
-STRICT = Design(confidence=0.9975)
+STRICT = Design(confidence=0.9975, min_pairs=4)
 """For comparisons that are run every night: 20 of them with nothing to find make no claim, with 95 % probability."""
 
 

@@ -42,6 +42,8 @@ class StudyRequest:
     changes: bool = True
     restart: When = "always"
     resume: str | None = None
+    check: Callable[[Target, Facts, WorkloadSpec], None] | None = None
+    """Refuses what cannot be done on this target and asks its owner, before anything is changed or loaded."""
 
 
 @dataclass
@@ -87,6 +89,8 @@ def open_stand(
                 hint='Give --restart-command "ARGV ...", or --reload-only to leave restart knobs alone.',
             )
         workload = make_workload(request.workload, request.parameters)
+        if request.check is not None:
+            request.check(target, facts, workload.spec())
         workload.prepare(target, progress=announce)
         study = _study(request, store, target, facts, workload.spec(), clock)
         session: Session | None = None

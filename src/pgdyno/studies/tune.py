@@ -11,7 +11,7 @@ and the laboratory gives back the trials that the store has.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from pgdyno.errors import EnvironmentUnsuitable
@@ -20,11 +20,13 @@ from pgdyno.knobs.catalogue import load_catalogue
 from pgdyno.knobs.space import SearchSpace, build_space
 from pgdyno.knobs.starts import starting_points
 from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.facts import Facts
 from pgdyno.model.study import Comparison
-from pgdyno.model.trial import Role
-from pgdyno.model.verdict import Metric, Verdict, Word
+from pgdyno.model.trial import LoadPlan, Role, WorkloadSpec
+from pgdyno.model.verdict import Metric, Word
 from pgdyno.stats.noise import NoiseFloor, noise_floor
-from pgdyno.stats.sequential import costs_nothing, is_final
+from pgdyno.stats.noninferiority import Removal, costs_nothing
+from pgdyno.stats.sequential import is_final
 from pgdyno.studies.blocks import Blocks, metric_of, run_blocks
 from pgdyno.studies.judging import compare_arms, verdict_of
 from pgdyno.studies.options import TuneOptions
@@ -49,6 +51,7 @@ class Tuned:
     dropped: Configuration
     screening: Comparison | None
     proof: Proof | None
+    dropped_because: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -57,15 +60,17 @@ class Tuned:
         return self.proof.headline if self.proof else self.screening
 
 
-def tune(laboratory: Laboratory, space: SearchSpace, options: TuneOptions, announce: Callable[[str], None]) -> Tuned:
+def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str], None]) -> Tuned:
     """Run the whole tune. `announce` hears of each phase. Leaves the server in some trial's configuration."""
-    plan = laboratory.study.plan
+    study = laboratory.study
+    plan = study.plan
+    space = search_space(laboratory.facts, study.workload, plan, options)
     starts = tuple(
         starting_points(
             space,
             laboratory.facts,
             connections=plan.clients,
-            read_only=laboratory.study.workload.read_only,
+            read_only=study.workload.read_only,
         )
     )
     search = Search(laboratory, space, starts, options)
@@ -86,31 +91,31 @@ def tune(laboratory: Laboratory, space: SearchSpace, options: TuneOptions, annou
         return tuned
     tuned.winner = prune(unpruned, search.least_important_first(unpruned), pruner.is_free)
     tuned.dropped = unpruned.without(*tuned.winner)
+    tuned.dropped_because = pruner.reasons
     announce(f"proof: {len(tuned.winner)} of {len(unpruned)} settings stay; fresh pairs against the baseline")
     tuned.proof = prove(laboratory, tuned.winner, unpruned, options, first_block=PROOF_BLOCKS)
     return tuned
 
 
-def search_space(laboratory: Laboratory, options: TuneOptions) -> SearchSpace:
+def search_space(facts: Facts, workload: WorkloadSpec, plan: LoadPlan, options: TuneOptions) -> SearchSpace:
     """Return the knobs to search and their ranges on this target under this load, with the reasons of the others.
 
-    Raises UsageError for a knob of `include` or `exclude` that does not exist, PolicyError for one that may not be
-    touched, EnvironmentUnsuitable when nothing is left to search.
+    Raises UsageError for a knob of `include`, `exclude` or `only` that does not exist, PolicyError for one that may
+    not be touched, EnvironmentUnsuitable when nothing is left to search.
     """
-    study = laboratory.study
     space = build_space(
         load_catalogue(),
-        laboratory.facts,
+        facts,
         include=options.include or None,
         exclude=options.exclude,
         only=options.only or None,
         reload_only=options.reload_only,
         budget=TrialBudget(
-            warmup_s=study.plan.warmup_s,
-            measure_s=study.plan.measure_s,
-            read_only=study.workload.read_only,
-            restores=study.plan.reset != "never" and not study.workload.read_only,
-            connections=study.plan.clients,
+            warmup_s=plan.warmup_s,
+            measure_s=plan.measure_s,
+            read_only=workload.read_only,
+            restores=plan.reset != "never" and not workload.read_only,
+            connections=plan.clients,
         ),
     )
     if not space.dimensions:
@@ -149,6 +154,8 @@ class _Pruner:
     options: TuneOptions
     announce: Callable[[str], None]
     next_block: int = PRUNE_BLOCKS
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Why each setting that was dropped could go."""
 
     def screen(self, winner: Configuration) -> Comparison:
         """Compare the search's winner with the baseline before anything is spent on pruning it."""
@@ -164,29 +171,29 @@ class _Pruner:
         return compare_arms(blocks, BASE, FULL, self.options.metric, design)
 
     def is_free(self, kept: Configuration, reduced: Configuration) -> bool:
-        """Return True when going from `kept` to `reduced` costs nothing measurable, in throughput or server CPU."""
-        gone = ", ".join(kept.without(*reduced))
-        self.announce(f"pruning: does it cost anything to drop {gone}?")
+        """Return True when going from `kept` to `reduced` costs nothing measurable, in the metric or in server CPU."""
+        gone = tuple(kept.without(*reduced))
+        self.announce(f"pruning: does it cost anything to drop {', '.join(gone)}?")
         design = self.options.design(max_pairs=self.options.prune_pairs)
+        metrics = dict.fromkeys((self.options.metric, Metric.SERVER_CPU))
 
-        def answers(blocks: Blocks) -> list[Verdict]:
-            metrics = {self.options.metric, Metric.SERVER_CPU}
-            return [v for m in metrics if (v := verdict_of(blocks, FULL, REDUCED, m, design)) is not None]
+        def answers(blocks: Blocks) -> list[Removal]:
+            pairs = [(metric, *blocks.pairs(REDUCED, FULL, metric)) for metric in metrics]
+            return [costs_nothing(r, f, design=design, metric=metric) for metric, r, f in pairs if len(r) > 1]
 
         def is_enough(blocks: Blocks) -> bool:
-            verdicts = answers(blocks)
-            worse = any(v.word is Word.WORSE for v in verdicts)
-            return worse or (bool(verdicts) and all(is_final(v, design) for v in verdicts))
+            removals = answers(blocks)
+            return bool(removals) and (all(r.final for r in removals) or any(not r.droppable for r in removals))
 
-        blocks = self._run(
-            {FULL: kept, REDUCED: reduced},
-            {FULL: Role.PRUNE, REDUCED: Role.PRUNE},
-            self.options.prune_pairs,
-            is_enough,
-        )
-        free = all(costs_nothing(verdict) for verdict in answers(blocks))
-        self.announce(f"pruning: {gone}: {'dropped, no measurable cost' if free else 'kept'}")
-        return free
+        arms, roles = {FULL: kept, REDUCED: reduced}, {FULL: Role.PRUNE, REDUCED: Role.PRUNE}
+        removals = answers(self._run(arms, roles, self.options.prune_pairs, is_enough))
+        costly = [removal for removal in removals if not removal.droppable]
+        words = (costly or removals)[0].sentence(", ".join(gone))
+        self.announce(f"pruning: {words}")
+        if costly:
+            return False
+        self.reasons.update(dict.fromkeys(gone, words))
+        return True
 
     def _run(
         self,

@@ -44,7 +44,7 @@ def tune_result(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> d
         "noise_floor": noise_json(tuned.noise, tuned.search.baselines[: options.noise_runs]),
         **_sides(tuned, facts),
         "effects": [],
-        "dropped": dropped_json(tuned.dropped, facts),
+        "dropped": dropped_json(tuned.dropped, tuned.dropped_because, facts),
         "rivals": [],
         "search": _search_json(tuned),
         "refused": refused_json(trials),

@@ -23,9 +23,12 @@ from pgdyno.target.postgres import query_error
 from pgdyno.target.snapshot import SettingState
 from pgdyno.target.target import Target
 
-_PLACES = (
-    "SELECT pg_backend_pid() AS pid, current_setting('config_file') AS main, current_setting('data_directory') AS data"
-)
+# By pg_settings and not current_setting: a role that may not see them gets NULL and not an error.
+_PLACES = """
+SELECT pg_backend_pid() AS pid,
+       (SELECT setting FROM pg_catalog.pg_settings WHERE name = 'config_file') AS main,
+       (SELECT setting FROM pg_catalog.pg_settings WHERE name = 'data_directory') AS data
+"""
 _SHOWN_EDITS = 5
 
 

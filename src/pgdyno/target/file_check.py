@@ -27,10 +27,13 @@ _OUTRANKING = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class FileLine:
-    """One row of `pg_file_settings`; `name` is None for a line that cannot be read."""
+    """One row of `pg_file_settings`; `name` is None for a line that cannot be read.
 
-    sourcefile: str
-    sourceline: int
+    `sourcefile` is None for a knob that is no longer in any file and keeps its value until the next restart.
+    """
+
+    sourcefile: str | None
+    sourceline: int | None
     name: str | None
     setting: str | None
     applied: bool
@@ -39,7 +42,7 @@ class FileLine:
     @property
     def place(self) -> str:
         """Return the file and line, for people."""
-        return f"{self.sourcefile} line {self.sourceline}"
+        return f"{self.sourcefile} line {self.sourceline}" if self.sourcefile else "taken out of the files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,8 @@ class FileReading:
 
     def rejected(self) -> list[FileLine]:
         """Return the lines that the server cannot use."""
-        return [line for line in self.lines if line.error is not None and not self.waits_for_restart(line)]
+        bad = (line for line in self.lines if line.error is not None and line.sourcefile is not None)
+        return [line for line in bad if not self.waits_for_restart(line)]
 
     def overridden(self, file: Path) -> list[tuple[FileLine, FileLine]]:
         """Return each last line for its knob in our file that a later line elsewhere overrides, with that line."""
@@ -124,8 +128,8 @@ def read_files(postgres: Postgres) -> FileReading:
 
 def _line_of(row: Mapping[str, object]) -> FileLine:
     return FileLine(
-        sourcefile=str(row["sourcefile"]),
-        sourceline=int(str(row["sourceline"])),
+        sourcefile=None if row["sourcefile"] is None else str(row["sourcefile"]),
+        sourceline=None if row["sourceline"] is None else int(str(row["sourceline"])),
         name=None if row["name"] is None else str(row["name"]),
         setting=None if row["setting"] is None else str(row["setting"]),
         applied=bool(row["applied"]),

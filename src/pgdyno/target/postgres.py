@@ -21,7 +21,7 @@ from pgdyno.errors import ConnectError, EnvironmentUnsuitable, PgdynoError, Usag
 Query = LiteralString | sql.SQL | sql.Composed
 Params = Sequence[object] | Mapping[str, object] | None
 CONNECT_TIMEOUT_S = 10
-_URI_PASSWORD = re.compile(r"(://[^:/@\s]*:)\S*@")
+_URI_PASSWORD = re.compile(r"(://[^:/@\s]*:)(\S*)(?=@)")
 _KEY_PASSWORD = re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&]*)", re.IGNORECASE)
 _HINTS = (
     ("password authentication failed", "Put the right password into ~/.pgpass or PGPASSWORD."),
@@ -31,6 +31,7 @@ _HINTS = (
     ("too many clients", "End some sessions or raise max_connections."),
     ("remaining connection slots", "End some sessions or raise max_connections."),
     ("starting up", "Wait until the server has recovered, then try again."),
+    ("failed to resolve host", "Check the host name in --target."),
     ("could not translate host name", "Check the host name in --target."),
     ("definition of service", "Check the service name and PGSERVICEFILE."),
     ("does not exist", "Name a role and a database that exist: --target 'user=... dbname=...'."),
@@ -38,9 +39,16 @@ _HINTS = (
 _DOWN_HINT = "Check that the server runs, and the host and port of --target (a socket's folder is a host too)."
 
 
-def redact(text: str) -> str:
-    """Return the text with every password of a URI or a key=value string replaced by `***`."""
-    return _KEY_PASSWORD.sub(r"\1***", _URI_PASSWORD.sub(r"\1***@", text))
+def redact(text: str, conninfo: str = "") -> str:
+    """Return the text with every password of a URI or a key=value string replaced by `***`.
+
+    libpq also quotes a password alone, when it cannot decode it: those of `conninfo` are replaced wherever they are.
+    """
+    hidden = _KEY_PASSWORD.sub(r"\1***", _URI_PASSWORD.sub(r"\1***", text))
+    found = [*_URI_PASSWORD.findall(conninfo), *_KEY_PASSWORD.findall(conninfo)]
+    for secret in sorted((value.strip("'") for _, value in found), key=len, reverse=True):
+        hidden = hidden.replace(secret, "***") if secret else hidden
+    return hidden
 
 
 class Postgres:
@@ -56,7 +64,7 @@ class Postgres:
         except psycopg.OperationalError as error:
             raise UsageError(
                 "the connection string cannot be read",
-                detail=redact(str(error)).strip(),
+                detail=redact(str(error), conninfo).strip(),
                 hint="Write it as libpq does: --target 'host=db1 dbname=app user=dba' or postgresql://dba@db1/app.",
             ) from error
         self.conninfo = conninfo
@@ -110,7 +118,7 @@ class Postgres:
         try:
             return psycopg.connect(make_conninfo(self.conninfo, **extra), autocommit=True, row_factory=dict_row)
         except psycopg.OperationalError as error:
-            raise _connect_error(self.label, str(error)) from error
+            raise _connect_error(self.label, redact(str(error), self.conninfo)) from error
 
     def fetch(self, query: Query, params: Params = None, dbname: str | None = None) -> list[dict[str, object]]:
         """Run one query in a session of its own and return its rows.
@@ -175,6 +183,6 @@ def query_error(label: str, error: psycopg.Error) -> PgdynoError:
 
 
 def _connect_error(label: str, text: str) -> ConnectError:
-    reason = redact(text).strip()
+    reason = text.strip()
     hint = next((hint for words, hint in _HINTS if words in reason), _DOWN_HINT)
     return ConnectError(f'cannot connect to "{label}"', detail=reason, hint=hint)

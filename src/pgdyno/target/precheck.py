@@ -58,6 +58,6 @@ def _rejection(
 
 
 def _override_hint(winner: FileLine) -> str:
-    if winner.sourcefile.endswith("postgresql.auto.conf"):
+    if str(winner.sourcefile).endswith("postgresql.auto.conf"):
         return f"Take it out of the way with ALTER SYSTEM RESET {winner.name}, or leave this knob out."
     return f"Take that line out of {winner.sourcefile}, or leave this knob out."

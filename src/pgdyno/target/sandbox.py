@@ -18,7 +18,7 @@ from types import TracebackType
 
 from psycopg.conninfo import make_conninfo
 
-from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
 from pgdyno.model.facts import Unknown
 from pgdyno.target import accounts, binaries, cluster, databases, places, postmaster_lock, processes, registry
 from pgdyno.target.binaries import Build
@@ -113,11 +113,7 @@ class Sandbox:
     def start(self) -> None:
         """Start the server and wait; make `pgdyno_observer` if it is missing. Raise RestartError with the log."""
         if not self.is_running():
-            postmaster_lock.clear(self.data_directory, reused=True)
-            socket_dir = Path(self.record.socket_dir)
-            cluster.ensure_socket_dir(socket_dir, self.record.os_user)
-            cluster.write_settings(self.data_directory, self.name, socket_dir, self.record.os_user)
-            self._control.start()
+            self._start_server()
         databases.ensure_observer(self._postgres("postgres"))
 
     def stop(self, mode: str = "fast") -> None:
@@ -221,6 +217,21 @@ class Sandbox:
             self._group = self._cpu_group()
         return self._group.paths if isinstance(self._group, CpuGroup) else ()
 
+    def _release_shared_memory(self) -> None:
+        """Let a server that died uncleanly come up once more: only its next start frees what it left in /dev/shm."""
+        if not self.is_running() and (self.data_directory / "postmaster.pid").exists():
+            try:
+                self._start_server()
+            except PgdynoError as error:
+                log.info("the dead server's shared memory stays until the next boot: %s", error)
+
+    def _start_server(self) -> None:
+        postmaster_lock.clear(self.data_directory, reused=True)
+        socket_dir = Path(self.record.socket_dir)
+        cluster.ensure_socket_dir(socket_dir, self.record.os_user)
+        cluster.write_settings(self.data_directory, self.name, socket_dir, self.record.os_user)
+        self._control.start()
+
     def _set_stay_up(self, stay_up: bool) -> None:
         if self.record.stay_up != stay_up:
             self.record = replace(self.record, stay_up=stay_up)
@@ -231,6 +242,7 @@ class Sandbox:
             self._group.remove()
 
     def _remove_files(self) -> None:
+        self._release_shared_memory()
         self._control.stop("immediate")
         postmaster_lock.wait_gone(self.data_directory)
         (self.folder / registry.RECORD).unlink(missing_ok=True)  # first: what remains after a kill is incomplete

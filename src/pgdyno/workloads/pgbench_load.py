@@ -44,6 +44,7 @@ class PgbenchLoad:
         self._argv = command.argv()
         for script in command.scripts:
             script.write(command.directory)
+        self._clock = clock
         self._errors = command.directory / "pgbench.stderr"
         self._began_at = clock()
         self._process = DriverProcess.start(
@@ -94,7 +95,7 @@ class PgbenchLoad:
     def finish(self) -> LoadResult:
         """Wait for the end and return what came of it. See `RunningLoad.finish`."""
         try:
-            remaining = self._began_at + self._command.plan.duration_s + GRACE_S - time.time()
+            remaining = self._began_at + self._command.plan.duration_s + GRACE_S - self._clock()
             if self._process.wait(max(remaining, 0.0)) is None:
                 self._ended_by_us = f"still running {GRACE_S:.0f} s after its time, and ended"
         finally:

@@ -98,3 +98,9 @@ class Workload(Protocol):
 
     def begin(self, target: Target, dbname: str, plan: LoadPlan, directory: Path, *, instance: int = 0) -> RunningLoad:
         """Start the load. `directory` (made if missing) takes scripts, logs and output of this one run."""
+
+    def drop(self, target: Target, *, template: bool = False) -> tuple[str, ...]:
+        """Drop the load's database, and the template if asked for; return the names of what was dropped.
+
+        Refuses with EnvironmentUnsuitable to drop a database that pgdyno did not make.
+        """

@@ -6,11 +6,13 @@ import re
 import time
 
 import pytest
-from facts_from_params import VERSIONS, all_names, settings_of
 
+from facts_from_params import VERSIONS, all_names, settings_of
 from pgdyno.errors import UsageError
 from pgdyno.knobs.catalogue import Scale, load_catalogue, parse_catalogue
 from pgdyno.knobs.policy import Search, load_policy
+from pgdyno.knobs.values import canonical_text
+from pgdyno.units import parse_quantity
 
 CATALOGUE = load_catalogue()
 FACT_NAMES = {"ram", "cores", "connections", "data_disk_free", "measure"}
@@ -34,7 +36,10 @@ def test_every_knob_exists_in_a_version() -> None:
 def test_scales_and_words_fit_the_server(major: int) -> None:
     for name in set(CATALOGUE) & set(settings_of(major)):
         knob, fact = CATALOGUE[name], settings_of(major)[name]
-        assert (knob.scale is Scale.ENUM) == (fact.vartype in ("enum", "bool")), name
+        assert (knob.scale is Scale.ENUM) == (fact.vartype in ("enum", "bool") or bool(knob.choices)), name
+        if knob.choices and fact.unit:  # SLRU buffers: the server takes multiples of 16 pages only
+            assert [canonical_text(fact, text) for text in knob.choices] == list(knob.choices), name
+            assert all(parse_quantity(text, fact.unit) % 16 == 0 for text in knob.choices), name
         if fact.vartype == "enum" and knob.choices:
             assert len(set(knob.choices) & set(fact.enumvals)) >= 2, name
         for value in knob.special:

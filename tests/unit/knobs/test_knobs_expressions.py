@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,10 +93,8 @@ def test_units_of_settings() -> None:
 
 @given(st.text(max_size=30))
 def test_any_text_parses_or_is_a_usage_error(text: str) -> None:
-    try:
-        parse(text)
-    except UsageError as error:
-        assert "range expression" in error.message
+    with contextlib.suppress(UsageError):
+        assert parse(text).text == text
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(1, 10**6))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from facts_from_params import VERSIONS, all_names, make_facts, settings_of
 
+from facts_from_params import VERSIONS, all_names, make_facts, settings_of
 from pgdyno.errors import PolicyError, UsageError
 from pgdyno.knobs.catalogue import load_catalogue, parse_catalogue
 from pgdyno.knobs.policy import (
@@ -113,7 +113,9 @@ def test_a_parameter_that_the_policy_does_not_know_cannot_be_included(major: int
 
 @pytest.mark.parametrize("name", CLASS_X)
 def test_the_catalogue_does_not_load_with_a_class_x_knob(name: str) -> None:
-    table = f'[{name}]\ngroup = "wal"\nscale = "enum"\nwhy = "{"because it is so fast " * 5}"\nsource = "nobody knows"\n'
+    table = (
+        f'[{name}]\ngroup = "wal"\nscale = "enum"\nwhy = "{"because it is so fast " * 5}"\nsource = "nobody knows"\n'
+    )
     with pytest.raises(UsageError, match="does not let anyone tune"):
         parse_catalogue(table)
 
@@ -151,7 +153,7 @@ def test_manual_knobs_are_not_searched_but_may_be_set() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        'surprise = 1\nrule = []\n',
+        "surprise = 1\nrule = []\n",
         '[[rule]]\nclass = "Z"\nwhy = "w"\nnames = ["a"]\n',
         '[[rule]]\nclass = "X"\nsearch = "default"\nwhy = "w"\nnames = ["a"]\n',
         '[[rule]]\nclass = "A"\nsearch = "never"\nwhy = "w"\nnames = ["a"]\n',

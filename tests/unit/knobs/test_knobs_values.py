@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from facts_from_params import VERSIONS, make_facts, settings_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from facts_from_params import VERSIONS, make_facts, settings_of
 from pgdyno.errors import UsageError
 from pgdyno.knobs.policy import check_settings, load_policy
 from pgdyno.knobs.values import canonical_text

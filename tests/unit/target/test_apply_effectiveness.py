@@ -170,6 +170,13 @@ def test_a_wait_for_a_restart_is_told_from_a_rejection() -> None:
     assert [found.name for found in reading.rejected()] == ["max_connections"]
 
 
+def test_a_knob_that_was_taken_out_is_no_rejection_but_an_edit() -> None:
+    words = 'parameter "max_connections" cannot be changed without restarting the server'
+    gone = FileReading((FileLine(None, None, None, None, applied=False, error=words),), {})
+    assert gone.rejected() == []
+    assert gone.unread() == [f"taken out of the files: {words}"]
+
+
 def test_a_later_line_elsewhere_overrides_and_a_later_line_of_ours_does_not() -> None:
     auto = Path("/pg/postgresql.auto.conf")
     lines = (

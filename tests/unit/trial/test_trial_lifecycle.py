@@ -19,9 +19,7 @@ def walk(*happenings: Happening) -> str:
 
 
 def test_a_good_trial_runs_in_this_order():
-    assert walk(
-        Happening.ACCEPTED, Happening.IN_FORCE, Happening.READY, Happening.LOAD_ENDED, Happening.ASSESSED
-    ) == (
+    assert walk(Happening.ACCEPTED, Happening.IN_FORCE, Happening.READY, Happening.LOAD_ENDED, Happening.ASSESSED) == (
         "planned: check\n"
         "applying: apply\n"
         "resetting: reset\n"

@@ -68,7 +68,8 @@ def test_every_transaction_is_counted_once_everywhere(rows: list[tuple[int, int,
     assert sum(row.total_us for row in table) == int(log.latency_us[log.ok()].sum())
     assert len({(row.second, row.script) for row in table}) == len(table)
     assert all(row.instance == 3 for row in table)
-    assert count_bins(log, began_at=0.0).counts.sum() == counts.committed
+    assert counts_per_bin(log, origin_s=0.0, bin_s=0.25).sum() == counts.committed
+    assert len(count_bins(log, began_at=0.0).counts) == max(0, len(counts_per_bin(log, origin_s=0.0, bin_s=0.25)) - 1)
 
 
 @given(transactions, transactions)

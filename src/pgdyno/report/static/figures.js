@@ -10,17 +10,17 @@
   // Group -> palette number; the same group has the same colour in every figure.
   const COLOR = {
     search: 1, confirm: 3, prune: 7, effect: 2, rival: 5, arm: 1, best: "ink", baseline: "muted",
-    throughput: 1, p50: 3, p95: 2, p99: 6, user: 1, system: 2, interrupts: 7, "I/O wait": 6, steal: 4, foreign: "ink",
+    throughput: 1, p50: 3, p95: 2, p99: 6, usr: 1, sys: 2, irq: 7, iowait: 6, steal: 4, foreign: "ink",
     CPU: 3, IO: 1, LWLock: 6, Lock: 7, IPC: 5, Client: 4, Timeout: 8, other: 8,
     hit: 3, read: 2, wal: 1, read0: 1, written0: 6, read1: 5, written1: 2, pair: 1, interval: "ink", total: "ink",
   };
   const SYMBOL = {
-    baseline: "emptyCircle", search: "circle", confirm: "diamond", prune: "triangle", effect: "rect", rival: "pin",
-    arm: "circle", best: "roundRect", pair: "emptyCircle",
+    baseline: "circle", search: "circle", confirm: "diamond", prune: "triangle", effect: "rect", rival: "pin",
+    arm: "circle", best: "roundRect",
   };
   const CROSS = "path://M0,1 L1,0 L5,4 L9,0 L10,1 L6,5 L10,9 L9,10 L5,6 L1,10 L0,9 L4,5 Z";
   const DASH = { p95: [7, 3], p99: [2, 2], foreign: [3, 3], written0: [5, 3], written1: [5, 3] };
-  const LINE_DASH = { checkpoint: [4, 3], limit: [6, 3], reference: [] };
+  const LINE_DASH = { checkpoint: [4, 3], checkpoint_done: [4, 3], autovacuum: [1, 3], limit: [6, 3] };
 
   const colorOf = group => {
     const key = COLOR[group] ?? 6;
@@ -81,8 +81,12 @@
         pen.lineTo(upright ? at : left + width, upright ? top + height : at);
         pen.stroke();
         if (!upright) {
+          const wide = pen.measureText(mark.label).width;
+          pen.fillStyle = css("--page");
+          pen.fillRect(left + width - wide - 10 * ratio, at - 17 * ratio, wide + 8 * ratio, 15 * ratio);
+          pen.fillStyle = css("--ink");
           pen.textAlign = "right";
-          pen.fillText(mark.label, left + width - 4 * ratio, at - 4 * ratio);
+          pen.fillText(mark.label, left + width - 6 * ratio, at - 6 * ratio);
         } else {
           pen.beginPath();
           pen.setLineDash([]);
@@ -106,23 +110,23 @@
       return {
         label: one.name, width: area ? 0.5 : 1.4, stroke: area ? css("--page") : color, dash: DASH[one.group],
         fill: area ? areaFill(color, index) : undefined, points: { show: false }, spanGaps: false,
-        value: (u, drawn, si, at) => number(at == null ? null : one.y[at]),
+        value: (u, drawn, si, at) => (at == null ? "" : number(one.y[at])),
       };
     });
     const whole = (min, max) => min === t[0] && max === t[t.length - 1];
     new uPlot({
-      width: host.clientWidth, height: last ? 172 : 136, padding: [9, 10, 0, 0],
+      width: host.clientWidth, height: last ? 168 : 136, padding: [9, 10, 0, 0],
       cursor: { sync: { key: figure.group }, drag: { x: true, y: false }, points: { size: 5 } },
       scales: {
         x: { time: false, range: (u, min, max) => (whole(min, max) ? [figure.x.lo, figure.x.hi] : [min, max]) },
         y: { distr: y.scale === "log" ? 3 : 1, range: [y.lo, y.hi] },
       },
       axes: [
-        { ...axis, size: last ? 40 : 6, label: last ? figure.x.label : undefined, labelSize: 16, labelFont: axis.font, labelGap: 0,
+        { ...axis, size: last ? 22 : 6, label: last ? figure.x.label : undefined, labelSize: 16, labelFont: axis.font, labelGap: 0,
           values: last ? (u, at) => at.map(number) : (u, at) => at.map(() => ""), gap: 3 },
         { ...axis, size: 52, gap: 5, splits: () => y.ticks, filter: (u, at) => at, values: (u, at) => at.map(number) },
       ],
-      series: [{ label: "s", value: (u, at) => number(at) }, ...series],
+      series: [{ label: " ", value: (u, at) => (at == null ? "" : `${number(at)} s`) }, ...series],
       legend: { markers: { width: 2, stroke: (u, i) => colorOf(shown[i - 1].group), fill: (u, i) => (shown[i - 1].style === "area" ? colorOf(shown[i - 1].group) : "transparent"), dash: "solid" } },
       hooks: { drawClear: [shadePhases(figure)], draw: [drawMarks(figure)] },
     }, [t, ...shown.map(one => (one.style === "area" ? one.hi : one.y))], host);
@@ -133,7 +137,7 @@
   function base(figure) {
     const ink = css("--ink"), muted = css("--muted");
     const value = {
-      type: "value", min: figure.y.lo, max: figure.y.hi, name: `${figure.y.label}`, nameLocation: "middle",
+      type: figure.y.scale === "log" ? "log" : "value", min: figure.y.lo, max: figure.y.hi, name: `${figure.y.label}`, nameLocation: "middle",
       nameTextStyle: { color: muted, fontSize: 12 }, axisLine: { onZero: false, show: true, lineStyle: { color: muted } },
       axisLabel: { color: muted, formatter: at => `${number(at)}x`, customValues: figure.y.ticks },
       axisTick: { show: false }, splitLine: { lineStyle: { color: css("--grid") } },
@@ -155,12 +159,12 @@
     return {
       type: "scatter", data: [], silent: true,
       markArea: {
-        silent: true, itemStyle: { color: css("--equal") },
+        silent: true, z: -1, itemStyle: { color: css("--equal") },
         data: figure.bands.map(band => [{ [key]: band.lo, label: { show: false } }, { [key]: band.hi }]),
       },
       markLine: {
         silent: true, symbol: "none", lineStyle: { color: muted, width: 1.2, type: "solid" },
-        data: figure.marks.map(mark => ({ [key]: mark.at, label: { ...label(mark.label), position: upright ? "end" : "insideEndTop" } })),
+        data: figure.marks.map(mark => ({ [key]: mark.at, label: { ...label(mark.label), position: upright ? "start" : "insideEndTop" } })),
       },
     };
   }
@@ -188,7 +192,8 @@
     const color = colorOf(one.group);
     const data = one.x.map((x, at) => ({ value: [x, one.y[at]], note: one.labels?.[at] ?? `${one.name}: ${number(one.y[at])}x` }));
     if (one.style === "step") return { name: one.name, type: "line", step: "end", symbol: "none", lineStyle: { color, width: 1.6 }, itemStyle: { color }, data, z: 2 };
-    return { name: one.name, type: "scatter", symbol: SYMBOL[one.group] ?? CROSS, symbolSize: SYMBOL[one.group] ? 9 : 8, itemStyle: { color, opacity: 0.9 }, data, z: 3, clip: false };
+    const itemStyle = one.group === "baseline" ? { color: css("--page"), borderColor: color, borderWidth: 2 } : { color, opacity: 0.9 };
+    return { name: one.name, type: "scatter", symbol: SYMBOL[one.group] ?? CROSS, symbolSize: SYMBOL[one.group] ? 9 : 8, itemStyle, data, z: 3, clip: false };
   }
 
   // Forest and pairs: a row each, the ratio along the bottom.
@@ -206,10 +211,10 @@
     const twoLines = text => { const [first, second] = text.split("\n"); return `{a|${escaped(first)}}${second ? `\n{b|${escaped(second)}}` : ""}`; };
     chart.setOption({
       ...option,
-      grid: { left: narrow ? 136 : 220, right: narrow ? 96 : 150, top: 24, bottom: 46 },
+      grid: { left: narrow ? 172 : 220, right: narrow ? 96 : 150, top: 24, bottom: 46 },
       xAxis: { ...value, nameGap: 28 },
       yAxis: [
-        { ...category, data: names, axisLabel: { formatter: twoLines, rich, margin: 14, interval: 0, width: narrow ? 122 : 200, overflow: "truncate" } },
+        { ...category, data: names, axisLabel: { formatter: twoLines, rich, margin: 14, interval: 0, width: narrow ? 160 : 200, overflow: "truncate" } },
         { ...category, data: figure.notes.map((text, at) => `${at}\n${text}`), position: "right",
           axisLabel: { formatter: text => text.slice(text.indexOf("\n") + 1), color: ink, fontSize: narrow ? 11 : 12.5, margin: 10, interval: 0 } },
       ],
@@ -233,7 +238,7 @@
         const style = { stroke: color, lineWidth: 2, fill: color };
         const line = (x1, y1, x2, y2) => ({ type: "line", shape: { x1, y1, x2, y2 }, style });
         const point = heavy
-          ? { type: "polygon", shape: { points: [[mid - 6, y], [mid, y - 6], [mid + 6, y], [mid, y + 6]] }, style }
+          ? { type: "polygon", shape: { points: [[mid - 5, y], [mid, y - 5], [mid + 5, y], [mid, y + 5]] }, style }
           : { type: "rect", shape: { x: mid - 4.5, y: y - 4.5, width: 9, height: 9 }, style };
         return { type: "group", children: [line(lo, y, hi, y), line(lo, y - 5, lo, y + 5), line(hi, y - 5, hi, y + 5), point] };
       },

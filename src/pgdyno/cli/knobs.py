@@ -1,0 +1,132 @@
+"""`pgdyno knobs`: the knobs that pgdyno may touch, their ranges, classes and reasons. Needs no server."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.errors import UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.knobs.catalogue import Knob
+    from pgdyno.knobs.policy import Ruling
+
+
+@click.group(name="knobs")
+def command() -> None:
+    """List the knobs that pgdyno may touch, and say what the policy thinks of any parameter."""
+
+
+@command.command(name="list")
+@click.option("--group", metavar="GROUP", help="Only this group, such as memory, wal or planner.")
+@click.option("--class", "durability", metavar="CLASS", help="Only this durability class: A, B or C.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_knobs(group: str | None, durability: str | None, as_json: bool) -> None:
+    """List the catalogue: ranges are expressions over the facts of a server, clipped to its own bounds."""
+    from pgdyno.knobs.catalogue import Group, load_catalogue
+    from pgdyno.knobs.policy import Durability
+
+    groups = [member.value for member in Group]
+    classes = [member.value for member in Durability if member is not Durability.X]
+    _check_word("--group", group, groups)
+    _check_word("--class", durability, classes)
+    knobs = [
+        knob
+        for knob in load_catalogue().values()
+        if group in (None, knob.group.value) and durability in (None, knob.durability.value)
+    ]
+    if as_json:
+        click.echo(json.dumps([_knob_json(knob) for knob in knobs], indent=2))
+    else:
+        _print_table(knobs)
+
+
+@command.command(name="show")
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show_knob(name: str, as_json: bool) -> None:
+    """Explain one parameter: what it does, its range, what a trial needs to judge it, and its durability class."""
+    from pgdyno.knobs.catalogue import load_catalogue
+    from pgdyno.knobs.policy import load_policy, nearest_hint, ruling_of
+
+    ruling = ruling_of(name)
+    if ruling is None:
+        known = load_policy().rulings.keys()
+        raise UsageError(f'unknown knob "{name}"', hint=nearest_hint(name, known))
+    knob = load_catalogue().get(ruling.name)
+    if as_json:
+        click.echo(json.dumps(_knob_json(knob) if knob else _ruling_json(ruling), indent=2))
+        return
+    for label, text in _lines(ruling, knob):
+        click.echo(f"{label + ':':<14}{text}")
+
+
+def _check_word(flag: str, word: str | None, allowed: list[str]) -> None:
+    if word is not None and word not in allowed:
+        raise UsageError(f'{flag} "{word}" is not one of {", ".join(allowed)}', hint="Run `pgdyno knobs list`.")
+
+
+def _lines(ruling: Ruling, knob: Knob | None) -> list[tuple[str, str]]:
+    durability = (
+        f"{ruling.durability}: {ruling.durability.meaning}" if ruling.durability else "not a performance setting"
+    )
+    lines = [("knob", ruling.name), ("class", durability), ("policy", ruling.why), ("searched", _searched(ruling))]
+    if knob is None:
+        return lines
+    needs = "; ".join(knob.needs.sentences()) or "nothing special"
+    lines += [("group", knob.group.value), ("scale", knob.scale.value), ("range", knob.range_text()), ("needs", needs)]
+    lines += [("why", knob.why), ("source", knob.source)]
+    return lines + ([("see also", ", ".join(knob.interactions))] if knob.interactions else [])
+
+
+def _searched(ruling: Ruling) -> str:
+    from pgdyno.knobs.policy import Search
+
+    return {
+        Search.DEFAULT: "yes, where its needs are met",
+        Search.OPT_IN: f"only with --include {ruling.name}",
+        Search.MANUAL: "never; it may be set by hand in an experiment",
+        Search.NEVER: "never, whatever the flags",
+    }[ruling.search]
+
+
+def _ruling_json(ruling: Ruling) -> dict[str, object]:
+    return {
+        "name": ruling.name,
+        "class": ruling.durability.value if ruling.durability else None,
+        "search": ruling.search.value,
+        "policy": ruling.why,
+    }
+
+
+def _knob_json(knob: Knob) -> dict[str, object]:
+    return {
+        "name": knob.name,
+        "class": knob.durability.value,
+        "search": knob.search.value,
+        "group": knob.group.value,
+        "scale": knob.scale.value,
+        "low": knob.low.text if knob.low else None,
+        "high": knob.high.text if knob.high else None,
+        "special": list(knob.special),
+        "choices": list(knob.choices),
+        "needs": list(knob.needs.sentences()),
+        "why": knob.why,
+        "source": knob.source,
+        "interactions": list(knob.interactions),
+    }
+
+
+def _print_table(knobs: list[Knob]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("knob", "class", "group", "scale", "range", "searched"):
+        table.add_column(title, overflow="fold", no_wrap=title != "range")
+    for knob in knobs:
+        cells = (knob.name, knob.durability, knob.group, knob.scale, knob.range_text(), knob.search)
+        table.add_row(*(str(cell) for cell in cells))
+    Console(highlight=False, markup=False).print(table)

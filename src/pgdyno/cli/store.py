@@ -1,0 +1,209 @@
+"""`pgdyno store list|show|export`: look at what was measured and take it elsewhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.flags import Flags
+from pgdyno.cli.options import open_store, store_option
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from pgdyno.model.study import Study
+    from pgdyno.model.trial import Trial
+    from pgdyno.store.catalogue import Store
+
+
+@click.group("store")
+def command() -> None:
+    """List, show and export what was measured."""
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@store_option
+def list_(**values: object) -> None:
+    """List the studies, the newest first."""
+    flags = Flags(values)
+    with open_store(flags.text("store_url")) as store:
+        studies, counts = store.studies(), store.trial_counts()
+    rows = [_summary(study, {state.value: n for state, n in counts.get(study.id, {}).items()}) for study in studies]
+    if flags.on("as_json"):
+        click.echo(json.dumps(rows))
+    elif rows:
+        _print_studies(rows)
+    else:
+        click.echo("the store is empty: pgdyno bench measures a first run", err=True)
+
+
+@command.command("show")
+@click.argument("name", metavar="STUDY|TRIAL")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@store_option
+def show(**values: object) -> None:
+    """Show a study, by its id, a beginning of it or `last`; or a trial, by its number."""
+    from pgdyno.store.codec import to_json
+
+    flags = Flags(values)
+    with open_store(flags.text("store_url")) as store:
+        found = _find(store, flags.choice("name"))
+        if flags.on("as_json"):
+            click.echo(json.dumps(to_json(_as_json(store, found))))
+        else:
+            _print(store, found)
+
+
+@command.command("export")
+@click.argument("name", metavar="STUDY")
+@click.option("--format", "form", type=click.Choice(["json", "csv"]), default="json", show_default=True,
+              help="One JSON file, or a folder with one CSV file for each table.")  # fmt: skip
+@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="PATH",
+              help="The new file or folder.  [default: the study's id]")  # fmt: skip
+@store_option
+def export(**values: object) -> None:
+    """Write everything that was measured in a study, samples included, for other programs."""
+    from pgdyno.store.export import export_csv, export_json
+
+    flags = Flags(values)
+    with open_store(flags.text("store_url")) as store:
+        study = store.study(flags.choice("name"))
+        if flags.choice("form") == "csv":
+            path = flags.path("output") or Path(study.id)
+            export_csv(store, study.id, path)
+        else:
+            path = flags.path("output") or Path(f"{study.id}.json")
+            export_json(store, study.id, path)
+    click.echo(f"wrote {path}", err=True)
+
+
+def _find(store: Store, name: str) -> Study | Trial:
+    """Return the trial of that number, else the study: a beginning of an id may be all digits too."""
+    from pgdyno.errors import UsageError
+
+    if not name.isdecimal():
+        return store.study(name)
+    try:
+        return store.trial(int(name))
+    except UsageError as error:
+        try:
+            return store.study(name)
+        except UsageError:
+            raise error from None
+
+
+def _summary(study: Study, trials: dict[str, int]) -> dict[str, object]:
+    verdict = (study.result or {}).get("verdict")
+    return {
+        "id": study.id,
+        "kind": study.kind.value,
+        "name": study.name,
+        "state": study.state.value,
+        "created_at": study.created_at,
+        "target": study.target,
+        "environment": study.environment,
+        "workload": study.workload.description,
+        "trials": trials,
+        "verdict": verdict,
+    }
+
+
+def _as_json(store: Store, found: Study | Trial) -> dict[str, object]:
+    from pgdyno.model.study import Study
+
+    if isinstance(found, Study):
+        return {"study": found, "trials": store.trials(found.id)}
+    from pgdyno.studies.result import run_json
+
+    place = {"study": found.study_id, "spec": found.spec, "settings": dict(found.spec.configuration)}
+    return {**run_json(found), **place, "events": store.events(found.id)}
+
+
+def _print(store: Store, found: Study | Trial) -> None:
+    from pgdyno.model.study import Study
+
+    if isinstance(found, Study):
+        _print_study(found, store.trials(found.id))
+    else:
+        _print_trial(store, found)
+
+
+def _print_studies(rows: list[dict[str, object]]) -> None:
+    table = _table("study", "began", "kind", "state", "trials", "workload", "verdict")
+    for row in rows:
+        trials, verdict = row["trials"], row["verdict"]
+        count = sum(trials.values()) if isinstance(trials, dict) else 0
+        word = str(verdict.get("word", "")) if isinstance(verdict, dict) else ""
+        began = _moment(row["created_at"])
+        cells = (row["id"], began, row["kind"], row["state"], count, row["workload"], word)
+        table.add_row(*(str(cell) for cell in cells))
+    _show(table)
+
+
+def _print_study(study: Study, trials: list[Trial]) -> None:
+    click.echo(f"study     {study.id} ({study.kind.value}, {study.state.value}), began {_moment(study.created_at)}")
+    click.echo(f"target    {study.target}, environment {study.environment}")
+    click.echo(f"workload  {study.workload.description}, {study.plan.clients} clients")
+    table = _table("trial", "role", "arm", "block", "state", "tps", "p95 ms", "CPU ms/tx", "foreign %", "settings")
+    for trial in trials:
+        outcome, spec = trial.outcome, trial.spec
+        figures = (None,) * 4
+        if outcome is not None:
+            p95 = outcome.latency_ms.p95 if outcome.latency_ms else None
+            figures = (outcome.throughput, p95, outcome.server_cpu_ms_per_tx, outcome.foreign_cpu_pct)
+        settings = ", ".join(f"{name}={value}" for name, value in spec.configuration.items())
+        cells = (trial.id, spec.role.value, spec.arm, spec.block, trial.state.value)
+        table.add_row(*map(str, cells), *map(_figure, figures), settings)
+    _show(table)
+
+
+def _print_trial(store: Store, trial: Trial) -> None:
+    from pgdyno.studies.result import run_json
+
+    click.echo(f"trial     {trial.id} of study {trial.study_id}: {trial.spec.role.value}, arm {trial.spec.arm}")
+    for line in trial.spec.configuration.fragment().splitlines() or ["the server's own settings"]:
+        click.echo(f"settings  {line}")
+    table = _table("measured", "value")
+    for name, value in run_json(trial).items():
+        for key, figure in value.items() if isinstance(value, dict) else [("", value)]:
+            table.add_row(f"{name} {key}".strip(), _figure(figure))
+    _show(table)
+    for event in store.events(trial.id):
+        click.echo(f"{_moment(event.t, '%H:%M:%S')}  {event.kind}: {event.text}")
+
+
+def _table(*columns: str) -> Table:
+    from rich.table import Table
+
+    right = {"trials", "trial", "block", "tps", "p95 ms", "CPU ms/tx", "foreign %", "value"}
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return table
+
+
+def _show(table: Table) -> None:
+    import sys
+
+    from rich.console import Console
+
+    # A pipe has no width: rich would cut at 80 columns, and a cut number is a wrong number.
+    Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False).print(table)
+
+
+def _figure(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+    if isinstance(value, list):
+        return "; ".join(map(str, value)) or "none"
+    return "unknown" if value is None else str(value)
+
+
+def _moment(seconds: object, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+    from datetime import datetime
+
+    return datetime.fromtimestamp(float(str(seconds))).astimezone().strftime(form)

@@ -1,0 +1,124 @@
+"""A study as files for other programs: one JSON file, or a folder of CSV files, one for each table."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from sqlalchemy import Select, select
+from sqlalchemy.engine import Connection
+
+from pgdyno.errors import StoreError, UsageError
+from pgdyno.store.catalogue import Store
+from pgdyno.store.schema import RUN_TABLES, STUDY, TRIAL, TRIAL_SETTING
+
+FORMAT = 1
+"""The version of the JSON layout; it changes when a reader would have to."""
+
+Cell = None | bool | int | float | str | list[object] | dict[str, object]
+
+
+def export_json(store: Store, study_id: str, path: Path) -> None:
+    """Write one JSON object `{"format": 1, "tables": {name: [{column: value}]}}`, with every row of the study.
+
+    Histograms are base64. Nothing is written under `path` until all of it is; raises UsageError when it exists and
+    StoreError when it cannot be written.
+    """
+
+    def write(part: Path) -> None:
+        with part.open("w", encoding="utf-8") as file, store.read() as connection:
+            _write_json(file, connection, study_id)
+
+    _write_whole(path, write, lambda part: part.unlink(missing_ok=True))
+
+
+def export_csv(store: Store, study_id: str, folder: Path) -> None:
+    """Write a folder with `<table>.csv` for every table that has rows of the study; NULL is an empty field.
+
+    JSON columns hold JSON text, histograms base64. Nothing is there under `folder` until all of it is; raises
+    UsageError when it exists and StoreError when it cannot be written.
+    """
+
+    def write(part: Path) -> None:
+        part.mkdir()
+        with store.read() as connection:
+            for name, query in _queries(study_id):
+                _write_csv(part / f"{name}.csv", connection, query)
+
+    _write_whole(folder, write, lambda part: shutil.rmtree(part, ignore_errors=True))
+
+
+def _queries(study_id: str) -> Iterator[tuple[str, Select[tuple[object, ...]]]]:
+    trials = select(TRIAL.c.id).where(TRIAL.c.study_id == study_id)
+    yield "study", select(STUDY).where(STUDY.c.id == study_id)
+    yield "trial", select(TRIAL).where(TRIAL.c.study_id == study_id).order_by(TRIAL.c.id)
+    settings = TRIAL_SETTING
+    yield "trial_setting", select(settings).where(settings.c.trial_id.in_(trials)).order_by(*settings.primary_key)
+    for name, table in RUN_TABLES.items():
+        order = table.c.second if name == "histogram" else table.c.t
+        yield name, select(table).where(table.c.run_id.in_(trials)).order_by(table.c.run_id, order)
+
+
+def _rows(connection: Connection, query: Select[tuple[object, ...]]) -> tuple[list[str], Iterator[list[Cell]]]:
+    result = connection.execution_options(stream_results=True, yield_per=1000).execute(query)
+    return list(result.keys()), ([_cell(value) for value in row] for row in result)
+
+
+def _cell(value: object) -> Cell:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if value is None or isinstance(value, bool | int | float | str | list | dict):
+        return value
+    raise StoreError(f"a {type(value).__name__} from the store has no form in JSON or CSV")
+
+
+def _write_json(file: IO[str], connection: Connection, study_id: str) -> None:
+    file.write(f'{{"format": {FORMAT}, "tables": {{')
+    for number, (name, query) in enumerate(_queries(study_id)):
+        columns, rows = _rows(connection, query)
+        file.write(f"{', ' if number else ''}\n{json.dumps(name)}: [")
+        for index, row in enumerate(rows):
+            file.write((",\n" if index else "\n") + json.dumps(dict(zip(columns, row, strict=True))))
+        file.write("]")
+    file.write("\n}}\n")
+
+
+def _write_csv(path: Path, connection: Connection, query: Select[tuple[object, ...]]) -> None:
+    columns, rows = _rows(connection, query)
+    first = next(rows, None)
+    if first is None:
+        return
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerow(_fields(first))
+        writer.writerows(_fields(row) for row in rows)
+
+
+def _fields(row: Sequence[Cell]) -> list[Cell]:
+    return [json.dumps(value) if isinstance(value, list | dict) else value for value in row]
+
+
+def _write_whole(path: Path, write: Callable[[Path], None], remove: Callable[[Path], None]) -> None:
+    if path.exists():
+        raise UsageError(f'"{path}" exists', hint="Name another place with --output, or remove it.")
+    part = path.with_name(f".{path.name}.part")
+    try:
+        remove(part)
+        write(part)
+        part.rename(path)
+    except OSError as error:
+        remove(part)
+        raise StoreError(
+            f'"{path}" cannot be written',
+            detail=str(error),
+            hint="Name a place with room that this user may write with --output.",
+        ) from error
+    except BaseException:
+        remove(part)
+        raise

@@ -1,0 +1,238 @@
+"""What every workload must keep, whatever it runs: checked on real servers."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from psycopg import sql
+
+from fix_postgres import find_build
+from pgdyno.model.trial import LoadPlan
+from pgdyno.stats.histogram import LatencyHistogram
+from pgdyno.target.sandbox import Sandbox
+from pgdyno.target.target import Target
+from pgdyno.workloads.protocol import LoadResult, Workload
+from pgdyno.workloads.registry import make_workload
+
+pytestmark = pytest.mark.pg
+
+PLAN = LoadPlan(clients=2, jobs=2, warmup_s=0.0, measure_s=1.0, seed=7)
+SMALL: dict[str, dict[str, str | int]] = {
+    "tpcb-like": {"scale": 1},
+    "simple-update": {"scale": 1},
+    "select-only": {"scale": 1},
+    "ybio": {"tab_rows": 20_000, "batch_size": 50, "pct_update": 20},
+    "custom": {"variables": "rows=500"},
+}
+CASES = [*((name, "embedded-18") for name in SMALL), ("tpcb-like", "debian-15"), ("ybio", "debian-15")]
+"""The older server is asked for one workload of each kind of data."""
+
+
+@dataclass(frozen=True)
+class Case:
+    workload: Workload
+    target: Target
+
+
+@dataclass(frozen=True)
+class Run:
+    """One load of a case, which several tests look at. `commits` is what the server counted meanwhile."""
+
+    result: LoadResult
+    commits: int
+
+
+@pytest.fixture(scope="module")
+def server15(server_home: Path) -> Iterator[Callable[[], Sandbox]]:
+    made: list[Sandbox] = []
+
+    def start() -> Sandbox:
+        if not made:
+            made.append(Sandbox.open_or_create("contract15", bin_dir=find_build("debian-15"), root=server_home))
+            made[0].start()
+        return made[0]
+
+    yield start
+    for sandbox in made:
+        sandbox.destroy()
+
+
+@pytest.fixture(scope="module")
+def used(sandbox18: Sandbox) -> Iterator[list[Workload]]:
+    """The workloads that left databases on the shared server."""
+    workloads: list[Workload] = []
+    yield workloads
+    for workload in workloads:
+        workload.drop(sandbox18.target(), template=True)
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[object, Run]:
+    return {}
+
+
+@pytest.fixture(params=CASES, ids=lambda param: "-on-".join(param))
+def case(
+    request: pytest.FixtureRequest,
+    sandbox18: Sandbox,
+    server15: Callable[[], Sandbox],
+    server_home: Path,
+    used: list[Workload],
+) -> Case:
+    name, build = request.param
+    parameters: dict[str, str | int] = dict(SMALL[name])
+    if name == "custom":
+        parameters |= custom_files(server_home)
+    workload = make_workload(name, parameters)
+    if build == "embedded-18":
+        target = sandbox18.target()
+        used.append(workload)
+    else:
+        target = server15().target()
+    workload.prepare(target, progress=lambda text: None)
+    return Case(workload, target)
+
+
+@pytest.fixture
+def one_run(request: pytest.FixtureRequest, case: Case, runs: dict[object, Run], tmp_path: Path) -> Run:
+    key = request.node.callspec.params["case"]
+    if key not in runs:
+        dbname = case.workload.reset(case.target)
+        before = commits(case.target, dbname)
+        result = run(case, dbname, tmp_path)
+        deadline = time.monotonic() + 10
+        while commits(case.target, dbname) - before < result.transactions and time.monotonic() < deadline:
+            time.sleep(0.1)
+        runs[key] = Run(result, commits(case.target, dbname) - before)
+    return runs[key]
+
+
+def custom_files(folder: Path) -> dict[str, str]:
+    files = {
+        "init.sql": "CREATE TABLE item (id int PRIMARY KEY, n int NOT NULL);\n"
+        "INSERT INTO item SELECT i, 0 FROM generate_series(1, 500) AS g (i);\n",
+        "look.sql": "\\set id random(1, :rows)\nSELECT n FROM item WHERE id = :id;\n",
+        "bump.sql": "\\set id random(1, :rows)\nUPDATE item SET n = n + 1 WHERE id = :id;\n",
+    }
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return {"init": str(folder / "init.sql"), "scripts": f"{folder / 'look.sql'}@3,{folder / 'bump.sql'}@1"}
+
+
+def contents(target: Target, dbname: str) -> dict[str, tuple[object, object]]:
+    """Return the row count and a checksum that does not depend on order, for each table of the user."""
+    tables = target.postgres.fetch(
+        "SELECT n.nspname AS schema, c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE c.relkind = 'r' AND n.nspname = 'public' ORDER BY 2",
+        dbname=dbname,
+    )
+    found = {}
+    for table in tables:
+        query = sql.SQL("SELECT count(*) AS rows, sum(hashtextextended(t::text, 0)) AS hash FROM {} AS t").format(
+            sql.Identifier(str(table["schema"]), str(table["name"]))
+        )
+        row = target.postgres.fetch(query, dbname=dbname)[0]
+        found[str(table["name"])] = (row["rows"], row["hash"])
+    return found
+
+
+def oid(target: Target, dbname: str) -> object:
+    return target.postgres.fetch("SELECT oid FROM pg_database WHERE datname = %s", [dbname])[0]["oid"]
+
+
+def commits(target: Target, dbname: str) -> int:
+    rows = target.postgres.fetch("SELECT xact_commit FROM pg_stat_database WHERE datname = %s", [dbname])
+    return int(str(rows[0]["xact_commit"]))
+
+
+def run(case: Case, dbname: str, directory: Path) -> LoadResult:
+    return case.workload.begin(case.target, dbname, PLAN, directory, instance=4).finish()
+
+
+def test_the_same_parameters_give_the_same_spec(case: Case) -> None:
+    spec = case.workload.spec()
+    assert make_workload(spec.name, spec.parameters).spec() == spec
+    assert spec.description
+
+
+def test_preparing_twice_loads_once(case: Case) -> None:
+    names = "SELECT datname, oid FROM pg_database WHERE datname LIKE 'pgdyno%%template' ORDER BY 1"
+    before = case.target.postgres.fetch(names)
+    said: list[str] = []
+    case.workload.prepare(case.target, progress=said.append)
+    assert case.target.postgres.fetch(names) == before
+    assert len(said) == 1
+    assert "data are there" in said[0]
+
+
+def test_a_load_is_counted_as_the_server_counts_it(one_run: Run) -> None:
+    result = one_run.result
+    assert (result.reason, result.exit_code, result.failed, result.skipped) == (None, 0, 0, 0)
+    assert (result.malformed_lines, result.aborted_clients) == (0, 0)
+    assert result.transactions > 20
+    # pgbench, autovacuum and this test open some transactions of their own.
+    assert 0 <= one_run.commits - result.transactions < 60
+
+
+def test_every_view_of_a_load_adds_up(one_run: Run) -> None:
+    result = one_run.result
+    rows = result.histograms
+    assert sum(row.count for row in rows) == result.transactions == len(result.log)
+    assert {row.instance for row in rows} == {4}
+    assert LatencyHistogram.merged(row.blob for row in rows).summary().max > 0
+    assert 0 < result.bins.counts.sum() <= result.transactions
+    whole = result.window(result.began_at, result.ended_at + 1)
+    assert whole.transactions == result.transactions
+    assert whole.latency is not None
+    assert 0 < whole.latency.p50 <= whole.latency.p95 <= whole.latency.p99 <= whole.latency.p999 <= whole.latency.max
+    middle = (result.began_at + result.ended_at) / 2
+    halves = [result.window(result.began_at, middle), result.window(middle, result.ended_at + 1)]
+    assert sum(half.transactions for half in halves) == result.transactions
+    assert halves[0].throughput == pytest.approx(halves[0].transactions / halves[0].seconds)
+    assert result.began_at <= float(result.log.end_us[0]) / 1e6 <= result.ended_at <= time.time()
+    assert 0 < result.driver_cpu_s < PLAN.jobs * (result.ended_at - result.began_at + 1)
+
+
+def test_a_reset_gives_the_first_state_back(case: Case, tmp_path: Path) -> None:
+    read_only = case.workload.spec().read_only
+    dbname = case.workload.reset(case.target)
+    fresh, first_oid = contents(case.target, dbname), oid(case.target, dbname)
+    assert fresh
+    run(case, dbname, tmp_path)
+    assert (contents(case.target, dbname) == fresh) == read_only
+    assert case.workload.reset(case.target) == dbname
+    assert contents(case.target, dbname) == fresh
+    assert (oid(case.target, dbname) == first_oid) == read_only, "what only reads is cloned once"
+
+
+def test_terminate_leaves_nothing_behind(case: Case, tmp_path: Path) -> None:
+    dbname = case.workload.reset(case.target, policy="never")
+    load = case.workload.begin(case.target, dbname, LoadPlan(2, 2, warmup_s=0.0, measure_s=60.0), tmp_path)
+    reading, deadline = None, time.monotonic() + 20
+    while (reading is None or not reading.transactions) and time.monotonic() < deadline:
+        time.sleep(0.2)
+        reading = load.live()
+    assert reading is not None
+    assert reading.transactions > 0
+    assert not load.poll()
+    load.terminate()
+    assert load.poll()
+    with pytest.raises(ProcessLookupError):
+        os.killpg(load.pid, 0)
+    result = load.finish()
+    assert result.reason is not None
+    assert result.transactions >= reading.transactions
+    deadline = time.monotonic() + 10
+    while (left := sessions(case.target, dbname)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert left == 0
+
+
+def sessions(target: Target, dbname: str) -> int:
+    query = "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = %s AND application_name = 'pgdyno load'"
+    return int(str(target.postgres.fetch(query, [dbname])[0]["n"]))

@@ -1,0 +1,180 @@
+"""The verbs as a user calls them, on a real sandbox. Relations and exit codes, never a machine's timing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("cli")]
+
+QUICK = ["--warmup", "1", "--measure", "2", "--foreign-cpu", "1000", "--steal", "100"]
+LOAD = ["-w", "select-only", "-D", "scale=1", "-c", "1", *QUICK]
+VERDICT = {"word", "ratio", "ci", "confidence", "pairs", "metric", "smallest_effect", "more_pairs"}
+
+
+def pgdyno(home, *words, timeout=240, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "pgdyno", *words],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        env={**os.environ, "PGDYNO_HOME": str(home), **environment},
+    )
+
+
+def last_json(done):
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def conf(folder, name, text):
+    path = folder / name
+    path.write_text(text)
+    return str(path)
+
+
+def test_bench_prints_the_published_fields_and_the_store_has_the_run(pgdyno_home):
+    done = pgdyno(pgdyno_home, "bench", *LOAD, "--json")
+    assert done.returncode == 0, done.stderr
+    result = last_json(done)
+    published = {"run", "tps", "latency_ms", "transactions", "failed", "retried", "driver_cpu_s", "server_cpu_s"}
+    assert published | {"foreign_cpu_pct", "settings_fingerprint"} <= result.keys()
+    assert result["tps"] > 0
+    assert result["failed"] == 0
+    assert result["latency_ms"]["p50"] <= result["latency_ms"]["p95"] <= result["latency_ms"]["p99"]
+    shown = pgdyno(pgdyno_home, "store", "show", str(result["run"]), "--json")
+    assert shown.returncode == 0, shown.stderr
+    compared = pgdyno(pgdyno_home, "compare", str(result["run"]), str(result["run"]), "--json")
+    assert compared.returncode == 3, compared.stderr
+    assert last_json(compared)["verdict"]["word"] == "not resolved"
+
+
+def test_an_experiment_finds_a_sabotage_and_leaves_the_server_as_it_was(pgdyno_home, tmp_path):
+    good, bad = (
+        conf(tmp_path, "a.conf", ""),
+        conf(tmp_path, "b.conf", "cpu_tuple_cost = 1000\nenable_indexscan = off\n"),
+    )
+    report = tmp_path / "ab.html"
+    done = pgdyno(
+        pgdyno_home, "experiment", "--ab", good, bad, "-w", "select-only", "-D", "scale=2", "-c", "1", *QUICK,
+        "--pairs", "3", "6", "--report", str(report), "--json",
+    )  # fmt: skip
+    assert done.returncode in (1, 3), done.stderr
+    result = last_json(done)
+    assert result["verdict"].keys() >= VERDICT
+    assert result["verdict"]["word"] in ("worse", "not resolved")
+    assert result["verdict"]["ratio"] < 1
+    assert report.read_text().startswith("<!doctype html>")
+    assert "http://" not in report.read_text()
+
+
+def test_a_tune_ends_with_one_json_object_and_the_baseline_in_force(pgdyno_home, tmp_path):
+    rival = conf(tmp_path, "rival.conf", "work_mem = 8MB\n")
+    report = tmp_path / "tune.html"
+    done = pgdyno(
+        pgdyno_home, "tune", *LOAD, "--trials", "3", "--noise-runs", "3", "--pairs", "3", "3", "--prune-pairs", "3",
+        "--only", "work_mem", "--only", "random_page_cost", "--rival", f"mine={rival}", "--report", str(report),
+        "--json",
+    )  # fmt: skip
+    assert done.returncode in (0, 3), done.stderr
+    result = last_json(done)
+    expected = {"study", "verdict", "noise_floor", "baseline", "winner", "effects", "trials", "elapsed_s", "report"}
+    assert expected <= result.keys()
+    assert result["verdict"].keys() >= VERDICT
+    assert {"settings", "throughput", "latency_ms", "server_cpu_ms_per_tx"} <= result["winner"].keys()
+    assert sum(result["trials"].values()) >= 3 + 3 + 2 * 3
+    assert report.stat().st_size < 3_000_000
+    assert pgdyno(pgdyno_home, "rollback", "--last").returncode == 0
+    again = pgdyno(pgdyno_home, "tune", "--resume", result["study"])
+    assert again.returncode == 2
+    assert "complete" in again.stderr
+
+
+@pytest.mark.parametrize("delay_s", [2.0, 9.0])
+def test_a_killed_tune_is_rolled_back_and_resumed(pgdyno_home, delay_s):
+    command = [
+        sys.executable, "-m", "pgdyno", "tune", *LOAD, "--trials", "2", "--noise-runs", "3", "--pairs", "3", "3",
+        "--prune-pairs", "3", "--only", "work_mem", "--json",
+    ]  # fmt: skip
+    environment = {**os.environ, "PGDYNO_HOME": str(pgdyno_home)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as tuner:
+        assert tuner.stderr is not None
+        for line in tuner.stderr:
+            if "noise floor" in line:
+                break
+        time.sleep(delay_s)
+        tuner.kill()
+    undone = pgdyno(pgdyno_home, "rollback", "--last")
+    assert undone.returncode == 0, undone.stderr
+    before = json.loads(pgdyno(pgdyno_home, "store", "show", "last", "--json").stdout)
+    finished = [t["id"] for t in before["trials"] if t["state"] not in ("running", "abandoned")]
+    resumed = pgdyno(pgdyno_home, "tune", "--resume", "last", "--json")
+    assert resumed.returncode in (0, 3), resumed.stderr
+    after = json.loads(pgdyno(pgdyno_home, "store", "show", "last", "--json").stdout)
+    states = {t["id"]: t["state"] for t in after["trials"]}
+    assert [states[number] for number in finished] == [t["state"] for t in before["trials"] if t["id"] in finished]
+    assert "running" not in states.values()
+
+
+def test_an_interrupt_restores_and_says_so(pgdyno_home):
+    command = [sys.executable, "-m", "pgdyno", "experiment", "--ab", "/dev/null", "/dev/null", *LOAD]
+    environment = {**os.environ, "PGDYNO_HOME": str(pgdyno_home)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as tuner:
+        assert tuner.stderr is not None
+        for line in tuner.stderr:
+            if "trial 1" in line:
+                break
+        tuner.send_signal(signal.SIGTERM)
+        said = tuner.stderr.read()
+        tuner.wait(60)
+    assert tuner.returncode == 130
+    assert "putting the server back" in said
+    assert "Traceback" not in said
+    listed = json.loads(pgdyno(pgdyno_home, "rollback", "--list", "--json").stdout)
+    assert all(session["state"] != "open" for session in listed)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["bench", "--target", "host=/nowhere-at-all dbname=x"], 6, "/nowhere-at-all"),
+        (["tune", "--only", "no_such_knob"], 2, "no_such_knob"),
+        (["tune", "--only", "fsync"], 2, "fsync"),
+        (["tune", "--include", "synchronous_commit"], 2, "synchronous_commit"),
+        (["bench", "-w", "ybio", "-D", "no_such_parameter=1"], 2, "no_such_parameter"),
+        (["bench", "--sandbox-bin", "/usr/share", "--sandbox", "wrong"], 2, "/usr/share"),
+        (["tune", "--report", "/no-such-folder/report.html"], 2, "/no-such-folder"),
+        (["report", "no-such-study"], 2, "no-such-study"),
+    ],
+)
+def test_bad_input_is_one_clear_error_with_a_hint(pgdyno_home, words, code, said):
+    options = QUICK if words[0] in ("tune", "bench") else []
+    done = pgdyno(pgdyno_home, *words, *options)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert "hint: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("shared_bufers = 1GB\n", 2, "shared_buffers"),
+        ("fsync = off\n", 2, "fsync"),
+        ("work_mem = 1kB\n", 2, "work_mem"),
+        ("work_mem\n", 2, "b.conf:1"),
+        ("max_connections = 5\nsuperuser_reserved_connections = 6\n", 4, "arm B"),
+    ],
+)
+def test_bad_settings_are_refused_and_the_server_is_as_before(pgdyno_home, tmp_path, text, code, said):
+    files = conf(tmp_path, "a.conf", ""), conf(tmp_path, "b.conf", text)
+    done = pgdyno(pgdyno_home, "experiment", "--ab", *files, *LOAD, "--pairs", "3", "3")
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert pgdyno(pgdyno_home, "bench", *LOAD, "--json").returncode == 0

@@ -1,0 +1,306 @@
+"""The probes on real servers, 13 to 18: every view works, counters follow the load, the observer stays out of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.rows import DictRow
+
+from pgdyno.model.configuration import BASELINE
+from pgdyno.model.sample_tables import TABLES
+from pgdyno.model.samples import SampleRow, SampleValue
+from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.model.trial import LoadPlan, Role, TrialSpec, WorkloadSpec
+from pgdyno.probes.observer import Observer
+from pgdyno.probes.sampler import Sampler
+from pgdyno.probes.views import VIEWS
+from pgdyno.store.catalogue import Store
+from pgdyno.target.postgres import Postgres
+from pgdyno.target.sandbox import Sandbox
+
+pytestmark = pytest.mark.pg
+
+
+@contextmanager
+def load_database(postgres: Postgres) -> Iterator[str]:
+    name = f"probed_{uuid4().hex[:10]}"
+    postgres.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    postgres.execute("CREATE TABLE t (id int PRIMARY KEY, v text)", None, name)
+    yield name
+    postgres.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def postgres(any_postgres: Sandbox) -> Postgres:
+    return any_postgres.target().postgres
+
+
+@pytest.fixture
+def load(postgres: Postgres) -> Iterator[str]:
+    with load_database(postgres) as name:
+        yield name
+
+
+def sampler(sandbox: Sandbox, load: str) -> Sampler:
+    return Sampler(sandbox.target(), load_database=load, driver_pids=tuple)
+
+
+def named(rows: list[SampleRow], table: str) -> list[dict[str, SampleValue]]:
+    names = TABLES[table].column_names()
+    return [dict(zip(names, (row.t, *row.values), strict=True)) for row in rows if row.table == table]
+
+
+def total(rows: list[SampleRow], table: str, column: str) -> float:
+    return sum(float(row[column] or 0) for row in named(rows, table))
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen within 20 s"
+        time.sleep(0.05)
+
+
+def insert_rows(postgres: Postgres, load: str, count: int) -> None:
+    """Commit `count` transactions; the session's end hands its counters in."""
+    with postgres.connect(load) as connection:
+        for number in range(count):
+            connection.execute("INSERT INTO t VALUES (%s, 'x')", [number])
+
+
+def version_of(postgres: Postgres) -> int:
+    return int(str(postgres.fetch("SELECT current_setting('server_version_num') AS n")[0]["n"]))
+
+
+def test_every_view_of_this_version_can_be_read(postgres: Postgres, load: str) -> None:
+    observer = Observer(postgres, load)
+    reading = observer.read(1.0, VIEWS)
+    observer.close()
+    assert reading.failures == {}
+    expected = set(VIEWS) - (set() if version_of(postgres) >= 160000 else {"io"})
+    assert set(reading.views) == expected
+    for view in expected & set(TABLES):
+        columns = {column.name for column in TABLES[view].columns}
+        for row in reading.views[view]:
+            assert set(row) <= columns
+            assert all(value is None or isinstance(value, int | float | str) for value in row.values())
+
+
+def test_counters_grow_with_the_load_and_only_with_it(any_postgres: Sandbox, postgres: Postgres, load: str) -> None:
+    made = sampler(any_postgres, load)
+    made.take()
+    insert_rows(postgres, load, 200)
+    rows: list[SampleRow] = []
+
+    def handed_in() -> bool:
+        rows.extend(made.take())
+        return total(rows, "database", "tup_inserted") >= 200
+
+    wait_until(handed_in)
+    assert total(rows, "database", "tup_inserted") == 200
+    assert total(rows, "database", "xact_commit") >= 200
+    assert total(rows, "database", "blks_hit") > 200
+    assert total(rows, "wal", "bytes") > 200 * 30
+    if version_of(postgres) >= 140000:
+        assert total(rows, "wal", "records") >= 400
+    quiet = [row for _ in range(5) for row in made.take()]
+    made.stop()
+    assert total(quiet, "database", "xact_commit") <= 1, "reading must not commit in the load's database"
+    assert total(quiet, "database", "tup_inserted") == 0
+
+
+def test_the_observer_sits_in_a_database_of_its_own(any_postgres: Sandbox, postgres: Postgres, load: str) -> None:
+    made = sampler(any_postgres, load)
+    made.take()
+    query = "SELECT datname FROM pg_stat_activity WHERE application_name = 'pgdyno_observer'"
+    places = {row["datname"] for row in postgres.fetch(query)}
+    made.stop()
+    assert places == {"pgdyno_observer"}
+
+
+def test_without_its_database_the_observer_uses_postgres(postgres: Postgres, load: str) -> None:
+    observer = Observer(postgres, load, database="not_there")
+    assert observer.read(1.0).failures == {}
+    query = "SELECT datname FROM pg_stat_activity WHERE application_name = 'pgdyno_observer' AND datname = 'postgres'"
+    assert postgres.fetch(query)
+    observer.close()
+
+
+def locks(made: Sampler) -> dict[str, tuple[SampleValue, SampleValue]]:
+    return {str(row["mode"]): (row["granted"], row["waiting"]) for row in named(made.take(), "locks")}
+
+
+def test_an_idle_server_has_no_locks_because_the_observer_does_not_count_itself(
+    any_postgres: Sandbox, load: str
+) -> None:
+    made = sampler(any_postgres, load)
+    wait_until(lambda: locks(made) == {})
+    made.stop()
+
+
+def test_locks_are_counted_by_mode_held_and_awaited(any_postgres: Sandbox, postgres: Postgres, load: str) -> None:
+    made = sampler(any_postgres, load)
+    with postgres.connect(load) as holder, postgres.connect(load) as waiter:
+        holder.execute("BEGIN")
+        holder.execute("LOCK TABLE t IN SHARE UPDATE EXCLUSIVE MODE")
+        assert locks(made)["ShareUpdateExclusiveLock"] == (1, 0)
+        thread = threading.Thread(target=waiter.execute, args=("DROP TABLE t",))
+        thread.start()
+        wait_until(lambda: locks(made).get("AccessExclusiveLock") == (0, 1))
+        waits = [(row["wait_event_type"], row["sessions"]) for row in named(made.take(), "waits")]
+        assert ("Lock", 1) in waits
+        holder.execute("ROLLBACK")
+        thread.join()
+    made.stop()
+
+
+def test_locks_in_another_database_are_not_counted(any_postgres: Sandbox, postgres: Postgres, load: str) -> None:
+    made = sampler(any_postgres, load)
+    with load_database(postgres) as other, postgres.connect(other) as holder:
+        holder.execute("BEGIN")
+        holder.execute("LOCK TABLE t IN EXCLUSIVE MODE")
+        kinds = {(row["mode"], row["locktype"]) for row in named(made.take(), "locks")}
+        assert ("ExclusiveLock", "relation") not in kinds
+        holder.execute("ROLLBACK")
+    made.stop()
+
+
+def sleep_until_cancelled(connection: psycopg.Connection[DictRow]) -> None:
+    with suppress(psycopg.errors.QueryCanceled):
+        connection.execute("SELECT pg_sleep(60)")
+
+
+def test_sessions_are_counted_by_state_and_wait(any_postgres: Sandbox, postgres: Postgres, load: str) -> None:
+    made = sampler(any_postgres, load)
+    with postgres.connect(load) as idle, postgres.connect(load) as open_, postgres.connect(load) as sleeper:
+        idle.execute("SELECT 1")
+        open_.execute("BEGIN")
+        thread = threading.Thread(target=sleep_until_cancelled, args=(sleeper,))
+        thread.start()
+        expected = {"total": 3, "active": 1, "waiting": 1, "idle": 1, "idle_in_transaction": 1}
+        wait_until(lambda: expected.items() <= named(made.take(), "sessions")[0].items())
+        waits = [(row["wait_event_type"], row["wait_event"], row["sessions"]) for row in named(made.take(), "waits")]
+        assert waits == [("Timeout", "PgSleep", 1)]
+        sleeper.cancel_safe()
+        thread.join()
+    made.stop()
+
+
+def test_checkpoints_and_reloads_are_events(any_postgres: Sandbox, postgres: Postgres, load: str) -> None:
+    made = sampler(any_postgres, load)
+    made.take()
+    insert_rows(postgres, load, 10)
+    postgres.execute("CHECKPOINT")
+    postgres.fetch("SELECT pg_reload_conf()")
+
+    def told() -> bool:
+        made.take()
+        return {"checkpoint", "reload"} <= {event.kind for event in made.events()}
+
+    wait_until(told)
+    batch = made.stop()
+    assert total(batch.rows, "checkpointer", "requested") >= 1
+    assert not {"restart", "probe"} & {event.kind for event in batch.events}
+
+
+def test_io_says_who_read_and_wrote(any_postgres: Sandbox, postgres: Postgres, load: str) -> None:
+    if version_of(postgres) < 160000:
+        pytest.skip("pg_stat_io came with 16")
+    made = sampler(any_postgres, load)
+    made.take()
+    insert_rows(postgres, load, 300)
+    rows: list[SampleRow] = []
+
+    def handed_in() -> bool:
+        rows.extend(made.take())
+        clients = [row for row in named(rows, "io") if row["backend_type"] == "client backend"]
+        return sum(int(row["hits"] or 0) for row in clients) > 300
+
+    wait_until(handed_in)
+    made.stop()
+
+
+def test_statements_are_the_deltas_of_the_run(any_postgres: Sandbox, postgres: Postgres, load: str) -> None:
+    insert_rows(postgres, load, 7)
+    with sampler(any_postgres, load) as made:
+        with postgres.connect(load) as connection:
+            for number in range(100, 140):
+                connection.execute("INSERT INTO t VALUES (%s, 'x')", [number])
+        batch = made.stop()
+    (row,) = [row for row in named(batch.rows, "statements") if "INSERT INTO t" in str(row["query"])]
+    assert (row["calls"], row["rows"]) == (40, 40)
+    assert float(row["total_exec_time_ms"] or 0) > 0
+    assert int(row["wal_bytes"] or 0) > 40 * 30
+
+
+def test_everything_that_was_sampled_can_be_stored(any_postgres: Sandbox, load: str, tmp_path: Path) -> None:
+    made = Sampler(any_postgres.target(), load_database=load, driver_pids=tuple, interval_s=0.1)
+    made.start()
+    time.sleep(1.0)
+    batch = made.stop()
+    workload, plan = WorkloadSpec("x", {}, "f", "d", True), LoadPlan(1, 1, 1.0, 1.0)
+    with Store.open(tmp_path / "x.db") as store:
+        store.add_study(Study("s", StudyKind.BENCH, "n", StudyState.RUNNING, 1.0, "t", "e", {}, workload, plan))
+        run = store.begin_trial("s", TrialSpec(BASELINE, Role.ARM, "a", 0, 0))
+        assert store.add_samples(run, batch.rows) == len(batch.rows)
+        store.add_events(run, batch.events)
+        times = store.samples(run, "cpu")["t"]
+    assert len(times) >= 4
+    assert times == sorted(times)
+    assert made.reading()
+
+
+def test_a_role_without_privileges_is_told_less_but_not_stopped(sandbox18: Sandbox) -> None:
+    postgres = sandbox18.target().postgres
+    with load_database(postgres) as load:
+        role = f"poor_{uuid4().hex[:8]}"
+        postgres.execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(role)))
+        observer = Observer(Postgres(f"{postgres.conninfo} options='-c role={role}'"), load)
+        reading = observer.read(1.0, VIEWS)
+        observer.close()
+        postgres.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)))
+    assert {"database", "wal", "locks"} <= set(reading.views)
+    assert set(reading.failures) <= {"statements"}
+
+
+def test_a_restart_is_an_event_and_sampling_goes_on(make_sandbox: Callable[..., Sandbox]) -> None:
+    sandbox = make_sandbox("probes-restart")
+    sandbox.start()
+    made = Sampler(sandbox.target(), load_database="postgres", driver_pids=tuple, interval_s=0.1)
+    made.start()
+    sandbox.stop()
+    wait_until(lambda: any("server cannot be read" in event.text for event in made.events()))
+    sandbox.start()
+    wait_until(lambda: any(event.kind == "restart" for event in made.events()))
+    batch = made.stop()
+    kinds = [event.kind for event in batch.events]
+    assert kinds.count("restart") == 1
+    assert any("server can be read again" in event.text for event in batch.events)
+    last = max(row.t for row in batch.rows if row.table == "cpu")
+    assert max(row.t for row in batch.rows if row.table == "sessions") == last
+
+
+def test_a_crash_resets_counters_without_negative_deltas(make_sandbox: Callable[..., Sandbox]) -> None:
+    sandbox = make_sandbox("probes-crash")
+    sandbox.start()
+    postgres = sandbox.target().postgres
+    with load_database(postgres) as load:
+        made = sampler(sandbox, load)
+        insert_rows(postgres, load, 50)
+        made.take()
+        sandbox.crash()
+        sandbox.start()
+        rows = [row for _ in range(3) for row in made.take()]
+        batch = made.stop()
+    assert "restart" in {event.kind for event in batch.events}
+    for table in ("database", "wal", "checkpointer", "io"):
+        for row in named(rows, table):
+            assert all(value >= 0 for value in row.values() if isinstance(value, int | float))

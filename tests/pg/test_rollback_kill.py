@@ -1,0 +1,148 @@
+"""SIGKILL at any moment of a session, then a rollback: files byte-identical, settings identical. SIGINT needs none."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pgdyno.target import processes, rollback, snapshot
+from pgdyno.target.bundle import bundle_directories
+from pgdyno.target.control_record import to_record
+from pgdyno.target.journal import read_journal
+from pgdyno.target.sandbox import Sandbox
+from pgdyno.target.snapshot import SettingState
+
+pytestmark = [pytest.mark.pg, pytest.mark.slow]
+KILLS = 18
+LONGEST_S = 1.6
+INTERRUPTS = 5
+
+TUNER = """
+import itertools, json, sys
+from pathlib import Path
+from pgdyno.model.configuration import Configuration
+from pgdyno.target.apply import Session
+from pgdyno.target.control_record import from_record
+from pgdyno.target.cpu import ServerCpu
+from pgdyno.target.postgres import Postgres
+from pgdyno.target.runner import LocalRunner
+from pgdyno.target.target import Target
+
+given = json.loads(sys.argv[1])
+postgres, runner = Postgres(given["conninfo"]), LocalRunner()
+control = from_record(given["control"], runner=runner, postgres=postgres)
+target = Target("child", postgres, runner, control, Path(given["control"]["bin_dir"]), given["control"]["user"],
+                True, Path(given["control"]["data_directory"]), ServerCpu.unavailable("not measured here"))
+configurations = [
+    {"work_mem": "8MB"},
+    {"work_mem": "9MB", "shared_buffers": "64MB"},
+    {"shared_buffers": "48MB", "max_connections": "20", "random_page_cost": "1.1"},
+    {},
+]
+print("ready", flush=True)
+with Session.begin(target, study="killed", undo_root=Path(given["undo_root"])) as session:
+    print("begun", flush=True)
+    for settings in itertools.cycle(configurations):
+        session.apply(Configuration.of(settings))
+"""
+
+
+@pytest.fixture
+def victim(server_home: Path) -> Iterator[Sandbox]:
+    sandbox = Sandbox.open_or_create("killed", root=server_home)
+    sandbox.start()
+    yield sandbox
+    sandbox.destroy()
+
+
+def files_of(folder: Path) -> dict[str, tuple[str, int, int, int]]:
+    found = {}
+    for path in folder.iterdir():
+        if ".conf" in path.name:
+            status = path.stat()
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            found[path.name] = (digest, status.st_mtime_ns, status.st_uid, status.st_mode)
+    return found
+
+
+def settings_of(sandbox: Sandbox) -> dict[str, SettingState]:
+    with sandbox.target().postgres.connect() as connection:
+        return snapshot.read_settings(connection, label="test")
+
+
+@contextmanager
+def tuner_of(sandbox: Sandbox, undo_root: Path) -> Iterator[subprocess.Popen[str]]:
+    """Run a process that applies one configuration after another, and wait until it is about to begin."""
+    target = sandbox.target()
+    given = {"conninfo": target.postgres.conninfo, "control": to_record(target.control), "undo_root": str(undo_root)}
+    command = [sys.executable, "-c", TUNER, json.dumps(given)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tuner:
+        assert tuner.stdout is not None
+        assert tuner.stdout.readline() == "ready\n"
+        yield tuner
+
+
+def moment_of(sandbox: Sandbox, undo_root: Path) -> str:
+    """Say what the tuner was doing when it died."""
+    unfinished = [path for path in bundle_directories(undo_root) if not _is_closed(path)]
+    if not unfinished:
+        return "beginning"
+    last = read_journal(unfinished[0] / "journal.jsonl").records[-1].kind
+    return last if processes.postmaster_pid(sandbox.data_directory) else f"{last}, server down"
+
+
+def _is_closed(bundle: Path) -> bool:
+    return read_journal(bundle / "journal.jsonl").records[-1].kind == "closed"
+
+
+@pytest.mark.timeout(300)
+def test_killed_at_any_moment(victim: Sandbox, tmp_path: Path) -> None:
+    undo_root = tmp_path / "undo"
+    settings, files = settings_of(victim), files_of(victim.data_directory)
+    draw, moments = random.Random(20), Counter[str]()
+    for kill in range(KILLS):
+        # One kill in each slice of time, so that every phase gets its share whatever the speed of the machine.
+        after_s = LONGEST_S * (kill + draw.random()) / KILLS
+        with tuner_of(victim, undo_root) as tuner:
+            time.sleep(after_s)
+            assert tuner.poll() is None, "the tuner ended by itself"
+            tuner.kill()
+        moments[moment_of(victim, undo_root)] += 1
+        done = rollback.rollback_abandoned(undo_root)
+        assert all(restored.is_whole for _, restored in done), (after_s, done)
+        assert files_of(victim.data_directory) == files, after_s
+        assert snapshot.differences(settings, settings_of(victim)) == (), after_s
+        assert rollback.rollback_abandoned(undo_root) == []
+        assert not [path for path in undo_root.iterdir() if path.name.endswith(".tmp")]
+    print(dict(moments))  # noqa: T201 - shown with -s: how the kills fell
+    assert moments["intent"] >= 1, moments
+    assert sum(count for moment, count in moments.items() if "server down" in moment) >= 1, moments
+
+
+def test_interrupted_twice(victim: Sandbox, tmp_path: Path) -> None:
+    """Ctrl-C, and an impatient second one while the server is being put back: it is put back all the same."""
+    settings, files = settings_of(victim), files_of(victim.data_directory)
+    draw = random.Random(21)
+    for _ in range(INTERRUPTS):
+        with tuner_of(victim, tmp_path / "undo") as tuner:
+            assert tuner.stdout is not None
+            assert tuner.stdout.readline() == "begun\n"
+            time.sleep(draw.uniform(0, 1))
+            tuner.send_signal(signal.SIGINT)
+            time.sleep(draw.uniform(0, 0.2))
+            tuner.send_signal(signal.SIGINT)
+            assert "KeyboardInterrupt" in tuner.communicate(timeout=60)[1]
+        assert files_of(victim.data_directory) == files
+        assert snapshot.differences(settings, settings_of(victim)) == ()
+        assert rollback.rollback_abandoned(tmp_path / "undo") == []

@@ -1,0 +1,127 @@
+"""SIGKILL at any moment of a session, then a rollback: files byte-identical, settings identical."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgdyno.target import processes, rollback, snapshot
+from pgdyno.target.bundle import bundle_directories
+from pgdyno.target.control_record import to_record
+from pgdyno.target.journal import read_journal
+from pgdyno.target.sandbox import Sandbox
+from pgdyno.target.snapshot import SettingState
+
+pytestmark = [pytest.mark.pg, pytest.mark.slow]
+KILLS = 90
+LONGEST_S = 1.6
+
+TUNER = """
+import itertools, json, sys
+from pathlib import Path
+from pgdyno.model.configuration import Configuration
+from pgdyno.target.apply import Session
+from pgdyno.target.control_record import from_record
+from pgdyno.target.cpu import ServerCpu
+from pgdyno.target.postgres import Postgres
+from pgdyno.target.runner import LocalRunner
+from pgdyno.target.target import Target
+
+given = json.loads(sys.argv[1])
+postgres, runner = Postgres(given["conninfo"]), LocalRunner()
+control = from_record(given["control"], runner=runner, postgres=postgres)
+target = Target("child", postgres, runner, control, Path(given["control"]["bin_dir"]), given["control"]["user"],
+                True, Path(given["control"]["data_directory"]), ServerCpu.unavailable("not measured here"))
+configurations = [
+    {"work_mem": "8MB"},
+    {"work_mem": "9MB", "shared_buffers": "64MB"},
+    {"shared_buffers": "48MB", "max_connections": "20", "random_page_cost": "1.1"},
+    {},
+]
+print("ready", flush=True)
+session = Session.begin(target, study="killed", undo_root=Path(given["undo_root"]))
+for settings in itertools.cycle(configurations):
+    session.apply(Configuration.of(settings))
+"""
+
+
+@pytest.fixture
+def victim(server_home: Path) -> Iterator[Sandbox]:
+    sandbox = Sandbox.open_or_create("killed", root=server_home)
+    sandbox.start()
+    yield sandbox
+    sandbox.destroy()
+
+
+def files_of(folder: Path) -> dict[str, tuple[str, int, int, int]]:
+    found = {}
+    for path in folder.iterdir():
+        if ".conf" in path.name:
+            status = path.stat()
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            found[path.name] = (digest, status.st_mtime_ns, status.st_uid, status.st_mode)
+    return found
+
+
+def settings_of(sandbox: Sandbox) -> dict[str, SettingState]:
+    with sandbox.target().postgres.connect() as connection:
+        return snapshot.read_settings(connection, label="test")
+
+
+def kill_a_tuner(sandbox: Sandbox, undo_root: Path, after_s: float) -> None:
+    target = sandbox.target()
+    given = {
+        "conninfo": target.postgres.conninfo,
+        "control": to_record(target.control),
+        "undo_root": str(undo_root),
+    }
+    command = [sys.executable, "-c", TUNER, json.dumps(given)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as tuner:
+        assert tuner.stdout is not None
+        assert tuner.stdout.readline() == "ready\n"
+        time.sleep(after_s)
+        assert tuner.poll() is None, "the tuner ended by itself"
+        tuner.kill()
+
+
+def moment_of(sandbox: Sandbox, undo_root: Path) -> str:
+    """Say what the tuner was doing when it died."""
+    unfinished = [path for path in bundle_directories(undo_root) if not _is_closed(path)]
+    if not unfinished:
+        return "beginning"
+    last = read_journal(unfinished[0] / "journal.jsonl").records[-1].kind
+    return last if processes.postmaster_pid(sandbox.data_directory) else f"{last}, server down"
+
+
+def _is_closed(bundle: Path) -> bool:
+    return read_journal(bundle / "journal.jsonl").records[-1].kind == "closed"
+
+
+@pytest.mark.timeout(900)
+def test_killed_at_any_moment(victim: Sandbox, tmp_path: Path) -> None:
+    undo_root = tmp_path / "undo"
+    settings, files = settings_of(victim), files_of(victim.data_directory)
+    draw, moments = random.Random(77), Counter[str]()
+    for kill in range(KILLS):
+        # One kill in each slice of time, so that every phase gets its share whatever the speed of the machine.
+        after_s = LONGEST_S * (kill + draw.random()) / KILLS
+        kill_a_tuner(victim, undo_root, after_s)
+        moments[moment_of(victim, undo_root)] += 1
+        done = rollback.rollback_abandoned(undo_root)
+        assert all(restored.is_whole for _, restored in done), (after_s, done)
+        assert files_of(victim.data_directory) == files, after_s
+        assert snapshot.differences(settings, settings_of(victim)) == (), after_s
+        assert rollback.rollback_abandoned(undo_root) == []
+        assert not [path for path in undo_root.iterdir() if path.name.endswith(".tmp")]
+    print(dict(moments))  # noqa: T201 - shown with -s: how the kills fell
+    assert moments["intent"] >= 1, moments
+    assert sum(count for moment, count in moments.items() if "server down" in moment) >= 1, moments

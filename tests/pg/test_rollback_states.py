@@ -1,0 +1,272 @@
+"""A rollback after the death of a session: from every state of files and server, and again without harm."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pgdyno.cli.rollback import command
+from pgdyno.errors import RollbackError, UsageError
+from pgdyno.model.configuration import Configuration
+from pgdyno.target import activation, rollback, snapshot
+from pgdyno.target.apply import Session
+from pgdyno.target.bundle import UndoBundle
+from pgdyno.target.identity import ProcessIdentity
+from pgdyno.target.postgres import Postgres
+from pgdyno.target.restart import Control
+from pgdyno.target.rollback import SessionState
+from pgdyno.target.sandbox import Sandbox
+from pgdyno.target.snapshot import SettingState
+from pgdyno.target.target import Target
+
+pytestmark = pytest.mark.pg
+RELOADED = Configuration.of({"work_mem": "8MB"})
+RESTARTED = Configuration.of({"work_mem": "8MB", "shared_buffers": "64MB", "max_connections": "8"})
+
+
+def settings_of(target: Target) -> dict[str, SettingState]:
+    with target.postgres.connect() as connection:
+        return snapshot.read_settings(connection, label="test")
+
+
+class Abandoned:
+    """A session whose process is dead by all that can be seen, and the server as it was before it."""
+
+    def __init__(self, sandbox: Sandbox, undo_root: Path, trial: Configuration) -> None:
+        self.sandbox, self.undo_root, self.target = sandbox, undo_root, sandbox.target()
+        self.before = settings_of(self.target)
+        self.session = Session.begin(self.target, study="killed", undo_root=undo_root)
+        self.session.apply(trial)
+        path = self.session.bundle.directory / "manifest.json"
+        fields = json.loads(path.read_text())
+        fields["owner"]["start_ticks"] = -1
+        path.write_text(json.dumps(fields))
+        self.bundle = UndoBundle.open(self.session.bundle.directory)
+
+    @property
+    def dropin(self) -> Path:
+        return self.sandbox.data_directory / "pgdyno.conf"
+
+    def assert_restored(self) -> None:
+        names = {path.name for path in self.sandbox.data_directory.iterdir()}
+        assert not {name for name in names if "pgdyno.conf" in name}
+        assert snapshot.differences(self.before, settings_of(self.target)) == ()
+
+
+after_restart = pytest.mark.parametrize("abandoned", [RESTARTED], indirect=True, ids=["after a restart"])
+
+
+@pytest.fixture(scope="module")
+def server(server_home: Path) -> Iterator[Sandbox]:
+    sandbox = Sandbox.open_or_create("rollback-states", root=server_home)
+    sandbox.start()
+    yield sandbox
+    sandbox.destroy()
+
+
+@pytest.fixture
+def abandoned(server: Sandbox, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Abandoned]:
+    abandoned = Abandoned(server, tmp_path / "state" / "undo", getattr(request, "param", RELOADED))
+    yield abandoned
+    rollback.rollback(abandoned.bundle)
+    abandoned.assert_restored()
+
+
+@after_restart
+def test_the_server_runs_with_the_trial(abandoned: Abandoned) -> None:
+    (info,) = rollback.list_bundles(abandoned.undo_root)
+    assert (info.state, info.applied) == (SessionState.ABANDONED, 1)
+    restored = rollback.rollback(abandoned.bundle)
+    assert restored.is_whole
+    assert restored.restarted
+    assert restored.files == (str(abandoned.dropin),)
+    abandoned.assert_restored()
+    assert rollback.rollback(abandoned.bundle).already_closed
+    assert rollback.list_bundles(abandoned.undo_root)[0].state is SessionState.CLOSED
+
+
+def test_the_server_is_down(abandoned: Abandoned) -> None:
+    abandoned.sandbox.stop()
+    assert rollback.rollback(abandoned.bundle).restarted
+    abandoned.assert_restored()
+
+
+def test_the_server_was_killed_too(abandoned: Abandoned) -> None:
+    abandoned.sandbox.crash()
+    assert rollback.rollback(abandoned.bundle).is_whole
+    abandoned.assert_restored()
+
+
+@after_restart
+def test_the_server_takes_no_more_sessions(abandoned: Abandoned) -> None:
+    sessions = [abandoned.target.postgres.connect() for _ in range(8)]
+    try:
+        assert rollback.rollback(abandoned.bundle).is_whole
+    finally:
+        for session in sessions:
+            session.close()
+    abandoned.assert_restored()
+
+
+def test_the_drop_in_is_torn_and_a_temporary_file_lies_about(abandoned: Abandoned) -> None:
+    abandoned.dropin.write_bytes(abandoned.dropin.read_bytes()[:-7])
+    (abandoned.dropin.parent / ".pgdyno.conf.pgdyno-tmp").write_bytes(b"shared_b")
+    abandoned.sandbox.stop("immediate")
+    assert rollback.rollback(abandoned.bundle).is_whole
+    abandoned.assert_restored()
+
+
+def test_a_server_that_cannot_start_with_the_trial(abandoned: Abandoned) -> None:
+    abandoned.sandbox.stop()
+    abandoned.dropin.write_text("shared_buffers = 'nonsense'\n")
+    assert rollback.rollback(abandoned.bundle).restarted
+    abandoned.assert_restored()
+
+
+def test_only_a_reload_when_no_restart_is_needed(server: Sandbox, tmp_path: Path) -> None:
+    session = Session.begin(server.target(), study="reload", undo_root=tmp_path / "undo")
+    session.apply(Configuration.of({"work_mem": "8MB"}))
+    restored = rollback.rollback(session.bundle)
+    assert restored.is_whole
+    assert not restored.restarted
+
+
+def test_the_journal_is_torn(abandoned: Abandoned) -> None:
+    path = abandoned.bundle.directory / "journal.jsonl"
+    path.write_bytes(path.read_bytes()[:-5])
+    assert rollback.rollback(abandoned.bundle).is_whole
+    assert abandoned.bundle.is_closed()
+
+
+def test_the_journal_is_damaged(abandoned: Abandoned) -> None:
+    path = abandoned.bundle.directory / "journal.jsonl"
+    path.write_bytes(b"#" + path.read_bytes()[1:])
+    restored = rollback.rollback(abandoned.bundle)
+    assert "journal was damaged" in restored.damage[0]
+    abandoned.assert_restored()
+    assert rollback.rollback(abandoned.bundle).is_whole
+
+
+def test_a_copy_in_the_bundle_is_damaged(server: Sandbox, tmp_path: Path) -> None:
+    """Nothing is written from a bundle that is not what it was."""
+    dropin = server.data_directory / "pgdyno.conf"
+    dropin.write_text("work_mem = '4MB'\n")
+    server.target().postgres.fetch("SELECT pg_reload_conf()")
+    while settings_of(server.target())["work_mem"].source != "configuration file":
+        pass
+    session = Session.begin(server.target(), study="damaged", undo_root=tmp_path / "undo")
+    session.apply(Configuration.of({"work_mem": "8MB"}))
+    copy, trial = session.bundle.directory / "files" / "0", dropin.read_bytes()
+    good = copy.read_bytes()
+    copy.write_bytes(b"fsync = off\n")
+    with pytest.raises(RollbackError, match="is damaged"):
+        session.rollback()
+    assert dropin.read_bytes() == trial
+    copy.write_bytes(good)
+    assert session.rollback().is_whole
+    dropin.unlink()
+    server.target().postgres.fetch("SELECT pg_reload_conf()")
+    while settings_of(server.target())["work_mem"].source != "default":
+        pass
+
+
+def test_a_driver_that_was_left_running_is_ended(abandoned: Abandoned) -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as driver:
+        abandoned.session.record_process(driver.pid, "pgbench")
+        abandoned.session.record_process(2**22 + 1, "gone")
+        restored = rollback.rollback(abandoned.bundle)
+        assert restored.ended == (f"pgbench {driver.pid}",)
+        assert driver.wait(5) == -signal.SIGTERM
+
+
+def test_a_session_that_runs_is_left_alone(abandoned: Abandoned) -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as other:
+        owner = ProcessIdentity.of(other.pid)
+        assert owner is not None
+        running = UndoBundle(abandoned.bundle.directory, replace(abandoned.bundle.manifest, owner=owner))
+        with pytest.raises(UsageError, match=f"still running as process {other.pid}"):
+            rollback.rollback(running)
+        assert abandoned.dropin.exists()
+        other.kill()
+
+
+def test_a_data_directory_that_is_gone(abandoned: Abandoned, tmp_path: Path) -> None:
+    gone = UndoBundle(
+        abandoned.bundle.directory, replace(abandoned.bundle.manifest, data_directory=str(tmp_path / "no"))
+    )
+    with pytest.raises(RollbackError, match="does not exist") as caught:
+        rollback.rollback(gone)
+    assert "--forget" in (caught.value.hint or "")
+    assert abandoned.dropin.exists()
+
+
+def test_all_of_one_server(abandoned: Abandoned, tmp_path: Path) -> None:
+    assert rollback.rollback_abandoned(abandoned.undo_root, data_directory=tmp_path) == []
+    done = rollback.rollback_abandoned(abandoned.undo_root, data_directory=abandoned.sandbox.data_directory)
+    assert [(bundle.id, restored.is_whole) for bundle, restored in done] == [(abandoned.bundle.id, True)]
+
+
+@after_restart
+def test_a_second_signal_does_not_interrupt_it(abandoned: Abandoned, monkeypatch: pytest.MonkeyPatch) -> None:
+    real_restart = activation.restart
+
+    def restart(postgres: Postgres, control: Control) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        real_restart(postgres, control)
+
+    monkeypatch.setattr(activation, "restart", restart)
+    with pytest.raises(KeyboardInterrupt):
+        rollback.rollback(abandoned.bundle)
+    assert abandoned.bundle.is_closed()
+    abandoned.assert_restored()
+
+
+def invoke(*words: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(command, list(words), standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return int(result.return_value), result.stdout, result.stderr
+
+
+def test_the_command(abandoned: Abandoned, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGDYNO_HOME", str(abandoned.undo_root.parent.parent))
+    code, listed, _ = invoke("--list")
+    assert code == 0
+    assert abandoned.bundle.id in listed
+    assert "abandoned" in listed
+    assert json.loads(invoke("--list", "--json")[1])["sessions"][0]["state"] == "abandoned"
+    code, story, plan = invoke()
+    assert code == 0
+    assert f"remove {abandoned.dropin}" in plan
+    assert "files and settings are as they were found" in story
+    assert invoke()[1] == "nothing to roll back\n"
+    assert "nothing to do" in invoke(abandoned.bundle.id)[1]
+    (again,) = json.loads(invoke(abandoned.bundle.id[:8], "--json")[1])["restored"]
+    assert again["already_closed"]
+    assert again["whole"]
+    with pytest.raises(UsageError, match='"nosuch" is not a session'):
+        invoke("nosuch")
+
+
+def test_the_command_reports_damage(abandoned: Abandoned, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGDYNO_HOME", str(abandoned.undo_root.parent.parent))
+    path = abandoned.bundle.directory / "settings.json"
+    rows = json.loads(path.read_text())
+    changed = [row | ({"setting": "5MB"} if row["name"] == "work_mem" else {}) for row in rows]
+    path.write_text(json.dumps(changed))
+    code, story, _ = invoke("--last")
+    assert code == 5
+    assert "work_mem: was 5MB" in story
+    assert "--forget" in story
+    assert invoke(abandoned.bundle.id, "--forget")[0] == 0
+    assert invoke()[1] == "nothing to roll back\n"
+    path.write_text(json.dumps(rows))

@@ -1,0 +1,121 @@
+"""A laboratory whose server is a response surface: for studies by the thousand, where no server is needed.
+
+Implements what `studies` uses of `trial.laboratory.Laboratory`. Time is virtual; noise, drift, disturbance and
+failures are drawn from a seed.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from facts_from_params import make_facts
+from pgdyno.knobs.constraints import check
+from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Trial, TrialSpec, TrialState, WorkloadSpec
+from pgdyno.units import parse_quantity
+
+TRIAL_S = 8.0
+Surface = Callable[[Mapping[str, str]], float]
+
+
+def shared_buffers_cliff(settings: Mapping[str, str]) -> float:
+    """Return the gain of a load whose working set fits from 1 GB on, and that nothing else moves."""
+    size = parse_quantity(settings.get("shared_buffers", "128MB"), "8kB") * 8192
+    return 3.4 if size >= 1 << 30 else 1.0
+
+
+def flat(settings: Mapping[str, str]) -> float:
+    """Return the gain of a load that no knob moves."""
+    return 1.0
+
+
+@dataclass
+class SimulatedStore:
+    """The trials of one study."""
+
+    kept: list[Trial] = field(default_factory=list)
+
+    def trials(self, study_id: str) -> list[Trial]:
+        return list(self.kept)
+
+
+class SimulatedLaboratory:
+    """Runs trials in virtual time. `kill_after` raises KeyboardInterrupt in that trial, as a signal would."""
+
+    def __init__(
+        self,
+        surface: Surface,
+        *,
+        seed: int = 1,
+        cv: float = 0.05,
+        drift_per_h: float = 0.0,
+        disturbed: float = 0.0,
+        fails: Callable[[Mapping[str, str]], bool] = lambda settings: False,
+        kill_after: int | None = None,
+        recorded: list[Trial] | None = None,
+    ) -> None:
+        self.study = simulated_study()
+        self.facts = make_facts(18)
+        self.store = SimulatedStore(list(recorded or []))
+        self.spent_s = 0.0
+        self.measured = 0
+        self._recorded = deque(recorded or [])
+        self._surface = surface
+        self._seed, self._cv, self._drift, self._disturbed = seed, cv, drift_per_h, disturbed
+        self._fails = fails
+        self._kill_after = kill_after
+
+    def run(self, spec: TrialSpec) -> Trial:
+        if self._recorded:
+            trial = self._recorded.popleft()
+            assert trial.spec == spec
+        else:
+            if self._kill_after is not None and self.measured >= self._kill_after:
+                raise KeyboardInterrupt
+            self.measured += 1
+            trial = self._measure(spec)
+            self.store.kept.append(trial)
+        assert trial.outcome is not None
+        self.spent_s += trial.outcome.elapsed_s
+        return trial
+
+    def _measure(self, spec: TrialSpec) -> Trial:
+        number = len(self.store.kept) + 1
+        chance = random.Random(f"{self._seed}/{number}")
+        if check(spec.configuration, self.facts, connections=self.study.plan.clients) is not None:
+            outcome = Outcome(TrialState.REFUSED, reason="too much memory", elapsed_s=0.0)
+        elif self._fails(spec.configuration):
+            outcome = Outcome(TrialState.FAILED, reason="did not start", elapsed_s=TRIAL_S)
+        else:
+            outcome = self._outcome(spec, chance)
+        return Trial(number, self.study.id, spec, outcome.state, outcome)
+
+    def _outcome(self, spec: TrialSpec, chance: random.Random) -> Outcome:
+        drift = math.exp(self._drift * self.spent_s / 3600)
+        gain = self._surface(spec.configuration)
+        tps = 30 * gain * drift * math.exp(chance.gauss(0, self._cv))
+        cpu = 60 / gain * math.exp(chance.gauss(0, self._cv / 3))
+        latency = LatencySummary(*(2000 / tps * factor for factor in (0.9, 1.4, 1.9, 2.4, 3.0, 1.0)))
+        disturbed = chance.random() < self._disturbed
+        return Outcome(
+            TrialState.DISTURBED if disturbed else TrialState.COMPLETE,
+            reason="foreign CPU" if disturbed else None,
+            began_at=self.spent_s,
+            ended_at=self.spent_s + TRIAL_S,
+            elapsed_s=TRIAL_S,
+            throughput=tps,
+            latency_ms=latency,
+            server_cpu_ms_per_tx=cpu,
+            counters={"xact_commit": 100.0, "blks_read": 1e6 / gain, "blks_hit": 1e6},
+        )
+
+
+def simulated_study() -> Study:
+    """Return the study of a tune of reads."""
+    workload = WorkloadSpec("ybio", {}, "0" * 16, "reads of scattered rows", read_only=True)
+    plan = LoadPlan(clients=2, jobs=1, warmup_s=3.0, measure_s=3.0)
+    return Study("s1", StudyKind.TUNE, "simulated", StudyState.RUNNING, 0.0, "simulated", "e1", {}, workload, plan)

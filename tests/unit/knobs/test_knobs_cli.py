@@ -1,0 +1,77 @@
+"""`pgdyno knobs` and the reference pages that are made from the same data."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from click.testing import CliRunner
+
+from pgdyno.cli.knobs import command
+from pgdyno.errors import UsageError
+from pgdyno.knobs.catalogue import load_catalogue
+from pgdyno.knobs.policy import load_policy
+
+ROOT = Path(__file__).parents[3]
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(command, arguments, catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+def knob_docs() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("knob_docs", ROOT / "tools" / "knob_docs.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_list_shows_every_knob() -> None:
+    lines = run("list").splitlines()
+    shown = {line.split()[0] for line in lines if line and not line.startswith(" ")}
+    assert set(load_catalogue()) <= shown
+
+
+def test_list_as_json_and_filters() -> None:
+    assert [row["name"] for row in json.loads(run("list", "--json"))] == list(load_catalogue())
+    rows = json.loads(run("list", "--group", "checkpoint", "--class", "C", "--json"))
+    assert [row["name"] for row in rows] == ["max_wal_size", "checkpoint_timeout"]
+    with pytest.raises(UsageError, match="--group"):
+        run("list", "--group", "colour")
+
+
+def test_show_explains_a_knob() -> None:
+    text = run("show", "max_wal_size")
+    assert "C: recovery time or replication" in text
+    assert "3 checkpoint cycles" in text
+    assert "min_wal_size" in text
+    assert json.loads(run("show", "SHARED_BUFFERS", "--json"))["high"] == "50% of ram"
+
+
+def test_show_explains_what_is_refused() -> None:
+    assert "never, whatever the flags" in run("show", "fsync")
+    assert json.loads(run("show", "listen_addresses", "--json"))["class"] is None
+    with pytest.raises(UsageError, match="unknown knob") as caught:
+        run("show", "fsyncc")
+    assert caught.value.hint == "Did you mean fsync?"
+
+
+def test_the_reference_pages_are_what_the_data_says() -> None:
+    docs = knob_docs()
+    pages = docs.pages(load_catalogue(), load_policy().rulings)
+    assert docs.stale(pages, docs.FOLDER) == [], "run python tools/knob_docs.py"
+    assert set(pages) == {*(f"{name}.md" for name in load_catalogue()), "index.md", "policy.md"}
+
+
+def test_a_stale_page_is_found(tmp_path: Path) -> None:
+    docs = knob_docs()
+    (tmp_path / "a.md").write_text("old")
+    (tmp_path / "gone.md").write_text("no knob")
+    assert docs.stale({"a.md": "new", "b.md": "new"}, tmp_path) == ["a.md", "b.md", "gone.md"]

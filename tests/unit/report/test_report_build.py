@@ -1,0 +1,266 @@
+"""Reports of whole studies: what is in them, in which order, and in every format."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+import study_example as example
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.model.study import StudyState
+from pgdyno.report import html, markdown
+from pgdyno.report.build import build_report, load_bins
+from pgdyno.report.payload import report_json
+from pgdyno.report.sections import FactList, Prose, Report, Section, Snippet, Strips, TableBlock
+from pgdyno.report.text import print_report
+from pgdyno.store.catalogue import Store
+
+MOST_BYTES = 3_000_000
+HOSTILE = '</script><script>alert(1)</script> & "quoted" {{ 7 * 7 }} `tick` | pipe'
+
+
+def make(folder: Path, add: Callable[[Store], str]) -> Report:
+    with Store.open(folder / "store.db") as store:
+        return build_report(store, add(store))
+
+
+@pytest.fixture(scope="session")
+def tune(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return make(tmp_path_factory.mktemp("tune"), example.add_tune)
+
+
+def section(report: Report, name: str) -> Section:
+    return next(one for one in report.sections if one.id == name)
+
+
+def text_of(report: Report) -> str:
+    stream = StringIO()
+    print_report(report, stream)
+    return stream.getvalue()
+
+
+def test_a_tune_answers_in_the_order_in_which_a_reader_asks(tune: Report) -> None:
+    assert tune.title == "The winner is better: throughput 3.13x [3.04, 3.22] of the baseline, 8 interleaved pairs"
+    assert tune.word == "better"
+    assert [(tile.label, tile.word) for tile in tune.tiles] == [
+        ("throughput", "better"),
+        ("p99 latency", "better"),
+        ("server CPU per transaction", "better"),
+    ]
+    assert [one.id for one in tune.sections] == [
+        "change",
+        "why",
+        "confidence",
+        "search",
+        "recorder",
+        "unsuccessful",
+        "about",
+    ]
+
+
+def test_the_change_comes_with_effects_fragment_and_undo(tune: Report) -> None:
+    blocks = section(tune, "change").blocks
+    table = next(block.table for block in blocks if isinstance(block, TableBlock))
+    assert table.rows[0][0] == "shared_buffers"
+    assert {row[5] for row in table.rows} == {"restart", "reload"}
+    snippets = {block.label: block.text for block in blocks if isinstance(block, Snippet)}
+    assert "shared_buffers = '4GB'\n" in snippets["Lines for postgresql.conf"]
+    assert "the default of 128MB comes back" in snippets["Undo"]
+    assert any("restarted once" in s for block in blocks if isinstance(block, Prose) for s in block.sentences)
+
+
+def test_durability_stands_next_to_the_numbers(tune: Report) -> None:
+    assert "fsync on" in tune.stamp
+    assert "changes of class B: memory or availability" in tune.stamp
+
+
+def test_the_recorder_shows_baseline_and_winner_side_by_side(tune: Report) -> None:
+    strips = next(block for block in section(tune, "recorder").blocks if isinstance(block, Strips))
+    assert [name.split(",")[0] for name in strips.columns] == ["the baseline", "the winner"]
+    assert len(strips.rows) == 7
+    assert all(figure is not None for row in strips.rows for figure in row)
+
+
+def test_what_did_not_help_is_told(tune: Report) -> None:
+    text = markdown.render(tune)
+    assert "did not start: could not map anonymous shared memory" in text
+    assert "wal\\_buffers" in text
+    assert "its removal cost nothing measurable" in text
+    assert "foreign CPU 31 % of one core is above the bound" in text
+
+
+def test_every_pair_is_a_dot(tune: Report) -> None:
+    figure = next(one for one in tune.figures() if one.id == "pairs")
+    assert len(figure.series[0].y) == 8 * 5
+
+
+def test_missing_tables_leave_their_strips_out(tmp_path: Path) -> None:
+    old = make(tmp_path, lambda store: example.add_tune(store, old_server=True))
+    strips = next(block for block in section(old, "recorder").blocks if isinstance(block, Strips))
+    assert "wal" not in {figure.id.split("-")[0] for row in strips.rows for figure in row if figure}
+    assert "unknown (/proc/cpuinfo names none)" in text_of(old)
+
+
+def test_a_bench_has_no_verdict(tmp_path: Path) -> None:
+    report = make(tmp_path, example.add_bench)
+    assert re.fullmatch(r"[\d,]+ transactions per second, p99 [\d.]+ ms: one run, no comparison", report.title)
+    assert report.word == ""
+    assert [one.id for one in report.sections] == ["recorder", "about"]
+    assert all(tile.word == "" for tile in report.tiles)
+
+
+def test_an_ab_experiment_keeps_its_word(tmp_path: Path) -> None:
+    report = make(tmp_path, example.add_ab)
+    assert report.title.startswith("Not resolved (about 9 more pairs): B has throughput 1.01x")
+    assert [one.id for one in report.sections] == ["change", "confidence", "about"]
+    assert "A and B differ in 2 settings." in text_of(report)
+
+
+def test_an_unfinished_study_gives_a_report_without_a_verdict(tmp_path: Path) -> None:
+    def interrupted(store: Store) -> str:
+        study = replace(example.make_study(), state=StudyState.INTERRUPTED)
+        store.add_study(study)
+        return study.id
+
+    report = make(tmp_path, interrupted)
+    assert report.title == "No verdict: the study is interrupted"
+    assert "interrupted" in html.render(report)
+    assert markdown.render(report)
+
+
+def test_keep_says_so_and_recommends_nothing(tmp_path: Path) -> None:
+    def keeping(store: Store) -> str:
+        study = example.add_tune(store)
+        result = {**(store.study(study).result or {}), "keep": True, "fragment": ""}
+        store.update_study(
+            study, result={**result, "verdict": example.verdict_json("throughput", 1.0, 0.99, 1.01, "equivalent")}
+        )
+        return study
+
+    report = make(tmp_path, keeping)
+    assert report.title.startswith("Keep your configuration. Equivalent within 2%")
+    assert "change" not in {one.id for one in report.sections}
+
+
+def test_an_unknown_study_is_a_usage_error(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store.db") as store, pytest.raises(UsageError):
+        build_report(store, "nothing")
+
+
+class References(HTMLParser):
+    """Collects everything that a page could load or follow, and every inline style or handler."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.scripts = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.scripts += tag == "script"
+        for name, value in attrs:
+            if (name in ("src", "href", "action", "srcset", "data") and not (value or "").startswith("#")) or (
+                name == "style" or name.startswith("on")
+            ):
+                self.found.append(f"{tag} {name}={value}")
+
+
+def test_the_page_refers_to_nothing_outside(tune: Report) -> None:
+    page = html.render(tune)
+    parser = References()
+    parser.feed(page)
+    assert parser.found == []
+    ours = re.sub(r"<!--.*?-->", "", page, flags=re.DOTALL)
+    for name in html.SCRIPTS:
+        if name.startswith("vendor/"):
+            ours = ours.replace(html._static(name), "")
+    assert "http://" not in ours
+    assert "https://" not in ours
+
+
+def test_the_policy_allows_only_what_is_in_the_page(tune: Report) -> None:
+    page = html.render(tune)
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
+    assert policy is not None
+    content = policy[1].replace("&#39;", "'")
+    assert content.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in content
+    assert content.count("sha256-") == len(html.SCRIPTS) + len(html.STYLES)
+
+
+def test_the_page_carries_the_licences(tune: Report) -> None:
+    page = html.render(tune)
+    assert "Permission is hereby granted, free of charge" in page
+    assert "Apache License" in page
+    assert "Redistribution and use in source and binary forms" in page
+
+
+def test_hostile_text_stays_text(tune: Report) -> None:
+    figures = next(one for one in tune.sections if one.id == "search")
+    report = replace(
+        tune,
+        title=HOSTILE,
+        lead=HOSTILE,
+        sections=(
+            figures,
+            Section("x", HOSTILE, HOSTILE, (Prose((HOSTILE,)), FactList(((HOSTILE, HOSTILE),)), Snippet("s", HOSTILE))),
+        ),
+    )
+    parser = References()
+    page = html.render(report)
+    parser.feed(page)
+    assert parser.scripts == len(html.SCRIPTS) + 1
+    assert "<script>alert" not in page
+    assert "49" not in re.findall(r"<h1>(.*?)</h1>", page)[0]
+    assert "<script>" not in re.sub(r"```.*?```", "", markdown.render(report), flags=re.DOTALL).replace(
+        "\\<script\\>", ""
+    )
+
+
+def test_a_long_study_stays_below_three_megabytes(tmp_path: Path) -> None:
+    report = make(tmp_path, lambda store: example.add_bench(store, seconds=900))
+    assert len(html.render(report).encode()) < MOST_BYTES
+
+
+def test_a_tune_stays_below_three_megabytes(tune: Report) -> None:
+    assert len(html.render(tune).encode()) < MOST_BYTES
+
+
+def test_an_unwritable_path_is_a_clear_error(tune: Report, tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentUnsuitable) as caught:
+        html.write_html(tune, tmp_path / "none" / "report.html")
+    assert "No such file or directory" in caught.value.message
+
+
+def test_text_and_json_hold_the_verdict(tune: Report) -> None:
+    assert "3.13x [3.04, 3.22]" in text_of(tune)
+    assert json.loads(report_json(tune))["word"] == "better"
+    assert max(map(len, text_of(tune).splitlines())) <= 120
+
+
+def test_load_bins_leave_out_half_seconds_and_merge_scripts(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store.db") as store:
+        example.add_bench(store)
+        rows = store.histograms(1)
+    began = float(rows[0].second) + 0.4
+    bins = load_bins([*rows, *rows], began, began + 10, 1)
+    assert [bin_.second for bin_ in bins] == [rows[0].second + k + 0.5 for k in range(1, 10)]
+    assert bins[0].throughput == 2 * rows[1].count
+    assert bins[0].p50 is not None
+    assert bins[0].p99 is not None
+    assert bins[0].p50 < bins[0].p99
+
+
+def test_a_second_without_a_transaction_has_no_latency(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store.db") as store:
+        example.add_bench(store)
+        rows = store.histograms(1)
+    began = float(rows[0].second)
+    bins = load_bins([rows[0], rows[2]], began, began + 3, 1)
+    assert (bins[1].throughput, bins[1].p99) == (0.0, None)

@@ -1,0 +1,76 @@
+"""Character charts, Markdown and the words of numbers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.model.figure import Axis, Table
+from pgdyno.model.study import Effect
+from pgdyno.model.verdict import Interval, Metric
+from pgdyno.report import markdown, text_charts
+from pgdyno.report.figures import forest
+from pgdyno.report.sections import Tone
+from pgdyno.report.wording import change_text, number_text, plural, range_text, tile
+
+
+def test_a_sparkline_rises_from_low_to_high() -> None:
+    assert text_charts.sparkline([0.0, 50.0, 100.0], Axis("y", lo=0.0, hi=100.0), 10) == "▁▅█"
+
+
+def test_a_sparkline_shows_gaps() -> None:
+    assert text_charts.sparkline([1.0, None, 1.0], Axis("y", lo=0.0, hi=1.0), 10) == "█·█"
+
+
+@given(st.lists(st.none() | st.floats(-10, 1e6), max_size=300), st.integers(1, 80))
+def test_a_sparkline_is_never_wider_than_asked(values: list[float | None], width: int) -> None:
+    assert len(text_charts.sparkline(values, Axis("y", lo=0.0, hi=100.0), width)) == min(width, len(values))
+
+
+def test_rows_show_the_interval_around_the_estimate() -> None:
+    figure = forest([Effect("jit", "on", "off", Interval(1.2, 1.1, 1.3, 0.95), "", "A", "user")], smallest_effect=0.02)
+    line = text_charts.rows(figure, 100)[0]
+    assert line.startswith("jit on → off")
+    assert line.index("│") < line.index("├") < line.index("●") < line.index("┤")
+    assert line.endswith("1.2x [1.1, 1.3]")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"), [(1.118, "+11.8 %"), (0.82, "−18 %"), (1.0, "+0 %"), (3.131, "3.13x"), (2.0, "2x")]
+)
+def test_changes_are_told_in_percent_below_a_doubling(ratio: float, text: str) -> None:
+    assert change_text(ratio) == text
+
+
+def test_an_interval_is_told_like_its_estimate() -> None:
+    assert range_text(Interval(1.118, 1.096, 1.141, 0.95)) == "[+9.6, +14.1] %"
+    assert range_text(Interval(3.1, 2.9, 3.3, 0.95)) == "[2.9, 3.3]"
+
+
+def test_numbers_of_people() -> None:
+    assert [number_text(value) for value in (1234567.8, 123.4, 1.2345, None)] == [
+        "1,234,568",
+        "123",
+        "1.23",
+        "not measured",
+    ]
+    assert plural(1, "pair") == "1 pair"
+    assert plural(3, "pair") == "3 pairs"
+
+
+def test_a_tile_without_a_verdict_claims_nothing() -> None:
+    made = tile(None, Metric.SERVER_CPU, 1.38, None)
+    assert made.word == ""
+    assert made.tone is Tone.UNSURE
+    assert made.value == "1.38 → not measured"
+
+
+def test_markdown_escapes_what_would_be_markup() -> None:
+    table = markdown.table(Table(("a|b", "n"), (("x_y*z | <b>", "1"),), ("n",)))
+    assert table.splitlines() == ["| a\\|b | n |", "| --- | ---: |", "| x\\_y\\*z \\| \\<b\\> | 1 |"]
+
+
+def test_a_fence_is_longer_than_any_in_the_text() -> None:
+    assert markdown.fence("a ``` b").startswith("````\n")
+    assert markdown.fence("a") == "```\na\n```"

@@ -1,0 +1,181 @@
+"""The words, the interval and the stopping rule of one comparison."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pgdyno.errors import UsageError
+from pgdyno.model.verdict import Metric, Word
+from pgdyno.stats.sequential import STRICT, Design, is_final, judge
+from pgdyno.stats.simulation import run_studies
+
+DESIGN = Design()
+SMALL = Design(max_pairs=12)
+runs = st.floats(0.5, 2.0)
+pairs_of_runs = st.lists(st.tuples(runs, runs), min_size=1, max_size=12)
+
+
+def throughput(a, b, design=DESIGN):
+    return judge(a, b, metric=Metric.THROUGHPUT, design=design)
+
+
+def test_a_tripled_throughput_is_better_at_three_pairs():
+    verdict = throughput([100, 104, 98], [310, 305, 312])
+    assert verdict.word is Word.BETTER
+    assert verdict.pairs == 3
+    assert verdict.interval.lo > 2
+    assert verdict.more_pairs is None
+    assert is_final(verdict, DESIGN)
+
+
+def test_a_third_of_the_throughput_is_worse():
+    assert throughput([310, 305, 312], [100, 104, 98]).word is Word.WORSE
+
+
+@pytest.mark.parametrize("metric", [metric for metric in Metric if metric is not Metric.THROUGHPUT])
+def test_less_latency_or_cpu_is_better(metric):
+    assert judge([310, 305, 312], [100, 104, 98], metric=metric, design=DESIGN).word is Word.BETTER
+
+
+def test_small_noise_and_no_difference_is_equivalent():
+    a = [100 + 0.1 * (i % 3) for i in range(20)]
+    verdict = throughput(a, list(reversed(a)))
+    assert verdict.word is Word.EQUIVALENT
+    assert verdict.interval.hi < 1.02
+
+
+def test_a_difference_below_the_smallest_effect_is_equivalent_though_it_is_real():
+    a = [100 + 0.1 * (i % 3) for i in range(40)]
+    verdict = throughput(a, [value * 1.01 for value in a])
+    assert verdict.interval.lo > 1
+    assert verdict.word is Word.EQUIVALENT
+
+
+def test_noise_is_not_resolved_and_says_how_many_more_pairs():
+    verdict = throughput([100, 110, 95, 104], [103, 99, 108, 101])
+    assert verdict.word is Word.NOT_RESOLVED
+    assert verdict.more_pairs is not None
+    assert verdict.more_pairs > 10
+    assert not is_final(verdict, DESIGN)
+
+
+def test_more_pairs_shrink_as_the_effect_grows():
+    a = [100, 106, 97, 103, 95]
+    small, large = (throughput(a, [v * f for v, f in zip(a, g, strict=True)]) for g in ([1.0, 1.1, 1.0, 1.1, 1.0], [1.1, 1.2, 1.0, 1.2, 1.1]))
+    assert small.word is large.word is Word.NOT_RESOLVED
+    assert large.more_pairs < small.more_pairs
+
+
+def test_identical_runs_do_not_claim():
+    for pairs in range(1, 13):
+        verdict = throughput([100.0] * pairs, [100.0] * pairs, SMALL)
+        assert verdict.word in (Word.NOT_RESOLVED, Word.EQUIVALENT)
+        assert verdict.interval.ratio == 1
+
+
+def test_no_scatter_at_all_does_not_make_a_small_difference_certain():
+    assert throughput([100.0] * 3, [105.0] * 3).word is Word.NOT_RESOLVED
+
+
+def test_before_the_first_look_the_interval_is_unbounded():
+    verdict = throughput([100.0, 100.0], [300.0, 300.0])
+    assert (verdict.interval.lo, verdict.interval.hi) == (0, math.inf)
+    assert verdict.interval.ratio == pytest.approx(3)
+    assert verdict.word is Word.NOT_RESOLVED
+    assert verdict.more_pairs == 1
+    assert not is_final(verdict, DESIGN)
+
+
+def test_hopeless_comparisons_end_early_and_hopeful_ones_do_not():
+    noise = np.exp(np.tile([0.1, -0.1], 6))
+    assert is_final(throughput(np.ones(12), noise), DESIGN)
+    assert not is_final(throughput(np.ones(12), noise * 1.07), DESIGN)
+
+
+def test_the_last_pair_is_final():
+    wide = np.exp(np.tile([0.2, -0.2], 6))
+    verdict = throughput(np.ones(12), wide, SMALL)
+    assert verdict.word is Word.NOT_RESOLVED
+    assert is_final(verdict, SMALL)
+
+
+def test_more_pairs_than_the_design_allows_are_refused():
+    with pytest.raises(UsageError, match="13 pairs are more than the 12"):
+        throughput([1.0] * 13, [1.0] * 13, SMALL)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
+def test_judge_refuses_values_that_are_not_positive(bad):
+    with pytest.raises(UsageError):
+        throughput([1.0, 1.0, bad], [1.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize("field", [{"smallest_effect": -0.1}, {"smallest_effect": 2.0}, {"doubt": -1.0}])
+def test_designs_refuse_percentages(field):
+    with pytest.raises(UsageError):
+        Design(**field)
+
+
+@given(pairs_of_runs)
+def test_swapping_the_arms_swaps_the_words(pairs):
+    a, b = zip(*pairs, strict=True)
+    forth, back = throughput(a, b, SMALL), throughput(b, a, SMALL)
+    swapped = {Word.BETTER: Word.WORSE, Word.WORSE: Word.BETTER}
+    assert back.word is swapped.get(forth.word, forth.word)
+    assert forth.interval.lo * back.interval.hi == pytest.approx(1) or math.isinf(back.interval.hi)
+    assert forth.more_pairs == back.more_pairs
+
+
+@given(pairs_of_runs, st.floats(1e-3, 1e3))
+def test_the_unit_of_the_metric_does_not_matter(pairs, unit):
+    a, b = (np.array(arm) for arm in zip(*pairs, strict=True))
+    assert throughput(a, b, SMALL).interval.hi == pytest.approx(throughput(a * unit, b * unit, SMALL).interval.hi)
+
+
+@given(pairs_of_runs)
+def test_the_word_can_be_read_off_the_interval(pairs):
+    a, b = zip(*pairs, strict=True)
+    verdict = throughput(a, b, SMALL)
+    lo, hi, band = verdict.interval.lo, verdict.interval.hi, 1 + SMALL.smallest_effect
+    if verdict.word is Word.EQUIVALENT:
+        assert 1 / band <= lo * (1 + 1e-12)
+        assert hi <= band * (1 + 1e-12)
+    elif verdict.word is Word.NOT_RESOLVED:
+        assert lo <= 1 <= hi
+    else:
+        assert lo > 1 or hi < 1
+    assert (verdict.more_pairs is not None) == (verdict.word is Word.NOT_RESOLVED)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(runs, runs), min_size=12, max_size=12), st.sampled_from([SMALL, Design(max_pairs=12, confidence=0.9, doubt=0.0)]))
+def test_whole_studies_end_as_judging_pair_by_pair_ends(pairs, design):
+    a, b = (np.array(arm) for arm in zip(*pairs, strict=True))
+    studies = run_studies(np.log(b / a)[None], design)
+    for n in range(design.min_pairs, 13):
+        verdict = throughput(a[:n], b[:n], design)
+        if is_final(verdict, design):
+            break
+    assert n == studies.pairs[0]
+    assert (verdict.word is Word.BETTER) == studies.higher[0]
+    assert (verdict.word is Word.WORSE) == studies.lower[0]
+    assert (verdict.word is Word.EQUIVALENT) == studies.equivalent[0]
+    assert math.log(verdict.interval.hi) == pytest.approx(studies.mean[0] + studies.half[0])
+
+
+def test_strict_differs_from_the_default_in_its_confidence_and_first_look_only():
+    assert (STRICT.smallest_effect, STRICT.max_pairs, STRICT.doubt) == (DESIGN.smallest_effect, DESIGN.max_pairs, DESIGN.doubt)
+    assert STRICT.confidence > DESIGN.confidence
+
+
+def test_judging_is_cheap():
+    a, b = np.exp(np.random.default_rng(1).standard_normal((2, 24)) * 0.05)
+    throughput(a, b)
+    begun = time.process_time()
+    for _ in range(100):
+        throughput(a, b)
+    assert (time.process_time() - begun) / 100 < 0.001

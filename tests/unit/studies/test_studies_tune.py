@@ -1,0 +1,115 @@
+"""The whole tune on response surfaces that are known."""
+
+import pytest
+
+from pgdyno.errors import EnvironmentUnsuitable, ExitCode
+from pgdyno.model.trial import Role, TrialState
+from pgdyno.model.verdict import Word
+from pgdyno.studies.options import TuneOptions
+from pgdyno.studies.tune import tune
+from pgdyno.studies.tune_result import exit_code, tune_result
+from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff
+
+OPTIONS = TuneOptions(trials=14, noise_runs=4, prune_pairs=4, confirm_max=8, rivals={"4GB": {"shared_buffers": "4GB"}})
+
+
+def run(laboratory, options=OPTIONS):
+    said = []
+    return tune(laboratory, options, said.append), said
+
+
+def test_the_one_knob_that_matters_is_found_proved_and_left_alone():
+    laboratory = SimulatedLaboratory(shared_buffers_cliff)
+    tuned, _ = run(laboratory)
+    assert set(tuned.winner) == {"shared_buffers"}
+    assert tuned.proof is not None
+    verdict = tuned.proof.headline.verdict
+    assert verdict.word is Word.BETTER
+    assert verdict.interval.lo < 3.4 < verdict.interval.hi
+    assert tuned.proof.rival_shares["4GB"].lo < 1 < tuned.proof.rival_shares["4GB"].hi
+    result = tune_result(laboratory, tuned, OPTIONS)
+    assert [effect["knob"] for effect in result["effects"]] == ["shared_buffers"]
+    assert result["effects"][0]["from"] == "128MB"
+    assert not result["keep"]
+    assert any("Reads became hits" in sentence for sentence in result["explanation"])
+    assert exit_code(result) is ExitCode.OK
+
+
+def test_the_proof_rests_on_trials_of_its_own():
+    laboratory = SimulatedLaboratory(shared_buffers_cliff)
+    tuned, _ = run(laboratory)
+    proof = {trial.id for block in tuned.proof.blocks.complete for trial in block.values()}
+    searched = {trial.id for trial in (*tuned.search.trials, *tuned.search.baselines)}
+    assert proof
+    assert not proof & searched
+
+
+def test_where_nothing_helps_the_answer_is_to_keep_the_configuration():
+    for seed in range(5):
+        laboratory = SimulatedLaboratory(flat, seed=seed)
+        tuned, _ = run(laboratory)
+        result = tune_result(laboratory, tuned, OPTIONS)
+        assert result["keep"]
+        assert result["fragment"] == ""
+        assert result["verdict"]["word"] in (Word.EQUIVALENT, Word.NOT_RESOLVED, Word.WORSE)
+
+
+def test_drift_of_the_machine_is_not_credited_to_knobs():
+    for seed in range(5):
+        tuned, _ = run(SimulatedLaboratory(flat, seed=seed, drift_per_h=3.0))
+        assert tuned.headline is None or tuned.headline.verdict.word is not Word.BETTER
+
+
+@pytest.mark.parametrize("kill_after", [0, 1, 3, 9, 17, 24, 30])
+def test_a_killed_tune_resumes_to_the_same_answer_without_measuring_anything_twice(kill_after):
+    whole = SimulatedLaboratory(shared_buffers_cliff)
+    tuned, _ = run(whole)
+    killed = SimulatedLaboratory(shared_buffers_cliff, kill_after=kill_after)
+    with pytest.raises(KeyboardInterrupt):
+        run(killed)
+    resumed = SimulatedLaboratory(shared_buffers_cliff, recorded=killed.store.kept)
+    again, _ = run(resumed)
+    assert resumed.measured == whole.measured - kill_after
+    assert [trial.spec for trial in resumed.store.kept] == [trial.spec for trial in whole.store.kept]
+    assert again.winner == tuned.winner
+    assert again.proof.headline == tuned.proof.headline
+
+
+def test_disturbed_trials_are_repeated_and_not_used():
+    laboratory = SimulatedLaboratory(shared_buffers_cliff, disturbed=0.2)
+    tuned, _ = run(laboratory)
+    repeats = [trial for trial in laboratory.store.kept if trial.spec.repeats is not None]
+    assert repeats
+    used = [trial for block in tuned.proof.blocks.complete for trial in block.values()]
+    assert all(trial.state is TrialState.COMPLETE for trial in used)
+
+
+def test_a_machine_that_is_never_quiet_is_called_unsuitable():
+    with pytest.raises(EnvironmentUnsuitable, match="could be measured"):
+        run(SimulatedLaboratory(flat, disturbed=1.0))
+
+
+def test_failing_configurations_are_learned_from_and_never_win():
+    laboratory = SimulatedLaboratory(shared_buffers_cliff, fails=lambda s: s.get("io_method") == "sync")
+    tuned, _ = run(laboratory)
+    assert tuned.winner.get("io_method") != "sync"
+    result = tune_result(laboratory, tuned, OPTIONS)
+    failed = [trial for trial in laboratory.store.kept if trial.state is TrialState.FAILED]
+    assert len(result["refused"]) >= len(failed)
+
+
+def test_the_budget_in_time_bounds_the_search():
+    options = TuneOptions(trials=500, budget_s=200.0, noise_runs=3, prune_pairs=3, confirm_min=3, confirm_max=4)
+    laboratory = SimulatedLaboratory(shared_buffers_cliff)
+    tuned, said = run(laboratory, options)
+    assert "share of the time" in tuned.search.stopped
+    search = [t for t in laboratory.store.kept if t.spec.role in (Role.SEARCH, Role.BASELINE) and t.spec.block < 9000]
+    assert sum(t.outcome.elapsed_s for t in search) <= 200.0 * options.SEARCH_SHARE + 16
+    assert any("search ended" in line for line in said)
+
+
+def test_the_same_seed_asks_the_same_questions():
+    one, two = SimulatedLaboratory(shared_buffers_cliff), SimulatedLaboratory(shared_buffers_cliff)
+    run(one)
+    run(two)
+    assert [t.spec for t in one.store.kept] == [t.spec for t in two.store.kept]

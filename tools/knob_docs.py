@@ -1,0 +1,112 @@
+"""Write docs/reference/knobs/ from the catalogue and the policy: one page a knob, an index, and what is never touched.
+
+Run `python tools/knob_docs.py`, or with `--check` to exit 1 when the pages are not what the data says.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pgdyno.knobs.catalogue import Catalogue, Knob, load_catalogue
+from pgdyno.knobs.policy import Durability, Ruling, Search, load_policy
+
+FOLDER = Path(__file__).parents[1] / "docs" / "reference" / "knobs"
+_HEAD = "<!-- Made by tools/knob_docs.py from src/pgdyno/knobs/data: edit there. -->\n\n"
+_SEARCHED = {
+    Search.DEFAULT: "yes, where its needs are met",
+    Search.OPT_IN: "only with `--include`",
+    Search.MANUAL: "never; by hand in an experiment",
+}
+
+
+def pages(catalogue: Catalogue, rulings: Mapping[str, Ruling]) -> dict[str, str]:
+    """Return the text of each page by file name."""
+    made = {f"{knob.name}.md": _page(knob, rulings[knob.name]) for knob in catalogue.values()}
+    return made | {"index.md": _index(catalogue), "policy.md": _policy(catalogue, rulings)}
+
+
+def _page(knob: Knob, ruling: Ruling) -> str:
+    needs = "; ".join(knob.needs.sentences()) or "nothing special"
+    rows = [
+        ("Durability class", f"{knob.durability}: {knob.durability.meaning}"),
+        ("Risk", ruling.why),
+        ("Searched", _SEARCHED[knob.search]),
+        ("Group", knob.group.value),
+        ("Scale", knob.scale.value),
+        ("Range", f"`{knob.range_text()}`".replace("|", "\\|")),
+        ("A trial needs", needs),
+        ("Source", knob.source),
+    ]
+    table = "| | |\n|---|---|\n" + "".join(f"| {label} | {text} |\n" for label, text in rows)
+    links = ", ".join(f"[{name}]({name}.md)" for name in knob.interactions)
+    see_also = f"\nSee also: {links}.\n" if links else ""
+    return f"{_HEAD}# {knob.name}\n\n{knob.why}\n\n{table}{see_also}"
+
+
+def _index(catalogue: Catalogue) -> str:
+    rows = "".join(
+        f"| [{knob.name}]({knob.name}.md) | {knob.group} | {knob.durability} | {_SEARCHED[knob.search]} |\n"
+        for knob in sorted(catalogue.values(), key=lambda knob: knob.name)
+    )
+    return (
+        f"{_HEAD}# Knobs\n\n"
+        "What pgdyno may tune. Unit, bounds, words and the need of a restart are those of the running server; a range "
+        "here is an expression over its facts, clipped to its bounds and widened to hold its current value. "
+        "[What is never touched, and why](policy.md).\n\n"
+        "| Class | Risk |\n|---|---|\n"
+        + "".join(f"| {member} | {member.meaning} |\n" for member in Durability)
+        + f"\n| Knob | Group | Class | Searched |\n|---|---|---|---|\n{rows}"
+    )
+
+
+def _policy(catalogue: Catalogue, rulings: Mapping[str, Ruling]) -> str:
+    def names(wanted: list[Ruling]) -> str:
+        reasons: dict[str, list[str]] = {}
+        for ruling in wanted:
+            reasons.setdefault(ruling.why, []).append(ruling.name)
+        return "".join(
+            f"- {why}: {', '.join(f'`{name}`' for name in sorted(found))}\n" for why, found in sorted(reasons.items())
+        )
+
+    refused = [ruling for ruling in rulings.values() if ruling.durability is Durability.X]
+    other = [ruling for ruling in rulings.values() if ruling.durability is None]
+    manual = [r for r in rulings.values() if r.search is Search.MANUAL and r.name not in catalogue]
+    return (
+        f"{_HEAD}# What pgdyno never searches\n\n"
+        "The policy is an allow-list: a parameter that it does not name is not touched.\n\n"
+        "## Class X: refused always\n\n"
+        "Never searched, never recommended, refused even with `--force`; only a measurement on a sandbox marked "
+        f"disposable may touch it, and every number from it says so.\n\n{names(refused)}\n"
+        f"## Not performance settings: refused\n\n{names(other)}\n"
+        f"## Set by hand only\n\n{names(manual)}"
+    )
+
+
+def stale(wanted: Mapping[str, str], folder: Path) -> list[str]:
+    """Return the names of the pages that are missing, different, or there without a knob."""
+    present = {path.name: path.read_text("utf-8") for path in folder.glob("*.md")}
+    return sorted(name for name in {*wanted, *present} if wanted.get(name) != present.get(name))
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages, or with --check say which are stale; return the exit code."""
+    wanted = pages(load_catalogue(), load_policy().rulings)
+    different = stale(wanted, FOLDER)
+    if arguments == ["--check"]:
+        for name in different:
+            print(f"{FOLDER.name}/{name} is stale: run python tools/knob_docs.py", file=sys.stderr)
+        return 1 if different else 0
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name in different:
+        if name in wanted:
+            (FOLDER / name).write_text(wanted[name], "utf-8")
+        else:
+            (FOLDER / name).unlink()
+    print(f"{len(different)} of {len(wanted)} pages written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
