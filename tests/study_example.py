@@ -53,7 +53,7 @@ FACTS: Mapping[str, object] = {
         "ram_bytes": 25_276_502_016,
         "memory_limit_bytes": 25_276_502_016,
         "page_size": 4096,
-        "cpu_model": {"reason": "/proc/cpuinfo names none"},
+        "cpu_model": {"unknown": "/proc/cpuinfo names none"},
         "virtualization": "kvm",
         "data_disk_free_bytes": 81_000_000_000,
         "data_filesystem": "ext4",
@@ -71,15 +71,7 @@ FACTS: Mapping[str, object] = {
         "data_checksums": True,
         "extensions": ["pg_stat_statements"],
     },
-    "settings": {
-        name: {"name": name, "setting": value}
-        for name, value in {
-            "fsync": "on",
-            "full_page_writes": "on",
-            "synchronous_commit": "on",
-            "wal_sync_method": "fdatasync",
-        }.items()
-    },
+    "settings": {"shared_preload_libraries": "pg_stat_statements", "wal_sync_method": "open_datasync"},
 }
 
 
@@ -227,9 +219,15 @@ def add_tune(store: Store, *, seed: int = 7, seconds: int = 60, old_server: bool
 def verdict_json(metric: str, ratio: float, lo: float, hi: float, word: str = "better") -> dict[str, object]:
     """Return a verdict as a result holds it."""
     return {
-        "word": word, "ratio": ratio, "ci": [lo, hi], "confidence": 0.95, "pairs": 8, "metric": metric,
-        "smallest_effect": 0.02, "more_pairs": None,
-    }  # fmt: skip
+        "word": word,
+        "ratio": ratio,
+        "ci": [lo, hi],
+        "confidence": 0.95,
+        "pairs": 8,
+        "metric": metric,
+        "smallest_effect": 0.02,
+        "more_pairs": None,
+    }
 
 
 def tune_result(pairs: Sequence[Mapping[str, object]], a_run: int, b_run: int) -> dict[str, object]:
@@ -247,29 +245,58 @@ def tune_result(pairs: Sequence[Mapping[str, object]], a_run: int, b_run: int) -
         ],
         "noise_floor": {"cv": 0.021, "pair_sd": 0.029, "pairs": 6, "detectable": 0.034, "runs": [1, 2, 3, 4, 5]},
         "baseline": {
-            "name": "baseline", "settings": {}, "throughput": 1214.0, "latency_ms": {"p50": 5.93, "p95": 11.2, "p99": 17.1},
-            "server_cpu_ms_per_tx": 1.391, "run": a_run,
+            "name": "baseline",
+            "settings": {},
+            "throughput": 1214.0,
+            "latency_ms": {"p50": 5.93, "p95": 11.2, "p99": 17.1},
+            "server_cpu_ms_per_tx": 1.391,
+            "run": a_run,
         },
         "winner": {
-            "name": "winner", "settings": WINNER, "from": before, "throughput": 3802.0,
-            "latency_ms": {"p50": 1.89, "p95": 3.58, "p99": 5.64}, "server_cpu_ms_per_tx": 0.4424, "run": b_run,
+            "name": "winner",
+            "settings": WINNER,
+            "from": before,
+            "throughput": 3802.0,
+            "latency_ms": {"p50": 1.89, "p95": 3.58, "p99": 5.64},
+            "server_cpu_ms_per_tx": 0.4424,
+            "run": b_run,
         },
         "effects": [
-            {"knob": knob, "from": old, "to": WINNER[knob], "ratio": ratio, "ci": [lo, hi], "confidence": 0.95,
-             "word": "better", "why": WHY[knob], "durability": durability, "context": context}
+            {
+                "knob": knob,
+                "from": old,
+                "to": WINNER[knob],
+                "ratio": ratio,
+                "ci": [lo, hi],
+                "confidence": 0.95,
+                "word": "better",
+                "why": WHY[knob],
+                "durability": durability,
+                "context": context,
+            }
             for knob, old, ratio, lo, hi, durability, context in EFFECTS
         ],
         "dropped": [
-            {"knob": knob, "from": old, "to": new,
-             "why": "its removal cost nothing measurable, in throughput or in server CPU per transaction"}
+            {
+                "knob": knob,
+                "from": old,
+                "to": new,
+                "why": "its removal cost nothing measurable, in throughput or in server CPU per transaction",
+            }
             for knob, (old, new) in DROPPED.items()
         ],
         "rivals": [
-            {"name": "by-hand", "settings": {"shared_buffers": "4GB"}, "verdict": verdict_json("throughput", 2.9, 2.78, 3.03),
-             "winner_over_rival": {"ratio": 1.08, "ci": [1.05, 1.11], "confidence": 0.95}},
+            {
+                "name": "by-hand",
+                "settings": {"shared_buffers": "4GB"},
+                "verdict": verdict_json("throughput", 2.9, 2.78, 3.03),
+                "winner_over_rival": {"ratio": 1.08, "ci": [1.05, 1.11], "confidence": 0.95},
+            },
         ],
         "search": {
-            "knobs": [*WINNER, *DROPPED], "trials": 30, "stopped": "10 more trials are expected to bring less than 2 %",
+            "knobs": [*WINNER, *DROPPED],
+            "trials": 30,
+            "stopped": "10 more trials are expected to bring less than 2 %",
             "excluded": [{"knob": "checkpoint_timeout", "reason": "needs 3 checkpoint cycles, a trial has 40 s"}],
             "best": WINNER,
         },
@@ -278,17 +305,19 @@ def tune_result(pairs: Sequence[Mapping[str, object]], a_run: int, b_run: int) -
         "trials": {"complete": 60},
         "elapsed_s": 4021.5,
         "fragment": Configuration.of(WINNER).fragment(),
-        "undo": "".join(f"# {knob}: remove the line; the default of {old} comes back\n" for knob, old in before.items()),
+        "undo": "".join(
+            f"# {knob}: remove the line; the default of {old} comes back\n" for knob, old in before.items()
+        ),
         "explanation": [
-            "Reads became hits: per transaction 171 of 262 blocks (65 %) were not in shared buffers and had to be copied "
-            "in (1.34 MB); with the winner 3 (1 %) are.",
+            "Reads became hits: per transaction 171 of 262 blocks (65 %) were not in shared buffers and had to be "
+            "copied in (1.34 MB); with the winner 3 (1 %) are.",
             "Double buffering: 99.6% of those copies were served by the kernel's page cache and not by the disk.",
             "Server CPU per transaction fell from 1.39 ms to 0.442 ms (0.32 of it).",
         ],
         "warnings": ["a checkpoint ended inside the measured window of 3 runs"],
         "notes": [],
         "environment": "b81f0c2d9a7e",
-    }  # fmt: skip
+    }
 
 
 def add_bench(store: Store, *, seconds: int = 60) -> str:
@@ -300,8 +329,15 @@ def add_bench(store: Store, *, seconds: int = 60) -> str:
     store.finish_trial(trial, done)
     assert done.latency_ms is not None
     latency = {"p50": done.latency_ms.p50, "p95": done.latency_ms.p95, "p99": done.latency_ms.p99}
-    result = {"study": study.id, "run": trial, "tps": done.throughput, "latency_ms": latency,
-              "server_cpu_ms_per_tx": done.server_cpu_ms_per_tx, "transactions": done.transactions, "elapsed_s": 70.0}  # fmt: skip
+    result = {
+        "study": study.id,
+        "run": trial,
+        "tps": done.throughput,
+        "latency_ms": latency,
+        "server_cpu_ms_per_tx": done.server_cpu_ms_per_tx,
+        "transactions": done.transactions,
+        "elapsed_s": 70.0,
+    }
     store.update_study(study.id, state=StudyState.COMPLETE, result=result)
     return study.id
 
@@ -318,15 +354,26 @@ def add_ab(store: Store, *, word: str = "not resolved") -> str:
             trial = store.begin_trial(study.id, TrialSpec(configuration, Role.ARM, arm, block, slot))
             runs[arm] = trial, outcome(rng, clock, 1240)
             store.finish_trial(trial, runs[arm][1])
-        pairs.append({"block": block, "a": runs["A"][1].throughput, "b": runs["B"][1].throughput,
-                      "a_run": runs["A"][0], "b_run": runs["B"][0]})  # fmt: skip
+        pairs.append(
+            {
+                "block": block,
+                "a": runs["A"][1].throughput,
+                "b": runs["B"][1].throughput,
+                "a_run": runs["A"][0],
+                "b_run": runs["B"][0],
+            }
+        )
     verdict = {**verdict_json("throughput", 1.008, 0.984, 1.033, word), "pairs": 6, "more_pairs": 9}
     side = {"throughput": 1240.0, "latency_ms": {"p50": 5.9, "p95": 11.0, "p99": 17.0}, "server_cpu_ms_per_tx": 1.38}
     result = {
-        "study": study.id, "verdict": verdict, "others": [verdict_json("latency_p99", 1.01, 0.97, 1.05, "not resolved")],
-        "baseline": {"name": "A", "settings": {}, **side, "run": 1}, "winner": {"name": "B", "settings": dict(b), **side, "run": 2},
-        "confirmation": {"pairs": pairs}, "elapsed_s": 800.0,
-    }  # fmt: skip
+        "study": study.id,
+        "verdict": verdict,
+        "others": [verdict_json("latency_p99", 1.01, 0.97, 1.05, "not resolved")],
+        "baseline": {"name": "A", "settings": {}, **side, "run": 1},
+        "winner": {"name": "B", "settings": dict(b), **side, "run": 2},
+        "confirmation": {"pairs": pairs},
+        "elapsed_s": 800.0,
+    }
     store.update_study(study.id, state=StudyState.COMPLETE, result=result)
     return study.id
 
@@ -391,14 +438,37 @@ def _sample_rows(
     noise = 1 + rng.normal(0, 0.04)
     system = (14 if fast else 46) * noise
     found = [
-        sample_row("cpu", t, interval_s=1.0, cpus=2, usr_pct=94 - system - 4 * writing, sys_pct=system, irq_pct=0.8,
-                   iowait_pct=4.0 * writing + abs(rng.normal(0, 0.3)), steal_pct=abs(rng.normal(0, 0.4)),
-                   idle_pct=1.0, foreign_cpu_pct=None if old_server else abs(rng.normal(2, 1))),
-        sample_row("database", t, interval_s=1.0, xact_commit=int(rate), blks_read=int(rate * (3 if fast else 171)),
-                   blks_hit=int(rate * (259 if fast else 91))),
+        sample_row(
+            "cpu",
+            t,
+            interval_s=1.0,
+            cpus=2,
+            usr_pct=94 - system - 4 * writing,
+            sys_pct=system,
+            irq_pct=0.8,
+            iowait_pct=4.0 * writing + abs(rng.normal(0, 0.3)),
+            steal_pct=abs(rng.normal(0, 0.4)),
+            idle_pct=1.0,
+            foreign_cpu_pct=None if old_server else abs(rng.normal(2, 1)),
+        ),
+        sample_row(
+            "database",
+            t,
+            interval_s=1.0,
+            xact_commit=int(rate),
+            blks_read=int(rate * (3 if fast else 171)),
+            blks_hit=int(rate * (259 if fast else 91)),
+        ),
         sample_row("sessions", t, total=8, active=8, waiting=1, idle=0, idle_in_transaction=0, autovacuum_workers=0),
-        sample_row("disk", t, device="vda", interval_s=1.0, rkb_per_s=120.0 * noise, wkb_per_s=(64_000.0 if writing else 5200.0) * noise),
-    ]  # fmt: skip
+        sample_row(
+            "disk",
+            t,
+            device="vda",
+            interval_s=1.0,
+            rkb_per_s=120.0 * noise,
+            wkb_per_s=(64_000.0 if writing else 5200.0) * noise,
+        ),
+    ]
     if not old_server:
         found.append(sample_row("wal", t, interval_s=1.0, bytes=int(rate * 1900 * (1.8 if writing else 1))))
     weights = {

@@ -141,6 +141,9 @@ def test_no_room_for_the_drop_in(foreign_on_small_disk: Target, tmp_path: Path) 
 
 def test_the_disk_of_the_configuration_fills_up_under_a_trial(foreign_on_small_disk: Target, tmp_path: Path) -> None:
     target, etc = foreign_on_small_disk, etc_of(foreign_on_small_disk)
+    (etc / "pgdyno.conf").write_text(
+        "# of an earlier life\n"
+    )  # a file that goes back needs space, a removal gives some
     before, files = settings_of(target), image(etc)
     session = Session.begin(target, study="full", undo_root=tmp_path / "undo")
     session.apply(ONE)
@@ -150,6 +153,7 @@ def test_the_disk_of_the_configuration_fills_up_under_a_trial(foreign_on_small_d
     assert image(etc) == files
     assert snapshot.differences(before, settings_of(target)) == ()
     ballast.unlink()
+    (etc / "pgdyno.conf").unlink()
 
 
 def test_a_read_only_configuration(foreign_on_small_disk: Target, tmp_path: Path) -> None:

@@ -24,9 +24,9 @@ from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.snapshot import SettingState
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
-KILLS = 18
+KILLS = 16
 LONGEST_S = 1.6
-INTERRUPTS = 5
+INTERRUPTS = 3
 
 TUNER = """
 import itertools, json, sys

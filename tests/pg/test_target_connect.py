@@ -32,7 +32,7 @@ def test_a_local_server_is_recognised_and_may_be_restarted(any_postgres: Sandbox
     assert isinstance(target.control, PgCtl)
     before = target.postgres.fetch("SELECT pg_postmaster_start_time() AS t")
     target.control.restart()
-    assert target.postgres.fetch("SELECT pg_postmaster_start_time() AS t") > before
+    assert target.postgres.fetch("SELECT pg_postmaster_start_time() AS t") != before
     assert not isinstance(target.cpu.seconds(), Unknown)
 
 

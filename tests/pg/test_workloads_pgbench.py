@@ -17,7 +17,7 @@ from pgdyno.model.trial import LoadPlan
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.target import Target
-from pgdyno.workloads.dataset import LoadSite
+from pgdyno.workloads.dataset import LoadSite, PgbenchTables
 from pgdyno.workloads.load_warnings import LoadWarningKind
 from pgdyno.workloads.pgbench_workload import PgbenchWorkload
 from pgdyno.workloads.protocol import LoadResult
@@ -298,6 +298,15 @@ def test_a_server_before_15_and_without_pgbench(make_sandbox: Callable[..., Sand
     result = workload.begin(target, workload.reset(target), SECOND, tmp_path).finish()
     assert (result.reason, result.failed) == (None, 0)
     assert result.transactions > 20
+
+
+def test_the_size_is_estimated_before_the_load(bench: Bench) -> None:
+    workload = bench.keep(make_workload("select-only", {"scale": 10}))
+    workload.prepare(bench.target, progress=lambda text: None)
+    query = "SELECT pg_database_size(%s::text) - pg_database_size('template0') AS bytes"
+    size = int(str(bench.target.postgres.fetch(query, [workload.reset(bench.target)])[0]["bytes"]))
+    assert isinstance(workload.data, PgbenchTables)
+    assert workload.data.estimated_bytes == pytest.approx(size, rel=0.05)
 
 
 def test_the_example_runs_beside_a_built_in_script(bench: Bench) -> None:

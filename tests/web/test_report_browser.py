@@ -93,10 +93,13 @@ def test_one_cursor_for_all_strips(browser: Browser, pages: dict[str, Path]) -> 
     point = page.evaluate(
         """(() => {
              const over = document.querySelector("figure.strip .u-over");
-             over.scrollIntoView();
-             const box = over.getBoundingClientRect(); return [box.left + box.width / 2, box.top + box.height / 2]; })()"""
+             over.scrollIntoView({ behavior: "instant" });
+             const box = over.getBoundingClientRect();
+             return [box.left + box.width / 2, box.top + box.height / 2];
+           })()"""
     )
     page.call("Input.dispatchMouseEvent", type="mouseMoved", x=point[0], y=point[1])
+    page.evaluate("new Promise(done => setTimeout(done, 100))")
     values = page.evaluate('[...document.querySelectorAll("figure.strip .u-value")].map(one => one.textContent)')
     assert all(values), "every series of every strip shows its value at the cursor"
 

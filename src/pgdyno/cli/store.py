@@ -151,7 +151,7 @@ def _print_study(study: Study, trials: list[Trial]) -> None:
     table = _table("trial", "role", "arm", "block", "state", "tps", "p95 ms", "CPU ms/tx", "foreign %", "settings")
     for trial in trials:
         outcome, spec = trial.outcome, trial.spec
-        figures = (None,) * 4
+        figures: tuple[float | None, ...] = (None,) * 4
         if outcome is not None:
             p95 = outcome.latency_ms.p95 if outcome.latency_ms else None
             figures = (outcome.throughput, p95, outcome.server_cpu_ms_per_tx, outcome.foreign_cpu_pct)
@@ -162,13 +162,17 @@ def _print_study(study: Study, trials: list[Trial]) -> None:
 
 
 def _print_trial(store: Store, trial: Trial) -> None:
+    from pgdyno.model.trial import TrialState
     from pgdyno.studies.result import run_json
 
     click.echo(f"trial     {trial.id} of study {trial.study_id}: {trial.spec.role.value}, arm {trial.spec.arm}")
     for line in trial.spec.configuration.fragment().splitlines() or ["the server's own settings"]:
         click.echo(f"settings  {line}")
     table = _table("measured", "value")
-    for name, value in run_json(trial).items():
+    known = run_json(trial)
+    if trial.state is TrialState.COMPLETE:
+        del known["reason"]
+    for name, value in known.items():
         for key, figure in value.items() if isinstance(value, dict) else [("", value)]:
             table.add_row(f"{name} {key}".strip(), _figure(figure))
     _show(table)

@@ -291,8 +291,8 @@ def _settings_text(configuration: Configuration) -> str:
 def about(study: Study, trials: Sequence[Trial]) -> Section:
     """Tell the environment, the workload and the method, and list every trial."""
     blocks: list[Block] = [circumstances.environment(study), circumstances.workload(study)]
-    if len(trials) == 1 and trials[0].outcome is not None:
-        blocks.insert(0, _run_facts(trials[0]))
+    if study.kind is StudyKind.BENCH and trials and trials[-1].outcome is not None:
+        blocks.insert(0, _run_facts(trials[-1]))
     if len(trials) > 1:
         blocks.append(Prose(METHOD if study.kind is StudyKind.TUNE else METHOD[:-1], points=True))
         blocks.append(TableBlock(_trials_table(trials), f"All {plural(len(trials), 'trial')}.", folded=True))

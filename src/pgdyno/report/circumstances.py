@@ -16,7 +16,8 @@ from pgdyno.report.sections import FactList
 from pgdyno.report.wording import DURABILITY_MEANINGS, number_text
 from pgdyno.units import bytes_text, seconds_text
 
-DURABILITY_SETTINGS = ("fsync", "full_page_writes", "synchronous_commit", "wal_sync_method")
+DURABILITY_DEFAULTS = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "wal_sync_method": ""}
+"""Built-in values of PostgreSQL 13 to 18, as a study keeps only settings that differ; empty where platforms do."""
 
 
 def stamp(study: Study, effects: Sequence[Effect]) -> str:
@@ -108,7 +109,7 @@ def _ranges(ids: Sequence[int]) -> str:
 
 def _fact(fields: Fields, name: str) -> str:
     """Return a fact as text; one that is not known says why."""
-    reason = fields.child(name).text("reason")
+    reason = fields.child(name).text("unknown")
     return f"unknown ({reason})" if reason else fields.text(name) or "unknown"
 
 
@@ -123,6 +124,8 @@ def _switch(fields: Fields, name: str) -> str:
 
 
 def _durability(facts: Mapping[str, object]) -> str:
+    if "settings" not in facts:
+        return ""
     settings = Fields(facts).child("settings")
-    found = ((name, settings.child(name).text("setting") or settings.text(name)) for name in DURABILITY_SETTINGS)
+    found = ((name, settings.text(name) or default) for name, default in DURABILITY_DEFAULTS.items())
     return ", ".join(f"{name} {value}" for name, value in found if value)

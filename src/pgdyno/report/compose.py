@@ -78,10 +78,18 @@ def _headline(study: Study, result: Fields, verdict: Verdict | None) -> tuple[st
     if result.flag("keep"):
         return "Keep your configuration: no tried configuration was worth a comparison", "keep", Tone.NEUTRAL
     if study.kind is StudyKind.BENCH and result.members:
-        side = side_of(result)
-        p99 = f", p99 {quantity_text(side.p99, 'ms')}" if side.p99 is not None else ""
-        return f"{number_text(side.throughput)} transactions per second{p99}: one run, no comparison", "", Tone.NEUTRAL
+        return _bench_headline(result)
     return f"No verdict: the study is {study.state.value}", study.state.value, Tone.UNSURE
+
+
+def _bench_headline(result: Fields) -> tuple[str, str, Tone]:
+    side, runs = side_of(result), len(result.children("runs"))
+    if side.throughput is None:
+        state, reason = result.text("state"), result.text("reason")
+        return f"No usable measurement: {reason or f'the run is {state}'}", state, Tone.UNSURE
+    p99 = f", p99 {quantity_text(side.p99, 'ms')}" if side.p99 is not None else ""
+    which = "one run" if runs < 2 else f"the last of {runs} runs"
+    return f"{number_text(side.throughput)} transactions per second{p99}: {which}, no comparison", "", Tone.NEUTRAL
 
 
 def _tiles(kind: StudyKind, result: Fields, verdict: Verdict | None) -> tuple[Tile, ...]:
@@ -89,7 +97,8 @@ def _tiles(kind: StudyKind, result: Fields, verdict: Verdict | None) -> tuple[Ti
         return ()
     if kind is StudyKind.BENCH:
         side = side_of(result)
-        return tuple(tile(None, metric, None, side.value(metric)) for metric in TILE_METRICS)
+        measured = [(metric, value) for metric in TILE_METRICS if (value := side.value(metric)) is not None]
+        return tuple(tile(None, metric, None, value) for metric, value in measured)
     before, after = sides_of(result)
     verdicts = {one.metric: one for one in (*verdicts_of(result), *((verdict,) if verdict else ()))}
     return tuple(

@@ -128,7 +128,7 @@ def _blocks(trace: RunTrace) -> Figure | None:
 
 def _wal(trace: RunTrace) -> Figure | None:
     grid = read(trace, "wal", deltas=("bytes",))
-    lines = [_Line("WAL", "wal", _scaled(grid.columns["bytes"], 1e-6))] if _has(grid, "bytes") else []
+    lines = [_Line("WAL", "wal", _scaled(grid.columns["bytes"], 1 / 1024**2))] if _has(grid, "bytes") else []
     return _strip(trace, "wal", Axis("WAL written", "MB/s"), grid.times, lines)
 
 
@@ -141,7 +141,7 @@ def _disk(trace: RunTrace) -> Figure | None:
 
     busiest = sorted(sorted({*reads.columns, *writes.columns}, key=traffic, reverse=True)[:SHOWN_DEVICES])
     lines = [
-        _Line(f"{device} {word}", f"{word}{rank}", _scaled(grid.columns[device], 1e-3))
+        _Line(f"{device} {word}", f"{word}{rank}", _scaled(grid.columns[device], 1 / 1024))
         for rank, device in enumerate(busiest)
         for word, grid in (("read", reads), ("written", writes))
         if device in grid.columns

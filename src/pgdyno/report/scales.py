@@ -26,9 +26,8 @@ def nice_bounds(values: Iterable[float]) -> tuple[float, float]:
 
 
 def zero_based(values: Iterable[float | None]) -> tuple[float, float]:
-    """Return bounds that begin at 0, for what is stacked or is a rate."""
-    top = max((value for value in values if value is not None), default=0.0)
-    return (0.0, nice_bounds((0.0, top))[1]) if top > 0 else (0.0, 1.0)
+    """Return bounds from 0 to at least 1, for what is stacked or is a rate: less than 1 of a unit stays small."""
+    return 0.0, nice_bounds((0.0, max((value for value in values if value is not None), default=0.0), 1.0))[1]
 
 
 def log_bounds(values: Iterable[float | None]) -> tuple[float, float]:

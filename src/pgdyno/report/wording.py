@@ -73,6 +73,8 @@ def number_text(value: float | None) -> str:
         return f"{value:,.0f}"
     if abs(value) >= 100:
         return f"{value:.0f}"
+    if 0 < abs(value) < 0.001:
+        return "under 0.001"
     return f"{value:.3g}"
 
 

@@ -74,16 +74,16 @@ class NoiseFloor:
 def noise_floor(values: Sequence[float] | Floats) -> NoiseFloor:
     """Return the noise floor of repeated runs of one configuration, in the order in which they were run.
 
-    `pair_sd` is sqrt(pi/2) times the mean absolute deviation of the successive log ratios from their mean, corrected
-    for the degree of freedom that the mean takes: a trend cancels, and one odd run weighs less than in a root mean
-    square. Of three runs it is known to a factor of about two only. Raises UsageError for fewer than three runs or a
+    `pair_sd` is sqrt(pi/2) times the mean absolute deviation of the m successive log ratios from their mean, over
+    sqrt(1 - 1/m^2), because neighbours share a run and their mean varies by 1/m^2 only: a trend cancels, and one odd
+    run weighs less than in a root mean square. Of three runs it is known to a factor of about two only. Raises UsageError for fewer than three runs or a
     value that is not positive.
     """
     series = np.asarray(values, dtype=np.float64)
     if series.ndim != 1 or series.size < 3:
         raise UsageError(f"a noise floor needs at least 3 runs, not {series.size}", hint="Repeat the baseline.")
     steps = log_ratios(series[:-1], series[1:])
-    deviation = float(np.abs(steps - steps.mean()).mean()) * math.sqrt(steps.size / (steps.size - 1))
+    deviation = float(np.abs(steps - steps.mean()).mean()) * steps.size / math.sqrt(steps.size**2 - 1)
     return NoiseFloor(
         cv=float(series.std(ddof=1) / series.mean()),
         pair_sd=math.sqrt(math.pi / 2) * deviation,

@@ -38,7 +38,7 @@ def autocorrelated(rng: np.random.Generator, studies: int, runs: int, cv: float)
 
 def heavy_tailed(rng: np.random.Generator, studies: int, runs: int, cv: float) -> Floats:
     """Return Student's t with 3 degrees of freedom, scaled to the CV: mostly quiet, now and then far off."""
-    return rng.standard_t(3, size=(studies, runs)) * cv / np.sqrt(3.0)
+    return np.asarray(rng.standard_t(3, size=(studies, runs)) * cv / np.sqrt(3.0), dtype=np.float64)
 
 
 def bimodal(rng: np.random.Generator, studies: int, runs: int, cv: float) -> Floats:
@@ -49,7 +49,7 @@ def bimodal(rng: np.random.Generator, studies: int, runs: int, cv: float) -> Flo
 
 def skewed(rng: np.random.Generator, studies: int, runs: int, cv: float) -> Floats:
     """Return exponential losses: a ceiling that runs fall short of."""
-    return -rng.exponential(cv, size=(studies, runs))
+    return np.asarray(-rng.exponential(cv, size=(studies, runs)), dtype=np.float64)
 
 
 NOISE_MODELS: Mapping[str, NoiseModel] = {

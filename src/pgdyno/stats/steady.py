@@ -10,11 +10,10 @@ the first bin, so a run that is steady at once loses nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pgdyno.errors import UsageError
 
@@ -26,8 +25,8 @@ MAX_BINS = 240
 """Longer series are summed into at most this many bins, which also tames autocorrelation."""
 BURST_SHARE = 0.25
 """What is cut may be faster than what is kept only within this first share of the series (a burst, not a step down)."""
-_CRITICAL = 3.2
-_CRITICAL_FEW = 10.0
+_CRITICAL = 3.4
+_CRITICAL_FEW = 11.0
 _MAX_AUTOCORRELATION = 0.8
 
 
@@ -39,7 +38,7 @@ class Steady:
     reason: str
 
 
-def find_steady(counts_per_bin: Sequence[float] | Floats, *, bin_s: float, min_window_s: float) -> Steady:
+def find_steady(counts_per_bin: ArrayLike, *, bin_s: float, min_window_s: float) -> Steady:
     """Find the first bin from which the counts are steady to the end, leaving at least `min_window_s`.
 
     `counts_per_bin` are transactions in consecutive bins of `bin_s` seconds. Raises UsageError on negative or

@@ -16,9 +16,8 @@ from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.optimizer.ask import Suggestion, ask
-from pgdyno.optimizer.importance import importance
 from pgdyno.optimizer.observation import Observation
-from pgdyno.optimizer.rank import rank
+from pgdyno.optimizer.rank import importance, rank
 from pgdyno.optimizer.stopping import should_stop
 from pgdyno.studies.blocks import metric_of, run_repeating
 from pgdyno.studies.drift import relative_scores
@@ -42,6 +41,8 @@ class Search:
     baselines: list[Trial] = field(default_factory=list)
     trials: list[Trial] = field(default_factory=list)
     suggestions: list[Suggestion] = field(default_factory=list)
+    noise_sd: float = 0.0
+    """Scatter of ln(figure) of one trial, from the noise floor."""
     stopped: str = ""
 
     def run(self) -> None:
@@ -96,7 +97,8 @@ class Search:
             return f"the {options.trials} search trials are spent"
         if options.budget_s is not None and self.laboratory.spent_s >= options.SEARCH_SHARE * options.budget_s:
             return "the search's share of the time is spent"
-        return should_stop(self.suggestions, self.history()) or ""
+        promises = [suggestion.log_expected_improvement for suggestion in self.suggestions]
+        return should_stop(promises, self.noise_sd) or ""
 
     def history(self) -> list[Observation]:
         """Return what the optimiser learns from: every finished trial, scored against the baseline of its time.

@@ -11,6 +11,7 @@ and the laboratory gives back the trials that the store has.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -76,6 +77,7 @@ def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str],
     search = Search(laboratory, space, starts, options)
     announce(f"noise floor: {options.noise_runs} runs of the baseline")
     noise = _measure_noise(search, options)
+    search.noise_sd = noise.pair_sd / math.sqrt(2)
     announce(f"search: up to {options.trials} trials over {len(space.dimensions)} knobs; noise {noise.cv:.1%}")
     search.run()
     announce(f"search ended: {search.stopped}")

@@ -66,7 +66,9 @@ class Session:
         self._sleep = sleep
         self._journal = undo.journal()
         self._settings = undo.settings()
-        self._original = undo.content_of(dropin.path)
+        # A drop-in that no file names is not in force: it is put back at the end, but no trial builds on it.
+        is_named = all(image.path != undo.manifest.main_file for image in undo.manifest.images)
+        self._original = undo.content_of(dropin.path) if is_named else None
         self._in_force = BASELINE
 
     @classmethod

@@ -87,15 +87,15 @@ def readable_build(runner: Runner, build: Build, user: str | None, builds: Path)
     return _probe(runner, _copy(build, builds), user)
 
 
-def client_bin_dir(build: Build) -> Path | None:
-    """Return where else pgbench is, for a build without client programs: the embedded wheel, then PATH."""
-    if (build.bin_dir / "pgbench").is_file():
-        return None
+def client_bin_dir(server: Path | None) -> Path | None:
+    """Return where pgbench and psql are: the server's own folder, else the embedded wheel's, else that of PATH."""
+    if server is not None and (server / "pgbench").is_file():
+        return server
     try:
         return embedded_bin_dir()
     except EnvironmentUnsuitable:
         found = shutil.which("pgbench")
-        return Path(found).resolve().parent if found else None
+        return Path(found).parent if found else None
 
 
 def parse_version(text: str) -> tuple[int, str]:

@@ -70,7 +70,7 @@ def open_target(
     directory = _own_directory(sighting)
     pid = processes.postmaster_pid(directory) if directory else sighting.peer_pid
     folder = bin_dir or _server_bin_dir(runner, sighting, pid)
-    client = _client_bin_dir(folder)
+    client = binaries.client_bin_dir(folder)
     return Target(
         name=postgres.label,
         postgres=postgres,
@@ -165,18 +165,6 @@ def _program_of(pid: int) -> Path | None:
         except OSError:
             return None
         return Path(program).parent if program.startswith("/") else None
-
-
-def _client_bin_dir(server: Path | None) -> Path | None:
-    if server is not None and (server / "pgbench").is_file():
-        return server
-    found = shutil.which("pgbench")
-    if found:
-        return Path(found).resolve().parent
-    try:
-        return binaries.embedded_bin_dir()
-    except EnvironmentUnsuitable:
-        return None
 
 
 def _owner(folder: Path | None) -> str | None:

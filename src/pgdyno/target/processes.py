@@ -115,8 +115,10 @@ def processes_in(data_directory: Path) -> list[int]:
 def tree_cpu_s(pid: int, *, tries: int = 5, stats: Callable[[int], list[ProcessStat]] | None = None) -> float | None:
     """Return the CPU seconds of a postmaster, its children and those that it has reaped; None when it is gone.
 
-    A child that exits while we read would be counted live and again through its parent, so the walk is repeated
-    until the set of pids is the same before and after. Resolution: one clock tick (10 ms) a process.
+    A child that exits while we read would be counted live and again through its parent, or not at all, so the walk is
+    repeated until two in a row find the same pids. The later one counts: its reading of the parent lies between the
+    two scans of the children, and so does not miss one that was reaped before the first. Resolution: one clock tick
+    (10 ms) a process.
     """
     read = stats or _postmaster_and_children
     before = read(pid)
@@ -125,7 +127,7 @@ def tree_cpu_s(pid: int, *, tries: int = 5, stats: Callable[[int], list[ProcessS
         if not after:
             return None
         if {stat.pid for stat in before} == {stat.pid for stat in after}:
-            ticks = sum(stat.own_ticks + stat.reaped_ticks for stat in before)
+            ticks = sum(stat.own_ticks + stat.reaped_ticks for stat in after)
             return ticks / TICKS_PER_S
         before = after
     return None

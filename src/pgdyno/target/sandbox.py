@@ -172,7 +172,7 @@ class Sandbox:
             disposable=True,
             directory=self.data_directory,
             cpu=ServerCpu(self._postmaster, self._group if isinstance(self._group, CpuGroup) else None),
-            client_bin_dir=binaries.client_bin_dir(self._build),
+            client_bin_dir=binaries.client_bin_dir(self._build.bin_dir),
         )
 
     def clone_database(self, template: str, name: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from facts_from_params import GB, VERSIONS, make_facts
@@ -24,6 +24,7 @@ def reason(settings: dict[str, str], facts: Facts = FACTS, connections: int = 10
     return refusal.reason
 
 
+@settings(deadline=None)
 @given(st.sampled_from(VERSIONS), st.integers(256 * MB, 64 * GB), st.integers(1, 64), st.integers(1, 2000))
 def test_the_baseline_is_never_refused(major: int, ram: int, cores: int, connections: int) -> None:
     odd = {"max_parallel_workers": "64", "random_page_cost": "0.5", "work_mem": str(1 << 20)}
@@ -139,6 +140,7 @@ def test_huge_pages_need_a_pool_that_covers_shared_memory() -> None:
     assert reason({"huge_pages": "try", "shared_buffers": "2GB"}, pool) is None
 
 
+@settings(deadline=None)
 @given(st.integers(0, 20), st.integers(0, 20))
 def test_more_memory_never_makes_a_refused_total_acceptable(small: int, extra: int) -> None:
     less = Configuration.of({"work_mem": f"{1 << small}kB" if small > 6 else "64kB"})

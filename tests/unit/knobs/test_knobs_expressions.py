@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
@@ -91,12 +91,14 @@ def test_units_of_settings() -> None:
         Quantity(1, "bytes").in_units(None)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=30))
 def test_any_text_parses_or_is_a_usage_error(text: str) -> None:
     with contextlib.suppress(UsageError):
         assert parse(text).text == text
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(1, 10**6))
 def test_arithmetic_is_arithmetic(a: int, b: int, c: int) -> None:
     assert value(f"{a} - {b} * {c} / {c} + min({a}, {b})") == Quantity(pytest.approx(a - b + min(a, b)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
@@ -64,11 +64,13 @@ def test_refuses_what_it_does_not_understand(line: str, part: str) -> None:
     assert part in caught.value.message
 
 
+@settings(deadline=None)
 @given(st.dictionaries(NAMES, VALUES, max_size=8))
 def test_a_fragment_of_a_configuration_reads_back(settings: dict[str, str]) -> None:
     assert parse_conf(Configuration.of(settings).fragment()) == dict(Configuration.of(settings))
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60))
 def test_any_text_is_read_or_refused(text: str) -> None:
     with contextlib.suppress(UsageError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from facts_from_params import GB, VERSIONS, make_facts
@@ -47,6 +47,7 @@ def reasons(space: SearchSpace) -> dict[str, str]:
     return {exclusion.name: exclusion.reason for exclusion in space.excluded}
 
 
+@settings(deadline=None, max_examples=50)
 @given(machines)
 def test_ranges_lie_inside_of_the_servers_bounds_and_hold_the_current_value(facts: Facts) -> None:
     space = everything(facts)
@@ -66,6 +67,7 @@ def test_ranges_lie_inside_of_the_servers_bounds_and_hold_the_current_value(fact
     assert point_to_configuration(space, space.default_point()) == BASELINE
 
 
+@settings(deadline=None, max_examples=50)
 @given(machines)
 def test_every_knob_is_searched_or_excluded_with_a_reason(facts: Facts) -> None:
     space = build_space(CATALOGUE, facts, budget=SHORT_WRITE)
@@ -73,6 +75,7 @@ def test_every_knob_is_searched_or_excluded_with_a_reason(facts: Facts) -> None:
     assert all(len(reason) > 10 for reason in reasons(space).values())
 
 
+@settings(deadline=None, max_examples=50)
 @given(machines, st.integers(1, 500), st.booleans(), st.booleans())
 def test_starting_points_pass_the_constraints(facts: Facts, connections: int, read_only: bool, generous: bool) -> None:
     budget = TrialBudget(
@@ -246,6 +249,7 @@ def test_a_configuration_outside_of_the_space_is_no_point() -> None:
         configuration_to_point(space, Configuration.of({"max_wal_size": "4GB"}), make_facts(18))
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.sampled_from(VERSIONS), st.lists(st.floats(0, 1, exclude_max=True), min_size=120, max_size=120))
 def test_points_and_configurations_round_trip(major: int, uniform: list[float]) -> None:
     facts = make_facts(major, cores=16, ram_bytes=64 * GB)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from facts_from_params import VERSIONS, make_facts, settings_of
@@ -79,6 +79,7 @@ def test_a_fixed_setting_cannot_be_set() -> None:
         canonical_text(settings_of(18)["block_size"], "8192")
 
 
+@settings(deadline=None)
 @given(st.sampled_from(VERSIONS), st.sampled_from(SETTABLE), st.floats(0, 1))
 def test_canonical_text_is_stable_and_inside_of_the_servers_bounds(major: int, name: str, share: float) -> None:
     fact = settings_of(major).get(name)

@@ -77,7 +77,7 @@ def test_the_change_comes_with_effects_fragment_and_undo(tune: Report) -> None:
 
 
 def test_durability_stands_next_to_the_numbers(tune: Report) -> None:
-    assert "fsync on" in tune.stamp
+    assert "fsync on, full_page_writes on, synchronous_commit on, wal_sync_method open_datasync" in tune.stamp
     assert "changes of class B: memory or availability" in tune.stamp
 
 
@@ -114,6 +114,28 @@ def test_a_bench_has_no_verdict(tmp_path: Path) -> None:
     assert report.word == ""
     assert [one.id for one in report.sections] == ["recorder", "about"]
     assert all(tile.word == "" for tile in report.tiles)
+
+
+def test_a_bench_that_never_became_steady_shows_no_number(tmp_path: Path) -> None:
+    def unsteady(store: Store) -> str:
+        study = example.add_bench(store)
+        result = {"study": study, "run": 1, "state": "unsteady", "reason": "throughput fell by 74%", "tps": None}
+        store.update_study(study, result=result)
+        return study
+
+    report = make(tmp_path, unsteady)
+    assert report.title == "No usable measurement: throughput fell by 74%"
+    assert (report.word, report.tiles) == ("unsteady", ())
+    assert html.render(report)
+
+
+def test_unsafe_settings_of_the_server_are_told(tmp_path: Path) -> None:
+    def unsafe(store: Store) -> str:
+        study = replace(example.make_study(), facts={**example.FACTS, "settings": {"fsync": "off"}})
+        store.add_study(study)
+        return study.id
+
+    assert "fsync off" in make(tmp_path, unsafe).stamp
 
 
 def test_an_ab_experiment_keeps_its_word(tmp_path: Path) -> None:

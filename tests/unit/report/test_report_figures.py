@@ -85,7 +85,7 @@ def trace(run: int = 5, *, speed: float = 100.0, seconds: int = 6) -> RunTrace:
                 "wait_event_type": ["CPU", "IO", "CPU", "Extension"],
                 "sessions": [2, 1, 1, 1],
             },
-            "wal": {"t": times, "interval_s": full, "bytes": [3_000_000] * seconds},
+            "wal": {"t": times, "interval_s": full, "bytes": [3 * 1024**2] * seconds},
             "disk": {
                 "t": [t for t in times for _ in "ab"],
                 "device": ["sda", "sdb"] * seconds,

@@ -55,7 +55,9 @@ def test_boundary_asks_for_more_at_every_look_when_it_is_stricter():
     assert all(a < b for a, b in zip(loose, strict, strict=True))
 
 
-@pytest.mark.parametrize(("lo", "hi", "confidence"), [(1, 5, 0.95), (6, 5, 0.95), (3, 5000, 0.95), (3, 5, 0.5), (3, 5, 1)])
+@pytest.mark.parametrize(
+    ("lo", "hi", "confidence"), [(1, 5, 0.95), (6, 5, 0.95), (3, 5000, 0.95), (3, 5, 0.5), (3, 5, 1)]
+)
 def test_boundary_refuses_impossible_designs(lo, hi, confidence):
     with pytest.raises(UsageError):
         critical_values(lo, hi, confidence)

@@ -2,6 +2,7 @@
 
 import math
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -65,7 +66,8 @@ def test_noise_is_not_resolved_and_says_how_many_more_pairs():
 
 def test_more_pairs_shrink_as_the_effect_grows():
     a = [100, 106, 97, 103, 95]
-    small, large = (throughput(a, [v * f for v, f in zip(a, g, strict=True)]) for g in ([1.0, 1.1, 1.0, 1.1, 1.0], [1.1, 1.2, 1.0, 1.2, 1.1]))
+    gains = [1.0, 1.1, 1.0, 1.1, 1.0], [1.1, 1.2, 1.0, 1.2, 1.1]
+    small, large = (throughput(a, [v * f for v, f in zip(a, gain, strict=True)]) for gain in gains)
     assert small.word is large.word is Word.NOT_RESOLVED
     assert large.more_pairs < small.more_pairs
 
@@ -91,9 +93,11 @@ def test_before_the_first_look_the_interval_is_unbounded():
 
 
 def test_hopeless_comparisons_end_early_and_hopeful_ones_do_not():
-    noise = np.exp(np.tile([0.1, -0.1], 6))
-    assert is_final(throughput(np.ones(12), noise), DESIGN)
-    assert not is_final(throughput(np.ones(12), noise * 1.07), DESIGN)
+    noise = np.exp(np.tile([0.1, -0.1], 12))
+    hopeless, hopeful = throughput(np.ones(24), noise), throughput(np.ones(24), noise * 1.05)
+    assert hopeless.word is hopeful.word is Word.NOT_RESOLVED
+    assert is_final(hopeless, DESIGN)
+    assert not is_final(hopeful, DESIGN)
 
 
 def test_the_last_pair_is_final():
@@ -152,7 +156,10 @@ def test_the_word_can_be_read_off_the_interval(pairs):
 
 
 @settings(max_examples=60)
-@given(st.lists(st.tuples(runs, runs), min_size=12, max_size=12), st.sampled_from([SMALL, Design(max_pairs=12, confidence=0.9, doubt=0.0)]))
+@given(
+    st.lists(st.tuples(runs, runs), min_size=12, max_size=12),
+    st.sampled_from([SMALL, Design(max_pairs=12, confidence=0.9, doubt=0.01)]),
+)
 def test_whole_studies_end_as_judging_pair_by_pair_ends(pairs, design):
     a, b = (np.array(arm) for arm in zip(*pairs, strict=True))
     studies = run_studies(np.log(b / a)[None], design)
@@ -168,7 +175,7 @@ def test_whole_studies_end_as_judging_pair_by_pair_ends(pairs, design):
 
 
 def test_strict_differs_from_the_default_in_its_confidence_and_first_look_only():
-    assert (STRICT.smallest_effect, STRICT.max_pairs, STRICT.doubt) == (DESIGN.smallest_effect, DESIGN.max_pairs, DESIGN.doubt)
+    assert replace(STRICT, confidence=DESIGN.confidence, min_pairs=DESIGN.min_pairs) == DESIGN
     assert STRICT.confidence > DESIGN.confidence
 
 

@@ -99,6 +99,11 @@ def test_two_windows_side_by_side_hold_what_their_sum_holds(
     assert all(micros < round(middle * 1e6) for micros in left.end_us)
 
 
+def test_a_window_holds_its_beginning_and_not_its_end() -> None:
+    log = log_of([2 * SECOND - 1, 2 * SECOND, 3 * SECOND - 1, 3 * SECOND], [1, 2, 3, 4])
+    assert log.between(2.0, 3.0).latency_us.tolist() == [2, 3]
+
+
 def test_latency_is_exact_and_of_committed_transactions_only() -> None:
     log = log_of(list(range(1, 102)), [*range(1000, 101_000, 1000), 0], statuses=[0] * 100 + [Status.FAILED])
     summary = summarize_latency(log)

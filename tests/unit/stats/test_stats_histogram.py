@@ -1,0 +1,111 @@
+import time
+
+import numpy as np
+import pytest
+from hdrh.histogram import HdrHistogram
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.errors import UsageError
+from pgdyno.stats.histogram import HIGHEST_US, LatencyHistogram
+
+latencies = st.lists(st.integers(0, HIGHEST_US), min_size=1, max_size=200)
+
+
+def histogram_of(values):
+    histogram = LatencyHistogram()
+    histogram.record(np.array(values, dtype=np.int64))
+    return histogram
+
+
+@given(latencies)
+def test_counts_land_where_the_library_itself_puts_them(values):
+    theirs = HdrHistogram(1, HIGHEST_US, 3, b64_wrap=False)
+    for value in values:
+        theirs.record_value(value)
+    assert histogram_of(values).encode() == theirs.encode()
+
+
+@given(latencies, st.floats(0, 1))
+def test_quantiles_are_within_a_thousandth_of_the_exact_ones(values, q):
+    exact = float(np.quantile(values, q, method="inverted_cdf")) / 1000
+    assert exact <= histogram_of(values).quantile_ms(q) <= exact * 1.001 + 1e-9
+
+
+@given(latencies, latencies)
+def test_adding_is_recording_all(first, second):
+    total = histogram_of(first)
+    total.add(histogram_of(second))
+    assert total.encode() == histogram_of(first + second).encode()
+    assert len(total) == len(first) + len(second)
+
+
+@given(latencies)
+def test_encoding_round_trips(values):
+    histogram = histogram_of(values)
+    decoded = LatencyHistogram.decode(histogram.encode())
+    assert decoded.summary() == histogram.summary()
+    assert len(decoded) == len(values)
+    assert decoded.encode() == histogram.encode()
+
+
+def test_percentiles_of_a_sum_are_not_the_mean_of_percentiles():
+    quick, slow = [1000] * 990 + [5000] * 10, [100_000] * 100
+    total = LatencyHistogram.merged([histogram_of(quick).encode(), histogram_of(slow).encode()])
+    assert total.summary().p95 == pytest.approx(100, rel=1e-3)
+    assert total.summary().p50 == pytest.approx(1, rel=1e-3)
+
+
+def test_summary_in_milliseconds():
+    values = np.arange(1, 10_001) * 100
+    summary = histogram_of(values).summary()
+    assert (summary.p50, summary.p95, summary.p99, summary.p999, summary.max) == pytest.approx(
+        (500, 950, 990, 999, 1000), rel=1e-3
+    )
+    assert summary.mean == pytest.approx(500.05, rel=1e-3)
+
+
+def test_values_above_an_hour_are_clipped_and_counted_so():
+    histogram = histogram_of([1000, HIGHEST_US + 1, 10 * HIGHEST_US])
+    assert histogram.clipped == 2
+    assert len(histogram) == 3
+    assert histogram.summary().max == pytest.approx(HIGHEST_US / 1000, rel=1e-3)
+
+
+def test_negative_latencies_are_refused():
+    with pytest.raises(UsageError, match="-5 us is negative"):
+        histogram_of([10, -5])
+
+
+def test_an_empty_histogram_encodes_but_has_no_quantile():
+    empty = LatencyHistogram()
+    empty.record(np.array([], dtype=np.int64))
+    assert len(LatencyHistogram.decode(empty.encode())) == 0
+    for question in (empty.summary, lambda: empty.quantile_ms(0.5)):
+        with pytest.raises(UsageError, match="empty"):
+            question()
+
+
+def test_quantiles_are_shares_and_not_percentages():
+    with pytest.raises(UsageError):
+        histogram_of([1]).quantile_ms(95)
+
+
+@pytest.mark.parametrize("blob", [b"", b"x" * 40, histogram_of([5] * 9).encode()[:-6]])
+def test_damaged_bytes_are_refused(blob):
+    with pytest.raises(UsageError, match="not an encoded histogram"):
+        LatencyHistogram.decode(blob)
+
+
+def test_histograms_of_another_range_are_refused():
+    other = HdrHistogram(1, 10_000, 2, b64_wrap=False)
+    other.record_value(5)
+    with pytest.raises(UsageError, match="not one of ours"):
+        LatencyHistogram.decode(other.encode())
+
+
+def test_a_million_values_are_recorded_in_well_under_a_second():
+    values = np.exp(np.random.default_rng(1).normal(8, 1.5, 1_000_000)).astype(np.int64)
+    begun = time.process_time()
+    histogram_of(values)
+    assert time.process_time() - begun < 0.5

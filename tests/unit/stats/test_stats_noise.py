@@ -1,0 +1,92 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pgdyno.errors import UsageError
+from pgdyno.stats.noise import NoiseFloor, noise_floor
+from pgdyno.stats.noise_models import normal, paired_log_ratios
+from pgdyno.stats.sequential import Design
+from pgdyno.stats.simulation import run_studies
+
+
+def test_cv_and_pair_sd_of_independent_runs():
+    values = 1000 * np.exp(np.random.default_rng(1).standard_normal(400) * 0.05)
+    floor = noise_floor(values)
+    assert floor.cv == pytest.approx(0.05, rel=0.15)
+    assert floor.pair_sd == pytest.approx(0.05 * math.sqrt(2), rel=0.15)
+    assert (floor.runs, floor.pairs) == (400, 399)
+
+
+@pytest.mark.parametrize("runs", [3, 4, 6, 10])
+def test_pair_sd_of_few_runs_is_right_on_average(runs):
+    rng = np.random.default_rng(2)
+    sds = [noise_floor(np.exp(rng.standard_normal(runs) * 0.05)).pair_sd for _ in range(4000)]
+    assert np.mean(sds) == pytest.approx(0.05 * math.sqrt(2), rel=0.12)
+
+
+def test_drift_is_in_cv_but_not_in_pair_sd():
+    trend = np.exp(np.arange(20) * 0.05)
+    noise = np.exp(np.random.default_rng(3).standard_normal(20) * 0.02)
+    with_drift, without = noise_floor(trend * noise), noise_floor(noise)
+    assert with_drift.pair_sd == pytest.approx(without.pair_sd, rel=1e-9)
+    assert with_drift.cv > 5 * without.cv
+
+
+def test_one_odd_run_weighs_less_than_in_a_root_mean_square():
+    values = np.exp(np.random.default_rng(4).standard_normal(20) * 0.02)
+    odd = values.copy()
+    odd[10] *= 2
+    rms = float(np.diff(np.log(odd)).std(ddof=1))
+    assert noise_floor(values).pair_sd < noise_floor(odd).pair_sd < 0.75 * rms
+
+
+def test_identical_runs_have_no_noise_and_detect_anything():
+    floor = noise_floor([5.0, 5.0, 5.0])
+    assert (floor.cv, floor.pair_sd) == (0, 0)
+    assert floor.detectable(6) == 0
+    assert floor.pairs_for(0.01) == 2
+
+
+@pytest.mark.parametrize("pairs", [6, 12, 24, 48])
+def test_the_detectable_effect_is_found_with_the_power_that_was_stated(pairs):
+    floor = NoiseFloor(cv=0.05, pair_sd=0.05 * math.sqrt(2), pairs=9, runs=10)
+    effect = floor.detectable(pairs)
+    design = Design(max_pairs=pairs, doubt=0.0, smallest_effect=0.0)
+    ratios = paired_log_ratios(normal, rng=np.random.default_rng(1), studies=6000, pairs=pairs, cv=0.05, effect=effect)
+    assert run_studies(ratios, design).higher.mean() == pytest.approx(0.82, abs=0.05)
+
+
+@pytest.mark.parametrize("effect", [0.02, 0.05, 0.1, 0.5])
+def test_pairs_for_is_the_inverse_of_detectable(effect):
+    floor = NoiseFloor(cv=0.04, pair_sd=0.05, pairs=9, runs=10)
+    pairs = floor.pairs_for(effect)
+    assert floor.detectable(pairs) <= effect
+    assert pairs == 2 or floor.detectable(pairs - 1) > effect
+
+
+def test_an_effect_far_below_the_noise_has_no_number_of_pairs():
+    assert NoiseFloor(cv=0.3, pair_sd=0.4, pairs=9, runs=10).pairs_for(0.01) is None
+
+
+@settings(deadline=None)  # the first use of a number of pairs computes its boundary
+@given(st.floats(0.001, 0.3), st.sampled_from([2, 3, 6, 12, 13, 59, 60, 61, 400]))
+def test_more_pairs_detect_less(pair_sd, pairs):
+    floor = NoiseFloor(cv=pair_sd, pair_sd=pair_sd, pairs=9, runs=10)
+    assert floor.detectable(pairs + 1) < floor.detectable(pairs)
+
+
+@pytest.mark.parametrize("values", [[], [1.0, 1.0], [1.0, 0.0, 1.0], [1.0, math.nan, 1.0]])
+def test_too_few_or_unusable_runs_are_refused(values):
+    with pytest.raises(UsageError):
+        noise_floor(values)
+
+
+def test_senseless_questions_are_refused():
+    floor = noise_floor([1.0, 1.1, 1.0])
+    with pytest.raises(UsageError):
+        floor.detectable(1)
+    with pytest.raises(UsageError):
+        floor.pairs_for(0.0)

@@ -1,0 +1,96 @@
+import math
+
+import numpy as np
+import pytest
+
+from pgdyno.model.verdict import Metric, Word
+from pgdyno.stats.noninferiority import costs_nothing
+from pgdyno.stats.sequential import Design, is_final
+
+DESIGN = Design(max_pairs=24)
+FULL = [100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8, 100.1]
+
+
+def removal(factor, full=FULL, metric=Metric.THROUGHPUT, jitter=0.0):
+    signs = np.resize([1, -1], len(full))
+    reduced = [value * factor * math.exp(jitter * sign) for value, sign in zip(full, signs, strict=True)]
+    return costs_nothing(reduced, full, design=DESIGN, metric=metric)
+
+
+def test_a_setting_that_pays_stays():
+    kept = removal(0.7)
+    assert not kept.droppable
+    assert not kept.proven
+    assert kept.final
+    assert kept.verdict.word is Word.WORSE
+    assert kept.sentence("shared_buffers").startswith("shared_buffers stays: without it the rest is worse")
+
+
+def test_a_setting_that_harms_goes():
+    assert removal(1.5).proven
+
+
+def test_a_setting_that_costs_latency_when_removed_stays():
+    assert not removal(1.5, metric=Metric.LATENCY_P99).droppable
+    assert removal(0.7, metric=Metric.LATENCY_P99).proven
+
+
+def test_no_effect_at_little_noise_is_proven_to_cost_nothing():
+    gone = removal(1.0, full=FULL * 3)
+    assert gone.proven
+    assert gone.final
+    assert gone.at_most <= 0.02
+    assert gone.sentence("jit") == "jit dropped: going without costs less than 2%"
+
+
+def test_no_effect_under_noise_goes_without_proof_and_says_what_it_may_cost():
+    gone = removal(1.0, jitter=0.1)
+    assert gone.droppable
+    assert not gone.proven
+    assert gone.at_most > 0.05
+    assert gone.sentence("jit").startswith(
+        "jit dropped: no loss shown in 8 pairs, which cannot exclude a loss of up to"
+    )
+
+
+def test_before_the_first_look_any_loss_is_possible():
+    gone = removal(1.0, full=FULL[:2])
+    assert gone.at_most is None
+    assert not gone.final
+
+
+def test_non_inferior_is_proven_before_it_is_equivalent():
+    """Somewhat better, but too noisy to say so: the loss is excluded all the same."""
+    found = removal(1.035, full=FULL * 3, jitter=0.06)
+    assert found.verdict.word is Word.NOT_RESOLVED
+    assert found.proven
+    assert found.final
+
+
+def share(worth, cv, ask, studies=400):
+    """Run whole prunings of a setting that is worth this ratio distance; return how often `ask` holds at the end."""
+    rng = np.random.default_rng(6)
+    hits = 0
+    for _ in range(studies):
+        full, reduced = np.exp(rng.standard_normal((2, DESIGN.max_pairs)) * cv)
+        for pairs in range(DESIGN.min_pairs, DESIGN.max_pairs + 1):
+            found = costs_nothing(reduced[:pairs] / (1 + worth), full[:pairs], design=DESIGN)
+            if found.final:
+                break
+        assert found.final
+        assert found.proven or is_final(found.verdict, DESIGN)
+        hits += ask(found)
+    return hits / studies
+
+
+def test_a_setting_without_effect_is_rarely_kept():
+    assert share(0.0, 0.04, lambda found: not found.droppable) <= 0.05
+
+
+@pytest.mark.parametrize("cv", [0.01, 0.03])
+def test_a_setting_worth_more_than_the_smallest_effect_is_rarely_proven_free(cv):
+    assert share(0.025, cv, lambda found: found.proven) <= 0.05
+
+
+def test_a_setting_worth_ten_percent_is_kept():
+    assert share(0.1, 0.03, lambda found: not found.droppable) >= 0.98

@@ -1,0 +1,157 @@
+"""Where warm-up ends, on the shapes that real runs have."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.errors import UsageError
+from pgdyno.stats.steady import find_steady
+
+RUNS = 120
+RATE = 5000.0
+
+
+def starts(rates, *, cv, window, seed=1):
+    """Return the start found in each of RUNS series with these mean counts, normal noise and counting noise."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(RUNS):
+        level = rates(rng) if callable(rates) else rates
+        noisy = np.maximum(level * (1 + rng.standard_normal(len(level)) * cv), 0)
+        found.append(find_steady(rng.poisson(noisy), bin_s=1, min_window_s=window).start)
+    return found
+
+
+def unsteady(found):
+    return found.count(None) / RUNS
+
+
+def autocorrelated(bins):
+    def rates(rng):
+        level = np.empty(bins)
+        level[0] = rng.standard_normal()
+        for i in range(1, bins):
+            level[i] = 0.6 * level[i - 1] + 0.8 * rng.standard_normal()
+        return RATE * (1 + 0.1 * level)
+
+    return rates
+
+
+def checkpoints(bins):
+    def rates(rng):
+        return RATE * np.where((np.arange(bins) + rng.integers(15)) % 15 < 2, 0.4, 1.0)
+
+    return rates
+
+
+@pytest.mark.parametrize(("bins", "window"), [(8, 8), (30, 10), (60, 20), (200, 80)])
+@pytest.mark.parametrize("cv", [0.005, 0.03, 0.12])
+def test_stationary_noise_is_steady_from_the_first_bin(bins, window, cv):
+    found = starts(np.full(bins, RATE), cv=cv, window=window)
+    assert unsteady(found) < 0.05
+    assert found.count(0) / RUNS > 0.95
+
+
+@pytest.mark.parametrize(("bins", "window"), [(8, 8), (8, 4), (60, 20)])
+def test_thirty_a_second_is_steady(bins, window):
+    assert unsteady(starts(np.full(bins, 30.0), cv=0, window=window)) < 0.05
+
+
+@pytest.mark.parametrize(("bins", "window"), [(18, 8), (60, 20), (200, 80)])
+def test_autocorrelated_noise_is_steady(bins, window):
+    assert unsteady(starts(autocorrelated(bins), cv=0, window=window)) < 0.05
+
+
+@pytest.mark.parametrize(("bins", "window"), [(18, 10), (60, 20), (200, 80)])
+def test_checkpoints_that_come_back_are_steady(bins, window):
+    found = starts(checkpoints(bins), cv=0.03, window=window)
+    assert unsteady(found) < 0.05
+    assert found.count(0) / RUNS > 0.9
+
+
+@pytest.mark.parametrize(("bins", "window", "lo", "hi"), [(30, 10, 4, 9), (60, 20, 9, 18), (240, 60, 40, 65)])
+def test_cache_warming_is_cut_off(bins, window, lo, hi):
+    ramp = RATE * np.minimum(0.2 + 0.8 * np.arange(bins) / (bins / 4), 1)
+    found = starts(ramp, cv=0.03, window=window)
+    assert unsteady(found) < 0.02
+    assert lo <= np.quantile([start for start in found if start is not None], 0.05)
+    assert np.quantile([start for start in found if start is not None], 0.95) <= hi
+
+
+def test_exponential_warming_leaves_no_bias():
+    level = RATE * (1 - 0.7 * np.exp(-np.arange(90) / 8))
+    found = starts(level, cv=0.03, window=30)
+    assert unsteady(found) < 0.02
+    assert np.mean([level[start:].mean() / RATE for start in found if start is not None]) > 0.985
+
+
+def test_a_burst_at_the_beginning_is_cut_off():
+    found = starts(RATE * np.where(np.arange(60) < 8, 1.5, 1.0), cv=0.03, window=30)
+    assert found.count(8) / RUNS > 0.9
+
+
+@pytest.mark.parametrize(("bins", "window"), [(30, 10), (60, 20), (200, 80)])
+@pytest.mark.parametrize("change", [-0.5, -0.3])
+def test_a_fall_through_the_whole_run_is_not_steady(bins, window, change):
+    assert unsteady(starts(RATE * (1 + change * np.arange(bins) / bins), cv=0.03, window=window)) > 0.95
+
+
+@pytest.mark.parametrize(("bins", "window"), [(60, 20), (200, 80)])
+def test_a_climb_through_the_whole_run_is_not_steady(bins, window):
+    assert unsteady(starts(RATE * (1 + 0.5 * np.arange(bins) / bins), cv=0.03, window=window)) > 0.9
+
+
+@pytest.mark.parametrize(("bins", "window"), [(18, 8), (30, 10), (60, 20), (200, 80)])
+def test_a_step_down_in_the_middle_is_not_steady(bins, window):
+    found = starts(RATE * np.where(np.arange(bins) < bins // 2, 1.0, 0.7), cv=0.05, window=window)
+    assert unsteady(found) > 0.95
+
+
+def test_the_reason_tells_what_happened_and_when():
+    steady = find_steady([100] * 30 + [60] * 30, bin_s=1, min_window_s=20)
+    assert steady.start is None
+    assert steady.reason == "throughput fell by 40% about 30 s into the run and did not settle"
+
+
+def test_the_reason_of_a_warmup_is_in_seconds():
+    steady = find_steady([20] * 8 + [100] * 40, bin_s=0.5, min_window_s=5)
+    assert steady == type(steady)(8, "steady after 4 s of warm-up")
+
+
+def test_a_series_shorter_than_the_window_is_not_steady():
+    assert "shorter than the window of 10 s" in find_steady([5] * 9, bin_s=1, min_window_s=10).reason
+
+
+def test_a_load_that_did_nothing_is_not_steady():
+    assert find_steady([0] * 60, bin_s=1, min_window_s=20).reason == "not one transaction was counted"
+
+
+def test_long_runs_are_searched_quickly_and_keep_their_window():
+    counts = np.r_[np.full(1500, 50), np.full(5700, 100)]
+    steady = find_steady(counts, bin_s=1, min_window_s=5400)
+    assert steady.start is not None
+    assert 1500 <= steady.start <= 1800
+
+
+@pytest.mark.parametrize(
+    ("counts", "bin_s", "window"), [([1, -1], 1, 1), ([1, float("nan")], 1, 1), ([1, 1], 0, 1), ([1, 1], 1, 0)]
+)
+def test_what_is_not_a_series_is_refused(counts, bin_s, window):
+    with pytest.raises(UsageError):
+        find_steady(counts, bin_s=bin_s, min_window_s=window)
+
+
+@given(st.lists(st.integers(0, 10_000), min_size=1, max_size=80), st.integers(1, 40))
+def test_the_window_is_always_left(counts, window):
+    steady = find_steady(counts, bin_s=1, min_window_s=window)
+    assert steady.reason
+    if steady.start is not None:
+        assert 0 <= steady.start <= len(counts) - window
+
+
+@given(st.lists(st.integers(100, 10_000), min_size=8, max_size=60))
+def test_the_length_of_a_bin_in_seconds_only_scales(counts):
+    in_seconds = find_steady(counts, bin_s=1, min_window_s=8)
+    in_milliseconds = find_steady(counts, bin_s=0.001, min_window_s=0.008)
+    assert in_seconds.start == in_milliseconds.start

@@ -1,0 +1,96 @@
+"""`pgdyno store`: what a user sees, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pgdyno.cli.store import command
+from pgdyno.errors import UsageError
+from pgdyno.model.configuration import Configuration
+from pgdyno.model.samples import Event
+from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
+from pgdyno.store.catalogue import Store
+
+WORKLOAD = WorkloadSpec("select-only", {"scale": 1}, "f", "select-only at scale 1", True)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with Store.open(tmp_path / "store.db") as store:
+        for name, created in (("20260101-one", 1.0), ("20260102-two", 2.0)):
+            plan, facts = LoadPlan(4, 1, 1.0, 1.0), {"host": {}}
+            kind, state = StudyKind.AB, StudyState.COMPLETE
+            store.add_study(Study(name, kind, "n", state, created, "sandbox", "abc", facts, WORKLOAD, plan))
+        store.update_study("20260102-two", result={"verdict": {"word": "better", "ratio": 2.5}})
+        run = store.begin_trial("20260102-two", TrialSpec(Configuration.of({"work_mem": "64MB"}), Role.ARM, "b", 3, 1))
+        store.add_events(run, [Event(1.0, "checkpoint", "checkpoint_timeout was over")])
+        latency = LatencySummary(0.1, 0.25, 0.3, 0.4, 5.0, 0.15)
+        counters = {"blks_hit": 123.0}
+        outcome = Outcome(TrialState.COMPLETE, throughput=12345.6, latency_ms=latency, counters=counters)
+        store.finish_trial(run, outcome)
+    return tmp_path / "store.db"
+
+
+def run(path: Path, *words: str) -> Result:
+    return CliRunner().invoke(command, [*words, "--store", str(path)], catch_exceptions=True)
+
+
+def test_list_shows_the_newest_first(path: Path) -> None:
+    text = run(path, "list").stdout
+    assert text.index("20260102-two") < text.index("20260101-one")
+    assert "better" in text
+
+
+def test_list_as_json(path: Path) -> None:
+    rows = json.loads(run(path, "list", "--json").stdout)
+    assert [row["id"] for row in rows] == ["20260102-two", "20260101-one"]
+    assert rows[0]["trials"] == {"complete": 1}
+    assert rows[0]["verdict"]["word"] == "better"
+    assert rows[1]["verdict"] is None
+
+
+def test_an_empty_store_is_an_empty_list(tmp_path: Path) -> None:
+    result = run(tmp_path / "new.db", "list")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "empty" in result.stderr
+    assert json.loads(run(tmp_path / "new.db", "list", "--json").stdout) == []
+
+
+def test_show_a_study(path: Path) -> None:
+    text = run(path, "show", "last").stdout
+    for part in ("20260102-two", "select-only at scale 1", "12,346", "0.25", "work_mem=64MB"):
+        assert part in text
+    found = json.loads(run(path, "show", "20260102", "--json").stdout)
+    assert found["study"]["id"] == "20260102-two"
+    assert found["trials"][0]["spec"]["role"] == "arm"
+    assert found["trials"][0]["outcome"]["throughput"] == 12345.6
+
+
+def test_show_a_trial(path: Path) -> None:
+    text = run(path, "show", "1").stdout
+    for part in ("trial     1", "work_mem = '64MB'", "12,346", "checkpoint_timeout was over"):
+        assert part in text
+    found = json.loads(run(path, "show", "1", "--json").stdout)
+    assert (found["run"], found["tps"], found["settings"]) == (1, 12345.6, {"work_mem": "64MB"})
+    assert found["counters"] == {"blks_hit": 123.0}
+    assert found["events"][0]["kind"] == "checkpoint"
+
+
+@pytest.mark.parametrize("name", ["99", "nothing", "2026"])
+def test_what_is_not_there_is_a_usage_error(path: Path, name: str) -> None:
+    result = run(path, "show", name)
+    assert isinstance(result.exception, UsageError)
+    assert result.exception.hint
+    assert result.stdout == ""
+
+
+def test_export(path: Path, tmp_path: Path) -> None:
+    assert run(path, "export", "last", "--output", str(tmp_path / "x.json")).exit_code == 0
+    assert json.loads((tmp_path / "x.json").read_text())["tables"]["trial"][0]["arm"] == "b"
+    assert run(path, "export", "last", "--format", "csv", "--output", str(tmp_path / "x")).exit_code == 0
+    assert (tmp_path / "x" / "trial.csv").is_file()
