@@ -40,7 +40,7 @@ docs: $(DEV) ## Write the generated pages of docs/reference anew
 	$(BIN)/python tools/cli_docs.py
 
 bench: $(DEV) ## Print what the project measures about itself, as ratios in interleaved runs
-	$(BIN)/python bench/statistics.py
+	$(BIN)/python bench/verdicts.py
 	$(BIN)/python bench/optimizer.py
 	$(BIN)/python bench/sampling.py
 

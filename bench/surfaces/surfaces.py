@@ -133,7 +133,10 @@ def _coordinate(kind: str, value: Value) -> float:
 
 
 def _kinds(dims: int) -> tuple[str, ...]:
-    return tuple(("log", "log", "linear", "log", "few", "linear", "switch", "log", "linear", "choice")[i % 10] for i in range(dims))
+    return tuple(
+        ("log", "log", "linear", "log", "few", "linear", "switch", "log", "linear", "choice")[i % 10]
+        for i in range(dims)
+    )
 
 
 def _logistic(x: float | Vector) -> Vector:

@@ -47,10 +47,10 @@ CODES = {
 )
 @click.option("--smallest-effect", type=click.FloatRange(0, 1, min_open=True), default=0.02, show_default=True,
               help="Smallest effect of interest; within it A and B are equivalent.")  # fmt: skip
-@click.option("--confidence", type=click.FloatRange(0.5, 0.999), default=0.95, show_default=True,
+@click.option("--confidence", type=click.FloatRange(0.5, 0.999), default=0.9975, show_default=True,
               help="Confidence of the intervals.")  # fmt: skip
 @click.option(
-    "--pairs", nargs=2, type=click.IntRange(2), default=(3, 24), show_default=True, help="Fewest and most pairs."
+    "--pairs", nargs=2, type=click.IntRange(2), default=(4, 48), show_default=True, help="Fewest and most pairs."
 )
 @click.option("--seed", type=int, default=None, help="Seed of the interleaving.  [default: drawn]")
 @click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report here.")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pgdyno.model.study import Effect, Study, StudyKind
 from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Metric, Verdict
-from pgdyno.report import chapters, circumstances
+from pgdyno.report import chapters, circumstances, doubts
 from pgdyno.report.reading import Fields, Side, effects_of, side_of, verdict_of, verdicts_of
 from pgdyno.report.sections import Report, Section, Tile, Tone
 from pgdyno.report.traces import RunTrace
@@ -120,10 +120,10 @@ def _sections(
         chapters.change(result, effects, verdict) if study.kind is StudyKind.TUNE else None,
         chapters.arms(sides_of(result)) if study.kind is StudyKind.AB and result.members else None,
         chapters.explanation(result),
-        chapters.confidence(record.trials, result, verdict, names.subject, names.reference),
+        doubts.confidence(record.trials, result, verdict, names.subject, names.reference),
         chapters.search(record.trials, metric, result) if study.kind is StudyKind.TUNE else None,
         chapters.flight(record.traces),
-        chapters.unsuccessful(record.trials, result) if study.kind is StudyKind.TUNE else None,
+        doubts.unsuccessful(record.trials, result, metric) if study.kind is StudyKind.TUNE else None,
         chapters.about(study, record.trials),
     )
     return tuple(section for section in candidates if section is not None)

@@ -129,6 +129,6 @@ def _step_back(here: Floats, pairs: int, bound: float, grid: Floats, stay: Float
     for lo, hi in ((np.full_like(here, -reach), before), (after, np.full_like(here, reach))):
         half = (hi - lo) / 2
         theta = ((hi + lo) / 2)[:, None] + half[:, None] * _NODES
-        following = np.abs(here[:, None] + np.sin(theta))
+        following = np.abs(here[:, None] * np.cos(theta) + np.sin(theta))
         total += half * ((np.cos(theta) ** (pairs - 1) * np.interp(following, grid, stay)) @ _WEIGHTS)
     return np.asarray(total / beta(pairs / 2, 0.5), dtype=np.float64)

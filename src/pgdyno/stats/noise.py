@@ -76,8 +76,8 @@ def noise_floor(values: Sequence[float] | Floats) -> NoiseFloor:
 
     `pair_sd` is sqrt(pi/2) times the mean absolute deviation of the m successive log ratios from their mean, over
     sqrt(1 - 1/m^2), because neighbours share a run and their mean varies by 1/m^2 only: a trend cancels, and one odd
-    run weighs less than in a root mean square. Of three runs it is known to a factor of about two only. Raises UsageError for fewer than three runs or a
-    value that is not positive.
+    run weighs less than in a root mean square. Of three runs it is known to a factor of about two only. Raises
+    UsageError for fewer than three runs or a value that is not positive.
     """
     series = np.asarray(values, dtype=np.float64)
     if series.ndim != 1 or series.size < 3:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,8 +70,21 @@ def _configure_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) 
     connection.isolation_level = None  # we begin transactions ourselves, so that DDL is inside them too
     connection.execute("PRAGMA foreign_keys = ON")
     if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
-        connection.execute("PRAGMA journal_mode = WAL")
+        _switch_to_wal(connection)
     connection.execute("PRAGMA synchronous = FULL")
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    # SQLite does not wait here for others that open the same new file, as it does for a lock elsewhere.
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(0.01)
 
 
 def _begin_sqlite(connection: Connection) -> None:

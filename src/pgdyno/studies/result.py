@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -23,7 +24,7 @@ def verdict_json(verdict: Verdict) -> dict[str, object]:
     return {
         "word": verdict.word.value,
         "ratio": verdict.interval.ratio,
-        "ci": [verdict.interval.lo, verdict.interval.hi],
+        "ci": _bounds(verdict.interval),
         "confidence": verdict.interval.confidence,
         "pairs": verdict.pairs,
         "metric": verdict.metric.value,
@@ -34,7 +35,12 @@ def verdict_json(verdict: Verdict) -> dict[str, object]:
 
 def interval_json(interval: Interval) -> dict[str, object]:
     """Return a ratio with its interval."""
-    return {"ratio": interval.ratio, "ci": [interval.lo, interval.hi], "confidence": interval.confidence}
+    return {"ratio": interval.ratio, "ci": _bounds(interval), "confidence": interval.confidence}
+
+
+def _bounds(interval: Interval) -> list[float | None]:
+    """Return [lo, hi]; an upper bound that does not exist is null, because JSON has no infinity."""
+    return [interval.lo, interval.hi if math.isfinite(interval.hi) else None]
 
 
 def noise_json(noise: NoiseFloor, runs: Sequence[Trial]) -> dict[str, object]:

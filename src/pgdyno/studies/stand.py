@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, is_dataclass
+from pathlib import Path
 from types import FrameType
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
@@ -20,6 +21,7 @@ from pgdyno.target import places
 from pgdyno.target.apply import Session, When
 from pgdyno.target.connect import open_target
 from pgdyno.target.inspect import read_facts
+from pgdyno.target.rollback import SessionState, list_bundles, rollback_abandoned
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.target import Target
 from pgdyno.trial.assess import Bounds
@@ -78,6 +80,8 @@ def open_stand(
     with ExitStack() as stack:
         stack.enter_context(_signals_interrupt())
         target = stack.enter_context(opened(request.target))
+        undo_root = places.ensure(places.state_dir() / "undo")
+        _undo_abandoned(target, undo_root, announce, may_change=request.changes)
         facts = read_facts(target)
         if request.changes and facts.server.in_recovery:
             raise EnvironmentUnsuitable(
@@ -95,7 +99,6 @@ def open_stand(
         study = _study(request, store, target, facts, workload.spec(), clock)
         session: Session | None = None
         if request.changes:
-            undo_root = places.ensure(places.state_dir() / "undo")
             session = stack.enter_context(Session.begin(target, study=study.id, undo_root=undo_root))
         laboratory = Laboratory(
             study=study,
@@ -118,6 +121,24 @@ def open_stand(
         finally:
             if session is not None:
                 announce("putting the server back")
+
+
+def _undo_abandoned(target: Target, undo_root: Path, announce: Callable[[str], None], *, may_change: bool) -> None:
+    """Put the server back where a killed session left it changed, before its facts are taken for the baseline."""
+    if target.directory is None:
+        return
+    for info in list_bundles(undo_root):
+        mine = info.bundle is not None and info.bundle.manifest.data_directory == str(target.directory)
+        if info.state is not SessionState.ABANDONED or not mine:
+            continue
+        if not may_change:
+            raise EnvironmentUnsuitable(
+                f"{target.name} is still in a configuration of session {info.directory.name}, which was killed",
+                hint=f"Run pgdyno rollback {info.directory.name} first.",
+            )
+        announce(f"putting back what session {info.directory.name} had changed when it was killed")
+    if may_change:
+        rollback_abandoned(undo_root, data_directory=target.directory)
 
 
 def _mark(store: Store, study: Study, error: BaseException) -> None:

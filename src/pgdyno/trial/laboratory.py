@@ -27,6 +27,10 @@ OVERRUN_S = 60.0
 """A load that has not ended this long after its time is taken for hung and ended."""
 
 
+_PREPARING = (Phase.PLANNED, Phase.APPLYING, Phase.RESETTING)
+"""Here a configuration that fails is an ApplyError; any other error is the machine's and ends the study."""
+
+
 class Watcher(Protocol):
     """Who is told how a trial goes: the progress display, and later the guards."""
 
@@ -166,7 +170,8 @@ class Laboratory:
             if transition.phase is Phase.DONE:
                 raise
             work.reason = _words(error)
-            return Happening.FAILED, error if isinstance(error, StoreError | GuardTripped) else None
+            ends_study = transition.phase in _PREPARING or isinstance(error, StoreError | GuardTripped)
+            return Happening.FAILED, error if ends_study else None
         except KeyboardInterrupt as interrupt:
             work.reason = "interrupted"
             return Happening.INTERRUPTED, interrupt

@@ -201,6 +201,13 @@ def test_an_automatic_setting_stands_at_its_automatic_value() -> None:
     assert everything(fixed)["wal_buffers"].default == 512
 
 
+def test_the_servers_own_bounds_cut_the_range() -> None:
+    narrow = make_facts(18, fields={"work_mem": {"min_val": "2048", "max_val": "8192"}})
+    assert (everything(narrow)["work_mem"].low, everything(narrow)["work_mem"].high) == (2048, 8192)
+    without_prefetch = make_facts(17, fields={"effective_io_concurrency": {"max_val": "0", "setting": "0"}})
+    assert "range is empty" in reasons(everything(without_prefetch))["effective_io_concurrency"]
+
+
 def test_bounds_of_shared_buffers() -> None:
     dimension = everything(make_facts(18, ram_bytes=64 * GB))["shared_buffers"]
     assert (dimension.to_text(dimension.low), dimension.to_text(dimension.high)) == ("128MB", "32GB")

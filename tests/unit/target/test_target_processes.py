@@ -85,9 +85,9 @@ def test_a_postmaster_that_is_gone_is_unknown() -> None:
     assert walk([], []) is None
 
 
-@pytest.mark.parametrize("text", ["", "abc\n", "1\n/elsewhere\n", f"{os.getpid()}\n/elsewhere\n", "999999999\n"])
+@pytest.mark.parametrize("text", ["", "abc\n", "1\n/elsewhere\n", "{own}\n/elsewhere\n", "999999999\n"])
 def test_a_pid_file_that_proves_nothing_is_no_server(tmp_path: Path, text: str) -> None:
-    (tmp_path / "postmaster.pid").write_text(text)
+    (tmp_path / "postmaster.pid").write_text(text.format(own=os.getpid()))
     assert processes.postmaster_pid(tmp_path) is None
 
 

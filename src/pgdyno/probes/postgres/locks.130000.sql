@@ -3,7 +3,7 @@ SELECT mode, locktype,
        count(*) FILTER (WHERE granted) AS granted,
        count(*) FILTER (WHERE NOT granted) AS waiting
 FROM pg_locks
-WHERE true
+WHERE pid IS DISTINCT FROM pg_backend_pid()
   AND (database IS NULL OR database = 0
        OR database = (SELECT oid FROM pg_database WHERE datname = %(database)s))
 GROUP BY mode, locktype

@@ -1,6 +1,6 @@
 """Print what the verdict rule does: false claims, coverage, pairs needed, cost of a judgement.
 
-    python bench/statistics.py [--studies 10000] [--seed 1]
+    python bench/verdicts.py [--studies 10000] [--seed 1]
 
 Everything is simulated from the seed; docs/explanation/statistics.md explains the tables.
 """
