@@ -129,7 +129,12 @@ def test_a_background_program_has_a_session_of_its_own(runner: Runner, tmp_path:
 def test_another_user_has_no_rights_of_ours(runner: Runner, in_group: bool, request: pytest.FixtureRequest) -> None:
     cgroups = request.getfixturevalue("group").paths if in_group else ()
     account = pwd.getpwnam("nobody")
-    done = runner.run(["sh", "-c", "id -u; id -G; echo $HOME $USER; pwd"], user="nobody", cgroups=cgroups)
+    ours = os.getgroups()
+    os.setgroups([*ours, 4242])
+    try:
+        done = runner.run(["sh", "-c", "id -u; id -G; echo $HOME $USER; pwd"], user="nobody", cgroups=cgroups)
+    finally:
+        os.setgroups(ours)
     uid, groups, names, folder = done.stdout.splitlines()
     assert int(uid) == account.pw_uid
     assert {int(gid) for gid in groups.split()} == set(os.getgrouplist("nobody", account.pw_gid))

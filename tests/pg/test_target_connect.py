@@ -43,6 +43,7 @@ def test_every_way_to_name_it_leads_to_the_same_server(
     service = tmp_path / "pg_service.conf"
     service.write_text(f"[lab]\nhost={host}\nport=5432\nuser=postgres\ndbname=postgres\n")
     names = [
+        f"host=/nonexistent,{host} port=1,5432 user=postgres dbname=postgres",
         f"host={host} port=5432 user=postgres dbname=postgres",
         f"postgresql://postgres@/postgres?host={host}&port=5432",
         "service=lab",

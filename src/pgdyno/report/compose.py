@@ -16,7 +16,7 @@ from pgdyno.report import chapters, circumstances, doubts
 from pgdyno.report.reading import Fields, Side, effects_of, side_of, verdict_of, verdicts_of
 from pgdyno.report.sections import Report, Section, Tile, Tone
 from pgdyno.report.traces import RunTrace
-from pgdyno.report.wording import TONES, number_text, quantity_text, sentence, tile
+from pgdyno.report.wording import TONES, capital, number_text, quantity_text, sentence, tile
 
 TILE_METRICS = (Metric.THROUGHPUT, Metric.LATENCY_P99, Metric.SERVER_CPU)
 
@@ -60,7 +60,9 @@ def compose(record: StudyRecord) -> Report:
         title=title,
         word=word,
         tone=tone,
-        lead=f"{study.workload.description or study.workload.name}, {study.plan.clients} clients, on {study.target}",
+        lead=capital(
+            f"{study.workload.description or study.workload.name}, {study.plan.clients} clients, on {study.target}"
+        ),
         stamp=circumstances.stamp(study, effects),
         tiles=_tiles(study.kind, result, verdict),
         sections=_sections(record, result, verdict, effects),

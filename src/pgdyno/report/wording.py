@@ -105,7 +105,11 @@ def bare_range_text(interval: Interval) -> str:
 
 def sentence(verdict: Verdict, subject: str, reference: str) -> str:
     """Return the verdict's own sentence with a capital letter."""
-    text = verdict.sentence(subject, reference)
+    return capital(verdict.sentence(subject, reference))
+
+
+def capital(text: str) -> str:
+    """Return the text with its first letter large and the rest as it was."""
     return text[:1].upper() + text[1:]
 
 

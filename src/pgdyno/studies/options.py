@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from pgdyno.errors import UsageError
 from pgdyno.model.configuration import Configuration
@@ -61,8 +62,8 @@ class TuneOptions:
     """What a tune may spend and touch.
 
     `trials` bounds the search trials and `budget_s` the time under trial of the whole study, search, pruning and
-    proof; the first bound that is reached ends the search. Of `budget_s` the search takes `SEARCH_SHARE`, the rest
-    belongs to the proof. `noise_runs` is how many baseline runs measure the noise floor; `baseline_every` how many
+    proof; the first bound that is reached ends the search. Of `budget_s` the search takes
+    `SEARCH_SHARE`, pruning ends at `PRUNE_SHARE`, the rest belongs to the proof. `noise_runs` is how many baseline runs measure the noise floor; `baseline_every` how many
     search trials share one re-measured baseline.
     """
 
@@ -83,7 +84,8 @@ class TuneOptions:
     confirm_max: int = 24
     rivals: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
-    SEARCH_SHARE = 0.45
+    SEARCH_SHARE: ClassVar[float] = 0.45
+    PRUNE_SHARE: ClassVar[float] = 0.75
 
     def design(self, *, min_pairs: int = 3, max_pairs: int | None = None, comparisons: int = 1) -> Design:
         """Return the rule for verdicts; `comparisons` shares the error rate over a family (Bonferroni)."""

@@ -57,6 +57,8 @@ def prove(
     def is_enough(blocks: Blocks) -> bool:
         if len(blocks.complete) < options.confirm_min:
             return False
+        if options.budget_s is not None and laboratory.spent_s > options.budget_s:
+            return True
         verdicts = [verdict_of(blocks, BASE, WINNER, options.metric, design)]
         verdicts += [verdict_of(blocks, arm, WINNER, options.metric, effect_design) for arm in arms if WITHOUT in arm]
         return all(v is not None and is_final(v, design) for v in verdicts)
@@ -72,9 +74,11 @@ def prove(
     )
     metric = options.metric
     headline = compare_arms(blocks, BASE, WINNER, metric, design)
-    effects = {knob: verdict_of(blocks, WITHOUT + knob, WINNER, metric, effect_design) for knob in winner}
-    if len(winner) == 1:
-        effects = dict.fromkeys(winner, headline.verdict)
+    alone = len(winner) == 1
+    effects = {
+        knob: headline.verdict if alone else verdict_of(blocks, WITHOUT + knob, WINNER, metric, effect_design)
+        for knob in winner
+    }
     rivals = {name: verdict_of(blocks, BASE, RIVAL + name, metric, design) for name in options.rivals}
     return Proof(
         blocks=blocks,

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.knobs.budget import TrialBudget
 from pgdyno.knobs.catalogue import load_catalogue
-from pgdyno.knobs.space import SearchSpace, build_space
-from pgdyno.knobs.starts import starting_points
+from pgdyno.knobs.space import SearchSpace, build_space, starting_points
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.study import Comparison
@@ -175,6 +174,10 @@ class _Pruner:
     def is_free(self, kept: Configuration, reduced: Configuration) -> bool:
         """Return True when going from `kept` to `reduced` costs nothing measurable, in the metric or in server CPU."""
         gone = tuple(kept.without(*reduced))
+        budget_s = self.options.budget_s
+        if budget_s is not None and self.laboratory.spent_s > self.options.PRUNE_SHARE * budget_s:
+            self.announce(f"pruning: no time left to ask whether {', '.join(gone)} can go")
+            return False
         self.announce(f"pruning: does it cost anything to drop {', '.join(gone)}?")
         design = self.options.design(max_pairs=self.options.prune_pairs)
         metrics = dict.fromkeys((self.options.metric, Metric.SERVER_CPU))

@@ -107,6 +107,8 @@ def _look(postgres: Postgres) -> tuple[Postgres, Sighting]:
     with postgres.connect() as connection:
         info = connection.info
         where = make_conninfo(postgres.conninfo, host=info.host, port=info.port, user=info.user, dbname=info.dbname)
+        if "hostaddr" in postgres.parameters:  # of several, the one that answered
+            where = make_conninfo(where, hostaddr=info.hostaddr)
         try:
             row = connection.execute(_ASK).fetchone() or {}
         except psycopg.Error as error:

@@ -31,6 +31,7 @@ def test_v1_no_limit_is_a_huge_number() -> None:
     assert limits == [1 << 30, 9223372036854771712]
     assert host.smallest(8 << 30, limits) == 1 << 30
     assert host.smallest(8 << 30, limits[1:]) == 8 << 30
+    assert host.smallest(Unknown("hidden"), limits[1:]) == Unknown("hidden")
 
 
 def test_a_container_sees_its_own_group_as_the_root() -> None:

@@ -201,14 +201,21 @@ def test_a_lock_is_exclusive_and_comes_back(tmp_path: Path) -> None:
     second.release()
 
 
-def test_a_lock_whose_file_was_deleted_is_not_believed(tmp_path: Path) -> None:
-    first, second = SandboxLock("a", tmp_path), SandboxLock("a", tmp_path)
-    first.acquire()
-    (tmp_path / "sandboxes" / "a.lock").unlink()
-    second.acquire()
-    assert second.held
-    second.release()
-    first.release()
+def test_a_lock_whose_file_was_deleted_is_taken_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "sandboxes" / "a.lock"
+    attempts = []
+
+    def flock_after_a_release_elsewhere(fd: int, operation: int) -> None:
+        attempts.append(fd)
+        if len(attempts) == 1:
+            path.unlink()
+
+    monkeypatch.setattr("fcntl.flock", flock_after_a_release_elsewhere)
+    lock = SandboxLock("a", tmp_path)
+    lock.acquire()
+    assert len(attempts) == 2
+    assert path.read_text() == f"{os.getpid()}\n"
+    lock.release()
 
 
 def test_a_long_socket_path_moves_to_a_short_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -262,5 +269,6 @@ def test_a_command_that_fails_or_does_not_bring_the_server_up(tmp_path: Path) ->
     with pytest.raises(RestartError, match="cannot start the server") as caught:
         CommandControl(("sh", "-c", "echo broken >&2; exit 3"), LocalRunner(), postgres).start()
     assert caught.value.detail == "broken"
-    with pytest.raises(RestartError, match="did not come up within 0 s"):
-        CommandControl(("true",), LocalRunner(), postgres, timeout_s=0).restart()
+    now = iter(range(0, 1000, 100))
+    with pytest.raises(RestartError, match="did not come up within 60 s"):
+        CommandControl(("true",), LocalRunner(), postgres, timeout_s=60, clock=lambda: next(now)).restart()
