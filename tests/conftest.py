@@ -1,3 +1,3 @@
 """Plugins of the test suite."""
 
-pytest_plugins = ["fix_postgres"]
+pytest_plugins = ["fix_postgres", "fix_browser"]

@@ -25,7 +25,7 @@ HAND_MADE = {"shared_buffers": "4GB"}
 """What a DBA who knows the answer would set: measured in the same blocks, to be beaten or matched."""
 PARAMETERS = {"tab_rows": 2_000_000, "filler": 400, "batch_size": 10_000, "pct_update": 0}
 CLIENTS = 2
-FOREIGN_CPU_PCT, STEAL_PCT = 100.0, 25.0
+FOREIGN_CPU_PCT, STEAL_PCT = 150.0, 25.0
 """A demo runs beside whatever its user does, and looks for a factor of three: interleaving alone must carry it."""
 
 
@@ -74,12 +74,12 @@ def demo_options(seed: int) -> TuneOptions:
     return TuneOptions(
         seed=seed,
         trials=20,
-        budget_s=460.0,
+        budget_s=440.0,
         noise_runs=4,
         baseline_every=6,
         prune_pairs=3,
-        confirm_min=4,
-        confirm_max=6,
+        confirm_min=5,
+        confirm_max=5,
         rivals={"hand-made": HAND_MADE},
     )
 

@@ -119,7 +119,7 @@ def _fact(name: str, facts: Facts, budget: TrialBudget) -> Quantity | Unknown:
         free = host.data_disk_free_bytes
         return free if isinstance(free, Unknown) else Quantity(free, "bytes")
     if name == "cores":
-        return Quantity(host.cores)
+        return host.cores if isinstance(host.cores, Unknown) else Quantity(host.cores)
     if name == "connections":
         return Quantity(budget.connections or facts.server.max_connections)
     if name == "measure":

@@ -18,12 +18,12 @@ _TIMES = frozenset({"checkpoint_timeout"})
 
 
 def rules_of_thumb(facts: Facts, *, connections: int, read_only: bool, bold: bool) -> dict[str, float | str]:
-    """Return values by rule, a cautious or a bold set; empty where memory is unknown.
+    """Return values by rule, a cautious or a bold set; empty where memory or cores are unknown.
 
     Sizes are in bytes, times in microseconds, choices are words, the rest are numbers.
     """
     ram, cores = facts.host.memory_limit_bytes, facts.host.cores
-    if isinstance(ram, Unknown):
+    if isinstance(ram, Unknown) or isinstance(cores, Unknown):
         return {}
     idle_cores = max(0, cores - connections)
     rules: dict[str, float | str] = {

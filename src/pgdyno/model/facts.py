@@ -48,12 +48,12 @@ class SettingFact:
 class HostFacts:
     """The machine below the server. Memory in bytes; `memory_limit_bytes` is the smallest of cgroup and RAM."""
 
-    architecture: str
-    kernel: str
-    cores: int
+    architecture: str | Unknown
+    kernel: str | Unknown
+    cores: int | Unknown
     ram_bytes: int | Unknown
     memory_limit_bytes: int | Unknown
-    page_size: int
+    page_size: int | Unknown
     cpu_model: str | Unknown
     virtualization: str | Unknown
     data_disk_free_bytes: int | Unknown

@@ -131,7 +131,11 @@ class _Likelihood:
         ln_scale = np.log(p.scale_median) + p.shared_spread * z[2] + p.scale_spread * z[3:]
         ln_amplitude = np.log(p.amplitude_median) + p.amplitude_spread * min(max(z[0], -8.0), 8.0)
         ln_noise = np.log(p.noise_median) + p.noise_spread * min(max(z[1], -8.0), 8.0)
-        return Hyperparameters(np.exp(-2 * np.clip(ln_scale, -LN_SCALE_BOUND, LN_SCALE_BOUND)), float(np.exp(2 * ln_amplitude)), float(np.exp(2 * ln_noise)))
+        return Hyperparameters(
+            np.exp(-2 * np.clip(ln_scale, -LN_SCALE_BOUND, LN_SCALE_BOUND)),
+            float(np.exp(2 * ln_amplitude)),
+            float(np.exp(2 * ln_noise)),
+        )
 
     def loss(self, z: Vector) -> tuple[float, Vector]:
         """Return minus the ln posterior density of z, and its gradient."""

@@ -43,7 +43,9 @@ class Data:
         return self.rows[self.succeeded]
 
 
-def gather(dimensions: Sequence[Dimension], history: Sequence[Observation], points: Sequence[Mapping[str, Value]] = ()) -> Data:
+def gather(
+    dimensions: Sequence[Dimension], history: Sequence[Observation], points: Sequence[Mapping[str, Value]] = ()
+) -> Data:
     """Put a history in order; `points` are further points that the grid must hold. Repeats of a point are averaged."""
     encoding = Encoding(dimensions, [*(seen.point for seen in history), *points])
     by_row: dict[tuple[int, ...], list[float]] = {}

@@ -43,15 +43,15 @@ def read_host(data_directory: Path | None, pid: int | None = None) -> HostFacts:
 
 
 def unknown_host(reason: str) -> HostFacts:
-    """Return the facts of a host that we cannot look at; no number is made up (`cores` and `page_size` are 0)."""
+    """Return the facts of a host that we cannot look at; no number is made up."""
     unknown = Unknown(reason)
     return HostFacts(
-        architecture="unknown",
-        kernel="unknown",
-        cores=0,
+        architecture=unknown,
+        kernel=unknown,
+        cores=unknown,
         ram_bytes=unknown,
         memory_limit_bytes=unknown,
-        page_size=0,
+        page_size=unknown,
         cpu_model=unknown,
         virtualization=unknown,
         data_disk_free_bytes=unknown,

@@ -59,7 +59,7 @@ def assess(load: LoadResult, rows: Sequence[SampleRow], plan: LoadPlan, bounds: 
     window = load.window(begin, end)
     if window.transactions == 0:
         return replace(measured, reason="no transaction ended in the measured window")
-    server = server_cpu_s(rows, begin, end)
+    server = server_cpu_s(rows, begin, end, load_ended_at=end)
     foreign, steal = foreign_cpu_pct(rows, begin, end), steal_pct(rows, begin, end)
     disturbance = _disturbance(foreign, steal, bounds)
     return replace(
@@ -73,7 +73,11 @@ def assess(load: LoadResult, rows: Sequence[SampleRow], plan: LoadPlan, bounds: 
         server_cpu_ms_per_tx=None if server is None else 1000 * server / window.transactions,
         foreign_cpu_pct=foreign,
         steal_pct=steal,
-        counters={**counters(rows, begin, end), "window_s": end - begin, "window_transactions": window.transactions},
+        counters={
+            **counters(rows, begin, end, load_ended_at=end),
+            "window_s": end - begin,
+            "window_transactions": window.transactions,
+        },
     )
 
 

@@ -55,6 +55,7 @@ class _Work:
     spec: TrialSpec
     began: float
     dbname: str = ""
+    database_bytes: float = 0.0
     fingerprint: str | None = None
     sampler: Sampler | None = None
     running: RunningLoad | None = None
@@ -196,6 +197,8 @@ class Laboratory:
     def _reset(self, work: _Work, _: Transition) -> Happening:
         self._watcher.phase("reset")
         work.dbname = self._workload.reset(self._target, policy=self.study.plan.reset)
+        (row,) = self._target.postgres.fetch("SELECT pg_database_size(%s) AS bytes", [work.dbname])
+        work.database_bytes = float(str(row["bytes"]))
         return Happening.READY
 
     def _start_sampling(self, work: _Work, _: Transition) -> None:
@@ -210,14 +213,15 @@ class Laboratory:
         if self._session is not None:
             for pid in running.pids:
                 self._session.record_process(pid, "driver")
+        assert work.sampler is not None, "the life cycle starts sampling before the load"
         try:
             while not running.poll():
                 elapsed = self._clock() - began
                 if elapsed > plan.duration_s + OVERRUN_S:
                     raise WorkloadError(f"the load still ran {OVERRUN_S:.0f} s after its time and was ended")
-                assert work.sampler is not None, "the life cycle starts sampling before the load"
                 self._watcher.reading(elapsed, plan.duration_s, running.live(), work.sampler)
-                self._sleep(0.2)
+                self._sleep(0.05)
+            work.sampler.mark()  # a row ends here, so that the window's CPU is not diluted by the idle rest of a second
             work.load = running.finish()
             if work.load.reason is not None:
                 raise WorkloadError("the load ended early", detail=work.load.reason)
@@ -233,7 +237,9 @@ class Laboratory:
     def _assess(self, work: _Work, _: Transition) -> Happening:
         assert work.load is not None, "the life cycle assesses only a load that ended"
         assert work.batch is not None, "the life cycle stops sampling before it assesses"
-        work.outcome = assess(work.load, work.batch.rows, self.study.plan, self.bounds)
+        outcome = assess(work.load, work.batch.rows, self.study.plan, self.bounds)
+        size = {"database_bytes": work.database_bytes}
+        work.outcome = replace(outcome, counters={**outcome.counters, **size})
         return Happening.ASSESSED
 
     def _conclude(self, work: _Work, transition: Transition) -> None:
