@@ -24,7 +24,9 @@ SPECIAL_SHARE = 0.15
 LINEAR_LEVELS = 50
 """The least number of steps in which a wide linear range is searched; round values make it up to 125."""
 LOG_RESOLUTION = 0.1
-"""The largest relative step in a logarithmic range: no knob's effect is known to turn within a tenth of its value."""
+"""The least relative step in a logarithmic range: no knob's effect is known to turn within a tenth of its value."""
+LOG_LEVELS = 400
+"""The most steps in which a logarithmic range is searched, before they are rounded down to round values."""
 
 
 @dataclass(frozen=True)  # no slots: the levels are computed once and kept
@@ -173,9 +175,14 @@ class Dimension:
         low, high = self.low + self._shift, self.high + self._shift
         return min(max(low * math.exp(position * math.log(high / low)) - self._shift, self.low), self.high)
 
+    @property
+    def _ratio(self) -> float:
+        ratio = (self.high + self._shift) / (self.low + self._shift)
+        return max(LOG_RESOLUTION, math.expm1(math.log(ratio) / LOG_LEVELS))
+
     def _step(self, number: float) -> float:
         span = self.high - self.low
-        wanted = LOG_RESOLUTION * (number + self._shift) if self.log else span / LINEAR_LEVELS
+        wanted = self._ratio * (number + self._shift) if self.log else span / LINEAR_LEVELS
         step = _power_of_two(wanted) if _counts_bytes(self.unit) else _one_two_five(wanted)
         return max(step, 1.0) if self.kind == "integer" else step
 

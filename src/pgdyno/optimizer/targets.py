@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 
+POOR_RANK = 4
 FLOOR_FACTOR = 2.0
 
 
@@ -24,11 +25,14 @@ class Scaled:
 def scale(values: Vector) -> Scaled:
     """Raise hopeless values to a floor, then standardise.
 
-    The floor lies below the median by twice the distance of the best above it: how bad a bad configuration is tells
-    nothing about where the best one is, and would use up the model's range.
+    The floor lies below a poor value, the fifth-worst, by twice the distance of the best above it: how bad a bad
+    configuration is tells nothing about where the best one is, and would use up the model's range. The reference is
+    a rank from the bottom, not the median: as the search gathers good points the median rises to the best one, and a
+    floor that follows it would erase all that the first points taught.
     """
-    median, best = float(np.median(values)), float(values.max())
-    kept = np.maximum(values, median - FLOOR_FACTOR * (best - median)) if best > median else values
+    poor = float(np.sort(values)[min(POOR_RANK, (len(values) - 1) // 2)])
+    best = float(values.max())
+    kept = np.maximum(values, poor - FLOOR_FACTOR * (best - poor)) if best > poor else values
     center, spread = float(kept.mean()), float(kept.std())
     if spread < 1e-9:
         spread = 1.0

@@ -104,4 +104,4 @@ def test_the_nearest_mount_names_the_file_system() -> None:
 def test_an_unseen_host_has_no_numbers() -> None:
     unseen = host.unknown_host("far away")
     assert unseen.ram_bytes == Unknown("far away")
-    assert unseen.cores == 0
+    assert unseen.cores == Unknown("far away")
