@@ -144,7 +144,7 @@ def _logistic(x: float | Vector) -> Vector:
 
 
 def cliff(seed: int) -> Surface:
-    """One knob is worth 3.4x past a cliff; a little further memory runs out; the other knobs hardly matter; no advice."""
+    """One knob is worth 3.4x past a cliff, and a little further memory runs out; the others hardly matter."""
     rng = np.random.default_rng([1, seed])
     edge, small = rng.uniform(0.62, 0.8), rng.normal(0, 0.03, 20)
 
@@ -156,7 +156,7 @@ def cliff(seed: int) -> Surface:
 
 
 def bottleneck(seed: int) -> Surface:
-    """The slowest of CPU, reads, WAL and sorting decides, so a knob matters only when its turn has come; with advice."""
+    """The slowest of CPU, reads, WAL and sorting decides: a knob matters only when its turn has come; with advice."""
     rng = np.random.default_rng([2, seed])
     order, load = rng.permutation(18), rng.uniform(0.7, 1.4, 4)
 
