@@ -1,0 +1,80 @@
+"""Rank, choose, importance and the stopping rule."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pgdyno.knobs.dimension import Dimension
+from pgdyno.optimizer.ask import ask
+from pgdyno.optimizer.observation import Observation
+from pgdyno.optimizer.rank import choose, importance, rank
+from pgdyno.optimizer.stopping import EARLIEST, PATIENCE, should_stop
+
+SPACE = tuple(Dimension(f"k{i}", "integer", 8, 8192, True, default=32) for i in range(6))
+DEFAULT = {dimension.name: 32 for dimension in SPACE}
+
+
+def history_of(trials: int, seed: int, noise: float, slope: float) -> list[Observation]:
+    rng = np.random.default_rng(seed)
+    history: list[Observation] = []
+    for trial in range(trials):
+        point = DEFAULT if trial % 10 == 0 else ask(SPACE, history, seed=seed).point
+        value = slope * math.log(float(point["k0"]) / 32) + noise * float(rng.normal())
+        history.append(Observation(point, value))
+    return history
+
+
+def test_rank_orders_by_posterior_mean_and_takes_back_luck() -> None:
+    rng = np.random.default_rng(1)
+    history = [
+        Observation({**DEFAULT, "k0": 8 * 2 ** (i % 10)}, 0.1 * (i % 10) + 0.02 * float(rng.normal())) for i in range(30)
+    ]
+    lucky = {**DEFAULT, "k0": 12}
+    ranked = rank(SPACE, [*history, Observation(lucky, 1.1)], seed=0)
+    assert [entry.mean for entry in ranked] == sorted((entry.mean for entry in ranked), reverse=True)
+    assert ranked[0].point["k0"] == 4096
+    assert next(entry for entry in ranked if entry.point == lucky).mean < 1.1
+    assert all(entry.sd > 0 for entry in ranked)
+
+
+def test_rank_of_failures_alone_is_empty() -> None:
+    assert rank(SPACE, [Observation(DEFAULT, None)], seed=0) == []
+    assert rank(SPACE, [], seed=0) == []
+    assert choose(SPACE, [Observation(DEFAULT, None)], seed=0) == DEFAULT
+    assert importance(SPACE, [], DEFAULT, seed=0) == {}
+
+
+def test_choose_keeps_the_default_where_nothing_helps() -> None:
+    kept = sum(choose(SPACE, history_of(24, seed, noise=0.05, slope=0.0), seed=seed) == DEFAULT for seed in range(20))
+    assert kept >= 19
+
+
+def test_choose_takes_a_clear_gain() -> None:
+    for seed in range(3):
+        assert float(choose(SPACE, history_of(20, seed, noise=0.03, slope=0.15), seed=seed)["k0"]) > 1000
+
+
+def test_choose_without_a_measured_default_keeps_it() -> None:
+    assert choose(SPACE, [Observation({**DEFAULT, "k0": 4096}, 1.0)], seed=0) == DEFAULT
+
+
+def test_importance_names_the_knob_that_carries_the_gain() -> None:
+    history = history_of(24, seed=2, noise=0.02, slope=0.2)
+    winner = rank(SPACE, history, seed=2)[0].point
+    loss = importance(SPACE, history, winner, seed=2)
+    assert max(loss, key=lambda name: loss[name]) == "k0"
+    assert set(loss) == {name for name in DEFAULT if winner[name] != DEFAULT[name]}
+    assert loss["k0"] > 3 * sorted(map(abs, loss.values()))[-2] if len(loss) > 1 else loss["k0"] > 0
+
+
+def test_stopping_waits_for_enough_trials_and_a_run_of_small_promises() -> None:
+    small, large = math.log(1e-4), math.log(0.1)
+    early: list[float | None] = [small] * (EARLIEST - 1)
+    assert should_stop(early, 0.05) is None
+    assert should_stop([*early, small], 0.05) is not None
+    assert should_stop([*early, small, large], 0.05) is None
+    assert should_stop([*early, None], 0.05) is None
+    assert should_stop([*early, large, *[small] * (PATIENCE - 1)], 0.05) is None
+    assert should_stop([*early, small], 0.0) is None

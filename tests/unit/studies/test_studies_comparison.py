@@ -1,0 +1,72 @@
+"""Two recorded runs: a verdict only from interleaved pairs."""
+
+from dataclasses import replace
+
+import pytest
+
+from pgdyno.errors import UsageError
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.study import StudyKind
+from pgdyno.model.trial import Outcome, Role, TrialSpec, TrialState
+from pgdyno.model.verdict import Metric, Word
+from pgdyno.stats.sequential import Design
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.comparison import compare_runs
+from simulated_laboratory import simulated_study
+
+B = Configuration.of({"work_mem": "64MB"})
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store.open(tmp_path / "store.db") as opened:
+        yield opened
+
+
+def add(store, study_id, arm, configuration, block, throughput, state=TrialState.COMPLETE):
+    number = store.begin_trial(study_id, TrialSpec(configuration, Role.ARM, arm, block, 0))
+    store.finish_trial(number, Outcome(state, throughput=throughput))
+    return number
+
+
+def study(store, name, kind=StudyKind.AB, **changes):
+    store.add_study(replace(simulated_study(), id=name, kind=kind, **changes))
+    return name
+
+
+def test_arms_of_one_study_are_compared_by_all_its_pairs(store):
+    name = study(store, "ab1")
+    runs = [
+        (add(store, name, "A", BASELINE, block, 100.0 + block), add(store, name, "B", B, block, 300.0 + block))
+        for block in range(1, 7)
+    ]
+    found = compare_runs(store, *runs[0], Metric.THROUGHPUT, Design())
+    assert found.interleaved
+    assert found.verdict.pairs == 6
+    assert found.verdict.word is Word.BETTER
+    assert found.differences == (("work_mem", None, "64MB"),)
+
+
+def test_runs_of_two_studies_are_never_called_better(store):
+    one, two = study(store, "b1", StudyKind.BENCH), study(store, "b2", StudyKind.BENCH)
+    a, b = add(store, one, "bench", BASELINE, 1, 100.0), add(store, two, "bench", BASELINE, 1, 900.0)
+    found = compare_runs(store, a, b, Metric.THROUGHPUT, Design())
+    assert not found.interleaved
+    assert found.verdict.word is Word.NOT_RESOLVED
+    assert found.verdict.interval.ratio == pytest.approx(9)
+
+
+def test_runs_under_unlike_loads_are_refused(store):
+    plan = replace(simulated_study().plan, clients=64)
+    one, two = study(store, "b1", StudyKind.BENCH), study(store, "b2", StudyKind.BENCH, plan=plan)
+    a, b = add(store, one, "bench", BASELINE, 1, 100.0), add(store, two, "bench", BASELINE, 1, 100.0)
+    with pytest.raises(UsageError, match="different loads"):
+        compare_runs(store, a, b, Metric.THROUGHPUT, Design())
+
+
+def test_a_run_without_a_score_is_refused(store):
+    name = study(store, "ab1")
+    good = add(store, name, "A", BASELINE, 1, 100.0)
+    bad = add(store, name, "B", B, 1, None, TrialState.UNSTEADY)
+    with pytest.raises(UsageError, match="unsteady"):
+        compare_runs(store, good, bad, Metric.THROUGHPUT, Design())

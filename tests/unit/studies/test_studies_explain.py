@@ -1,0 +1,44 @@
+"""Sentences that rest on counters, and none where a counter is missing."""
+
+from facts_from_params import make_facts
+from pgdyno.model.configuration import Configuration
+from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState, WorkloadSpec
+from pgdyno.studies.explain import explain
+
+READS = WorkloadSpec("ybio", {}, "0" * 16, "reads", read_only=True)
+WRITES = WorkloadSpec("tpcb-like", {}, "1" * 16, "writes", read_only=False)
+WINNER = Configuration.of({"shared_buffers": "4GB"})
+
+
+def trials(cpu=None, **counters):
+    outcome = Outcome(TrialState.COMPLETE, server_cpu_ms_per_tx=cpu, counters={"xact_commit": 100.0, **counters})
+    spec = TrialSpec(Configuration(), Role.CONFIRM, "x", 1, 0)
+    return [Trial(i, "s", spec, TrialState.COMPLETE, outcome) for i in (1, 2)]
+
+
+def test_reads_that_became_hits_and_the_second_copy_are_told_with_numbers():
+    before = trials(cpu=60.0, blks_read=900_000.0, blks_hit=100_000.0, disk_read_bytes=0.0)
+    after = trials(cpu=15.0, blks_read=0.0, blks_hit=1_000_000.0, disk_read_bytes=0.0)
+    text = " ".join(explain(before, after, WINNER, make_facts(18), READS))
+    assert "per transaction 9,000 of 10,000 blocks (90 %)" in text
+    assert "Double buffering: 100.0% of those copies were served by the kernel's page cache" in text
+    assert "128 MB of shared buffers" in text
+    assert "fell from 60 ms to 15 ms" in text
+    assert "only reads" in text
+
+
+def test_reads_from_the_disk_are_not_called_double_buffering():
+    before = trials(blks_read=900_000.0, blks_hit=100_000.0, disk_read_bytes=900_000.0 * 8192)
+    after = trials(blks_read=0.0, blks_hit=1_000_000.0)
+    text = " ".join(explain(before, after, WINNER, make_facts(18), READS))
+    assert "came from the disk" in text
+    assert "Double buffering" not in text
+
+
+def test_without_counters_there_is_nothing_to_say():
+    assert explain(trials(), trials(), WINNER, make_facts(18), WRITES) == []
+
+
+def test_what_did_not_change_is_not_told():
+    same = trials(cpu=10.0, blks_read=50_000.0, blks_hit=50_000.0, wal_bytes=1e6, temp_bytes=1e7)
+    assert explain(same, same, Configuration.of({"work_mem": "8MB"}), make_facts(18), WRITES) == []

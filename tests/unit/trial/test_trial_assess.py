@@ -1,0 +1,98 @@
+"""From a load and samples to an outcome."""
+
+import numpy as np
+import pytest
+
+from pgdyno.model.sample_tables import TABLES
+from pgdyno.model.samples import SampleRow
+from pgdyno.model.trial import LoadPlan, TrialState
+from pgdyno.trial.assess import Bounds, assess
+from pgdyno.workloads.result import LoadResult, count_bins
+from pgdyno.workloads.transaction_log import TransactionLog
+
+ORIGIN = 1_700_000_000.0
+PLAN = LoadPlan(clients=2, jobs=1, warmup_s=3.0, measure_s=5.0)
+
+
+def load(rates, latency_us=2000):
+    """Make a load whose transactions come evenly, `rates[i]` of them in second i."""
+    ends = np.concatenate([(ORIGIN + i + (np.arange(n) + 0.5) / n) * 1e6 for i, n in enumerate(rates) if n])
+    count = len(ends)
+    log = TransactionLog(
+        ends.astype(np.int64),
+        np.full(count, latency_us, dtype=np.int64),
+        np.zeros(count, dtype=np.int16),
+        np.zeros(count, dtype=np.int8),
+    )
+    return LoadResult(
+        began_at=ORIGIN,
+        ended_at=ORIGIN + len(rates),
+        transactions=count,
+        failed=0,
+        retried=0,
+        skipped=0,
+        driver_cpu_s=0.1,
+        bins=count_bins(log, began_at=ORIGIN),
+        histograms=[],
+        warnings=(),
+        log_files=(),
+        argv=(),
+        exit_code=0,
+        aborted_clients=0,
+        malformed_lines=0,
+        reason=None,
+        log=log,
+    )
+
+
+def cpu_rows(seconds, **values):
+    """Make one row of the cpu table a second; columns that are not given are NULL."""
+    defaults = {"interval_s": 1.0, "cores": 2, "steal_pct": 0.0, "idle_pct": 50.0}
+    names = TABLES["cpu"].column_names()[1:]
+    row = tuple({**defaults, **values}.get(name) for name in names)
+    return [SampleRow("cpu", ORIGIN + i + 1, row) for i in range(seconds)]
+
+
+def test_a_steady_load_is_scored_from_the_shortest_warm_up_on():
+    outcome = assess(load([200] * 8), cpu_rows(8, server_cpu_s=0.5), PLAN, Bounds())
+    assert outcome.state is TrialState.COMPLETE
+    assert outcome.steady_from == pytest.approx(ORIGIN + 1.0)
+    assert outcome.throughput == pytest.approx(200, rel=0.01)
+    assert outcome.latency_ms is not None
+    assert outcome.latency_ms.p99 == pytest.approx(2.0, rel=0.01)
+    assert outcome.server_cpu_ms_per_tx == pytest.approx(2.5, rel=0.02)
+    assert outcome.transactions == 1600
+
+
+def test_the_warm_up_is_not_scored():
+    outcome = assess(load([20, 60, 200, 200, 200, 200, 200, 200]), [], PLAN, Bounds())
+    assert outcome.state is TrialState.COMPLETE
+    assert outcome.steady_from is not None
+    assert outcome.steady_from >= ORIGIN + 1.75
+    assert outcome.throughput == pytest.approx(200, rel=0.02)
+
+
+def test_a_load_that_settles_too_late_has_no_score():
+    outcome = assess(load([20] * 7 + [200] * 9), [], PLAN, Bounds())
+    assert outcome.state is TrialState.UNSTEADY
+    assert outcome.throughput is None
+    assert outcome.reason
+
+
+def test_a_load_that_keeps_falling_has_no_score():
+    outcome = assess(load([400 - 25 * i for i in range(14)]), [], PLAN, Bounds())
+    assert outcome.state is TrialState.UNSTEADY
+    assert outcome.throughput is None
+
+
+def test_steal_above_the_bound_disturbs():
+    outcome = assess(load([200] * 8), cpu_rows(8, steal_pct=20.0), PLAN, Bounds())
+    assert outcome.state is TrialState.DISTURBED
+    assert "steal was 20" in str(outcome.reason)
+    assert outcome.throughput is not None
+
+
+def test_unknown_cpu_is_unknown_and_not_zero():
+    outcome = assess(load([200] * 8), cpu_rows(8), PLAN, Bounds())
+    assert outcome.server_cpu_s is None
+    assert outcome.server_cpu_ms_per_tx is None
