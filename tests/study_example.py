@@ -12,12 +12,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.model.sample_tables import TABLES
-from pgdyno.model.samples import Event, HistogramRow, SampleRow, SampleValue
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
-from pgdyno.stats.histogram import LatencyHistogram
 from pgdyno.store.catalogue import Store
+from study_recording import record
 
 BEGUN = 1_790_000_000.0
 WINNER = {
@@ -137,6 +135,7 @@ def outcome(
         foreign_cpu_pct=31.0 if state is TrialState.DISTURBED else 1.4 + abs(rng.normal(0, 0.5)),
         steal_pct=0.1,
         settings_fingerprint="00112233aabb",
+        counters={"database_bytes": 1.5 * 1024**3},
     )
 
 
@@ -298,9 +297,10 @@ def tune_result(pairs: Sequence[Mapping[str, object]], a_run: int, b_run: int) -
             "trials": 30,
             "stopped": "10 more trials are expected to bring less than 2 %",
             "excluded": [{"knob": "checkpoint_timeout", "reason": "needs 3 checkpoint cycles, a trial has 40 s"}],
-            "best": WINNER,
+            "best": {**WINNER, **{name: new for name, (_, new) in DROPPED.items()}},
         },
         "refused": [],
+        "unpruned": {**verdict_json("throughput", 0.997, 0.985, 1.009, "equivalent"), "more_pairs": None},
         "confirmation": {"pairs": list(pairs)},
         "trials": {"complete": 60},
         "elapsed_s": 4021.5,
@@ -318,6 +318,21 @@ def tune_result(pairs: Sequence[Mapping[str, object]], a_run: int, b_run: int) -
         "notes": [],
         "environment": "b81f0c2d9a7e",
     }
+
+
+def add_keep(store: Store, *, word: str = "equivalent", ratio: float = 1.004) -> str:
+    """Write a tune whose best candidate did not prove better, and return its id."""
+    study = add_tune(store)
+    result = dict(store.study(study).result or {})
+    verdict = {**verdict_json("throughput", ratio, ratio - 0.012, ratio + 0.012, word), "pairs": 12}
+    others = [verdict_json("latency_p99", 1.0, 0.985, 1.015, "equivalent")]
+    kept = {"keep": True, "verdict": verdict, "others": others, "effects": [], "rivals": [], "fragment": "", "undo": ""}
+    latency = {"p50": 5.92, "p95": 11.2, "p99": 17.1}
+    measured = {"throughput": 1214.0 * ratio, "latency_ms": latency, "server_cpu_ms_per_tx": 1.388}
+    candidate = {"name": "winner", "settings": WINNER, "run": None, **measured}
+    unseen: dict[str, object] = {"winner": candidate, "confirmation": {"pairs": []}, "explanation": []}
+    store.update_study(study, result={**result, **kept, **unseen})
+    return study
 
 
 def add_bench(store: Store, *, seconds: int = 60) -> str:
@@ -376,110 +391,3 @@ def add_ab(store: Store, *, word: str = "not resolved") -> str:
     }
     store.update_study(study.id, state=StudyState.COMPLETE, result=result)
     return study.id
-
-
-def record(
-    store: Store,
-    trial: int,
-    done: Outcome,
-    rng: np.random.Generator,
-    *,
-    fast: bool,
-    seconds: int,
-    old_server: bool = False,
-) -> Outcome:
-    """Record samples, histograms and events of one run; return the outcome with the times of this run."""
-    began = done.began_at
-    tps = done.throughput or 0.0
-    checkpoint = range(int(seconds * 0.55), int(seconds * 0.7))
-    rows: list[SampleRow] = []
-    histograms: list[HistogramRow] = []
-    for second in range(seconds + 1):
-        t = began + second + 0.3
-        rate = (
-            tps
-            * (1 - math.exp(-(second + 1) / 4))
-            * (0.82 if second in checkpoint else 1)
-            * math.exp(rng.normal(0, 0.03))
-        )
-        rows += _sample_rows(t, rate, rng, fast=fast, writing=second in checkpoint, old_server=old_server)
-        if second < seconds:
-            histograms.append(_histogram(int(began) + second, rate, rng, slow=second in checkpoint))
-    store.add_samples(trial, rows)
-    store.add_histograms(trial, histograms)
-    store.add_events(
-        trial,
-        [
-            Event(began + checkpoint.start, "checkpoint", "checkpoint_timeout was over"),
-            Event(began + checkpoint.stop, "checkpoint_done", "a checkpoint was completed"),
-        ],
-    )
-    return Outcome(**{**{name: getattr(done, name) for name in Outcome.__slots__}, "ended_at": began + seconds})
-
-
-def _histogram(second: int, rate: float, rng: np.random.Generator, *, slow: bool) -> HistogramRow:
-    count = max(1, round(rate))
-    micros = (8e6 / rate * 0.9 * np.exp(rng.normal(0, 0.45 + 0.2 * slow, count))).astype(np.int64)
-    histogram = LatencyHistogram()
-    histogram.record(micros)
-    return HistogramRow(second, 0, "ybio", count, int(micros.sum()), 0, 0, 0, histogram.encode())
-
-
-def sample_row(table: str, t: float, **values: SampleValue) -> SampleRow:
-    """Return a row of this table; columns that are not given are NULL."""
-    names = [column.name for column in TABLES[table].columns]
-    assert {*values} <= {*names}, f"unknown columns {values.keys() - {*names}}"
-    return SampleRow(table, t, tuple(values.get(name) for name in names))
-
-
-def _sample_rows(
-    t: float, rate: float, rng: np.random.Generator, *, fast: bool, writing: bool, old_server: bool
-) -> list[SampleRow]:
-    noise = 1 + rng.normal(0, 0.04)
-    system = (14 if fast else 46) * noise
-    found = [
-        sample_row(
-            "cpu",
-            t,
-            interval_s=1.0,
-            cpus=2,
-            usr_pct=94 - system - 4 * writing,
-            sys_pct=system,
-            irq_pct=0.8,
-            iowait_pct=4.0 * writing + abs(rng.normal(0, 0.3)),
-            steal_pct=abs(rng.normal(0, 0.4)),
-            idle_pct=1.0,
-            foreign_cpu_pct=None if old_server else abs(rng.normal(2, 1)),
-        ),
-        sample_row(
-            "database",
-            t,
-            interval_s=1.0,
-            xact_commit=int(rate),
-            blks_read=int(rate * (3 if fast else 171)),
-            blks_hit=int(rate * (259 if fast else 91)),
-        ),
-        sample_row("sessions", t, total=8, active=8, waiting=1, idle=0, idle_in_transaction=0, autovacuum_workers=0),
-        sample_row(
-            "disk",
-            t,
-            device="vda",
-            interval_s=1.0,
-            rkb_per_s=120.0 * noise,
-            wkb_per_s=(64_000.0 if writing else 5200.0) * noise,
-        ),
-    ]
-    if not old_server:
-        found.append(sample_row("wal", t, interval_s=1.0, bytes=int(rate * 1900 * (1.8 if writing else 1))))
-    weights = {
-        "CPU": 6.2 if fast else 4.6,
-        "IO": 0.3 if fast else 1.9,
-        "LWLock": 0.4,
-        "Client": 0.5,
-        "Lock": 0.1 + writing,
-    }
-    total = sum(weights.values())
-    for name, count in zip(weights, rng.multinomial(8, [weight / total for weight in weights.values()]), strict=True):
-        if count:
-            found.append(sample_row("waits", t, wait_event_type=name, wait_event=name, sessions=int(count)))
-    return found

@@ -28,6 +28,7 @@ UNLABELLED = """
 """
 STUDIES: dict[str, Callable[[Store], str]] = {
     "tune": example.add_tune,
+    "keep": example.add_keep,
     "tune of an old server": lambda store: example.add_tune(store, old_server=True),
     "bench": example.add_bench,
     "ab": example.add_ab,

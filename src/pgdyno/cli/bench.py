@@ -62,6 +62,8 @@ def command(**values: object) -> int:
         if settings:
             ask = not flags.on("yes")
             confirm_changes(target, workload, "one configuration", "a restart before every run", ask=ask)
+        else:
+            confirm_changes(target, workload, "the server as it is", "none: no setting is touched", ask=False)
 
     server, bound = target_request(flags), bounds(flags)
     request = StudyRequest(

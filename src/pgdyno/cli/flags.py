@@ -63,5 +63,8 @@ class Flags:
         """Return a pair of whole numbers; UsageError when the first is above the second."""
         least, most = (int(word) for word in self.words(name))
         if least > most:
-            raise UsageError(f"--{name} {least} {most}: the fewest are more than the most")
+            raise UsageError(
+                f"--{name} {least} {most}: the fewest are more than the most",
+                hint=f"Write the smaller number first: --{name} {most} {least}.",
+            )
         return least, most

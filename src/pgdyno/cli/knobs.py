@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -124,9 +125,10 @@ def _print_table(knobs: list[Knob]) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("knob", "class", "group", "scale", "range", "searched"):
-        table.add_column(title, overflow="fold", no_wrap=title != "range")
+    for title in ("knob", "class", "range", "searched"):
+        table.add_column(title, overflow="fold", no_wrap=title != "range", min_width=24 if title == "range" else None)
     for knob in knobs:
-        cells = (knob.name, knob.durability, knob.group, knob.scale, knob.range_text(), knob.search)
+        cells = (knob.name, knob.durability, knob.range_text(), knob.search)
         table.add_row(*(str(cell) for cell in cells))
-    Console(highlight=False, markup=False).print(table)
+    # a pipe has no width: nothing of a range is to be folded there
+    Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False).print(table)

@@ -9,7 +9,7 @@ import sys
 import click
 
 from pgdyno import __version__
-from pgdyno.errors import ExitCode, PgdynoError
+from pgdyno.errors import ExitCode, PgdynoError, UsageError
 
 VERBS: dict[str, str] = {
     "tune": "Search for a better configuration, prove it and explain it.",
@@ -67,20 +67,25 @@ def main() -> None:
     except PgdynoError as error:
         print_error(error)
         sys.exit(int(error.exit_code))
-    except click.exceptions.Abort:
-        click.echo("interrupted", err=True)
-        sys.exit(INTERRUPTED)
-    except KeyboardInterrupt:
-        click.echo("interrupted; the server is as it was", err=True)
+    except (click.exceptions.Abort, KeyboardInterrupt):  # click turns the second into the first
+        click.echo("interrupted; nothing of the server is left changed", err=True)
         sys.exit(INTERRUPTED)
     except click.ClickException as error:
-        error.show()
+        print_error(_in_our_grammar(error))
         sys.exit(int(ExitCode.USAGE))
     except BrokenPipeError:
         # the reader of our output has gone, as `pgdyno store list | head` does: nothing to say and no one to hear it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(int(ExitCode.OK))
     sys.exit(code if isinstance(code, int) else int(ExitCode.OK))
+
+
+def _in_our_grammar(error: click.ClickException) -> UsageError:
+    """Return what click found wrong with the flags as an error like any other."""
+    text = error.format_message().strip().rstrip(".")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    verb = context.command_path if context else "pgdyno"
+    return UsageError(text[:1].lower() + text[1:], hint=f"Run {verb} --help for the flags and their values.")
 
 
 def print_error(error: PgdynoError) -> None:

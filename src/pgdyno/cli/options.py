@@ -204,10 +204,16 @@ def workload_parameters(flags: Flags) -> dict[str, str | int | float | bool]:
             raise UsageError(f'parameter "{word}" is not NAME=VALUE', hint="Write it as -D scale=50.")
         parameters[name] = _typed(value)
     if flags.words("scripts"):
-        parameters["scripts"] = "\n".join(flags.words("scripts"))
+        parameters["scripts"] = ",".join(_absolute_script(word) for word in flags.words("scripts"))
     if flags.path("init") is not None:
-        parameters["init"] = str(flags.path("init"))
+        parameters["init"] = str(Path(flags.choice("init")).absolute())
     return parameters
+
+
+def _absolute_script(word: str) -> str:
+    """Return the script's absolute path, so that a study is resumed from any folder; a built-in's name stays."""
+    path = word.rpartition("@")[0] or word
+    return word if path in WORKLOADS or not path else str(Path.cwd() / word)
 
 
 def _typed(value: str) -> str | int | float | bool:

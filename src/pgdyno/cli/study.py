@@ -55,6 +55,9 @@ def confirm_changes(target: Target, workload: WorkloadSpec, plan: str, outage: s
     click.echo(f"target   {target.name}", err=True)
     click.echo(f"plan     {plan}", err=True)
     click.echo(f"load     {workload.description}, in databases of its own beside yours", err=True)
+    click.echo(
+        "         (pgdyno_*_template is kept for the next study, pgdyno_*_load with it: drop both when done)", err=True
+    )
     click.echo(f"outage   {outage}", err=True)
     click.echo("undo     by itself at the end and on Ctrl-C; after a kill: pgdyno rollback --last", err=True)
     if not ask:
@@ -65,14 +68,14 @@ def confirm_changes(target: Target, workload: WorkloadSpec, plan: str, outage: s
 
 
 def print_result(store: Store, result: Mapping[str, object], as_json: bool) -> None:
-    """Print one JSON object, or the report as text."""
+    """Print one JSON object, or the short form of the report."""
     if as_json:
         click.echo(json.dumps(result))
         return
     from pgdyno.report.build import build_report
-    from pgdyno.report.text import print_report
+    from pgdyno.report.text import print_summary
 
-    print_report(build_report(store, str(result["study"])), sys.stdout)
+    print_summary(build_report(store, str(result["study"])), sys.stdout)
 
 
 def check_report_path(report: Path | None) -> None:
@@ -101,5 +104,9 @@ def settings_from(path: Path) -> dict[str, str]:
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f'file "{path}" cannot be read', detail=str(error)) from error
+        raise UsageError(
+            f'file "{path}" cannot be read',
+            detail=error.strerror if isinstance(error, OSError) else str(error),
+            hint="Name a text file with one `name = value` a line.",
+        ) from error
     return parse_conf(text, source=str(path))

@@ -124,7 +124,9 @@ def checks(options: TuneOptions, plan: LoadPlan, *, ask: bool) -> Callable[[Targ
         for settings in options.rivals.values():
             check_settings(settings, facts)
         knobs = len(search_space(facts, workload, plan, options).dimensions)
-        words = f"up to {options.trials} search trials over {knobs} knobs, then pruning and proof"
+        words = (
+            f"up to {options.trials} search trials over {knobs} knob{'' if knobs == 1 else 's'}, then pruning and proof"
+        )
         outage = "reloads only" if options.reload_only else "a restart before every trial, a few seconds each"
         confirm_changes(target, workload, words, outage, ask=ask)
 
@@ -185,7 +187,7 @@ def resumed_request(store: Store, name: str, flags: Flags) -> tuple[StudyRequest
     from pgdyno.studies.stand import StudyRequest
     from pgdyno.trial.assess import Bounds
 
-    study = store.study(name)
+    study = store.study(_last_tune(store) if name == "last" else name)
     if study.kind is not StudyKind.TUNE:
         raise UsageError(f"study {study.id} is not a tune", hint="Only a tune can be resumed.")
     parts = {key: value for key, value in study.options.items() if isinstance(value, Mapping)}
@@ -204,6 +206,15 @@ def resumed_request(store: Store, name: str, flags: Flags) -> tuple[StudyRequest
         check=checks(options, study.plan, ask=not flags.on("yes")),
     )
     return request, options
+
+
+def _last_tune(store: Store) -> str:
+    from pgdyno.model.study import StudyKind
+
+    tunes = [study.id for study in store.studies() if study.kind is StudyKind.TUNE]
+    if not tunes:
+        raise UsageError("the store has no tune that could be resumed", hint="Begin one: pgdyno tune.")
+    return tunes[0]
 
 
 def _rivals(words: tuple[str, ...]) -> list[tuple[str, Path]]:

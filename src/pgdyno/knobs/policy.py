@@ -175,12 +175,16 @@ def refuse(name: str, *, known: Collection[str] = (), disposable_measurement: bo
 
 def _refuse_never(ruling: Ruling, disposable_measurement: bool) -> None:
     if ruling.durability is not Durability.X:
-        raise PolicyError(f'knob "{ruling.name}" is not a performance setting', detail=f"It {_clause(ruling.why)}.")
+        raise PolicyError(
+            f'knob "{ruling.name}" is not a performance setting',
+            detail=f"It {_clause(ruling.why)}.",
+            hint="Leave it out; pgdyno knobs list shows the knobs that may be set.",
+        )
     if not disposable_measurement:
         raise PolicyError(
-            f'knob "{ruling.name}" is of class X and is refused, even with --force',
+            f'knob "{ruling.name}" is of class X and is refused, whatever the flags',
             detail=f"{ruling.why[0].upper()}{ruling.why[1:]}.",
-            hint="Remove it; only a measurement on a sandbox marked disposable may touch it.",
+            hint=f"Leave it out; pgdyno knobs show {ruling.name} says why.",
         )
 
 

@@ -14,6 +14,7 @@ Vector = NDArray[np.float64]
 Score = Callable[[Rows], Vector]
 
 EVERYWHERE, NEAR, ROUNDS, KEPT, PER_KEPT = 300, 400, 3, 5, 50
+SHORT, LONG, LONG_SHARE = 0.12, 0.5, 0.3
 MORE_TRIES = 300
 
 
@@ -66,7 +67,7 @@ def perturbed(encoding: Encoding, rows: Rows, rng: Generator) -> Rows:
     count, size = rows.shape
     wanted = np.minimum(rng.geometric(0.45, count), min(6, size))
     mask = rng.random((count, size)).argsort(axis=1).argsort(axis=1) < wanted[:, None]
-    width = np.where(rng.random(count) < 0.3, 0.5, 0.12)
+    width = np.where(rng.random(count) < LONG_SHARE, LONG, SHORT)
     return encoding.moved(rows, mask, width, rng)
 
 

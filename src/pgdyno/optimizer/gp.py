@@ -103,12 +103,19 @@ def fit(
     `counts` says how many measurements each target is the mean of. With `samples` > 0 the members are drawn around
     the mode by elliptical slice sampling, which needs `rng`; otherwise the mode is the only member.
     """
-    share = np.ones(len(y)) if counts is None else 1.0 / counts
-    likelihood = _Likelihood(distances(x, x, groups), y, share, prior)
-    z = likelihood.mode(3 + int(groups.max()) + 1)
-    drawn = likelihood.draws(z, samples, rng) if samples and rng is not None else [z]
-    members = tuple(member for member in map(likelihood.member, drawn) if member is not None)
+    model = likelihood(x, y, groups, counts=counts, prior=prior)
+    z = model.mode(3 + int(groups.max()) + 1)
+    drawn = model.draws(z, samples, rng) if samples and rng is not None else [z]
+    members = tuple(member for member in map(model.member, drawn) if member is not None)
     return Posterior(x, groups, members)
+
+
+def likelihood(
+    x: Matrix, y: Vector, groups: Groups, *, counts: Vector | None = None, prior: Prior = PRIOR
+) -> Likelihood:
+    """Return the likelihood of the hyperparameters, for `fit`."""
+    share = np.ones(len(y)) if counts is None else 1.0 / counts
+    return Likelihood(distances(x, x, groups), y, share, prior)
 
 
 def _predict(member: Member, d: Distances) -> tuple[Vector, Vector]:
@@ -120,7 +127,7 @@ def _predict(member: Member, d: Distances) -> tuple[Vector, Vector]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Likelihood:
+class Likelihood:
     d: Distances
     y: Vector
     share: Vector

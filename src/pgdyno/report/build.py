@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pgdyno.model.samples import HistogramRow
 from pgdyno.model.study import Study, StudyKind
 from pgdyno.model.trial import Role, Trial, TrialState
-from pgdyno.report.compose import StudyRecord, compose, names_of, sides_of
-from pgdyno.report.reading import Fields, side_of
+from pgdyno.report.compose import StudyRecord, compose, names_of
+from pgdyno.report.reading import Fields, side_of, sides_of
 from pgdyno.report.sections import Report
 from pgdyno.report.traces import LoadBin, RunTrace, bin_seconds
 from pgdyno.stats.histogram import LatencyHistogram
@@ -36,7 +36,7 @@ def _recorded(study: Study, trials: Sequence[Trial]) -> list[tuple[str, Trial]]:
     if study.kind is StudyKind.BENCH:
         wanted = [("the run", side_of(result).run)]
     else:
-        names = names_of(study.kind)
+        names = names_of(study.kind, keep=result.flag("keep"))
         before, after = sides_of(result)
         wanted = [(names.reference, before.run), (names.subject, after.run)]
     found = [(name, by_id[run]) for name, run in wanted if run is not None and run in by_id]

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pgdyno.model.configuration import Configuration
-from pgdyno.model.figure import Table
+from pgdyno.model.figure import Figure, Table
 from pgdyno.model.study import Effect, Study, StudyKind
 from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.report import circumstances, figures
-from pgdyno.report.neighbours import trial_points
-from pgdyno.report.reading import Fields, Side
-from pgdyno.report.recorder import align, recorder
+from pgdyno.report.neighbours import phases, trial_points
+from pgdyno.report.reading import Fields, Side, verdict_of
+from pgdyno.report.recorder import align, recorder, without_quiet
 from pgdyno.report.sections import Block, Charts, FactList, Prose, Section, Snippet, Strips, TableBlock
 from pgdyno.report.traces import RunTrace
 from pgdyno.report.wording import (
     CONTEXT_MEANINGS,
     DURABILITY_MEANINGS,
+    METRIC_NAMES,
     ROLE_NAMES,
-    bare_range_text,
     change_text,
+    difference_text,
+    latency_text,
+    number_text,
     plural,
     quantity_text,
+    range_text,
+    sentence,
     settings_text,
+    share_text,
 )
+from pgdyno.units import bytes_text, parse_quantity
 
+BLOCK_BYTES = 8192
+"""The unit of a shared_buffers without one; every build of PostgreSQL but a patched one has it."""
 MOST_EVENTS = 100
 """So many events of a run are listed; the store has them all."""
 METHOD = (
@@ -40,45 +49,94 @@ METHOD = (
 )
 
 
-def change(result: Fields, effects: Sequence[Effect], verdict: Verdict | None) -> Section | None:
-    """Say what to change, what each change is worth, and how to undo it."""
+def change(
+    result: Fields, effects: Sequence[Effect], verdict: Verdict | None, data_bytes: float | None
+) -> Section | None:
+    """Say what to change, what each change is worth, and how to undo it; or that nothing is to be changed."""
+    question = "Which settings, what is each one worth, how do I undo it?"
     settings = Configuration.of(result.child("winner").settings("settings"))
-    if result.flag("keep") or not settings:
+    if result.flag("keep"):
+        return Section("change", "What to change", question, keep_blocks(result, verdict))
+    if not settings:
         return None
-    restart = any(effect.context == "postmaster" for effect in effects)
-    need = "PostgreSQL has to be restarted once." if restart else "A reload is enough; nobody is disconnected."
-    blocks: list[Block] = [Prose((f"{plural(len(settings), 'setting')} to change. {need}",))]
+    said = (need_text(len(settings), effects), size_text(settings, data_bytes), unpruned_text(result, settings))
+    blocks: list[Block] = [Prose(tuple(text for text in said if text))]
     if effects:
-        blocks += [
-            TableBlock(_effects_table(effects), "Each effect is that of the winner against the winner without it."),
-            Charts(
-                (figures.forest(effects, smallest_effect=verdict.smallest_effect if verdict else 0.0, total=verdict),)
-            ),
-        ]
+        alone = "The only setting: its effect is that of the whole change."
+        each = "Each effect is that of the winner against the winner without it."
+        blocks.append(TableBlock(effects_table(effects), alone if len(effects) == 1 else each))
+        blocks.append(Prose(tuple(f"{effect.knob}: {effect.why}" for effect in effects if effect.why), points=True))
+    if len(effects) > 1:
+        smallest = verdict.smallest_effect if verdict else 0.0
+        blocks.append(Charts((figures.forest(effects, smallest_effect=smallest, total=verdict),)))
     blocks.append(Snippet("Lines for postgresql.conf", result.text("fragment") or settings.fragment()))
     undo = result.text("undo") or "Remove these lines again, then restart or reload PostgreSQL."
     blocks.append(Snippet("Undo", undo))
-    return Section(
-        "change", "What to change", "Which settings, what is each one worth, how do I undo it?", tuple(blocks)
+    return Section("change", "What to change", question, tuple(blocks))
+
+
+def keep_blocks(result: Fields, verdict: Verdict | None) -> tuple[Block, ...]:
+    """Say that the configuration stays, and name the best candidate, which did not prove better."""
+    best = result.child("winner").settings("settings") or result.child("search").settings("best")
+    said = ["Nothing: keep your configuration. None that was tried proved better."]
+    if verdict is not None:
+        said.append(f"{sentence(verdict, 'the best candidate', 'the baseline')}.")
+    if not best:
+        return (Prose(tuple(said)),)
+    said.append(
+        f"The best candidate changed {plural(len(best), 'setting')}. Do not apply it: it is listed for the record."
+    )
+    rows = tuple(best.items())
+    return (Prose(tuple(said)), TableBlock(Table(("setting", "value"), rows), "The best candidate.", folded=True))
+
+
+def need_text(count: int, effects: Sequence[Effect]) -> str:
+    """Say how many settings change and what the change interrupts."""
+    restart = any(effect.context == "postmaster" for effect in effects)
+    need = "PostgreSQL has to be restarted once." if restart else "A reload is enough; nobody is disconnected."
+    return f"{plural(count, 'setting')} to change. {need}"
+
+
+def size_text(settings: Configuration, data_bytes: float | None) -> str:
+    """Tell a new shared_buffers against the size of the data; empty when one of them is not known."""
+    if "shared_buffers" not in settings or not data_bytes:
+        return ""
+    buffers = parse_quantity(settings["shared_buffers"], "8kB") * BLOCK_BYTES
+    told = f"shared_buffers of {bytes_text(buffers)} against {bytes_text(data_bytes)} of data: "
+    if buffers >= data_bytes:
+        return f"{told}all of it fits. With more data, size it by the part that is in use."
+    return f"{told}{number_text(buffers / data_bytes * 100)} % of it fits."
+
+
+def unpruned_text(result: Fields, settings: Mapping[str, str]) -> str:
+    """Say what leaving out the other settings of the search's best configuration cost."""
+    verdict, best = verdict_of(result.child("unpruned")), result.child("search").settings("best")
+    if verdict is None or len(best) <= len(settings):
+        return ""
+    kept = f"{next(iter(settings))} alone" if len(settings) == 1 else f"the {len(settings)} that stayed"
+    return (
+        f"The search's best configuration had {plural(len(best), 'setting')}. With {kept}, "
+        f"{METRIC_NAMES[verdict.metric]} is {share_text(verdict.interval)} of that with all {len(best)}: "
+        f"{difference_text(verdict.interval, verdict.metric)}."
     )
 
 
-def _effects_table(effects: Sequence[Effect]) -> Table:
+def effects_table(effects: Sequence[Effect]) -> Table:
+    """Write the retained settings as a table, the largest effect first."""
     rows = tuple(
         (
             effect.knob,
             effect.before,
             effect.after,
             change_text(effect.interval.ratio),
-            bare_range_text(effect.interval),
+            range_text(effect.interval),
             CONTEXT_MEANINGS.get(effect.context, effect.context),
             DURABILITY_MEANINGS.get(effect.durability, effect.durability or "unknown"),
-            effect.why,
         )
         for effect in effects
     )
-    columns = ("setting", "from", "to", "effect", "ratio interval", "needs", "durability class", "why")
-    return Table(columns, rows, ("effect", "ratio interval"))
+    columns = ("setting", "from", "to", "effect", "interval", "needs", "durability class")
+    return Table(columns, rows, ("effect", "interval"))
 
 
 def arms(sides: tuple[Side, Side]) -> Section:
@@ -96,14 +154,16 @@ def explanation(result: Fields) -> Section | None:
     sentences = result.texts("explanation")
     if not sentences:
         return None
-    return Section("why", "Why it works", "What did the server do differently?", (Prose(sentences, points=True),))
+    title = "What the best candidate did" if result.flag("keep") else "Why it works"
+    return Section("why", title, "What did the server do differently?", (Prose(sentences, points=True),))
 
 
 def search(trials: Sequence[Trial], metric: Metric, result: Fields) -> Section | None:
     """Show every trial of the search in order."""
     if len(trials) < 2:
         return None
-    figure = figures.history(trial_points(trials, metric), pair_sd=result.child("noise_floor").number("pair_sd"))
+    points = trial_points(trials, metric)
+    figure = figures.history(points, pair_sd=result.child("noise_floor").number("pair_sd"), phases=phases(points))
     blocks: list[Block] = [Charts((figure,))]
     if stopped := result.child("search").text("stopped"):
         blocks.insert(0, Prose((f"The search ended: {stopped}.",)))
@@ -112,23 +172,31 @@ def search(trials: Sequence[Trial], metric: Metric, result: Fields) -> Section |
 
 def flight(traces: Sequence[RunTrace]) -> Section | None:
     """Show the flight recorder of the runs, side by side on common axes."""
-    recorded = [(trace, strips) for trace in traces if (strips := recorder(trace))]
+    drawn = [(trace, strips) for trace in traces if (strips := recorder(trace))]
+    loud, quiet = without_quiet([strips for _, strips in drawn])
+    recorded = [(trace, strips) for (trace, _), strips in zip(drawn, loud, strict=True) if strips]
     if not recorded:
         return None
     columns = tuple(f"{trace.name}, trial {trace.run}" for trace, _ in recorded)
     shown = "One run, second by second." if len(recorded) == 1 else "One run of each side, on the same axes."
-    note = Prose(
-        (
-            f"{shown} The shaded part is warm-up and does not count. "
-            "Dashed vertical lines are checkpoints, dotted ones autovacuum, solid ones restarts, reloads and swapping.",
+    said = [f"{shown} The shaded part is warm-up and does not count."]
+    if any(_has_events(figure) for _, strips in recorded for figure in strips):
+        said.append(
+            "Dashed vertical lines are checkpoints, dotted ones autovacuum, solid ones restarts, reloads and swapping."
         )
-    )
+    if quiet:
+        said.append(f"Not drawn, because next to nothing happened: {', '.join(quiet)}.")
+    note = Prose((" ".join(said),))
     blocks: list[Block] = [note, Strips(columns, align([strips for _, strips in recorded]))]
     events = _event_rows([trace for trace, _ in recorded])
     if events:
         table = Table(("trial", "second", "event", "what"), events, ("trial", "second"))
         blocks.append(TableBlock(table, f"What happened: {plural(len(events), 'event')}.", folded=True))
     return Section("recorder", "Flight recorder", "What did the machine do during a run?", tuple(blocks))
+
+
+def _has_events(figure: Figure) -> bool:
+    return any(mark.axis == "x" for mark in figure.marks)
 
 
 def _event_rows(traces: Sequence[RunTrace]) -> tuple[tuple[str, str, str, str], ...]:
@@ -142,25 +210,26 @@ def _event_rows(traces: Sequence[RunTrace]) -> tuple[tuple[str, str, str, str], 
 
 def about(study: Study, trials: Sequence[Trial]) -> Section:
     """Tell the environment, the workload and the method, and list every trial."""
-    blocks: list[Block] = [circumstances.environment(study), circumstances.workload(study)]
+    blocks: list[Block] = [circumstances.environment(study, trials), circumstances.workload(study)]
     if study.kind is StudyKind.BENCH and trials and trials[-1].outcome is not None:
-        blocks.insert(0, _run_facts(trials[-1]))
+        blocks.insert(0, run_facts(trials[-1]))
     if len(trials) > 1:
         blocks.append(Prose(METHOD if study.kind is StudyKind.TUNE else METHOD[:-1], points=True))
         blocks.append(TableBlock(_trials_table(trials), f"All {plural(len(trials), 'trial')}.", folded=True))
     return Section("about", "Environment and method", "What exactly was measured, where and how?", tuple(blocks))
 
 
-def _run_facts(trial: Trial) -> FactList:
+def run_facts(trial: Trial) -> FactList:
+    """Return what one finished run counted; the trial must have an outcome."""
     outcome = trial.outcome
     assert outcome is not None, "only a finished trial has facts"
     rows = (
         ("transactions", f"{outcome.transactions:,} done, {outcome.failed:,} failed, {outcome.retried:,} retried"),
+        ("latency", latency_text(outcome.latency_ms)),
         ("skipped by the schedule", f"{outcome.skipped:,}" if outcome.skipped else ""),
         ("CPU of the server", quantity_text(outcome.server_cpu_s, "s")),
         ("CPU of the load's driver", quantity_text(outcome.driver_cpu_s, "s")),
         ("foreign CPU", quantity_text(outcome.foreign_cpu_pct, "% of one core")),
-        ("warnings", "; ".join(outcome.warnings)),
     )
     return FactList(tuple((name, value) for name, value in rows if value))
 

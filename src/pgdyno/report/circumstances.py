@@ -13,24 +13,43 @@ from pgdyno.model.study import Effect, Study
 from pgdyno.model.trial import Trial, TrialState
 from pgdyno.report.reading import Fields
 from pgdyno.report.sections import FactList
-from pgdyno.report.wording import DURABILITY_MEANINGS, number_text
+from pgdyno.report.wording import DURABILITY_MEANINGS, number_text, plural
 from pgdyno.units import bytes_text, seconds_text
 
 DURABILITY_DEFAULTS = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "wal_sync_method": ""}
 """Built-in values of PostgreSQL 13 to 18, as a study keeps only settings that differ; empty where platforms do."""
 
 
-def stamp(study: Study, effects: Sequence[Effect]) -> str:
-    """Return the line that goes with the headline: version, machine, durability of the server and of the changes."""
+def stamp(study: Study, trials: Sequence[Trial], effects: Sequence[Effect]) -> str:
+    """Return the line that goes with the headline: version, machine, size of the data, durability."""
     host, server = Fields(study.facts).child("host"), Fields(study.facts).child("server")
     parts = [
         f"PostgreSQL {server.text('version') or 'of unknown version'}",
         f"{host.text('architecture')} with {host.text('cores')} cores, {_bytes(host, 'ram_bytes')}",
+        f"data {data_text(study, trials)}",
         f"Linux {_fact(host, 'kernel')}",
         _durability(study.facts),
         durability_class(effects),
     ]
     return " · ".join(part for part in parts if part)
+
+
+def data_bytes(trials: Sequence[Trial]) -> float | None:
+    """Return the size of the load's database, the largest of all trials; None when no trial recorded it."""
+    outcomes = (trial.outcome for trial in trials)
+    sizes = [outcome.counters.get("database_bytes", 0.0) for outcome in outcomes if outcome is not None]
+    return max(sizes, default=0.0) or None
+
+
+def data_text(study: Study, trials: Sequence[Trial]) -> str:
+    """Write the size of the data against the memory that the server may use."""
+    size, host = data_bytes(trials), Fields(study.facts).child("host")
+    if size is None:
+        return "of unknown size (not recorded)"
+    memory = host.number("memory_limit_bytes") or host.number("ram_bytes")
+    percent = size / memory * 100 if memory else 0.0
+    share = f", {number_text(round(percent, 1)) if percent >= 0.1 else 'under 0.1'} % of memory" if memory else ""
+    return f"{bytes_text(size)}{share}"
 
 
 def durability_class(effects: Sequence[Effect]) -> str:
@@ -39,8 +58,8 @@ def durability_class(effects: Sequence[Effect]) -> str:
     return f"changes of class {DURABILITY_MEANINGS.get(classes[-1], classes[-1])}" if classes else ""
 
 
-def environment(study: Study) -> FactList:
-    """Return the host and the server as the study found them."""
+def environment(study: Study, trials: Sequence[Trial]) -> FactList:
+    """Return the host and the server as the study found them, and the size of the load's data."""
     host, server = Fields(study.facts).child("host"), Fields(study.facts).child("server")
     rows = (
         ("target", study.target),
@@ -53,6 +72,7 @@ def environment(study: Study) -> FactList:
         ("processor", f"{_fact(host, 'cpu_model')}, {host.text('cores')} cores, {host.text('architecture')}"),
         ("virtualization", _fact(host, "virtualization")),
         ("memory", f"{_bytes(host, 'ram_bytes')}, limit {_bytes(host, 'memory_limit_bytes')}"),
+        ("data of the load", data_text(study, trials)),
         ("swap", _bytes(host, "swap_total_bytes")),
         ("transparent huge pages", _fact(host, "transparent_huge_pages")),
         ("kernel", _fact(host, "kernel")),
@@ -70,7 +90,7 @@ def workload(study: Study) -> FactList:
         ("workload", f"{spec.name}: {spec.description}" if spec.description else spec.name),
         ("parameters", ", ".join(f"{name} {value}" for name, value in spec.parameters.items()) or "defaults"),
         ("fingerprint of its scripts", spec.fingerprint),
-        ("clients", f"{plan.clients} in {plan.jobs} threads, {plan.protocol} protocol, {schedule}"),
+        ("clients", f"{plan.clients} in {plural(plan.jobs, 'thread')}, {plan.protocol} protocol, {schedule}"),
         ("each run", f"warm-up until steady, at most {plan.warmup_s:g} s, then {plan.measure_s:g} s measured"),
         ("writes", "read only" if spec.read_only else "reads and writes"),
     )

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 
 from pgdyno.model.study import Effect, Study, StudyKind
 from pgdyno.model.trial import Trial
-from pgdyno.model.verdict import Metric, Verdict
+from pgdyno.model.verdict import Metric, Verdict, Word
 from pgdyno.report import chapters, circumstances, doubts
-from pgdyno.report.reading import Fields, Side, effects_of, side_of, verdict_of, verdicts_of
+from pgdyno.report.digest import digest
+from pgdyno.report.reading import Fields, effects_of, side_of, sides_of, verdict_of, verdicts_of
 from pgdyno.report.sections import Report, Section, Tile, Tone
 from pgdyno.report.traces import RunTrace
 from pgdyno.report.wording import TONES, capital, number_text, quantity_text, sentence, tile
 
+BENCH_METRICS = (Metric.THROUGHPUT, Metric.LATENCY_P50, Metric.LATENCY_P99, Metric.SERVER_CPU)
 TILE_METRICS = (Metric.THROUGHPUT, Metric.LATENCY_P99, Metric.SERVER_CPU)
 
 
@@ -39,11 +41,14 @@ class Names:
 
 
 TUNE_NAMES = Names("the winner", "the baseline")
+KEEP_NAMES = Names("the best candidate", "the baseline")
 AB_NAMES = Names("B", "A")
 
 
-def names_of(kind: StudyKind) -> Names:
-    """Return the names of the two sides of this kind of study."""
+def names_of(kind: StudyKind, *, keep: bool = False) -> Names:
+    """Return the names of the two sides of this kind of study; a candidate that did not win is no winner."""
+    if kind is StudyKind.TUNE and keep:
+        return KEEP_NAMES
     return TUNE_NAMES if kind is StudyKind.TUNE else AB_NAMES
 
 
@@ -63,19 +68,21 @@ def compose(record: StudyRecord) -> Report:
         lead=capital(
             f"{study.workload.description or study.workload.name}, {study.plan.clients} clients, on {study.target}"
         ),
-        stamp=circumstances.stamp(study, effects),
+        stamp=circumstances.stamp(study, record.trials, effects),
         tiles=_tiles(study.kind, result, verdict),
         sections=_sections(record, result, verdict, effects),
+        digest=digest(study, record.trials, result, verdict, effects),
         provenance=provenance,
     )
 
 
 def _headline(study: Study, result: Fields, verdict: Verdict | None) -> tuple[str, str, Tone]:
-    names = names_of(study.kind)
+    names = names_of(study.kind, keep=result.flag("keep"))
     if verdict is not None:
         said = sentence(verdict, names.subject, names.reference)
         if result.flag("keep"):
-            return f"Keep your configuration. {said}", "keep", TONES[verdict.word]
+            tone = Tone.UNSURE if verdict.word is Word.NOT_RESOLVED else Tone.NEUTRAL
+            return "Keep your configuration: nothing that was tried proved better", "keep", tone
         return said, verdict.word.value, TONES[verdict.word]
     if result.flag("keep"):
         return "Keep your configuration: no tried configuration was worth a comparison", "keep", Tone.NEUTRAL
@@ -99,7 +106,7 @@ def _tiles(kind: StudyKind, result: Fields, verdict: Verdict | None) -> tuple[Ti
         return ()
     if kind is StudyKind.BENCH:
         side = side_of(result)
-        measured = [(metric, value) for metric in TILE_METRICS if (value := side.value(metric)) is not None]
+        measured = [(metric, value) for metric in BENCH_METRICS if (value := side.value(metric)) is not None]
         return tuple(tile(None, metric, None, value) for metric, value in measured)
     before, after = sides_of(result)
     verdicts = {one.metric: one for one in (*verdicts_of(result), *((verdict,) if verdict else ()))}
@@ -108,18 +115,15 @@ def _tiles(kind: StudyKind, result: Fields, verdict: Verdict | None) -> tuple[Ti
     )
 
 
-def sides_of(result: Fields) -> tuple[Side, Side]:
-    """Return reference and subject of a comparison; of an A/B experiment A and B."""
-    return side_of(result.child("baseline")), side_of(result.child("winner"))
-
-
 def _sections(
     record: StudyRecord, result: Fields, verdict: Verdict | None, effects: Sequence[Effect]
 ) -> tuple[Section, ...]:
-    study, names = record.study, names_of(record.study.kind)
+    study, names = record.study, names_of(record.study.kind, keep=result.flag("keep"))
     metric = verdict.metric if verdict else Metric.THROUGHPUT
     candidates = (
-        chapters.change(result, effects, verdict) if study.kind is StudyKind.TUNE else None,
+        chapters.change(result, effects, verdict, circumstances.data_bytes(record.trials))
+        if study.kind is StudyKind.TUNE
+        else None,
         chapters.arms(sides_of(result)) if study.kind is StudyKind.AB and result.members else None,
         chapters.explanation(result),
         doubts.confidence(record.trials, result, verdict, names.subject, names.reference),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence, Set
 
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.figure import Table
@@ -10,9 +11,21 @@ from pgdyno.model.trial import Role, Trial, TrialState
 from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.report import circumstances, figures
 from pgdyno.report.neighbours import metric_value, trial_points
-from pgdyno.report.reading import Fields, PairReading, pairs_of, verdict_of, verdicts_of
-from pgdyno.report.sections import Block, Charts, FactList, Notice, Section, TableBlock
-from pgdyno.report.wording import STATE_MEANINGS, plural, settings_text
+from pgdyno.report.reading import Fields, PairReading, interval_of, pairs_of, verdict_of, verdicts_of
+from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Section, TableBlock
+from pgdyno.report.wording import (
+    METRIC_NAMES,
+    STATE_MEANINGS,
+    difference_text,
+    plural,
+    settings_text,
+    share_text,
+)
+
+FAILED = {TrialState.REFUSED, TrialState.FAILED, TrialState.VOID}
+SPOILT = {TrialState.DISTURBED, TrialState.UNSTEADY, TrialState.ABANDONED}
+FAILED_COLUMNS = ("trial", "state", "settings", "reason")
+MANY = 8
 
 
 def confidence(
@@ -20,30 +33,50 @@ def confidence(
 ) -> Section | None:
     """Show the pairs behind the verdict, the noise floor, and the runs that were not used."""
     blocks: list[Block] = []
-    warnings = (*result.texts("notes"), *result.texts("warnings"))
+    warnings = warnings_of(result)
     if warnings:
         blocks.append(Notice(warnings))
     if verdict is not None:
         blocks.append(
             Charts((figures.pairs(_metric_rows(trials, result, verdict), subject=subject, reference=reference),))
         )
-    facts = _noise_facts(result)
+    if result.children("rivals"):
+        blocks.append(Prose(rival_sentences(result)))
+        blocks.append(TableBlock(_rivals_table(result), "Rivals ran in the same blocks as baseline and winner."))
+    facts = noise_facts(result)
     if facts:
         blocks.append(FactList(facts))
     if len(trials) > 1:
         blocks.append(TableBlock(_states_table(trials), f"{plural(len(trials), 'trial')} by how they ended."))
-    if result.children("rivals"):
-        blocks.append(TableBlock(_rivals_table(result), "Configurations to compare with, in the same blocks."))
-    return (
-        Section(
-            "confidence",
-            "How sure is it?",
-            "What stands behind the verdict, and how large is the noise?",
-            tuple(blocks),
-        )
-        if blocks
-        else None
+    title = "What to mind" if verdict is None else "How sure is it?"
+    question = "What stands behind the verdict, and how large is the noise?" if verdict else "What weakens the numbers?"
+    return Section("confidence", title, question, tuple(blocks)) if blocks else None
+
+
+def warnings_of(result: Fields) -> tuple[str, ...]:
+    """Return notes and warnings; those that differ in their numbers alone are told once, with how many they are."""
+    alike: dict[str, list[str]] = {}
+    for text in (*result.texts("notes"), *result.texts("warnings")):
+        alike.setdefault(re.sub(r"\d[\d.,]*", "0", text), []).append(text)
+    return tuple(
+        texts[0] if len(texts) == 1 else f"{texts[0]} (and {len(texts) - 1} more like it)" for texts in alike.values()
     )
+
+
+def rival_sentences(result: Fields) -> tuple[str, ...]:
+    """Say what share of each rival's figure the winner reaches; empty without a rival."""
+    found = []
+    subject = "The best candidate" if result.flag("keep") else "The winner"
+    for rival in result.children("rivals"):
+        verdict, share = verdict_of(rival.child("verdict")), interval_of(rival.child("winner_over_rival"))
+        settings = settings_text(rival.settings("settings"))
+        if share is not None:
+            metric = verdict.metric if verdict else Metric.THROUGHPUT
+            found.append(
+                f"{subject} reaches {share_text(share)} of the {METRIC_NAMES[metric]} of {rival.text('name')} "
+                f"({settings}), measured in the same blocks: {difference_text(share, metric)}."
+            )
+    return tuple(found)
 
 
 def _metric_rows(trials: Sequence[Trial], result: Fields, verdict: Verdict) -> list[figures.MetricRow]:
@@ -69,14 +102,15 @@ def _pair_ratio(pair: PairReading, runs: dict[int, Trial], metric: Metric, *, pr
     return b / a if a and b else None
 
 
-def _noise_facts(result: Fields) -> tuple[tuple[str, str], ...]:
+def noise_facts(result: Fields) -> tuple[tuple[str, str], ...]:
+    """Return the noise of this machine under this load, in words."""
     noise = result.child("noise_floor")
     cv, detectable, pairs = noise.number("cv"), noise.number("detectable"), noise.whole("pairs")
     rows = (
-        ("noise of a single run", "" if cv is None else f"{cv:.2%} coefficient of variation of equal runs"),
+        ("noise of a single run", "" if cv is None else f"{cv * 100:.2g} %, coefficient of variation of equal runs"),
         (
             "smallest effect that shows",
-            "" if detectable is None or pairs is None else f"{detectable:.2%} with {pairs} pairs",
+            "" if detectable is None or pairs is None else f"{detectable * 100:.2g} % with {plural(pairs, 'pair')}",
         ),
     )
     return tuple((name, value) for name, value in rows if value)
@@ -91,14 +125,13 @@ def _states_table(trials: Sequence[Trial]) -> Table:
 def _rivals_table(result: Fields) -> Table:
     rows = []
     for rival in result.children("rivals"):
-        verdict, over = verdict_of(rival.child("verdict")), rival.child("winner_over_rival")
-        ratio, bounds = over.number("ratio"), over.bounds("ci")
+        verdict, share = verdict_of(rival.child("verdict")), interval_of(rival.child("winner_over_rival"))
         rows.append(
             (
                 rival.text("name"),
                 ", ".join(f"{name} = {value}" for name, value in rival.settings("settings").items()),
                 "not measured" if verdict is None else f"{verdict.word.value}: {verdict.interval}",
-                "" if ratio is None or bounds is None else f"{ratio:.3g}x [{bounds[0]:.3g}, {bounds[1]:.3g}]",
+                "" if share is None else str(share),
             )
         )
     return Table(("rival", "settings", "against the baseline", "winner against the rival"), tuple(rows))
@@ -107,18 +140,17 @@ def _rivals_table(result: Fields) -> Table:
 def unsuccessful(trials: Sequence[Trial], result: Fields, metric: Metric) -> Section | None:
     """List what was tried and did not help: dropped settings, refused, failed and beaten configurations."""
     blocks: list[Block] = []
-    dropped = tuple(
-        (item.text("knob"), item.text("from"), item.text("to"), item.text("why")) for item in result.children("dropped")
-    )
+    dropped = result.children("dropped")
     if dropped:
-        table = Table(("setting", "from", "to", "why dropped"), dropped)
-        blocks.append(
-            TableBlock(table, f"{plural(len(dropped), 'setting')} of the best configuration did not earn a place.")
-        )
-    failed = _failed_rows(trials, result)
+        caption = f"{plural(len(dropped), 'setting')} of the search's best configuration did not earn a place."
+        blocks.append(TableBlock(Table(("settings dropped together", "why"), _dropped_rows(dropped)), caption))
+    failed, spoilt = _failed_rows(trials, result, FAILED), _failed_rows(trials, result, SPOILT)
     if failed:
-        table = Table(("trial", "state", "settings", "reason"), failed, ("trial",))
-        blocks.append(TableBlock(table, f"{plural(len(failed), 'trial')} gave no usable number."))
+        caption = f"{plural(len(failed), 'configuration')} could not be measured."
+        blocks.append(TableBlock(Table(FAILED_COLUMNS, failed, ("trial",)), caption, folded=len(failed) > MANY))
+    if spoilt:
+        caption = f"{plural(len(spoilt), 'trial')} ran, but gave no number that can be used."
+        blocks.append(TableBlock(Table(FAILED_COLUMNS, spoilt, ("trial",)), caption, folded=True))
     worse = _worse_rows(trials, metric)
     if worse:
         table = Table(("trial", "ratio", "settings"), worse, ("trial", "ratio"))
@@ -127,22 +159,41 @@ def unsuccessful(trials: Sequence[Trial], result: Fields, metric: Metric) -> Sec
                 table, f"{plural(len(worse), 'searched configuration')} ran below the baseline in a single run.", True
             )
         )
-    excluded = tuple((item.text("knob"), item.text("reason")) for item in result.child("search").children("excluded"))
+    excluded = result.child("search").children("excluded")
     if excluded:
-        table = Table(("knob", "why not searched"), excluded)
+        table = Table(
+            ("why not searched", "knobs"), _gathered((item.text("reason"), item.text("knob")) for item in excluded)
+        )
         blocks.append(TableBlock(table, f"Left alone: {plural(len(excluded), 'knob')} of the catalogue.", folded=True))
     question = "What was tried and did not help?"
     return Section("unsuccessful", "Tried without success", question, tuple(blocks)) if blocks else None
 
 
-def _failed_rows(trials: Sequence[Trial], result: Fields) -> tuple[tuple[str, str, str, str], ...]:
-    bad = {*TrialState} - {TrialState.COMPLETE, TrialState.RUNNING}
+def _dropped_rows(dropped: Sequence[Fields]) -> tuple[tuple[str, str], ...]:
+    """Return a row for each reason with all its settings; a reason need not repeat their names."""
+    rows = _gathered(
+        (item.text("why"), f"{item.text('knob')} {item.text('from')} → {item.text('to')}") for item in dropped
+    )
+    return tuple((settings, why.split(" dropped: ", 1)[-1]) for why, settings in rows)
+
+
+def _gathered(pairs: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Join the second members of the pairs that share their first."""
+    found: dict[str, list[str]] = {}
+    for key, text in pairs:
+        found.setdefault(key, []).append(text)
+    return tuple((key, ", ".join(texts)) for key, texts in found.items())
+
+
+def _failed_rows(
+    trials: Sequence[Trial], result: Fields, bad: Set[TrialState]
+) -> tuple[tuple[str, str, str, str], ...]:
     rows = [
         (str(trial.id), trial.state.value, settings_text(trial.spec.configuration), _reason(trial))
         for trial in trials
         if trial.state in bad
     ]
-    if not any(trial.state is TrialState.REFUSED for trial in trials):
+    if TrialState.REFUSED in bad and not any(trial.state is TrialState.REFUSED for trial in trials):
         rows += [
             ("", "refused", settings_text(Configuration.of(item.settings("settings"))), item.text("reason"))
             for item in result.children("refused")

@@ -37,6 +37,7 @@ class TrialPoint:
     ratio: float | None
     settings: str
     reason: str = ""
+    block: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +48,13 @@ class MetricRow:
     ratios: Mapping[str, float] = field(default_factory=dict)
 
 
-def history(points: Sequence[TrialPoint], *, pair_sd: float | None = None) -> Figure:
+def history(
+    points: Sequence[TrialPoint], *, pair_sd: float | None = None, phases: Sequence[tuple[int, str]] = ()
+) -> Figure:
     """Draw the search: a point a trial, the best so far, the band in which two equal runs fall.
 
     `pair_sd` is the standard deviation of the log ratio of two baseline runs; the band is two of them either way.
-    Trials without a usable score stand on the lower edge with their state.
+    `phases` names the first trial of each phase. Trials without a usable score stand on the lower edge.
     """
     band = (math.exp(-2 * pair_sd), math.exp(2 * pair_sd)) if pair_sd else None
     scored = [point for point in points if point.ratio is not None and point.state is TrialState.COMPLETE]
@@ -68,7 +71,10 @@ def history(points: Sequence[TrialPoint], *, pair_sd: float | None = None) -> Fi
         y=Axis("against neighbouring baseline", unit="x", lo=lo, hi=hi),
         series=(*_role_series(scored), *_unscored_series(points, lo), *_best_series(scored)),
         bands=(Band("y", *band, "two equal runs differ by less, 19 times in 20"),) if band else (),
-        marks=(Mark("y", 1.0, "baseline", "reference"),),
+        marks=(
+            Mark("y", 1.0, "baseline", "reference"),
+            *(Mark("x", first - 0.5, name, "phase") for first, name in phases),
+        ),
         table=_history_table(points),
         caption="Every point of the search is a single run, so the best of many flatters itself: "
         "the headline comes from fresh runs, not from this figure.",
@@ -221,8 +227,8 @@ def pairs(rows: Sequence[MetricRow], *, subject: str, reference: str) -> Figure:
         x=Axis("metric"),
         y=axis,
         series=(
-            pair_series,
-            _interval_series(f"{first.interval.confidence:.0%} interval", intervals, axis, "interval"),
+            *((pair_series,) if dots else ()),
+            _interval_series(f"{first.interval.confidence * 100:g} % interval", intervals, axis, "interval"),
         ),
         bands=(_equivalence_band(first.smallest_effect),),
         marks=(Mark("y", 1.0, "no difference", "reference"),),

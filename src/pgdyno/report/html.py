@@ -92,8 +92,8 @@ def _is_block(block: Block, name: str) -> bool:
 
 
 def _unbroken(text: str) -> str:
-    """Keep the two bounds of an interval on one line."""
-    return re.sub(r"\[[^\]]+\]", lambda match: match[0].replace(" ", "\u00a0"), text)
+    """Keep an estimate and the two bounds of its interval on one line."""
+    return re.sub(r"\S+ \[[^\]]+\]", lambda match: match[0].replace(" ", "\u00a0"), text)
 
 
 def _run_label(figure: Figure) -> str:

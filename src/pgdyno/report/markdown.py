@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from typing import assert_never
 
@@ -38,7 +39,7 @@ def _block(block: Block) -> str:
         case FactList():
             return table(Table(("fact", "value"), block.rows))
         case TableBlock():
-            return f"{escape(block.caption)}\n\n{table(block.table)}"
+            return _folded(block) if block.folded else f"{escape(block.caption)}\n\n{table(block.table)}"
         case Snippet():
             return f"**{escape(block.label)}**\n\n{fence(block.text)}"
         case Charts():
@@ -47,6 +48,12 @@ def _block(block: Block) -> str:
             return "\n\n".join(_strip_row(block.columns, row) for row in block.rows)
         case _:
             assert_never(block)
+
+
+def _folded(block: TableBlock) -> str:
+    return (
+        f"<details><summary>{html.escape(block.caption, quote=False)}</summary>\n\n{table(block.table)}\n\n</details>"
+    )
 
 
 def _figure(figure: Figure) -> str:

@@ -47,6 +47,29 @@ def trial_points(trials: Sequence[Trial], metric: Metric) -> list[TrialPoint]:
     return [_point(trial, scored[index], _level(levels, index)) for index, trial in enumerate(trials)]
 
 
+def phases(points: Sequence[TrialPoint]) -> list[tuple[int, str]]:
+    """Return the first trial of each phase of a tune with its name, told by the roles that share a block."""
+    roles: dict[int, set[Role]] = {}
+    for point in points:
+        roles.setdefault(point.block, set()).add(point.role)
+    found: list[tuple[int, str]] = []
+    for point in points:
+        name = _phase(roles[point.block], found[-1][1] if found else "noise")
+        if not found or found[-1][1] != name:
+            found.append((point.trial, name))
+    return found
+
+
+def _phase(roles: set[Role], before: str) -> str:
+    if Role.SEARCH in roles:
+        return "search"
+    if Role.PRUNE in roles:
+        return "pruning"
+    if roles & {Role.EFFECT, Role.RIVAL} or (Role.CONFIRM in roles and before in ("pruning", "proof")):
+        return "proof"
+    return "screening" if Role.CONFIRM in roles else before
+
+
 def _level(levels: Sequence[float | None], index: int) -> float | None:
     before = next((level for level in reversed(levels[:index]) if level is not None), None)
     after = next((level for level in levels[index + 1 :] if level is not None), None)
@@ -64,4 +87,5 @@ def _point(trial: Trial, score: float | None, level: float | None) -> TrialPoint
         ratio=None if score is None or level is None else score / level,
         settings=f"{arm}{settings or 'as found'}",
         reason=(trial.outcome.reason or "") if trial.outcome else "",
+        block=trial.spec.block,
     )

@@ -100,12 +100,17 @@ class PairReading:
     b_run: int | None
 
 
+def interval_of(fields: Fields) -> Interval | None:
+    """Read a ratio with its interval; None when either is absent."""
+    ratio, bounds = fields.number("ratio"), fields.bounds("ci")
+    return None if ratio is None or bounds is None else Interval(ratio, *bounds, fields.number("confidence") or 0.95)
+
+
 def verdict_of(fields: Fields) -> Verdict | None:
     """Read a verdict object; None when it lacks its word, metric or interval."""
-    ratio, bounds = fields.number("ratio"), fields.bounds("ci")
-    if ratio is None or bounds is None or fields.text("word") not in {*Word} or fields.text("metric") not in {*Metric}:
+    interval = interval_of(fields)
+    if interval is None or fields.text("word") not in {*Word} or fields.text("metric") not in {*Metric}:
         return None
-    interval = Interval(ratio, *bounds, fields.number("confidence") or 0.95)
     return Verdict(
         word=Word(fields.text("word")),
         interval=interval,
@@ -133,6 +138,11 @@ def side_of(fields: Fields) -> Side:
         server_cpu_ms_per_tx=fields.number("server_cpu_ms_per_tx"),
         run=fields.whole("run"),
     )
+
+
+def sides_of(result: Fields) -> tuple[Side, Side]:
+    """Return reference and subject of a comparison; of an A/B experiment A and B."""
+    return side_of(result.child("baseline")), side_of(result.child("winner"))
 
 
 def effects_of(result: Fields, confidence: float) -> tuple[Effect, ...]:

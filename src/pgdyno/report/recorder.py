@@ -35,6 +35,11 @@ MARKED_EVENTS = {
     "oom_kill": "out of memory",
 }
 SHOWN_DEVICES = 2
+STRIP_KEYS = ("throughput", "latency", "cpu", "waits", "blocks", "wal", "disk")
+"""Top to bottom, whichever run has them."""
+QUIET_STRIPS = ("wal", "disk")
+QUIET_SHARE = 0.02
+"""A strip of these that stays below this share of its axis in every run says nothing as a picture."""
 TITLE_SHARE = 0.1
 """A series below this share of the largest one is left to the table."""
 
@@ -55,7 +60,8 @@ def recorder(trace: RunTrace) -> list[Figure]:
 
 def align(runs: Sequence[Sequence[Figure]]) -> tuple[tuple[Figure | None, ...], ...]:
     """Return rows of the same strip of every run, with common axes; time is labelled on the last row only."""
-    keys = list(dict.fromkeys(strip_key(figure) for run in runs for figure in run))
+    found = {strip_key(figure) for run in runs for figure in run}
+    keys = [key for key in STRIP_KEYS if key in found]
     end = max((figure.x.hi or 0.0 for run in runs for figure in run), default=1.0)
     rows = []
     for key in keys:
@@ -65,6 +71,19 @@ def align(runs: Sequence[Sequence[Figure]]) -> tuple[tuple[Figure | None, ...], 
         x = Axis("seconds since the load began" if key == keys[-1] else "", "s", lo=0.0, hi=end)
         rows.append(tuple(figure and replace(figure, x=x, y=replace(figure.y, lo=low, hi=high)) for figure in row))
     return tuple(rows)
+
+
+def without_quiet(runs: Sequence[Sequence[Figure]]) -> tuple[list[list[Figure]], tuple[str, ...]]:
+    """Leave out the WAL and disk strips in which no run shows anything, and return what they would have shown."""
+    figures = [figure for run in runs for figure in run]
+    loud = {strip_key(figure) for figure in figures if not _is_quiet(figure)}
+    labels = tuple(dict.fromkeys(figure.y.label for figure in figures if strip_key(figure) not in loud))
+    return [[figure for figure in run if strip_key(figure) in loud] for run in runs], labels
+
+
+def _is_quiet(figure: Figure) -> bool:
+    heights = [height for one in figure.series for height in (one.hi or one.y) if height is not None]
+    return strip_key(figure) in QUIET_STRIPS and max(heights, default=0.0) < QUIET_SHARE * (figure.y.hi or 1.0)
 
 
 def strip_key(figure: Figure) -> str:
@@ -109,6 +128,8 @@ def _waits(trace: RunTrace) -> Figure | None:
     rest = [values for name, values in grid.columns.items() if name not in WAIT_CLASSES]
     if rest:
         lines.append(_Line("other", "other", _add(rest), "area"))
+    if not lines and grid.times:  # sampled, and no session was active at any of these moments
+        lines = [_Line("none active", "other", (0.0,) * len(grid.times), "area")]
     figure = _strip(trace, "waits", Axis("Active sessions, by what they wait for", "sessions"), grid.times, lines)
     if figure is None or trace.cores is None:
         return figure
@@ -158,13 +179,14 @@ def _strip(trace: RunTrace, key: str, y: Axis, times: Sequence[float], lines: Se
     drawn = [line for line in lines if any(value is not None for value in line.values)]
     if not drawn:
         return None
-    series = _series(tuple(times), drawn)
+    seen = [line for line in drawn if any(line.values)] or drawn[:1]
+    series = _series(tuple(times), seen)
     heights = [height for one in series for height in (one.hi or one.y)]
     lo, hi = log_bounds(heights) if y.scale == "log" else zero_based(heights)
     return Figure(
         kind=FigureKind.TIMELINE,
         id=f"{key}-{trace.run}",
-        title=_title(trace, times, drawn, y.unit),
+        title=_title(trace, times, drawn, y.unit, hi if y.hi is None else y.hi),
         question=y.label,
         x=Axis("seconds since the load began", "s", lo=0.0, hi=trace.ended_at - trace.began_at),
         y=replace(y, lo=lo if y.lo is None else y.lo, hi=hi if y.hi is None else y.hi),
@@ -191,13 +213,15 @@ def _series(times: tuple[float, ...], lines: Sequence[_Line]) -> tuple[Series, .
     return tuple(found)
 
 
-def _title(trace: RunTrace, times: Sequence[float], lines: Sequence[_Line], unit: str) -> str:
+def _title(trace: RunTrace, times: Sequence[float], lines: Sequence[_Line], unit: str, top: float) -> str:
     """Say the mean of the measured window; of latency its median second, because percentiles are never averaged."""
     summary, kind = (median_low, "in the median second") if unit == "ms" else (fmean, "on average")
     levels = {line.name: summary(values) for line in lines if (values := window_values(trace, times, line.values))}
     if not levels:
         return "nothing in the measured window"
     least = max(levels.values()) * TITLE_SHARE
+    if unit != "ms" and max(levels.values()) < top / 100:
+        return f"next to nothing {kind}"
     told = [f"{name} {number_text(level)}" for name, level in levels.items() if level >= least]
     return f"{', '.join(told) if len(lines) > 1 else number_text(max(levels.values()))} {unit} {kind}"
 

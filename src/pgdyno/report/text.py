@@ -5,6 +5,8 @@ Colour only repeats what a word says; NO_COLOR and pipes are honoured by rich.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from io import StringIO
 from typing import TextIO, assert_never
 
 from rich.console import Console, Group, RenderableType
@@ -29,17 +31,32 @@ from pgdyno.report.sections import (
 )
 
 STYLES = {Tone.GOOD: "bold green", Tone.BAD: "bold red", Tone.NEUTRAL: "bold", Tone.UNSURE: "bold yellow"}
-FOLDED_ROWS = 8
-"""A folded table shows so many rows in the terminal; the HTML and Markdown reports have them all."""
 PIPE_WIDTH = 120
 """The width of a report that goes to a file or a pipe."""
 
 
 def print_report(report: Report, stream: TextIO) -> None:
     """Print a report to a stream: as wide as the terminal, or 120 columns into a file."""
-    width = None if stream.isatty() else PIPE_WIDTH
-    console = Console(file=stream, width=width, highlight=False, soft_wrap=False)
-    console.print(render(report, console.width))
+    _print(lambda width: render(report, width), stream)
+
+
+def print_summary(report: Report, stream: TextIO) -> None:
+    """Print the short form of a report, about 45 lines, with the way to the full one at its end."""
+    parts = [
+        *_head(report),
+        *(part for section in report.digest for part in _section(section, PIPE_WIDTH, spaced=False)),
+    ]
+    _print(lambda _: Group(*parts), stream)
+
+
+def _print(draw: Callable[[int], RenderableType], stream: TextIO) -> None:
+    if stream.isatty():
+        console = Console(file=stream, highlight=False)
+        console.print(draw(console.width))
+        return
+    buffer = StringIO()  # rich fills lines up with blanks, which a file is better without
+    Console(file=buffer, width=PIPE_WIDTH, highlight=False).print(draw(PIPE_WIDTH))
+    stream.write("".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines()))
 
 
 def render(report: Report, width: int = 100) -> RenderableType:
@@ -69,26 +86,27 @@ def _foot(report: Report) -> RenderableType:
     return Text("\n" + " · ".join(f"{name} {value}" for name, value in report.provenance.items()), style="dim")
 
 
-def _section(section: Section, width: int) -> list[RenderableType]:
-    title = Text(f"\n{section.title}", style="bold cyan")
-    return [title, *(Padding(part, (0, 0, 0, 2)) for block in section.blocks for part in _block(block, width - 2))]
+def _section(section: Section, width: int, *, spaced: bool = True) -> list[RenderableType]:
+    parts: list[RenderableType] = []
+    for block in section.blocks:
+        if spaced and parts and not isinstance(block, Charts | Strips):
+            parts.append(Text())
+        parts += _block(block, width - 2)
+    return [Text(f"\n{section.title}", style="bold cyan"), *(Padding(part, (0, 0, 0, 2)) for part in parts)]
 
 
 def _block(block: Block, width: int) -> list[RenderableType]:
     match block:
         case Prose():
-            return [Text(f"- {sentence}" if block.points else sentence) for sentence in block.sentences]
+            return [_bullets(block.sentences)] if block.points else [Text(text) for text in block.sentences]
         case Notice():
             return [Text(f"warning: {sentence}", style="yellow") for sentence in block.sentences]
         case FactList():
             return [_grid(block.rows)]
         case TableBlock():
-            return [
-                Text(f"\n{block.caption}", style="italic"),
-                *_table(block.table, FOLDED_ROWS if block.folded else None),
-            ]
+            return _folded(block) if block.folded else [Text(block.caption, style="italic"), _table(block.table)]
         case Snippet():
-            return [Text(f"\n{block.label}", style="italic"), Padding(Text(block.text.rstrip()), (0, 0, 0, 2))]
+            return [Text(block.label, style="italic"), Padding(Text(block.text.rstrip()), (0, 0, 0, 2))]
         case Charts():
             return [part for figure in block.figures for part in _figure(figure, width)]
         case Strips():
@@ -105,14 +123,25 @@ def _grid(rows: tuple[tuple[str, str], ...]) -> RenderableType:
     return grid
 
 
-def _table(table: Table, limit: int | None) -> list[RenderableType]:
+def _bullets(sentences: Sequence[str]) -> RenderableType:
+    grid = RichTable.grid(padding=(0, 1))
+    for sentence in sentences:
+        grid.add_row("-", Text(sentence))
+    return grid
+
+
+def _folded(block: TableBlock) -> list[RenderableType]:
+    rows = f"[{len(block.table.rows)} rows in the HTML and Markdown reports]"
+    return [Text(f"{block.caption} ", style="italic").append(rows, style="dim")]
+
+
+def _table(table: Table) -> RenderableType:
     drawn = RichTable(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
     for column in table.columns:
         drawn.add_column(column, justify="right" if column in table.numeric else "left")
-    for row in table.rows[:limit]:
+    for row in table.rows:
         drawn.add_row(*(Text(cell) for cell in row))
-    hidden = len(table.rows) - len(table.rows[:limit])
-    return [drawn, Text(f"... and {hidden} more", style="dim")] if hidden else [drawn]
+    return drawn
 
 
 def _figure(figure: Figure, width: int) -> list[RenderableType]:

@@ -19,7 +19,7 @@ GLYPHS = {
     "arm": "●",
 }
 LOST = "x"
-LABEL_WIDTH = 34
+MOST_LABEL = 46
 
 
 def sparkline(values: Sequence[float | None], axis: Axis, width: int) -> str:
@@ -46,10 +46,12 @@ def _place(value: float, lo: float, hi: float, scale: str) -> float:
 def rows(figure: Figure, width: int) -> list[str]:
     """Draw a forest or an estimation plot: label, whiskers over a common axis, ratio and interval."""
     lo, hi = figure.y.lo or 0.0, figure.y.hi or 1.0
-    space = max(16, width - LABEL_WIDTH - 24)
+    estimates = _estimates(figure)
+    label_width = min(max((len(one[0]) for one in estimates), default=0), MOST_LABEL, width // 2)
+    space = max(16, width - label_width - 24)
     reference = [mark.at for mark in figure.marks if mark.axis == "y"]
     lines = []
-    for label, ratio, low, high in _estimates(figure):
+    for label, ratio, low, high in estimates:
         cells = [" "] * space
         left, right, middle, *marks = (
             _cell(value, lo, hi, space, figure.y.scale) for value in (low, high, ratio, *reference)
@@ -60,9 +62,9 @@ def rows(figure: Figure, width: int) -> list[str]:
             cells[index] = "─"
         cells[left], cells[right], cells[middle] = "├", "┤", "●"
         name = label.replace("\n", " ")
-        name = name if len(name) <= LABEL_WIDTH else f"{name[: LABEL_WIDTH - 1]}…"
-        lines.append(f"{name:<{LABEL_WIDTH}} {''.join(cells)} {f'{ratio:.3g}x':>7} [{low:.3g}, {high:.3g}]")
-    lines.append(f"{'':<{LABEL_WIDTH}} {f'{lo:g}x':<{space - 6}}{f'{hi:g}x':>6}")
+        name = name if len(name) <= label_width else f"{name[: label_width - 1]}…"
+        lines.append(f"{name:<{label_width}} {''.join(cells)} {f'{ratio:.3g}x':>7} [{low:.3g}, {high:.3g}]")
+    lines.append(f"{'':<{label_width}} {f'{lo:g}x':<{space - 6}}{f'{hi:g}x':>6}")
     return lines
 
 
@@ -90,15 +92,26 @@ def scatter(figure: Figure, width: int, height: int = 11) -> list[str]:
             row = height - 1 - _cell(y, lo, hi, height)
             grid[row][_cell(x, figure.x.lo or 0.0, figure.x.hi or 1.0, space)] = glyph
 
-    for mark in figure.marks:
+    for mark in (mark for mark in figure.marks if mark.axis == "y"):
         for column in range(0, space, 2):
             grid[height - 1 - _cell(mark.at, lo, hi, height)][column] = "·"
     for series in sorted(figure.series, key=lambda one: one.style != "step"):
         for x, y in _steps(series, figure.x) if series.style == "step" else zip(series.x, series.y, strict=True):
             put(x, y, "─" if series.style == "step" else GLYPHS.get(series.group, LOST))
     lines = [f"{_row_label(index, lo, hi, height):>6} {''.join(row)}" for index, row in enumerate(grid)]
+    lines += _phase_line(figure, space)
     key = [f"{'─' if one.style == 'step' else GLYPHS.get(one.group, LOST)} {one.name}" for one in figure.series]
     return [*lines, f"{'':>7}{'   '.join(dict.fromkeys(key))}"]
+
+
+def _phase_line(figure: Figure, space: int) -> list[str]:
+    """Write the names of the phases under the trials at which they begin."""
+    cells = [" "] * space
+    for mark in (mark for mark in figure.marks if mark.kind == "phase"):
+        start = _cell(mark.at, figure.x.lo or 0.0, figure.x.hi or 1.0, space)
+        text = f"╵{mark.label}"
+        cells[start : start + len(text)] = text
+    return [f"{'':>7}{''.join(cells[:space])}"] if any(cell != " " for cell in cells) else []
 
 
 def _row_label(index: int, lo: float, hi: float, height: int) -> str:

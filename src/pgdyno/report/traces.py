@@ -15,6 +15,9 @@ from statistics import fmean
 from pgdyno.model.samples import Event, SampleValue
 
 MAX_POINTS = 3600
+LEAST_RATE_S = 0.6
+"""A counter is not turned into a rate over less: backends report their statistics once a second and at their end, so
+a short last interval would show as a burst."""
 GAP_S = 2.5
 """Two readings further apart than this many bins have a gap between them."""
 
@@ -73,7 +76,7 @@ def read(trace: RunTrace, table: str, gauges: Iterable[str] = (), deltas: Iterab
     for name in deltas:
         if name in columns:
             found[name] = [
-                None if value is None or not interval else value / interval
+                None if value is None or not interval or interval < LEAST_RATE_S else value / interval
                 for value, interval in zip(numbers(columns[name]), intervals, strict=True)
             ]
     return _grid(trace, _times(columns), found)
@@ -105,8 +108,8 @@ def numbers(values: Iterable[SampleValue]) -> list[float | None]:
 
 def window_values(trace: RunTrace, times: Sequence[float], values: Sequence[float | None]) -> list[float]:
     """Return the known values inside the measured window, or of the whole run when it never became steady."""
-    begin = (trace.steady_from or trace.began_at) - trace.began_at
-    return [value for t, value in zip(times, values, strict=True) if value is not None and t >= begin]
+    begin, end = (trace.steady_from or trace.began_at) - trace.began_at, trace.ended_at - trace.began_at
+    return [value for t, value in zip(times, values, strict=True) if value is not None and begin <= t <= end]
 
 
 def _times(columns: Columns) -> list[float]:

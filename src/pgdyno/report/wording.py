@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pgdyno.model.trial import Role, TrialState
+from pgdyno.model.trial import LatencySummary, Role, TrialState
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 from pgdyno.report.sections import Tile, Tone
 
@@ -103,6 +103,26 @@ def bare_range_text(interval: Interval) -> str:
     return f"[{interval.lo:.3g}, {interval.hi:.3g}]"
 
 
+def latency_text(latency: LatencySummary | None) -> str:
+    """Write the percentiles of a run on one line; empty when they were not measured."""
+    if latency is None:
+        return ""
+    named = {"p50": latency.p50, "p95": latency.p95, "p99": latency.p99, "p99.9": latency.p999, "max": latency.max}
+    return f"{', '.join(f'{name} {number_text(value)}' for name, value in named.items())} ms"
+
+
+def share_text(interval: Interval) -> str:
+    """Write a ratio as a share of the whole: `102 % [83.5, 126]`."""
+    return f"{interval.ratio * 100:.3g} % [{interval.lo * 100:.3g}, {interval.hi * 100:.3g}]"
+
+
+def difference_text(interval: Interval, metric: Metric) -> str:
+    """Say in words what an interval of a ratio shows of its subject."""
+    if interval.lo <= 1 <= interval.hi:
+        return "no difference is shown"
+    return "that is better" if (interval.lo > 1) is metric.higher_is_better else "that is worse"
+
+
 def sentence(verdict: Verdict, subject: str, reference: str) -> str:
     """Return the verdict's own sentence with a capital letter."""
     return capital(verdict.sentence(subject, reference))
@@ -126,7 +146,7 @@ def tile(verdict: Verdict | None, metric: Metric, before: float | None, after: f
     return Tile(
         label,
         change_text(interval.ratio),
-        f"{interval.confidence:.0%} interval {range_text(interval)}",
+        f"{interval.confidence * 100:g} % interval {range_text(interval)}",
         detail,
         verdict.word.value,
         TONES[verdict.word],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import csv
 import json
 import shutil
@@ -113,10 +114,11 @@ def _write_whole(path: Path, write: Callable[[Path], None], remove: Callable[[Pa
         write(part)
         part.rename(path)
     except OSError as error:
-        remove(part)
+        with contextlib.suppress(OSError):  # where nothing could be written, nothing need be removed
+            remove(part)
         raise StoreError(
             f'"{path}" cannot be written',
-            detail=str(error),
+            detail=error.strerror,
             hint="Name a place with room that this user may write with --output.",
         ) from error
     except BaseException:

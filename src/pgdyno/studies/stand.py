@@ -28,6 +28,9 @@ from pgdyno.trial.assess import Bounds
 from pgdyno.trial.laboratory import Laboratory, Watcher
 from pgdyno.workloads.registry import make_workload
 
+OWN_SESSIONS = 5
+"""Sessions that a study opens beside the load's: probes, reset, read-back; of the same order as the reserved ones."""
+
 
 @dataclass(frozen=True, slots=True)
 class StudyRequest:
@@ -92,6 +95,7 @@ def open_stand(
                 f"pgdyno does not know how to restart {target.name}",
                 hint='Give --restart-command "ARGV ...", or --reload-only to leave restart knobs alone.',
             )
+        _require_room(target, facts, request.plan)
         workload = make_workload(request.workload, request.parameters)
         if request.check is not None:
             request.check(target, facts, workload.spec())
@@ -121,6 +125,20 @@ def open_stand(
         finally:
             if session is not None:
                 announce("putting the server back")
+
+
+def _require_room(target: Target, facts: Facts, plan: LoadPlan) -> None:
+    """Refuse more sessions than the server lets in, before data are loaded for them."""
+    setting = facts.settings.get("max_connections")
+    if setting is None:
+        return
+    most = int(setting.setting) - OWN_SESSIONS
+    if plan.clients > most:
+        raise UsageError(
+            f"{plan.clients} clients do not fit into max_connections = {setting.setting} of {target.name}",
+            detail=f"pgdyno itself and the reserved sessions need {OWN_SESSIONS}.",
+            hint=f"Use --clients {most} or fewer.",
+        )
 
 
 def _undo_abandoned(target: Target, undo_root: Path, announce: Callable[[str], None], *, may_change: bool) -> None:
@@ -169,7 +187,7 @@ def _study(
     clock: Callable[[], float],
 ) -> Study:
     if request.resume is not None:
-        return _resumed(request.resume, store, facts)
+        return _resumed(request.resume, store, facts, workload)
     now = clock()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
     study = Study(
@@ -189,7 +207,7 @@ def _study(
     return study
 
 
-def _resumed(name: str, store: Store, facts: Facts) -> Study:
+def _resumed(name: str, store: Store, facts: Facts, workload: WorkloadSpec) -> Study:
     study = store.study(name)
     if study.state is StudyState.COMPLETE:
         raise UsageError(f"study {study.id} is complete", hint=f"Read it with pgdyno report {study.id}.")
@@ -197,6 +215,12 @@ def _resumed(name: str, store: Store, facts: Facts) -> Study:
         raise EnvironmentUnsuitable(
             f"study {study.id} was begun in environment {study.environment}, this is {facts.environment_hash()}",
             hint="Begin a new study: trials of different environments do not compare.",
+        )
+    if study.workload.fingerprint != workload.fingerprint:
+        raise UsageError(
+            f"the workload of study {study.id} is not the one that it was begun with",
+            detail="Its scripts or its data script have changed since.",
+            hint="Put them back as they were, or begin a new study.",
         )
     store.abandon_running(study.id)
     store.update_study(study.id, state=StudyState.RUNNING)

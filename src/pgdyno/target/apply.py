@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
-from pgdyno.errors import ApplyError, EnvironmentUnsuitable, PgdynoError, RollbackError
+from pgdyno.errors import ApplyError, EnvironmentUnsuitable, PgdynoError, RestartError, RollbackError
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.target import activation, baseline, bundle, control_record, effectiveness, file_image, snapshot
 from pgdyno.target.bundle import UndoBundle
@@ -164,6 +164,7 @@ class Session:
             render(configuration, session=self.id, original=self._original or b"") if configuration else self._original
         )
         before = self._dropin.read()
+        self._revive(wants_restart)
         self._note("intent", {"settings": dict(configuration), "restart": wants_restart})
         try:
             self._write(data)
@@ -213,6 +214,12 @@ class Session:
             )
         return bool(names) or restart == "always"
 
+    def _revive(self, may_restart: bool) -> None:
+        """Start a server that went down under the configuration before, as it was: else one crash ends every study."""
+        control = self._target.control
+        if may_restart and control is not None and not control.is_running():
+            activation.restart(self._target.postgres, control)
+
     def _note(self, kind: str, data: Mapping[str, object]) -> None:
         try:
             self._journal.append(kind, data)
@@ -259,7 +266,12 @@ class Session:
     def _return_to(self, configuration: Configuration, with_restart: bool) -> None:
         try:
             control = self._target.control
-            self._activate(with_restart or (control is not None and not control.is_running()))
+            try:
+                self._activate(with_restart or (control is not None and not control.is_running()))
+            except RestartError:
+                if control is None or not control.is_running():
+                    raise
+                self._activate(False)  # the restart never came about: the server may still be as it was
             self._read_back(configuration)
         except PgdynoError as error:
             raise self._stranded(error) from error

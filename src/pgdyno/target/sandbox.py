@@ -18,7 +18,7 @@ from types import TracebackType
 
 from psycopg.conninfo import make_conninfo
 
-from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
+from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, RestartError, UsageError
 from pgdyno.model.facts import Unknown
 from pgdyno.target import accounts, binaries, cluster, databases, places, postmaster_lock, processes, registry
 from pgdyno.target.binaries import Build
@@ -27,11 +27,14 @@ from pgdyno.target.postgres import Postgres
 from pgdyno.target.registry import SandboxLock, SandboxRecord
 from pgdyno.target.restart import PgCtl
 from pgdyno.target.runner import LocalRunner, Runner
+from pgdyno.target.signals import deferred_signals
 from pgdyno.target.target import Target
 
 log = logging.getLogger(__name__)
 
 DEFAULT_NAME = "default"
+CLOSE_TIMEOUT_S = 60.0
+"""How long a sandbox that is let go may take for its last checkpoint before it is stopped without one."""
 _OURS = {"server", registry.RECORD, f"{registry.RECORD}.partial"}
 
 
@@ -147,13 +150,14 @@ class Sandbox:
 
     def close(self, *, keep: bool = True) -> None:
         """Let the sandbox go: with `keep`, its data stay, and its server if the user started it; else destroy it."""
-        if not keep:
-            self.destroy()
-            return
-        if self._lock.held and not self.record.stay_up:
-            self._control.stop()
-            self._remove_group()
-        self._lock.release()
+        with deferred_signals():  # a second Ctrl-C must not leave the server running
+            if not keep:
+                self.destroy()
+                return
+            if self._lock.held and not self.record.stay_up:
+                self._stop_at_last()
+                self._remove_group()
+            self._lock.release()
 
     def leave_running(self) -> None:
         """Let the sandbox go and its server run on, until `stop` is called."""
@@ -236,6 +240,14 @@ class Sandbox:
         if self.record.stay_up != stay_up:
             self.record = replace(self.record, stay_up=stay_up)
             registry.write_record(self.folder, self.record)
+
+    def _stop_at_last(self) -> None:
+        """Stop the server, without a checkpoint if it does not stop otherwise, as after a full disk: never hang."""
+        try:
+            replace(self._control, timeout_s=CLOSE_TIMEOUT_S).stop()
+        except RestartError as error:
+            log.info("%s; stopping it without a checkpoint", error)
+            self._control.stop("immediate")
 
     def _remove_group(self) -> None:
         if isinstance(self._group, CpuGroup):

@@ -171,8 +171,10 @@ class Laboratory:
             if transition.phase is Phase.DONE:
                 raise
             work.reason = _words(error)
-            ends_study = transition.phase in _PREPARING or isinstance(error, StoreError | GuardTripped)
-            return Happening.FAILED, error if ends_study else None
+            if isinstance(error, StoreError | GuardTripped):
+                return Happening.FAILED, error
+            # Nothing was learned of a configuration that the machine kept from being measured: a resume runs it again.
+            return (Happening.INTERRUPTED, error) if transition.phase in _PREPARING else (Happening.FAILED, None)
         except KeyboardInterrupt as interrupt:
             work.reason = "interrupted"
             return Happening.INTERRUPTED, interrupt

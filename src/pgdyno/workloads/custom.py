@@ -82,7 +82,9 @@ def variables(parameters: Mapping[str, Value]) -> dict[str, str]:
     for entry in filter(None, (part.strip() for part in str(parameters["variables"]).split(","))):
         name, equals, value = entry.partition("=")
         if not equals or not name.strip().isidentifier():
-            raise UsageError(f'variable "{entry}" is not of the form name=value')
+            raise UsageError(
+                f'variable "{entry}" is not of the form name=value', hint="Write them as rows=1000,share=0.5."
+            )
         found[name.strip()] = value.strip()
     return found
 
@@ -92,7 +94,10 @@ def _script(entry: str) -> Script:
     if not at:
         path, weight = entry, "1"
     if not weight.isdigit() or int(weight) < 1:
-        raise UsageError(f'weight "{weight}" of script "{path}" is not a whole number of 1 or more')
+        raise UsageError(
+            f'weight "{weight}" of script "{path}" is not a whole number of 1 or more',
+            hint="Write the script as read.sql@9, or read.sql for weight 1.",
+        )
     if path in BUILTIN_STATEMENTS:
         return Script(path, int(weight))
     return Script(Path(path).stem, int(weight), _read(Path(path)))
@@ -102,4 +107,8 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f'script "{path}" cannot be read', detail=str(error)) from error
+        raise UsageError(
+            f'script "{path}" cannot be read',
+            detail=error.strerror if isinstance(error, OSError) else str(error),
+            hint="Name a text file that this user may read.",
+        ) from error

@@ -79,17 +79,25 @@ class PgbenchTables:
             _watch(process, errors, lambda percent: site.progress(f"{about}: {percent} %"))
 
 
+TOLD_EVERY_PCT = 25
+"""A load tells each quarter: its lines stay in logs, where every percent would be noise."""
+
+
 def _watch(process: DriverProcess, errors: Path, report: Callable[[int], None]) -> None:
     """Wait for `pgbench -i`, telling its percentage when it changes; end it on any exception (Ctrl-C)."""
-    told = -1
+    told = 0
     try:
         while process.wait(0.25) is None:
             percent = loaded_percent(errors.read_text(errors="replace"))
-            if percent is not None and percent != told:
+            if percent is not None and percent // TOLD_EVERY_PCT > told // TOLD_EVERY_PCT:
                 told = percent
                 report(percent)
     finally:
         process.terminate()
     if process.exit_code != 0:
         text = errors.read_text(errors="replace")
-        raise WorkloadError("pgbench -i failed", detail=first_reason(text) or text.strip()[-500:])
+        raise WorkloadError(
+            "pgbench -i failed: the data could not be loaded",
+            detail=first_reason(text) or text.strip()[-500:],
+            hint="Read the end of the server's log, and look for free space where its data directory is.",
+        )

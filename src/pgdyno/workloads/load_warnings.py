@@ -115,9 +115,11 @@ def _scale(facts: LoadFacts) -> LoadWarning | None:
 def _short(facts: LoadFacts) -> LoadWarning | None:
     if facts.seconds >= SHORT_RUN_S and facts.counts.committed >= FEW_TRANSACTIONS:
         return None
+    few = facts.counts.committed < FEW_TRANSACTIONS
+    words = f"{facts.counts.committed} transactions are few" if few else f"{facts.seconds:.0f} s are a short load"
     return LoadWarning(
         LoadWarningKind.RUN_TOO_SHORT,
-        f"{facts.counts.committed} transactions in {facts.seconds:.0f} s are few: percentiles above p95 mean little",
+        f"{words}: percentiles above p95 mean little",
         "Raise --measure.",
     )
 

@@ -41,15 +41,24 @@ def _convert(workload: str, parameter: Parameter, value: Value) -> Value:
         converted = _typed(parameter.default, value)
     except ValueError:
         kind = {bool: "true or false", int: "a whole number", float: "a number"}.get(type(parameter.default), "a text")
-        raise UsageError(f'parameter "{parameter.name}" of "{workload}" must be {kind}, not "{value}"') from None
+        raise UsageError(
+            f'parameter "{parameter.name}" of "{workload}" must be {kind}, not "{value}"', hint=_meaning(parameter)
+        ) from None
     if isinstance(converted, int | float) and not isinstance(converted, bool):
         low, high = parameter.low, parameter.high
         if (low is not None and converted < low) or (high is not None and converted > high):
             bounds = " and ".join(
                 [f"at least {low:g}"] * (low is not None) + [f"at most {high:g}"] * (high is not None)
             )
-            raise UsageError(f'parameter "{parameter.name}" of "{workload}" must be {bounds}, not {value}')
+            raise UsageError(
+                f'parameter "{parameter.name}" of "{workload}" must be {bounds}, not {value}', hint=_meaning(parameter)
+            )
     return converted
+
+
+def _meaning(parameter: Parameter) -> str:
+    given = f"; the default is {parameter.default}" if parameter.default != "" else ""
+    return f"It means: {parameter.doc}{given}."
 
 
 def _typed(default: Value, value: Value) -> Value:

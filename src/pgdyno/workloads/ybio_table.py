@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from pgdyno.target.postgres import query_error
-from pgdyno.workloads.dataset import LoadSite
+from pgdyno.workloads.dataset import TOLD_EVERY_PCT, LoadSite
 
 MOST_ROWS = 1 << 31
 """The products of the permutation stay within 63 bits up to here."""
@@ -63,13 +63,14 @@ class YbioTable:
         self, cursor: psycopg.Cursor[dict[str, object]], table: sql.Identifier, progress: Callable[[str], None]
     ) -> None:
         statement = sql.SQL("COPY {} FROM STDIN (FORMAT binary, FREEZE)").format(table)
-        done, told = 0, -1
+        done, told = 0, 0
         with cursor.copy(statement) as copy:
             copy.write(_COPY_HEADER)
             for keys, scratch in scattered_keys(self.rows):
                 copy.write(_copy_rows(keys, scratch))
                 done += len(keys)
-                if (percent := 100 * done // self.rows) > told:
+                percent = 100 * done // self.rows
+                if percent // TOLD_EVERY_PCT > told // TOLD_EVERY_PCT:
                     told = percent
                     progress(f"loading {self.table}, {self.rows:,} rows: {percent} %")
             copy.write(_COPY_TRAILER)

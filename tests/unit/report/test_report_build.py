@@ -157,20 +157,6 @@ def test_an_unfinished_study_gives_a_report_without_a_verdict(tmp_path: Path) ->
     assert markdown.render(report)
 
 
-def test_keep_says_so_and_recommends_nothing(tmp_path: Path) -> None:
-    def keeping(store: Store) -> str:
-        study = example.add_tune(store)
-        result = {**(store.study(study).result or {}), "keep": True, "fragment": ""}
-        store.update_study(
-            study, result={**result, "verdict": example.verdict_json("throughput", 1.0, 0.99, 1.01, "equivalent")}
-        )
-        return study
-
-    report = make(tmp_path, keeping)
-    assert report.title.startswith("Keep your configuration. Equivalent within 2%")
-    assert "change" not in {one.id for one in report.sections}
-
-
 def test_an_unknown_study_is_a_usage_error(tmp_path: Path) -> None:
     with Store.open(tmp_path / "store.db") as store, pytest.raises(UsageError):
         build_report(store, "nothing")

@@ -9,16 +9,17 @@
 
   // Group -> palette number; the same group has the same colour in every figure.
   const COLOR = {
-    search: 1, confirm: 3, prune: 7, effect: 2, rival: 5, arm: 1, best: "ink", baseline: "muted",
+    search: 1, confirm: 3, prune: 7, effect: 2, rival: 6, arm: 1, best: "ink", baseline: "muted",
     throughput: 1, p50: 3, p95: 2, p99: 6, usr: 1, sys: 2, irq: 7, iowait: 6, steal: 4, foreign: "ink",
     CPU: 3, IO: 1, LWLock: 6, Lock: 7, IPC: 5, Client: 4, Timeout: 8, other: 8,
     hit: 3, read: 2, wal: 1, read0: 1, written0: 6, read1: 5, written1: 2, pair: 1, interval: "ink", total: "ink",
   };
   const SYMBOL = {
-    baseline: "circle", search: "circle", confirm: "diamond", prune: "triangle", effect: "rect", rival: "pin",
-    arm: "circle", best: "roundRect",
+    baseline: "circle", search: "circle", confirm: "diamond", prune: "triangle", effect: "rect",
+    arm: "circle", best: "roundRect", rival: "path://M0,0 L10,0 L5,9 Z",
   };
   const CROSS = "path://M0,1 L1,0 L5,4 L9,0 L10,1 L6,5 L10,9 L9,10 L5,6 L1,10 L0,9 L4,5 Z";
+  const HATCHED = new Set(["sys", "iowait", "IO", "Lock", "Client", "other", "read"]);
   const DASH = { p95: [7, 3], p99: [2, 2], foreign: [3, 3], written0: [5, 3], written1: [5, 3] };
   const LINE_DASH = { checkpoint: [4, 3], checkpoint_done: [4, 3], autovacuum: [1, 3], limit: [6, 3] };
 
@@ -29,9 +30,9 @@
   const number = value => (value == null ? "–" : value.toLocaleString("en", { maximumSignificantDigits: 4 }));
   const escaped = text => text.replace(/[{}|]/g, " ");
 
-  // Every second area is hatched, so that neighbours differ without colour.
-  function areaFill(color, index) {
-    if (index % 2 === 0) return color;
+  // Of two neighbours in a stack one is hatched, so that they differ without colour.
+  function areaFill(color, group) {
+    if (!HATCHED.has(group)) return color;
     const tile = document.createElement("canvas");
     tile.width = tile.height = 6;
     const pen = tile.getContext("2d");
@@ -104,12 +105,13 @@
     const areas = figure.series.filter(one => one.style === "area").reverse();
     const shown = [...areas, ...figure.series.filter(one => one.style !== "area")];
     const last = figure.x.label !== "", { t, y } = figure;
+    const few = t.length <= 40;
     const axis = { stroke: css("--muted"), font: `11px ${FONT}`, grid: { stroke: css("--grid"), width: 1 }, ticks: { show: false } };
-    const series = shown.map((one, index) => {
+    const series = shown.map(one => {
       const color = colorOf(one.group), area = one.style === "area";
       return {
         label: one.name, width: area ? 0.5 : 1.4, stroke: area ? css("--page") : color, dash: DASH[one.group],
-        fill: area ? areaFill(color, index) : undefined, points: { show: false }, spanGaps: false,
+        fill: area ? areaFill(color, one.group) : undefined, points: { show: few && !area, size: 5, width: 0, fill: color }, spanGaps: false,
         value: (u, drawn, si, at) => (at == null ? "" : number(one.y[at])),
       };
     });
@@ -164,7 +166,9 @@
       },
       markLine: {
         silent: true, symbol: "none", lineStyle: { color: muted, width: 1.2, type: "solid" },
-        data: figure.marks.map(mark => ({ [key]: mark.at, label: { ...label(mark.label), position: upright ? "start" : "insideEndTop" } })),
+        data: figure.marks.map(mark => (mark.kind === "phase"
+          ? { xAxis: mark.at, lineStyle: { type: [2, 3], width: 1 }, label: { ...label(mark.label), position: "end", align: "left", distance: [0, 5] } }
+          : { [key]: mark.at, label: { ...label(mark.label), position: upright ? "start" : "insideEndTop" } })),
       },
     };
   }

@@ -1,0 +1,120 @@
+"""The short form of a report, which a study prints when it ends: first things first, on about 45 lines. Pure.
+
+Headline and tiles come from the report itself; what follows here is the change, why it works, what it was compared
+with, and the lines to copy. Nothing is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdyno.model.configuration import Configuration
+from pgdyno.model.study import Effect, Study, StudyKind
+from pgdyno.model.trial import Trial
+from pgdyno.model.verdict import Verdict
+from pgdyno.report import chapters, circumstances, doubts
+from pgdyno.report.figures import verdict_table
+from pgdyno.report.reading import Fields, sides_of, verdicts_of
+from pgdyno.report.sections import Block, FactList, Prose, Section, Snippet, TableBlock
+from pgdyno.report.wording import plural
+
+FEW_SETTINGS = 5
+MOST_SENTENCES = 4
+MOST_WARNINGS = 3
+
+
+def digest(
+    study: Study, trials: Sequence[Trial], result: Fields, verdict: Verdict | None, effects: Sequence[Effect]
+) -> tuple[Section, ...]:
+    """Return the sections of the short form; of a study without a result only where the full report is."""
+    sections = {StudyKind.TUNE: _tune, StudyKind.AB: _ab, StudyKind.BENCH: _bench}[study.kind](
+        trials, result, verdict, effects
+    )
+    return (*(section for section in sections if section.blocks), _pointer(study, result))
+
+
+def _tune(
+    trials: Sequence[Trial], result: Fields, verdict: Verdict | None, effects: Sequence[Effect]
+) -> tuple[Section, ...]:
+    keep, settings = result.flag("keep"), Configuration.of(result.child("winner").settings("settings"))
+    fragment = result.text("fragment") or settings.fragment()
+    copied: tuple[Block, ...] = (Snippet("Lines for postgresql.conf", fragment),) if settings and not keep else ()
+    return (
+        _section(
+            "change",
+            "What to change",
+            chapters.keep_blocks(result, verdict)[:1] if keep else _change(settings, effects),
+        ),
+        _section("why", "Why it works", () if keep else _why(result, len(settings))),
+        _section("confidence", "How sure is it?", _doubts(trials, result)),
+        _section("copy", "To copy", copied),
+    )
+
+
+def _change(settings: Configuration, effects: Sequence[Effect]) -> tuple[Block, ...]:
+    if not settings:
+        return ()
+    need = chapters.need_text(len(settings), effects)
+    return (TableBlock(chapters.effects_table(effects), need),) if effects else (Prose((need,)),)
+
+
+def _why(result: Fields, settings: int) -> tuple[Block, ...]:
+    sentences = result.texts("explanation")[: MOST_SENTENCES if settings <= FEW_SETTINGS else 2]
+    return (Prose(sentences, points=True),) if sentences else ()
+
+
+def _doubts(trials: Sequence[Trial], result: Fields) -> tuple[Block, ...]:
+    settings = result.child("winner").settings("settings")
+    dropped = [item.text("knob") for item in result.children("dropped")]
+    rows = [
+        *(("rival", sentence) for sentence in doubts.rival_sentences(result)),
+        ("pruning", "" if result.flag("keep") else chapters.unpruned_text(result, settings)),
+        ("dropped", f"{plural(len(dropped), 'setting')}: {', '.join(dropped)}" if dropped else ""),
+        *doubts.noise_facts(result),
+        ("trials", _states(trials)),
+        *(("mind", warning) for warning in doubts.warnings_of(result)[:MOST_WARNINGS]),
+    ]
+    return _facts(rows)
+
+
+def _ab(
+    trials: Sequence[Trial], result: Fields, verdict: Verdict | None, effects: Sequence[Effect]
+) -> tuple[Section, ...]:
+    del effects  # an A/B experiment measures none of single settings
+    if not result.members:
+        return ()
+    verdicts = (*((verdict,) if verdict else ()), *verdicts_of(result))
+    judged: tuple[Block, ...] = ()
+    if verdicts:
+        judged = (TableBlock(verdict_table(verdicts), "B against A, by metric."),)
+    facts = _facts([("trials", _states(trials)), *(("mind", text) for text in doubts.warnings_of(result))])
+    return (chapters.arms(sides_of(result)), _section("confidence", "How sure is it?", (*judged, *facts)))
+
+
+def _bench(
+    trials: Sequence[Trial], result: Fields, verdict: Verdict | None, effects: Sequence[Effect]
+) -> tuple[Section, ...]:
+    del verdict, effects  # one run compares nothing
+    measured = chapters.run_facts(trials[-1]) if trials and trials[-1].outcome is not None else FactList(())
+    rows = [*measured.rows, *(("mind", warning) for warning in doubts.warnings_of(result))]
+    return (_section("run", "The run", _facts(rows)),)
+
+
+def _section(name: str, title: str, blocks: tuple[Block, ...]) -> Section:
+    return Section(name, title, "", blocks)
+
+
+def _facts(rows: Sequence[tuple[str, str]]) -> tuple[Block, ...]:
+    known = tuple((name, value) for name, value in rows if value)
+    return (FactList(known),) if known else ()
+
+
+def _states(trials: Sequence[Trial]) -> str:
+    return ", ".join(f"{count} {state.value}" for state, count in circumstances.state_counts(trials).items())
+
+
+def _pointer(study: Study, result: Fields) -> Section:
+    rows = [("in the terminal", f"pgdyno report {study.id}"), ("HTML", result.text("report"))]
+    if not result.text("report"):
+        rows[1] = ("as a page", f"pgdyno report {study.id} -o report.html")
+    return _section("report", "The full report", _facts(rows))

@@ -1,0 +1,188 @@
+"""The short form that a study prints at its end, and the verdict that nothing is to be changed."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+import study_example as example
+from pgdyno.model.study import StudyState
+from pgdyno.model.trial import Role, TrialState
+from pgdyno.model.verdict import Interval, Metric
+from pgdyno.report import html, markdown
+from pgdyno.report.build import build_report
+from pgdyno.report.doubts import rival_sentences, warnings_of
+from pgdyno.report.figures import TrialPoint
+from pgdyno.report.neighbours import phases
+from pgdyno.report.reading import Fields
+from pgdyno.report.sections import Report, Tone
+from pgdyno.report.text import print_report, print_summary
+from pgdyno.report.wording import difference_text
+from pgdyno.store.catalogue import Store
+
+GOLDEN = Path(__file__).parent / "golden"
+MOST_LINES = 48
+STUDIES: dict[str, Callable[[Store], str]] = {
+    "tune": example.add_tune,
+    "keep": example.add_keep,
+    "bench": example.add_bench,
+    "ab": example.add_ab,
+}
+
+
+def make(folder: Path, add: Callable[[Store], str]) -> Report:
+    with Store.open(folder / "store.db") as store:
+        return build_report(store, add(store))
+
+
+def summary(report: Report) -> str:
+    stream = StringIO()
+    print_summary(report, stream)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_short_form_is_as_it_was_read(tmp_path: Path, name: str) -> None:
+    text = summary(make(tmp_path, STUDIES[name]))
+    path = GOLDEN / f"summary-{name}.txt"
+    if os.environ.get("PGDYNO_BLESS"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_short_form_is_short_and_plain(tmp_path: Path, name: str) -> None:
+    lines = summary(make(tmp_path, STUDIES[name])).splitlines()
+    assert len(lines) <= MOST_LINES
+    assert max(map(len, lines)) <= 120
+    assert all(line == line.rstrip() for line in lines)
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_a_terminal_gets_its_own_width_and_no_colour_where_that_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    report, shown = make(tmp_path, example.add_tune), {}
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for colour in (True, False):
+        if not colour:
+            monkeypatch.setenv("NO_COLOR", "1")
+        stream = Terminal()
+        print_summary(report, stream)
+        shown[colour] = stream.getvalue()
+    assert "\x1b[1;32m" in shown[True]
+    assert "\x1b[1;32m" not in shown[False]
+    plain = re.sub(r"\x1b\[[\d;]*m", "", shown[False])
+    assert max(map(len, plain.splitlines())) == 80
+
+
+def test_an_unfinished_study_says_where_its_report_is(tmp_path: Path) -> None:
+    def interrupted(store: Store) -> str:
+        study = replace(example.make_study(), state=StudyState.INTERRUPTED)
+        store.add_study(study)
+        return study.id
+
+    text = summary(make(tmp_path, interrupted))
+    assert "No verdict: the study is interrupted" in text
+    assert "pgdyno report tune-3fa94c" in text
+
+
+@pytest.mark.parametrize(
+    ("word", "ratio", "tone"),
+    [("equivalent", 1.004, Tone.NEUTRAL), ("worse", 0.93, Tone.NEUTRAL), ("not resolved", 1.01, Tone.UNSURE)],
+)
+def test_keep_cannot_be_misread_in_any_format(tmp_path: Path, word: str, ratio: float, tone: Tone) -> None:
+    report = make(tmp_path, lambda store: example.add_keep(store, word=word, ratio=ratio))
+    stream = StringIO()
+    print_report(report, stream)
+    assert (report.word, report.tone) == ("keep", tone)
+    for drawn in (summary(report), stream.getvalue(), markdown.render(report), html.render(report)):
+        assert "Keep your configuration" in drawn
+        assert "Nothing: keep your configuration." in drawn
+        assert f"{word.capitalize()} within" in drawn if word == "equivalent" else word in drawn.lower()
+        assert "The winner" not in drawn
+        assert "Lines for postgresql.conf" not in drawn
+        assert "Why it works" not in drawn
+    assert "shared_buffers =" not in summary(report)
+
+
+def test_a_candidate_of_a_screening_is_not_recommended(tmp_path: Path) -> None:
+    def nothing_found(store: Store) -> str:
+        study = example.add_keep(store)
+        result = dict(store.study(study).result or {})
+        store.update_study(study, result={**result, "verdict": None, "winner": result["baseline"], "search": {}})
+        return study
+
+    report = make(tmp_path, nothing_found)
+    assert report.title == "Keep your configuration: no tried configuration was worth a comparison"
+    assert "best candidate changed" not in markdown.render(report)
+
+
+def test_the_size_of_the_data_stands_next_to_the_numbers(tmp_path: Path) -> None:
+    report = make(tmp_path, example.add_tune)
+    assert "data 1.5 GB, 6.4 % of memory" in report.stamp
+    assert "shared_buffers of 4 GB against 1.5 GB of data: all of it fits" in markdown.render(report).replace("\\", "")
+
+
+def test_an_old_study_does_not_know_the_size_of_its_data(tmp_path: Path) -> None:
+    def interrupted(store: Store) -> str:
+        store.add_study(example.make_study())
+        return example.make_study().id
+
+    assert "data of unknown size" in make(tmp_path, interrupted).stamp
+
+
+def test_a_rival_is_told_in_words() -> None:
+    def said(lo: float, hi: float) -> str:
+        over = {"ratio": (lo + hi) / 2, "ci": [lo, hi]}
+        rival = {"name": "by-hand", "settings": {"jit": "off"}, "winner_over_rival": over}
+        return rival_sentences(Fields({"rivals": [rival]}))[0]
+
+    assert said(0.8, 1.2).startswith("The winner reaches 100 % [80, 120] of the throughput of by-hand (jit = off)")
+    assert said(0.8, 1.2).endswith("no difference is shown.")
+    assert said(1.1, 1.2).endswith("that is better.")
+    assert said(0.8, 0.9).endswith("that is worse.")
+    assert difference_text(Interval(0.8, 0.7, 0.9, 0.95), Metric.LATENCY_P99) == "that is better"
+
+
+def test_warnings_that_differ_in_a_number_are_told_once() -> None:
+    texts = ["77 transactions in 6 s are few", "93 transactions in 6 s are few", "the load only reads"]
+    assert warnings_of(Fields({"warnings": texts})) == (
+        "77 transactions in 6 s are few (and 1 more like it)",
+        "the load only reads",
+    )
+
+
+def test_phases_follow_the_roles_of_a_block() -> None:
+    plan = [
+        (Role.BASELINE, 0),
+        (Role.SEARCH, 1),
+        (Role.BASELINE, 1),
+        (Role.BASELINE, 10),
+        (Role.CONFIRM, 10),
+        (Role.PRUNE, 11),
+        (Role.BASELINE, 20),
+        (Role.CONFIRM, 20),
+        (Role.EFFECT, 20),
+    ]
+    points = [TrialPoint(n, role, TrialState.COMPLETE, 1.0, "", "", block) for n, (role, block) in enumerate(plan, 1)]
+    assert phases(points) == [(1, "noise"), (2, "search"), (4, "screening"), (6, "pruning"), (7, "proof")]
+    assert phases([]) == []
+
+
+def test_settings_dropped_for_one_reason_share_a_row(tmp_path: Path) -> None:
+    text = markdown.render(make(tmp_path, example.add_tune)).replace("\\", "")
+    assert "| wal_buffers 4MB → 64MB, max_parallel_workers_per_gather 2 → 0, bgwriter_lru_maxpages 100 → 740 |" in text
+    assert "<details><summary>Left alone: 1 knob of the catalogue.</summary>" in text
