@@ -178,3 +178,79 @@ def test_bad_settings_are_refused_and_the_server_is_as_before(pgdyno_home, tmp_p
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert pgdyno(pgdyno_home, "bench", *LOAD, "--json").returncode == 0
+
+
+def test_a_server_that_dies_under_a_trial_costs_that_trial_and_not_the_tune(pgdyno_home):
+    command = [
+        sys.executable, "-m", "pgdyno", "tune", *LOAD, "--trials", "2", "--noise-runs", "3", "--pairs", "3", "3",
+        "--prune-pairs", "3", "--only", "work_mem", "--sandbox", "dies", "--json",
+    ]  # fmt: skip
+    environment = {**os.environ, "PGDYNO_HOME": str(pgdyno_home)}
+    lock = pgdyno_home / "cache" / "sandboxes" / "dies" / "server" / "data" / "postmaster.pid"
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as tuner:
+        assert tuner.stderr is not None
+        for line in tuner.stderr:
+            if "trial 3" in line:  # the fourth restarts the server first, so wait until its load runs
+                break
+        time.sleep(2.5)
+        os.kill(int(lock.read_text().splitlines()[0]), signal.SIGKILL)
+        said = tuner.stderr.read()
+        tuner.wait(240)
+    assert tuner.returncode in (0, 3), said
+    assert "Traceback" not in said
+    assert "search ended" in said
+    assert pgdyno(pgdyno_home, "sandbox", "remove", "dies").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["bench", "--clients", "0"], "--clients"),
+        (["bench", "--measure", "1"], "--measure"),
+        (["bench", "-D", "scale=0"], "scale"),
+        (["bench", "-c", "5000"], "max_connections"),
+        (["bench", "-w", "custom", "--script", "no-such.sql"], "no-such.sql"),
+        (["bench", "--conf", "no-such.conf"], "no-such.conf"),
+        (["tune", "--pairs", "5", "3"], "--pairs"),
+        (["tune", "--resume", "no-such-study"], "no-such-study"),
+        (["no-such-verb"], "no-such-verb"),
+    ],
+)
+def test_wrong_flags_are_told_as_any_other_error(pgdyno_home, words, said):
+    done = pgdyno(pgdyno_home, *words)
+    assert done.returncode == 2, done.stderr
+    lines = done.stderr.splitlines()
+    assert lines[0].startswith("error: ")
+    assert said in lines[0]
+    assert lines[-1].startswith("hint: ")
+
+
+def test_several_scripts_with_weights_make_one_mix(pgdyno_home, tmp_path):
+    one, two = (conf(tmp_path, f"{name}.sql", f"SELECT {value};\n") for name, value in (("one", 1), ("two", 2)))
+    done = pgdyno(
+        pgdyno_home, "bench", "-w", "custom", "--script", f"{one}@3", "--script", two, "-c", "1", *QUICK, "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    shown = pgdyno(pgdyno_home, "store", "show", "last")
+    assert "one@3, two@1" in shown.stdout
+
+
+def test_a_script_that_changed_is_not_resumed_with(pgdyno_home, tmp_path):
+    script = conf(tmp_path, "mix.sql", "SELECT 1;\n")
+    command = [
+        sys.executable, "-m", "pgdyno", "tune", "-w", "custom", "--script", script, "-c", "1", *QUICK, "--only",
+        "work_mem", "--noise-runs", "3",
+    ]  # fmt: skip
+    environment = {**os.environ, "PGDYNO_HOME": str(pgdyno_home)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as tuner:
+        assert tuner.stderr is not None
+        for line in tuner.stderr:
+            if "trial 1" in line:
+                break
+        tuner.send_signal(signal.SIGTERM)
+        tuner.stderr.read()
+        tuner.wait(60)
+    conf(tmp_path, "mix.sql", "SELECT 2;\n")
+    resumed = pgdyno(pgdyno_home, "tune", "--resume", "last")
+    assert resumed.returncode == 2
+    assert "is not the one that it was begun with" in resumed.stderr

@@ -48,10 +48,12 @@ class Progress:
             self._stream.write(f"[{seconds_text(self._clock() - self._began):>9}] {text}\n")
             self._stream.flush()
 
-    def trial_began(self, spec: TrialSpec, number: int) -> None:
+    def trial_began(self, spec: TrialSpec, number: int, run_id: int) -> None:
         """Begin the live line of a trial."""
         total = f"/{self.expected_trials}" if self.expected_trials else ""
-        self._label = f"trial {number}{total} {spec.role.value}" + (f" {spec.arm}" if spec.arm != spec.role else "")
+        self._label = f"trial {number}{total} run {run_id} {spec.role.value}" + (
+            f" {spec.arm}" if spec.arm != spec.role else ""
+        )
         self._draw(self._label)
 
     def phase(self, text: str) -> None:

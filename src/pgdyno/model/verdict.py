@@ -66,5 +66,5 @@ class Verdict:
             more = f" (about {self.more_pairs} more pairs)" if self.more_pairs is not None else ""
             return f"not resolved{more}: {subject} has {figures}"
         if self.word is Word.EQUIVALENT:
-            return f"equivalent within {self.smallest_effect:.0%}: {subject} has {figures}"
+            return f"equivalent within {100 * self.smallest_effect:g} %: {subject} has {figures}"
         return f"{subject} is {self.word.value}: {figures}"

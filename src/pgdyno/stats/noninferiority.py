@@ -44,8 +44,8 @@ class Removal:
         if not self.droppable:
             return f"{setting} stays: without it {self.verdict.sentence('the rest', 'the whole')}"
         if self.proven:
-            return f"{setting} dropped: going without costs less than {self.verdict.smallest_effect:.0%}"
-        bound = "any loss" if self.at_most is None else f"a loss of up to {self.at_most:.1%}"
+            return f"{setting} dropped: going without costs less than {100 * self.verdict.smallest_effect:g} %"
+        bound = "any loss" if self.at_most is None else f"a loss of up to {100 * self.at_most:.1f} %"
         return f"{setting} dropped: no loss shown in {self.verdict.pairs} pairs, which cannot exclude {bound}"
 
 

@@ -74,7 +74,8 @@ def _double_buffering(
     physical = min(1.0, before["disk_read_bytes"] / asked)
     if physical > 0.5:
         return (
-            f"{physical:.0%} of those blocks came from the disk: the working set fits neither shared buffers nor the "
+            f"{100 * physical:.0f} % of those blocks came from the disk: the working set fits neither "
+            "shared buffers nor the "
             "kernel's page cache."
         )
     old = float(facts.settings[SHARED_BUFFERS].setting) * facts.server.block_size
@@ -82,7 +83,8 @@ def _double_buffering(
     ram = facts.host.ram_bytes
     of_ram = "" if isinstance(ram, Unknown) else f" of this machine's {bytes_text(ram)}"
     return (
-        f"Double buffering: {1 - physical:.1%} of those copies were served by the kernel's page cache and not by "
+        f"Double buffering: {100 * (1 - physical):.1f} % of those copies were served by the kernel's page cache and "
+        "not by "
         "the disk. "
         f"The pages were in memory already, once in the page cache; each read copied them again into "
         f"{bytes_text(old)} of shared buffers, which soon evicted them. With {bytes_text(new)}{of_ram} the working set "

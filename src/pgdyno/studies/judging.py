@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.study import Arm, Comparison
 from pgdyno.model.trial import Trial
@@ -11,21 +12,46 @@ from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.stats.sequential import Design, judge
 from pgdyno.studies.blocks import Blocks, metric_of
 
+BEYOND = 5
+"""A quantile is judged where each run has this many transactions beyond it: below, it is but the run's few slowest."""
+QUANTILES = {Metric.LATENCY_P50: 0.50, Metric.LATENCY_P95: 0.95, Metric.LATENCY_P99: 0.99}
 OTHERS = (Metric.LATENCY_P50, Metric.LATENCY_P95, Metric.LATENCY_P99, Metric.SERVER_CPU)
 
 
 def verdict_of(blocks: Blocks, a: str, b: str, metric: Metric, design: Design) -> Verdict | None:
-    """Return the verdict on B against A for one metric; None when fewer than two blocks have both figures."""
+    """Return the verdict on B against A for one metric.
+
+    None when fewer than two blocks have both figures, or when a run has too few transactions for the quantile.
+    """
+    if not _has_enough(blocks, (a, b), metric):
+        return None
     left, right = blocks.pairs(a, b, metric)
     if len(left) < 2:
         return None
     return judge(left, right, metric=metric, design=design)
 
 
+def _has_enough(blocks: Blocks, arms: Sequence[str], metric: Metric) -> bool:
+    quantile = QUANTILES.get(metric)
+    if quantile is None:
+        return True
+    counts = [
+        trial.outcome.counters.get("window_transactions")
+        for arm in arms
+        for trial in blocks.trials(arm)
+        if trial.outcome is not None
+    ]
+    return all(count is None or count * (1 - quantile) >= BEYOND for count in counts)
+
+
 def compare_arms(blocks: Blocks, a: str, b: str, metric: Metric, design: Design) -> Comparison:
     """Return B against A on the study's metric, with the verdicts on all the others beside it."""
     verdict = verdict_of(blocks, a, b, metric, design)
-    assert verdict is not None, "a comparison has at least two complete blocks"
+    if verdict is None:
+        raise EnvironmentUnsuitable(
+            f"{metric.value} cannot be judged: the runs have too few transactions for it",
+            hint="Lengthen --measure, or choose another --metric.",
+        )
     every = [m for m in (Metric.THROUGHPUT, *OTHERS) if m is not metric]
     others = tuple(v for m in every if (v := verdict_of(blocks, a, b, m, design)) is not None)
     return Comparison(arm_of(blocks, a), arm_of(blocks, b), verdict, others)

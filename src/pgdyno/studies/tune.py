@@ -77,7 +77,7 @@ def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str],
     announce(f"noise floor: {options.noise_runs} runs of the baseline")
     noise = _measure_noise(search, options)
     search.noise_sd = noise.pair_sd / math.sqrt(2)
-    announce(f"search: up to {options.trials} trials over {len(space.dimensions)} knobs; noise {noise.cv:.1%}")
+    announce(f"search: up to {options.trials} trials over {len(space.dimensions)} knobs; noise {100 * noise.cv:.1f} %")
     search.run()
     announce(f"search ended: {search.stopped}")
     unpruned = search.winner()

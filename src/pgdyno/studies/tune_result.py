@@ -63,7 +63,7 @@ def tune_result(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> d
         result["rivals"] = _rivals_json(tuned.proof, options)
         result["unpruned"] = verdict_json(tuned.proof.unpruned) if tuned.proof.unpruned else None
         arms = tuned.proof.blocks.trials
-        result["explanation"] = explain(arms(BASE), arms(WINNER), tuned.winner, facts, study.workload)
+        result["explanation"] = [] if keep else explain(arms(BASE), arms(WINNER), tuned.winner, facts, study.workload)
     return result
 
 

@@ -34,8 +34,8 @@ _PREPARING = (Phase.PLANNED, Phase.APPLYING, Phase.RESETTING)
 class Watcher(Protocol):
     """Who is told how a trial goes: the progress display, and later the guards."""
 
-    def trial_began(self, spec: TrialSpec, number: int) -> None:
-        """Hear that a trial begins; `number` counts the study's trials from 1."""
+    def trial_began(self, spec: TrialSpec, number: int, run_id: int) -> None:
+        """Hear that a trial begins; `number` counts the study's trials from 1, `run_id` is its name in the store."""
 
     def phase(self, text: str) -> None:
         """Hear what the trial does now."""
@@ -138,7 +138,7 @@ class Laboratory:
 
     def _measure(self, spec: TrialSpec) -> Trial:
         work = _Work(self.store.begin_trial(self.study.id, spec), spec, self._clock())
-        self._watcher.trial_began(spec, self._count)
+        self._watcher.trial_began(spec, self._count, work.run_id)
         transition = begin()
         error: BaseException | None = None
         while True:

@@ -39,7 +39,9 @@ def search(
 
 
 def value_of(point: Point) -> float:
-    return math.log(float(point["memory"])) / 10 - 0.05 * abs(float(point["cost"]) - 1.5) + 0.1 * (point["jit"] == "off")
+    return (
+        math.log(float(point["memory"])) / 10 - 0.05 * abs(float(point["cost"]) - 1.5) + 0.1 * (point["jit"] == "off")
+    )
 
 
 def test_the_default_comes_first_then_the_starts() -> None:
@@ -99,7 +101,13 @@ def test_small_spaces_are_searched(space: tuple[Dimension, ...]) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [lambda i: None, lambda i: 1.0, lambda i: None if i else 0.0, lambda i: math.nan if i % 2 else 1.0, lambda i: 1e6 * i],
+    [
+        lambda i: None,
+        lambda i: 1.0,
+        lambda i: None if i else 0.0,
+        lambda i: math.nan if i % 2 else 1.0,
+        lambda i: 1e6 * i,
+    ],
     ids=["all failed", "constant", "only the default works", "not a number", "huge"],
 )
 def test_odd_histories_do_not_stop_the_search(value: Callable[[int], float | None]) -> None:

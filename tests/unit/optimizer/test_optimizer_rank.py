@@ -29,7 +29,8 @@ def history_of(trials: int, seed: int, noise: float, slope: float) -> list[Obser
 def test_rank_orders_by_posterior_mean_and_takes_back_luck() -> None:
     rng = np.random.default_rng(1)
     history = [
-        Observation({**DEFAULT, "k0": 8 * 2 ** (i % 10)}, 0.1 * (i % 10) + 0.02 * float(rng.normal())) for i in range(30)
+        Observation({**DEFAULT, "k0": 8 * 2 ** (i % 10)}, 0.1 * (i % 10) + 0.02 * float(rng.normal()))
+        for i in range(30)
     ]
     lucky = {**DEFAULT, "k0": 12}
     ranked = rank(SPACE, [*history, Observation(lucky, 1.1)], seed=0)

@@ -40,7 +40,7 @@ def test_no_effect_at_little_noise_is_proven_to_cost_nothing():
     assert gone.proven
     assert gone.final
     assert gone.at_most <= 0.02
-    assert gone.sentence("jit") == "jit dropped: going without costs less than 2%"
+    assert gone.sentence("jit") == "jit dropped: going without costs less than 2 %"
 
 
 def test_no_effect_under_noise_goes_without_proof_and_says_what_it_may_cost():

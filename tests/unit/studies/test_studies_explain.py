@@ -21,7 +21,7 @@ def test_reads_that_became_hits_and_the_second_copy_are_told_with_numbers():
     after = trials(cpu=15.0, blks_read=0.0, blks_hit=1_000_000.0, disk_read_bytes=0.0)
     text = " ".join(explain(before, after, WINNER, make_facts(18), READS))
     assert "per transaction 9,000 of 10,000 blocks (90 %)" in text
-    assert "Double buffering: 100.0% of those copies were served by the kernel's page cache" in text
+    assert "Double buffering: 100.0 % of those copies were served by the kernel's page cache" in text
     assert "128 MB of shared buffers" in text
     assert "fell from 60 ms to 15 ms" in text
     assert "only reads" in text

@@ -74,7 +74,7 @@ class Parts:
         self._happens("stop sampling")
         return SimpleNamespace(rows=[], events=[])
 
-    def trial_began(self, spec, number):
+    def trial_began(self, spec, number, run_id):
         self._happens("trial began")
 
     def phase(self, text):
@@ -127,8 +127,8 @@ def test_what_belongs_to_the_configuration_ends_the_trial_only(monkeypatch, tmp_
     ("where", "error", "state"),
     [
         ("apply", RollbackError("broken"), TrialState.FAILED),
-        ("apply", EnvironmentUnsuitable("disk full"), TrialState.FAILED),
-        ("reset", EnvironmentUnsuitable("disk full"), TrialState.FAILED),
+        ("apply", EnvironmentUnsuitable("disk full"), TrialState.ABANDONED),
+        ("reset", EnvironmentUnsuitable("disk full"), TrialState.ABANDONED),
         ("reading", GuardTripped("memory"), TrialState.FAILED),
         ("reading", KeyboardInterrupt(), TrialState.ABANDONED),
         ("apply", KeyboardInterrupt(), TrialState.ABANDONED),
