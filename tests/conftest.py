@@ -1,3 +1,9 @@
-"""Plugins of the test suite."""
+"""Plugins of the test suite, and how hypothesis runs in it."""
+
+from hypothesis import settings
 
 pytest_plugins = ["fix_postgres", "fix_browser"]
+
+# No deadline: the machines that run the suite are shared, and a slow example says nothing about the code.
+settings.register_profile("shared machine", deadline=None)
+settings.load_profile("shared machine")

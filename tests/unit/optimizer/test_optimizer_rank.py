@@ -43,22 +43,22 @@ def test_rank_orders_by_posterior_mean_and_takes_back_luck() -> None:
 def test_rank_of_failures_alone_is_empty() -> None:
     assert rank(SPACE, [Observation(DEFAULT, None)], seed=0) == []
     assert rank(SPACE, [], seed=0) == []
-    assert choose(SPACE, [Observation(DEFAULT, None)], seed=0) == DEFAULT
+    assert choose(SPACE, [Observation(DEFAULT, None)]) == DEFAULT
     assert importance(SPACE, [], DEFAULT, seed=0) == {}
 
 
 def test_choose_keeps_the_default_where_nothing_helps() -> None:
-    kept = sum(choose(SPACE, history_of(24, seed, noise=0.05, slope=0.0), seed=seed) == DEFAULT for seed in range(20))
+    kept = sum(choose(SPACE, history_of(24, seed, noise=0.05, slope=0.0)) == DEFAULT for seed in range(20))
     assert kept >= 19
 
 
 def test_choose_takes_a_clear_gain() -> None:
     for seed in range(3):
-        assert float(choose(SPACE, history_of(20, seed, noise=0.03, slope=0.15), seed=seed)["k0"]) > 1000
+        assert float(choose(SPACE, history_of(20, seed, noise=0.03, slope=0.15))["k0"]) > 1000
 
 
 def test_choose_without_a_measured_default_keeps_it() -> None:
-    assert choose(SPACE, [Observation({**DEFAULT, "k0": 4096}, 1.0)], seed=0) == DEFAULT
+    assert choose(SPACE, [Observation({**DEFAULT, "k0": 4096}, 1.0)]) == DEFAULT
 
 
 def test_importance_names_the_knob_that_carries_the_gain() -> None:

@@ -95,3 +95,10 @@ def test_a_failure_leaves_nothing_behind(
 def test_a_folder_that_is_missing_is_named(store: Store, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be written"):
         export.export_json(store, "mine", tmp_path / "missing" / "out.json")
+
+
+@pytest.mark.parametrize("write", [export.export_json, export.export_csv])
+def test_a_place_that_cannot_hold_even_the_partial_file_is_one_error(store: Store, tmp_path: Path, write) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StoreError, match="cannot be written"):
+        write(store, "mine", tmp_path / "file" / "out")
