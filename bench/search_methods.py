@@ -114,7 +114,7 @@ def own(surface: Surface, trials: int, seed: int, checkpoints: Sequence[int]) ->
         cpu_s += time.process_time() - began
         history.append(Observation(point, surface.measure(dict(point), rng)))
         if trial in checkpoints:
-            returned[trial] = choose(dimensions, history, seed=seed)
+            returned[trial] = choose(dimensions, history)
     return Search(returned, sum(seen.value is None for seen in history), cpu_s / trials)
 
 

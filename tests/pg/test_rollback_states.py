@@ -100,6 +100,23 @@ def test_the_server_is_down(abandoned: Abandoned) -> None:
     abandoned.assert_restored()
 
 
+def test_the_server_goes_down_while_it_is_put_back(abandoned: Abandoned, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stop that the dead session had asked for comes into effect after the server was seen to be up."""
+    real, calls = activation.reload, []
+
+    def reload(*words: object, **named: object) -> None:
+        calls.append(words)
+        abandoned.sandbox.crash()
+        real(*words, **named)  # type: ignore[arg-type]  # the arguments go through as they came
+
+    monkeypatch.setattr(activation, "reload", reload)
+    restored = rollback.rollback(abandoned.bundle)
+    assert calls
+    assert restored.is_whole
+    assert restored.restarted
+    abandoned.assert_restored()
+
+
 def test_the_server_was_killed_too(abandoned: Abandoned) -> None:
     abandoned.sandbox.crash()
     assert rollback.rollback(abandoned.bundle).is_whole

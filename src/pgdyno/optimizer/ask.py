@@ -22,6 +22,13 @@ from pgdyno.optimizer.model import Model, fit_model
 from pgdyno.optimizer.observation import Data, Observation, gather
 
 LEADERS = 4
+CAUTION = 2.0
+"""The standard deviation is widened by this much before the improvement is computed.
+
+The model is fitted at the mode of its hyperparameters and so knows nothing of how unsure they are: with twenty to
+fifty trials it is too sure of itself, and the search would nibble at the best point instead of looking elsewhere.
+"""
+FAILURE_WEIGHT = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +81,15 @@ def _explore(data: Data, allowed: Allowed, seed: int, initial: int, rng: Generat
 
 
 def _exploit(data: Data, allowed: Allowed, rng: Generator) -> Suggestion:
-    model, encoding = fit_model(data, rng), data.encoding
+    model, encoding = fit_model(data), data.encoding
     works = fit_feasibility(encoding.features(data.rows), data.succeeded, encoding.groups)
 
     def improvement(rows: Rows) -> design.Vector:
         mean, sd = model.posterior.predict(encoding.features(rows))
-        return log_expected_improvement(mean, sd, model.best)
+        return log_expected_improvement(mean, CAUTION * sd, model.best)
 
     def score(rows: Rows) -> design.Vector:
-        return improvement(rows) + log_probability(works, encoding.features(rows))
+        return improvement(rows) + FAILURE_WEIGHT * log_probability(works, encoding.features(rows))
 
     row = search(encoding, _leaders(data, model), score, allowed, rng)
     if not len(row):
@@ -92,7 +99,7 @@ def _exploit(data: Data, allowed: Allowed, rng: Generator) -> Suggestion:
 
 
 def _leaders(data: Data, model: Model) -> Rows:
-    order = np.argsort(-model.tried_mean.mean(axis=0), kind="stable")[:LEADERS]
+    order = np.argsort(-model.tried_mean, kind="stable")[:LEADERS]
     return data.measured[order]
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from pgdyno.optimizer.gp import Groups, Matrix, Posterior, Prior, Vector, fit
+from pgdyno.optimizer.gp import Posterior, Prior, fit
+from pgdyno.optimizer.kernel import Groups, Matrix, Vector
 
 LABEL_PRIOR = Prior(noise_median=0.2)
 OPTIMISM = 0.3
@@ -29,4 +30,4 @@ def log_probability(model: Posterior | None, x: Matrix) -> Vector:
     if model is None:
         return np.zeros(len(x))
     mean, sd = model.predict(x)
-    return np.asarray(log_ndtr((mean[0] + OPTIMISM) / np.sqrt(sd[0] ** 2 + 0.1)))
+    return np.asarray(log_ndtr((mean + OPTIMISM) / np.sqrt(sd**2 + 0.1)))

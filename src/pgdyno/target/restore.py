@@ -186,7 +186,8 @@ def _bring_back(
             if not snapshot.differences(before, _settings(postgres)):
                 return False
     except ConnectError as error:
-        raise _unverified(bundle, error) from error
+        if not _went_down(postgres, control, sleep):
+            raise _unverified(bundle, error) from error
     except (RestartError, EnvironmentUnsuitable):
         if control is None:
             raise
@@ -199,6 +200,14 @@ def _bring_back(
 def _is_up(postgres: Postgres, control: Control | None, sleep: Callable[[float], None]) -> bool:
     running = control is None or control.is_running()
     return running and activation.answers_sql(postgres, sleep=sleep)
+
+
+def _went_down(postgres: Postgres, control: Control | None, sleep: Callable[[float], None]) -> bool:
+    """Tell whether a server that was up is gone: the dead session may have asked it to stop just before."""
+    try:
+        return control is not None and not _is_up(postgres, control, sleep)
+    except ConnectError:
+        return False
 
 
 def _restart(bundle: UndoBundle, postgres: Postgres, control: Control) -> None:
