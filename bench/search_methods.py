@@ -31,16 +31,16 @@ class Surface(Protocol):
     """What a surface offers; see surfaces/surfaces.py."""
 
     @property
-    def space(self) -> Sequence[Mapping[str, object]]: ...  # noqa: D102 - described by the class
+    def space(self) -> Sequence[Mapping[str, object]]: ...
     @property
-    def default(self) -> Point: ...  # noqa: D102
+    def default(self) -> Point: ...
     @property
-    def advice(self) -> Sequence[Point]: ...  # noqa: D102
+    def advice(self) -> Sequence[Point]: ...
     @property
-    def best(self) -> float: ...  # noqa: D102
+    def best(self) -> float: ...
 
-    def true(self, point: Point, /) -> tuple[float, bool]: ...  # noqa: D102
-    def measure(self, point: Point, rng: Generator, /) -> float | None: ...  # noqa: D102
+    def true(self, point: Point, /) -> tuple[float, bool]: ...
+    def measure(self, point: Point, rng: Generator, /) -> float | None: ...
 
 
 class Surfaces(Protocol):
@@ -48,7 +48,7 @@ class Surfaces(Protocol):
 
     PROBLEMS: Sequence[str]
 
-    def get(self, name: str) -> Surface: ...  # noqa: D102
+    def get(self, name: str) -> Surface: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,8 @@ class Search:
     def _run_block(self, block: int) -> None:
         """Run one baseline and `baseline_every` suggestions, the baseline at a place drawn at random."""
         options = self.options
-        place = random.Random(f"{options.seed}/search/{block}").randrange(options.baseline_every + 1)  # noqa: S311
+        lot = random.Random(f"{options.seed}/search/{block}")  # noqa: S311 - not for secrets
+        place = lot.randrange(options.baseline_every + 1)
         for slot in range(options.baseline_every + 1):
             if slot == place:
                 self.measure_baseline(block, slot)
