@@ -17,7 +17,7 @@ from pgdyno.report.digest import digest
 from pgdyno.report.reading import Fields, effects_of, side_of, sides_of, verdict_of, verdicts_of
 from pgdyno.report.sections import Report, Section, Tile, Tone
 from pgdyno.report.traces import RunTrace
-from pgdyno.report.wording import TONES, capital, number_text, quantity_text, sentence, tile
+from pgdyno.report.wording import TONES, capital, number_text, plural, quantity_text, sentence, tile
 
 BENCH_METRICS = (Metric.THROUGHPUT, Metric.LATENCY_P50, Metric.LATENCY_P99, Metric.SERVER_CPU)
 TILE_METRICS = (Metric.THROUGHPUT, Metric.LATENCY_P99, Metric.SERVER_CPU)
@@ -66,7 +66,8 @@ def compose(record: StudyRecord) -> Report:
         word=word,
         tone=tone,
         lead=capital(
-            f"{study.workload.description or study.workload.name}, {study.plan.clients} clients, on {study.target}"
+            f"{study.workload.description or study.workload.name}, "
+            f"{plural(study.plan.clients, 'client')}, on {study.target}"
         ),
         stamp=circumstances.stamp(study, record.trials, effects),
         tiles=_tiles(study.kind, result, verdict),
