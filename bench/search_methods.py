@@ -141,7 +141,7 @@ def optuna_tpe(surface: Surface, trials: int, seed: int, checkpoints: Sequence[i
     }
     study = optuna.create_study(
         direction="maximize",
-        sampler=optuna.samplers.TPESampler(seed=seed, multivariate=True, warn_independent_sampling=False),
+        sampler=optuna.samplers.TPESampler(seed=seed, multivariate=True),
     )
     worst = [surface.true(surface.default)[0]]
 
