@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -104,10 +105,10 @@ def test_the_server_goes_down_while_it_is_put_back(abandoned: Abandoned, monkeyp
     """A stop that the dead session had asked for comes into effect after the server was seen to be up."""
     real, calls = activation.reload, []
 
-    def reload(*words: object, **named: object) -> None:
+    def reload(*words: Any, **named: Any) -> None:
         calls.append(words)
         abandoned.sandbox.crash()
-        real(*words, **named)  # type: ignore[arg-type]  # the arguments go through as they came
+        real(*words, **named)
 
     monkeypatch.setattr(activation, "reload", reload)
     restored = rollback.rollback(abandoned.bundle)

@@ -204,7 +204,10 @@ def player() -> Iterator[tuple[Path, Callable[..., str]]]:
             shutil.copytree(origin.parent, library / name, symlinks=True)
         else:
             shutil.copy(origin, library)
-    site = Path(str(importlib.util.find_spec("psycopg_binary").origin)).parents[1]  # type: ignore[union-attr]
+    binary = importlib.util.find_spec("psycopg_binary")
+    assert binary is not None
+    assert binary.origin is not None
+    site = Path(binary.origin).parents[1]
     for name in VENDORED:
         shutil.copytree(site / name, library / name, symlinks=True)
     shutil.copytree(Path(pgdyno.__file__).parent, library / "pgdyno", ignore=shutil.ignore_patterns("__pycache__"))
@@ -259,7 +262,9 @@ def test_an_ordinary_user_may_look_at_another_users_server(
     (sandbox.data_directory / "pgdyno.conf").write_text(
         f"unix_socket_directories = '{open_dir}'\nunix_socket_permissions = '0777'\n"
     )
-    sandbox.target().control.start()  # type: ignore[union-attr]
+    control = sandbox.target().control
+    assert control is not None
+    control.start()
     conninfo = f"host={open_dir} user=looker dbname=postgres"
     seen = json.loads(run(LOOK_AROUND, conninfo))
     assert seen == {

@@ -25,7 +25,7 @@ def block_order(arms: Sequence[str], block: int, seed: int) -> tuple[str, ...]:
     the drift: this is what the error rate of the verdict rests on.
     """
     order = list(arms)
-    random.Random(f"{seed}/{block}").shuffle(order)  # noqa: S311  not for secrets
+    random.Random(f"{seed}/{block}").shuffle(order)  # noqa: S311 - a seeded order that must repeat on resume
     return tuple(order)
 
 

@@ -112,7 +112,7 @@ class TuneOptions:
         for name in ("include", "exclude", "only"):
             known[name] = tuple(_words(known.get(name)))
         known["metric"] = Metric(str(known["metric"]))
-        return cls(**known)  # type: ignore[arg-type]  # the store gives back what to_json wrote
+        return cls(**known)  # type: ignore[arg-type]  # JSON of the store has no types; to_json wrote it
 
 
 def _words(value: object) -> list[str]:

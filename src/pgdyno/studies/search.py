@@ -55,7 +55,7 @@ class Search:
     def _run_block(self, block: int) -> None:
         """Run one baseline and `baseline_every` suggestions, the baseline at a place drawn at random."""
         options = self.options
-        lot = random.Random(f"{options.seed}/search/{block}")  # noqa: S311 - not for secrets
+        lot = random.Random(f"{options.seed}/search/{block}")  # noqa: S311 - a seeded place that must repeat on resume
         place = lot.randrange(options.baseline_every + 1)
         for slot in range(options.baseline_every + 1):
             if slot == place:
