@@ -10,6 +10,7 @@
         RestartError                 the server could not be stopped or started
       ApplyError (4)                 a configuration did not come into force; the server was put back
       GuardTripped (4)               a guard ended the session; the server was put back
+        SessionTakenOver             its watchdog, or a rollback, ended it
       RollbackError (5)              the server could not be put back whole: the loudest error there is
 
 Grammar, as PostgreSQL's own: the message is lower case, has no full stop, names the object and the value;
@@ -87,6 +88,10 @@ class GuardTripped(PgdynoError):
     """A guard ended the session and the server was put back."""
 
     exit_code = ExitCode.RESTORED
+
+
+class SessionTakenOver(GuardTripped):
+    """Another process, the watchdog or a rollback, put the server back and ended the session."""
 
 
 class RollbackError(PgdynoError):

@@ -155,6 +155,7 @@ def _session_json(info: BundleInfo) -> dict[str, object]:
         "began": _began(manifest.created_at) if manifest else None,
         "applied": info.applied,
         "damage": info.damage,
+        "closed_by": info.closed_by,
         "directory": str(info.directory),
     }
 
@@ -169,7 +170,8 @@ def _table(found: list[BundleInfo]) -> str:
     rows = [("session", "state", "applied", "target")]
     for info in found:
         target = info.bundle.manifest.target if info.bundle else f"damaged: {info.damage}"
-        rows.append((info.directory.name, info.state.value, str(info.applied), target))
+        by = f"  (by {info.closed_by})" if info.closed_by not in (None, "session") else ""
+        rows.append((info.directory.name, info.state.value, str(info.applied), target + by))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     return "\n".join(
         "  ".join([*(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=False)), row[3]]) for row in rows

@@ -24,6 +24,7 @@ from pgdyno.target.inspect import read_facts
 from pgdyno.target.rollback import SessionState, list_bundles, rollback_abandoned
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.target import Target
+from pgdyno.target.watch import Deadlines
 from pgdyno.trial.assess import Bounds
 from pgdyno.trial.laboratory import Laboratory, Watcher
 from pgdyno.workloads.registry import make_workload
@@ -47,6 +48,7 @@ class StudyRequest:
     changes: bool = True
     restart: When = "always"
     resume: str | None = None
+    watch: Deadlines = field(default_factory=Deadlines)
     check: Callable[[Target, Facts, WorkloadSpec], None] | None = None
     """Refuses what cannot be done on this target and asks its owner, before anything is changed or loaded."""
 
@@ -103,7 +105,9 @@ def open_stand(
         study = _study(request, store, target, facts, workload.spec(), clock)
         session: Session | None = None
         if request.changes:
-            session = stack.enter_context(Session.begin(target, study=study.id, undo_root=undo_root))
+            session = stack.enter_context(
+                Session.begin(target, study=study.id, undo_root=undo_root, watch=request.watch)
+            )
         laboratory = Laboratory(
             study=study,
             target=target,

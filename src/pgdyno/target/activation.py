@@ -12,6 +12,7 @@ from pgdyno.target.restart import Control
 READY_S = 300.0
 RELOAD_S = 30.0
 _LOADED_AT = "SELECT extract(epoch FROM pg_conf_load_time())::float8 AS at"
+_FULL = ("too many clients", "remaining connection slots", "too many connections")
 _PASSING = ("starting up", "shutting down", "recovery", "not yet accepting")
 
 
@@ -74,6 +75,16 @@ def answers_sql(postgres: Postgres, *, sleep: Callable[[float], None] = time.sle
                 return False
         sleep(0.2)
         waited_s += 0.2
+
+
+def free_slot(postgres: Postgres) -> bool:
+    """Return False when the server runs and refuses us only because all of its connections are taken."""
+    try:
+        postgres.connect().close()
+    except ConnectError as error:
+        reason = (error.detail or "").lower()
+        return not any(words in reason for words in _FULL)
+    return True
 
 
 def _loaded_at(postgres: Postgres) -> float:

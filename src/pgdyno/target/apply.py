@@ -4,15 +4,16 @@
         applied = session.apply(configuration)      # in force and read back, or ApplyError and the one before is back
     # here the server is as it was found
 
-The undo bundle is durable before the first change, and each change is journalled before it is made. A watchdog, when
-there is one, needs nothing from this module but the bundle's path: it calls `restore.restore` as `rollback.py` does.
+The undo bundle is durable before the first change, each change is journalled before it is made, and a watchdog
+(watchdog.py) waits beside: a process of its own that restores from the bundle when this one does not.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -22,13 +23,15 @@ from pgdyno.errors import ApplyError, EnvironmentUnsuitable, PgdynoError, Restar
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.target import activation, baseline, bundle, control_record, effectiveness, file_image, snapshot
 from pgdyno.target.bundle import UndoBundle
-from pgdyno.target.dropin import DropIn, render
+from pgdyno.target.file_route import FileRoute, files_of, record_of, unwritable
 from pgdyno.target.identity import ProcessIdentity
+from pgdyno.target.journal import taken_over
 from pgdyno.target.manifest import Manifest
-from pgdyno.target.precheck import check_files
-from pgdyno.target.restore import PROCESS, Restored, restore
+from pgdyno.target.restore import CLAIM_S, PROCESS, Restored, restore
+from pgdyno.target.route import Route
 from pgdyno.target.snapshot import SettingState
 from pgdyno.target.target import Target
+from pgdyno.target.watch import RESTART_LEASE_S, Deadlines, Watch
 
 When = Literal["always", "as-needed"]
 
@@ -54,21 +57,20 @@ class Session:
         self,
         target: Target,
         undo: UndoBundle,
-        dropin: DropIn,
+        route: Route,
+        watch: Watch | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._target = target
         self.bundle = undo
-        self._dropin = dropin
+        self._route = route
+        self._watch = watch
         self._clock = clock
         self._sleep = sleep
         self._journal = undo.journal()
         self._settings = undo.settings()
-        # A drop-in that no file names is not in force: it is put back at the end, but no trial builds on it.
-        is_named = all(image.path != undo.manifest.main_file for image in undo.manifest.images)
-        self._original = undo.content_of(dropin.path) if is_named else None
         self._in_force = BASELINE
 
     @classmethod
@@ -78,19 +80,22 @@ class Session:
         *,
         study: str,
         undo_root: Path,
+        watch: Deadlines | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         reserve_bytes: int = bundle.RESERVE_BYTES,
+        data_reserve_bytes: int = bundle.DATA_RESERVE_BYTES,
     ) -> Session:
-        """Write the undo bundle and open a session; the server is not changed yet.
+        """Write the undo bundle, start the watchdog and open a session; the server is not changed yet.
 
-        Raises ConnectError when the server does not answer, and EnvironmentUnsuitable when it may not be changed
-        (see baseline.py), when a session on it is still open, or when the bundle cannot be written.
+        `watch` holds the watchdog's deadlines; None is for tests of what lies below it. Raises ConnectError when the
+        server does not answer, and EnvironmentUnsuitable when it may not be changed (see baseline.py), when a session
+        on it is still open, or when the bundle cannot be written or the watchdog not be started.
         """
         with bundle.locked(undo_root):
             found = baseline.take_baseline(target)
             _refuse_second(undo_root, found.data_directory)
-            paths = [found.dropin.path, *([] if found.dropin.is_included() else [found.dropin.main_real])]
+            paths = files_of(found.dropin) if found.dropin else []
             captured = [file_image.capture(path) for path in paths]
             now = time.time()
             manifest = Manifest(
@@ -100,11 +105,15 @@ class Session:
                 target=target.postgres.label,
                 conninfo=found.conninfo,
                 data_directory=str(found.data_directory),
-                main_file=str(found.dropin.main_real),
+                main_file=str(found.dropin.main_real) if found.dropin else "",
                 bin_dir=str(target.bin_dir),
                 control=control_record.to_record(target.control),
                 owner=ProcessIdentity.own(),
                 images=tuple(image for image, _ in captured),
+                route=record_of(found.dropin) if found.dropin else _route_of(target).record(),
+                local=found.dropin is not None,
+                address=found.address,
+                reserve=str(found.data_directory / bundle.DATA_RESERVE) if found.dropin else None,
             )
             undo = UndoBundle.create(
                 undo_root,
@@ -112,8 +121,16 @@ class Session:
                 contents=[data for _, data in captured],
                 settings=found.settings,
                 reserve_bytes=reserve_bytes,
+                data_reserve_bytes=data_reserve_bytes,
             )
-        return cls(target, undo, found.dropin, clock=clock, sleep=sleep)
+        route = FileRoute(found.dropin, undo, target) if found.dropin else _route_of(target)
+        try:
+            watching = None if watch is None else Watch.start(undo, watch)
+        except BaseException:
+            undo.journal().append(bundle.CLOSED, {"by": "session", "begun": False})
+            undo.release_reserve()
+            raise
+        return cls(target, undo, route, watching, clock=clock, sleep=sleep)
 
     def __enter__(self) -> Session:
         return self
@@ -159,49 +176,72 @@ class Session:
         if self.bundle.is_closed():
             raise RuntimeError(f"session {self.id} is over")
         began = self._clock()
-        wants_restart = self._wants_restart(configuration, restart)
-        data = (
-            render(configuration, session=self.id, original=self._original or b"") if configuration else self._original
-        )
-        before = self._dropin.read()
-        self._revive(wants_restart)
-        self._note("intent", {"settings": dict(configuration), "restart": wants_restart})
-        try:
-            self._write(data)
-            check_files(
-                self._target,
-                self._dropin,
-                configuration,
-                data_directory=self.bundle.manifest.data_directory,
-            )
-        except PgdynoError as error:
-            self._abandon(error, before)
-            raise
-        try:
-            self._activate(wants_restart)
-            settings = self._read_back(configuration, databases)
-        except PgdynoError as error:
-            self._abandon(error, before)
-            self._return_to(self._in_force, wants_restart)
-            raise self._apply_error(configuration, error) from error
-        self._in_force = configuration
-        name = snapshot.fingerprint(settings.values())
-        self._note("in force", {"fingerprint": name, "restarted": wants_restart})
+        with self._claimed():
+            wants_restart = self._wants_restart(configuration, restart)
+            self._revive(wants_restart)
+            self._note("intent", {"settings": dict(configuration), "restart": wants_restart})
+            settings = self._bring_into_force(configuration, wants_restart, databases)
+            self._in_force = configuration
+            name = snapshot.fingerprint(settings.values())
+            self._note("in force", {"fingerprint": name, "restarted": wants_restart})
         values = {name: settings[name].setting or "" for name in configuration}
         return Applied(wants_restart, self._clock() - began, values, name)
 
+    def expect(self, doing: str, within_s: float | None = None) -> None:
+        """Tell the watchdog what comes now, and by when this process will be heard of again."""
+        if self._watch is not None:
+            self._watch.heart.expect(doing, within_s)
+
     def rollback(self) -> Restored:
         """Put the server back as it was found; idempotent. Signals wait until it is done; see `restore.restore`."""
-        restored = restore(
-            self.bundle,
-            postgres=self._target.postgres,
-            control=self._target.control,
-            clock=self._clock,
-            sleep=self._sleep,
-        )
+        with self._may_be_down():
+            restored = restore(
+                self.bundle,
+                postgres=self._target.postgres,
+                control=self._target.control,
+                route=self._route,
+                clock=self._clock,
+                sleep=self._sleep,
+            )
         self._in_force = BASELINE
         self._journal = self.bundle.journal()
+        if self._watch is not None and (restored.is_whole or restored.already_closed):
+            self._watch.leave()
         return restored
+
+    @contextmanager
+    def _claimed(self) -> Iterator[None]:
+        """Keep a watchdog or a rollback from working at the same time, and see that none has."""
+        with self.bundle.alone(CLAIM_S, self._sleep):
+            if self.bundle.is_closed():
+                raise taken_over(self.id)
+            yield
+
+    @contextmanager
+    def _may_be_down(self) -> Iterator[None]:
+        if self._watch is None:
+            yield
+            return
+        with self._watch.heart.server_may_be_down(RESTART_LEASE_S):
+            yield
+
+    def _bring_into_force(
+        self, configuration: Configuration, wants_restart: bool, databases: Sequence[str]
+    ) -> dict[str, SettingState]:
+        try:
+            self._route.stage(configuration, session=self.id)
+            if configuration:
+                self._route.check(configuration)
+        except PgdynoError as error:
+            self._unstage(error)
+            raise
+        try:
+            self._activate(wants_restart)
+            return self._read_back(configuration, databases)
+        except PgdynoError as error:
+            self._unstage(error)
+            self._return_to(self._in_force, wants_restart)
+            raise self._apply_error(configuration, error) from error
 
     def _wants_restart(self, configuration: Configuration, restart: When) -> bool:
         names = effectiveness.needs_restart(self._in_force, configuration, self._settings)
@@ -218,26 +258,19 @@ class Session:
         """Start a server that went down under the configuration before, as it was: else one crash ends every study."""
         control = self._target.control
         if may_restart and control is not None and not control.is_running():
-            activation.restart(self._target.postgres, control)
+            with self._may_be_down():
+                activation.restart(self._target.postgres, control)
 
     def _note(self, kind: str, data: Mapping[str, object]) -> None:
         try:
             self._journal.append(kind, data)
         except OSError as error:
-            raise _unwritable(self._journal.path, error) from error
-
-    def _write(self, data: bytes | None) -> None:
-        try:
-            if data != self._dropin.read():
-                self._dropin.put_back(data)
-            if data is not None:
-                self._dropin.include()
-        except OSError as error:
-            raise _unwritable(self._dropin.path, error) from error
+            raise unwritable(self._journal.path, error) from error
 
     def _activate(self, with_restart: bool) -> None:
         if with_restart and self._target.control is not None:
-            activation.restart(self._target.postgres, self._target.control)
+            with self._may_be_down():
+                activation.restart(self._target.postgres, self._target.control)
         else:
             activation.reload(self._target.postgres, self._target.control, sleep=self._sleep)
 
@@ -245,19 +278,18 @@ class Session:
         for dbname in (*databases, None):
             with self._target.postgres.connect(dbname) as connection:
                 settings = snapshot.read_settings(connection, label=self._target.postgres.label)
-            short = effectiveness.shortfalls(configuration, settings, self._dropin.path)
+            short = effectiveness.shortfalls(configuration, settings, self._route.source)
             if not configuration and dbname is None:
                 short = [str(difference) for difference in snapshot.differences(self._settings, settings)]
             if short:
                 raise ApplyError(f"not in force: {short[0]}", detail="\n".join(short[1:]) or None)
         return settings
 
-    def _abandon(self, error: PgdynoError, before: bytes | None) -> None:
-        """Put the file before back, after the attempt failed."""
+    def _unstage(self, error: PgdynoError) -> None:
+        """Stage the configuration before again, after the attempt failed."""
         try:
-            if self._dropin.read() != before:
-                self._dropin.put_back(before)
-        except OSError as cause:
+            self._route.stage(self._in_force, session=self.id)
+        except PgdynoError as cause:
             raise self._stranded(error) from cause
         # The reason is for a reader of the journal; when the disk is full, the error at hand says more.
         with contextlib.suppress(OSError):
@@ -317,9 +349,6 @@ def _refuse_second(undo_root: Path, data_directory: Path) -> None:
         )
 
 
-def _unwritable(path: Path, error: OSError) -> EnvironmentUnsuitable:
-    return EnvironmentUnsuitable(
-        f'"{path}" cannot be written: {(error.strerror or str(error)).lower()}',
-        detail="The change was not made.",
-        hint=f'Make room on the file system of "{path.parent}", or grant the right to write there.',
-    )
+def _route_of(target: Target) -> Route:
+    assert target.route is not None, "a target without configuration files at hand names its route"
+    return target.route

@@ -19,6 +19,7 @@ from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.target import processes, snapshot
 from pgdyno.target.dropin import DropIn, session_named_in
 from pgdyno.target.file_check import read_files
+from pgdyno.target.health import Address
 from pgdyno.target.postgres import query_error
 from pgdyno.target.snapshot import SettingState
 from pgdyno.target.target import Target
@@ -34,12 +35,16 @@ _SHOWN_EDITS = 5
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A server as it was found. `conninfo` is complete, whatever PG* variables say later, and has no password."""
+    """A server as it was found. `conninfo` is complete, whatever PG* variables say later, and has no password.
+
+    `dropin` is None where settings go another way than through files (`Target.route`).
+    """
 
     conninfo: str
     data_directory: Path
-    dropin: DropIn
+    dropin: DropIn | None
     settings: Mapping[str, SettingState]
+    address: Address | None
 
 
 def take_baseline(target: Target) -> Baseline:
@@ -60,14 +65,17 @@ def take_baseline(target: Target) -> Baseline:
                 f'the role on "{label}" may not see where the configuration file is',
                 hint="Connect as a superuser, or GRANT pg_read_all_settings to the role.",
             )
-        _check_local(int(str(row["pid"])), Path(str(data)), label)
+        if target.route is None:
+            _check_local(int(str(row["pid"])), Path(str(data)), label)
         conninfo = _conninfo(connection)
+        address = Address.of(connection.info.hostaddr or connection.info.host, connection.info.port)
         settings = snapshot.read_settings(connection, label=label)
-    dropin = DropIn(Path(str(main)))
+    dropin = DropIn(Path(str(main))) if target.route is None else None
     _check_read(target, settings)
-    _check_writable(dropin)
-    _check_no_leftover(dropin)
-    return Baseline(conninfo, Path(str(data)), dropin, settings)
+    if dropin is not None:
+        _check_writable(dropin)
+        _check_no_leftover(dropin)
+    return Baseline(conninfo, Path(str(data)), dropin, settings, address)
 
 
 def _check_local(backend_pid: int, data_directory: Path, label: str) -> None:

@@ -4,6 +4,8 @@
                      settings.json   every row of pg_settings before the session
                      files/N         the exact bytes of each file that will be changed
                      journal.jsonl   what the session did, in order (see journal.py)
+                     heartbeat       the session's sign of life (see heartbeat.py)
+                     watchdog.*      who watches the session, and what they did (see watchdog.py)
                      reserve         space that is given back when the disk is full
                      UNDO.md         the way back by hand
 
@@ -13,6 +15,7 @@ it cannot tear it. The folder is 0700 and its files 0600: a configuration file m
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -24,15 +27,19 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pgdyno.errors import EnvironmentUnsuitable, RollbackError
+from pgdyno.errors import EnvironmentUnsuitable, RollbackError, UsageError
 from pgdyno.target import durable, places, snapshot
 from pgdyno.target.file_image import FileImage, digest
+from pgdyno.target.identity import wait_until
 from pgdyno.target.journal import Journal, Reading, read_journal
 from pgdyno.target.manifest import Manifest
 from pgdyno.target.snapshot import SettingState
 from pgdyno.target.undo_text import undo_text
 
 RESERVE_BYTES = 1 << 20
+DATA_RESERVE = "pgdyno.reserve"
+DATA_RESERVE_BYTES = 17 << 20
+"""One WAL segment and a little: what a server needs to start again on a disk that is full."""
 CLOSED = "closed"
 _DRAFT = ".draft-"
 
@@ -58,6 +65,7 @@ class UndoBundle:
         contents: Sequence[bytes],
         settings: Mapping[str, SettingState],
         reserve_bytes: int = RESERVE_BYTES,
+        data_reserve_bytes: int = DATA_RESERVE_BYTES,
     ) -> UndoBundle:
         """Write a bundle durably; `contents` are the bytes of `manifest.images`, in order.
 
@@ -68,11 +76,15 @@ class UndoBundle:
         try:
             draft.mkdir(mode=0o700)
             _fill(draft, final, manifest, contents, settings, reserve_bytes)
+            _reserve_beside_data(manifest, data_reserve_bytes)
             draft.rename(final)
             durable.fsync_directory(undo_root)
         except OSError as error:
             shutil.rmtree(draft, ignore_errors=True)
             raise _unwritable(undo_root, error) from error
+        except EnvironmentUnsuitable:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
         return cls(final, manifest)
 
     @classmethod
@@ -125,8 +137,33 @@ class UndoBundle:
             raise RollbackError(f'"{self.directory / "settings.json"}" cannot be read', detail=str(error)) from error
 
     def release_reserve(self) -> None:
-        """Give the reserved space back to the file system."""
+        """Give the reserved space back to the file systems of the bundle and of the server's data."""
         (self.directory / "reserve").unlink(missing_ok=True)
+        if self.manifest.reserve is not None:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # the data directory may be gone
+                Path(self.manifest.reserve).unlink()
+
+    @contextmanager
+    def alone(self, wait_s: float = 0.0, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:
+        """Be the only one who changes the server of this session: the session itself, a rollback, or a watchdog.
+
+        Raises UsageError when another process still is after `wait_s`. The claim ends with the process.
+        """
+        descriptor = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if not wait_until(lambda: _claim(descriptor), timeout_s=wait_s, sleep=sleep):
+                raise UsageError(f"session {self.id} is being rolled back by another process")
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _claim(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _unwritable(undo_root: Path, error: OSError) -> EnvironmentUnsuitable:
@@ -156,6 +193,23 @@ def _fill(
     durable.reserve_space(draft / "reserve", reserve_bytes)
     Journal.create(draft / "journal.jsonl").append("begun", {"study": manifest.study, "target": manifest.target})
     durable.fsync_directory(draft)
+
+
+def _reserve_beside_data(manifest: Manifest, size_bytes: int) -> None:
+    """Allocate the reserve in the data directory; a leftover of a session that never began is replaced."""
+    if manifest.reserve is None:
+        return
+    path = Path(manifest.reserve)
+    try:
+        path.unlink(missing_ok=True)
+        durable.reserve_space(path, size_bytes)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise EnvironmentUnsuitable(
+            f'"{path.parent}" has no room for the way back: {(error.strerror or str(error)).lower()}',
+            detail=f"{size_bytes >> 20} MB are reserved there, so that the server can start again on a full disk.",
+            hint="Make room on the file system of the data directory.",
+        ) from error
 
 
 def _json(value: object) -> bytes:

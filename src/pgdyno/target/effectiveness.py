@@ -28,7 +28,7 @@ _WHO = {
 }
 
 
-def shortfalls(configuration: Configuration, settings: Mapping[str, SettingState], dropin: Path) -> list[str]:
+def shortfalls(configuration: Configuration, settings: Mapping[str, SettingState], dropin: Path | None) -> list[str]:
     """Return a sentence for each knob that is not in force as asked, empty when all are.
 
     In force means: the value, in base units, is what was asked after the server's own rounding; it comes from our
@@ -58,14 +58,14 @@ def same_value(asked: str, state: SettingState) -> bool:
             return _squeezed(asked) == _squeezed(in_force)
 
 
-def _shortfall(name: str, value: str, state: SettingState | None, dropin: Path) -> str | None:
+def _shortfall(name: str, value: str, state: SettingState | None, dropin: Path | None) -> str | None:
     if state is None:
         return f"{name} is not a setting of this server"
     if state.pending_restart:
         return f"{name} = {value} waits for a restart"
     if _is_computed(value, state):
         return None
-    if state.sourcefile is not None and Path(state.sourcefile) != dropin:
+    if None not in (state.sourcefile, dropin) and Path(str(state.sourcefile)) != dropin:
         return f"{name} = {value} is overridden by {state.place()}, which sets {state.setting}"
     if state.source != "configuration file":
         return f"{name} = {value} is overridden by {_WHO.get(state.source, state.source)}, which sets {state.setting}"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.errors import RollbackError
+from pgdyno.errors import RollbackError, SessionTakenOver
 from pgdyno.target import durable
 
 _SEED = "pgdyno journal 1"
@@ -124,11 +124,14 @@ class Journal:
         """Add a record durably: when this returns, it survives a crash.
 
         An append that fails or is interrupted (full disk, a signal) leaves the journal as it was; raises OSError.
+        Raises SessionTakenOver when another process has appended meanwhile: a watchdog or a rollback.
         """
         record = Record(len(self._records), self._clock(), kind, dict(data or {}))
         line, digest = encode(record, self._chain)
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         try:
+            if os.fstat(descriptor).st_size != self._end:
+                raise taken_over(self.path.parent.name)
             _append_line(descriptor, line, self._end)
         finally:
             os.close(descriptor)
@@ -136,6 +139,14 @@ class Journal:
         self._end += len(line)
         self._chain = digest
         return record
+
+
+def taken_over(session: str) -> SessionTakenOver:
+    """Return the error for a session that a watchdog or a rollback has ended behind its back."""
+    return SessionTakenOver(
+        f"session {session} was ended by its watchdog or by a rollback, and the server was put back",
+        hint=f"pgdyno rollback --list says why; the log is watchdog.log in the bundle of {session}.",
+    )
 
 
 def _append_line(descriptor: int, line: bytes, end: int) -> None:

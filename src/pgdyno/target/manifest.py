@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from pgdyno.target.file_image import FileImage
+from pgdyno.target.health import Address
 from pgdyno.target.identity import ProcessIdentity
 
-VERSION = 1
+VERSION = 2
+READABLE = (1, VERSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +19,9 @@ class Manifest:
 
     `control` is how the server is started (see control_record.py), None when we cannot. `bin_dir` holds the server's
     programs. `images` are the files that may be changed, `main_file` among them when our line must go into it.
+    `route` is how settings reach the server (see route_record.py). `local` says that the data directory is on the host
+    of this bundle. `address` is where the server listens, None when that is not to be asked. `reserve` is a file in
+    the data directory that holds space for the way back.
     """
 
     id: str
@@ -30,6 +35,10 @@ class Manifest:
     control: Mapping[str, object] | None
     owner: ProcessIdentity
     images: tuple[FileImage, ...]
+    route: Mapping[str, object] = field(default_factory=dict)
+    local: bool = True
+    address: Address | None = None
+    reserve: str | None = None
     version: int = VERSION
 
     def to_json(self) -> dict[str, object]:
@@ -40,8 +49,9 @@ class Manifest:
     def from_json(cls, fields: Mapping[str, object]) -> Manifest:
         """Rebuild one. Raises KeyError, TypeError or ValueError on anything else than what `to_json` made."""
         owner, images, control = fields["owner"], fields["images"], fields["control"]
-        if not isinstance(owner, dict) or not isinstance(images, list) or fields["version"] != VERSION:
+        if not isinstance(owner, dict) or not isinstance(images, list) or fields["version"] not in READABLE:
             raise ValueError("not a manifest of this version")
+        route, address, reserve = fields.get("route"), fields.get("address"), fields.get("reserve")
         return cls(
             id=str(fields["id"]),
             study=str(fields["study"]),
@@ -54,4 +64,9 @@ class Manifest:
             control=control if isinstance(control, dict) else None,
             owner=ProcessIdentity(**owner),
             images=tuple(FileImage.from_json(image) for image in images),
+            # Version 1 knew configuration files on this host only.
+            route=route if isinstance(route, dict) else {"kind": "files", "main": str(fields["main_file"])},
+            local=bool(fields.get("local", True)),
+            address=Address(**address) if isinstance(address, dict) else None,
+            reserve=None if reserve is None else str(reserve),
         )

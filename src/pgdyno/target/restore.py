@@ -6,29 +6,30 @@ every state and may be repeated. Order: end what the session left running, files
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError, RollbackError, UsageError
-from pgdyno.target import activation, durable, file_image, processes, snapshot
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError, RollbackError
+from pgdyno.target import activation, hung, processes, snapshot
 from pgdyno.target.bundle import CLOSED, UndoBundle
-from pgdyno.target.dropin import with_include
-from pgdyno.target.file_image import FileImage
+from pgdyno.target.file_route import FileRoute
 from pgdyno.target.identity import ProcessIdentity, end_process, wait_until
 from pgdyno.target.journal import Journal
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.restart import Control
+from pgdyno.target.route import Route
 from pgdyno.target.signals import deferred_signals
 from pgdyno.target.snapshot import SettingDifference
 
 PROCESS = "process"
+CLAIM_S = 180.0
+"""How long a rollback waits for another one of the same session, such as the watchdog's."""
 _ATTEMPTS = 2
 _CONTROL_WAIT_S = 60.0
+_SLOT_WAIT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +58,32 @@ def restore(
     *,
     postgres: Postgres,
     control: Control | None,
+    route: Route,
+    by: str = "session",
+    wait_s: float = CLAIM_S,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Restored:
     """Put the server back; safe to call again, from every state, and not to be interrupted by a signal.
 
     The bundle is closed when everything is as it was; else it stays open, `damage` and `settings_differences` say
-    why, and a later call tries again. Raises RollbackError when the files or the server could not be brought back
-    at all, and UsageError when another process is restoring the same bundle.
+    why, and a later call tries again. `by` is kept in the journal. Raises RollbackError when the files or the server
+    could not be brought back at all, and UsageError when another process still restores the same bundle after
+    `wait_s`.
     """
-    with deferred_signals(), _alone(bundle):
+    with deferred_signals(), bundle.alone(wait_s, sleep):
         if bundle.is_closed():
             return Restored(already_closed=True)
         began = clock()
         bundle.release_reserve()
         journal, damage = _journal(bundle)
+        if bundle.manifest.local:
+            hung.revive_or_end(Path(bundle.manifest.data_directory), bundle.manifest.address, sleep=sleep)
         ended = _end_leftovers(bundle, journal, sleep)
-        files, damage = _restore_files(bundle, damage)
+        _require_data_directory(bundle)
+        damage += route.strange_edits() if isinstance(route, FileRoute) else []
+        files = tuple(route.put_back())
+        damage += route.leftovers()
         restarted = _bring_back(bundle, postgres, control, sleep)
         try:
             differences = snapshot.differences(bundle.settings(), _settings(postgres))
@@ -81,21 +91,8 @@ def restore(
             raise _unverified(bundle, error) from error
         restored = Restored(files, differences, restarted, clock() - began, tuple(damage), ended)
         if restored.is_whole:
-            journal.append(CLOSED, {"files": list(files), "restarted": restarted})
+            journal.append(CLOSED, {"files": list(files), "restarted": restarted, "by": by})
         return restored
-
-
-@contextmanager
-def _alone(bundle: UndoBundle) -> Iterator[None]:
-    descriptor = os.open(bundle.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UsageError(f"session {bundle.id} is being rolled back by another process") from error
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _journal(bundle: UndoBundle) -> tuple[Journal, list[str]]:
@@ -137,42 +134,13 @@ def _is_controlled(data_directory: str) -> bool:
     return False
 
 
-def _restore_files(bundle: UndoBundle, damage: list[str]) -> tuple[tuple[str, ...], list[str]]:
-    changed = []
-    if not Path(bundle.manifest.data_directory).is_dir():
+def _require_data_directory(bundle: UndoBundle) -> None:
+    if bundle.manifest.local and not Path(bundle.manifest.data_directory).is_dir():
         raise RollbackError(
             f'the data directory "{bundle.manifest.data_directory}" does not exist',
             detail="The server of this session was moved, removed, or is not mounted.",
             hint=f"Bring it back and run pgdyno rollback {bundle.id}, or drop the session with --forget.",
         )
-    for image in bundle.manifest.images:
-        data = bundle.content(image)
-        try:
-            damage += _keep_strange_edit(bundle, image, data)
-            if file_image.restore(image, data):
-                changed.append(image.path)
-        except OSError as error:
-            raise RollbackError(
-                f'"{image.path}" could not be put back: {(error.strerror or str(error)).lower()}',
-                hint=f"Mend that and run pgdyno rollback {bundle.id}, or follow {bundle.directory / 'UNDO.md'}.",
-            ) from error
-        if not image.is_in_place():
-            damage.append(f'"{image.path}" is not what it was')
-    return tuple(changed), damage
-
-
-def _keep_strange_edit(bundle: UndoBundle, image: FileImage, original: bytes) -> list[str]:
-    """Keep a copy of a main file that somebody else changed during the session: it goes back to its old bytes."""
-    path = Path(image.path)
-    if not image.was_present or path != Path(bundle.manifest.main_file) or not path.exists():
-        return []
-    found = path.read_bytes()
-    if found in (original, with_include(original)):
-        return []
-    kept = bundle.directory / f"found-{file_image.digest(found)[:12]}.conf"
-    if not kept.exists():
-        durable.write_new(kept, found)
-    return [f'"{path}" was edited by somebody else during the session; that edit is kept in "{kept}"']
 
 
 def _bring_back(
@@ -181,6 +149,7 @@ def _bring_back(
     """Make the server run with the restored files; return whether it was restarted or started."""
     before = bundle.settings()
     try:
+        _wait_for_slot(postgres, control, sleep)
         if _is_up(postgres, control, sleep):
             activation.reload(postgres, control, sleep=sleep)
             if not snapshot.differences(before, _settings(postgres)):
@@ -195,6 +164,17 @@ def _bring_back(
         return False
     _restart(bundle, postgres, control)
     return True
+
+
+def _wait_for_slot(postgres: Postgres, control: Control | None, sleep: Callable[[float], None]) -> None:
+    """Let a server that has no free connection read its files at once, and wait a while for a slot.
+
+    Only when none comes free is it restarted, which ends the sessions of others.
+    """
+    if control is None or activation.free_slot(postgres):
+        return
+    control.reload()
+    wait_until(lambda: activation.free_slot(postgres), timeout_s=_SLOT_WAIT_S, sleep=sleep, step_s=0.5)
 
 
 def _is_up(postgres: Postgres, control: Control | None, sleep: Callable[[float], None]) -> bool:

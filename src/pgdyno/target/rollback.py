@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from pgdyno.errors import RollbackError, UsageError
-from pgdyno.target import control_record
+from pgdyno.target import control_record, route_record
 from pgdyno.target.bundle import CLOSED, UndoBundle, bundle_directories
 from pgdyno.target.identity import ProcessIdentity
 from pgdyno.target.postgres import Postgres
@@ -36,7 +36,7 @@ class BundleInfo:
     """A bundle and how its session stands. `bundle` is None for an unreadable one.
 
     `applied` counts the configurations that came into force. `damage` says what is wrong with manifest or journal,
-    None when nothing is.
+    None when nothing is. `closed_by` says who put the server back: `session`, `rollback`, or `watchdog: why`.
     """
 
     directory: Path
@@ -44,6 +44,7 @@ class BundleInfo:
     state: SessionState
     applied: int
     damage: str | None
+    closed_by: str | None = None
 
 
 def list_bundles(undo_root: Path) -> list[BundleInfo]:
@@ -63,7 +64,8 @@ def describe(directory: Path) -> BundleInfo:
     else:
         state = SessionState.RUNNING if bundle.manifest.owner.is_alive() else SessionState.ABANDONED
     applied = sum(record.kind == "in force" for record in reading.records)
-    return BundleInfo(directory, bundle, state, applied, reading.damage)
+    by = reading.records[-1].data.get("by", "session") if state is SessionState.CLOSED else None
+    return BundleInfo(directory, bundle, state, applied, reading.damage, None if by is None else str(by))
 
 
 def find_bundle(undo_root: Path, id: str) -> BundleInfo:
@@ -82,6 +84,7 @@ def rollback(
     runner: Runner | None = None,
     postgres: Postgres | None = None,
     control: Control | None = None,
+    by: str = "rollback",
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Restored:
@@ -101,13 +104,14 @@ def rollback(
         control = control or control_record.from_record(
             bundle.manifest.control, runner=runner or LocalRunner(), postgres=postgres
         )
+        route = route_record.from_record(bundle, postgres)
     except (KeyError, ValueError) as error:
         raise RollbackError(
-            f"the bundle of session {bundle.id} does not say how its server is started",
+            f"the bundle of session {bundle.id} does not say how its server is reached or started",
             detail=str(error),
             hint=f"Follow {bundle.directory / 'UNDO.md'}.",
         ) from error
-    return restore(bundle, postgres=postgres, control=control, clock=clock, sleep=sleep)
+    return restore(bundle, postgres=postgres, control=control, route=route, by=by, clock=clock, sleep=sleep)
 
 
 def rollback_abandoned(undo_root: Path, *, data_directory: Path | None = None) -> list[tuple[UndoBundle, Restored]]:

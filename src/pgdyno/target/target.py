@@ -9,6 +9,7 @@ from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.target.cpu import ServerCpu
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.restart import Control
+from pgdyno.target.route import Route
 from pgdyno.target.runner import Runner
 
 
@@ -19,6 +20,7 @@ class Target:
     `local` says that the server runs on this host. `control` is None when it cannot be restarted by us. `bin_dir`
     holds the server's own programs; `client_bin_dir` is where else pgbench and psql may be (some builds have none).
     `os_user` owns the data directory, None when that is unknown or ourselves. `disposable` marks a sandbox.
+    `route` is how settings reach a server whose configuration files are not at hand; None means through the files.
     `directory` is the data directory when it is on this host and we can reach it.
     """
 
@@ -33,6 +35,7 @@ class Target:
     cpu: ServerCpu
     client_bin_dir: Path | None = None
     local: bool = True
+    route: Route | None = None
 
     def program(self, name: str) -> Path:
         """Return the path of a PostgreSQL program such as pgbench. Raise EnvironmentUnsuitable when it is missing."""

@@ -1,0 +1,118 @@
+"""The files by which a session and its watchdog know of each other, in the undo bundle.
+
+watchdog.json       the deadlines
+watchdog.first      who watches
+watchdog.second     who waits to take the first one's place
+watchdog.lock       held by the first; the kernel hands it to the second when the first dies
+watchdog.log        what they did, one line each
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import BinaryIO
+
+from pgdyno.errors import UsageError
+from pgdyno.target.identity import ProcessIdentity
+
+LOG = "watchdog.log"
+LOCK = "watchdog.lock"
+_DEADLINES = "watchdog.json"
+_SHOWN_BYTES = 2000
+
+
+class Role(StrEnum):
+    """Which of the two watchdog processes."""
+
+    FIRST = "first"
+    SECOND = "second"
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """How long the watchdog waits, in seconds, before it acts.
+
+    `heartbeat_s`: without a sign of life from the session. `health_s`: with a server that does not answer although
+    the session is not restarting it. `grace_s`: for a session that was asked to end by itself.
+    """
+
+    heartbeat_s: float = 10.0
+    health_s: float = 30.0
+    grace_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if not 1.0 <= value <= 3600.0:
+                raise UsageError(f"the watchdog's {name} = {value:g} is not between 1 and 3600 s")
+
+
+def write_deadlines(folder: Path, deadlines: Deadlines) -> None:
+    """Keep the deadlines, and this process's OOM score, for every watchdog process of this session."""
+    score = Path("/proc/self/oom_score_adj").read_text().strip()
+    with open(folder / _DEADLINES, "w", opener=_private) as file:
+        json.dump({"deadlines": asdict(deadlines), "oom_score_adj": score}, file)
+
+
+def read_deadlines(folder: Path) -> Deadlines:
+    """Return the deadlines, the defaults when they cannot be read: a watchdog without them still watches."""
+    try:
+        return Deadlines(**json.loads((folder / _DEADLINES).read_bytes())["deadlines"])
+    except (OSError, ValueError, TypeError, KeyError, UsageError):
+        return Deadlines()
+
+
+def read_oom_score(folder: Path) -> str:
+    """Return the session's own `oom_score_adj`, which a server that the watchdog starts should inherit."""
+    try:
+        return str(int(json.loads((folder / _DEADLINES).read_bytes())["oom_score_adj"]))
+    except (OSError, ValueError, TypeError, KeyError):
+        return "0"
+
+
+def sign_in(folder: Path, role: Role, process: ProcessIdentity) -> None:
+    """Say who plays this role now."""
+    path, staged = _path(folder, role), _path(folder, role).with_suffix(f".{role}-new")
+    with contextlib.suppress(OSError):  # a full disk: the other cannot see us, and starts another one; that is safe
+        with open(staged, "w", opener=_private) as file:
+            json.dump(asdict(process), file)
+        staged.replace(path)
+
+
+def identity(folder: Path, role: Role) -> ProcessIdentity | None:
+    """Return who plays this role, None when nobody has signed in."""
+    try:
+        return ProcessIdentity(**json.loads(_path(folder, role).read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+@contextmanager
+def open_log(folder: Path) -> Iterator[BinaryIO]:
+    """Open the log for appending, owner-only."""
+    descriptor = os.open(folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "ab") as file:
+        yield file
+
+
+def last_words(folder: Path) -> str | None:
+    """Return the end of the log, None when there is none."""
+    try:
+        data = (folder / LOG).read_bytes()
+    except OSError:
+        return None
+    return data[-_SHOWN_BYTES:].decode(errors="replace").strip() or None
+
+
+def _path(folder: Path, role: Role) -> Path:
+    return folder / f"watchdog.{role}"
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)

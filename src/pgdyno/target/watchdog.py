@@ -1,0 +1,190 @@
+"""The watchdog: puts the server back when the session that changed it does not.
+
+    python -m pgdyno.target.watchdog BUNDLE
+
+Runs on the database host, in a session of its own, beside the tuner and without needing it, its terminal, its store
+or a free connection. Two processes: the first watches; the second sleeps on a lock that the kernel hands over when
+the first dies, becomes the first, and starts another second. It acts when the tuner is gone, gives no sign of life,
+stays longer than it promised, or when the server does not answer past its deadline: it ends the tuner, so that
+nothing is written behind its back, and restores as `pgdyno rollback` does, again and again until that has worked.
+It leaves when the bundle is closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+
+from pgdyno.errors import PgdynoError
+from pgdyno.target import health, heartbeat, rollback, watch_record
+from pgdyno.target.bundle import UndoBundle
+from pgdyno.target.health import Health
+from pgdyno.target.identity import ProcessIdentity, end_process, wait_until
+from pgdyno.target.watch import spawn
+from pgdyno.target.watch_judge import Sight, reason_to_act
+from pgdyno.target.watch_record import Role
+
+TICK_S = 0.5
+ASK_EVERY_S = 1.0
+_LONGEST_PAUSE_S = 30.0
+_OOM_SCORE = Path("/proc/self/oom_score_adj")
+_DAMAGE_ATTEMPTS = 3
+
+
+def main(argv: list[str]) -> int:
+    """Watch until the session is over; 0 when it ended well or was restored whole, 5 when damage is left."""
+    directory = Path(argv[0])
+    _settle()
+    with open(directory / watch_record.LOCK, "a", opener=_private) as lock:
+        watch_record.sign_in(directory, Role.SECOND, ProcessIdentity.own())
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        bundle = UndoBundle.open(directory)
+        if bundle.is_closed():
+            return 0
+        watch_record.sign_in(directory, Role.FIRST, ProcessIdentity.own())
+        _say(f"watching session {bundle.id}, process {bundle.manifest.owner.pid}")
+        return _Watchdog(bundle).watch()
+
+
+class _Watchdog:
+    def __init__(self, bundle: UndoBundle) -> None:
+        self._bundle = bundle
+        self._deadlines = watch_record.read_deadlines(bundle.directory)
+        self._second: subprocess.Popen[bytes] | None = None
+        self._awake_since = self._last_tick = heartbeat.now()
+        self._asked_at = 0.0
+        self._journal_size: int | None = -1
+        self._closed = False
+        self._health = Health.ALIVE
+        self._unhealthy_since: float | None = None
+
+    def watch(self) -> int:
+        while not self._is_closed():
+            self._see_to_the_second()
+            reason = reason_to_act(self._look(), self._deadlines)
+            if reason is not None:
+                return self._act(reason)
+            time.sleep(TICK_S)
+        return 0
+
+    def _is_closed(self) -> bool:
+        """Read the journal only when it has changed: over a night it grows long."""
+        try:
+            size = (self._bundle.directory / "journal.jsonl").stat().st_size
+        except OSError:
+            size = None
+        if size != self._journal_size:
+            self._journal_size, self._closed = size, self._bundle.is_closed()
+        return self._closed
+
+    def _look(self) -> Sight:
+        now = heartbeat.now()
+        if now - self._last_tick > 4 * TICK_S + 1:  # we ourselves were stopped: the others get their time anew
+            self._awake_since = now
+        self._last_tick = now
+        address = self._bundle.manifest.address
+        if address is not None and now - self._asked_at >= ASK_EVERY_S:
+            self._health, self._asked_at = health.ask(address), now
+            healthy = self._health is Health.ALIVE
+            self._unhealthy_since = None if healthy else self._unhealthy_since or now
+        return Sight(
+            now=now,
+            awake_since=self._awake_since,
+            owner=self._bundle.manifest.owner.pid,
+            owner_is_alive=self._bundle.manifest.owner.is_alive(),
+            beat=heartbeat.read(self._bundle.directory),
+            health=self._health,
+            unhealthy_since=self._unhealthy_since,
+        )
+
+    def _see_to_the_second(self) -> None:
+        if self._second is None or self._second.poll() is not None:
+            try:
+                self._second = spawn(self._bundle.directory)
+            except OSError as error:
+                _say(f"the second watchdog cannot be started: {error}")
+
+    def _act(self, reason: str) -> int:
+        _say(f"acting: {reason}")
+        self._bundle.release_reserve()  # so that the log has room too
+        self._end_owner()
+        _set_oom_score(watch_record.read_oom_score(self._bundle.directory))  # the server inherits it
+        pause_s, damaged = 1.0, 0
+        while True:
+            try:
+                restored = rollback.rollback(self._bundle, by=f"watchdog: {reason}")
+            except PgdynoError as error:
+                _say(f"not restored yet: {error.message}{': ' + error.detail if error.detail else ''}")
+            except Exception as error:  # whatever it is, giving up would leave the server changed
+                _say(f"not restored yet: {type(error).__name__}: {error}")
+            else:
+                if restored.is_whole or restored.already_closed:
+                    _say(f"restored in {restored.seconds:.1f} s, {'restarted' if restored.restarted else 'reloaded'}")
+                    return 0
+                damaged += 1
+                for text in (*restored.damage, *map(str, restored.settings_differences)):
+                    _say(f"not as it was found: {text}")
+                if damaged >= _DAMAGE_ATTEMPTS:
+                    _say(f"left to pgdyno rollback {self._bundle.id}")
+                    return 5
+            if not _can_still_be_restored(self._bundle):
+                _say("the data directory is gone: nothing to restore")
+                return 5
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def _end_owner(self) -> None:
+        """Ask the tuner to end, which restores; end it when it does not in its time, or cannot hear us."""
+        owner = self._bundle.manifest.owner
+        if not owner.is_alive():
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(owner.pid, signal.SIGTERM)
+        if not wait_until(lambda: not owner.is_alive() or self._bundle.is_closed(), timeout_s=self._deadlines.grace_s):
+            end_process(owner, grace_s=1.0)
+            _say(f"process {owner.pid} was ended")
+
+
+def _can_still_be_restored(bundle: UndoBundle) -> bool:
+    return not bundle.manifest.local or Path(bundle.manifest.data_directory).is_dir()
+
+
+def _settle() -> None:
+    """Be hard to kill by accident: no signal of a terminal, and the last one that the kernel ends for memory."""
+    os.umask(0o077)
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
+        # A handler and not SIG_IGN, which the server that we start would inherit.
+        signal.signal(number, _do_nothing)
+    _set_oom_score("-1000")
+
+
+def _do_nothing(_number: int, _frame: FrameType | None) -> None:
+    pass
+
+
+def _set_oom_score(text: str) -> None:
+    with contextlib.suppress(OSError):  # only root may lower it
+        _OOM_SCORE.write_text(text)
+
+
+def _say(text: str) -> None:
+    stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    with contextlib.suppress(OSError):  # a full disk must not end the watchdog
+        sys.stderr.write(f"{stamp} {os.getpid()} {text}\n")
+        sys.stderr.flush()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
