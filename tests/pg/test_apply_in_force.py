@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.errors import EnvironmentUnsuitable, SessionTakenOver
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.target import snapshot
 from pgdyno.target.apply import Session
@@ -94,7 +94,7 @@ def test_the_journal_tells_the_story(session: Session) -> None:
     assert restored.is_whole
     assert session.bundle.is_closed()
     assert session.rollback().already_closed
-    with pytest.raises(RuntimeError, match="is over"):
+    with pytest.raises(SessionTakenOver, match="put back"):
         session.apply(BASELINE)
 
 

@@ -3,59 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from pgdyno.target import processes, rollback, snapshot
 from pgdyno.target.bundle import bundle_directories
-from pgdyno.target.control_record import to_record
 from pgdyno.target.journal import read_journal
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.snapshot import SettingState
+from tuner_process import await_line, tuner_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 KILLS = 16
 LONGEST_S = 1.6
 INTERRUPTS = 3
-
-TUNER = """
-import itertools, json, sys
-from pathlib import Path
-from pgdyno.model.configuration import Configuration
-from pgdyno.target.apply import Session
-from pgdyno.target.control_record import from_record
-from pgdyno.target.cpu import ServerCpu
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.runner import LocalRunner
-from pgdyno.target.target import Target
-
-given = json.loads(sys.argv[1])
-postgres, runner = Postgres(given["conninfo"]), LocalRunner()
-control = from_record(given["control"], runner=runner, postgres=postgres)
-target = Target("child", postgres, runner, control, Path(given["control"]["bin_dir"]), given["control"]["user"],
-                True, Path(given["control"]["data_directory"]), ServerCpu.unavailable("not measured here"))
-configurations = [
-    {"work_mem": "8MB"},
-    {"work_mem": "9MB", "shared_buffers": "64MB"},
-    {"shared_buffers": "48MB", "max_connections": "20", "random_page_cost": "1.1"},
-    {},
-]
-print("ready", flush=True)
-with Session.begin(target, study="killed", undo_root=Path(given["undo_root"])) as session:
-    print("begun", flush=True)
-    for settings in itertools.cycle(configurations):
-        session.apply(Configuration.of(settings))
-"""
 
 
 @pytest.fixture
@@ -79,18 +46,6 @@ def files_of(folder: Path) -> dict[str, tuple[str, int, int, int]]:
 def settings_of(sandbox: Sandbox) -> dict[str, SettingState]:
     with sandbox.target().postgres.connect() as connection:
         return snapshot.read_settings(connection, label="test")
-
-
-@contextmanager
-def tuner_of(sandbox: Sandbox, undo_root: Path) -> Iterator[subprocess.Popen[str]]:
-    """Run a process that applies one configuration after another, and wait until it is about to begin."""
-    target = sandbox.target()
-    given = {"conninfo": target.postgres.conninfo, "control": to_record(target.control), "undo_root": str(undo_root)}
-    command = [sys.executable, "-c", TUNER, json.dumps(given)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tuner:
-        assert tuner.stdout is not None
-        assert tuner.stdout.readline() == "ready\n"
-        yield tuner
 
 
 def moment_of(sandbox: Sandbox, undo_root: Path) -> str:
@@ -136,8 +91,7 @@ def test_interrupted_twice(victim: Sandbox, tmp_path: Path) -> None:
     draw = random.Random(21)
     for _ in range(INTERRUPTS):
         with tuner_of(victim, tmp_path / "undo") as tuner:
-            assert tuner.stdout is not None
-            assert tuner.stdout.readline() == "begun\n"
+            await_line(tuner, "begun")
             time.sleep(draw.uniform(0, 1))
             tuner.send_signal(signal.SIGINT)
             time.sleep(draw.uniform(0, 0.2))

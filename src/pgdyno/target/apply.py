@@ -169,12 +169,11 @@ class Session:
         Restarts when asked, or when a knob that differs from the configuration before needs it; else reloads. Values
         are read back by new sessions, in `databases` too (the load's, where ALTER DATABASE could override them).
 
+        Raises SessionTakenOver when a watchdog or a rollback has ended the session meanwhile.
         Raises ApplyError when the server rejects a value, does not start, or the value is not in force; the
         configuration before is in force again then. Raises EnvironmentUnsuitable when a file cannot be written or
         a restart is needed and impossible (nothing was changed), and RollbackError when the way back failed.
         """
-        if self.bundle.is_closed():
-            raise RuntimeError(f"session {self.id} is over")
         began = self._clock()
         with self._claimed():
             wants_restart = self._wants_restart(configuration, restart)

@@ -1,0 +1,222 @@
+"""The watchdog on a real server: whoever dies or hangs, the server comes back as it was found, by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from test_rollback_kill import files_of, settings_of
+
+from pgdyno.errors import EnvironmentUnsuitable, SessionTakenOver
+from pgdyno.model.configuration import Configuration
+from pgdyno.target import health, processes, snapshot, watch_record
+from pgdyno.target.apply import Session
+from pgdyno.target.bundle import DATA_RESERVE, UndoBundle
+from pgdyno.target.health import Health
+from pgdyno.target.identity import ProcessIdentity, end_process, wait_until
+from pgdyno.target.rollback import describe
+from pgdyno.target.sandbox import Sandbox
+from pgdyno.target.watch import Deadlines
+from pgdyno.target.watch_record import Role
+from tuner_process import await_line, newest, tuner_of
+
+pytestmark = [pytest.mark.pg, pytest.mark.slow]
+QUICK = Deadlines(heartbeat_s=3, health_s=2, grace_s=1)
+PATIENCE_S = 90.0
+STARVING = {"shared_buffers": "48MB", "work_mem": "9MB"}
+
+
+@pytest.fixture
+def victim(server_home: Path) -> Iterator[Sandbox]:
+    sandbox = Sandbox.open_or_create("watched", root=server_home)
+    sandbox.start()
+    yield sandbox
+    sandbox.destroy()
+
+
+def eventually(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"never: {what}"
+        time.sleep(0.1)
+
+
+def everyone_left(bundle: UndoBundle) -> bool:
+    found = [watch_record.identity(bundle.directory, role) for role in Role]
+    return not any(identity is not None and identity.is_alive() for identity in found)
+
+
+class Scene:
+    """A server as it was, and the assertion that it is so again."""
+
+    def __init__(self, sandbox: Sandbox, undo_root: Path) -> None:
+        self.sandbox, self.undo_root = sandbox, undo_root
+        self.files, self.settings = files_of(sandbox.data_directory), settings_of(sandbox)
+
+    def assert_restored(self, why: str) -> UndoBundle:
+        bundle = newest(self.undo_root)
+        eventually(bundle.is_closed, f"closed: {watch_record.last_words(bundle.directory)}")
+        assert files_of(self.sandbox.data_directory) == self.files
+        assert snapshot.differences(self.settings, settings_of(self.sandbox)) == ()
+        assert not (self.sandbox.data_directory / DATA_RESERVE).exists()
+        assert why in (describe(bundle.directory).closed_by or "")
+        eventually(lambda: everyone_left(bundle), "the watchdogs leave")
+        return bundle
+
+
+@pytest.fixture
+def scene(victim: Sandbox, tmp_path: Path) -> Scene:
+    return Scene(victim, tmp_path / "undo")
+
+
+def test_a_killed_tuner(scene: Scene) -> None:
+    with tuner_of(scene.sandbox, scene.undo_root, watch=QUICK, configurations=[STARVING], hold=True) as tuner:
+        await_line(tuner, "applied")
+        tuner.kill()
+        scene.assert_restored("is gone")
+
+
+def test_a_tuner_killed_in_a_restart(scene: Scene) -> None:
+    with tuner_of(scene.sandbox, scene.undo_root, watch=QUICK, configurations=[STARVING], hold=True) as tuner:
+        eventually(lambda: processes.postmaster_pid(scene.sandbox.data_directory) is None, "the server is down")
+        tuner.kill()
+        scene.assert_restored("is gone")
+
+
+@pytest.mark.parametrize("order", [(Role.FIRST, Role.SECOND), (Role.SECOND, Role.FIRST)])
+def test_tuner_and_watchdogs_killed_one_after_another(scene: Scene, order: tuple[Role, ...]) -> None:
+    """Each watchdog process is replaced, and its replacement carries on, also when the tuner dies in between."""
+    with tuner_of(scene.sandbox, scene.undo_root, watch=QUICK, configurations=[STARVING], hold=True) as tuner:
+        await_line(tuner, "applied")
+        folder = newest(scene.undo_root).directory
+        for role in order:
+            before = watch_record.identity(folder, Role.FIRST)
+            victim = watch_record.identity(folder, role)
+            kill_and_wait(victim)
+            eventually(lambda: _pair_is_complete(folder), "two watchdogs again")
+            assert role is Role.SECOND or watch_record.identity(folder, Role.FIRST) != before
+        tuner.kill()
+        kill_and_wait(watch_record.identity(folder, Role.FIRST))
+        scene.assert_restored("is gone")
+
+
+def kill_and_wait(process: ProcessIdentity | None) -> None:
+    assert process is not None
+    os.kill(process.pid, signal.SIGKILL)
+    assert wait_until(lambda: not process.is_alive(), timeout_s=10)
+
+
+def _pair_is_complete(folder: Path) -> bool:
+    found = [watch_record.identity(folder, role) for role in Role]
+    return len({identity.pid for identity in found if identity is not None and identity.is_alive()}) == len(Role)
+
+
+def test_both_watchdogs_killed_at_once_are_replaced_by_the_session(scene: Scene) -> None:
+    with tuner_of(scene.sandbox, scene.undo_root, watch=QUICK, configurations=[STARVING], hold=True) as tuner:
+        await_line(tuner, "applied")
+        folder = newest(scene.undo_root).directory
+        eventually(lambda: _pair_is_complete(folder), "two watchdogs")
+        old = [watch_record.identity(folder, role) for role in Role]
+        for identity in old:
+            assert identity is not None
+            os.kill(identity.pid, signal.SIGSTOP)  # so that neither sees the other die
+        for identity in old:
+            kill_and_wait(identity)
+        eventually(lambda: _pair_is_complete(folder), "two watchdogs again")
+        tuner.kill()
+        scene.assert_restored("is gone")
+
+
+def test_a_tuner_that_hangs_is_ended_first(scene: Scene) -> None:
+    with tuner_of(scene.sandbox, scene.undo_root, watch=QUICK, configurations=[STARVING], hold=True) as tuner:
+        await_line(tuner, "applied")
+        tuner.send_signal(signal.SIGSTOP)
+        scene.assert_restored("no sign of life")
+        assert tuner.wait(10) == -signal.SIGKILL
+
+
+def test_a_server_that_died_is_started(scene: Scene) -> None:
+    """The session lives and does nothing about it: past the deadline the watchdog does."""
+    with tuner_of(scene.sandbox, scene.undo_root, watch=QUICK, configurations=[STARVING], hold=True) as tuner:
+        await_line(tuner, "applied")
+        scene.sandbox.crash()
+        scene.assert_restored("the server has been absent")
+
+
+def test_a_server_that_hangs_goes_on(scene: Scene) -> None:
+    with tuner_of(scene.sandbox, scene.undo_root, watch=QUICK, configurations=[STARVING], hold=True) as tuner:
+        await_line(tuner, "applied")
+        pid = processes.postmaster_pid(scene.sandbox.data_directory)
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        scene.assert_restored("the server has been silent")
+
+
+def test_no_free_connection(scene: Scene) -> None:
+    """With every slot taken, the reserved ones too, no SQL gets through: the server comes back all the same."""
+    few = {"max_connections": "8", "superuser_reserved_connections": "2"}
+    with tuner_of(scene.sandbox, scene.undo_root, watch=QUICK, configurations=[few], hold=True) as tuner:
+        await_line(tuner, "applied")
+        with contextlib.ExitStack() as stack:
+            with pytest.raises(psycopg.OperationalError, match="too many clients"):
+                _take_every_slot(scene.sandbox, stack)
+            address = newest(scene.undo_root).manifest.address
+            assert address is not None
+            assert health.ask(address) is Health.ALIVE
+            tuner.kill()
+            scene.assert_restored("is gone")
+
+
+def _take_every_slot(sandbox: Sandbox, stack: contextlib.ExitStack) -> None:
+    for _ in range(20):
+        stack.enter_context(psycopg.connect(sandbox.target().postgres.conninfo))
+
+
+def test_a_configuration_that_cannot_start(scene: Scene) -> None:
+    """The tuner dies while the server cannot come up: the watchdog puts the files back and starts it."""
+    with tuner_of(scene.sandbox, scene.undo_root, watch=QUICK, configurations=[STARVING], hold=True) as tuner:
+        await_line(tuner, "applied")
+        dropin = scene.sandbox.data_directory / "pgdyno.conf"
+        dropin.write_text(dropin.read_text() + "huge_pages = on\nhuge_page_size = 1GB\nshared_buffers = 900GB\n")
+        tuner.kill()
+        scene.sandbox.crash()
+        scene.assert_restored("is gone")
+
+
+def test_a_session_that_was_taken_over_stops(scene: Scene) -> None:
+    """What the watchdog has restored, the session does not change again."""
+    session = Session.begin(scene.sandbox.target(), study="x", undo_root=scene.undo_root, watch=QUICK)
+    session.apply(Configuration.of(STARVING))
+    session.bundle.journal().append("closed", {"by": "watchdog: a test"})
+    with pytest.raises(SessionTakenOver, match="ended by its watchdog"):
+        session.apply(Configuration.of({"work_mem": "10MB"}))
+    with pytest.raises(SessionTakenOver):
+        session.record_process(os.getpid(), "driver")
+    assert session.rollback().already_closed
+    eventually(lambda: everyone_left(session.bundle), "the watchdogs leave")
+    (scene.sandbox.data_directory / "pgdyno.conf").unlink()
+
+
+def test_no_change_without_a_watchdog(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    monkeypatch.setattr("pgdyno.target.watch._START_S", 1.0)
+    with pytest.raises(EnvironmentUnsuitable, match=r"watchdog of session .* did not start"):
+        Session.begin(scene.sandbox.target(), study="x", undo_root=scene.undo_root, watch=QUICK)
+    assert newest(scene.undo_root).is_closed()
+    assert files_of(scene.sandbox.data_directory) == scene.files
+    assert not (scene.sandbox.data_directory / DATA_RESERVE).exists()
+
+
+def test_a_session_that_ends_well_leaves_nobody(scene: Scene) -> None:
+    with Session.begin(scene.sandbox.target(), study="x", undo_root=scene.undo_root, watch=QUICK) as session:
+        session.apply(Configuration.of(STARVING))
+        first = watch_record.identity(session.bundle.directory, Role.FIRST)
+    assert first is not None
+    scene.assert_restored("session")
+    assert not end_process(first)

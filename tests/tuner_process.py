@@ -1,0 +1,93 @@
+"""A process that applies one configuration after another on a sandbox until it is killed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from pgdyno.target.bundle import UndoBundle, bundle_directories
+from pgdyno.target.control_record import to_record
+from pgdyno.target.sandbox import Sandbox
+from pgdyno.target.watch import Deadlines
+
+CONFIGURATIONS: Sequence[Mapping[str, str]] = (
+    {"work_mem": "8MB"},
+    {"work_mem": "9MB", "shared_buffers": "64MB"},
+    {"shared_buffers": "48MB", "max_connections": "20", "random_page_cost": "1.1"},
+    {},
+)
+_PROGRAM = """
+import itertools, json, sys, time
+from pathlib import Path
+from pgdyno.model.configuration import Configuration
+from pgdyno.target.apply import Session
+from pgdyno.target.control_record import from_record
+from pgdyno.target.cpu import ServerCpu
+from pgdyno.target.postgres import Postgres
+from pgdyno.target.runner import LocalRunner
+from pgdyno.target.target import Target
+from pgdyno.target.watch import Deadlines
+
+given = json.loads(sys.argv[1])
+postgres, runner = Postgres(given["conninfo"]), LocalRunner()
+control = from_record(given["control"], runner=runner, postgres=postgres)
+target = Target("child", postgres, runner, control, Path(given["control"]["bin_dir"]), given["control"]["user"],
+                True, Path(given["control"]["data_directory"]), ServerCpu.unavailable("not measured here"))
+watch = Deadlines(**given["watch"]) if given["watch"] else None
+print("ready", flush=True)
+with Session.begin(target, study="killed", undo_root=Path(given["undo_root"]), watch=watch) as session:
+    print("begun", flush=True)
+    for settings in itertools.cycle(given["configurations"]):
+        session.apply(Configuration.of(settings))
+        print("applied", flush=True)
+        if given["hold"]:
+            time.sleep(3600)
+"""
+
+
+@contextmanager
+def tuner_of(
+    sandbox: Sandbox,
+    undo_root: Path,
+    *,
+    watch: Deadlines | None = None,
+    configurations: Sequence[Mapping[str, str]] = CONFIGURATIONS,
+    hold: bool = False,
+) -> Iterator[subprocess.Popen[str]]:
+    """Run the process and wait until it is about to begin. With `hold` it stays in the first configuration."""
+    target = sandbox.target()
+    given = {
+        "conninfo": target.postgres.conninfo,
+        "control": to_record(target.control),
+        "undo_root": str(undo_root),
+        "watch": None if watch is None else asdict(watch),
+        "configurations": configurations,
+        "hold": hold,
+    }
+    command = [sys.executable, "-c", _PROGRAM, json.dumps(given)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tuner:
+        await_line(tuner, "ready")
+        try:
+            yield tuner
+        finally:
+            tuner.kill()
+
+
+def await_line(tuner: subprocess.Popen[str], line: str) -> None:
+    """Read the process's output up to this line."""
+    assert tuner.stdout is not None
+    for found in tuner.stdout:
+        if found.strip() == line:
+            return
+    assert tuner.stderr is not None
+    raise AssertionError(f"the tuner ended before {line!r}: {tuner.stderr.read()}")
+
+
+def newest(undo_root: Path) -> UndoBundle:
+    """Open the bundle of the newest session."""
+    return UndoBundle.open(bundle_directories(undo_root)[0])
