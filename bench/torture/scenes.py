@@ -1,0 +1,171 @@
+"""What a kill cannot do: a full disk, a server that hangs, that starves, that cannot start; the tuner dies too."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from state import state_of
+from tuner_process import await_line, newest, tuner_of
+
+from pgdyno.target import processes, watch_record
+from pgdyno.target.sandbox import Sandbox
+from pgdyno.target.watch import Deadlines
+
+PATIENCE_S = 180.0
+WATCH = Deadlines(heartbeat_s=5, health_s=5, grace_s=2)
+DISK_BYTES = 400 << 20
+STARVING_BYTES = 48 << 20
+MEMORY_CGROUPS = Path("/sys/fs/cgroup/memory")
+CONFIGURATION = {"shared_buffers": "96MB", "work_mem": "9MB"}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A server on a small disk of its own."""
+
+    sandbox: Sandbox
+    disk: Path
+    draw: random.Random
+
+    @property
+    def data(self) -> Path:
+        """Return the data directory."""
+        return self.sandbox.data_directory
+
+    def postmaster(self) -> int:
+        """Return the postmaster's number."""
+        pid = processes.postmaster_pid(self.data)
+        assert pid is not None, "the server runs"
+        return pid
+
+
+Scene = Callable[[Stage], contextlib.AbstractContextManager[None]]
+"""Does its harm on entry, while the tuner lives in a configuration, and takes away what is left of it on exit."""
+
+
+@contextmanager
+def hung(stage: Stage) -> Iterator[None]:
+    """Stop the postmaster, and every backend too in one of two rounds."""
+    pids = [stage.postmaster()]
+    if stage.draw.random() < 0.5:
+        pids += [child.pid for child in processes.children_of(pids[0])]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    yield
+
+
+@contextmanager
+def cannot_start(stage: Stage) -> Iterator[None]:
+    """Leave a configuration in the drop-in that no machine can start, and take the server down."""
+    dropin = stage.data / "pgdyno.conf"
+    dropin.write_text(dropin.read_text() + "shared_buffers = 900GB\nhuge_pages = on\n")
+    stage.sandbox.crash()
+    yield
+
+
+@contextmanager
+def disk_full(stage: Stage) -> Iterator[None]:
+    """Use up every byte of the disk that holds data, configuration and undo bundle; the server is killed with it."""
+    ballast = stage.disk / "ballast"
+    with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(b"\0" * 4096)
+    if stage.draw.random() < 0.5:
+        stage.sandbox.crash()
+    try:
+        yield
+    finally:
+        ballast.unlink()
+
+
+@contextmanager
+def starving(stage: Stage) -> Iterator[None]:
+    """Move the server into a memory cgroup that its configuration does not fit into, and make it use its memory."""
+    group = MEMORY_CGROUPS / f"pgdyno-torture-{os.getpid()}"
+    group.mkdir()
+    try:
+        (group / "memory.limit_in_bytes").write_text(str(STARVING_BYTES))
+        for pid in [stage.postmaster(), *(child.pid for child in processes.children_of(stage.postmaster()))]:
+            (group / "cgroup.procs").write_text(str(pid))
+        with contextlib.suppress(psycopg.Error), stage.sandbox.target().postgres.connect("postgres") as session:
+            session.execute("SET work_mem = '1GB'")
+            session.execute("SELECT count(DISTINCT md5(i::text)) FROM generate_series(1, 2000000) i")
+        yield
+    finally:
+        # The server that was started again is not in it: only what is left of the old one may be.
+        for pid in (group / "cgroup.procs").read_text().split():
+            with contextlib.suppress(OSError):
+                (MEMORY_CGROUPS / "cgroup.procs").write_text(pid)
+        with contextlib.suppress(OSError):
+            group.rmdir()
+
+
+SCENES: dict[str, Scene] = {
+    "hung": hung, "cannot start": cannot_start, "disk full": disk_full, "starving": starving,
+}  # fmt: skip
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Path]:
+    """Mount a loop file system on a folder."""
+    image, mount = folder / "disk.img", folder / "disk"
+    with image.open("wb") as file:
+        file.truncate(DISK_BYTES)
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(image)], check=True)
+    mount.mkdir()
+    subprocess.run(["mount", "-o", "loop", str(image), str(mount)], check=True)
+    try:
+        mount.chmod(0o755)
+        yield mount
+    finally:
+        subprocess.run(["umount", "--lazy", str(mount)], check=True)
+        image.unlink()
+        mount.rmdir()
+
+
+def play(stage: Stage, scene: Scene, undo_root: Path) -> tuple[float | None, list[str]]:
+    """Play one scene: a tuner applies, harm is done, the tuner is killed. Return seconds to restored, what was lost."""
+    socket_folder = stage.data.parent
+    before = state_of(stage.data, socket_folder)
+    with tuner_of(stage.sandbox, undo_root, watch=WATCH, configurations=[CONFIGURATION], hold=True) as tuner:
+        await_line(tuner, "applied")
+        with scene(stage):
+            began = time.monotonic()
+            tuner.kill()
+            bundle = newest(undo_root)
+            while not bundle.is_closed():
+                if time.monotonic() - began > PATIENCE_S:
+                    return None, [watch_record.last_words(bundle.directory) or "no word from the watchdog"]
+                time.sleep(0.05)
+            seconds = time.monotonic() - began
+            return seconds, before.differences(state_of(stage.data, socket_folder))
+
+
+def play_all(folder: Path, *, rounds: int, seed: int, names: tuple[str, ...] = tuple(SCENES)) -> int:
+    """Play the scenes so many times each, as root; print each, and return 1 when anything was lost."""
+    draw, failures = random.Random(seed), 0
+    with small_disk(folder) as disk:
+        sandbox = Sandbox.open_or_create("torture", root=disk)
+        try:
+            for name in names * rounds:
+                sandbox.start()
+                seconds, lost = play(Stage(sandbox, disk, draw), SCENES[name], disk / "undo")
+                failures += bool(lost) or seconds is None
+                took = "never restored" if seconds is None else f"restored in {seconds:.1f} s"
+                print(f"{name}: {took}{'; LOST ' + '; '.join(lost) if lost else ', everything as it was'}", flush=True)
+                shutil.rmtree(disk / "undo")
+        finally:
+            sandbox.destroy()
+    print(f"{len(names) * rounds} scenes, {failures} failures")
+    return 1 if failures else 0
