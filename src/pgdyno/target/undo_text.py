@@ -23,7 +23,8 @@ First choice, as the user who ran pgdyno:
 
 Without pgdyno, as root or as the owner of the files:
 
-1. See that pgdyno itself has ended: `ps -p {pid}` shows no pgdyno.
+1. See that pgdyno itself and its watchdog have ended: `pgrep -af pgdyno` shows neither process {pid} nor a line with
+   `{directory}`. End them with `pkill -9 -f {directory}` if they do not end by themselves.
 
 2. Put the files back, and check them:
 
@@ -44,6 +45,7 @@ Without pgdyno, as root or as the owner of the files:
 def undo_text(manifest: Manifest, directory: Path) -> str:
     """Return the text for a bundle that will lie in `directory`."""
     commands = [line for number, image in enumerate(manifest.images) for line in _commands(number, image, directory)]
+    commands += [shlex.join(["rm", "-f", manifest.reserve])] if manifest.reserve else []
     return _TEXT.format(
         id=manifest.id,
         began=datetime.fromtimestamp(manifest.created_at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
@@ -51,6 +53,7 @@ def undo_text(manifest: Manifest, directory: Path) -> str:
         target=manifest.target,
         data_directory=manifest.data_directory,
         pid=manifest.owner.pid,
+        directory=directory,
         files="\n".join(commands),
         restart=restart_command(manifest.control),
         settings=directory / "settings.json",
