@@ -141,7 +141,7 @@ class Kills:
             studies = json.loads(shown)
             self._study = next(s["id"] for s in studies if s["state"] in ("running", "interrupted"))
             trials = json.loads(self._cli("store", "show", self._study, "--json"))["trials"]
-            return str(trials[-1]["role"]) if trials else "setup"
+            return str(trials[-1]["spec"]["role"]) if trials else "setup"
         except (ValueError, KeyError, StopIteration, IndexError):
             return "setup"
 
