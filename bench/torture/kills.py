@@ -119,9 +119,9 @@ class Kills:
                 pid = processes.postmaster_pid(self._data)
                 if pid is not None:
                     os.kill(pid, signal.SIGKILL)
-                # The tune lives: it may go on for a while, and is then ended as by Ctrl-C.
+                # The tune lives: it may go on for a while, and is then ended by SIGTERM.
                 _wait_while(tuner, lambda: True, self._draw.uniform(0, 8))
-                tuner.send_signal(signal.SIGINT)
+                tuner.terminate()
             case _:
                 tuner.kill()
 

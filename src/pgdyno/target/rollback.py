@@ -97,7 +97,7 @@ def rollback(
     if not bundle.is_closed() and owner != ProcessIdentity.own() and owner.is_alive():
         raise UsageError(
             f"session {bundle.id} is still running as process {owner.pid}",
-            hint=f"End it with kill -INT {owner.pid}: it puts the server back itself.",
+            hint=f"End it with kill {owner.pid}: it puts the server back itself.",
         )
     postgres = postgres or Postgres(bundle.manifest.conninfo)
     try:
