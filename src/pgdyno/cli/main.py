@@ -18,6 +18,8 @@ VERBS: dict[str, str] = {
     "compare": "Say what two recorded runs allow to say.",
     "demo": "Tune the embedded PostgreSQL on a YBIO load, in under ten minutes.",
     "report": "Write the report of a study as text, Markdown or HTML.",
+    "preflight": "Say what would keep a configuration from coming into force.",
+    "privileges": "List the rights that a role lacks for a verb, as GRANT statements.",
     "rollback": "Put a server back after a killed session.",
     "knobs": "List and explain the knobs, their ranges and durability classes.",
     "store": "List, show and export what was measured.",

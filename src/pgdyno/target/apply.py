@@ -21,12 +21,13 @@ from typing import Literal
 
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable, PgdynoError, RestartError, RollbackError
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.target import activation, baseline, bundle, control_record, effectiveness, file_image, snapshot
+from pgdyno.target import activation, baseline, bundle, control_record, effectiveness, file_image, in_force, snapshot
 from pgdyno.target.bundle import UndoBundle
 from pgdyno.target.file_route import FileRoute, files_of, record_of, unwritable
 from pgdyno.target.identity import ProcessIdentity
 from pgdyno.target.journal import taken_over
 from pgdyno.target.manifest import Manifest
+from pgdyno.target.preflight import examine as preflight
 from pgdyno.target.restore import CLAIM_S, PROCESS, Restored, restore
 from pgdyno.target.route import Route
 from pgdyno.target.snapshot import SettingState
@@ -231,6 +232,8 @@ class Session:
             self._route.stage(configuration, session=self.id)
             if configuration:
                 self._route.check(configuration)
+            if self._target.route is None:
+                preflight.check(self._target, configuration, restart=wants_restart, databases=databases)
         except PgdynoError as error:
             self._unstage(error)
             raise
@@ -277,7 +280,7 @@ class Session:
         for dbname in (*databases, None):
             with self._target.postgres.connect(dbname) as connection:
                 settings = snapshot.read_settings(connection, label=self._target.postgres.label)
-            short = effectiveness.shortfalls(configuration, settings, self._route.source)
+                short = in_force.shortfalls(self._target, connection, configuration, settings, self._route.source)
             if not configuration and dbname is None:
                 short = [str(difference) for difference in snapshot.differences(self._settings, settings)]
             if short:

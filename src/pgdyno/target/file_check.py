@@ -108,7 +108,7 @@ def read_files(postgres: Postgres) -> FileReading:
     """Ask the server to read its configuration files without applying them.
 
     Needs a superuser, or the right to call `pg_show_all_file_settings` and `pg_read_all_settings`. Raises
-    EnvironmentUnsuitable, with the GRANT to type, when the role has not. No effect on the server.
+    EnvironmentUnsuitable, with the verb that lists the grants, when the role has not. No effect on the server.
     """
     with postgres.connect() as connection:
         try:
@@ -117,8 +117,7 @@ def read_files(postgres: Postgres) -> FileReading:
             raise EnvironmentUnsuitable(
                 f'the role on "{postgres.label}" may not read pg_file_settings',
                 detail="Without it nobody can tell whether a value was accepted, and from which file it comes.",
-                hint="Connect as a superuser, or: GRANT pg_read_all_settings TO ...; GRANT SELECT ON pg_file_settings "
-                "TO ...; GRANT EXECUTE ON FUNCTION pg_show_all_file_settings() TO ...;",
+                hint="Run pgdyno privileges --for tune with the same --target: it prints the GRANT statements.",
             ) from error
         except psycopg.Error as error:
             raise query_error(postgres.label, error) from error

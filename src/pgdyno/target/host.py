@@ -107,6 +107,13 @@ def memory_limits(cgroups: str, mountinfo: str, read: Mapping[Path, str] | None 
 
     `cgroups` is /proc/PID/cgroup, `mountinfo` /proc/self/mountinfo; `read` replaces the file system in tests.
     """
+    return group_limits(cgroups, mountinfo, "memory", "memory.max", "memory.limit_in_bytes", read)
+
+
+def group_limits(
+    cgroups: str, mountinfo: str, controller: str, file_v2: str, file_v1: str, read: Mapping[Path, str] | None = None
+) -> list[int]:
+    """Return the numbers in a controller's file on the way up from a process's cgroup, nearest group first."""
     limits = []
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")
@@ -114,9 +121,9 @@ def memory_limits(cgroups: str, mountinfo: str, read: Mapping[Path, str] | None 
             continue
         shown, folder = (_ESCAPE.sub(lambda m: chr(int(m[1], 8)), field) for field in left.split()[3:5])
         kind, _, options = right.split(maxsplit=2)
-        if kind == "cgroup2" or "memory" in options.split(","):
-            path = _group_path(cgroups, "" if kind == "cgroup2" else "memory")
-            file = "memory.max" if kind == "cgroup2" else "memory.limit_in_bytes"
+        if kind == "cgroup2" or controller in options.split(","):
+            path = _group_path(cgroups, "" if kind == "cgroup2" else controller)
+            file = file_v2 if kind == "cgroup2" else file_v1
             limits += _limits_upwards(Path(folder), os.path.relpath(path or shown, shown), file, read)
     return limits
 

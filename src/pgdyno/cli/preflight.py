@@ -1,0 +1,72 @@
+"""`pgdyno preflight`: say what would keep a configuration from coming into force. Changes nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.flags import Flags
+from pgdyno.cli.options import target_options, target_request
+from pgdyno.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.model.configuration import Configuration
+    from pgdyno.model.facts import Facts
+    from pgdyno.target.preflight.result import Result
+
+
+@click.command("preflight")
+@click.argument("conf", type=click.Path(path_type=Path), metavar="FILE.conf")
+@target_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(**values: object) -> int:
+    """Check whether the settings of a file could come into force, without touching the server.
+
+    FILE.conf holds lines of name = value, as postgresql.conf has them. Asks the server program whether it would start
+    with them, and compares memory, huge pages, WAL volume, limits and standbys with what is there. Exit code 1 when
+    something is refused.
+    """
+    from pgdyno.studies.stand import opened
+    from pgdyno.target.inspect import read_facts
+    from pgdyno.target.preflight.examine import examine
+    from pgdyno.target.preflight.result import State
+
+    flags = Flags(values)
+    with opened(target_request(flags)) as target:
+        results = examine(target, _configuration(Path(flags.choice("conf")), read_facts(target)))
+    if flags.on("as_json"):
+        click.echo(json.dumps([result.to_json() for result in results], indent=2))
+    else:
+        _print(results)
+    return int(ExitCode.FINDINGS if any(result.state is State.REFUSED for result in results) else ExitCode.OK)
+
+
+def _configuration(path: Path, facts: Facts) -> Configuration:
+    from pgdyno.knobs.fragment import parse_conf
+    from pgdyno.knobs.policy import check_settings
+
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f'file "{path}" cannot be read', detail=str(error)) from error
+    return check_settings(parse_conf(text, source=str(path)), facts)
+
+
+def _print(results: list[Result]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("check", "state", "asked", "there", "why"):
+        table.add_column(title, overflow="fold", no_wrap=title in ("check", "state"))
+    for result in results:
+        table.add_row(result.check, result.state.value, result.asked or "-", result.there or "-", result.sentence)
+    # a pipe has no width: nothing is to be folded there
+    Console(width=None if sys.stdout.isatty() else 240, highlight=False, markup=False).print(table)
+    for result in results:
+        if result.hint:
+            click.echo(f"hint: {result.check}: {result.hint}")

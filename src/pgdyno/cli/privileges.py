@@ -1,0 +1,64 @@
+"""`pgdyno privileges`: the rights that a role lacks for a verb, as statements to paste. Changes nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.flags import Flags
+from pgdyno.cli.options import target_options, target_request
+from pgdyno.errors import ExitCode
+
+if TYPE_CHECKING:
+    from pgdyno.target.privileges import Privilege
+
+
+@click.command("privileges")
+@click.option(
+    "--for",
+    "verb",
+    type=click.Choice(["inspect", "bench", "experiment", "tune"]),
+    default="tune",
+    show_default=True,
+    help="For which verb.",
+)
+@target_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(**values: object) -> int:
+    """List the rights that the role of --target needs for a verb, and what it lacks.
+
+    Ends with the GRANT statements for psql, to be run by a superuser. Exit code 1 when a right that the verb needs is
+    missing; one that only adds to what is seen is marked optional.
+    """
+    from pgdyno.studies.stand import opened
+    from pgdyno.target.privileges import missing, privileges, read_role, script
+
+    flags = Flags(values)
+    with opened(target_request(flags)) as target:
+        state = read_role(target.postgres)
+    found = privileges(flags.choice("verb"), state)
+    if flags.on("as_json"):
+        rights = [privilege.to_json() for privilege in found]
+        click.echo(json.dumps({"role": state.role, "for": flags.choice("verb"), "privileges": rights}, indent=2))
+    else:
+        _print(found, state.role, flags.choice("verb"))
+        if script(found):
+            click.echo(f"\n-- for psql, as a superuser\n{script(found)}")
+    return int(ExitCode.FINDINGS if missing(found) else ExitCode.OK)
+
+
+def _print(found: list[Privilege], role: str, verb: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("right", f"{role} for {verb}", "why"):
+        table.add_column(title, overflow="fold", no_wrap=title != "why")
+    for privilege in found:
+        need = "missing" if privilege.required else "missing, optional"
+        table.add_row(privilege.name, "held" if privilege.held else need, privilege.why)
+    # a pipe has no width: nothing is to be folded there
+    Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False).print(table)

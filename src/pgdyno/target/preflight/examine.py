@@ -1,0 +1,126 @@
+"""The whole preflight: read, judge, report everything that is in the way at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pgdyno.errors import ApplyError
+from pgdyno.knobs.memory import MEMORY_KNOBS, shared_bytes
+from pgdyno.knobs.policy import load_policy
+from pgdyno.model.configuration import Configuration
+from pgdyno.model.facts import Unknown
+from pgdyno.target.dropin import DropIn
+from pgdyno.target.file_check import read_files
+from pgdyno.target.inspect import read_facts
+from pgdyno.target.preflight import connections, disk, huge_pages, io_method, memory, start
+from pgdyno.target.preflight.files import would_be_overridden
+from pgdyno.target.preflight.overrides import overrides
+from pgdyno.target.preflight.plan import Plan
+from pgdyno.target.preflight.reading_host import HostReading, SharedSegment, free_bytes, read_host_limits
+from pgdyno.target.preflight.reading_io_uring import read_io_uring
+from pgdyno.target.preflight.reading_server import ServerReading, read_server
+from pgdyno.target.preflight.reading_start import COMPUTED_SINCE, StartReading, read_start
+from pgdyno.target.preflight.result import Result, State
+from pgdyno.target.preflight.standby import standbys
+from pgdyno.target.restart import PgCtl
+from pgdyno.target.target import Target
+
+
+def check(target: Target, configuration: Configuration, *, restart: bool, databases: Sequence[str] = ()) -> None:
+    """Refuse a configuration that is staged and would not come into force; nothing was changed then.
+
+    Call it after the files were accepted (`precheck.check_files`) and before the reload or restart; `databases` are
+    the load's. Raises ApplyError with all that is in the way: the first in the message, the others in the detail.
+    """
+    plan = Plan.of(configuration, read_files(target.postgres), restart=restart)
+    bad = [result for result in _judge(target, plan, databases) if result.state is State.REFUSED]
+    if not bad:
+        return
+    first, *others = bad
+    lines = [*(f"{result.check}: {result.sentence}" for result in others), "The server was not touched."]
+    raise ApplyError(f"preflight: {first.sentence}", detail="\n".join(lines), hint=first.hint)
+
+
+def examine(target: Target, configuration: Configuration, databases: Sequence[str] = ()) -> list[Result]:
+    """Judge a configuration that is in no file yet, as if it were applied. No effect on server and files.
+
+    Raises ConnectError, and EnvironmentUnsuitable when the role may not read `pg_file_settings`.
+    """
+    reading = read_files(target.postgres)
+    state = reading.settings
+    names = [name for name in configuration if name in state]
+    wanted = Plan.of(configuration, reading, restart=True, dry=True)
+    restart = any(state[name].context == "postmaster" and wanted.changes(name) for name in names)
+    plan = Plan.of(configuration, reading, restart=restart, dry=True)
+    main = Path(state["config_file"].setting or "")
+    files = would_be_overridden(names, reading, main, _include_line(target, main))
+    return [files, *_judge(target, plan, databases)]
+
+
+def _include_line(target: Target, main: Path) -> int | None:
+    """Return the line of the main file that names our file; None when it is not there or cannot be read."""
+    dropin = DropIn(main)
+    try:
+        if target.directory is None or not dropin.is_included():
+            return None
+        lines = main.read_text(errors="replace").splitlines()
+    except OSError:
+        return None
+    found = [number for number, line in enumerate(lines, 1) if dropin.path.name in line and "include" in line]
+    return found[-1] if found else None
+
+
+def _judge(target: Target, plan: Plan, databases: Sequence[str]) -> list[Result]:
+    server = read_server(target.postgres)
+    pid = target.cpu.postmaster()
+    host = read_host_limits(pid, inherits_ours=isinstance(target.control, PgCtl)) if pid is not None else None
+    begun = read_start(target, plan) if plan.restart else StartReading(())
+    return [
+        start.start(plan, begun),
+        *(_host_checks(target, plan, server, host, begun) if host is not None else []),
+        disk.wal_disk(plan, server.wal_bytes, _wal_volume(target)),
+        standbys(plan, server, load_policy().standby_ordered),
+        overrides(plan, server, databases),
+    ]
+
+
+def _host_checks(
+    target: Target, plan: Plan, server: ServerReading, host: HostReading, begun: StartReading
+) -> Sequence[Result]:
+    need = _shared_memory(target, plan, host, begun)
+    pages = begun.huge_pages
+    if plan.major < COMPUTED_SINCE:
+        pages = huge_pages.pages_needed(need, huge_pages.page_bytes(plan, host))
+    wants_ring = plan.restart and plan.text("io_method") == "io_uring" and "io_uring" in server.io_methods
+    probe = read_io_uring(target.runner, target.os_user) if wants_ring else Unknown("io_uring is not asked for")
+    return [
+        memory.shared_memory(plan, need, host),
+        memory.commit_limit(plan, need, host),
+        huge_pages.huge_pages(plan, pages, host),
+        io_method.io_method(plan, server, host, probe),
+        connections.processes_and_files(plan, host),
+        connections.system_v_memory(plan, need if isinstance(need, int) else None, host),
+        connections.semaphores(plan, host),
+    ]
+
+
+def _shared_memory(target: Target, plan: Plan, host: HostReading, begun: StartReading) -> int | Unknown:
+    """Return what the server says it needs (15); before, what it has now and the difference by our formula.
+
+    The formula alone stands in where neither can be had: shared_buffers are most of it.
+    """
+    if isinstance(begun.shared_memory, int) or not plan.restart:
+        return begun.shared_memory
+    facts = read_facts(target)
+    planned = {name: text for name in MEMORY_KNOBS if (text := plan.text(name)) is not None}
+    after = shared_bytes(planned, facts)
+    if isinstance(host.segment, SharedSegment):
+        return int(host.segment.size_bytes + after - shared_bytes({}, facts))
+    return int(after)
+
+
+def _wal_volume(target: Target) -> int | Unknown:
+    if target.directory is None:
+        return Unknown("the server's data directory is not on this host, or cannot be read")
+    return free_bytes(target.directory / "pg_wal")
