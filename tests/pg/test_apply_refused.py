@@ -81,26 +81,11 @@ def test_a_rejected_value_cost_no_outage(session: Session, sandbox18: Sandbox) -
     assert sandbox18.target().postgres.fetch(query) == before
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"huge_pages": "on", "shared_buffers": "256MB"},  # no huge page is reserved for it
-        {"max_connections": "3", "superuser_reserved_connections": "3"},
-    ],
-)
-def test_a_server_that_does_not_start_is_brought_back(
-    session: Session, sandbox18: Sandbox, settings: dict[str, str]
-) -> None:
-    if "huge_pages" in settings and _free_huge_pages():
-        pytest.skip("this machine has huge pages reserved")
-    error = assert_refused(session, sandbox18.target(), settings)
+def test_a_server_that_does_not_start_is_brought_back(session: Session, sandbox18: Sandbox) -> None:
+    """A socket is only opened by a real start: no check before it can tell."""
+    error = assert_refused(session, sandbox18.target(), {"unix_socket_directories": "/nonexistent"})
     assert "did not come up with" in error.message
-    assert "FATAL" in (error.detail or "") or "must be less than" in (error.detail or "")
-
-
-def _free_huge_pages() -> int:
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    return int(next((line.split()[1] for line in lines if line.startswith("HugePages_Free")), "0"))
+    assert "FATAL" in (error.detail or "")
 
 
 def test_alter_system_overrides(sandbox18: Sandbox, tmp_path: Path) -> None:
@@ -122,9 +107,9 @@ def test_alter_system_overrides(sandbox18: Sandbox, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("subject", "words"),
     [
-        ("DATABASE {database}", "ALTER DATABASE SET"),
-        ("ROLE {role}", "ALTER ROLE SET"),
-        ("ROLE {role} IN DATABASE {database}", "IN DATABASE"),
+        ("DATABASE {database}", "ALTER DATABASE pgdyno_observer SET work_mem = 6MB"),
+        ("ROLE {role}", "ALTER ROLE postgres SET work_mem = 6MB"),
+        ("ROLE {role} IN DATABASE {database}", "ALTER ROLE postgres IN DATABASE pgdyno_observer SET"),
     ],
 )
 def test_an_override_of_role_or_database(sandbox18: Sandbox, tmp_path: Path, subject: str, words: str) -> None:
@@ -149,7 +134,7 @@ def test_an_override_in_the_loads_database_only(session: Session, sandbox18: San
     try:
         postgres.execute("ALTER DATABASE overriding SET work_mem = '6MB'")
         session.apply(Configuration.of({"work_mem": "8MB"}))
-        with pytest.raises(ApplyError, match="ALTER DATABASE SET"):
+        with pytest.raises(ApplyError, match="ALTER DATABASE overriding SET work_mem = 6MB"):
             session.apply(Configuration.of({"work_mem": "9MB"}), databases=["overriding"])
     finally:
         postgres.execute("DROP DATABASE overriding")
@@ -165,7 +150,7 @@ def test_an_option_of_the_postmaster_overrides(make_sandbox: Callable[..., Sandb
     target = replace(sandbox.target(), control=control)
     with Session.begin(target, study="test", undo_root=tmp_path / "undo") as session:
         assert session.bundle.manifest.control == to_record(control)
-        with pytest.raises(ApplyError, match="overridden by the command line of the server"):
+        with pytest.raises(ApplyError, match="overridden by the argument -c work_mem=6MB of the server"):
             session.apply(Configuration.of({"work_mem": "8MB"}), restart="always")
         session.apply(BASELINE, restart="always")
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.model.configuration import Configuration
-from pgdyno.target.effectiveness import needs_restart, same_value, shortfalls
+from pgdyno.target.effectiveness import Observed, argument_for, needs_restart, same_value, shortfalls
 from pgdyno.target.file_check import FileLine, FileReading
 from pgdyno.target.snapshot import SettingState, differences, fingerprint
 from pgdyno.units import format_quantity
@@ -80,17 +80,18 @@ def test_nothing_is_short_when_all_is_in_force() -> None:
         ({"setting": "4096"}, "8MB was read, but 4096 is in force"),
         ({"pending_restart": True}, "waits for a restart"),
         ({"sourcefile": "/pg/postgresql.auto.conf", "sourceline": 3}, "overridden by /pg/postgresql.auto.conf line 3"),
-        ({"source": "database", "sourcefile": None}, "overridden by ALTER DATABASE SET"),
-        ({"source": "user", "sourcefile": None}, "overridden by ALTER ROLE SET"),
-        ({"source": "database user", "sourcefile": None}, "ALTER ROLE IN DATABASE SET"),
-        ({"source": "command line", "sourcefile": None}, "overridden by the command line of the server"),
+        ({"source": "database", "sourcefile": None}, "overridden by ALTER DATABASE app SET"),
+        ({"source": "user", "sourcefile": None}, 'overridden by ALTER ROLE "DBA" SET'),
+        ({"source": "database user", "sourcefile": None}, 'ALTER ROLE "DBA" IN DATABASE app SET'),
+        ({"source": "command line", "sourcefile": None}, "overridden by the argument -c work_mem=6MB of the server"),
         ({"source": "client", "sourcefile": None}, "overridden by the connection's own options"),
         ({"source": "default", "sourcefile": None}, "overridden by default"),
     ],
 )
 def test_what_is_not_in_force_is_named(change: dict[str, object], words: str) -> None:
     state = replace(setting("work_mem", "8192", unit="kB"), **change)  # type: ignore[arg-type] # fields by name, one table
-    (sentence,) = shortfalls(Configuration.of({"work_mem": "8MB"}), {"work_mem": state}, DROPIN)
+    observed = Observed(role="DBA", database="app", arguments=("postgres", "-D", "/pg", "-c", "work_mem=6MB"))
+    (sentence,) = shortfalls(Configuration.of({"work_mem": "8MB"}), {"work_mem": state}, DROPIN, observed)
     assert words in sentence
     assert sentence.startswith("work_mem")
 
@@ -116,6 +117,44 @@ def test_huge_pages_must_be_got() -> None:
     assert "huge_pages_status is off" in shortfalls(asked, settings, DROPIN)[0]
     settings["huge_pages_status"] = setting("huge_pages_status", "on", "enum")
     assert shortfalls(asked, settings, DROPIN) == []
+
+
+@pytest.mark.parametrize(
+    ("knob", "value", "observed", "words"),
+    [
+        ("huge_pages", "on", Observed(huge_pages=False), "lies in ordinary pages"),
+        ("huge_pages", "on", Observed(huge_pages=True), None),
+        ("huge_pages", "try", Observed(huge_pages=False), None),
+        ("io_method", "worker", Observed(io_workers=0), "no I/O worker runs"),
+        ("io_method", "worker", Observed(io_workers=3), None),
+        ("io_method", "worker", Observed(), None),
+        ("io_method", "io_uring", Observed(io_rings=0), "no io_uring open"),
+        ("io_method", "io_uring", Observed(io_rings=120), None),
+        ("io_method", "sync", Observed(io_workers=0, io_rings=0), None),
+        ("io_method", "sync", Observed(io_workers=3), "are in use"),
+    ],
+)
+def test_what_the_kernel_and_the_processes_say(knob: str, value: str, observed: Observed, words: str | None) -> None:
+    found = shortfalls(Configuration.of({knob: value}), {knob: setting(knob, value, "enum")}, DROPIN, observed)
+    assert found == [] if words is None else words in found[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        ("-D /pg -c shared_buffers=1GB", "-c shared_buffers=1GB"),
+        ("-cshared_buffers=1GB -D /pg", "-cshared_buffers=1GB"),
+        ("--shared-buffers=1GB --work_mem=2MB", "--shared-buffers=1GB"),
+        ("-B 16384 -c max_connections=9", "-B 16384"),
+        ("-B16384", "-B16384"),
+        ("-B 16384 -c Shared_Buffers=2GB", "-c Shared_Buffers=2GB"),
+        ("-D /pg -c work_mem=1MB", None),
+        ("-c", None),
+        ("", None),
+    ],
+)
+def test_the_very_argument_is_named(arguments: str, shown: str | None) -> None:
+    assert argument_for("shared_buffers", arguments.split()) == shown
 
 
 def test_only_a_change_of_a_postmaster_knob_needs_a_restart() -> None:

@@ -1,0 +1,99 @@
+"""A role without any right is told what it lacks; with what it is told it works, and no more was given."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from fix_postgres import find_build
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.model.configuration import Configuration
+from pgdyno.target.apply import Session
+from pgdyno.target.inspect import read_facts
+from pgdyno.target.postgres import Postgres
+from pgdyno.target.privileges import missing, privileges, read_role, script
+from pgdyno.target.sandbox import Sandbox
+
+pytestmark = pytest.mark.pg
+ROLE = 'the "bench" role'
+
+
+def as_role(postgres: Postgres, role: str) -> Postgres:
+    return Postgres(make_conninfo(postgres.conninfo, user=role))
+
+
+def grant(postgres: Postgres, text: str) -> None:
+    """Run what the script says, as psql would."""
+    database = None
+    for line in text.splitlines():
+        if line.startswith("\\connect"):
+            database = line.partition(" ")[2].strip('"')
+        else:
+            postgres.execute(sql.SQL(line.partition(";")[0]), None, database)  # type: ignore[arg-type] # as a DBA does
+
+
+@pytest.mark.parametrize("build", ["embedded-18", "debian-15", "npm-13"])
+def test_a_role_is_told_what_it_lacks_and_works_with_it(
+    make_sandbox: Callable[..., Sandbox], tmp_path: Path, build: str
+) -> None:
+    sandbox = make_sandbox(f"rights-{build}", bin_dir=find_build(build))
+    sandbox.start()
+    owner = sandbox.target().postgres
+    owner.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(ROLE)))
+    role = as_role(owner, ROLE)
+    target = replace(sandbox.target(), postgres=role)
+    assert {p.name for p in missing(privileges("inspect", read_role(role)))} == {"pg_monitor"}
+    with pytest.raises(EnvironmentUnsuitable):
+        Session.begin(target, study="test", undo_root=tmp_path / "undo")
+    grant(owner, script(privileges("tune", read_role(role))))
+    assert missing(privileges("tune", read_role(role))) == []
+    assert script(privileges("tune", read_role(role))) == ""
+    assert isinstance(read_facts(target).server.data_directory, str)
+    with Session.begin(target, study="test", undo_root=tmp_path / "undo") as session:
+        assert not session.apply(Configuration.of({"work_mem": "8MB"})).restarted
+        assert session.apply(Configuration.of({"shared_buffers": "32MB"})).restarted
+    assert not read_role(role).superuser
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("build", ["embedded-18", "debian-15"])
+def test_bench_with_the_rights_of_bench_alone(
+    make_sandbox: Callable[..., Sandbox], pgdyno_home: Path, tmp_path: Path, build: str
+) -> None:
+    sandbox = make_sandbox(f"bench-{build}", bin_dir=find_build(build))
+    sandbox.start()
+    owner = sandbox.target().postgres
+    owner.execute("CREATE ROLE measurer LOGIN")
+    conninfo = as_role(owner, "measurer").conninfo
+
+    def verb(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "pgdyno", *words, "--target", conninfo],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PGDYNO_STORE": str(tmp_path / "store.db")},
+        )
+
+    lacking = verb("privileges", "--for", "bench")
+    assert lacking.returncode == 1, lacking.stderr
+    assert 'ALTER ROLE "measurer" CREATEDB;' in lacking.stdout
+    grant(owner, lacking.stdout.partition("-- for psql, as a superuser\n")[2])
+    enough = verb("privileges", "--for", "bench", "--json")
+    assert enough.returncode == 0, enough.stderr
+    held = {p["name"]: p["held"] for p in json.loads(enough.stdout)["privileges"]}
+    assert held["CREATEDB"]
+    short = ("-D", "scale=1", "--clients", "1", "--warmup", "2", "--measure", "3", "--foreign-cpu", "1000")
+    done = verb("bench", "--workload", "select-only", *short)
+    assert done.returncode in (0, 3), done.stderr  # 3: this machine was too busy to be steady
+    assert not missing(privileges("bench", read_role(as_role(owner, "measurer"))))
+    assert missing(privileges("tune", read_role(as_role(owner, "measurer"))))
