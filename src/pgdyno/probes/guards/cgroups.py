@@ -1,0 +1,86 @@
+"""The memory cgroups around a process, v1 and v2, and what each says of its limit, its use and its kills."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+NO_LIMIT = 1 << 60
+"""The v1 controller writes a number near 2^63 for "no limit"."""
+_ESCAPE = re.compile(r"\\([0-7]{3})")
+Read = Callable[[Path], str]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryGroup:
+    """A group of version 1 or 2 at its directory."""
+
+    version: int
+    path: Path
+
+    def room(self, read: Read) -> tuple[int, int] | None:
+        """Return bytes available below the limit and the limit itself, None when the group has no limit.
+
+        File cache counts as available because the kernel drops it before it kills (memory.stat; v1 sums the children
+        under `total_`, v2 always).
+        """
+        if self.version == 2:
+            limit = _number(read(self.path / "memory.max"))
+            used, prefix = "memory.current", ""
+        else:
+            limit = _number(read(self.path / "memory.limit_in_bytes"))
+            used, prefix = "memory.usage_in_bytes", "total_"
+        if limit is None:
+            return None
+        stat = table(read(self.path / "memory.stat"))
+        cache = stat[f"{prefix}inactive_file"] + stat[f"{prefix}active_file"]
+        return max(0, min(limit, limit - int(read(self.path / used)) + cache)), limit
+
+    def kills(self, read: Read) -> int:
+        """Return how many processes of the group the kernel killed for want of memory (v1: Linux 4.13)."""
+        file = "memory.events" if self.version == 2 else "memory.oom_control"
+        return table(read(self.path / file)).get("oom_kill", 0)
+
+
+def memory_groups(cgroups: str, mountinfo: str) -> list[MemoryGroup]:
+    """Return the groups around a process from its own to the root, which has no limit and is left out.
+
+    `cgroups` is /proc/PID/cgroup and `mountinfo` /proc/self/mountinfo (cgroups(7), proc(5)).
+    """
+    found = []
+    for line in mountinfo.splitlines():
+        left, _, right = line.partition(" - ")
+        kind, _, options = right.split(maxsplit=2)
+        if kind != "cgroup2" and (kind != "cgroup" or "memory" not in options.split(",")):
+            continue
+        shown, folder = (_ESCAPE.sub(lambda match: chr(int(match[1], 8)), field) for field in left.split()[3:5])
+        version = 2 if kind == "cgroup2" else 1
+        path = _path_of(cgroups, "" if version == 2 else "memory")
+        relative = os.path.relpath(path, shown) if path is not None else "."
+        group = Path(folder) / relative
+        while not relative.startswith("..") and group != Path(folder):
+            found.append(MemoryGroup(version, group))
+            group = group.parent
+    return found
+
+
+def table(text: str) -> dict[str, int]:
+    """Return lines of `name number` as a dictionary."""
+    pairs = (line.split() for line in text.splitlines())
+    return {words[0]: int(words[1]) for words in pairs if len(words) == 2 and words[1].isdigit()}
+
+
+def _path_of(cgroups: str, controller: str) -> str | None:
+    for line in cgroups.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controller in controllers.split(","):
+            return path
+    return None
+
+
+def _number(text: str) -> int | None:
+    word = text.strip()
+    return int(word) if word.isdigit() and int(word) < NO_LIMIT else None

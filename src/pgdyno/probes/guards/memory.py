@@ -1,0 +1,84 @@
+"""Memory of the server's host: what is available under the tightest bound, stalls, kills, swapping."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.model.guard import Absent
+from pgdyno.probes.guards.cgroups import MemoryGroup, memory_groups
+from pgdyno.probes.host import memory, pressure
+from pgdyno.probes.host.reading import PAGE_SIZE, PROC
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReading:
+    """Bytes available of `bound` bytes, and counters since boot: microseconds stalled, kills, bytes swapped in."""
+
+    available: int
+    bound: int
+    bounded_by: str
+    stalled_us: int | Absent
+    kills: int
+    swapped_in: int | Absent
+
+
+class MemoryReader:
+    """Reads the memory that bounds one server. `groups` are those around its postmaster, from the inside out."""
+
+    def __init__(self, groups: list[MemoryGroup], proc: Path = PROC) -> None:
+        self._proc = proc
+        self._groups = [group for group in groups if _has_controller(group)]
+        self._pressure = self._pressure_file()
+
+    @classmethod
+    def around(cls, pid: int, proc: Path = PROC) -> MemoryReader:
+        """Return the reader for the groups that process `pid` is in. Raises OSError when it is gone."""
+        cgroups = (proc / str(pid) / "cgroup").read_text()
+        return cls(memory_groups(cgroups, (proc / "self/mountinfo").read_text()), proc)
+
+    def read(self) -> MemoryReading:
+        """Read now. Raises OSError, ValueError or KeyError for what cannot be read."""
+        meminfo = memory.parse_meminfo((self._proc / "meminfo").read_text())
+        vmstat = memory.parse_vmstat((self._proc / "vmstat").read_text())
+        rooms = [(meminfo["MemAvailable"], meminfo["MemTotal"], "the host")]
+        for group in self._groups:
+            room = group.room(Path.read_text)
+            if room is not None:
+                rooms.append((*room, f'cgroup "{group.path}"'))
+        available, bound, bounded_by = min(rooms, key=lambda room: room[0] / room[1])
+        kills = [group.kills(Path.read_text) for group in self._groups]
+        has_swap = meminfo.get("SwapTotal", 0) > 0
+        return MemoryReading(
+            available=available,
+            bound=bound,
+            bounded_by=bounded_by,
+            stalled_us=self._stalled(),
+            kills=max([vmstat.get("oom_kill", 0), *kills]),
+            swapped_in=vmstat["pswpin"] * PAGE_SIZE if has_swap else Absent("this host has no swap"),
+        )
+
+    def _pressure_file(self) -> Path:
+        own = next((group.path / "memory.pressure" for group in self._groups if group.version == 2), None)
+        return own if own is not None and _readable(own) else self._proc / "pressure" / "memory"
+
+    def _stalled(self) -> int | Absent:
+        if not self._pressure.exists():
+            return Absent("this kernel has no pressure stall information")
+        try:
+            return pressure.parse("memory", self._pressure.read_text()).get(("memory", "full"), 0)
+        except OSError as error:  # built in and not enabled: psi=0
+            return Absent(f'"{self._pressure}" cannot be read: {error.strerror}')
+
+
+def _has_controller(group: MemoryGroup) -> bool:
+    """Tell whether the memory controller acts in the group: in a v2 tree it may be left to v1, or to the parent."""
+    return (group.path / ("memory.current" if group.version == 2 else "memory.usage_in_bytes")).exists()
+
+
+def _readable(path: Path) -> bool:
+    try:
+        path.read_text()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,97 @@
+"""One tick of the guards: memory, volumes and server at one moment, each a reading, absent, or failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pgdyno.model.guard import Absent, Failed
+from pgdyno.probes.guards.memory import MemoryReader, MemoryReading
+from pgdyno.probes.guards.server import GuardRow, parse_row
+from pgdyno.probes.guards.volumes import VolumesReading, read_volumes
+from pgdyno.probes.observer import OBSERVER_DATABASE, Observer
+from pgdyno.target.target import Target
+
+T = TypeVar("T")
+_VIEW = "guards"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadState:
+    """The running load: since when it runs, its transactions per second and p99 of now, its failures so far."""
+
+    began_at: float
+    tps: float | None
+    p99_ms: float | None
+    transactions: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Everything that was read at `t` (seconds since the epoch). `load` is None while none runs."""
+
+    t: float
+    memory: MemoryReading | Absent | Failed
+    volumes: VolumesReading | Absent | Failed
+    server: GuardRow | Failed
+    load: LoadState | None = None
+
+
+class GuardReader:
+    """Reads one server and its host, from a session and a few files of its own. Not for two threads at once.
+
+    The session sits in `database`, never in the load's. Reads only; PostgreSQL 13 to 18.
+    """
+
+    def __init__(self, target: Target, *, database: str = OBSERVER_DATABASE) -> None:
+        self._target = target
+        self._observer = Observer(target.postgres, "", database)
+        self._memory: tuple[int, MemoryReader] | None = None
+
+    def watch_database(self, name: str) -> None:
+        """Read the counters of this database, the load's, from the next tick on."""
+        self._observer.load_database = name
+
+    def close(self) -> None:
+        """End the session; the next tick opens another."""
+        self._observer.close()
+
+    def read(self, t: float, load: LoadState | None = None) -> Tick:
+        """Read everything now. Never raises for what host or server do."""
+        return Tick(t, _attempt(self._read_memory), _attempt(self._read_volumes), self._read_server(t), load)
+
+    def _read_memory(self) -> MemoryReading | Absent | Failed:
+        if not self._target.local:
+            return Absent("the server is on another host")
+        pid = self._target.cpu.postmaster()
+        if pid is None:
+            # Where we never see the postmaster, the host as a whole is still ours to look at.
+            return Failed("the server is down") if self._memory else MemoryReader([]).read()
+        if self._memory is None or self._memory[0] != pid:
+            self._memory = pid, MemoryReader.around(pid)
+        return self._memory[1].read()
+
+    def _read_volumes(self) -> VolumesReading | Absent | Failed:
+        if self._target.directory is None:
+            return Absent("the data directory is on another host, or hidden from this user")
+        return read_volumes(self._target.directory)
+
+    def _read_server(self, t: float) -> GuardRow | Failed:
+        reading = self._observer.read(t, (_VIEW,))
+        rows = reading.views.get(_VIEW)
+        if not rows:
+            self._observer.close()  # it asks no second time for what was refused once; we do
+            return Failed(next(iter(reading.failures.values()), "the server gave no row"))
+        try:
+            return parse_row(rows[0])
+        except (KeyError, TypeError, ValueError) as error:
+            return Failed(f"the answer cannot be read: {error}")
+
+
+def _attempt(read: Callable[[], T | Failed]) -> T | Failed:
+    try:
+        return read()
+    except (OSError, ValueError, KeyError) as error:
+        return Failed(str(error) or type(error).__name__)
