@@ -21,6 +21,7 @@ VERBS: dict[str, str] = {
     "preflight": "Say what would keep a configuration from coming into force.",
     "privileges": "List the rights that a role lacks for a verb, as GRANT statements.",
     "rollback": "Put a server back after a killed session.",
+    "guards": "List what is watched during a trial, where it trips, and how it stands now.",
     "knobs": "List and explain the knobs, their ranges and durability classes.",
     "store": "List, show and export what was measured.",
     "sandbox": "Start, stop and remove embedded PostgreSQL servers.",

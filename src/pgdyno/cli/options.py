@@ -13,6 +13,7 @@ import click
 from pgdyno.cli.flags import Flags
 
 if TYPE_CHECKING:
+    from pgdyno.model.guard import GuardPlan
     from pgdyno.model.trial import LoadPlan
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.options import TargetRequest
@@ -151,6 +152,36 @@ def workload_options(function: F) -> F:
             ),
         ],
     )
+
+
+def guard_options(function: F) -> F:
+    """Add the flags that set the guards."""
+    return _stack(
+        function,
+        [
+            click.option(
+                "--guard",
+                "guards",
+                multiple=True,
+                metavar="NAME=VALUE",
+                help="Where a guard trips, such as disk=2GB or errors=20%, or NAME=off; see pgdyno guards.",
+            ),
+            click.option(
+                "--guard-trips",
+                type=click.IntRange(1),
+                default=3,
+                show_default=True,
+                help="How many configurations guards may reject before the study ends.",
+            ),
+        ],
+    )
+
+
+def guard_plan(flags: Flags) -> GuardPlan:
+    """Build the guards' limits from --guard and --guard-trips."""
+    from pgdyno.trial.guard_settings import guard_plan as plan_of
+
+    return plan_of(flags.words("guards"), flags.whole("guard_trips"))
 
 
 def store_option(function: F) -> F:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from pgdyno.model.guard import Colour
 from pgdyno.units import seconds_text
 
 if TYPE_CHECKING:
+    from pgdyno.model.guard import Lamp
     from pgdyno.model.trial import Trial, TrialSpec
     from pgdyno.probes.sampler import Sampler
     from pgdyno.workloads.protocol import LoadReading
 
 REDRAW_S = 0.5
+_LAMPS = {Colour.GREEN: ("ok", "32"), Colour.AMBER: ("AMBER", "33"), Colour.RED: ("RED", "31")}
+"""A lamp's word, which says it without colour, and its code (ECMA-48 SGR), left out under NO_COLOR."""
 
 
 class Progress:
@@ -35,10 +40,13 @@ class Progress:
         self._quiet = quiet
         self._clock = clock
         self._live = self._stream.isatty() and not quiet
+        self._is_coloured = self._live and not os.environ.get("NO_COLOR")
         self._began = clock()
         self._drawn = 0.0
         self._label = ""
         self._best: float | None = None
+        self._lamps: Sequence[Lamp] = ()
+        self._amber: frozenset[str] = frozenset()
         self.expected_trials: int | None = None
 
     def announce(self, text: str) -> None:
@@ -66,7 +74,7 @@ class Progress:
             return
         done = min(1.0, elapsed_s / duration_s)
         bar = "#" * round(16 * done) + "-" * (16 - round(16 * done))
-        text = f"{self._label} {bar} {seconds_text(elapsed_s)} of {seconds_text(duration_s)}"
+        text = f"{self._label} {bar} {seconds_text(elapsed_s)} of {seconds_text(duration_s)}{lamps_text(self._lamps)}"
         if load is not None:
             text += f"  tps {load.tps:,.0f}  lat {load.latency_ms:.2f} ms"
             text += f"  p99 {load.p99_ms:.2f} ms" if load.p99_ms is not None else ""
@@ -74,6 +82,18 @@ class Progress:
         if self._best is not None:
             text += f"  best {self._best:,.1f}"
         self._draw(text)
+
+    def guards(self, lamps: Sequence[Lamp]) -> None:
+        """Keep the lamps for the live line; write a line that stays when one turns amber for the first time."""
+        self._lamps = lamps
+        for lamp in lamps:
+            if lamp.colour is Colour.AMBER and lamp.name not in self._amber:
+                self._amber |= {lamp.name}
+                self.announce(f"guard {lamp.name} is amber: {lamp.text}")
+
+    def notice(self, text: str) -> None:
+        """Write one line that stays."""
+        self.announce(text)
 
     def trial_ended(self, trial: Trial) -> None:
         """Write the trial's line."""
@@ -96,12 +116,32 @@ class Progress:
     def _draw(self, text: str) -> None:
         if self._live:
             self._drawn = self._clock()
-            self._stream.write(f"\r\x1b[2K{text[: _width(self._stream)]}")
+            shown = text[: _width(self._stream)]
+            self._stream.write(f"\r\x1b[2K{_coloured(shown) if self._is_coloured else shown}")
             self._stream.flush()
 
     def _clear(self) -> None:
         if self._live:
             self._stream.write("\r\x1b[2K")
+
+
+def lamps_text(lamps: Sequence[Lamp]) -> str:
+    """Return the guards for the live line: the names of those that are not green, the number of those that are."""
+    if not lamps:
+        return ""
+    bad = [lamp for colour in (Colour.RED, Colour.AMBER) for lamp in lamps if lamp.colour is colour]
+    named = [f"{_LAMPS[lamp.colour][0]} {lamp.name}" for lamp in bad]
+    green = sum(lamp.colour is Colour.GREEN for lamp in lamps)
+    return f"  guards [{', '.join([*named, f'{green} ok'])}]"
+
+
+def _coloured(text: str) -> str:
+    """Colour the lamps' words; done last, because codes take no room on the line."""
+    before, bracket, rest = text.partition("guards [")
+    lamps, end, after = rest.partition("]")
+    for word, code in _LAMPS.values():
+        lamps = lamps.replace(word, f"\x1b[{code}m{word}\x1b[0m")
+    return before + bracket + lamps + end + after
 
 
 def _width(stream: TextIO) -> int:

@@ -22,6 +22,8 @@ from pgdyno.probes.observer import OBSERVER_DATABASE, Observer, ServerReading
 from pgdyno.probes.server_rows import server_rows, statement_rows
 from pgdyno.target.target import Target
 
+STOP_PATIENCE_S = 15.0
+"""How long `stop` waits for the last tick: longer than the session's timeout for statements, 5 s a view that hangs."""
 _SHORTEST = 0.25
 """A tick this small a part of the interval after another is left out: its rates would be noise."""
 
@@ -125,14 +127,20 @@ class Sampler:
         self._thread.start()
 
     def stop(self) -> SampleBatch:
-        """End the thread, take a last reading, close the session and return everything. May be called again."""
+        """End the thread, take a last reading, close the session and return everything. May be called again.
+
+        A thread that waits for a server that is frozen is left behind with its session: what it read before counts.
+        """
         self._stopping.set()
+        is_left = False
         if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-            self.mark()
-            self._finish_statements()
-        self._observer.close()
+            self._thread.join(STOP_PATIENCE_S)
+            is_left, self._thread = self._thread.is_alive(), None
+            if not is_left:
+                self.mark()
+                self._finish_statements()
+        if not is_left:
+            self._observer.close()
         kept = self._kept
         mean = kept.wall_s / kept.ticks if kept.ticks else 0.0
         overhead = Overhead(kept.ticks, kept.skipped, kept.cpu_s, mean, kept.longest_s)
@@ -155,8 +163,7 @@ class Sampler:
 
     def reading(self) -> Mapping[str, str]:
         """Return the latest values as short texts for a progress line, empty before the second reading."""
-        with self._lock:
-            return latest_text(self._kept.latest)
+        return latest_text(self._kept.latest)  # without the lock: a tick may hang in a server, the caller must not
 
     def events(self) -> list[Event]:
         """Return what has happened so far."""

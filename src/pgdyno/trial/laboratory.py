@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +14,8 @@ from pgdyno.errors import ApplyError, GuardTripped, PgdynoError, RollbackError, 
 from pgdyno.knobs.constraints import check
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.facts import Facts
+from pgdyno.model.guard import Breach, Lamp
+from pgdyno.model.samples import Event
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Outcome, Trial, TrialSpec, TrialState
 from pgdyno.probes.sampler import SampleBatch, Sampler
@@ -20,9 +23,13 @@ from pgdyno.store.catalogue import Store
 from pgdyno.target.apply import Session, When
 from pgdyno.target.target import Target
 from pgdyno.trial.assess import Bounds, assess
+from pgdyno.trial.breach import concurrent, ending, tripped
 from pgdyno.trial.lifecycle import Happening, Instruction, Phase, Transition, begin, step
+from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
 from pgdyno.workloads.protocol import LoadReading, LoadResult, RunningLoad, Workload
 
+BASELINES = 3
+"""How many of the latest baseline trials a running load is held against."""
 OVERRUN_S = 60.0
 """A load that has not ended this long after its time is taken for hung and ended."""
 
@@ -32,7 +39,7 @@ _PREPARING = (Phase.PLANNED, Phase.APPLYING, Phase.RESETTING)
 
 
 class Watcher(Protocol):
-    """Who is told how a trial goes: the progress display, and later the guards."""
+    """Who is told how a trial goes: the progress display."""
 
     def trial_began(self, spec: TrialSpec, number: int, run_id: int) -> None:
         """Hear that a trial begins; `number` counts the study's trials from 1, `run_id` is its name in the store."""
@@ -41,7 +48,13 @@ class Watcher(Protocol):
         """Hear what the trial does now."""
 
     def reading(self, elapsed_s: float, duration_s: float, load: LoadReading | None, sampler: Sampler) -> None:
-        """Hear once a second how the load goes; raise GuardTripped to end it."""
+        """Hear many times a second how the load goes; raise GuardTripped to end it."""
+
+    def guards(self, lamps: Sequence[Lamp]) -> None:
+        """Hear, before each `reading`, how the guards stand."""
+
+    def notice(self, text: str) -> None:
+        """Hear what must stay to be read: guards that are off, one that tripped, the baseline in force again."""
 
     def trial_ended(self, trial: Trial) -> None:
         """Hear the outcome."""
@@ -63,6 +76,8 @@ class _Work:
     batch: SampleBatch | None = None
     outcome: Outcome | None = None
     reason: str | None = None
+    events: list[Event] = field(default_factory=list)
+    watch: ExitStack = field(default_factory=ExitStack)
 
     def driver_pids(self) -> Sequence[int]:
         """Return the processes that are load generators and not foreign."""
@@ -74,7 +89,8 @@ class Laboratory:
 
     Trials that the store already holds for this study (from before a kill) are given back in their order instead of
     being run again, so that a study is resumed by asking the same questions anew. `session` is None where nothing
-    may be changed (a bench of a server as it is).
+    may be changed (a bench of a server as it is). `sentry` watches from each configuration in force to the end of its
+    trial; a guard that trips ends the load and brings the baseline back before anything else. None watches nothing.
     """
 
     def __init__(
@@ -90,6 +106,7 @@ class Laboratory:
         folder: Path,
         bounds: Bounds | None = None,
         restart: When = "always",
+        sentry: Sentry | None = None,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -104,6 +121,10 @@ class Laboratory:
         self._watcher = watcher
         self._folder = folder
         self._restart = restart
+        self._sentry = sentry
+        self._guards_began = False
+        self._trips = 0
+        self._baselines: deque[Outcome] = deque(maxlen=BASELINES)
         self._clock = clock
         self._sleep = sleep
         self._recorded = deque(t for t in store.trials(study.id) if t.state is not TrialState.ABANDONED)
@@ -124,7 +145,18 @@ class Laboratory:
         trial = self._replay(spec) if self._recorded else self._measure(spec)
         if trial.outcome is not None:
             self.spent_s += trial.outcome.elapsed_s
+            if trial.state is TrialState.COMPLETE and spec.configuration == BASELINE:
+                self._baselines.append(trial.outcome)
         return trial
+
+    def begin_guards(self) -> None:
+        """Read how the guards stand, once, before the first change; `run` does it by itself.
+
+        Raises EnvironmentUnsuitable when one is in breach already or cannot see.
+        """
+        if self._sentry is not None and not self._guards_began:
+            self._watcher.notice(off_text(self._sentry.begin(self.study.plan.clients)))
+            self._guards_began = True
 
     def _replay(self, spec: TrialSpec) -> Trial:
         trial = self._recorded.popleft()
@@ -137,16 +169,18 @@ class Laboratory:
         return trial
 
     def _measure(self, spec: TrialSpec) -> Trial:
+        self.begin_guards()
         work = _Work(self.store.begin_trial(self.study.id, spec), spec, self._clock())
         self._watcher.trial_began(spec, self._count, work.run_id)
         transition = begin()
         error: BaseException | None = None
-        while True:
-            happening, raised = self._carry_out(transition.instructions, work, transition)
-            error = error or raised
-            if transition.phase is Phase.DONE:
-                break
-            transition = step(transition.phase, happening)
+        with work.watch:
+            while True:
+                happening, raised = self._carry_out(transition.instructions, work, transition)
+                error = error or raised
+                if transition.phase is Phase.DONE:
+                    break
+                transition = step(transition.phase, happening)
         trial = self.store.trial(work.run_id)
         self._watcher.trial_ended(trial)
         if error is not None:
@@ -167,6 +201,8 @@ class Laboratory:
         except RollbackError as error:
             work.reason = _words(error)
             return Happening.FAILED, error
+        except GuardBreached as error:
+            return Happening.FAILED, self._answer(error.breach, work)
         except PgdynoError as error:
             if transition.phase is Phase.DONE:
                 raise
@@ -180,6 +216,29 @@ class Laboratory:
             return Happening.INTERRUPTED, interrupt
         return happening, None
 
+    def _answer(self, breach: Breach, work: _Work) -> BaseException | None:
+        """Bring the baseline back after a breach, and return what ends the study, None when it can go on."""
+        work.reason = str(breach)
+        work.watch.close()
+        self._trips += 1
+        work.events.append(Event(breach.at, "guard", str(breach)))
+        self._watcher.notice(str(breach))
+        trips = self._sentry.plan.trips if self._sentry is not None else 0
+        end = ending(breach, is_baseline=work.spec.configuration == BASELINE, trips=self._trips, most=trips)
+        if self._session is None:
+            return end
+        try:
+            self._session.apply(BASELINE, restart="as-needed")
+        except (RollbackError, KeyboardInterrupt) as error:
+            return error
+        except PgdynoError as error:  # the session's end has more means: it also starts a server that is down
+            return tripped(breach, f"The baseline did not come back at once: {_words(error)}.")
+        seconds = self._clock() - breach.at
+        text = f"the baseline was in force again {seconds:.1f} s after guard {breach.name} tripped"
+        work.events.append(Event(self._clock(), "guard", text))
+        self._watcher.notice(text)
+        return end
+
     def _check(self, work: _Work, _: Transition) -> Happening:
         refusal = check(work.spec.configuration, self.facts, connections=self.study.plan.clients)
         if refusal is None:
@@ -190,15 +249,19 @@ class Laboratory:
     def _apply(self, work: _Work, _: Transition) -> Happening:
         if self._session is None:
             assert work.spec.configuration == BASELINE, "a configuration needs a session that can undo it"
-            return Happening.IN_FORCE
-        self._watcher.phase("apply")
-        applied = self._session.apply(work.spec.configuration, restart=self._restart)
-        work.fingerprint = applied.fingerprint
+        else:
+            self._watcher.phase("apply")
+            work.fingerprint = self._session.apply(work.spec.configuration, restart=self._restart).fingerprint
+        if self._sentry is not None:
+            self._sentry.compare_with(concurrent(self._baselines))
+            work.watch.enter_context(self._sentry.watch())
         return Happening.IN_FORCE
 
     def _reset(self, work: _Work, _: Transition) -> Happening:
         self._watcher.phase("reset")
-        work.dbname = self._workload.reset(self._target, policy=self.study.plan.reset)
+        guarding: AbstractContextManager[None] = self._sentry.interrupting() if self._sentry else nullcontext()
+        with guarding:
+            work.dbname = self._workload.reset(self._target, policy=self.study.plan.reset)
         (row,) = self._target.postgres.fetch("SELECT pg_database_size(%s) AS bytes", [work.dbname])
         work.database_bytes = float(str(row["bytes"]))
         return Happening.READY
@@ -211,6 +274,8 @@ class Laboratory:
         self._watcher.phase("load")
         plan, began = self.study.plan, self._clock()
         folder = self._folder / str(work.run_id)
+        if self._sentry is not None:
+            self._sentry.load_begins(work.dbname)
         work.running = running = self._workload.begin(self._target, work.dbname, plan, folder)
         if self._session is not None:
             for pid in running.pids:
@@ -221,7 +286,12 @@ class Laboratory:
                 elapsed = self._clock() - began
                 if elapsed > plan.duration_s + OVERRUN_S:
                     raise WorkloadError(f"the load still ran {OVERRUN_S:.0f} s after its time and was ended")
-                self._watcher.reading(elapsed, plan.duration_s, running.live(), work.sampler)
+                reading = running.live()
+                if self._sentry is not None:
+                    self._sentry.load_reads(reading)
+                    self._sentry.check()
+                    self._watcher.guards(self._sentry.lamps)
+                self._watcher.reading(elapsed, plan.duration_s, reading, work.sampler)
                 self._sleep(0.05)
             work.sampler.mark()  # a row ends here, so that the window's CPU is not diluted by the idle rest of a second
             work.load = running.finish()
@@ -230,6 +300,9 @@ class Laboratory:
         except BaseException:
             running.terminate()
             raise
+        finally:
+            if self._sentry is not None:
+                self._sentry.load_ended()
         return Happening.LOAD_ENDED
 
     def _stop_sampling(self, work: _Work, _: Transition) -> None:
@@ -240,6 +313,8 @@ class Laboratory:
         assert work.load is not None, "the life cycle assesses only a load that ended"
         assert work.batch is not None, "the life cycle stops sampling before it assesses"
         outcome = assess(work.load, work.batch.rows, self.study.plan, self.bounds)
+        if self._sentry is not None:
+            self._sentry.check()
         size = {"database_bytes": work.database_bytes}
         work.outcome = replace(outcome, counters={**outcome.counters, **size})
         return Happening.ASSESSED
@@ -250,6 +325,8 @@ class Laboratory:
             state = transition.state or TrialState.FAILED
             outcome = Outcome(state=state, reason=work.reason, began_at=work.began, ended_at=self._clock())
         outcome = replace(outcome, elapsed_s=self._clock() - work.began, settings_fingerprint=work.fingerprint)
+        if work.events:
+            self.store.add_events(work.run_id, work.events)
         if work.batch is not None:
             self.store.add_samples(work.run_id, work.batch.rows)
             self.store.add_events(work.run_id, work.batch.events)

@@ -1,0 +1,78 @@
+"""`pgdyno guards`: what is watched during a trial, where it trips, and how it stands now."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.flags import Flags
+from pgdyno.cli.options import target_options, target_request
+from pgdyno.errors import ExitCode
+
+if TYPE_CHECKING:
+    from pgdyno.model.guard import GuardPlan
+    from pgdyno.trial.guards import Standing
+
+_ENDS = {"configuration": "trial", "environment": "study"}
+_COLOURS = {"green": "green", "amber": "yellow", "red": "red"}
+
+
+@click.command("guards")
+@target_options
+@click.option("--guard", "guards", multiple=True, metavar="NAME=VALUE", help="Show it with this limit.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(**values: object) -> int:
+    """List every guard with its limit, its reading now, and what it reads.
+
+    A trial ends at once when a guard turns red, and the baseline is brought back. Reads only; without --target it looks
+    at the sandbox, which is started for it. Exit code 1 when a guard is red now.
+    """
+    from pgdyno.model.guard import Colour
+    from pgdyno.probes.guards.reader import GuardReader
+    from pgdyno.studies.stand import opened
+    from pgdyno.trial.guard_settings import guard_plan
+    from pgdyno.trial.sentry import standings_now
+
+    flags = Flags(values)
+    plan = guard_plan(flags.words("guards"))
+    with opened(target_request(flags)) as target:
+        standings = standings_now(GuardReader(target), plan, clock=time.time, sleep=time.sleep)
+    facts = [_facts(standing, plan) for standing in standings.values()]
+    if flags.on("as_json"):
+        click.echo(json.dumps({"guards": facts}))
+    else:
+        for fact in facts:
+            _print(fact)
+    is_red = any(standing.lamp.colour is Colour.RED for standing in standings.values())
+    return int(ExitCode.FINDINGS if is_red else ExitCode.OK)
+
+
+def _facts(standing: Standing, plan: GuardPlan) -> dict[str, object]:
+    from pgdyno.model.guard_table import GUARDS
+    from pgdyno.trial.guard_settings import limit_text
+
+    guard, value = GUARDS[standing.lamp.name], standing.reading.value
+    return {
+        "name": guard.name,
+        "state": standing.lamp.colour.value,
+        "reading": value if isinstance(value, int | float) else None,
+        "text": standing.lamp.text,
+        "unit": guard.unit,
+        "default": limit_text(guard),
+        "limit": limit_text(guard, plan.limits.get(guard.name)),
+        "kind": guard.kind.value,
+        "can_be_off": guard.can_be_off,
+        "reads": guard.reads,
+        "reason": guard.reason,
+    }
+
+
+def _print(fact: dict[str, object]) -> None:
+    state = str(fact["state"])
+    click.echo(f"{fact['name']:<18}{click.style(f'{state:<6}', fg=_COLOURS.get(state))} {fact['text']}")
+    changed = "" if fact["limit"] == fact["default"] else f", default {fact['default']}"
+    click.echo(f"{'':<18}limit {fact['limit']}{changed}; a breach ends the {_ENDS[str(fact['kind'])]}")
+    click.echo(f"{'':<18}reads {fact['reads']}")

@@ -1,0 +1,279 @@
+"""The sentry: a thread that reads the guards twice a second while a configuration is in force, and says when to stop.
+
+sentry.begin()              once a session, before the first change: refuses where a guard is in breach already
+with sentry.watch():        from a configuration in force to the end of its trial
+    sentry.check()          often; raises GuardBreached after a breach, and when the readings are too old
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
+from pgdyno.model.guard import Breach, Colour, Concurrent, Failed, GuardPlan, GuardReading, Lamp
+from pgdyno.model.guard_table import GUARDS, WINDOW_S
+from pgdyno.probes.guards.reader import LoadState, Tick
+from pgdyno.trial.guard_history import History, Origin
+from pgdyno.trial.guard_quantities import readings, with_clients
+from pgdyno.trial.guards import OFF_BY_USER, Standing, judge, limit_of
+from pgdyno.workloads.protocol import LoadReading
+
+TICK_S = 0.5
+SHORTEST_S = 0.1
+"""Between two ticks there is at least this much, however long the first one took."""
+STALE_LOAD_S = 3.0
+"""A load that has reported nothing for this long, where it should each second, is taken to do nothing."""
+OVERSLEPT_S = 1.0
+"""When nobody checked for this long, this process itself did not run: readings then get a new chance to come in."""
+
+
+class GuardBreached(PgdynoError):
+    """A guard tripped: the load must end and the baseline come back. Never reaches a user as it is."""
+
+    def __init__(self, breach: Breach) -> None:
+        super().__init__(str(breach))
+        self.breach = breach
+
+
+class Reads(Protocol):
+    """What the sentry needs of `probes.guards.reader.GuardReader`."""
+
+    def read(self, t: float, load: LoadState | None = None) -> Tick:
+        """Read everything now; never raise for what host or server do."""
+
+    def watch_database(self, name: str) -> None:
+        """Read the counters of the load's database from now on."""
+
+    def close(self) -> None:
+        """End the session with the server."""
+
+
+class Sentry:
+    """Watches one server through `reader`. One thread, between `watch` and its end; safe to ask from another.
+
+    `clock` gives seconds since the epoch. Reads only: what follows from a breach is the laboratory's to do.
+    """
+
+    def __init__(
+        self,
+        reader: Reads,
+        plan: GuardPlan | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+        tick_s: float = TICK_S,
+    ) -> None:
+        self.plan = plan or GuardPlan()
+        self._reader = reader
+        self._clock = clock
+        self._tick_s = tick_s
+        self._patience_s = limit_of(GUARDS["readings"], self.plan, None) or 0.0
+        given = self.plan.limits.get("replication-lag")
+        lag_s = GUARDS["replication-lag"].default if given is None or given.value is None else given.value
+        self._keep_s = max(2 * WINDOW_S, lag_s + WINDOW_S)
+        self._origin = Origin()
+        self._concurrent: Concurrent | None = None
+        self._history = History(self._origin)
+        self._standings: Mapping[str, Standing] = {}
+        self._breach: Breach | None = None
+        self._load: tuple[float, LoadReading | None] | None = None
+        self._ticked = self._checked = 0.0
+        self._lock = threading.Lock()
+        self._interrupts: int | None = None
+        self._thread: threading.Thread | None = None
+
+    def begin(self, clients: int = 0, sleep: Callable[[float], object] = time.sleep) -> tuple[Lamp, ...]:
+        """Read how things stand before the first change and return the lamps; takes a second, for rates.
+
+        Raises EnvironmentUnsuitable when a guard is in breach already, when something cannot be read, or when the
+        load's `clients` would breach guard connections.
+        """
+        first, second = _twice(self._reader, self._clock, sleep)
+        self._origin = Origin.of(first)
+        standings = _judged(first, second, self.plan, clients)
+        for standing in standings.values():
+            if standing.breach is not None:
+                raise _refusal(standing.breach)
+            if isinstance(standing.reading.value, Failed):
+                raise _blind(standing.reading.name, standing.reading.value)
+        self._standings = standings
+        return self.lamps
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        """Tick until the block ends. Raises EnvironmentUnsuitable when the last block's thread never came back."""
+        if self._thread is not None and self._thread.is_alive():
+            raise EnvironmentUnsuitable(
+                "a reading of the guards never came back",
+                detail="Nothing is measured on a server that cannot be watched.",
+                hint="Look at the server's log and at its host before you try again.",
+            )
+        self._history, self._standings, self._breach, self._load = History(self._origin), {}, None, None
+        self._ticked = self._checked = self._clock()
+        stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(stopping,), name="pgdyno-sentry", daemon=True)
+        self._thread.start()
+        try:
+            yield
+        finally:
+            stopping.set()
+            # One that hangs in a query of a frozen server ends with that server's restart; nobody waits for it here.
+            self._thread.join(self._patience_s)
+
+    @property
+    def lamps(self) -> tuple[Lamp, ...]:
+        """Return the lamps of the latest tick, in the order of the guards' table."""
+        return tuple(standing.lamp for standing in self._standings.values())
+
+    @property
+    def breach(self) -> Breach | None:
+        """Return the first breach since `watch` began."""
+        return self._breach
+
+    def compare_with(self, concurrent: Concurrent | None) -> None:
+        """Hold running loads against these baseline trials from now on."""
+        self._concurrent = concurrent
+
+    def load_begins(self, dbname: str) -> None:
+        """Watch the counters of the load's database from now on, and the load itself."""
+        self._reader.watch_database(dbname)
+        self._load = self._clock(), None
+
+    def load_reads(self, reading: LoadReading | None) -> None:
+        """Hear the running load's latest reading."""
+        if self._load is not None:
+            self._load = self._load[0], reading
+
+    def load_ended(self) -> None:
+        """Hear that no load runs any more."""
+        self._load = None
+
+    def check(self) -> None:
+        """Raise GuardBreached when a guard has tripped, or when the last complete tick is too old. Cheap."""
+        now = self._clock()
+        if now - self._checked > OVERSLEPT_S:
+            self._ticked = max(self._ticked, now)
+        self._checked = now
+        age = now - self._ticked
+        if self._breach is None and age > self._tick_s + self._patience_s:
+            self._breach = _silence(now, age, self._patience_s)
+        if self._breach is not None:
+            raise GuardBreached(self._breach)
+
+    @contextmanager
+    def interrupting(self) -> Iterator[None]:
+        """Let a breach interrupt what the caller waits for in the block, as Ctrl-C does.
+
+        For work that does not call `check`, such as cloning the data. KeyboardInterrupt comes out as GuardBreached
+        when a guard tripped. Works in the main thread, where Python handles signals; elsewhere the block runs on and
+        the breach is raised at its end.
+        """
+        main = threading.main_thread()
+        with self._lock:
+            self._interrupts = main.ident if threading.current_thread() is main else None
+        try:
+            yield
+            self._checked = self._clock()
+            self.check()
+        except KeyboardInterrupt:
+            if self._breach is None:
+                raise
+            raise GuardBreached(self._breach) from None
+        finally:
+            with self._lock:
+                self._interrupts = None
+
+    def _run(self, stopping: threading.Event) -> None:
+        try:
+            while not stopping.is_set():
+                began = time.monotonic()
+                self._tick(stopping)
+                stopping.wait(max(SHORTEST_S, self._tick_s - (time.monotonic() - began)))
+        finally:
+            self._reader.close()
+
+    def _tick(self, stopping: threading.Event) -> None:
+        tick = self._reader.read(self._clock(), self._load_state())
+        if stopping.is_set():
+            return
+        self._history = self._history.then(tick, self._keep_s)
+        self._standings = judge(readings(self._history, self._concurrent), self.plan, self._standings)
+        self._ticked = self._clock()
+        if self._breach is None:
+            self._breach = next((s.breach for s in self._standings.values() if s.breach is not None), None)
+        if self._breach is not None:
+            self._interrupt()
+
+    def _load_state(self) -> LoadState | None:
+        load = self._load
+        if load is None:
+            return None
+        began_at, reading = load
+        if reading is None:
+            return LoadState(began_at, None, None, 0, 0)
+        tps = reading.tps if self._clock() - reading.t <= STALE_LOAD_S else 0.0
+        return LoadState(began_at, tps, reading.p99_ms, reading.transactions, reading.failed)
+
+    def _interrupt(self) -> None:
+        with self._lock:
+            if self._interrupts is not None:
+                signal.pthread_kill(self._interrupts, signal.SIGINT)
+                self._interrupts = None
+
+
+def standings_now(
+    reader: Reads, plan: GuardPlan, *, clock: Callable[[], float], sleep: Callable[[float], object]
+) -> dict[str, Standing]:
+    """Return how the guards stand outside of any trial; takes a second, for rates."""
+    return _judged(*_twice(reader, clock, sleep), plan)
+
+
+def _twice(reader: Reads, clock: Callable[[], float], sleep: Callable[[float], object]) -> tuple[Tick, Tick]:
+    try:
+        first = reader.read(clock())
+        sleep(1.0)
+        return first, reader.read(clock())
+    finally:
+        reader.close()
+
+
+def _judged(first: Tick, second: Tick, plan: GuardPlan, clients: int = 0) -> dict[str, Standing]:
+    found = readings(History(Origin.of(first), (first, second)))
+    return judge([with_clients(reading, second, clients) for reading in found], plan)
+
+
+def off_text(lamps: Sequence[Lamp]) -> str:
+    """Return one line for people: which guards watch, which are off, and which of those the user switched off."""
+    off = [lamp for lamp in lamps if lamp.colour is Colour.OFF]
+    by_user = [lamp.name for lamp in off if lamp.text == OFF_BY_USER]
+    waiting = [lamp.name for lamp in off if lamp.text != OFF_BY_USER]
+    text = f"guards: {len(lamps) - len(off)} watch"
+    text += f"; nothing to watch yet for {', '.join(waiting)}" if waiting else ""
+    return text + (f"; SWITCHED OFF by --guard: {', '.join(by_user)}" if by_user else "")
+
+
+def _refusal(breach: Breach) -> EnvironmentUnsuitable:
+    return EnvironmentUnsuitable(
+        f"{breach}, before anything was changed",
+        detail=GUARDS[breach.name].reason,
+        hint=f"Mend that, or set another limit: --guard {breach.name}=VALUE. Run pgdyno guards for all readings.",
+    )
+
+
+def _blind(name: str, failed: Failed) -> EnvironmentUnsuitable:
+    return EnvironmentUnsuitable(
+        f"guard {name} cannot see: {failed.reason}",
+        detail="Nothing is changed on a server that cannot be watched.",
+        hint="Run pgdyno guards to see what each guard reads.",
+    )
+
+
+def _silence(now: float, age: float, patience_s: float) -> Breach:
+    guard = GUARDS["readings"]
+    words = f"no complete reading for {age:.1f} s: the server or its host does not answer"
+    reading = GuardReading(guard.name, now, age)
+    return Breach(guard.name, guard.kind, now, now - age, reading, patience_s, words)
