@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import pwd
-import re
-import shlex
 import shutil
 import socket
 from collections.abc import Sequence
@@ -21,7 +18,8 @@ from pgdyno.errors import ConnectError, EnvironmentUnsuitable
 from pgdyno.target import binaries, postmaster_lock, processes
 from pgdyno.target.cpu import CpuGroup, ServerCpu
 from pgdyno.target.postgres import Postgres
-from pgdyno.target.restart import CommandControl, Control, PgCtl, PgCtlCluster
+from pgdyno.target.restart import CommandControl, Control
+from pgdyno.target.restart.detect import Undetected, find_control, owner_of, read_signs
 from pgdyno.target.runner import LocalRunner, Runner
 from pgdyno.target.target import Target
 
@@ -29,7 +27,6 @@ log = logging.getLogger(__name__)
 
 SOCKET_FOLDERS = ("/var/run/postgresql", "/tmp")  # noqa: S108 - libpq's two usual defaults; nothing is written there
 START_TOLERANCE_S = 30.0
-_DEBIAN = re.compile(r"/etc/postgresql/(?P<version>[0-9.]+)/(?P<cluster>[^/]+)/postgresql\.conf")
 _ASK = """
     SELECT current_setting('server_version_num')::int AS version_num,
            extract(epoch FROM pg_postmaster_start_time())::float8 AS started_at,
@@ -66,44 +63,49 @@ def open_target(
     programs. Changes nothing. Raises UsageError when the string cannot be read, ConnectError when there is no session.
     """
     runner = runner or LocalRunner()
-    postgres, sighting = _meet(dsn or "")
-    directory = _own_directory(sighting)
+    postgres, sighting = meet(dsn or "")
+    directory = own_directory(sighting)
     pid = processes.postmaster_pid(directory) if directory else sighting.peer_pid
-    folder = bin_dir or _server_bin_dir(runner, sighting, pid)
+    folder = bin_dir or server_bin_dir(runner, sighting, pid)
     client = binaries.client_bin_dir(folder)
+    control = _control(restart_command, runner, postgres, sighting, directory, pid, folder)
+    if isinstance(control, Undetected):
+        log.info("the server cannot be restarted from here without --restart-command: %s", control.saw)
     return Target(
         name=postgres.label,
         postgres=postgres,
         runner=runner,
-        control=_control(restart_command, runner, postgres, sighting, directory, pid, folder),
+        control=None if isinstance(control, Undetected) else control,
         bin_dir=folder or client or Path("/usr/bin"),
-        os_user=_owner(sighting.data_directory) if pid is not None else None,
+        os_user=owner_of(sighting.data_directory) if pid is not None else None,
         disposable=False,
         directory=directory,
-        cpu=_cpu(directory, pid),
+        cpu=server_cpu(directory, pid),
         client_bin_dir=client,
         local=pid is not None,
+        no_control=control.saw if isinstance(control, Undetected) else None,
     )
 
 
-def _meet(dsn: str) -> tuple[Postgres, Sighting]:
+def meet(dsn: str) -> tuple[Postgres, Sighting]:
     """Connect once, and pin down where: a child program's libpq may have another default host than ours."""
     postgres = Postgres(dsn)
     try:
-        return _look(postgres)
+        return look(postgres)
     except ConnectError as error:
         named = {"host", "hostaddr", "service"} & postgres.parameters.keys()
         if named or {"PGHOST", "PGHOSTADDR", "PGSERVICE"} & os.environ.keys():
             raise
         for folder in SOCKET_FOLDERS:
             try:
-                return _look(Postgres(make_conninfo(dsn, host=folder)))
+                return look(Postgres(make_conninfo(dsn, host=folder)))
             except ConnectError as other:
                 log.debug("no server at %s: %s", folder, other.detail)
         raise error
 
 
-def _look(postgres: Postgres) -> tuple[Postgres, Sighting]:
+def look(postgres: Postgres) -> tuple[Postgres, Sighting]:
+    """Connect once; return the server pinned to the host that answered, and what it told."""
     with postgres.connect() as connection:
         info = connection.info
         where = make_conninfo(postgres.conninfo, host=info.host, port=info.port, user=info.user, dbname=info.dbname)
@@ -133,7 +135,7 @@ def _peer_pid(connection: psycopg.Connection[DictRow]) -> int | None:
     return pid if stat is not None and stat.command in ("postgres", "postmaster") else None
 
 
-def _own_directory(sighting: Sighting) -> Path | None:
+def own_directory(sighting: Sighting) -> Path | None:
     """Return the data directory when it is on this host, readable, and served by the very server we talk to."""
     folder = sighting.data_directory
     try:
@@ -147,7 +149,7 @@ def _own_directory(sighting: Sighting) -> Path | None:
     return folder if same else None
 
 
-def _server_bin_dir(runner: Runner, sighting: Sighting, pid: int | None) -> Path | None:
+def server_bin_dir(runner: Runner, sighting: Sighting, pid: int | None) -> Path | None:
     """Return the folder of the running server's programs, else the usual one of its version, else pg_config's."""
     major = sighting.major
     candidates = [_program_of(pid)] if pid is not None else []
@@ -169,14 +171,8 @@ def _program_of(pid: int) -> Path | None:
         return Path(program).parent if program.startswith("/") else None
 
 
-def _owner(folder: Path | None) -> str | None:
-    try:
-        return pwd.getpwuid(folder.stat().st_uid).pw_name if folder is not None else None
-    except (OSError, KeyError):
-        return None
-
-
-def _cpu(directory: Path | None, pid: int | None) -> ServerCpu:
+def server_cpu(directory: Path | None, pid: int | None) -> ServerCpu:
+    """Return the meter of the server's CPU time; `pid` is its postmaster of now, None on another host."""
     if pid is None:
         return ServerCpu.unavailable("the server's processes are not on this host")
     group = CpuGroup.holding(pid) or CpuGroup.dedicated(pid)
@@ -193,70 +189,12 @@ def _control(
     directory: Path | None,
     pid: int | None,
     bin_dir: Path | None,
-) -> Control | None:
-    """Return how to restart the server: the user's command, else the way of whoever started it, else pg_ctl."""
+) -> Control | Undetected:
+    """Return how to restart the server: the user's command, else the way of whoever started it."""
     if command is not None:
         return CommandControl(tuple(command), runner, postgres)
-    if directory is None or pid is None or not _may_act_as(_owner(directory)):
-        log.info("the server cannot be restarted from here without --restart-command")
-        return None
-    debian = _DEBIAN.fullmatch(sighting.config_file or "")
-    if debian and shutil.which("pg_ctlcluster"):
-        return PgCtlCluster(runner, debian["version"], debian["cluster"], directory, _stderr_of(pid))
-    unit = systemd_unit(_cgroup_text(pid), _cgroup_text(os.getpid()))
-    if unit and os.geteuid() == 0 and shutil.which("systemctl"):
-        return CommandControl(("systemctl", "{action}", unit), runner, postgres)
-    if unit or bin_dir is None or not (bin_dir / "pg_ctl").is_file():
-        log.info("the server cannot be restarted from here without --restart-command")
-        return None
-    return PgCtl(
-        runner=runner,
-        bin_dir=bin_dir,
-        data_directory=directory,
-        log_file=_stderr_of(pid) or directory / "pgdyno-server.log",
-        user=_owner(directory),
-        options=start_options((directory / "postmaster.opts").read_text()),
-        env=binaries.find_build(runner, bin_dir).env,
-    )
-
-
-def start_options(text: str) -> tuple[str, ...]:
-    """Return the options in postmaster.opts, which the server was started with, but for program and directory."""
-    words = shlex.split(text)[1:]
-    kept: list[str] = []
-    skip = False
-    for word in words:
-        if skip or word == "-D":
-            skip = not skip
-        elif not word.startswith("-D"):
-            kept.append(word)
-    return tuple(kept)
-
-
-def systemd_unit(cgroups: str, own_cgroups: str) -> str | None:
-    """Return the service that a process belongs to by its /proc/PID/cgroup, unless we belong to it ourselves."""
-    unit = re.compile(r"/([^/\n]+\.service)(?:/[^\n]*)?$", re.MULTILINE)
-    found, own = unit.search(cgroups), unit.search(own_cgroups)
-    if found is None or found[1].startswith("user@") or (own is not None and own[1] == found[1]):
-        return None
-    return found[1]
-
-
-def _may_act_as(user: str | None) -> bool:
-    return user is not None and (os.geteuid() == 0 or pwd.getpwnam(user).pw_uid == os.geteuid())
-
-
-def _stderr_of(pid: int) -> Path | None:
-    """Return the file that the server's standard error goes to; None when that is no file."""
-    try:
-        path = (processes.PROC / str(pid) / "fd" / "2").readlink()
-        return path if path.is_file() else None
-    except OSError:
-        return None
-
-
-def _cgroup_text(pid: int) -> str:
-    try:
-        return (processes.PROC / str(pid) / "cgroup").read_text()
-    except OSError:
-        return ""
+    if pid is None:
+        return Undetected("the server's processes are not on this host")
+    if directory is None:
+        return Undetected(f'the data directory "{sighting.data_directory}" cannot be read by this user')
+    return find_control(runner, postgres, read_signs(pid, directory, sighting.config_file), bin_dir)

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.target.patroni_api import PatroniApi
 from pgdyno.target.postgres import Postgres
-from pgdyno.target.restart import CommandControl, Control, PgCtl, PgCtlCluster
+from pgdyno.target.restart import CommandControl, Control, PatroniControl, PgCtl, PgCtlCluster, SystemdControl
 from pgdyno.target.runner import Runner
 
 
@@ -39,6 +40,16 @@ def to_record(control: Control | None) -> dict[str, object] | None:
         }
     if isinstance(control, CommandControl):
         return {"kind": "command", "argv": list(control.argv), "timeout_s": control.timeout_s}
+    if isinstance(control, SystemdControl):
+        return {
+            "kind": "systemd",
+            "unit": control.unit,
+            "data_directory": None if control.data_directory is None else str(control.data_directory),
+            "sudo": control.sudo,
+            "timeout_s": control.timeout_s,
+        }
+    if isinstance(control, PatroniControl):
+        return {"kind": "patroni", "api": control.api.record(), "timeout_s": control.timeout_s}
     raise EnvironmentUnsuitable(f"a rollback could not start the server again by {type(control).__name__}")
 
 
@@ -72,6 +83,19 @@ def from_record(record: Mapping[str, object] | None, *, runner: Runner, postgres
         )
     if kind == "command":
         return CommandControl(argv=_words(record["argv"]), runner=runner, postgres=postgres, timeout_s=timeout_s)
+    if kind == "systemd":
+        folder = record["data_directory"]
+        return SystemdControl(
+            runner=runner,
+            postgres=postgres,
+            unit=str(record["unit"]),
+            data_directory=None if folder is None else Path(str(folder)),
+            sudo=bool(record["sudo"]),
+            resets_limit=True,
+            timeout_s=timeout_s,
+        )
+    if kind == "patroni":
+        return PatroniControl(api=_api(record["api"]), postgres=postgres, timeout_s=timeout_s)
     raise ValueError(f"unknown control {kind!r}")
 
 
@@ -89,7 +113,24 @@ def restart_command(record: Mapping[str, object] | None) -> str:
         return shlex.join([*argv, "-w", "-m", "fast", "restart"])
     if record["kind"] == "pg_ctlcluster":
         return shlex.join(["pg_ctlcluster", str(record["version"]), str(record["cluster"]), "restart", "-m", "fast"])
+    if record["kind"] == "systemd":
+        return shlex.join([*(["sudo"] if record["sudo"] else []), "systemctl", "restart", str(record["unit"])])
+    if record["kind"] == "patroni":
+        return _patroni_command(_api(record["api"]))
     return shlex.join(word.replace("{action}", "restart") for word in _words(record["argv"]))
+
+
+def _api(value: object) -> PatroniApi:
+    if not isinstance(value, dict):
+        raise ValueError("not the record of an API")
+    return PatroniApi.from_record(value)
+
+
+def _patroni_command(api: PatroniApi) -> str:
+    """Return curl's command for each endpoint; curl asks for the password itself when only a user is given."""
+    asks = ["--user", "USER"] if api.auth_file is not None else []
+    trusts = ["--cacert", str(api.ca_file)] if api.ca_file is not None else []
+    return "; ".join(shlex.join(["curl", "-X", "POST", *asks, *trusts, f"{url}/restart"]) for url in api.endpoints)
 
 
 def _words(value: object) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from psycopg.rows import DictRow
 from pgdyno.model.facts import Facts, HostFacts, ServerFacts, SettingFact, Unknown
 from pgdyno.target import host
 from pgdyno.target.postgres import Query, query_error
+from pgdyno.target.sql_route import SqlRoute
 from pgdyno.target.target import Target
 
 _SETTINGS = """
@@ -90,6 +91,8 @@ def _visible(settings: dict[str, SettingFact], name: str) -> str | Unknown:
 
 
 def _host_facts(target: Target, server: ServerFacts) -> HostFacts:
+    if isinstance(target.route, SqlRoute):
+        return host.unknown_host("only SQL is used (--sql-only)")
     if not target.local:
         return host.unknown_host("the server is not on this host")
     shown = server.data_directory

@@ -21,7 +21,8 @@ class Target:
     holds the server's own programs; `client_bin_dir` is where else pgbench and psql may be (some builds have none).
     `os_user` owns the data directory, None when that is unknown or ourselves. `disposable` marks a sandbox.
     `route` is how settings reach a server whose configuration files are not at hand; None means through the files.
-    `directory` is the data directory when it is on this host and we can reach it.
+    `directory` is the data directory when it is on this host and we can reach it. `no_control` says what was seen
+    where `control` is None because no way to restart was sure.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Target:
     client_bin_dir: Path | None = None
     local: bool = True
     route: Route | None = None
+    no_control: str | None = None
 
     def program(self, name: str) -> Path:
         """Return the path of a PostgreSQL program such as pgbench. Raise EnvironmentUnsuitable when it is missing."""

@@ -1,0 +1,254 @@
+"""Settings reach a Patroni cluster through its dynamic configuration, and leave it the same way (Patroni 2.1 to 4).
+
+`PATCH /config` changes `postgresql.parameters` of the whole cluster in one write, so a configuration is staged whole
+or not at all, and a failover in between changes nothing of it: the new leader has loaded the same. Patroni then
+writes the file of every member and reloads it by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from psycopg.conninfo import make_conninfo
+
+from pgdyno.errors import ApplyError, ConnectError, EnvironmentUnsuitable, RollbackError
+from pgdyno.knobs.policy import load_policy
+from pgdyno.model.configuration import Configuration
+from pgdyno.target.file_check import FileLine, read_files
+from pgdyno.target.patroni_api import Member, PatroniApi
+from pgdyno.target.postgres import Postgres
+from pgdyno.target.route_names import is_ours, may_hold_secret, refuse_strange
+from pgdyno.target.snapshot import SettingState
+
+KIND = "patroni"
+LOAD_TIMEOUT_S = 90.0
+"""A member begins its loop within `loop_wait`, 10 s by default, and is asked for two; it sleeps 1 s at each reload."""
+_ROLE_CATEGORIES = ("Standby Servers", "Recovery Target", "Archive Recovery", "File Locations", "Connection Settings")
+_ROLE_STATES = ("in_hot_standby", "transaction_read_only")
+_LOADED_AT = "SELECT extract(epoch FROM pg_conf_load_time())::float8 AS at"
+
+Parameters = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class PatroniRoute:
+    """The dynamic configuration of one cluster. `postgres` names all members and follows the leader.
+
+    `originals` is `postgresql.parameters` as it was found, without what `may_hold_secret`; `names` are all that were
+    there; `had` says which of the keys `postgresql` and `parameters` there were.
+    """
+
+    api: PatroniApi
+    postgres: Postgres
+    originals: Parameters
+    names: frozenset[str]
+    had: tuple[str, ...] = ("postgresql", "parameters")
+    timeout_s: float = LOAD_TIMEOUT_S
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+    @classmethod
+    def open(cls, api: PatroniApi, postgres: Postgres) -> PatroniRoute:
+        """Take down the dynamic configuration as it is.
+
+        Raises ConnectError when no endpoint answers, EnvironmentUnsuitable when we may not change it.
+        """
+        found = api.dynamic_configuration()
+        section = found.get("postgresql")
+        parameters = _parameters(found)
+        had = [name for name, there in (("postgresql", section), ("parameters", _inner(section))) if there is not None]
+        kept = {name: value for name, value in parameters.items() if not may_hold_secret(name)}
+        return cls(api, postgres, kept, frozenset(parameters), tuple(had))
+
+    @property
+    def source(self) -> Path | None:
+        """Return None: every member has a file of its own, and the leader may change."""
+        return None
+
+    @property
+    def accepted_sources(self) -> frozenset[str]:
+        """Return the values of `pg_settings.source` that our settings come from.
+
+        Patroni passes some to the postmaster as arguments (its `CMDLINE_OPTIONS`: max_connections, wal_level ...).
+        """
+        return frozenset({"configuration file", "command line"})
+
+    def record(self) -> dict[str, object]:
+        """Return plain JSON values; see `Route.record`."""
+        return {
+            "kind": KIND,
+            "api": self.api.record(),
+            "originals": dict(self.originals),
+            "names": sorted(self.names),
+            "had": list(self.had),
+            "timeout_s": self.timeout_s,
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, object], *, postgres: Postgres) -> PatroniRoute:
+        """Rebuild it. Raises KeyError or ValueError on anything else than what `record` made."""
+        api, originals, names, had = (record[key] for key in ("api", "originals", "names", "had"))
+        if not isinstance(api, dict) or not isinstance(originals, dict):
+            raise ValueError("not the record of a Patroni route")
+        if not isinstance(names, list) or not isinstance(had, list):
+            raise ValueError("not the record of a Patroni route")
+        return cls(
+            api=PatroniApi.from_record(api),
+            postgres=postgres,
+            originals=originals,
+            names=frozenset(map(str, names)),
+            had=tuple(map(str, had)),
+            timeout_s=float(str(record["timeout_s"])),
+        )
+
+    def stage(self, configuration: Configuration, *, session: str) -> None:
+        """Write the parameters in one PATCH and wait until every running member has loaded them; see `Route.stage`.
+
+        Raises PolicyError for a parameter that is not ours to set, and EnvironmentUnsuitable for one that standbys
+        must get before their primary while there is a standby, and when a member does not load the configuration.
+        """
+        members = self.api.members()
+        _refuse(configuration, members)
+        changes = self._changes(configuration)
+        if changes:
+            self.api.patch({"postgresql": {"parameters": changes}})
+            self._wait_loaded(members)
+        if not configuration:
+            self._remove_empty()
+
+    def check(self, configuration: Configuration) -> None:
+        """See what the leader makes of its file, which Patroni has written by now; see `Route.check`."""
+        reading = read_files(self.postgres)
+        for line in reading.rejected():
+            if line.name in configuration:
+                raise _rejection(line)
+        written = {line.name for line in reading.lines}
+        for name, value in configuration.items():
+            if name not in written:
+                raise ApplyError(
+                    f"Patroni did not take over {name} = {value}",
+                    detail="It leaves out what its own rules or PostgreSQL's do not allow, and says so in its log.",
+                    hint=f"pgdyno knobs {name} shows its range on this server.",
+                )
+
+    def put_back(self) -> Sequence[str]:
+        """Give every parameter its value of before, or take it away; see `Route.put_back`.
+
+        Members that do not run load it when they start.
+        """
+        changes = self._changes(Configuration())
+        if changes:
+            self.api.patch({"postgresql": {"parameters": changes}})
+            with contextlib.suppress(EnvironmentUnsuitable):  # what is not loaded yet shows in the settings
+                self._wait_loaded(self.api.members())
+        self._remove_empty()
+        left = self.leftovers()
+        if left:
+            raise RollbackError(
+                "the dynamic configuration of the Patroni cluster is not as it was", detail="\n".join(left)
+            )
+        return sorted(changes)
+
+    def leftovers(self) -> Sequence[str]:
+        """Return a sentence for each parameter that is not as it was; see `Route.leftovers`."""
+        current = _parameters(self.api.dynamic_configuration())
+        found = [
+            f"{name} is {current.get(name, 'absent')} in Patroni's dynamic configuration, was {value}"
+            for name, value in self.originals.items()
+            if current.get(name) != value
+        ]
+        found += [
+            f"{name} = {value} is in Patroni's dynamic configuration and was not"
+            for name, value in current.items()
+            if name not in self.names and is_ours(name)
+        ]
+        return found
+
+    def _changes(self, configuration: Configuration) -> dict[str, object]:
+        """Return what has to be patched so that the parameters are the originals with the configuration on top."""
+        current = _parameters(self.api.dynamic_configuration())
+        wanted: dict[str, object] = {**self.originals, **configuration}
+        changes: dict[str, object] = {
+            name: value for name, value in wanted.items() if name not in current or current[name] != value
+        }
+        changes |= {name: None for name in current if name not in wanted and name not in self.names and is_ours(name)}
+        return changes
+
+    def _remove_empty(self) -> None:
+        """Take away the keys that were not there and hold nothing."""
+        found = self.api.dynamic_configuration()
+        if "parameters" not in self.had and _inner(found.get("postgresql")) == {}:
+            self.api.patch({"postgresql": {"parameters": None}})
+        if "postgresql" not in self.had and self.api.dynamic_configuration().get("postgresql") == {}:
+            self.api.patch({"postgresql": None})
+
+    def _wait_loaded(self, members: Sequence[Member]) -> None:
+        """Wait until each running member has taken the dynamic configuration over and reloaded.
+
+        A member's loop reloads what it was asked to, then reads the dynamic configuration. So when a second reload
+        is seen, the loop of the first has ended, which began after the change was written.
+        """
+        running = [member for member in members if member.is_up]
+        for _ in range(2):
+            before = {member.name: self._loaded_at(member) for member in running}
+            for member in running:
+                self.api.reload(member)
+            deadline = self.clock() + self.timeout_s
+            for member in running:
+                while self._loaded_at(member) <= before[member.name]:
+                    if self.clock() >= deadline:
+                        raise EnvironmentUnsuitable(
+                            f'member "{member.name}" did not load the configuration within {self.timeout_s:g} s',
+                            hint="See patronictl list and the log of its Patroni.",
+                        )
+                    self.sleep(0.1)
+
+    def _loaded_at(self, member: Member) -> float:
+        conninfo = make_conninfo(self.postgres.conninfo, host=member.host, port=member.port, target_session_attrs="any")
+        try:
+            return float(str(Postgres(conninfo).fetch(_LOADED_AT)[0]["at"]))
+        except ConnectError as error:
+            raise EnvironmentUnsuitable(
+                f'member "{member.name}" of the Patroni cluster takes no session',
+                detail=error.detail,
+                hint="pgdyno asks each member whether it has loaded its configuration; let this role log in there too.",
+            ) from error
+
+
+def is_role_bound(state: SettingState) -> bool:
+    """Return True for a setting that Patroni gives a node by its role or by its place: a failover changes it."""
+    return state.category.endswith(_ROLE_CATEGORIES) or state.name in _ROLE_STATES
+
+
+def _refuse(configuration: Configuration, members: Sequence[Member]) -> None:
+    refuse_strange(configuration)
+    standbys = [member.name for member in members if not member.is_leader]
+    ordered = sorted(load_policy().standby_ordered & configuration.keys())
+    if ordered and standbys:
+        raise EnvironmentUnsuitable(
+            f"{', '.join(ordered)} cannot be tried while {', '.join(standbys)} follows the leader",
+            detail="A standby with less than its primary stops replaying, and the order of restarts depends on "
+            "the direction of the change.",
+            hint="Leave it out.",
+        )
+
+
+def _inner(section: object) -> object:
+    return section.get("parameters") if isinstance(section, dict) else None
+
+
+def _parameters(configuration: Mapping[str, object]) -> Parameters:
+    inner = _inner(configuration.get("postgresql"))
+    return inner if isinstance(inner, dict) else {}
+
+
+def _rejection(line: FileLine) -> ApplyError:
+    return ApplyError(
+        f"the server rejected {line.name} = {line.setting}",
+        detail=f"{line.place}: {line.error}",
+        hint=f"pgdyno knobs {line.name} shows its range on this server.",
+    )

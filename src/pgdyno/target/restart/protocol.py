@@ -1,0 +1,54 @@
+"""What every way to start, stop, restart and reload a server must do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from pgdyno.errors import UsageError
+
+TIMEOUT_S = 300.0
+"""A fast shutdown writes every dirty page: with gigabytes of shared buffers on a slow disk that takes minutes."""
+STOP_MODES = ("smart", "fast", "immediate")
+
+
+class Control(Protocol):
+    """Power over one server. Every method may be called in any state and returns when the state is reached."""
+
+    def start(self) -> None:
+        """Start the server and wait until it accepts sessions; do nothing when it runs. Raise RestartError."""
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop it (`smart`, `fast` or `immediate`) and wait; do nothing when it is down. Raise RestartError."""
+
+    def restart(self) -> None:
+        """Stop it fast if it runs, and start it. Raise RestartError."""
+
+    def reload(self) -> None:
+        """Make it read its configuration files again; the effect comes shortly after. Raise RestartError when down."""
+
+    def is_running(self) -> bool:
+        """Tell whether the server runs; a pid file that a crash left behind does not count."""
+
+
+def check_mode(mode: str) -> None:
+    """Raise UsageError on a stop mode that PostgreSQL has not."""
+    if mode not in STOP_MODES:
+        raise UsageError(f'stop mode "{mode}" is not one of {", ".join(STOP_MODES)}')
+
+
+def log_size(path: Path | None) -> int:
+    """Return how long a log is now, 0 where there is none: what `log_tail` is given as `since`."""
+    return path.stat().st_size if path is not None and path.exists() else 0
+
+
+def log_tail(path: Path | None, since: int, lines: int = 12) -> str:
+    """Return the last lines that the log has grown by since that size."""
+    if path is None:
+        return ""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(since, log_size(path) - 16_384))
+            return "\n".join(file.read().decode(errors="replace").strip().splitlines()[-lines:])
+    except OSError:
+        return ""
