@@ -104,9 +104,9 @@ def starving(stage: Stage) -> Iterator[None]:
         yield
     finally:
         # The server that was started again is not in it: only what is left of the old one may be.
-        for pid in (group / "cgroup.procs").read_text().split():
+        for left in (group / "cgroup.procs").read_text().split():
             with contextlib.suppress(OSError):
-                (MEMORY_CGROUPS / "cgroup.procs").write_text(pid)
+                (MEMORY_CGROUPS / "cgroup.procs").write_text(left)
         with contextlib.suppress(OSError):
             group.rmdir()
 

@@ -19,6 +19,7 @@ from pgdyno.cli.options import (
     workload_options,
     workload_parameters,
 )
+from pgdyno.cli.safety import safety, safety_options
 from pgdyno.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 @click.command("bench")
 @target_options
 @workload_options
+@safety_options
 @click.option("--conf", type=click.Path(path_type=Path), help="Measure with these settings; undone afterwards.")
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="How often to measure.")
 @click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report here.")
@@ -65,7 +67,7 @@ def command(**values: object) -> int:
         else:
             confirm_changes(target, workload, "the server as it is", "none: no setting is touched", ask=False)
 
-    server, bound = target_request(flags), bounds(flags)
+    server, bound, safe = target_request(flags), bounds(flags), safety(flags)
     request = StudyRequest(
         kind=StudyKind.BENCH,
         name=f"bench {flags.choice('workload')}",
@@ -73,8 +75,15 @@ def command(**values: object) -> int:
         workload=flags.choice("workload"),
         parameters=workload_parameters(flags),
         plan=load_plan(flags),
-        options={"target": server.to_json(), "bounds": asdict(bound), "settings": settings},
+        options={
+            "target": server.to_json(),
+            "bounds": asdict(bound),
+            "settings": settings,
+            "safety": safe.to_json(),
+        },
         bounds=bound,
+        guards=safe.plan(),
+        watch=safe.deadlines(),
         check=check,
         changes=bool(settings),
     )

@@ -19,6 +19,7 @@ from pgdyno.cli.options import (
     workload_options,
     workload_parameters,
 )
+from pgdyno.cli.safety import safety, safety_options
 from pgdyno.cli.tune import METRICS
 from pgdyno.errors import ExitCode
 
@@ -40,6 +41,7 @@ CODES = {
 @click.command("experiment")
 @target_options
 @workload_options
+@safety_options
 @click.option("--ab", nargs=2, type=click.Path(path_type=Path), required=True, metavar="A.conf B.conf",
               help="Two files of `name = value` lines; an empty file is the server as it is.")  # fmt: skip
 @click.option(
@@ -88,7 +90,7 @@ def command(**values: object) -> int:
         words, ask = f"up to {design.max_pairs} pairs of trials", not flags.on("yes")
         confirm_changes(target, workload, words, "a restart before every trial", ask=ask)
 
-    server, bound = target_request(flags), bounds(flags)
+    server, bound, safe = target_request(flags), bounds(flags), safety(flags)
     request = StudyRequest(
         kind=StudyKind.AB,
         name=f"A/B {files[0].name} {files[1].name}",
@@ -102,8 +104,11 @@ def command(**values: object) -> int:
             "design": asdict(design),
             "metric": metric.value,
             "seed": seed,
+            "safety": safe.to_json(),
         },
         bounds=bound,
+        guards=safe.plan(),
+        watch=safe.deadlines(),
         check=check,
     )
 

@@ -13,7 +13,6 @@ import click
 from pgdyno.cli.flags import Flags
 
 if TYPE_CHECKING:
-    from pgdyno.model.guard import GuardPlan
     from pgdyno.model.trial import LoadPlan
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.options import TargetRequest
@@ -175,13 +174,6 @@ def guard_options(function: F) -> F:
             ),
         ],
     )
-
-
-def guard_plan(flags: Flags) -> GuardPlan:
-    """Build the guards' limits from --guard and --guard-trips."""
-    from pgdyno.trial.guard_settings import guard_plan as plan_of
-
-    return plan_of(flags.words("guards"), flags.whole("guard_trips"))
 
 
 def store_option(function: F) -> F:

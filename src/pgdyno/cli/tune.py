@@ -20,6 +20,7 @@ from pgdyno.cli.options import (
     workload_options,
     workload_parameters,
 )
+from pgdyno.cli.safety import safety, safety_options
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ METRICS = ("throughput", "latency_p50", "latency_p95", "latency_p99", "server_cp
 @click.command("tune")
 @target_options
 @workload_options
+@safety_options
 @click.option("--trials", type=click.IntRange(1), default=40, show_default=True, help="Most search trials.")
 @click.option(
     "--budget", type=click.FloatRange(0, min_open=True), help="Time under trial, in minutes, for search and proof."
@@ -160,7 +162,7 @@ def new_request(flags: Flags) -> tuple[StudyRequest, TuneOptions]:
         confirm_max=most,
         rivals={name: settings_from(path) for name, path in _rivals(flags.words("rivals"))},
     )
-    target, bound, plan = target_request(flags), bounds(flags), load_plan(flags)
+    target, bound, plan, safe = target_request(flags), bounds(flags), load_plan(flags), safety(flags)
     request = StudyRequest(
         kind=StudyKind.TUNE,
         name=f"tune {flags.choice('workload')}",
@@ -168,8 +170,15 @@ def new_request(flags: Flags) -> tuple[StudyRequest, TuneOptions]:
         workload=flags.choice("workload"),
         parameters=workload_parameters(flags),
         plan=plan,
-        options={"tune": options.to_json(), "target": target.to_json(), "bounds": asdict(bound)},
+        options={
+            "tune": options.to_json(),
+            "target": target.to_json(),
+            "bounds": asdict(bound),
+            "safety": safe.to_json(),
+        },
         bounds=bound,
+        guards=safe.plan(),
+        watch=safe.deadlines(),
         restart=_restart(options),
         check=checks(options, plan, ask=not flags.on("yes")),
     )
@@ -191,7 +200,7 @@ def resumed_request(store: Store, name: str, flags: Flags) -> tuple[StudyRequest
     if study.kind is not StudyKind.TUNE:
         raise UsageError(f"study {study.id} is not a tune", hint="Only a tune can be resumed.")
     parts = {key: value for key, value in study.options.items() if isinstance(value, Mapping)}
-    options = TuneOptions.from_json(parts["tune"])
+    options, safe = TuneOptions.from_json(parts["tune"]), safety(flags, parts.get("safety"))
     request = StudyRequest(
         kind=study.kind,
         name=study.name,
@@ -201,6 +210,8 @@ def resumed_request(store: Store, name: str, flags: Flags) -> tuple[StudyRequest
         plan=study.plan,
         options=study.options,
         bounds=Bounds(**parts["bounds"]),
+        guards=safe.plan(),
+        watch=safe.deadlines(),
         restart=_restart(options),
         resume=study.id,
         check=checks(options, study.plan, ask=not flags.on("yes")),

@@ -13,8 +13,10 @@ from types import FrameType
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.facts import Facts, Unknown
+from pgdyno.model.guard import GuardPlan
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
+from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.options import TargetRequest
 from pgdyno.target import places
@@ -27,6 +29,7 @@ from pgdyno.target.target import Target
 from pgdyno.target.watch import Deadlines
 from pgdyno.trial.assess import Bounds
 from pgdyno.trial.laboratory import Laboratory, Watcher
+from pgdyno.trial.sentry import Sentry
 from pgdyno.workloads.registry import make_workload
 
 OWN_SESSIONS = 5
@@ -49,6 +52,7 @@ class StudyRequest:
     restart: When = "always"
     resume: str | None = None
     watch: Deadlines = field(default_factory=Deadlines)
+    guards: GuardPlan = field(default_factory=GuardPlan)
     check: Callable[[Target, Facts, WorkloadSpec], None] | None = None
     """Refuses what cannot be done on this target and asks its owner, before anything is changed or loaded."""
 
@@ -119,6 +123,7 @@ def open_stand(
             folder=places.ensure(places.state_dir() / "runs") / study.id,
             bounds=request.bounds,
             restart=request.restart,
+            sentry=Sentry(GuardReader(target), request.guards, clock=clock),
             clock=clock,
         )
         try:

@@ -30,6 +30,10 @@ from pgdyno.workloads.protocol import LoadReading, LoadResult, RunningLoad, Work
 
 BASELINES = 3
 """How many of the latest baseline trials a running load is held against."""
+APPLY_S = 900.0
+"""Longer than this an apply hangs: it may restart twice, there and back, and each restart has a bound of its own."""
+BETWEEN_S = 300.0
+"""Longer than this the study hangs that should end a trial or begin the next one."""
 OVERRUN_S = 60.0
 """A load that has not ended this long after its time is taken for hung and ended."""
 
@@ -216,6 +220,11 @@ class Laboratory:
             return Happening.INTERRUPTED, interrupt
         return happening, None
 
+    def _expect(self, doing: str, within_s: float | None = None) -> None:
+        """Tell the watchdog what comes; data that are cloned take as long as they take."""
+        if self._session is not None:
+            self._session.expect(doing, within_s)
+
     def _answer(self, breach: Breach, work: _Work) -> BaseException | None:
         """Bring the baseline back after a breach, and return what ends the study, None when it can go on."""
         work.reason = str(breach)
@@ -251,6 +260,7 @@ class Laboratory:
             assert work.spec.configuration == BASELINE, "a configuration needs a session that can undo it"
         else:
             self._watcher.phase("apply")
+            self._session.expect(f"apply of trial {work.run_id}", APPLY_S)
             work.fingerprint = self._session.apply(work.spec.configuration, restart=self._restart).fingerprint
         if self._sentry is not None:
             self._sentry.compare_with(concurrent(self._baselines))
@@ -259,6 +269,7 @@ class Laboratory:
 
     def _reset(self, work: _Work, _: Transition) -> Happening:
         self._watcher.phase("reset")
+        self._expect(f"reset of trial {work.run_id}")
         guarding: AbstractContextManager[None] = self._sentry.interrupting() if self._sentry else nullcontext()
         with guarding:
             work.dbname = self._workload.reset(self._target, policy=self.study.plan.reset)
@@ -273,6 +284,7 @@ class Laboratory:
     def _run_load(self, work: _Work, _: Transition) -> Happening:
         self._watcher.phase("load")
         plan, began = self.study.plan, self._clock()
+        self._expect(f"load of trial {work.run_id}", plan.duration_s + OVERRUN_S + BETWEEN_S)
         folder = self._folder / str(work.run_id)
         if self._sentry is not None:
             self._sentry.load_begins(work.dbname)

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.facts import Unknown
-from pgdyno.target import connect
 from pgdyno.target.preflight.plan import Plan
 from pgdyno.target.restart import PgCtl
+from pgdyno.target.restart.detect import start_options
 from pgdyno.target.target import Target
 
 COMPUTED_SINCE = 15
@@ -121,7 +121,7 @@ def _options(target: Target) -> Sequence[str]:
     if isinstance(target.control, PgCtl):
         return target.control.options
     assert target.directory is not None, "checked by read_start"
-    return connect.start_options((target.directory / "postmaster.opts").read_text())
+    return start_options((target.directory / "postmaster.opts").read_text())
 
 
 def _environment(target: Target) -> Mapping[str, str]:
