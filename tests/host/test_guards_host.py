@@ -1,0 +1,188 @@
+"""Guards that watch the host: memory and kills of a cgroup, volumes that fill up; each is breached for real."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from fix_postgres import public_dir
+from guarded_study import Guarded, assert_answered, guarded
+from pgdyno.errors import EnvironmentUnsuitable, GuardTripped
+from pgdyno.model.trial import TrialState
+from pgdyno.target import processes
+from pgdyno.target.sandbox import Sandbox
+
+pytestmark = [
+    pytest.mark.host,
+    pytest.mark.pg,
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="mounts and cgroups need root"),
+]
+MEMORY_V1 = Path("/sys/fs/cgroup/memory")
+MB = 1 << 20
+EAT = """
+import sys, time
+sys.stdin.readline()
+eaten = bytearray(b"x") * int(sys.argv[1])
+print("full", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as opened:
+        yield opened
+
+
+@pytest.fixture
+def memory_group() -> Iterator[Path]:
+    """A v1 memory cgroup with a limit; what is in it goes back to where it came from."""
+    if not (MEMORY_V1 / "cgroup.procs").exists():
+        pytest.skip("no cgroup v1 memory controller is mounted")
+    parent = MEMORY_V1 / next(
+        line.split(":", 2)[2].lstrip("/")
+        for line in Path("/proc/self/cgroup").read_text().splitlines()
+        if "memory" in line.split(":")[1].split(",")
+    )
+    group = parent / f"pgdyno-test-{uuid4().hex[:8]}"
+    group.mkdir()
+    (group / "memory.limit_in_bytes").write_text(str(800 * MB))
+    yield group
+    enter(parent, *map(int, (group / "cgroup.procs").read_text().split()))
+    group.rmdir()
+
+
+def enter(group: Path, *pids: int) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):  # an autovacuum worker that has ended since
+            (group / "cgroup.procs").write_text(str(pid))
+
+
+def eat(group: Path, size: int, stack: ExitStack) -> Callable[[], None]:
+    """Return what makes another process of the group use this much memory at once."""
+
+    def harm() -> None:
+        argv = [sys.executable, "-c", EAT, str(size)]
+        eater = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        stack.callback(eater.wait)
+        stack.callback(eater.kill)
+        assert eater.stdin is not None
+        assert eater.stdout is not None
+        stack.callback(eater.stdin.close)
+        stack.callback(eater.stdout.close)
+        enter(group, eater.pid)
+        Path(f"/proc/{eater.pid}/oom_score_adj").write_text("1000")
+        eater.stdin.write("\n")
+        eater.stdin.flush()
+        eater.stdout.readline()
+
+    return harm
+
+
+@pytest.fixture
+def bounded(make_sandbox: Callable[..., Sandbox], memory_group: Path) -> Sandbox:
+    """A running sandbox inside the memory cgroup."""
+    sandbox = make_sandbox("bounded")
+    sandbox.start()
+    pid = processes.postmaster_pid(sandbox.data_directory)
+    assert pid is not None
+    enter(memory_group, pid, *(child.pid for child in processes.children_of(pid)))
+    return sandbox
+
+
+def test_memory_of_the_servers_cgroup(bounded: Sandbox, memory_group: Path, tmp_path: Path, stack: ExitStack) -> None:
+    with guarded(bounded.target(), tmp_path, "memory=40%", harm=eat(memory_group, 550 * MB, stack)) as study:
+        assert study.run().state is TrialState.FAILED
+        assert_answered(study, "memory")
+        assert str(memory_group) in study.watched.notices[-2]
+
+
+def test_a_process_killed_for_want_of_memory(
+    bounded: Sandbox, memory_group: Path, tmp_path: Path, stack: ExitStack
+) -> None:
+    limits = "memory=0.001%", "memory-stall=off"
+    with guarded(bounded.target(), tmp_path, *limits, harm=eat(memory_group, 2000 * MB, stack)) as study:
+        assert study.run().state is TrialState.FAILED
+        assert_answered(study, "oom")
+
+
+@contextmanager
+def volume(size: int) -> Iterator[Path]:
+    """Mount a file system of its own, a file with ext4 on a loop device, until the block ends."""
+    folder = public_dir()
+    file, mounted = folder / "image", folder / "mounted"
+    mounted.mkdir(mode=0o755)
+    with file.open("wb") as image:
+        image.truncate(size)
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(file)], check=True)
+    done = subprocess.run(["mount", "-o", "loop", str(file), str(mounted)], check=False, capture_output=True)
+    if done.returncode != 0:
+        pytest.skip(f"this machine does not allow a loop mount: {done.stderr.decode().strip()}")
+    try:
+        yield mounted
+    finally:
+        subprocess.run(["umount", "--lazy", str(mounted)], check=True)
+        subprocess.run(["rm", "-rf", str(folder)], check=True)
+
+
+def fill(folder: Path, leave: int) -> Callable[[], None]:
+    """Return what uses a file system up but for some bytes."""
+
+    def harm() -> None:
+        system = os.statvfs(folder)
+        with (folder / "ballast").open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, system.f_bavail * system.f_frsize - leave)
+
+    return harm
+
+
+def assert_full(study: Guarded, name: str) -> None:
+    with pytest.raises(GuardTripped, match=f"guard {name}"):
+        study.run()
+    assert_answered(study, name)
+
+
+def test_the_data_volume_fills_up(make_sandbox: Callable[..., Sandbox], tmp_path: Path) -> None:
+    with volume(3 << 30) as root:
+        sandbox = make_sandbox("small-disk", root=root)
+        sandbox.start()
+        with guarded(sandbox.target(), tmp_path, harm=fill(root, 900 * MB)) as study:
+            assert_full(study, "disk")
+        (root / "ballast").unlink()
+        sandbox.destroy()
+
+
+def test_the_wal_volume_fills_up(make_sandbox: Callable[..., Sandbox], tmp_path: Path) -> None:
+    with volume(2 << 30) as root:
+        sandbox = make_sandbox("small-wal")
+        wal, place = sandbox.data_directory / "pg_wal", root / "wal"
+        subprocess.run(["cp", "-a", str(wal), str(place)], check=True)
+        subprocess.run(["rm", "-rf", str(wal)], check=True)
+        wal.symlink_to(place)
+        sandbox.start()
+        with guarded(sandbox.target(), tmp_path, "wal-disk=500MB", harm=fill(root, 300 * MB)) as study:
+            assert_full(study, "wal-disk")
+        sandbox.stop("immediate")
+
+
+def test_a_small_volume_is_told_before_anything_is_changed(
+    make_sandbox: Callable[..., Sandbox], tmp_path: Path
+) -> None:
+    with volume(700 * MB) as root:
+        sandbox = make_sandbox("tiny-disk", root=root)
+        sandbox.start()
+        words = r"guard disk.*before anything was changed"
+        with guarded(sandbox.target(), tmp_path) as study, pytest.raises(EnvironmentUnsuitable, match=words) as caught:
+            study.run()
+        assert "--guard disk=" in (caught.value.hint or "")
+        with guarded(sandbox.target(), tmp_path / "again", "disk=100MB", measure_s=2.0) as study:
+            assert study.run().state is not TrialState.FAILED
+        sandbox.destroy()

@@ -1,0 +1,261 @@
+"""Guards that watch the server: each is breached for real, ends the load and brings the baseline back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from fix_postgres import public_dir
+from guarded_study import CANDIDATE, Guarded, assert_answered, guarded, work_mem
+from pgdyno.errors import EnvironmentUnsuitable, GuardTripped
+from pgdyno.model.configuration import BASELINE
+from pgdyno.model.guard import Colour
+from pgdyno.model.trial import TrialState
+from pgdyno.target.runner import LocalRunner
+from pgdyno.target.sandbox import Sandbox
+from pgdyno.target.target import Target
+from pgdyno.workloads.protocol import Workload
+from pgdyno.workloads.registry import make_workload
+from pgdyno.workloads.template import APPLICATION_NAME
+
+pytestmark = [pytest.mark.pg, pytest.mark.slow]
+SORT = "SELECT count(*) FROM (SELECT md5(g::text) FROM generate_series(1, 20000000) AS g ORDER BY 1) AS s"
+
+
+@pytest.fixture
+def target(sandbox18: Sandbox) -> Target:
+    return sandbox18.target()
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as opened:
+        yield opened
+
+
+def scripted(folder: Path, text: str) -> Workload:
+    """Return a workload of one script on pgbench's tables."""
+    script = folder / "script.sql"
+    script.write_text(text)
+    return make_workload("custom", {"scripts": str(script), "scale": 1})
+
+
+def load_database(study: Guarded) -> str:
+    """Return the name of the database that the load runs in."""
+    query = "SELECT DISTINCT datname FROM pg_stat_activity WHERE application_name = %s"
+    (row,) = study.target.postgres.fetch(query, [APPLICATION_NAME])
+    return str(row["datname"])
+
+
+def in_background(work: Callable[[], object]) -> None:
+    def attempt() -> None:
+        with suppress(psycopg.Error, EnvironmentUnsuitable):
+            work()
+
+    threading.Thread(target=attempt, daemon=True).start()
+
+
+def use_up_connections(target: Target, stack: ExitStack) -> None:
+    """Open sessions until the server refuses."""
+    with suppress(EnvironmentUnsuitable):
+        while True:
+            stack.enter_context(target.postgres.connect())
+
+
+def test_a_study_goes_on_after_a_configuration_was_rejected(target: Target, tmp_path: Path) -> None:
+    """And the limit of rejections ends it."""
+    bad = scripted(tmp_path, "BEGIN;\nSELECT 1;\nROLLBACK;\n")
+    with guarded(target, tmp_path, trips=2, workload=bad) as study:
+        assert study.run().state is TrialState.FAILED
+        assert_answered(study, "errors", breach_at=time.time())
+        with pytest.raises(GuardTripped, match="guard errors") as caught:
+            study.run()
+        assert "--guard errors=" in (caught.value.hint or "")
+        assert "--guard-trips" in (caught.value.detail or "")
+        assert work_mem(target) != CANDIDATE["work_mem"]
+
+
+def test_at_the_baseline_a_breach_ends_the_study(target: Target, tmp_path: Path) -> None:
+    bad = scripted(tmp_path, "BEGIN;\nSELECT 1;\nROLLBACK;\n")
+    with guarded(target, tmp_path, workload=bad) as study:
+        with pytest.raises(GuardTripped, match="guard errors"):
+            study.run(BASELINE)
+        assert_answered(study, "errors", breach_at=time.time())
+
+
+def test_deadlocks(target: Target, tmp_path: Path) -> None:
+    text = "\n".join(
+        [
+            "\\set a random(1, 2)",
+            "BEGIN;",
+            "UPDATE pgbench_accounts SET abalance = 1 WHERE aid = :a;",
+            "UPDATE pgbench_accounts SET abalance = 1 WHERE aid = 3 - :a;",
+            "COMMIT;",
+        ]
+    )
+    configuration = CANDIDATE.with_settings({"deadlock_timeout": "10ms"})
+    limits = "deadlocks=2", "errors=off"
+    with guarded(target, tmp_path, *limits, workload=scripted(tmp_path, text), clients=4) as study:
+        study.run(configuration)
+        assert_answered(study, "deadlocks", breach_at=time.time())
+        assert any("SWITCHED OFF by --guard: errors" in notice for notice in study.watched.notices)
+
+
+def test_temporary_files(target: Target, tmp_path: Path, stack: ExitStack) -> None:
+    def sort() -> None:
+        connection = stack.enter_context(target.postgres.connect(load_database(study)))
+        stack.callback(connection.cancel_safe)
+        in_background(lambda: connection.execute(SORT))
+
+    with guarded(target, tmp_path, "temp=1MB/s", harm=sort) as study:
+        assert study.run().state is TrialState.FAILED
+        assert_answered(study, "temp")
+
+
+def test_connections_used_up(target: Target, tmp_path: Path, stack: ExitStack) -> None:
+    with guarded(target, tmp_path, harm=lambda: use_up_connections(target, stack)) as study:
+        with pytest.raises(GuardTripped, match="guard connections") as caught:
+            study.run()
+        assert "No configuration is to blame" in (caught.value.detail or "")
+        stack.close()
+        assert_answered(study, "connections")
+
+
+def test_a_slot_that_keeps_wal(target: Target, tmp_path: Path, stack: ExitStack) -> None:
+    target.postgres.fetch("SELECT pg_create_physical_replication_slot('kept', true)")
+    stack.callback(target.postgres.fetch, "SELECT pg_drop_replication_slot('kept')")
+    with guarded(target, tmp_path, "slots=1MB") as study:
+        with pytest.raises(GuardTripped, match="slot kept"):
+            study.run()
+        assert_answered(study, "slots", breach_at=time.time())
+
+
+def test_a_load_that_stands_still(target: Target, tmp_path: Path, stack: ExitStack) -> None:
+    def lock() -> None:
+        connection = stack.enter_context(target.postgres.connect(load_database(study)))
+        connection.execute("BEGIN")
+        connection.execute("LOCK TABLE pgbench_accounts IN ACCESS EXCLUSIVE MODE")
+
+    with guarded(target, tmp_path, measure_s=20.0) as study:
+        assert study.run(BASELINE).state is TrialState.COMPLETE
+        study.watched.harm, study.watched.after_s = lock, 6.0
+        study.run()
+        stack.close()
+        # pgbench reports it after a second, and it must last five.
+        assert_answered(study, "throughput", breach_at=study.watched.harmed_at + 6)
+
+
+def test_a_server_that_does_not_answer(target: Target, tmp_path: Path) -> None:
+    """Guards fail closed: the session of the guards freezes, and the trial ends though nothing else is wrong."""
+
+    def freeze() -> None:
+        query = "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgdyno_observer'"
+        for row in target.postgres.fetch(query):
+            pid = int(str(row["pid"]))
+            os.kill(pid, signal.SIGSTOP)
+            threading.Timer(10, os.kill, (pid, signal.SIGCONT)).start()
+
+    with guarded(target, tmp_path, harm=freeze) as study:
+        study.run()
+        assert_answered(study, "readings")
+
+
+def test_a_breach_interrupts_the_cloning_of_the_data(target: Target, tmp_path: Path, stack: ExitStack) -> None:
+    with guarded(target, tmp_path) as study:
+
+        class Slow:
+            def reset(self, target: Target, *, policy: str) -> str:
+                threading.Timer(1.0, use_up_connections, (target, stack)).start()
+                target.postgres.fetch("SELECT pg_sleep(60)")
+                raise AssertionError("it was not interrupted")
+
+        study.laboratory._workload = Slow()  # type: ignore[assignment]  # only reset is called
+        began = time.monotonic()
+        with pytest.raises(GuardTripped, match="guard connections"):
+            study.run()
+        assert time.monotonic() - began < 30
+        stack.close()
+        assert_answered(study, "connections", breach_at=time.time())
+
+
+def test_a_breach_before_the_first_change_refuses_the_session(target: Target, tmp_path: Path) -> None:
+    with guarded(target, tmp_path, "memory=100%") as study:
+        with pytest.raises(EnvironmentUnsuitable, match=r"guard memory.*before anything was changed") as caught:
+            study.run()
+        assert "--guard memory=" in (caught.value.hint or "")
+        assert study.store.trials(study.laboratory.study.id) == []
+    words = r"guard connections.*90 of them for the load"
+    with guarded(target, tmp_path / "second", clients=90) as study, pytest.raises(EnvironmentUnsuitable, match=words):
+        study.run()
+
+
+def test_every_version_answers_the_guards_query(any_postgres: Sandbox, tmp_path: Path) -> None:
+    with guarded(any_postgres.target(), tmp_path, measure_s=3.0) as study:
+        trial = study.run()
+    assert trial.state in (TrialState.COMPLETE, TrialState.UNSTEADY), trial.outcome
+    colours = {lamp.name: lamp.colour for lamp in study.watched.lamps}
+    watching = ("memory", "oom", "disk", "connections", "errors", "deadlocks", "xid-age")
+    assert {colours[name] for name in watching} == {Colour.GREEN}
+    assert colours["replication-lag"] is colours["slots"] is Colour.OFF
+
+
+@contextmanager
+def standby_of(sandbox: Sandbox) -> Iterator[Callable[[], None]]:
+    """Run a physical standby and yield what freezes it; it is ended with the block."""
+    folder = public_dir()
+    target, runner = sandbox.target(), LocalRunner()
+    data = folder / "standby"
+    data.mkdir(mode=0o700)
+    if target.os_user is not None:
+        runner.run(["chown", f"{target.os_user}:", str(data)])
+    backup = [str(target.program("pg_basebackup")), "-D", str(data), "-R", "--checkpoint=fast", "--no-sync"]
+    runner.run(backup, env=target.postgres.environment(), user=target.os_user)
+    with (data / "postgresql.auto.conf").open("a") as conf:
+        conf.write(f"unix_socket_directories = '{data}'\nlisten_addresses = ''\nport = 54555\n")
+    postgres = [str(target.program("postgres")), "-D", str(data)]
+    server = runner.start(postgres, user=target.os_user, stdout=folder / "out", stderr=folder / "err")
+    frozen: list[int] = []
+
+    def freeze() -> None:
+        children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
+        for pid in (server.pid, *map(int, children)):
+            os.kill(pid, signal.SIGSTOP)
+            frozen.append(pid)
+
+    try:
+        deadline = time.monotonic() + 30
+        while not target.postgres.fetch("SELECT 1 AS one FROM pg_stat_replication WHERE state = 'streaming'"):
+            assert time.monotonic() < deadline, (folder / "err").read_text()
+            time.sleep(0.1)
+        yield freeze
+    finally:
+        for pid in frozen:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        os.kill(server.pid, signal.SIGQUIT)
+        server.wait(30)
+        runner.run(["rm", "-rf", str(folder)])
+
+
+@pytest.mark.parametrize(("limit", "name", "after_s"), [("lag=1s", "lag", 1.0), ("bytes=64kB", "bytes", 0.0)])
+def test_a_standby_that_stands_still(
+    make_sandbox: Callable[..., Sandbox], tmp_path: Path, limit: str, name: str, after_s: float
+) -> None:
+    sandbox = make_sandbox(f"primary-{name}")
+    sandbox.start()
+    words = rf"guard replication-{name}.*standby"
+    with (
+        standby_of(sandbox) as freeze,
+        guarded(sandbox.target(), tmp_path, f"replication-{limit}", harm=freeze) as study,
+    ):
+        with pytest.raises(GuardTripped, match=words):
+            study.run()
+        assert_answered(study, f"replication-{name}", breach_at=study.watched.harmed_at + after_s)
