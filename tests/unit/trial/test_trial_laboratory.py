@@ -1,109 +1,14 @@
 """The executor: what each ending leaves in the store, and what goes on up."""
 
-from contextlib import contextmanager
-from types import SimpleNamespace
-
 import pytest
 
-from facts_from_params import make_facts
+from laboratory_parts import Parts, made
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable, GuardTripped, RollbackError, StoreError, WorkloadError
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.trial import Role, TrialSpec, TrialState
 from pgdyno.store.catalogue import Store
-from pgdyno.trial import laboratory as module
-from pgdyno.trial.laboratory import Laboratory
-from simulated_laboratory import simulated_study
 
 SPEC = TrialSpec(BASELINE, Role.BASELINE, "baseline", 0, 0)
-
-
-class Parts:
-    """Session, workload, load, sampler and watcher in one: writes down what happens and raises what it is told to."""
-
-    pid, pids, reason, histograms = 4711, (4711,), None, []
-
-    def __init__(self, **errors):
-        self.said, self._errors, self.postgres = [], errors, self
-
-    def _happens(self, what):
-        self.said.append(what)
-        if what in self._errors:
-            raise self._errors[what]
-
-    def apply(self, configuration, *, restart):
-        self._happens("apply")
-        return SimpleNamespace(fingerprint="f1")
-
-    def record_process(self, pid, kind):
-        self._happens("record driver")
-
-    def reset(self, target, *, policy):
-        self._happens("reset")
-        return "load"
-
-    def fetch(self, query, params=None):
-        return [{"bytes": 1000}]
-
-    def begin(self, target, dbname, plan, folder):
-        self._happens("begin load")
-        return self
-
-    def poll(self):
-        return self.said.count("reading") >= 1
-
-    def live(self):
-        return None
-
-    def terminate(self):
-        self._happens("terminate load")
-
-    def finish(self):
-        self._happens("finish load")
-        return self
-
-    def discard_logs(self):
-        self._happens("discard logs")
-
-    def start(self):
-        self._happens("start sampling")
-
-    def mark(self):
-        self._happens("mark")
-
-    def stop(self):
-        self._happens("stop sampling")
-        return SimpleNamespace(rows=[], events=[])
-
-    def trial_began(self, spec, number, run_id):
-        self._happens("trial began")
-
-    def phase(self, text):
-        pass
-
-    def reading(self, *_):
-        self._happens("reading")
-
-    def trial_ended(self, trial):
-        self._happens(f"trial {trial.state}")
-
-
-@contextmanager
-def made(monkeypatch, tmp_path, parts):
-    monkeypatch.setattr(module, "Sampler", lambda *_, **__: parts)
-    with Store.open(tmp_path / "store.db") as store:
-        study = simulated_study()
-        store.add_study(study)
-        yield Laboratory(
-            study=study,
-            target=parts,
-            workload=parts,
-            store=store,
-            facts=make_facts(18),
-            session=parts,
-            watcher=parts,
-            folder=tmp_path,
-            sleep=lambda _: None,
-        )
 
 
 @pytest.mark.parametrize(

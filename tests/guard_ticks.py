@@ -1,0 +1,63 @@
+"""Ticks of the guards made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pgdyno.model.guard import Absent, Failed
+from pgdyno.probes.guards.memory import MemoryReading
+from pgdyno.probes.guards.reader import LoadState, Tick
+from pgdyno.probes.guards.server import GuardRow, LoadCounters, SlotReading
+from pgdyno.probes.guards.volumes import Volume, VolumesReading
+from pgdyno.trial.guard_history import History, Origin
+
+GB = 1 << 30
+
+
+def a_tick(
+    t: float,
+    *,
+    memory: Failed | Absent | None = None,
+    volumes: Failed | Absent | None = None,
+    server: Failed | None = None,
+    available: int = 8 * GB,
+    kills: int = 0,
+    free: int = 50 * GB,
+    temp_now: int = 0,
+    lsn: int = 0,
+    sessions: int = 5,
+    room: int = 97,
+    commits: int = 0,
+    rollbacks: int = 0,
+    deadlocks: int = 0,
+    standbys: Mapping[str, int] | None = None,
+    slots: Sequence[tuple[str, int | None, bool]] = (),
+    load: bool = False,
+    tps: float | None = 100.0,
+    p99_ms: float | None = 5.0,
+) -> Tick:
+    """Return a healthy tick at `t`, but for what is given; a load began at 0."""
+    return Tick(
+        t=t,
+        memory=memory or MemoryReading(available, 16 * GB, "the host", 0, kills, Absent("no swap")),
+        volumes=volumes
+        or VolumesReading(Volume(free, 100 * GB, Path("/data")), Absent("on the data volume"), temp_now),
+        server=server
+        or GuardRow(
+            lsn=lsn,
+            sessions=sessions,
+            room=room,
+            xid_age=1000,
+            freeze_max_age=200_000_000,
+            load=LoadCounters(commits, rollbacks, deadlocks, 0),
+            standbys=standbys or {},
+            slots=tuple(SlotReading(*slot) for slot in slots),
+        ),
+        load=LoadState(0.0, tps, p99_ms, 0, 0) if load else None,
+    )
+
+
+def ticks(*given: Tick) -> History:
+    """Return their history; the first is the session's origin."""
+    return History(Origin.of(given[0]), given)

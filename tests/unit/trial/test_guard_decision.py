@@ -1,0 +1,124 @@
+"""The guards' decision: limits, lamps that do not flicker, breaches that must last, failures that are told."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.errors import UsageError
+from pgdyno.model.guard import Absent, Colour, Failed, GuardLimit, GuardPlan, GuardReading
+from pgdyno.model.guard_table import GB, GUARDS
+from pgdyno.trial.guard_settings import guard_plan, limit_text, parse_limit
+from pgdyno.trial.guards import Standing, is_beyond, judge, limit_of
+
+PLAN = GuardPlan()
+names = st.sampled_from(sorted(GUARDS))
+amounts = st.floats(0, 1e13)
+
+
+def stand(name: str, values: list[float], *, plan: GuardPlan = PLAN, step_s: float = 0.5) -> list[Standing]:
+    """Judge one guard tick by tick."""
+    found: list[Standing] = []
+    before: dict[str, Standing] = {}
+    for number, value in enumerate(values):
+        before = judge([GuardReading(name, number * step_s, value, whole=1e9)], plan, before)
+        found.append(before[name])
+    return found
+
+
+@given(names, st.lists(amounts, min_size=1, max_size=40))
+def test_red_exactly_when_beyond_the_limit_for_long_enough(name: str, values: list[float]) -> None:
+    guard = GUARDS[name]
+    limit = limit_of(guard, PLAN, 1e9)
+    assert limit is not None
+    beyond_since: float | None = None
+    for number, (value, standing) in enumerate(zip(values, stand(name, values), strict=True)):
+        t = number * 0.5
+        beyond_since = (t if beyond_since is None else beyond_since) if is_beyond(guard, value, limit) else None
+        is_red = beyond_since is not None and t - beyond_since >= guard.hold_s
+        assert (standing.breach is not None) == (standing.lamp.colour is Colour.RED) == is_red
+        if standing.breach is not None:
+            assert standing.breach.began_at == beyond_since
+            assert str(standing.breach).startswith(f"guard {name}: ")
+
+
+@given(names)
+def test_nothing_readable_is_ever_green_by_mistake(name: str) -> None:
+    (standing,) = stand(name, [math.nan])
+    assert standing.lamp.colour is not Colour.GREEN
+    failed = judge([GuardReading(name, 0.0, Failed("no"))], PLAN)[name]
+    assert failed.lamp.colour is Colour.AMBER
+    assert failed.breach is None  # guard readings counts how long it lasts
+    absent = judge([GuardReading(name, 0.0, Absent("none here"))], PLAN)[name]
+    assert (absent.lamp.colour, absent.lamp.text) == (Colour.OFF, "none here")
+
+
+@given(names.filter(lambda name: GUARDS[name].default > 0), st.lists(st.floats(0.71, 0.79), min_size=2, max_size=20))
+def test_between_the_two_thresholds_a_lamp_keeps_its_colour(name: str, shares: list[float]) -> None:
+    guard = GUARDS[name]
+    limit = limit_of(guard, PLAN, 1e9) or 0.0
+    # The band of a floor, 1.5 to 1.75 times the limit, holds the same shares when turned over.
+    band = [limit * (1.5 + 0.25 * (0.8 - share) / 0.1) if guard.is_floor else limit * share for share in shares]
+    near = limit * (1.2 if guard.is_floor else 0.9)
+    safe = limit * (5.0 if guard.is_floor else 0.1)
+    assert {s.lamp.colour for s in stand(name, [safe, *band])} == {Colour.GREEN}
+    assert {s.lamp.colour for s in stand(name, [near, *band])} == {Colour.AMBER}
+
+
+def test_a_breach_that_must_last_starts_anew_after_a_good_reading() -> None:
+    low, good = 1.0, 50.0
+    held = stand("throughput", [low] * 10 + [good] + [low] * 11)
+    assert [standing.breach is not None for standing in held] == [False] * 21 + [True]
+    before = {"throughput": stand("throughput", [low])[0]}
+    failing = judge([GuardReading("throughput", 20.0, Failed("gone"))], PLAN, before)
+    assert failing["throughput"].beyond_since == 0.0
+
+
+@given(st.floats(1e8, 1e14))
+def test_the_default_of_a_volume_stays_between_its_bounds(size: float) -> None:
+    assert limit_of(GUARDS["disk"], PLAN, size) == pytest.approx(min(max(size / 20, GB), 10 * GB))
+    assert limit_of(GUARDS["disk"], guard_plan(["disk=1%"]), size) == pytest.approx(size / 100)
+
+
+@given(names, st.floats(0.001, 99))
+def test_a_limit_that_was_set_is_the_one_that_is_judged(name: str, value: float) -> None:
+    guard = GUARDS[name]
+    whole = max(1, round(value))
+    texts = {"B": f"{whole}kB", "B/s": f"{whole}kB/s", "s": f"{whole}s", "%": f"{value}%", "x": f"{value}x"}
+    amounts = {"B": whole * 1024.0, "B/s": whole * 1024.0, "%": value, "x": value}
+    plan = guard_plan([f"{name}={texts.get(guard.unit, str(whole))}"])
+    assert limit_of(guard, plan, 1e9) == pytest.approx(amounts.get(guard.unit, float(whole)))
+    assert GuardPlan.from_json(plan.to_json()) == plan
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["disk", "disk=", "nothing=1", "disk=off", "memory=off", "memory=0", "memory=101%", "errors=-1%", "errors=nan",
+     "deadlocks=1.5", "swap-in=fast", "p99=infx", "disk=2parsecs", "replication-lag=5MB"],
+)  # fmt: skip
+def test_what_no_limit_can_be_is_refused_with_an_example(word: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        guard_plan([word])
+    assert caught.value.hint
+
+
+def test_a_guard_that_is_off_says_so() -> None:
+    plan = guard_plan(["errors=off"])
+    assert plan.limits["errors"] == GuardLimit(None)
+    standing = judge([GuardReading("errors", 0.0, 100.0)], plan)["errors"]
+    assert (standing.lamp.colour, standing.lamp.text) == (Colour.OFF, "switched off by --guard")
+    assert limit_text(GUARDS["errors"], plan.limits["errors"]) == "off"
+    assert parse_limit(GUARDS["memory"], "3%") == GuardLimit(3.0, is_share=True)
+
+
+@given(st.text(max_size=12))
+def test_any_text_is_a_limit_or_a_usage_error(text: str) -> None:
+    for guard in GUARDS.values():
+        try:
+            limit = parse_limit(guard, text)
+        except UsageError:
+            continue
+        assert limit.value is None or (math.isfinite(limit.value) and limit.value >= 0)

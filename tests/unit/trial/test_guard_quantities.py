@@ -1,0 +1,118 @@
+"""What each guard compares with its limit, out of ticks made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from guard_ticks import a_tick, ticks
+from pgdyno.model.guard import Absent, Concurrent, Failed, GuardKind, GuardPlan
+from pgdyno.model.guard_table import GUARDS
+from pgdyno.trial.guard_history import History, Origin
+from pgdyno.trial.guard_quantities import readings, with_clients
+from pgdyno.trial.guards import judge
+
+
+def value_of(history: History, name: str, concurrent: Concurrent | None = None) -> object:
+    (found,) = [reading.value for reading in readings(history, concurrent) if reading.name == name]
+    return found
+
+
+def test_every_guard_has_one_reading_in_the_order_of_the_table() -> None:
+    for history in (ticks(a_tick(0)), ticks(a_tick(0, server=Failed("x"), memory=Failed("x"), volumes=Failed("x")))):
+        assert [reading.name for reading in readings(history)] == list(GUARDS)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=30))
+def test_failing_counts_the_unbroken_end_only(fails: list[bool]) -> None:
+    history = ticks(*(a_tick(t, server=Failed("down") if bad else None) for t, bad in enumerate(fails)))
+    run = len(fails) - max((t + 1 for t, bad in enumerate(fails) if not bad), default=0)
+    assert value_of(history, "readings") == max(0, run - 1)
+    breach = judge(readings(history), GuardPlan())["readings"].breach
+    assert (breach is not None) == (run - 1 > 2)
+    assert breach is None or "the server cannot be read: down" in breach.words
+
+
+def test_a_volume_that_cannot_be_read_is_not_the_configurations_fault() -> None:
+    history = ticks(*(a_tick(t, volumes=Failed("input/output error")) for t in range(5)))
+    breach = judge(readings(history), GuardPlan())["readings"].breach
+    assert breach is not None
+    assert breach.kind is GuardKind.ENVIRONMENT
+
+
+def test_a_silent_standby_ages_from_the_first_wal_that_it_lacks() -> None:
+    """It stops at 300 of WAL; 400 was first seen at second 4."""
+    history = ticks(*(a_tick(t, lsn=100 * t, standbys={"s": min(100 * t, 300)}) for t in range(10)))
+    assert value_of(history, "replication-lag") == 5.0
+    assert value_of(history, "replication-bytes") == 600.0
+    idle = ticks(*(a_tick(t, lsn=300, standbys={"s": 300}) for t in range(10)))
+    assert value_of(idle, "replication-lag") == 0.0
+
+
+def test_a_standby_that_is_gone_ages_from_when_it_was_last_seen() -> None:
+    seen = [a_tick(t, lsn=100 * t, standbys={"s": 100 * t}) for t in range(4)]
+    gone = [a_tick(t, lsn=100 * t) for t in range(4, 9)]
+    assert value_of(ticks(*seen, *gone), "replication-lag") == 5.0
+    never_back = History(Origin.of(seen[0]), tuple(gone))
+    assert value_of(never_back, "replication-lag") == 4.0
+    assert isinstance(value_of(ticks(*gone), "replication-lag"), Absent)
+
+
+def test_what_was_there_before_the_session_is_not_counted() -> None:
+    first = a_tick(0, lsn=1000, kills=3, slots=[("old", 100, False), ("dead", None, True)])
+    later = a_tick(1, lsn=1500, kills=3, slots=[("old", 100, False), ("dead", None, True)])
+    history = History(Origin.of(first), (later,))
+    assert [value_of(history, name) for name in ("oom", "slots", "slots-lost")] == [0.0, 500.0, 0.0]
+    worse = a_tick(2, lsn=1500, kills=4, slots=[("old", None, True), ("dead", None, True)])
+    history = history.then(worse, 60)
+    assert [value_of(history, name) for name in ("oom", "slots-lost")] == [1.0, 1.0]
+
+
+@given(st.lists(st.integers(0, 1 << 30), min_size=2, max_size=30))
+def test_temporary_files_count_what_grew_and_never_less_than_nothing(sizes: list[int]) -> None:
+    history = ticks(*(a_tick(t, temp_now=size, load=True) for t, size in enumerate(sizes)))
+    window = sizes[-6:]
+    grown = sum(max(0, after - before) for before, after in pairwise(window))
+    assert value_of(history, "temp") == pytest.approx(grown / (len(window) - 1))
+
+
+def test_shares_and_counts_belong_to_the_running_load_alone() -> None:
+    before = [a_tick(t, commits=0, rollbacks=1000 * t, deadlocks=t) for t in range(3)]
+    during = [a_tick(t, commits=95 * t, rollbacks=5 * t, deadlocks=5, load=True) for t in range(3, 8)]
+    history = ticks(*before, *during)
+    assert value_of(history, "errors") == pytest.approx(5.0)
+    assert value_of(history, "deadlocks") == 0.0
+    assert isinstance(value_of(ticks(*before), "errors"), Absent)
+    few = ticks(*(a_tick(t, commits=0, rollbacks=t, load=True) for t in range(6)))
+    assert value_of(few, "errors") == 0.0
+
+
+def test_the_load_is_held_against_the_baseline_once_there_is_one() -> None:
+    concurrent = Concurrent(throughput=1000, p99_ms=1.0)
+    early, late = ticks(a_tick(3, load=True, tps=50.0)), ticks(a_tick(9, load=True, tps=50.0, p99_ms=50.0))
+    assert isinstance(value_of(early, "throughput", concurrent), Absent)
+    assert isinstance(value_of(late, "throughput"), Absent)
+    assert value_of(late, "throughput", concurrent) == pytest.approx(5.0)
+    assert value_of(late, "p99", concurrent) == pytest.approx(10.0)  # a baseline below 5 ms counts as 5 ms
+    assert value_of(ticks(a_tick(9, load=True, tps=None)), "throughput", concurrent) == 0.0
+
+
+def test_the_loads_own_sessions_are_counted_before_it_runs() -> None:
+    tick = a_tick(0, sessions=10, room=100)
+    (reading,) = [r for r in readings(ticks(tick)) if r.name == "connections"]
+    assert reading.value == pytest.approx(10.0)
+    assert with_clients(reading, tick, 85).value == pytest.approx(95.0)
+    assert with_clients(reading, tick, 0) == reading
+    assert with_clients(replace(reading, name="errors"), tick, 85).value == reading.value
+
+
+def test_a_history_keeps_no_more_than_it_was_told() -> None:
+    history = History(Origin())
+    for t in range(100):
+        history = history.then(a_tick(t), 10)
+    assert [tick.t for tick in history.ticks] == list(range(89, 100))
+    assert [tick.t for tick in history.window(5)] == list(range(94, 100))

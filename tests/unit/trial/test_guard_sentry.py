@@ -1,0 +1,232 @@
+"""The sentry's thread and what the laboratory makes of a breach, with readings made by hand."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from guard_ticks import a_tick
+from laboratory_parts import Parts, made
+from pgdyno.errors import ApplyError, EnvironmentUnsuitable, GuardTripped, RollbackError
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.guard import Colour, Failed, GuardPlan
+from pgdyno.model.trial import Role, TrialSpec, TrialState
+from pgdyno.probes.guards.reader import LoadState, Tick
+from pgdyno.trial.guard_settings import guard_plan
+from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
+
+CANDIDATE = TrialSpec(Configuration.of({"work_mem": "8MB"}), Role.SEARCH, "model", 1, 0)
+MB = 1 << 20
+
+
+class Readings:
+    """A reader whose ticks a test decides on."""
+
+    def __init__(self, make: Callable[[float], Tick] = a_tick) -> None:
+        self.make, self.databases, self.is_open = make, [], False
+
+    def read(self, t: float, load: LoadState | None = None) -> Tick:
+        self.is_open = True
+        return self.make(t)
+
+    def watch_database(self, name: str) -> None:
+        self.databases.append(name)
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+def low_memory(t: float) -> Tick:
+    return a_tick(t, available=10 * MB)
+
+
+def full_disk(t: float) -> Tick:
+    return a_tick(t, free=10 * MB)
+
+
+def sentry_of(readings: Readings, *words: str, trips: int = 3) -> Sentry:
+    return Sentry(readings, guard_plan(words, trips), tick_s=0.02)
+
+
+def until_breached(sentry: Sentry) -> GuardBreached:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            sentry.check()
+        except GuardBreached as error:
+            return error
+        time.sleep(0.01)
+    raise AssertionError("no breach within 20 s")
+
+
+def test_a_breach_is_raised_by_the_next_check_and_the_thread_ends_with_the_block() -> None:
+    readings = Readings()
+    sentry = sentry_of(readings)
+    with sentry.watch():
+        sentry.check()
+        assert sentry.breach is None
+        readings.make = low_memory
+        assert until_breached(sentry).breach.name == "memory"
+        assert {lamp.name: lamp.colour for lamp in sentry.lamps}["memory"] is Colour.RED
+    assert not [thread for thread in threading.enumerate() if thread.name == "pgdyno-sentry"]
+    assert not readings.is_open
+    readings.make = a_tick
+    with sentry.watch():
+        sentry.check()
+
+
+def test_a_reading_that_never_comes_back_is_a_breach() -> None:
+    frozen = threading.Event()
+
+    def hang(t: float) -> Tick:
+        frozen.wait(20)
+        return a_tick(t)
+
+    sentry = sentry_of(Readings(hang), "readings=0.1s")
+    with sentry.watch():
+        assert "no complete reading" in str(until_breached(sentry))
+    with pytest.raises(EnvironmentUnsuitable, match="never came back"), sentry.watch():
+        pass
+    frozen.set()
+
+
+def test_a_reader_that_breaks_is_a_breach_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail closed: a defect of ours must not leave a load unwatched."""
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+
+    def broken(t: float) -> Tick:
+        raise RuntimeError("a defect")
+
+    sentry = sentry_of(Readings(broken), "readings=0.1s")
+    with sentry.watch():
+        assert until_breached(sentry).breach.name == "readings"
+
+
+def test_a_process_that_slept_gives_the_readings_a_new_chance() -> None:
+    clock = [1000.0]
+    sentry = Sentry(Readings(), GuardPlan(), clock=lambda: clock[0], tick_s=30.0)
+    with sentry.watch():
+        clock[0] += 3600
+        sentry.check()
+        clock[0] += 0.5
+        sentry.check()
+
+
+def test_waiting_is_interrupted_by_a_breach_and_by_the_user_alike() -> None:
+    sentry = sentry_of(Readings(low_memory))
+    with sentry.watch():
+        began = time.monotonic()
+        with pytest.raises(GuardBreached), sentry.interrupting():
+            time.sleep(20)
+        assert time.monotonic() - began < 15
+    calm = sentry_of(Readings())
+    with calm.watch(), pytest.raises(KeyboardInterrupt), calm.interrupting():
+        raise KeyboardInterrupt
+
+
+def test_a_session_begins_only_where_nothing_is_in_breach_and_all_can_be_seen() -> None:
+    lamps = Sentry(Readings(), guard_plan(["errors=off"])).begin(clients=4, sleep=lambda _: None)
+    assert "SWITCHED OFF by --guard: errors" in off_text(lamps)
+    for make, words in [
+        (full_disk, r"guard disk: .* before anything was changed"),
+        (lambda t: a_tick(t, server=Failed("refused")), "cannot see: refused"),
+    ]:
+        with pytest.raises(EnvironmentUnsuitable, match=words) as caught:
+            Sentry(Readings(make)).begin(sleep=lambda _: None)
+        assert caught.value.hint
+    with pytest.raises(EnvironmentUnsuitable, match="90 of them for the load"):
+        Sentry(Readings()).begin(clients=90, sleep=lambda _: None)
+
+
+class Guarded(Parts):
+    """Parts whose load runs until it is ended, and that turn bad when the load has begun."""
+
+    def __init__(self, readings: Readings, harm: Callable[[float], Tick], **errors: BaseException) -> None:
+        super().__init__(**errors)
+        self.readings, self.harm, self.notices = readings, harm, []
+
+    def apply(self, configuration, *, restart):
+        if not configuration:
+            self.readings.make = a_tick
+        self._happens(f"apply {'candidate' if configuration else 'baseline'}")
+        return super().apply(configuration, restart=restart)
+
+    def poll(self):
+        return False
+
+    def begin(self, target, dbname, plan, folder):
+        self.readings.make = self.harm
+        return super().begin(target, dbname, plan, folder)
+
+    def reading(self, *_):
+        time.sleep(0.01)
+
+    def guards(self, lamps):
+        pass
+
+    def notice(self, text):
+        self.notices.append(text)
+
+
+@pytest.mark.parametrize(
+    ("harm", "spec", "trips", "ends"),
+    [
+        (low_memory, CANDIDATE, 3, False),
+        (low_memory, CANDIDATE, 1, True),
+        (full_disk, CANDIDATE, 3, True),
+        (low_memory, TrialSpec(BASELINE, Role.BASELINE, "baseline", 1, 0), 3, True),
+    ],
+)
+def test_what_a_breach_ends(monkeypatch, tmp_path, harm, spec, trips, ends) -> None:
+    readings = Readings()
+    parts = Guarded(readings, harm)
+    with made(monkeypatch, tmp_path, parts) as laboratory:
+        laboratory._sentry = sentry_of(readings, trips=trips)
+        if ends:
+            with pytest.raises(GuardTripped) as caught:
+                laboratory.run(spec)
+            assert caught.value.hint
+        else:
+            assert laboratory.run(spec).state is TrialState.FAILED
+        (trial,) = laboratory.store.trials("s1")
+        events = laboratory.store.events(trial.id)
+    assert trial.state is TrialState.FAILED
+    assert [event.text for event in events] == parts.notices[-2:] == [trial.outcome.reason, parts.notices[-1]]
+    at = parts.said.index("terminate load")
+    assert parts.said[at : at + 3] == ["terminate load", "apply baseline", "apply"]
+    assert parts.said[at + 3 :] == ["stop sampling", "trial failed"]
+    assert readings.databases == ["load"]
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (RollbackError("broken"), RollbackError),
+        (ApplyError("no"), GuardTripped),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+    ],
+)
+def test_a_baseline_that_does_not_come_back_ends_the_study(monkeypatch, tmp_path, error, raised) -> None:
+    readings = Readings()
+    parts = Guarded(readings, low_memory, **{"apply baseline": error})
+    with made(monkeypatch, tmp_path, parts) as laboratory:
+        laboratory._sentry = sentry_of(readings)
+        with pytest.raises(raised):
+            laboratory.run(CANDIDATE)
+        (trial,) = laboratory.store.trials("s1")
+    assert trial.state is TrialState.FAILED
+    assert parts.said[-1] == "trial failed"
+
+
+def test_a_refused_session_leaves_no_trial(monkeypatch, tmp_path) -> None:
+    readings = Readings(full_disk)
+    parts = Guarded(readings, full_disk)
+    with made(monkeypatch, tmp_path, parts) as laboratory:
+        laboratory._sentry = sentry_of(readings)
+        with pytest.raises(EnvironmentUnsuitable, match="guard disk"):
+            laboratory.run(CANDIDATE)
+        assert laboratory.store.trials("s1") == []
+    assert parts.said == []
