@@ -28,6 +28,7 @@ lint: $(DEV) ## Style, types, import contracts, generated pages, vendored files
 	$(BIN)/lint-imports
 	$(BIN)/python tools/knob_docs.py --check
 	$(BIN)/python tools/sample_docs.py --check
+	$(BIN)/python tools/guard_docs.py --check
 	$(BIN)/python tools/cli_docs.py --check
 	$(BIN)/python tools/vendor.py --check
 
@@ -37,6 +38,7 @@ unit contract pg host web: $(DEV) ## Run one folder of tests
 docs: $(DEV) ## Write the generated pages of docs/reference anew
 	$(BIN)/python tools/knob_docs.py
 	$(BIN)/python tools/sample_docs.py
+	$(BIN)/python tools/guard_docs.py
 	$(BIN)/python tools/cli_docs.py
 
 bench: $(DEV) ## Print what the project measures about itself, as ratios in interleaved runs
