@@ -1,8 +1,8 @@
-"""Install the system programs that tests drive and that are missing: Debian's PostgreSQL and Chromium.
+"""Install the system programs that tests drive and that are missing: Debian's PostgreSQL, Patroni, etcd and Chromium.
 
 Runs before any dependency of the project is there: standard library only. Needs root and apt; elsewhere it says what
 is missing, and the tests that need it are skipped with that reason. Debian's own cluster is not created: tests make
-theirs.
+theirs, as they start etcd and Patroni of their own.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ PROGRAMS = {
     "chromium": "chromium",
     "/usr/lib/postgresql/15/bin/postgres": "postgresql-15",
     "/usr/bin/pg_createcluster": "postgresql-common",
+    "/usr/bin/patroni": "patroni",
+    "/usr/bin/etcd": "etcd-server",
 }
 
 

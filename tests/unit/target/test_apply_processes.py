@@ -15,8 +15,9 @@ import pytest
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.target import control_record
 from pgdyno.target.identity import ProcessIdentity, end_process, wait_until
+from pgdyno.target.patroni_api import PatroniApi
 from pgdyno.target.postgres import Postgres
-from pgdyno.target.restart import CommandControl, Control, PgCtl, PgCtlCluster
+from pgdyno.target.restart import CommandControl, Control, PatroniControl, PgCtl, PgCtlCluster, SystemdControl
 from pgdyno.target.runner import LocalRunner
 from pgdyno.target.signals import deferred_signals
 
@@ -103,6 +104,8 @@ CONTROLS: list[Control] = [
     ),
     PgCtlCluster(LocalRunner(), "15", "main", Path("/data"), log_file=Path("/log")),
     CommandControl(("systemctl", "{action}", "postgresql"), LocalRunner(), Postgres("")),
+    SystemdControl(LocalRunner(), Postgres(""), "pg.service", Path("/data"), sudo=True, resets_limit=True),
+    PatroniControl(PatroniApi(("http://a:8008", "https://b:8008"), Path("/auth"), Path("/ca")), Postgres("")),
 ]
 
 
@@ -120,7 +123,12 @@ def test_how_a_person_restarts() -> None:
     assert words[:6] == ["runuser", "-u", "postgres", "--", "env", "LD_LIBRARY_PATH=/lib"]
     assert words[words.index("-o") + 1] == "-c work_mem=1MB"
     assert words[-1] == "restart"
-    assert commands[1:] == ["pg_ctlcluster 15 main restart -m fast", "systemctl restart postgresql"]
+    assert commands[1:4] == [
+        "pg_ctlcluster 15 main restart -m fast",
+        "systemctl restart postgresql",
+        "sudo systemctl restart pg.service",
+    ]
+    assert commands[4].startswith("curl -X POST --user USER --cacert /ca http://a:8008/restart; curl")
     assert control_record.restart_command(None).startswith("#")
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import EnvironmentUnsuitable, RestartError, UsageError
-from pgdyno.target import cluster, connect, cpu, places, registry
+from pgdyno.target import cluster, cpu, places, registry
 from pgdyno.target.binaries import find_build, parse_version
 from pgdyno.target.cpu import CgroupMount
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.registry import SandboxLock, SandboxRecord
-from pgdyno.target.restart import CommandControl, PgCtl
+from pgdyno.target.restart import CommandControl, PgCtl, detect
 from pgdyno.target.runner import Completed, LocalRunner, command_failed
 
 
@@ -63,7 +63,7 @@ def test_a_build_that_is_too_old_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_the_options_that_a_server_was_started_with(text: str, options: tuple[str, ...]) -> None:
-    assert connect.start_options(text) == options
+    assert detect.start_options(text) == options
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_the_options_that_a_server_was_started_with(text: str, options: tuple[st
     ],
 )
 def test_who_manages_the_server(server: str, own: str, unit: str | None) -> None:
-    assert connect.systemd_unit(server, own) == unit
+    assert detect.systemd_unit(server, own) == unit
 
 
 HYBRID = (
