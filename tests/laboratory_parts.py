@@ -16,7 +16,7 @@ class Parts:
     pid, pids, reason, histograms = 4711, (4711,), None, []
 
     def __init__(self, **errors):
-        self.said, self._errors, self.postgres = [], errors, self
+        self.said, self.promises, self._errors, self.postgres = [], [], errors, self
 
     def _happens(self, what):
         self.said.append(what)
@@ -26,6 +26,9 @@ class Parts:
     def apply(self, configuration, *, restart):
         self._happens("apply")
         return SimpleNamespace(fingerprint="f1")
+
+    def expect(self, doing, within_s=None):
+        self.promises.append((doing.split()[0], within_s))
 
     def record_process(self, pid, kind):
         self._happens("record driver")

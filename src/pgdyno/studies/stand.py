@@ -23,7 +23,8 @@ from pgdyno.target import places
 from pgdyno.target.apply import Session, When
 from pgdyno.target.connect import open_target
 from pgdyno.target.inspect import read_facts
-from pgdyno.target.rollback import SessionState, list_bundles, rollback_abandoned
+from pgdyno.target.manifest import Manifest
+from pgdyno.target.rollback import SessionState, list_bundles, rollback
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.target import Target
 from pgdyno.target.watch import Deadlines
@@ -152,11 +153,8 @@ def _require_room(target: Target, facts: Facts, plan: LoadPlan) -> None:
 
 def _undo_abandoned(target: Target, undo_root: Path, announce: Callable[[str], None], *, may_change: bool) -> None:
     """Put the server back where a killed session left it changed, before its facts are taken for the baseline."""
-    if target.directory is None:
-        return
     for info in list_bundles(undo_root):
-        mine = info.bundle is not None and info.bundle.manifest.data_directory == str(target.directory)
-        if info.state is not SessionState.ABANDONED or not mine:
+        if info.bundle is None or info.state is not SessionState.ABANDONED or not _is_of(info.bundle.manifest, target):
             continue
         if not may_change:
             raise EnvironmentUnsuitable(
@@ -164,8 +162,13 @@ def _undo_abandoned(target: Target, undo_root: Path, announce: Callable[[str], N
                 hint=f"Run pgdyno rollback {info.directory.name} first.",
             )
         announce(f"putting back what session {info.directory.name} had changed when it was killed")
-    if may_change:
-        rollback_abandoned(undo_root, data_directory=target.directory)
+        rollback(info.bundle)
+
+
+def _is_of(manifest: Manifest, target: Target) -> bool:
+    if manifest.local:
+        return target.directory is not None and manifest.data_directory == str(target.directory)
+    return manifest.target == target.postgres.label
 
 
 def _mark(store: Store, study: Study, error: BaseException) -> None:

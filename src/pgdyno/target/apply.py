@@ -95,7 +95,7 @@ class Session:
         """
         with bundle.locked(undo_root):
             found = baseline.take_baseline(target)
-            _refuse_second(undo_root, found.data_directory)
+            _refuse_second(undo_root, target, found)
             paths = files_of(found.dropin) if found.dropin else []
             captured = [file_image.capture(path) for path in paths]
             now = time.time()
@@ -280,9 +280,16 @@ class Session:
         for dbname in (*databases, None):
             with self._target.postgres.connect(dbname) as connection:
                 settings = snapshot.read_settings(connection, label=self._target.postgres.label)
-                short = in_force.shortfalls(self._target, connection, configuration, settings, self._route.source)
+                short = in_force.shortfalls(
+                    self._target,
+                    connection,
+                    configuration,
+                    settings,
+                    self._route.source,
+                    accepted=self._route.accepted_sources,
+                )
             if not configuration and dbname is None:
-                short = [str(difference) for difference in snapshot.differences(self._settings, settings)]
+                short = [str(difference) for difference in self._route.differences(self._settings, settings)]
             if short:
                 raise ApplyError(f"not in force: {short[0]}", detail="\n".join(short[1:]) or None)
         return settings
@@ -338,14 +345,18 @@ def damage_error(session: str, restored: Restored) -> RollbackError:
     )
 
 
-def _refuse_second(undo_root: Path, data_directory: Path) -> None:
+def _refuse_second(undo_root: Path, target: Target, found: baseline.Baseline) -> None:
+    """Refuse while another session on the same server is open: of its files here, or of its address elsewhere."""
+    is_local, label = found.dropin is not None, target.postgres.label
     for directory in bundle.bundle_directories(undo_root):
         other = UndoBundle.open(directory)
-        if other.manifest.data_directory != str(data_directory) or other.is_closed():
+        same_files = other.manifest.data_directory == str(found.data_directory)
+        same = same_files if is_local and other.manifest.local else other.manifest.target == label
+        if not same or other.is_closed():
             continue
         alive = other.manifest.owner.is_alive()
         raise EnvironmentUnsuitable(
-            f'session {other.id} on "{data_directory}" is still open',
+            f'session {other.id} on "{found.data_directory}" is still open',
             detail=f"Process {other.manifest.owner.pid} {'is working on it' if alive else 'ended without a rollback'}.",
             hint="Wait until it ends." if alive else f"Run pgdyno rollback {other.id} first.",
         )

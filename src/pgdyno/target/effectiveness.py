@@ -30,6 +30,7 @@ class Observed:
 
     `role` and `database` are the session's, `arguments` the postmaster's command line. `huge_pages` tells whether
     the postmaster has any mapped. `io_workers` and `io_rings` count its I/O worker processes and open io_urings (18).
+    `accepted` are the sources in `pg_settings` that our values may come from.
     """
 
     role: str | None = None
@@ -38,6 +39,7 @@ class Observed:
     huge_pages: bool | None = None
     io_workers: int | None = None
     io_rings: int | None = None
+    accepted: frozenset[str] = frozenset({"configuration file"})
 
 
 def shortfalls(
@@ -88,7 +90,7 @@ def _shortfall(
         return None
     if None not in (state.sourcefile, dropin) and Path(str(state.sourcefile)) != dropin:
         return f"{name} = {value} is overridden by {state.place()}, which sets {state.setting}"
-    if state.source != "configuration file":
+    if state.source not in observed.accepted:
         return f"{name} = {value} is overridden by {origin(name, state.source, observed)}, which sets {state.setting}"
     if not same_value(value, state):
         return f"{name} = {value} was read, but {state.setting} is in force"

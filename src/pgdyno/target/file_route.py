@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgdyno.errors import EnvironmentUnsuitable, RollbackError
 from pgdyno.model.configuration import Configuration
-from pgdyno.target import durable, file_image
+from pgdyno.target import durable, file_image, snapshot
 from pgdyno.target.bundle import UndoBundle
 from pgdyno.target.dropin import DropIn, render, with_include
 from pgdyno.target.file_image import FileImage
-from pgdyno.target.route import Record
+from pgdyno.target.route import FILES, Record
+from pgdyno.target.snapshot import SettingDifference, SettingState
 
 if TYPE_CHECKING:
     from pgdyno.target.target import Target
@@ -44,6 +45,11 @@ class FileRoute:
     def source(self) -> Path:
         """Return the drop-in's path."""
         return self.dropin.path
+
+    @property
+    def accepted_sources(self) -> frozenset[str]:
+        """Return that a configuration file is the only place."""
+        return FILES
 
     def record(self) -> dict[str, object]:
         """Return plain JSON values; see `Route.record`."""
@@ -110,6 +116,12 @@ class FileRoute:
         if not kept.exists():
             durable.write_new(kept, found)
         return [f'"{path}" was edited by somebody else during the session; that edit is kept in "{kept}"']
+
+    def differences(
+        self, before: Mapping[str, SettingState], after: Mapping[str, SettingState]
+    ) -> tuple[SettingDifference, ...]:
+        """Return every setting that is not what it was, where it was."""
+        return snapshot.differences(before, after)
 
 
 def record_of(dropin: DropIn) -> dict[str, object]:

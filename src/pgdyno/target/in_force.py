@@ -18,6 +18,7 @@ from pgdyno.model.configuration import Configuration
 from pgdyno.target import effectiveness, processes
 from pgdyno.target.effectiveness import Observed
 from pgdyno.target.postgres import query_error
+from pgdyno.target.route import FILES
 from pgdyno.target.snapshot import SettingState
 from pgdyno.target.target import Target
 
@@ -37,6 +38,7 @@ def shortfalls(
     settings: Mapping[str, SettingState],
     source: Path | None,
     *,
+    accepted: frozenset[str] = FILES,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[str]:
     """Return a sentence for each knob that is not in force; see `effectiveness.shortfalls`. No effect on the server.
@@ -50,6 +52,7 @@ def shortfalls(
         arguments=arguments_of(pid) if pid is not None else (),
         huge_pages=huge_pages_mapped(pid) if pid is not None and "huge_pages" in configuration else None,
         io_workers=_io_workers(target, connection, configuration, sleep) if "io_method" in configuration else None,
+        accepted=accepted,
         io_rings=io_rings(pid) if pid is not None and "io_method" in configuration else None,
     )
     return effectiveness.shortfalls(configuration, settings, source, observed)

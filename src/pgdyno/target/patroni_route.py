@@ -22,7 +22,7 @@ from pgdyno.target.file_check import FileLine, read_files
 from pgdyno.target.patroni_api import Member, PatroniApi
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.route_names import is_ours, may_hold_secret, refuse_strange
-from pgdyno.target.snapshot import SettingState
+from pgdyno.target.snapshot import SettingDifference, SettingState
 
 KIND = "patroni"
 LOAD_TIMEOUT_S = 90.0
@@ -168,6 +168,16 @@ class PatroniRoute:
         ]
         return found
 
+    def differences(
+        self, before: Mapping[str, SettingState], after: Mapping[str, SettingState]
+    ) -> tuple[SettingDifference, ...]:
+        """Return every setting whose value is not what it was.
+
+        Where it comes from is another file after a failover, and what goes with a node's role or place is not ours.
+        """
+        pairs = ((name, before.get(name), after.get(name)) for name in sorted(before.keys() | after.keys()))
+        return tuple(SettingDifference(*pair) for pair in pairs if _value(pair[1]) != _value(pair[2]))
+
     def _changes(self, configuration: Configuration) -> dict[str, object]:
         """Return what has to be patched so that the parameters are the originals with the configuration on top."""
         current = _parameters(self.api.dynamic_configuration())
@@ -222,6 +232,12 @@ class PatroniRoute:
 def is_role_bound(state: SettingState) -> bool:
     """Return True for a setting that Patroni gives a node by its role or by its place: a failover changes it."""
     return state.category.endswith(_ROLE_CATEGORIES) or state.name in _ROLE_STATES
+
+
+def _value(state: SettingState | None) -> object:
+    if state is None:
+        return "absent"
+    return None if is_role_bound(state) else (state.identity()[0], state.pending_restart)
 
 
 def _refuse(configuration: Configuration, members: Sequence[Member]) -> None:

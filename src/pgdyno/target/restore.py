@@ -84,9 +84,9 @@ def restore(
         damage += route.strange_edits() if isinstance(route, FileRoute) else []
         files = tuple(route.put_back())
         damage += route.leftovers()
-        restarted = _bring_back(bundle, postgres, control, sleep)
+        restarted = _bring_back(bundle, postgres, control, route, sleep)
         try:
-            differences = snapshot.differences(bundle.settings(), _settings(postgres))
+            differences = route.differences(bundle.settings(), _settings(postgres))
         except ConnectError as error:
             raise _unverified(bundle, error) from error
         restored = Restored(files, differences, restarted, clock() - began, tuple(damage), ended)
@@ -144,7 +144,7 @@ def _require_data_directory(bundle: UndoBundle) -> None:
 
 
 def _bring_back(
-    bundle: UndoBundle, postgres: Postgres, control: Control | None, sleep: Callable[[float], None]
+    bundle: UndoBundle, postgres: Postgres, control: Control | None, route: Route, sleep: Callable[[float], None]
 ) -> bool:
     """Make the server run with the restored files; return whether it was restarted or started."""
     before = bundle.settings()
@@ -152,7 +152,7 @@ def _bring_back(
         _wait_for_slot(postgres, control, sleep)
         if _is_up(postgres, control, sleep):
             activation.reload(postgres, control, sleep=sleep)
-            if not snapshot.differences(before, _settings(postgres)):
+            if not route.differences(before, _settings(postgres)):
                 return False
     except ConnectError as error:
         if not _went_down(postgres, control, sleep):

@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Protocol
 
 from pgdyno.model.configuration import Configuration
+from pgdyno.target.snapshot import SettingDifference, SettingState
+
+FILES = frozenset({"configuration file"})
 
 
 class Route(Protocol):
@@ -21,6 +24,10 @@ class Route(Protocol):
     @property
     def source(self) -> Path | None:
         """Return the file that `pg_settings.sourcefile` names for what we staged; None when it cannot be known."""
+
+    @property
+    def accepted_sources(self) -> frozenset[str]:
+        """Return the values of `pg_settings.source` that our settings come from."""
 
     def record(self) -> dict[str, object]:
         """Return plain JSON values, never a secret, from which `route_record.from_record` rebuilds this route.
@@ -46,6 +53,11 @@ class Route(Protocol):
 
     def leftovers(self) -> Sequence[str]:
         """Return a sentence for each thing that is not as it was before the session; empty after `put_back`."""
+
+    def differences(
+        self, before: Mapping[str, SettingState], after: Mapping[str, SettingState]
+    ) -> tuple[SettingDifference, ...]:
+        """Return the settings that are not as they were, but for what the route knows to change by itself."""
 
 
 Record = Mapping[str, object]

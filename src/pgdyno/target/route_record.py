@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from pgdyno.target import file_route
+from pgdyno.target import file_route, patroni_route, sql_route
 from pgdyno.target.bundle import UndoBundle
 from pgdyno.target.file_route import FileRoute
+from pgdyno.target.patroni_route import PatroniRoute
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.route import Route
+from pgdyno.target.sql_route import SqlRoute
 
 
 def from_record(bundle: UndoBundle, postgres: Postgres) -> Route:
@@ -14,4 +16,8 @@ def from_record(bundle: UndoBundle, postgres: Postgres) -> Route:
     record = bundle.manifest.route
     if record["kind"] == file_route.KIND:
         return FileRoute.from_record(record, bundle)
+    if record["kind"] == sql_route.KIND:
+        return SqlRoute.from_record(record, postgres=postgres)
+    if record["kind"] == patroni_route.KIND:
+        return PatroniRoute.from_record(record, postgres=postgres)
     raise ValueError(f"unknown route {record['kind']!r}")

@@ -17,11 +17,13 @@ from psycopg import sql
 
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable, RollbackError
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.target import sql_rights
+from pgdyno.target import snapshot, sql_rights
 from pgdyno.target.auto_conf import Line, first_wrong, list_words, plan
 from pgdyno.target.file_check import read_files
 from pgdyno.target.postgres import Postgres, Query, query_error
+from pgdyno.target.route import FILES
 from pgdyno.target.route_names import is_ours, may_hold_secret, refuse_strange
+from pgdyno.target.snapshot import SettingDifference, SettingState
 
 KIND = "sql"
 AUTO_CONF = "postgresql.auto.conf"
@@ -64,6 +66,11 @@ class SqlRoute:
     def source(self) -> Path | None:
         """Return the server's postgresql.auto.conf."""
         return self.auto_conf
+
+    @property
+    def accepted_sources(self) -> frozenset[str]:
+        """Return that a configuration file is the only place."""
+        return FILES
 
     def record(self) -> dict[str, object]:
         """Return plain JSON values; see `Route.record`."""
@@ -138,6 +145,12 @@ class SqlRoute:
         if not found and first_wrong(lines, self.originals) < len(self.originals):
             found.append(f"the lines of {AUTO_CONF} are not in their old order")
         return found
+
+    def differences(
+        self, before: Mapping[str, SettingState], after: Mapping[str, SettingState]
+    ) -> tuple[SettingDifference, ...]:
+        """Return every setting that is not what it was, where it was."""
+        return snapshot.differences(before, after)
 
     def _bring(self, configuration: Configuration) -> None:
         """Stage the originals with the configuration on top of them."""

@@ -75,3 +75,14 @@ def test_recorded_trials_are_handed_back_and_a_misfit_is_an_error(monkeypatch, t
         assert not laboratory.is_replaying
     with made(monkeypatch, tmp_path, again) as laboratory, pytest.raises(StoreError, match="not the one"):
         laboratory.run(TrialSpec(BASELINE, Role.SEARCH, "model", 0, 0))
+
+
+def test_the_watchdog_is_told_what_comes_and_by_when(monkeypatch, tmp_path):
+    parts = Parts()
+    with made(monkeypatch, tmp_path, parts) as laboratory:
+        laboratory.run(SPEC)
+        duration_s = laboratory.study.plan.duration_s
+    promises = dict(parts.promises)
+    assert [*promises] == ["apply", "reset", "load"]
+    assert promises["reset"] is None, "data are cloned for as long as that takes"
+    assert promises["load"] > duration_s
