@@ -1,10 +1,12 @@
-"""A configuration: knobs with values, as text that `postgresql.conf` would accept."""
+"""A configuration: knobs with values, as text that `postgresql.conf` or the kernel would accept."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+
+from pgdyno.model.linux import is_linux_knob
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,14 @@ class Configuration(Mapping[str, str]):
     def without(self, *names: str) -> Configuration:
         """Return a copy in which these knobs are back at the baseline."""
         return Configuration(tuple(item for item in self.settings if item[0] not in names))
+
+    def linux(self) -> Configuration:
+        """Return the Linux knobs alone."""
+        return Configuration(tuple(item for item in self.settings if is_linux_knob(item[0])))
+
+    def postgresql(self) -> Configuration:
+        """Return PostgreSQL's parameters alone."""
+        return self.without(*self.linux())
 
     def fingerprint(self) -> str:
         """Return 12 hex digits that name these settings, the same on every machine."""

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TypeVar
 
+from pgdyno.model.linux import SWAP_AREA
+
 T = TypeVar("T")
 
 
@@ -61,6 +63,41 @@ class HostFacts:
     transparent_huge_pages: str | Unknown
     huge_pages_total: int | Unknown
     swap_total_bytes: int | Unknown
+    huge_page_bytes: int | Unknown = field(default_factory=lambda: Unknown("it was not read"))
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFact:
+    """One Linux knob on this machine; `value` is the kernel's own text, of a list the chosen word.
+
+    `vartype`, `unit`, `minimum` and `maximum` mean what they mean in `pg_settings`; `choices` are the words that this
+    kernel offers. `obstacle` says why this process cannot write it, None when it can.
+    """
+
+    name: str
+    value: str | Unknown
+    vartype: str = "integer"
+    unit: str | None = None
+    minimum: int | None = None
+    maximum: int | None = None
+    choices: tuple[str, ...] = ()
+    obstacle: str | None = None
+
+    def row(self) -> SettingFact | None:
+        """Return it as a row like those of `pg_settings`, of context `kernel`; None when its value is unknown."""
+        if isinstance(self.value, Unknown):
+            return None
+        return SettingFact(
+            name=self.name,
+            setting=self.value,
+            unit=self.unit,
+            vartype=self.vartype,
+            context="kernel",
+            source="kernel",
+            min_val=None if self.minimum is None else str(self.minimum),
+            max_val=None if self.maximum is None else str(self.maximum),
+            enumvals=self.choices,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +123,31 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Host, server and every setting of the server."""
+    """Host, server, every setting of the server, and the Linux knobs of the host; `kernel` is empty when not read."""
 
     host: HostFacts
     server: ServerFacts
     settings: Mapping[str, SettingFact] = field(default_factory=dict)
+    kernel: Mapping[str, KernelFact] = field(default_factory=dict)
+
+    def row(self, name: str) -> SettingFact | None:
+        """Return the row of a knob of either kind; None when server or kernel has none, or its value is unknown."""
+        known = self.kernel.get(name)
+        return self.settings.get(name) if known is None else known.row()
 
     def environment_hash(self) -> str:
         """Return 12 hex digits that name this environment.
 
-        Covers what a measurement depends on and no knob can change: architecture, kernel, CPU, cores, memory,
-        PostgreSQL version and build. Two runs in an unchanged environment share it; free disk space is left out.
+        Covers what a measurement depends on and no knob of PostgreSQL can change: architecture, kernel, CPU, cores,
+        memory, PostgreSQL version and build. The Linux knobs belong to it as they were found, because they hold for
+        the host and not for one server; those that this user may not read are left out. Two runs in an unchanged
+        environment share it; free disk space and a swap file of pgdyno's own are left out.
         """
         host = asdict(self.host)
         host.pop("data_disk_free_bytes")
         server = {"version": self.server.version, "block_size": self.server.block_size}
-        text = json.dumps({"host": host, "server": server}, sort_keys=True)
+        kernel = {
+            name: fact.value for name, fact in self.kernel.items() if isinstance(fact.value, str) and name != SWAP_AREA
+        }
+        text = json.dumps({"host": host, "server": server, "kernel": kernel}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -39,6 +39,7 @@ def read_host(data_directory: Path | None, pid: int | None = None) -> HostFacts:
         transparent_huge_pages=chosen(_text(_SYS / "kernel/mm/transparent_hugepage/enabled")),
         huge_pages_total=memory.get("HugePages_Total", Unknown("/proc/meminfo has no HugePages_Total")),
         swap_total_bytes=memory.get("SwapTotal", Unknown("/proc/meminfo has no SwapTotal")),
+        huge_page_bytes=memory.get("Hugepagesize", Unknown("/proc/meminfo has no Hugepagesize")),
     )
 
 
@@ -59,6 +60,7 @@ def unknown_host(reason: str) -> HostFacts:
         transparent_huge_pages=unknown,
         huge_pages_total=unknown,
         swap_total_bytes=unknown,
+        huge_page_bytes=unknown,
     )
 
 

@@ -9,8 +9,9 @@ from typing import cast
 import psycopg
 from psycopg.rows import DictRow
 
-from pgdyno.model.facts import Facts, HostFacts, ServerFacts, SettingFact, Unknown
-from pgdyno.target import host
+from pgdyno.model.facts import Facts, HostFacts, KernelFact, ServerFacts, SettingFact, Unknown
+from pgdyno.target import host, kernel_facts
+from pgdyno.target.block_devices import find_places, nowhere
 from pgdyno.target.postgres import Query, query_error
 from pgdyno.target.sql_route import SqlRoute
 from pgdyno.target.target import Target
@@ -36,7 +37,10 @@ def read_facts(target: Target) -> Facts:
         rows = _rows(connection, _SETTINGS, target.postgres.label)
         settings = {fact.name: fact for fact in map(_setting_fact, rows)}
         server = _server_facts(connection, settings, target.postgres.label)
-    return Facts(host=_host_facts(target, server), server=server, settings=settings)
+    folder = _data_directory(target, server)
+    return Facts(
+        host=_host_facts(target, folder), server=server, settings=settings, kernel=_kernel_facts(target, folder)
+    )
 
 
 def _rows(connection: psycopg.Connection[DictRow], query: Query, label: str) -> list[dict[str, object]]:
@@ -90,11 +94,21 @@ def _visible(settings: dict[str, SettingFact], name: str) -> str | Unknown:
     return fact.setting if fact is not None else Unknown(f"{name} is shown to members of pg_read_all_settings only")
 
 
-def _host_facts(target: Target, server: ServerFacts) -> HostFacts:
+def _data_directory(target: Target, server: ServerFacts) -> Path | None:
+    shown = server.data_directory
+    return target.directory or (Path(shown) if isinstance(shown, str) else None)
+
+
+def _host_facts(target: Target, folder: Path | None) -> HostFacts:
     if isinstance(target.route, SqlRoute):
         return host.unknown_host("only SQL is used (--sql-only)")
     if not target.local:
         return host.unknown_host("the server is not on this host")
-    shown = server.data_directory
-    folder = target.directory or (Path(shown) if isinstance(shown, str) else None)
     return host.read_host(folder, target.cpu.postmaster())
+
+
+def _kernel_facts(target: Target, folder: Path | None) -> dict[str, KernelFact]:
+    if not target.local:
+        return kernel_facts.unknown_kernel("the server is not on this host")
+    hidden = nowhere("the server does not show its data directory to this role")
+    return kernel_facts.read_kernel(hidden if folder is None else find_places(folder))
