@@ -39,10 +39,18 @@ def unmet_need(needs: Needs, budget: TrialBudget, facts: Facts) -> str | None:
     if needs.connections and budget.connections is not None and budget.connections < needs.connections:
         return f"needs at least {needs.connections} concurrent sessions, and the load has {budget.connections}"
     return (
-        _unmet_huge_pages(needs, facts)
+        _unmet_competition(needs, budget, facts)
+        or _unmet_huge_pages(needs, facts)
         or _unmet_checkpoints(needs, budget, facts)
         or _unmet_vacuum(needs, budget, facts)
     )
+
+
+def _unmet_competition(needs: Needs, budget: TrialBudget, facts: Facts) -> str | None:
+    cores, sessions = facts.host.cores, budget.connections
+    if not needs.more_sessions_than_cores or sessions is None or isinstance(cores, Unknown) or sessions > cores:
+        return None
+    return f"needs more sessions than the {cores} cores, and the load has {sessions}"
 
 
 def _unmet_huge_pages(needs: Needs, facts: Facts) -> str | None:

@@ -8,7 +8,7 @@ server's `pg_settings`.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -33,6 +33,8 @@ class Group(StrEnum):
     VACUUM = "vacuum"
     BACKGROUND = "background"
     CONNECTIONS = "connections"
+    WRITEBACK = "writeback"
+    CPU = "cpu"
 
 
 class Scale(StrEnum):
@@ -41,6 +43,23 @@ class Scale(StrEnum):
     LOG = "log"
     LINEAR = "linear"
     ENUM = "enum"
+
+
+class TakesEffect(StrEnum):
+    """When a Linux knob is felt by PostgreSQL. None of them needs a reload, or a reboot of the host."""
+
+    AT_ONCE = "at once"
+    NEW_FILES = "new files"
+    RESTART = "restart"
+
+    @property
+    def meaning(self) -> str:
+        """Return it in words."""
+        return {
+            TakesEffect.AT_ONCE: "at once",
+            TakesEffect.NEW_FILES: "for files that are opened afterwards: in new sessions",
+            TakesEffect.RESTART: "at the next start of PostgreSQL",
+        }[self]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +80,8 @@ class Needs:
     """At least so many concurrent sessions."""
     huge_page_pool: bool = False
     """Huge pages reserved by the kernel."""
+    more_sessions_than_cores: bool = False
+    """Sessions that compete for processors: with one for each core the scheduler has nothing to decide."""
 
     def sentences(self) -> tuple[str, ...]:
         """Return the needs in words, for documentation."""
@@ -72,6 +93,7 @@ class Needs:
             (self.analyze, "tables analyzed anew after the change"),
             (self.connections, f"at least {self.connections} concurrent sessions"),
             (self.huge_page_pool, "a pool of huge pages reserved by the kernel"),
+            (self.more_sessions_than_cores, "more concurrent sessions than cores"),
         )
         return tuple(text for needed, text in named if needed)
 
@@ -96,11 +118,13 @@ class Knob:
     why: str
     source: str
     interactions: tuple[str, ...]
+    takes_effect: TakesEffect | None = None
+    """When a Linux knob is felt; None for PostgreSQL's parameters, whose context the server tells."""
 
     def range_text(self) -> str:
         """Return the range as the catalogue writes it, for people."""
         if self.low is None or self.high is None:
-            return " | ".join(self.choices) or "the server's words"
+            return " | ".join(self.choices) or f"the {'server' if self.takes_effect is None else 'kernel'}'s words"
         special = "".join(f", or {value:g}" for value in self.special)
         return f"{self.low.text} .. {self.high.text}{special}"
 
@@ -132,6 +156,7 @@ class _NeedsRow(BaseModel):
     analyze: bool = False
     connections: int = Field(default=0, ge=0)
     huge_page_pool: bool = False
+    more_sessions_than_cores: bool = False
 
 
 class _KnobRow(BaseModel):
@@ -148,6 +173,7 @@ class _KnobRow(BaseModel):
     why: str = Field(min_length=60)
     source: str = Field(min_length=10)
     interactions: tuple[str, ...] = ()
+    takes_effect: TakesEffect | None = None
 
     @field_validator("low", "high")
     @classmethod
@@ -180,8 +206,8 @@ def load_catalogue() -> Catalogue:
     return parse_catalogue(resources.files("pgdyno.knobs").joinpath("data/postgresql.toml").read_text("utf-8"))
 
 
-def parse_catalogue(text: str) -> Catalogue:
-    """Read a catalogue and join it with the policy.
+def parse_catalogue(text: str, beside: Collection[str] = ()) -> Catalogue:
+    """Read a catalogue and join it with the policy; `beside` are knobs of another one that interactions may name.
 
     Raises UsageError, naming knob and field, on a table that does not fit the schema, and on a knob that the policy
     does not know or never lets a search move.
@@ -197,7 +223,7 @@ def parse_catalogue(text: str) -> Catalogue:
     knobs = {name: _knob(name, row) for name, row in rows.items()}
     for knob in knobs.values():
         for other in knob.interactions:
-            if other not in knobs:
+            if other not in knobs and other not in beside:
                 raise UsageError(f'knob catalogue: {knob.name}: interacts with "{other}", which is not in it')
     return Catalogue(knobs)
 
@@ -220,4 +246,5 @@ def _knob(name: str, row: _KnobRow) -> Knob:
         why=" ".join(row.why.split()),
         source=row.source,
         interactions=row.interactions,
+        takes_effect=row.takes_effect,
     )

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from pgdyno.knobs.effective import effective_bytes, effective_number, effective_text
+from pgdyno.knobs.linux_constraints import linux_refusals
 from pgdyno.knobs.memory import MEMORY_KNOBS, demand, reserve_bytes, shared_bytes
 from pgdyno.knobs.policy import load_policy
+from pgdyno.knobs.refusal import Refusal
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts, Unknown
+from pgdyno.model.linux import NR_HUGEPAGES
 from pgdyno.units import bytes_text
 
 ORDERED = (
@@ -32,14 +34,6 @@ SHARED_BUFFERS_SHARE = 0.5
 """Never more than half of memory: above, the kernel's copy of each page no longer fits beside the server's."""
 DISK_SHARE = 0.5
 """How much of the free disk the log may grow into."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a configuration is not tried, with the numbers, and the knobs that it is about."""
-
-    reason: str
-    knobs: tuple[str, ...]
 
 
 def check(configuration: Configuration, facts: Facts, *, connections: int) -> Refusal | None:
@@ -65,10 +59,11 @@ def refusals(configuration: Configuration, facts: Facts, *, connections: int) ->
     yield from _shared_buffers(configuration, facts, changed)
     yield from _memory(configuration, facts, changed, connections)
     yield from _disk(configuration, facts, changed)
+    yield from linux_refusals(configuration, facts, connections=connections)
 
 
 def _text_or_word(name: str, configuration: Configuration, facts: Facts) -> str:
-    fact = facts.settings.get(name)
+    fact = facts.row(name)
     if fact is None or fact.vartype not in ("integer", "real"):
         return configuration.get(name, fact.setting if fact else "")
     return effective_text(name, configuration, facts)
@@ -121,7 +116,7 @@ def _standbys(facts: Facts, changed: frozenset[str]) -> Iterator[Refusal]:
 def _huge_pages(configuration: Configuration, facts: Facts) -> Iterator[Refusal]:
     if configuration.get("huge_pages") != "on":
         return
-    total = facts.host.huge_pages_total
+    total = int(configuration[NR_HUGEPAGES]) if NR_HUGEPAGES in configuration else facts.host.huge_pages_total
     if isinstance(total, Unknown) or total == 0:
         pool = "is " + str(total) if isinstance(total, Unknown) else "is empty"
         yield Refusal(f"huge_pages = on, and the kernel's pool {pool}: the server would not start", ("huge_pages",))

@@ -47,6 +47,8 @@ class Dimension:
     choices: tuple[str, ...] = ()
     unit: str | None = None
     default: Value = 0
+    bare: bool = False
+    """The text of a value is its number of base units, as the kernel reads it."""
 
     def __post_init__(self) -> None:
         if self.kind == "choice":
@@ -137,10 +139,10 @@ class Dimension:
         return min(self._regular, key=lambda pair: abs(pair[0] - at))[1]
 
     def to_text(self, value: Value) -> str:
-        """Write a value as `postgresql.conf` would: the largest unit that divides it."""
+        """Write a value as `postgresql.conf` would: the largest unit that divides it; or as the kernel reads it."""
         if isinstance(value, str):
             return value
-        return format_quantity(value, self.unit)
+        return format_quantity(value, None if self.bare else self.unit)
 
     def from_text(self, text: str) -> Value:
         """Read a setting's text; raises UsageError where `units.parse_quantity` does."""

@@ -17,7 +17,7 @@ def effective_number(name: str, configuration: Mapping[str, str], facts: Facts) 
     An automatic setting that the configuration leaves alone comes back as its special value (-1 or 0), because its
     computed size would change with the configuration.
     """
-    fact = facts.settings.get(name)
+    fact = facts.row(name)
     if fact is None:
         return None
     if name in configuration:
@@ -31,10 +31,12 @@ def effective_bytes(name: str, configuration: Mapping[str, str], facts: Facts) -
     number = effective_number(name, configuration, facts)
     if number is None or number < 0:
         return number
-    return Quantity.of_setting(number, facts.settings[name].unit).value
+    fact = facts.row(name)
+    return Quantity.of_setting(number, fact.unit if fact else None).value
 
 
 def effective_text(name: str, configuration: Mapping[str, str], facts: Facts) -> str:
     """Return a numeric setting as people write it, for messages."""
     number = effective_number(name, configuration, facts)
-    return "unset" if number is None else format_quantity(number, facts.settings[name].unit)
+    fact = facts.row(name)
+    return "unset" if number is None or fact is None else format_quantity(number, fact.unit)

@@ -14,10 +14,11 @@ from enum import StrEnum
 from functools import cache
 from importlib import resources
 
-from pgdyno.errors import PolicyError, UsageError
+from pgdyno.errors import EnvironmentUnsuitable, PolicyError, UsageError
 from pgdyno.knobs.values import canonical_text
 from pgdyno.model.configuration import Configuration
-from pgdyno.model.facts import Facts
+from pgdyno.model.facts import Facts, SettingFact
+from pgdyno.model.linux import COUNTERPARTS, LINUX_KNOBS, is_linux_knob
 
 
 class Durability(StrEnum):
@@ -140,17 +141,37 @@ def check_settings(settings: Mapping[str, str], facts: Facts, *, disposable_meas
 
     Raises PolicyError for a knob that the policy refuses (class X unless `disposable_measurement`, see `refuse`),
     UsageError for an unknown knob (with the nearest names), a fixed one, a value out of the server's own range
-    (`pg_settings`, 13 to 18) or not among its words.
+    (`pg_settings`, 13 to 18; of a Linux knob the kernel's) or not among its words, and for both of two counterparts;
+    EnvironmentUnsuitable for a Linux knob that cannot be changed on this machine.
     """
-    names = {name.casefold(): name for name in facts.settings}
+    known = [*facts.settings, *LINUX_KNOBS]
+    names = {name.casefold(): name for name in known}
     checked: dict[str, str] = {}
     for given, value in settings.items():
         name = names.get(given.casefold(), given)
-        refuse(name, known=facts.settings.keys(), disposable_measurement=disposable_measurement)
+        refuse(name, known=known, disposable_measurement=disposable_measurement)
         if name in checked:
             raise UsageError(f'knob "{name}" is set twice')
-        checked[name] = canonical_text(facts.settings[name], value)
+        if COUNTERPARTS.get(name) in checked:
+            raise UsageError(
+                f'knobs "{COUNTERPARTS[name]}" and "{name}" are counterparts: the kernel keeps the last one only',
+                hint="Set one of the two.",
+            )
+        checked[name] = canonical_text(_changeable(name, facts), value)
     return Configuration.of(checked)
+
+
+def _changeable(name: str, facts: Facts) -> SettingFact:
+    row, kernel = facts.row(name), facts.kernel.get(name)
+    if row is not None and (kernel is None or kernel.obstacle is None):
+        return row
+    assert is_linux_knob(name), "a parameter of the server has a row"
+    reason = "the kernel was not read" if kernel is None else kernel.obstacle or str(kernel.value)
+    raise EnvironmentUnsuitable(
+        f'Linux knob "{name}" cannot be changed here',
+        detail=f"{reason[0].upper()}{reason[1:]}.",
+        hint="Leave it out; pgdyno knobs host says what can be changed on this machine.",
+    )
 
 
 def refuse(name: str, *, known: Collection[str] = (), disposable_measurement: bool = False) -> None:

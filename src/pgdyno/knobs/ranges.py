@@ -21,7 +21,9 @@ from pgdyno.units import BYTES, format_quantity, parse_quantity, split_unit
 
 def make_dimension(knob: Knob, facts: Facts, budget: TrialBudget) -> Dimension | str:
     """Return the dimension of a knob that this server has, or the reason why there is none."""
-    fact = facts.settings[knob.name]
+    fact = facts.row(knob.name)
+    if fact is None:
+        return "is not known here"
     countable = fact.vartype in ("enum", "bool") or (knob.choices and fact.vartype in ("integer", "real"))
     if (knob.scale is Scale.ENUM) != bool(countable):
         return f"is of type {fact.vartype} on this server, not as the catalogue knows it"
@@ -90,6 +92,7 @@ def _numeric_dimension(knob: Knob, fact: SettingFact, low: float, high: float) -
         special=special,
         unit=fact.unit,
         default=current,
+        bare=fact.context == "kernel",
     )
 
 
@@ -118,6 +121,9 @@ def _fact(name: str, facts: Facts, budget: TrialBudget) -> Quantity | Unknown:
     if name == "data_disk_free":
         free = host.data_disk_free_bytes
         return free if isinstance(free, Unknown) else Quantity(free, "bytes")
+    if name == "huge_page":
+        page = host.huge_page_bytes
+        return page if isinstance(page, Unknown) else Quantity(page, "bytes")
     if name == "cores":
         return host.cores if isinstance(host.cores, Unknown) else Quantity(host.cores)
     if name == "connections":

@@ -12,16 +12,18 @@ from dataclasses import dataclass
 
 from pgdyno.errors import PolicyError, UsageError
 from pgdyno.knobs.budget import TrialBudget, unmet_need
-from pgdyno.knobs.catalogue import Catalogue, Knob
+from pgdyno.knobs.catalogue import Catalogue, Knob, TakesEffect
 from pgdyno.knobs.constraints import check
 from pgdyno.knobs.current import overridden
 from pgdyno.knobs.dimension import Dimension, Value
+from pgdyno.knobs.linux import cannot_be_set, is_idle, load_linux_catalogue
 from pgdyno.knobs.policy import Search, load_policy, nearest_hint, refuse, ruling_of
 from pgdyno.knobs.ranges import make_dimension
 from pgdyno.knobs.rules import rules_of_thumb, value_nearest
 from pgdyno.knobs.values import canonical_text
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
+from pgdyno.model.linux import COUNTERPARTS, LINUX_KNOBS, is_linux_knob
 
 __all__ = [
     "Exclusion",
@@ -76,24 +78,29 @@ def build_space(
     exclude: Collection[str] = (),
     only: Collection[str] | None = None,
     reload_only: bool = False,
+    linux: bool = False,
     budget: TrialBudget,
 ) -> SearchSpace:
     """Return the search space of this server for this kind of trial; each dimension's default is the current value.
 
     `include` adds opt-in knobs, `only` takes these knobs alone, `exclude` takes knobs out, `reload_only` takes out
-    what needs a restart. Raises PolicyError when a named knob is never searched (class X, not a performance setting,
-    unknown to the policy, or to be set by hand only) and UsageError when no knob has that name.
+    what needs a restart. `linux` adds the Linux knobs of the host; without it only those are searched that `include`
+    or `only` names. Raises PolicyError when a named knob is never searched (class X, not a performance setting,
+    unknown to the policy, or to be set by hand only) and UsageError when no knob has that name, or for both of two
+    counterparts.
     """
     for name in (*(include or ()), *(only or ())):
         _check_searchable(name, catalogue, facts)
     for name in exclude:
-        if name not in catalogue and name not in facts.settings:
+        if name not in catalogue and name not in facts.settings and not is_linux_knob(name):
             raise UsageError(f'unknown knob "{name}"', hint=nearest_hint(name, [*catalogue]))
     wanted = frozenset(include or ()) | frozenset(only or ())
+    _refuse_both_counterparts(wanted)
     dimensions: list[Dimension] = []
     excluded: list[Exclusion] = []
-    for knob in catalogue.values():
-        reason = _chosen_out(knob, wanted, exclude, only) or _unsuitable(knob, facts, budget, reload_only)
+    for knob in (*catalogue.values(), *_linux_knobs(wanted, whole=linux)):
+        unsuitable = _unsuitable_linux if is_linux_knob(knob.name) else _unsuitable
+        reason = _chosen_out(knob, wanted, exclude, only) or unsuitable(knob, facts, budget, reload_only)
         made = reason or make_dimension(knob, facts, budget)
         if isinstance(made, Dimension):
             dimensions.append(made)
@@ -123,7 +130,9 @@ def configuration_to_point(space: SearchSpace, configuration: Configuration, fac
     point = space.default_point()
     for name, text in configuration.items():
         dimension = space[name]
-        point[name] = dimension.clip(dimension.from_text(canonical_text(facts.settings[name], text)))
+        row = facts.row(name)
+        assert row is not None, "a dimension was made from it"
+        point[name] = dimension.clip(dimension.from_text(canonical_text(row, text)))
     return point
 
 
@@ -144,7 +153,7 @@ def starting_points(
 
 
 def _check_searchable(name: str, catalogue: Catalogue, facts: Facts) -> None:
-    known = {*catalogue, *facts.settings}
+    known = {*catalogue, *facts.settings, *LINUX_KNOBS}
     refuse(name, known=known)
     ruling = ruling_of(name)
     if ruling is not None and ruling.search is Search.MANUAL:
@@ -152,7 +161,7 @@ def _check_searchable(name: str, catalogue: Catalogue, facts: Facts) -> None:
             f'knob "{name}" is never searched: {ruling.why}',
             hint="Try values of it by hand with `pgdyno experiment --ab`.",
         )
-    if name not in catalogue:
+    if name not in catalogue and not is_linux_knob(name):
         raise UsageError(f'knob "{name}" is not in the catalogue', hint=nearest_hint(name, [*catalogue]))
 
 
@@ -190,6 +199,31 @@ def _unsuitable(knob: Knob, facts: Facts, budget: TrialBudget, reload_only: bool
         count = "this server is one" if facts.server.in_recovery else f"their number is {facts.server.standbys}"
         return f"a standby must not have less of it, and {count}"
     return unmet_need(knob.needs, budget, facts)
+
+
+def _linux_knobs(wanted: Collection[str], *, whole: bool) -> list[Knob]:
+    """Return the Linux knobs to consider: all of them, or those that are named; never both of two counterparts."""
+    return [
+        knob
+        for knob in load_linux_catalogue().values()
+        if knob.name in wanted or (whole and COUNTERPARTS.get(knob.name) not in wanted)
+    ]
+
+
+def _refuse_both_counterparts(wanted: Collection[str]) -> None:
+    for name in sorted(wanted):
+        if COUNTERPARTS.get(name) in wanted:
+            raise UsageError(
+                f'knobs "{name}" and "{COUNTERPARTS[name]}" are counterparts: the kernel keeps the last one only',
+                hint="Search one of the two.",
+            )
+
+
+def _unsuitable_linux(knob: Knob, facts: Facts, budget: TrialBudget, reload_only: bool) -> str | None:
+    if reload_only and knob.takes_effect is TakesEffect.RESTART:
+        return "shows at a restart of PostgreSQL, and only reloads are allowed"
+    obstacle = cannot_be_set(knob.name, facts) or is_idle(knob.name, facts)
+    return obstacle or unmet_need(knob.needs, budget, facts)
 
 
 def _placed(space: SearchSpace, rules: Mapping[str, float | str]) -> dict[str, Value]:

@@ -22,8 +22,13 @@ def canonical_text(fact: SettingFact, value: str) -> str:
     if fact.vartype == "enum":
         return _word(fact, value)
     if fact.vartype in ("integer", "real"):
-        return format_quantity(_number(fact, value), fact.unit)
+        return setting_text(fact, _number(fact, value))
     return value
+
+
+def setting_text(fact: SettingFact, number: float) -> str:
+    """Write a number of base units as PostgreSQL's SHOW does; the kernel knows no units and gets the bare number."""
+    return format_quantity(number, None if fact.context == "kernel" else fact.unit)
 
 
 def number_of(fact: SettingFact) -> float:
