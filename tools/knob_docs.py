@@ -9,7 +9,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from pgdyno.knobs.catalogue import Catalogue, Knob, load_catalogue
+from pgdyno.knobs.catalogue import Catalogue, Knob
+from pgdyno.knobs.linux import load_all_knobs
 from pgdyno.knobs.policy import Durability, Ruling, Search, load_policy
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference" / "knobs"
@@ -32,28 +33,37 @@ def _page(knob: Knob, ruling: Ruling) -> str:
     rows = [
         ("Durability class", f"{knob.durability}: {knob.durability.meaning}"),
         ("Risk", ruling.why),
-        ("Searched", _SEARCHED[knob.search]),
+        ("Searched", _searched(knob)),
         ("Group", knob.group.value),
         ("Scale", knob.scale.value),
         ("Range", f"`{knob.range_text()}`".replace("|", "\\|")),
         ("A trial needs", needs),
         ("Source", knob.source),
     ]
+    if knob.takes_effect is not None:
+        rows.insert(-2, ("In force", f"{knob.takes_effect.meaning}; written by root, gone at a reboot"))
     table = "| | |\n|---|---|\n" + "".join(f"| {label} | {text} |\n" for label, text in rows)
     links = ", ".join(f"[{name}]({name}.md)" for name in knob.interactions)
     see_also = f"\nSee also: {links}.\n" if links else ""
     return f"{_HEAD}# {knob.name}\n\n{knob.why}\n\n{table}{see_also}"
 
 
+def _searched(knob: Knob) -> str:
+    if knob.takes_effect is not None and knob.search is Search.DEFAULT:
+        return "with `--linux`, where its needs are met"
+    return _SEARCHED[knob.search]
+
+
 def _index(catalogue: Catalogue) -> str:
     rows = "".join(
-        f"| [{knob.name}]({knob.name}.md) | {knob.group} | {knob.durability} | {_SEARCHED[knob.search]} |\n"
+        f"| [{knob.name}]({knob.name}.md) | {knob.group} | {knob.durability} | {_searched(knob)} |\n"
         for knob in sorted(catalogue.values(), key=lambda knob: knob.name)
     )
     return (
         f"{_HEAD}# Knobs\n\n"
         "What pgdyno may tune. Unit, bounds, words and the need of a restart are those of the running server; a range "
         "here is an expression over its facts, clipped to its bounds and widened to hold its current value. "
+        "Linux knobs have the kernel's names and values (`pgdyno knobs host`). "
         "[What is never touched, and why](policy.md).\n\n"
         "| Class | Risk |\n|---|---|\n"
         + "".join(f"| {member} | {member.meaning} |\n" for member in Durability)
@@ -92,7 +102,7 @@ def stale(wanted: Mapping[str, str], folder: Path) -> list[str]:
 
 def main(arguments: list[str]) -> int:
     """Write the pages, or with --check say which are stale; return the exit code."""
-    wanted = pages(load_catalogue(), load_policy().rulings)
+    wanted = pages(load_all_knobs(), load_policy().rulings)
     different = stale(wanted, FOLDER)
     if arguments == ["--check"]:
         for name in different:

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tuner_process import await_line, tuner_of
 
 from pgdyno.target import processes, rollback, snapshot
 from pgdyno.target.bundle import bundle_directories
 from pgdyno.target.journal import read_journal
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.snapshot import SettingState
-from tuner_process import await_line, tuner_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 KILLS = 16

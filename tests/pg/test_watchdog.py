@@ -12,6 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from test_rollback_kill import files_of, settings_of
+from tuner_process import await_line, newest, tuner_of
 
 from pgdyno.errors import EnvironmentUnsuitable, SessionTakenOver
 from pgdyno.model.configuration import Configuration
@@ -24,7 +25,6 @@ from pgdyno.target.rollback import describe
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.watch import Deadlines
 from pgdyno.target.watch_record import Role
-from tuner_process import await_line, newest, tuner_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 QUICK = Deadlines(heartbeat_s=3, health_s=2, grace_s=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -17,16 +18,17 @@ if TYPE_CHECKING:
 
 @click.group(name="knobs")
 def command() -> None:
-    """List the knobs that pgdyno may touch, and say what the policy thinks of any parameter."""
+    """List the knobs of PostgreSQL and Linux that pgdyno may touch, and say what the policy thinks of any parameter."""
 
 
 @command.command(name="list")
-@click.option("--group", metavar="GROUP", help="Only this group, such as memory, wal or planner.")
+@click.option("--group", metavar="GROUP", help="Only this group, such as memory, wal, io or cpu.")
 @click.option("--class", "durability", metavar="CLASS", help="Only this durability class: A, B or C.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_knobs(group: str | None, durability: str | None, as_json: bool) -> None:
     """List the catalogue: ranges are expressions over the facts of a server, clipped to its own bounds."""
-    from pgdyno.knobs.catalogue import Group, load_catalogue
+    from pgdyno.knobs.catalogue import Group
+    from pgdyno.knobs.linux import load_all_knobs
     from pgdyno.knobs.policy import Durability
 
     groups = [member.value for member in Group]
@@ -35,7 +37,7 @@ def list_knobs(group: str | None, durability: str | None, as_json: bool) -> None
     _check_word("--class", durability, classes)
     knobs = [
         knob
-        for knob in load_catalogue().values()
+        for knob in load_all_knobs().values()
         if group in (None, knob.group.value) and durability in (None, knob.durability.value)
     ]
     if as_json:
@@ -49,19 +51,50 @@ def list_knobs(group: str | None, durability: str | None, as_json: bool) -> None
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show_knob(name: str, as_json: bool) -> None:
     """Explain one parameter: what it does, its range, what a trial needs to judge it, and its durability class."""
-    from pgdyno.knobs.catalogue import load_catalogue
+    from pgdyno.knobs.linux import load_all_knobs
     from pgdyno.knobs.policy import load_policy, nearest_hint, ruling_of
 
     ruling = ruling_of(name)
     if ruling is None:
         known = load_policy().rulings.keys()
         raise UsageError(f'unknown knob "{name}"', hint=nearest_hint(name, known))
-    knob = load_catalogue().get(ruling.name)
+    knob = load_all_knobs().get(ruling.name)
     if as_json:
         click.echo(json.dumps(_knob_json(knob) if knob else _ruling_json(ruling), indent=2))
         return
     for label, text in _lines(ruling, knob):
         click.echo(f"{label + ':':<14}{text}")
+
+
+@command.command(name="host")
+@click.option(
+    "--data-directory",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="The server's data directory: the block devices below it and its log are meant.  [default: this folder]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def host_knobs(data_directory: Path | None, as_json: bool) -> None:
+    """Show what the Linux knobs of this machine stand at, and why one cannot be changed. Changes nothing."""
+    from pgdyno.model.facts import Unknown
+    from pgdyno.target.block_devices import find_places
+    from pgdyno.target.kernel_facts import read_kernel
+
+    facts = read_kernel(find_places(data_directory or Path.cwd()))
+    rows = [
+        {
+            "name": fact.name,
+            "value": None if isinstance(fact.value, Unknown) else fact.value,
+            "choices": list(fact.choices),
+            "obstacle": fact.obstacle or (fact.value.reason if isinstance(fact.value, Unknown) else None),
+        }
+        for fact in facts.values()
+    ]
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    for row in rows:
+        value = "unknown" if row["value"] is None else str(row["value"])
+        click.echo(f"{row['name']:<32}{value:<14}{row['obstacle'] or ''}".rstrip())
 
 
 def _check_word(flag: str, word: str | None, allowed: list[str]) -> None:
@@ -78,15 +111,18 @@ def _lines(ruling: Ruling, knob: Knob | None) -> list[tuple[str, str]]:
         return lines
     needs = "; ".join(knob.needs.sentences()) or "nothing special"
     lines += [("group", knob.group.value), ("scale", knob.scale.value), ("range", knob.range_text()), ("needs", needs)]
+    if knob.takes_effect is not None:
+        lines.append(("in force", knob.takes_effect.meaning))
     lines += [("why", knob.why), ("source", knob.source)]
     return lines + ([("see also", ", ".join(knob.interactions))] if knob.interactions else [])
 
 
 def _searched(ruling: Ruling) -> str:
     from pgdyno.knobs.policy import Search
+    from pgdyno.model.linux import is_linux_knob
 
     return {
-        Search.DEFAULT: "yes, where its needs are met",
+        Search.DEFAULT: f"{'with --linux' if is_linux_knob(ruling.name) else 'yes'}, where its needs are met",
         Search.OPT_IN: f"only with --include {ruling.name}",
         Search.MANUAL: "never; it may be set by hand in an experiment",
         Search.NEVER: "never, whatever the flags",
@@ -117,6 +153,7 @@ def _knob_json(knob: Knob) -> dict[str, object]:
         "why": knob.why,
         "source": knob.source,
         "interactions": list(knob.interactions),
+        "takes_effect": knob.takes_effect.value if knob.takes_effect else None,
     }
 
 

@@ -56,6 +56,7 @@ METRICS = ("throughput", "latency_p50", "latency_p95", "latency_p99", "server_cp
 )
 @click.option("--exclude", multiple=True, metavar="KNOB", help="Leave this knob alone.")
 @click.option("--only", multiple=True, metavar="KNOB", help="Search these knobs alone; may be given again.")
+@click.option("--linux", is_flag=True, help="Search the Linux knobs of the host beside those of the server; as root.")
 @click.option("--reload-only", is_flag=True, help="Never restart: knobs that need it are not searched.")
 @click.option(
     "--noise-runs", type=click.IntRange(3), default=6, show_default=True, help="Baseline runs for the noise floor."
@@ -156,6 +157,7 @@ def new_request(flags: Flags) -> tuple[StudyRequest, TuneOptions]:
         exclude=flags.words("exclude"),
         only=flags.words("only"),
         reload_only=flags.on("reload_only"),
+        linux=flags.on("linux"),
         noise_runs=flags.whole("noise_runs"),
         prune_pairs=flags.whole("prune_pairs"),
         confirm_min=least,

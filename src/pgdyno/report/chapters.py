@@ -69,10 +69,18 @@ def change(
     if len(effects) > 1:
         smallest = verdict.smallest_effect if verdict else 0.0
         blocks.append(Charts((figures.forest(effects, smallest_effect=smallest, total=verdict),)))
-    blocks.append(Snippet("Lines for postgresql.conf", result.text("fragment") or settings.fragment()))
+    blocks += snippets(result, settings)
     undo = result.text("undo") or "Remove these lines again, then restart or reload PostgreSQL."
     blocks.append(Snippet("Undo", undo))
     return Section("change", "What to change", question, tuple(blocks))
+
+
+def snippets(result: Fields, settings: Configuration) -> tuple[Block, ...]:
+    """Return what is to be copied: lines for the server, and for the host where Linux knobs are among them."""
+    server = result.text("fragment") or settings.postgresql().fragment()
+    host = "".join(f"{name} = {value}\n" for name, value in settings.linux().items())
+    found = (("Lines for postgresql.conf", server), ("For the host: pgdyno persist makes the files", host))
+    return tuple(Snippet(title, text) for title, text in found if text)
 
 
 def keep_blocks(result: Fields, verdict: Verdict | None) -> tuple[Block, ...]:

@@ -15,7 +15,7 @@ from pgdyno.model.verdict import Verdict
 from pgdyno.report import chapters, circumstances, doubts
 from pgdyno.report.figures import verdict_table
 from pgdyno.report.reading import Fields, sides_of, verdicts_of
-from pgdyno.report.sections import Block, FactList, Prose, Section, Snippet, TableBlock
+from pgdyno.report.sections import Block, FactList, Prose, Section, TableBlock
 from pgdyno.report.wording import plural
 
 FEW_SETTINGS = 5
@@ -37,8 +37,7 @@ def _tune(
     trials: Sequence[Trial], result: Fields, verdict: Verdict | None, effects: Sequence[Effect]
 ) -> tuple[Section, ...]:
     keep, settings = result.flag("keep"), Configuration.of(result.child("winner").settings("settings"))
-    fragment = result.text("fragment") or settings.fragment()
-    copied: tuple[Block, ...] = (Snippet("Lines for postgresql.conf", fragment),) if settings and not keep else ()
+    copied = chapters.snippets(result, settings) if settings and not keep else ()
     return (
         _section(
             "change",

@@ -77,6 +77,7 @@ class TuneOptions:
     exclude: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     reload_only: bool = False
+    linux: bool = False
     noise_runs: int = 6
     baseline_every: int = 5
     prune_pairs: int = 8

@@ -6,9 +6,11 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from pgdyno.knobs.catalogue import Catalogue
+from pgdyno.knobs.catalogue import Catalogue, TakesEffect
+from pgdyno.knobs.values import setting_text
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts
+from pgdyno.model.linux import COUNTERPARTS
 from pgdyno.model.study import Arm, Comparison
 from pgdyno.model.trial import Outcome, Trial, TrialState
 from pgdyno.model.verdict import Interval, Metric, Verdict
@@ -16,7 +18,6 @@ from pgdyno.stats.noise import NoiseFloor
 from pgdyno.studies.blocks import Blocks, metric_of
 from pgdyno.studies.judging import representative
 from pgdyno.studies.proof import BASE, WINNER
-from pgdyno.units import format_quantity
 
 
 def verdict_json(verdict: Verdict) -> dict[str, object]:
@@ -152,12 +153,12 @@ def _reason(trial: Trial) -> str | None:
 
 
 def current_text(facts: Facts, knob: str) -> str:
-    """Return the value that a knob had when the study began, as PostgreSQL's SHOW writes it."""
-    setting = facts.settings.get(knob)
+    """Return the value that a knob had when the study began, as PostgreSQL's SHOW or the kernel writes it."""
+    setting = facts.row(knob)
     if setting is None:
         return "unknown"
     try:
-        return format_quantity(float(setting.setting), setting.unit)
+        return setting_text(setting, float(setting.setting))
     except ValueError:
         return setting.setting
 
@@ -176,10 +177,17 @@ def effects_json(
             "word": verdict.word.value,
             "why": catalogue[knob].why,
             "durability": catalogue[knob].durability.value,
-            "context": facts.settings[knob].context,
+            "context": _context(facts, catalogue, knob),
         }
         for knob, verdict in rows
     ]
+
+
+def _context(facts: Facts, catalogue: Catalogue, knob: str) -> str:
+    """Return what it takes to bring a knob into force, in the words of `pg_settings.context`."""
+    row = facts.row(knob)
+    restart = catalogue[knob].takes_effect is TakesEffect.RESTART
+    return "postmaster" if restart or row is None else row.context
 
 
 def dropped_json(dropped: Configuration, because: Mapping[str, str], facts: Facts) -> list[object]:
@@ -191,14 +199,24 @@ def dropped_json(dropped: Configuration, because: Mapping[str, str], facts: Fact
 
 
 def undo_text(winner: Configuration, facts: Facts) -> str:
-    """Return the lines of a postgresql.conf that take the winner back to what was there before."""
+    """Return the lines of a postgresql.conf that take the winner back to what was there before.
+
+    Linux knobs are not in that file: a comment says what each of them was.
+    """
     if winner == BASELINE:
         return ""
-    lines = []
-    for knob in winner:
+    lines = [f"# Linux: {_previous(knob, facts)} was in force\n" for knob in winner.linux()]
+    for knob in winner.postgresql():
         setting = facts.settings[knob]
         if setting.source == "default":
             lines.append(f"# {knob}: remove the line; the default of {current_text(facts, knob)} comes back\n")
         else:
             lines.append(Configuration.of({knob: current_text(facts, knob)}).fragment())
     return "".join(lines)
+
+
+def _previous(knob: str, facts: Facts) -> str:
+    """Return what a Linux knob was; of two counterparts the one that counted."""
+    other = COUNTERPARTS.get(knob)
+    counted = other if other is not None and current_text(facts, knob) == "0" else knob
+    return f"{counted} = {current_text(facts, counted)}"

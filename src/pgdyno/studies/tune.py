@@ -111,6 +111,7 @@ def search_space(facts: Facts, workload: WorkloadSpec, plan: LoadPlan, options: 
         exclude=options.exclude,
         only=options.only or None,
         reload_only=options.reload_only,
+        linux=options.linux,
         budget=TrialBudget(
             warmup_s=plan.warmup_s,
             measure_s=plan.measure_s,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pgdyno.errors import ExitCode
-from pgdyno.knobs.catalogue import load_catalogue
+from pgdyno.knobs.linux import load_all_knobs
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.trial import Trial
@@ -51,14 +51,15 @@ def tune_result(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> d
         "trials": count_states(trials),
         "elapsed_s": laboratory.spent_s,
         "report": None,
-        "fragment": winner.fragment(),
+        "fragment": winner.postgresql().fragment(),
+        "linux": dict(winner.linux()),
         "undo": undo_text(winner, facts),
         "warnings": _warnings(trials, study.workload.read_only),
         "notes": list(tuned.notes),
         "environment": study.environment,
     }
     if tuned.proof is not None:
-        catalogue = load_catalogue()
+        catalogue = load_all_knobs()
         result["effects"] = effects_json(tuned.proof.effects, tuned.winner, facts, catalogue)
         result["rivals"] = _rivals_json(tuned.proof, options)
         result["unpruned"] = verdict_json(tuned.proof.unpruned) if tuned.proof.unpruned else None

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from pgdyno.cli.knobs import command
 from pgdyno.errors import UsageError
-from pgdyno.knobs.catalogue import load_catalogue
+from pgdyno.knobs.linux import load_all_knobs
 from pgdyno.knobs.policy import load_policy
 
 ROOT = Path(__file__).parents[3]
@@ -36,11 +36,11 @@ def knob_docs() -> ModuleType:
 def test_list_shows_every_knob() -> None:
     lines = run("list").splitlines()
     shown = {line.split()[0] for line in lines if line and not line.startswith(" ")}
-    assert set(load_catalogue()) <= shown
+    assert set(load_all_knobs()) <= shown
 
 
 def test_list_as_json_and_filters() -> None:
-    assert [row["name"] for row in json.loads(run("list", "--json"))] == list(load_catalogue())
+    assert [row["name"] for row in json.loads(run("list", "--json"))] == list(load_all_knobs())
     rows = json.loads(run("list", "--group", "checkpoint", "--class", "C", "--json"))
     assert [row["name"] for row in rows] == ["max_wal_size", "checkpoint_timeout"]
     with pytest.raises(UsageError, match="--group"):
@@ -65,9 +65,9 @@ def test_show_explains_what_is_refused() -> None:
 
 def test_the_reference_pages_are_what_the_data_says() -> None:
     docs = knob_docs()
-    pages = docs.pages(load_catalogue(), load_policy().rulings)
+    pages = docs.pages(load_all_knobs(), load_policy().rulings)
     assert docs.stale(pages, docs.FOLDER) == [], "run python tools/knob_docs.py"
-    assert set(pages) == {*(f"{name}.md" for name in load_catalogue()), "index.md", "policy.md"}
+    assert set(pages) == {*(f"{name}.md" for name in load_all_knobs()), "index.md", "policy.md"}
 
 
 def test_a_stale_page_is_found(tmp_path: Path) -> None:

@@ -1,0 +1,111 @@
+"""`pgdyno persist`: make Linux knobs survive a reboot; prints unless told to write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.options import open_store, store_option
+from pgdyno.errors import UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.store.catalogue import Store
+    from pgdyno.target.block_devices import KernelPlaces
+    from pgdyno.target.persist import Artefact
+
+
+@click.command(name="persist")
+@click.argument("conf", required=False, type=click.Path(path_type=Path), metavar="[FILE]")
+@click.option(
+    "--study", metavar="STUDY", help="Take the winner of this finished tune instead of FILE; `last` for the newest."
+)
+@click.option("--apply", "apply_it", is_flag=True, help="Write the files; without it they are only printed.")
+@click.option(
+    "--root", type=click.Path(path_type=Path), default=Path("/"), help="Write below this folder, such as an image."
+)
+@click.option(
+    "--data-directory",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="The server's data directory, for knobs of the block devices below it.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@store_option
+def command(
+    conf: Path | None,
+    study: str | None,
+    apply_it: bool,
+    root: Path,
+    data_directory: Path | None,
+    as_json: bool,
+    store_url: str | None,
+) -> None:
+    """Keep Linux knobs over a reboot: print the files, or write them with --apply.
+
+    FILE holds `name = value` lines; those of PostgreSQL belong into postgresql.conf and are left out. Files go into
+    /etc/sysctl.d, /etc/tmpfiles.d, /etc/udev/rules.d or /etc/systemd/system, never into /etc/sysctl.conf. Nothing is
+    loaded: the commands that load and remove them are printed. A file that pgdyno did not write is not overwritten.
+    """
+    from pgdyno.target.block_devices import find_places, nowhere
+    from pgdyno.target.persist import artefacts, write_artefacts
+
+    places = find_places(data_directory) if data_directory else nowhere("no data directory was named")
+    knobs, others = _chosen(conf, study, store_url, places)
+    made = artefacts(knobs, places)
+    written = [str(path) for path in write_artefacts(made, root)] if apply_it else []
+    if as_json:
+        files = [_artefact_json(file) for file in made]
+        click.echo(json.dumps({"files": files, "written": written, "left_out": others}))
+        return
+    for file in made:
+        _print(file, is_written=apply_it, root=root)
+    if others:
+        click.echo(f"left out, they belong into postgresql.conf: {', '.join(others)}", err=True)
+    if not apply_it:
+        click.echo("nothing was written; add --apply", err=True)
+
+
+def _chosen(
+    conf: Path | None, study: str | None, store_url: str | None, places: KernelPlaces
+) -> tuple[dict[str, str], list[str]]:
+    """Return the Linux knobs with values as the kernel writes them, and the names of the other settings."""
+    from pgdyno.cli.study import settings_from
+    from pgdyno.knobs.linux import checked_for_persisting
+    from pgdyno.model.configuration import Configuration
+    from pgdyno.target.kernel_facts import read_kernel
+
+    if (conf is None) == (study is None):
+        raise UsageError("name a FILE or a --study, one of the two", hint="pgdyno persist mine.conf, or --study last.")
+    settings = Configuration.of(settings_from(conf) if conf else _winner(open_store(store_url), str(study)))
+    knobs = checked_for_persisting(settings.linux(), read_kernel(places))
+    if not knobs:
+        raise UsageError("there is no Linux knob to persist", hint="pgdyno knobs host lists them.")
+    return knobs, list(settings.postgresql())
+
+
+def _winner(store: Store, name: str) -> Mapping[str, str]:
+    from pgdyno.model.study import StudyKind
+
+    tunes = [study for study in store.studies() if study.kind is StudyKind.TUNE]
+    if name == "last" and not tunes:
+        raise UsageError("the store has no tune", hint="Begin one: pgdyno tune --linux.")
+    study = tunes[0] if name == "last" else store.study(name)
+    if study.result is None or study.kind is not StudyKind.TUNE:
+        raise UsageError(f"study {study.id} is not a finished tune", hint="pgdyno store list shows them.")
+    if study.result.get("keep"):
+        raise UsageError(f"study {study.id} ended with: keep your configuration", hint="There is nothing to persist.")
+    knobs = study.result.get("linux")
+    return {str(name): str(value) for name, value in knobs.items()} if isinstance(knobs, Mapping) else {}
+
+
+def _artefact_json(file: Artefact) -> dict[str, object]:
+    return {"path": file.path, "text": file.text, "load": list(file.load), "remove": list(file.remove)}
+
+
+def _print(file: Artefact, *, is_written: bool, root: Path) -> None:
+    click.echo(f"wrote {root / file.path.lstrip('/')}" if is_written else f"# {file.path}\n{file.text}")
+    click.echo("".join(f"to load it:   {line}\n" for line in file.load), nl=False)
+    click.echo("".join(f"to remove it: {line}\n" for line in file.remove))
