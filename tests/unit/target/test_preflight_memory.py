@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pgdyno.target.preflight.huge_pages import huge_pages, pages_needed
@@ -71,6 +71,7 @@ def test_promised_pages_are_not_there_and_the_running_servers_are() -> None:
     assert huge_pages(plan(ON), 150, host(pools=promised.pools, segment=other_size)).state is State.REFUSED
 
 
+@example(total=10, reserved=10, overcommit=0, held=0, need=5)
 @given(st.integers(0, 500), st.integers(0, 500), st.integers(0, 500), st.integers(0, 500), st.integers(1, 2000))
 def test_the_hint_is_enough(total: int, reserved: int, overcommit: int, held: int, need: int) -> None:
     """Whoever types the hint gets the configuration in force."""
