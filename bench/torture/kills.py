@@ -30,7 +30,7 @@ KINDS = ("tuner", "tuner", "tuner then watchdog", "watchdog then tuner", "postma
 TUNE = [
     "tune", "--sandbox", SANDBOX, "--workload", "select-only", "-D", "scale=1", "-c", "2", "--warmup", "0.5",
     "--measure", "2", "--trials", "6", "--noise-runs", "3", "--pairs", "3", "4", "--prune-pairs", "3",
-    "--foreign-cpu", "10000", "--steal", "100", "--json",
+    "--foreign-cpu", "10000", "--steal", "100", "--json", *(["--linux"] if os.geteuid() == 0 else []),
 ]  # fmt: skip
 
 

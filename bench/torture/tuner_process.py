@@ -40,7 +40,8 @@ target = Target("child", postgres, runner, control, Path(given["control"]["bin_d
                 True, Path(given["control"]["data_directory"]), ServerCpu.unavailable("not measured here"))
 watch = Deadlines(**given["watch"]) if given["watch"] else None
 print("ready", flush=True)
-with Session.begin(target, study="killed", undo_root=Path(given["undo_root"]), watch=watch) as session:
+with Session.begin(target, study="killed", undo_root=Path(given["undo_root"]), kernel=given["kernel"],
+                   watch=watch) as session:
     print("begun", flush=True)
     for settings in itertools.cycle(given["configurations"]):
         session.apply(Configuration.of(settings))
@@ -57,6 +58,7 @@ def tuner_of(
     *,
     watch: Deadlines | None = None,
     configurations: Sequence[Mapping[str, str]] = CONFIGURATIONS,
+    kernel: Sequence[str] = (),
     hold: bool = False,
 ) -> Iterator[subprocess.Popen[str]]:
     """Run the process and wait until it is about to begin. With `hold` it stays in the first configuration."""
@@ -67,6 +69,7 @@ def tuner_of(
         "undo_root": str(undo_root),
         "watch": None if watch is None else asdict(watch),
         "configurations": configurations,
+        "kernel": kernel,
         "hold": hold,
     }
     command = [sys.executable, "-c", _PROGRAM, json.dumps(given)]

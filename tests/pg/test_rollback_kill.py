@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import signal
 import time
@@ -17,7 +16,7 @@ from pgdyno.target import processes, rollback, snapshot
 from pgdyno.target.bundle import bundle_directories
 from pgdyno.target.journal import read_journal
 from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.snapshot import SettingState
+from server_image import files_of, settings_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 KILLS = 16
@@ -31,21 +30,6 @@ def victim(server_home: Path) -> Iterator[Sandbox]:
     sandbox.start()
     yield sandbox
     sandbox.destroy()
-
-
-def files_of(folder: Path) -> dict[str, tuple[str, int, int, int]]:
-    found = {}
-    for path in folder.iterdir():
-        if ".conf" in path.name:
-            status = path.stat()
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            found[path.name] = (digest, status.st_mtime_ns, status.st_uid, status.st_mode)
-    return found
-
-
-def settings_of(sandbox: Sandbox) -> dict[str, SettingState]:
-    with sandbox.target().postgres.connect() as connection:
-        return snapshot.read_settings(connection, label="test")
 
 
 def moment_of(sandbox: Sandbox, undo_root: Path) -> str:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
-from test_rollback_kill import files_of, settings_of
 from tuner_process import await_line, newest, tuner_of
 
 from pgdyno.errors import EnvironmentUnsuitable, SessionTakenOver
@@ -25,10 +23,10 @@ from pgdyno.target.rollback import describe
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.watch import Deadlines
 from pgdyno.target.watch_record import Role
+from server_image import eventually, files_of, settings_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 QUICK = Deadlines(heartbeat_s=3, health_s=2, grace_s=1)
-PATIENCE_S = 90.0
 STARVING = {"shared_buffers": "48MB", "work_mem": "9MB"}
 
 
@@ -38,13 +36,6 @@ def victim(server_home: Path) -> Iterator[Sandbox]:
     sandbox.start()
     yield sandbox
     sandbox.destroy()
-
-
-def eventually(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"never: {what}"
-        time.sleep(0.1)
 
 
 def everyone_left(bundle: UndoBundle) -> bool:

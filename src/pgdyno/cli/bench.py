@@ -51,7 +51,7 @@ def command(**values: object) -> int:
     from pgdyno.model.configuration import BASELINE
     from pgdyno.model.study import StudyKind
     from pgdyno.studies.bench import bench, bench_result
-    from pgdyno.studies.stand import StudyRequest
+    from pgdyno.studies.stand import StudyRequest, linux_knobs
 
     flags = Flags(values)
     conf, report = flags.path("conf"), flags.path("report")
@@ -85,6 +85,7 @@ def command(**values: object) -> int:
         guards=safe.plan(),
         watch=safe.deadlines(),
         check=check,
+        kernel=lambda *_: linux_knobs(settings),
         changes=bool(settings),
     )
 

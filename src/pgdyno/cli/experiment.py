@@ -72,7 +72,7 @@ def command(**values: object) -> int:
     from pgdyno.model.study import StudyKind
     from pgdyno.model.verdict import Metric
     from pgdyno.studies.ab import ab, ab_result
-    from pgdyno.studies.stand import StudyRequest
+    from pgdyno.studies.stand import StudyRequest, linux_knobs
 
     flags = Flags(values)
     report, files = flags.path("report"), flags.paths("ab")
@@ -110,6 +110,7 @@ def command(**values: object) -> int:
         guards=safe.plan(),
         watch=safe.deadlines(),
         check=check,
+        kernel=lambda *_: linux_knobs(first, second),
     )
 
     def body(stand: Stand) -> dict[str, object]:

@@ -109,6 +109,7 @@ def _plan(bundle: UndoBundle) -> str:
     lines = [f"session {bundle.id} (study {manifest.study}) on {manifest.target}"]
     for image in manifest.images:
         lines.append(f"  {'put back' if image.was_present else 'remove'} {image.path}")
+    lines += [f"  put back {image.knob}" for image in manifest.kernel]
     lines.append("  reload the server, or restart it where a setting needs that or it is down (an outage of seconds)")
     return "\n".join(lines)
 

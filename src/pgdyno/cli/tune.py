@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -136,6 +136,19 @@ def checks(options: TuneOptions, plan: LoadPlan, *, ask: bool) -> Callable[[Targ
     return check
 
 
+def kernel_knobs(options: TuneOptions, plan: LoadPlan) -> Callable[[Target, Facts, WorkloadSpec], Sequence[str]]:
+    """Return what names the Linux knobs that the search and its rivals may set."""
+
+    def names(_: Target, facts: Facts, workload: WorkloadSpec) -> Sequence[str]:
+        from pgdyno.studies.stand import linux_knobs
+        from pgdyno.studies.tune import search_space
+
+        space = search_space(facts, workload, plan, options)
+        return linux_knobs(space.names(), *options.rivals.values())
+
+    return names
+
+
 def new_request(flags: Flags) -> tuple[StudyRequest, TuneOptions]:
     """Build the request from the flags."""
     from pgdyno.cli.study import settings_from
@@ -183,6 +196,7 @@ def new_request(flags: Flags) -> tuple[StudyRequest, TuneOptions]:
         watch=safe.deadlines(),
         restart=_restart(options),
         check=checks(options, plan, ask=not flags.on("yes")),
+        kernel=kernel_knobs(options, plan),
     )
     return request, options
 
@@ -217,6 +231,7 @@ def resumed_request(store: Store, name: str, flags: Flags) -> tuple[StudyRequest
         restart=_restart(options),
         resume=study.id,
         check=checks(options, study.plan, ask=not flags.on("yes")),
+        kernel=kernel_knobs(options, study.plan),
     )
     return request, options
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from types import FrameType
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.guard import GuardPlan
+from pgdyno.model.linux import is_linux_knob
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.probes.guards.reader import GuardReader
@@ -54,6 +55,8 @@ class StudyRequest:
     resume: str | None = None
     watch: Deadlines = field(default_factory=Deadlines)
     guards: GuardPlan = field(default_factory=GuardPlan)
+    kernel: Callable[[Target, Facts, WorkloadSpec], Sequence[str]] | None = None
+    """Names the Linux knobs that the study's configurations may hold; they are taken down before the first change."""
     check: Callable[[Target, Facts, WorkloadSpec], None] | None = None
     """Refuses what cannot be done on this target and asks its owner, before anything is changed or loaded."""
 
@@ -111,7 +114,13 @@ def open_stand(
         session: Session | None = None
         if request.changes:
             session = stack.enter_context(
-                Session.begin(target, study=study.id, undo_root=undo_root, watch=request.watch)
+                Session.begin(
+                    target,
+                    study=study.id,
+                    undo_root=undo_root,
+                    kernel=request.kernel(target, facts, workload.spec()) if request.kernel else (),
+                    watch=request.watch,
+                )
             )
         laboratory = Laboratory(
             study=study,
@@ -135,6 +144,11 @@ def open_stand(
         finally:
             if session is not None:
                 announce("putting the server back")
+
+
+def linux_knobs(*configurations: Iterable[str]) -> tuple[str, ...]:
+    """Return the Linux knobs among the names of these configurations, each once."""
+    return tuple(sorted({name for names in configurations for name in names if is_linux_knob(name)}))
 
 
 def _require_room(target: Target, facts: Facts, plan: LoadPlan) -> None:
@@ -240,9 +254,10 @@ def _resumed(name: str, store: Store, facts: Facts, workload: WorkloadSpec) -> S
 
 
 def facts_image(facts: Facts) -> dict[str, object]:
-    """Return the facts as JSON values: host, server, and the settings that differ from the built-in default."""
+    """Return the facts as JSON values: host, server, Linux knobs, and the settings that differ from the built-in default."""
     changed = {n: s.setting for n, s in facts.settings.items() if s.setting != s.boot_val and s.source != "default"}
-    return {"host": _plain(facts.host), "server": _plain(facts.server), "settings": changed}
+    kernel = {name: _plain(fact.value) for name, fact in facts.kernel.items()}
+    return {"host": _plain(facts.host), "server": _plain(facts.server), "settings": changed, "kernel": kernel}
 
 
 def _plain(value: object) -> object:

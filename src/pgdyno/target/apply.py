@@ -26,6 +26,7 @@ from pgdyno.target.bundle import UndoBundle
 from pgdyno.target.file_route import FileRoute, files_of, record_of, unwritable
 from pgdyno.target.identity import ProcessIdentity
 from pgdyno.target.journal import taken_over
+from pgdyno.target.kernel_route import KernelRoute
 from pgdyno.target.manifest import Manifest
 from pgdyno.target.preflight import examine as preflight
 from pgdyno.target.restore import CLAIM_S, PROCESS, Restored, restore
@@ -59,6 +60,7 @@ class Session:
         target: Target,
         undo: UndoBundle,
         route: Route,
+        linux: KernelRoute,
         watch: Watch | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -67,6 +69,7 @@ class Session:
         self._target = target
         self.bundle = undo
         self._route = route
+        self._linux = linux
         self._watch = watch
         self._clock = clock
         self._sleep = sleep
@@ -81,6 +84,7 @@ class Session:
         *,
         study: str,
         undo_root: Path,
+        kernel: Sequence[str] = (),
         watch: Deadlines | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
@@ -89,6 +93,7 @@ class Session:
     ) -> Session:
         """Write the undo bundle, start the watchdog and open a session; the server is not changed yet.
 
+        `kernel` names the Linux knobs that configurations of this session may hold.
         `watch` holds the watchdog's deadlines; None is for tests of what lies below it. Raises ConnectError when the
         server does not answer, and EnvironmentUnsuitable when it may not be changed (see baseline.py), when a session
         on it is still open, or when the bundle cannot be written or the watchdog not be started.
@@ -98,6 +103,7 @@ class Session:
             _refuse_second(undo_root, target, found)
             paths = files_of(found.dropin) if found.dropin else []
             captured = [file_image.capture(path) for path in paths]
+            linux = KernelRoute.capture(target, kernel)
             now = time.time()
             manifest = Manifest(
                 id=bundle.new_id(study, at=now, undo_root=undo_root),
@@ -114,6 +120,7 @@ class Session:
                 route=record_of(found.dropin) if found.dropin else _route_of(target).record(),
                 local=found.dropin is not None,
                 address=found.address,
+                kernel=linux.images,
                 reserve=str(found.data_directory / bundle.DATA_RESERVE) if found.dropin else None,
             )
             undo = UndoBundle.create(
@@ -131,7 +138,7 @@ class Session:
             undo.journal().append(bundle.CLOSED, {"by": "session", "begun": False})
             undo.release_reserve()
             raise
-        return cls(target, undo, route, watching, clock=clock, sleep=sleep)
+        return cls(target, undo, route, linux, watching, clock=clock, sleep=sleep)
 
     def __enter__(self) -> Session:
         return self
@@ -182,9 +189,10 @@ class Session:
             self._note("intent", {"settings": dict(configuration), "restart": wants_restart})
             settings = self._bring_into_force(configuration, wants_restart, databases)
             self._in_force = configuration
-            name = snapshot.fingerprint(settings.values())
+            linux = configuration.linux()
+            name = snapshot.fingerprint(settings.values(), linux)
             self._note("in force", {"fingerprint": name, "restarted": wants_restart})
-        values = {name: settings[name].setting or "" for name in configuration}
+        values = {name: linux.get(name) or settings[name].setting or "" for name in configuration}
         return Applied(wants_restart, self._clock() - began, values, name)
 
     def expect(self, doing: str, within_s: float | None = None) -> None:
@@ -228,12 +236,14 @@ class Session:
     def _bring_into_force(
         self, configuration: Configuration, wants_restart: bool, databases: Sequence[str]
     ) -> dict[str, SettingState]:
+        postgres = configuration.postgresql()
         try:
-            self._route.stage(configuration, session=self.id)
-            if configuration:
-                self._route.check(configuration)
+            self._linux.set(configuration)
+            self._route.stage(postgres, session=self.id)
+            if postgres:
+                self._route.check(postgres)
             if self._target.route is None:
-                preflight.check(self._target, configuration, restart=wants_restart, databases=databases)
+                preflight.check(self._target, postgres, restart=wants_restart, databases=databases)
         except PgdynoError as error:
             self._unstage(error)
             raise
@@ -283,12 +293,13 @@ class Session:
                 short = in_force.shortfalls(
                     self._target,
                     connection,
-                    configuration,
+                    configuration.postgresql(),
                     settings,
                     self._route.source,
                     accepted=self._route.accepted_sources,
                 )
-            if not configuration and dbname is None:
+            short += self._linux.shortfalls(configuration)
+            if not configuration.postgresql() and dbname is None:
                 short = [str(difference) for difference in self._route.differences(self._settings, settings)]
             if short:
                 raise ApplyError(f"not in force: {short[0]}", detail="\n".join(short[1:]) or None)
@@ -297,7 +308,8 @@ class Session:
     def _unstage(self, error: PgdynoError) -> None:
         """Stage the configuration before again, after the attempt failed."""
         try:
-            self._route.stage(self._in_force, session=self.id)
+            self._linux.set(self._in_force)
+            self._route.stage(self._in_force.postgresql(), session=self.id)
         except PgdynoError as cause:
             raise self._stranded(error) from cause
         # The reason is for a reader of the journal; when the disk is full, the error at hand says more.

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pgdyno.target.file_image import FileImage
 from pgdyno.target.health import Address
 from pgdyno.target.identity import ProcessIdentity
+from pgdyno.target.kernel import KernelImage
 
 VERSION = 2
 READABLE = (1, VERSION)
@@ -21,7 +22,7 @@ class Manifest:
     programs. `images` are the files that may be changed, `main_file` among them when our line must go into it.
     `route` is how settings reach the server (see route_record.py). `local` says that the data directory is on the host
     of this bundle. `address` is where the server listens, None when that is not to be asked. `reserve` is a file in
-    the data directory that holds space for the way back.
+    the data directory that holds space for the way back. `kernel` are the Linux knobs that may change.
     """
 
     id: str
@@ -39,6 +40,7 @@ class Manifest:
     local: bool = True
     address: Address | None = None
     reserve: str | None = None
+    kernel: tuple[KernelImage, ...] = ()
     version: int = VERSION
 
     def to_json(self) -> dict[str, object]:
@@ -52,6 +54,7 @@ class Manifest:
         if not isinstance(owner, dict) or not isinstance(images, list) or fields["version"] not in READABLE:
             raise ValueError("not a manifest of this version")
         route, address, reserve = fields.get("route"), fields.get("address"), fields.get("reserve")
+        kernel = fields.get("kernel")
         return cls(
             id=str(fields["id"]),
             study=str(fields["study"]),
@@ -69,4 +72,5 @@ class Manifest:
             local=bool(fields.get("local", True)),
             address=Address(**address) if isinstance(address, dict) else None,
             reserve=None if reserve is None else str(reserve),
+            kernel=tuple(KernelImage.from_json(image) for image in kernel) if isinstance(kernel, list) else (),
         )

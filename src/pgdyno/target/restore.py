@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError, RollbackError
-from pgdyno.target import activation, hung, processes, snapshot
+from pgdyno.target import activation, hung, kernel_route, processes, snapshot
 from pgdyno.target.bundle import CLOSED, UndoBundle
 from pgdyno.target.file_route import FileRoute
 from pgdyno.target.identity import ProcessIdentity, end_process, wait_until
@@ -34,8 +34,9 @@ _SLOT_WAIT_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What a rollback did. `files` were put back; `settings_differences` and `damage` should be empty.
+    """What a rollback did. `files` were put back, with Linux knobs by their names among them.
 
+    `settings_differences` and `damage` should be empty.
     `ended` names processes that the session had left running. `already_closed` means that there was nothing to do.
     """
 
@@ -82,6 +83,8 @@ def restore(
         ended = _end_leftovers(bundle, journal, sleep)
         _require_data_directory(bundle)
         damage += route.strange_edits() if isinstance(route, FileRoute) else []
+        # The kernel first: the server may need its pool of huge pages to start.
+        changed, _ = kernel_route.put_back(bundle)
         files = tuple(route.put_back())
         damage += route.leftovers()
         restarted = _bring_back(bundle, postgres, control, route, sleep)
@@ -89,6 +92,9 @@ def restore(
             differences = route.differences(bundle.settings(), _settings(postgres))
         except ConnectError as error:
             raise _unverified(bundle, error) from error
+        again, unchanged = kernel_route.put_back(bundle)
+        damage += unchanged
+        files += tuple(sorted({*changed, *again}))
         restored = Restored(files, differences, restarted, clock() - began, tuple(damage), ended)
         if restored.is_whole:
             journal.append(CLOSED, {"files": list(files), "restarted": restarted, "by": by})

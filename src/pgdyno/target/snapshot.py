@@ -117,13 +117,14 @@ def _identity(state: SettingState | None) -> tuple[object, ...] | None:
     return None if state is None else state.identity()
 
 
-def fingerprint(settings: Iterable[SettingState]) -> str:
+def fingerprint(settings: Iterable[SettingState], linux: Mapping[str, str] | None = None) -> str:
     """Return 12 hex digits that name the settings in force, alike for servers that are set alike.
 
     Covers every setting that differs from its built-in value, whatever set it; leaves out names, ports, folders,
-    presets of the build, time zones and what only our own session set.
+    presets of the build, time zones and what only our own session set. `linux` are the Linux knobs that were set.
     """
     lines: Sequence[str] = sorted(f"{state.name} = {state.setting}" for state in settings if _counts(state))
+    lines = [*lines, *(f"{name} = {value}" for name, value in sorted((linux or {}).items()))]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 
 

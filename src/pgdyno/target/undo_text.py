@@ -9,6 +9,7 @@ from pathlib import Path
 from pgdyno.target import durable
 from pgdyno.target.control_record import restart_command
 from pgdyno.target.file_image import FileImage
+from pgdyno.target.kernel import undo_commands
 from pgdyno.target.manifest import Manifest
 
 _TEXT = """\
@@ -26,7 +27,7 @@ Without pgdyno, as root or as the owner of the files:
 1. See that pgdyno itself and its watchdog have ended: `pgrep -af pgdyno` shows neither process {pid} nor a line with
    `{directory}`. End them with `pkill -9 -f {directory}` if they do not end by themselves.
 
-2. Put the files back, and check them:
+2. Put the files and the kernel's values back, and check them:
 
 ```sh
 {files}
@@ -45,6 +46,7 @@ Without pgdyno, as root or as the owner of the files:
 def undo_text(manifest: Manifest, directory: Path) -> str:
     """Return the text for a bundle that will lie in `directory`."""
     commands = [line for number, image in enumerate(manifest.images) for line in _commands(number, image, directory)]
+    commands += [line for image in manifest.kernel for line in undo_commands(image)]
     commands += [shlex.join(["rm", "-f", manifest.reserve])] if manifest.reserve else []
     return _TEXT.format(
         id=manifest.id,

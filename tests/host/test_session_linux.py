@@ -1,0 +1,115 @@
+"""PostgreSQL and Linux knobs in one session: in force together, and back together, whoever ends it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from state import state_of
+from tuner_process import await_line, newest, tuner_of
+
+from pgdyno.errors import ApplyError, EnvironmentUnsuitable
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.target.apply import Session
+from pgdyno.target.restore import restore
+from pgdyno.target.sandbox import Sandbox
+from pgdyno.target.watch import Deadlines
+from server_image import eventually
+
+pytestmark = [
+    pytest.mark.host,
+    pytest.mark.pg,
+    pytest.mark.skipif(os.geteuid() != 0, reason="kernel values are root's to write"),
+]
+DIRTY, BACKGROUND, HUGE = "vm.dirty_bytes", "vm.dirty_background_bytes", "transparent_hugepage.enabled"
+QUICK = Deadlines(heartbeat_s=3, health_s=2, grace_s=1)
+JOINT = {DIRTY: "536870912", BACKGROUND: "67108864", HUGE: "never", "work_mem": "8MB"}
+
+
+@pytest.fixture
+def server(server_home: Path) -> Iterator[Sandbox]:
+    sandbox = Sandbox.open_or_create("linux", root=server_home)
+    sandbox.start()
+    yield sandbox
+    sandbox.destroy()
+
+
+def value(path: str) -> str:
+    return Path(path).read_text().strip()
+
+
+def begin(server: Sandbox, undo_root: Path) -> Session:
+    names = (DIRTY, BACKGROUND, HUGE)
+    return Session.begin(server.target(), study="joint", undo_root=undo_root, kernel=names)
+
+
+def test_both_kinds_come_into_force_and_go_back(server: Sandbox, tmp_path: Path) -> None:
+    before = state_of(server.data_directory, server.folder)
+    with begin(server, tmp_path / "undo") as session:
+        applied = session.apply(Configuration.of(JOINT))
+        assert applied.values[DIRTY] == "536870912"
+        assert (value("/proc/sys/vm/dirty_bytes"), value("/proc/sys/vm/dirty_ratio")) == ("536870912", "0")
+        assert "[never]" in value("/sys/kernel/mm/transparent_hugepage/enabled")
+        some = session.apply(Configuration.of({BACKGROUND: "33554432"}))
+        assert some.fingerprint != applied.fingerprint
+        assert value("/proc/sys/vm/dirty_bytes") == "0", "a knob that is not in the configuration is as it was found"
+        assert session.apply(BASELINE).values == {}
+    assert before.differences(state_of(server.data_directory, server.folder)) == []
+
+
+def test_a_refused_value_leaves_neither_kind(server: Sandbox, tmp_path: Path) -> None:
+    before = state_of(server.data_directory, server.folder)
+    with begin(server, tmp_path / "undo") as session:
+        with pytest.raises(ApplyError, match="work_mem"):
+            session.apply(Configuration.of({DIRTY: "536870912", "work_mem": "7 parsecs"}))
+        assert value("/proc/sys/vm/dirty_bytes") == "0"
+        with pytest.raises(ApplyError, match=r"vm\.swappiness .* did not take down"):
+            session.apply(Configuration.of({"vm.swappiness": "10"}))
+        assert not (server.data_directory / "pgdyno.conf").exists()
+    assert before.differences(state_of(server.data_directory, server.folder)) == []
+
+
+def test_a_knob_that_somebody_else_changed_is_told(server: Sandbox, tmp_path: Path) -> None:
+    with begin(server, tmp_path / "undo") as session:
+        session.apply(Configuration.of(JOINT))
+        Path("/proc/sys/vm/dirty_bytes").write_text("268435456")
+        assert session._linux.shortfalls(Configuration.of(JOINT)) == [
+            "vm.dirty_bytes = 536870912 was written, but the kernel has 268435456"
+        ]
+
+
+def test_a_host_that_is_not_this_one(server: Sandbox, tmp_path: Path) -> None:
+    elsewhere = replace(server.target(), local=False)
+    with pytest.raises(EnvironmentUnsuitable, match="cannot be changed from here"):
+        Session.begin(elsewhere, study="x", undo_root=tmp_path / "undo", kernel=(DIRTY,))
+
+
+def test_the_watchdog_puts_both_back(server: Sandbox, tmp_path: Path) -> None:
+    before = state_of(server.data_directory, server.folder)
+    with tuner_of(
+        server, tmp_path / "undo", watch=QUICK, configurations=[JOINT], kernel=(DIRTY, BACKGROUND, HUGE), hold=True
+    ) as tuner:
+        await_line(tuner, "applied")
+        assert value("/proc/sys/vm/dirty_bytes") == "536870912"
+        tuner.kill()
+        bundle = newest(tmp_path / "undo")
+        eventually(bundle.is_closed, "closed")
+    assert before.differences(state_of(server.data_directory, server.folder)) == []
+
+
+def test_by_hand_with_nothing_but_a_shell(server: Sandbox, tmp_path: Path) -> None:
+    before = state_of(server.data_directory, server.folder)
+    session = begin(server, tmp_path / "undo")
+    session.apply(Configuration.of(JOINT))
+    text = (session.bundle.directory / "UNDO.md").read_text()
+    for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL):
+        subprocess.run(["sh", "-e", "-c", block], check=True, capture_output=True)
+    assert before.differences(state_of(server.data_directory, server.folder)) == []
+    target = server.target()
+    again = restore(session.bundle, postgres=target.postgres, control=target.control, route=session._route)
+    assert (again.files, again.is_whole) == ((), True)

@@ -1,0 +1,39 @@
+"""What a server was like, for tests that must find it so again, and waiting for that."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pgdyno.target import snapshot
+from pgdyno.target.sandbox import Sandbox
+from pgdyno.target.snapshot import SettingState
+
+PATIENCE_S = 90.0
+
+
+def files_of(folder: Path) -> dict[str, tuple[str, int, int, int]]:
+    """Return digest, time, owner and mode of every configuration file."""
+    found = {}
+    for path in folder.iterdir():
+        if ".conf" in path.name:
+            status = path.stat()
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            found[path.name] = (digest, status.st_mtime_ns, status.st_uid, status.st_mode)
+    return found
+
+
+def settings_of(sandbox: Sandbox) -> dict[str, SettingState]:
+    """Return every setting as a new session sees it."""
+    with sandbox.target().postgres.connect() as connection:
+        return snapshot.read_settings(connection, label="test")
+
+
+def eventually(condition: Callable[[], bool], what: str) -> None:
+    """Wait until the condition holds; fail, naming what never came, when it does not."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"never: {what}"
+        time.sleep(0.1)
