@@ -254,7 +254,7 @@ def _resumed(name: str, store: Store, facts: Facts, workload: WorkloadSpec) -> S
 
 
 def facts_image(facts: Facts) -> dict[str, object]:
-    """Return the facts as JSON values: host, server, Linux knobs, and the settings that differ from the built-in default."""
+    """Return the facts as JSON values: host, server, Linux knobs, settings that differ from the built-in default."""
     changed = {n: s.setting for n, s in facts.settings.items() if s.setting != s.boot_val and s.source != "default"}
     kernel = {name: _plain(fact.value) for name, fact in facts.kernel.items()}
     return {"host": _plain(facts.host), "server": _plain(facts.server), "settings": changed, "kernel": kernel}
