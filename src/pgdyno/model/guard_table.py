@@ -68,7 +68,8 @@ _VOLUMES = (
     Guard(
         "temp", _CONFIGURATION, "B/s", 256 * MB,
         reads="bytes written to temporary files, over the last 5 s: growth of base/pgsql_tmp, or temp_bytes of the "
-        "load's database (pg_stat_database), which counts a file only when it is closed, whichever is more",
+        "load's database (pg_stat_database), whichever is more. The counter sees a file only when it is closed, and "
+        "is all there is for temp_tablespaces",
         reason="a work_mem that spills at this rate fills 1 GB in four seconds, and flushes the page cache of "
         "everyone else. Raise it for a load whose baseline spills.",
     ),

@@ -106,6 +106,8 @@ class Sentry:
     @contextmanager
     def watch(self) -> Iterator[None]:
         """Tick until the block ends. Raises EnvironmentUnsuitable when the last block's thread never came back."""
+        if self._thread is not None:
+            self._thread.join(self._patience_s)
         if self._thread is not None and self._thread.is_alive():
             raise EnvironmentUnsuitable(
                 "a reading of the guards never came back",
@@ -121,8 +123,9 @@ class Sentry:
             yield
         finally:
             stopping.set()
-            # One that hangs in a query of a frozen server ends with that server's restart; nobody waits for it here.
-            self._thread.join(self._patience_s)
+            # One that hangs in a query of a frozen server ends with that server's restart. The baseline does not wait
+            # for it: the next watch does.
+            self._thread.join(SHORTEST_S)
 
     @property
     def lamps(self) -> tuple[Lamp, ...]:

@@ -71,7 +71,10 @@ def test_a_breach_is_raised_by_the_next_check_and_the_thread_ends_with_the_block
         readings.make = low_memory
         assert until_breached(sentry).breach.name == "memory"
         assert {lamp.name: lamp.colour for lamp in sentry.lamps}["memory"] is Colour.RED
-    assert not [thread for thread in threading.enumerate() if thread.name == "pgdyno-sentry"]
+    for thread in threading.enumerate():
+        if thread.name == "pgdyno-sentry":
+            thread.join(20)
+            assert not thread.is_alive()
     assert not readings.is_open
     readings.make = a_tick
     with sentry.watch():

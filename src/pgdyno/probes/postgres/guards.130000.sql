@@ -1,7 +1,7 @@
 -- One row for the guards, twice a second. A role that may not see sessions still sees that they are there (datid).
 -- Lists are JSON text. Physical standbys only: a logical one is a slot, and a base backup is not behind.
 WITH here AS (
-  SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END AS lsn
+  SELECT CASE WHEN pg_is_in_recovery() THEN coalesce(pg_last_wal_replay_lsn(), '0/0') ELSE pg_current_wal_lsn() END AS lsn
 )
 SELECT
   (here.lsn - '0/0')::int8 AS lsn,
