@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 PROGRAMS = {
@@ -33,10 +35,26 @@ def main() -> None:
     policy.mkdir(parents=True, exist_ok=True)
     no_cluster = policy / "pgdyno-tests.conf"
     no_cluster.write_text("create_main_cluster = false\n")
+    with _no_service_starts():
+        try:
+            _install(missing)
+        finally:
+            no_cluster.unlink()
+
+
+@contextmanager
+def _no_service_starts() -> Iterator[None]:
+    """Keep packages from starting their services (etcd, Patroni): Debian's policy-rc.d, unless there is one."""
+    policy = Path("/usr/sbin/policy-rc.d")
+    if policy.exists():
+        yield
+        return
+    policy.write_text("#!/bin/sh\nexit 101\n")
+    policy.chmod(0o755)
     try:
-        _install(missing)
+        yield
     finally:
-        no_cluster.unlink()
+        policy.unlink()
 
 
 def _install(missing: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""What every Control must do, on real servers: pg_ctl, Debian's pg_ctlcluster, a command of the user's."""
+"""What every Control must do, on real servers: pg_ctl, pg_ctlcluster, a command, and systemctl (a double of it)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from pathlib import Path
 import pytest
 from psycopg.conninfo import make_conninfo
 
+import systemctl_double
 from fix_postgres import DEBIAN_15, find_build
 from pgdyno.errors import RestartError, UsageError
 from pgdyno.target import processes
 from pgdyno.target.connect import open_target
 from pgdyno.target.postgres import Postgres
-from pgdyno.target.restart import CommandControl, Control, PgCtl, PgCtlCluster
+from pgdyno.target.restart import CommandControl, Control, PgCtl, PgCtlCluster, SystemdControl
 from pgdyno.target.runner import LocalRunner
 from pgdyno.target.sandbox import Sandbox
+from systemctl_double import Unit
 
 pytestmark = [pytest.mark.pg, pytest.mark.host]
-KINDS = ("pg_ctl 18", "pg_ctl 15", "command 18", "pg_ctlcluster 15")
+KINDS = ("pg_ctl 18", "pg_ctl 15", "command 18", "pg_ctlcluster 15", "systemd 15")
 
 
 @dataclass(frozen=True)
@@ -51,13 +53,21 @@ def subject(request: pytest.FixtureRequest, server_home: Path) -> Iterator[Subje
     target = sandbox.target()
     control = target.control
     assert isinstance(control, PgCtl)
-    yield Subject(
-        _as_command(control, target.postgres) if kind == "command" else control,
-        target.postgres,
-        sandbox.data_directory,
-        sandbox.data_directory / "pgdyno.conf",
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        chosen: Control = control
+        if kind == "command":
+            chosen = _as_command(control, target.postgres)
+        elif kind == "systemd":
+            chosen = _as_unit(control, target.postgres, server_home, patch)
+        yield Subject(chosen, target.postgres, sandbox.data_directory, sandbox.data_directory / "pgdyno.conf")
     sandbox.destroy()
+
+
+def _as_unit(control: PgCtl, postgres: Postgres, home: Path, patch: pytest.MonkeyPatch) -> SystemdControl:
+    words = [str(control.bin_dir / "pg_ctl")]
+    unit = Unit("lab.service", words, control.user, str(control.data_directory), str(control.log_file))
+    patch.setenv("PATH", str(systemctl_double.install(home / "double", unit)), prepend=os.pathsep)
+    return SystemdControl(LocalRunner(), postgres, unit.name, control.data_directory)
 
 
 def _as_command(control: PgCtl, postgres: Postgres) -> CommandControl:
@@ -165,8 +175,9 @@ def test_a_killed_server_is_seen_as_down_and_starts_again(subject: Subject) -> N
     os.kill(pid, 9)
     _until(lambda: not processes.processes_in(subject.data))
     assert not subject.control.is_running()
-    if isinstance(subject.control, CommandControl):
-        _until(lambda: processes.read_stat(pid) is None)  # the user's command is not ours to make cleverer
+    if isinstance(subject.control, CommandControl | SystemdControl):
+        # The user's command is not ours to make cleverer, and systemd itself reaps what it has started.
+        _until(lambda: processes.read_stat(pid) is None)
     subject.control.start()
     assert subject.postgres.fetch("SELECT pg_is_in_recovery() AS r") == [{"r": False}]
 

@@ -1,0 +1,42 @@
+"""The expected outage of real servers of every build: it follows the dirty buffers, and says when it cannot."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.model.facts import Unknown
+from pgdyno.target.outage import FEWEST_BUFFERS, read, read_outage
+from pgdyno.target.postgres import Postgres
+from pgdyno.target.sandbox import Sandbox
+
+pytestmark = pytest.mark.pg
+
+
+def test_dirty_buffers_are_counted_and_checkpoints_give_the_rate(any_postgres: Sandbox) -> None:
+    postgres = any_postgres.target().postgres
+    try:
+        postgres.execute("CREATE EXTENSION IF NOT EXISTS pg_buffercache")
+    except EnvironmentUnsuitable as error:
+        pytest.skip(f"this build has no pg_buffercache: {error.message}")
+    try:
+        postgres.execute("CREATE TABLE dirt AS SELECT repeat('x', 900) AS t FROM generate_series(1, 12000)")
+        postgres.execute("CHECKPOINT")
+        before = read(postgres)
+        postgres.execute("UPDATE dirt SET t = repeat('y', 900)")
+        after = read(postgres)
+        assert isinstance(before.dirty, int)
+        assert isinstance(after.dirty, int)
+        assert after.dirty > before.dirty + 1_000 * after.block_size
+        assert 0 < after.dirty <= after.shared_buffers
+        assert after.buffers_written >= FEWEST_BUFFERS
+        assert "at most" in str(read_outage(postgres))
+    finally:
+        postgres.execute("DROP TABLE IF EXISTS dirt")
+        postgres.execute("DROP EXTENSION pg_buffercache")
+    assert isinstance(read(postgres).dirty, Unknown)
+    assert "all of shared_buffers" in str(read_outage(postgres))
+
+
+def test_a_server_that_does_not_answer_is_unknown() -> None:
+    assert isinstance(read_outage(Postgres("host=127.0.0.1 port=1")).seconds, Unknown)
