@@ -46,7 +46,14 @@ def command(**values: object) -> int:
     claim; compare two configurations with `pgdyno experiment --ab`.
     """
     from pgdyno.cli.progress import Progress
-    from pgdyno.cli.study import check_report_path, confirm_changes, print_result, run_study, settings_from
+    from pgdyno.cli.study import (
+        check_report_path,
+        confirm_changes,
+        expected_outage,
+        print_result,
+        run_study,
+        settings_from,
+    )
     from pgdyno.knobs.policy import check_settings
     from pgdyno.model.configuration import BASELINE
     from pgdyno.model.study import StudyKind
@@ -63,7 +70,8 @@ def command(**values: object) -> int:
         check_settings(settings, facts)
         if settings:
             ask = not flags.on("yes")
-            confirm_changes(target, workload, "one configuration", "a restart before every run", ask=ask)
+            outage = expected_outage(target, "a restart before every run")
+            confirm_changes(target, workload, "one configuration", outage, ask=ask)
         else:
             confirm_changes(target, workload, "the server as it is", "none: no setting is touched", ask=False)
 

@@ -67,7 +67,14 @@ def command(**values: object) -> int:
     import secrets
 
     from pgdyno.cli.progress import Progress
-    from pgdyno.cli.study import check_report_path, confirm_changes, print_result, run_study, settings_from
+    from pgdyno.cli.study import (
+        check_report_path,
+        confirm_changes,
+        expected_outage,
+        print_result,
+        run_study,
+        settings_from,
+    )
     from pgdyno.knobs.policy import check_settings
     from pgdyno.model.study import StudyKind
     from pgdyno.model.verdict import Metric
@@ -88,7 +95,8 @@ def command(**values: object) -> int:
         check_settings(first, facts)
         check_settings(second, facts)
         words, ask = f"up to {design.max_pairs} pairs of trials", not flags.on("yes")
-        confirm_changes(target, workload, words, "a restart before every trial", ask=ask)
+        outage = expected_outage(target, "a restart before every trial")
+        confirm_changes(target, workload, words, outage, ask=ask)
 
     server, bound, safe = target_request(flags), bounds(flags), safety(flags)
     request = StudyRequest(

@@ -42,6 +42,35 @@ def target_options(function: F) -> F:
                 help="How to restart --target, as one quoted argument list; no shell.",
             ),
             click.option(
+                "--patroni",
+                multiple=True,
+                metavar="URL",
+                help="Patroni's API, such as http://db1:8008: settings and restarts go through it; may be given again.",
+            ),
+            click.option(
+                "--patroni-auth",
+                metavar="FILE",
+                type=click.Path(path_type=Path),
+                help="File with user:password of Patroni's API.  [default: PGDYNO_PATRONI_AUTH]",
+            ),
+            click.option(
+                "--patroni-ca",
+                metavar="FILE",
+                type=click.Path(path_type=Path),
+                help="Certificate of the authority that signed Patroni's.",
+            ),
+            click.option(
+                "--patroni-cert",
+                metavar="FILE",
+                type=click.Path(path_type=Path),
+                help="Our certificate with its key, where Patroni's API asks for one.",
+            ),
+            click.option(
+                "--sql-only",
+                is_flag=True,
+                help="Use nothing but SQL on --target: settings by ALTER SYSTEM, its host is not looked at.",
+            ),
+            click.option(
                 "--sandbox", metavar="NAME", default="default", show_default=True, help="Which sandbox to use."
             ),
             click.option(
@@ -207,13 +236,26 @@ def target_request(flags: Flags) -> TargetRequest:
     target, restart = flags.text("target"), flags.text("restart_command")
     if target is None and any(os.environ.get(name) for name in ("PGHOST", "PGSERVICE", "PGHOSTADDR")):
         target = ""
+    patroni = flags.words("patroni")
+    if patroni and target is None:
+        target = ""
     return TargetRequest(
         dsn=target,
         restart_command=tuple(shlex.split(restart)) if restart else None,
         sandbox=flags.choice("sandbox"),
         sandbox_bin=flags.path("sandbox_bin"),
         keep=flags.on("keep"),
+        patroni=patroni,
+        patroni_auth=_absolute(flags.path("patroni_auth")),
+        patroni_ca=_absolute(flags.path("patroni_ca")),
+        patroni_cert=_absolute(flags.path("patroni_cert")),
+        sql_only=flags.on("sql_only"),
     )
+
+
+def _absolute(path: Path | None) -> Path | None:
+    """Return the path from any folder: a resumed study and a rollback read the file again."""
+    return None if path is None else path.absolute()
 
 
 def workload_parameters(flags: Flags) -> dict[str, str | int | float | bool]:

@@ -67,6 +67,15 @@ def confirm_changes(target: Target, workload: WorkloadSpec, plan: str, outage: s
     click.confirm("Go on?", abort=True, err=True)
 
 
+def expected_outage(target: Target, how_often: str) -> str:
+    """Return how often a server that is not a sandbox will be away, and for how long by its own figures so far."""
+    if target.disposable:
+        return how_often
+    from pgdyno.target.outage import read_outage
+
+    return f"{how_often}, {read_outage(target.postgres)}"
+
+
 def print_result(store: Store, result: Mapping[str, object], as_json: bool) -> None:
     """Print one JSON object, or the short form of the report."""
     if as_json:

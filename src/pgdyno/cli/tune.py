@@ -58,6 +58,8 @@ METRICS = ("throughput", "latency_p50", "latency_p95", "latency_p99", "server_cp
 @click.option("--only", multiple=True, metavar="KNOB", help="Search these knobs alone; may be given again.")
 @click.option("--linux", is_flag=True, help="Search the Linux knobs of the host beside those of the server; as root.")
 @click.option("--reload-only", is_flag=True, help="Never restart: knobs that need it are not searched.")
+@click.option("--restarts", metavar="BUDGET",
+              help="Most restarts, and when: none, 3, 22:00-05:00 or 3@22:00-05:00.  [default: any]")  # fmt: skip
 @click.option(
     "--noise-runs", type=click.IntRange(3), default=6, show_default=True, help="Baseline runs for the noise floor."
 )
@@ -120,7 +122,7 @@ def checks(options: TuneOptions, plan: LoadPlan, *, ask: bool) -> Callable[[Targ
     """Return the check that refuses knobs and rivals which target or policy do not allow, and then asks."""
 
     def check(target: Target, facts: Facts, workload: WorkloadSpec) -> None:
-        from pgdyno.cli.study import confirm_changes
+        from pgdyno.cli.study import confirm_changes, expected_outage
         from pgdyno.knobs.policy import check_settings
         from pgdyno.studies.tune import search_space
 
@@ -130,7 +132,7 @@ def checks(options: TuneOptions, plan: LoadPlan, *, ask: bool) -> Callable[[Targ
         words = (
             f"up to {options.trials} search trials over {knobs} knob{'' if knobs == 1 else 's'}, then pruning and proof"
         )
-        outage = "reloads only" if options.reload_only else "a restart before every trial, a few seconds each"
+        outage = "reloads only" if options.reload_only else expected_outage(target, "a restart before every trial")
         confirm_changes(target, workload, words, outage, ask=ask)
 
     return check
@@ -169,7 +171,7 @@ def new_request(flags: Flags) -> tuple[StudyRequest, TuneOptions]:
         include=flags.words("include"),
         exclude=flags.words("exclude"),
         only=flags.words("only"),
-        reload_only=flags.on("reload_only"),
+        reload_only=flags.on("reload_only") or _never_restarts(flags.text("restarts")),
         linux=flags.on("linux"),
         noise_runs=flags.whole("noise_runs"),
         prune_pairs=flags.whole("prune_pairs"),
@@ -199,6 +201,18 @@ def new_request(flags: Flags) -> tuple[StudyRequest, TuneOptions]:
         kernel=kernel_knobs(options, plan),
     )
     return request, options
+
+
+def _never_restarts(text: str | None) -> bool:
+    """Return True for the budget `none`; refuse one that no study keeps yet instead of not keeping it."""
+    from pgdyno.target.restart_budget import RestartBudget
+
+    if text is None:
+        return False
+    budget = RestartBudget.parse(text)
+    if not budget.is_reload_only:
+        raise UsageError(f'restart budget "{budget}" is not kept by tune yet', hint="Use --restarts none.")
+    return True
 
 
 def _restart(options: TuneOptions) -> Literal["always", "as-needed"]:

@@ -12,19 +12,44 @@ from pgdyno.errors import UsageError
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.verdict import Metric
 from pgdyno.stats.sequential import Design
+from pgdyno.target.patroni_api import PatroniApi
 
 _URI_PASSWORD = re.compile(r"^[a-z]+://[^/@]*:[^/@]*@")
 
 
 @dataclass(frozen=True, slots=True)
 class TargetRequest:
-    """Which server: `dsn` None means the sandbox, whose other fields then count."""
+    """Which server: `dsn` None means the sandbox, whose other fields then count.
+
+    `patroni` are addresses of the API of a Patroni cluster, of which `dsn` names role and database; its credentials
+    are in the file `patroni_auth`. `sql_only` says that nothing but SQL may be used.
+    """
 
     dsn: str | None = None
     restart_command: tuple[str, ...] | None = None
     sandbox: str = "default"
     sandbox_bin: Path | None = None
     keep: bool = True
+    patroni: tuple[str, ...] = ()
+    patroni_auth: Path | None = None
+    patroni_ca: Path | None = None
+    patroni_cert: Path | None = None
+    sql_only: bool = False
+
+    def __post_init__(self) -> None:
+        if self.patroni and (self.sql_only or self.restart_command):
+            other = "--sql-only" if self.sql_only else "--restart-command"
+            raise UsageError(
+                f"--patroni and {other} exclude each other", hint="Patroni restarts its servers itself: leave it out."
+            )
+        if self.sql_only and self.dsn is None:
+            raise UsageError("--sql-only needs a server", hint="Name it: --target 'host=db1 dbname=app user=dba'.")
+
+    def patroni_api(self) -> PatroniApi | None:
+        """Return the API that was named, None when none was."""
+        if not self.patroni:
+            return None
+        return PatroniApi(self.patroni, self.patroni_auth, self.patroni_ca, self.patroni_cert)
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values. A conninfo with a password in it is left out: it is asked for again on resume."""
@@ -36,6 +61,11 @@ class TargetRequest:
             "sandbox": self.sandbox,
             "sandbox_bin": str(self.sandbox_bin) if self.sandbox_bin else None,
             "keep": self.keep,
+            "patroni": list(self.patroni),
+            "patroni_auth": str(self.patroni_auth) if self.patroni_auth else None,
+            "patroni_ca": str(self.patroni_ca) if self.patroni_ca else None,
+            "patroni_cert": str(self.patroni_cert) if self.patroni_cert else None,
+            "sql_only": self.sql_only,
         }
 
     @classmethod
@@ -54,6 +84,11 @@ class TargetRequest:
             sandbox=str(values["sandbox"]),
             sandbox_bin=Path(str(folder)) if folder else None,
             keep=bool(values["keep"]),
+            patroni=tuple(_words(values.get("patroni"))),
+            patroni_auth=_path(values.get("patroni_auth")),
+            patroni_ca=_path(values.get("patroni_ca")),
+            patroni_cert=_path(values.get("patroni_cert")),
+            sql_only=bool(values.get("sql_only")),
         )
 
 
@@ -114,6 +149,10 @@ class TuneOptions:
             known[name] = tuple(_words(known.get(name)))
         known["metric"] = Metric(str(known["metric"]))
         return cls(**known)  # type: ignore[arg-type]  # JSON of the store has no types; to_json wrote it
+
+
+def _path(value: object) -> Path | None:
+    return Path(str(value)) if value else None
 
 
 def _words(value: object) -> list[str]:

@@ -9,7 +9,7 @@ from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.target import binaries, processes
-from pgdyno.target.connect import look, meet, own_directory, server_bin_dir, server_cpu
+from pgdyno.target.connect import look, meet, open_target, own_directory, server_bin_dir, server_cpu
 from pgdyno.target.cpu import CpuGroup, ServerCpu
 from pgdyno.target.patroni_api import PatroniApi
 from pgdyno.target.patroni_route import PatroniRoute
@@ -19,6 +19,21 @@ from pgdyno.target.restart.detect import owner_of
 from pgdyno.target.runner import LocalRunner, Runner
 from pgdyno.target.sql_route import SqlRoute
 from pgdyno.target.target import Target
+
+
+def open_server(
+    dsn: str | None,
+    *,
+    restart_command: Sequence[str] | None = None,
+    api: PatroniApi | None = None,
+    sql_only: bool = False,
+) -> Target:
+    """Open a server the way that was asked for: behind Patroni, by SQL alone, or by its files (`open_target`)."""
+    if api is not None:
+        return open_patroni(api, dsn)
+    if sql_only:
+        return open_sql_only(dsn, restart_command=restart_command)
+    return open_target(dsn, restart_command=restart_command)
 
 
 def open_patroni(

@@ -27,12 +27,12 @@ SELECT current_setting('server_version_num')::int AS version, current_setting('b
        EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'pg_buffercache') AS has_buffercache
 """
 _CHECKPOINTS_13 = """
-SELECT checkpoints_timed + checkpoints_req AS count, buffers_checkpoint AS buffers,
+SELECT buffers_checkpoint AS buffers,
        checkpoint_write_time::float8 AS write_ms, checkpoint_sync_time::float8 AS sync_ms
 FROM pg_catalog.pg_stat_bgwriter
 """
 _CHECKPOINTS_17 = """
-SELECT num_timed + num_requested AS count, buffers_written AS buffers,
+SELECT buffers_written AS buffers,
        write_time::float8 AS write_ms, sync_time::float8 AS sync_ms
 FROM pg_catalog.pg_stat_checkpointer
 """
@@ -47,7 +47,6 @@ class Reading:
     block_size: int
     shared_buffers: int
     dirty: int | Unknown
-    checkpoints: int
     buffers_written: int
     write_s: float
     sync_s: float
@@ -112,7 +111,6 @@ def read(postgres: Postgres) -> Reading:
         block_size=block_size,
         shared_buffers=_int(about, "buffers") * block_size,
         dirty=_dirty(postgres, version, block_size) if about["has_buffercache"] else Unknown("no pg_buffercache here"),
-        checkpoints=_int(row, "count"),
         buffers_written=_int(row, "buffers"),
         write_s=float(str(row["write_ms"])) / 1000,
         sync_s=float(str(row["sync_ms"])) / 1000,

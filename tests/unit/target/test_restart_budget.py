@@ -71,7 +71,7 @@ def test_a_ledger_counts_and_looks_at_the_clock() -> None:
 
 
 def reading(*, dirty: int | Unknown, buffers: int = 12_800, seconds: float = 10) -> Reading:
-    return Reading(8192, 1 << 30, dirty, 3, buffers, seconds * 0.9, seconds * 0.1)
+    return Reading(8192, 1 << 30, dirty, buffers, seconds * 0.9, seconds * 0.1)
 
 
 def test_the_estimate_is_dirty_bytes_over_the_rate_of_its_checkpoints() -> None:
