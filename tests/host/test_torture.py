@@ -10,7 +10,13 @@ import pytest
 import scenes
 from kills import Kills, summary
 
-pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.host,
+    pytest.mark.pg,
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.xdist_group("kernel"),  # compares kernel values, which are one for all workers
+]
 KILLS = 5
 
 
