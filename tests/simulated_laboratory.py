@@ -16,6 +16,7 @@ from facts_from_params import make_facts
 from pgdyno.knobs.constraints import check
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Trial, TrialSpec, TrialState, WorkloadSpec
+from pgdyno.trial.restarts import Restarts
 from pgdyno.units import parse_quantity
 
 TRIAL_S = 8.0
@@ -63,6 +64,7 @@ class SimulatedLaboratory:
         self.store = SimulatedStore(list(recorded or []))
         self.spent_s = 0.0
         self.measured = 0
+        self.restarts = Restarts(self.facts, always=False)
         self._recorded = deque(recorded or [])
         self._surface = surface
         self._seed, self._cv, self._drift, self._disturbed = seed, cv, drift_per_h, disturbed
@@ -70,6 +72,7 @@ class SimulatedLaboratory:
         self._kill_after = kill_after
 
     def run(self, spec: TrialSpec) -> Trial:
+        self.restarts.replay(spec.configuration)
         if self._recorded:
             trial = self._recorded.popleft()
             assert trial.spec == spec

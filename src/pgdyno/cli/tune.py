@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -122,7 +122,7 @@ def checks(options: TuneOptions, plan: LoadPlan, *, ask: bool) -> Callable[[Targ
     """Return the check that refuses knobs and rivals which target or policy do not allow, and then asks."""
 
     def check(target: Target, facts: Facts, workload: WorkloadSpec) -> None:
-        from pgdyno.cli.study import confirm_changes, expected_outage
+        from pgdyno.cli.study import confirm_changes
         from pgdyno.knobs.policy import check_settings
         from pgdyno.studies.tune import search_space
 
@@ -132,8 +132,7 @@ def checks(options: TuneOptions, plan: LoadPlan, *, ask: bool) -> Callable[[Targ
         words = (
             f"up to {options.trials} search trials over {knobs} knob{'' if knobs == 1 else 's'}, then pruning and proof"
         )
-        outage = "reloads only" if options.reload_only else expected_outage(target, "a restart before every trial")
-        confirm_changes(target, workload, words, outage, ask=ask)
+        confirm_changes(target, workload, words, _outage(target, options), ask=ask)
 
     return check
 
@@ -171,7 +170,8 @@ def new_request(flags: Flags) -> tuple[StudyRequest, TuneOptions]:
         include=flags.words("include"),
         exclude=flags.words("exclude"),
         only=flags.words("only"),
-        reload_only=flags.on("reload_only") or _never_restarts(flags.text("restarts")),
+        reload_only=flags.on("reload_only"),
+        restarts=_budget(flags.text("restarts")),
         linux=flags.on("linux"),
         noise_runs=flags.whole("noise_runs"),
         prune_pairs=flags.whole("prune_pairs"),
@@ -197,26 +197,31 @@ def new_request(flags: Flags) -> tuple[StudyRequest, TuneOptions]:
         guards=safe.plan(),
         watch=safe.deadlines(),
         restart=_restart(options),
+        budget=options.restart_budget,
         check=checks(options, plan, ask=not flags.on("yes")),
         kernel=kernel_knobs(options, plan),
     )
     return request, options
 
 
-def _never_restarts(text: str | None) -> bool:
-    """Return True for the budget `none`; refuse one that no study keeps yet instead of not keeping it."""
+def _restart(options: TuneOptions) -> Literal["always", "as-needed"]:
+    return "as-needed" if options.reload_only or options.restarts is not None else "always"
+
+
+def _budget(text: str | None) -> str | None:
     from pgdyno.target.restart_budget import RestartBudget
 
-    if text is None:
-        return False
-    budget = RestartBudget.parse(text)
-    if not budget.is_reload_only:
-        raise UsageError(f'restart budget "{budget}" is not kept by tune yet', hint="Use --restarts none.")
-    return True
+    return None if text is None else str(RestartBudget.parse(text))
 
 
-def _restart(options: TuneOptions) -> Literal["always", "as-needed"]:
-    return "as-needed" if options.reload_only else "always"
+def _outage(target: Target, options: TuneOptions) -> str:
+    from pgdyno.cli.study import expected_outage
+
+    if options.never_restarts:
+        return "reloads only"
+    if options.restarts is None:
+        return expected_outage(target, "a restart before every trial")
+    return expected_outage(target, f"restarts only where a knob needs one, budget {options.restarts}")
 
 
 def resumed_request(store: Store, name: str, flags: Flags) -> tuple[StudyRequest, TuneOptions]:
@@ -231,6 +236,9 @@ def resumed_request(store: Store, name: str, flags: Flags) -> tuple[StudyRequest
         raise UsageError(f"study {study.id} is not a tune", hint="Only a tune can be resumed.")
     parts = {key: value for key, value in study.options.items() if isinstance(value, Mapping)}
     options, safe = TuneOptions.from_json(parts["tune"]), safety(flags, parts.get("safety"))
+    # The search decides by the budget that it began with, so that it asks the same again; only the bound is new.
+    more = _budget(flags.text("restarts"))
+    allowed = options if more is None else replace(options, restarts=more)
     request = StudyRequest(
         kind=study.kind,
         name=study.name,
@@ -243,6 +251,7 @@ def resumed_request(store: Store, name: str, flags: Flags) -> tuple[StudyRequest
         guards=safe.plan(),
         watch=safe.deadlines(),
         restart=_restart(options),
+        budget=allowed.restart_budget,
         resume=study.id,
         check=checks(options, study.plan, ask=not flags.on("yes")),
         kernel=kernel_knobs(options, study.plan),

@@ -13,6 +13,7 @@ from pgdyno.model.configuration import Configuration
 from pgdyno.model.verdict import Metric
 from pgdyno.stats.sequential import Design
 from pgdyno.target.patroni_api import PatroniApi
+from pgdyno.target.restart_budget import RestartBudget
 
 _URI_PASSWORD = re.compile(r"^[a-z]+://[^/@]*:[^/@]*@")
 
@@ -99,7 +100,7 @@ class TuneOptions:
     `trials` bounds the search trials and `budget_s` the time under trial of the whole study; the first bound that is
     reached ends the search. Of `budget_s` the search takes `SEARCH_SHARE`, pruning ends at `PRUNE_SHARE`, and the rest
     belongs to the proof. `noise_runs` is how many baseline runs measure the noise floor; `baseline_every` how many
-    search trials share one re-measured baseline.
+    search trials share one re-measured baseline. `restarts` is the restart budget as it is written, None without a bound.
     """
 
     metric: Metric = Metric.THROUGHPUT
@@ -113,12 +114,34 @@ class TuneOptions:
     only: tuple[str, ...] = ()
     reload_only: bool = False
     linux: bool = False
+    restarts: str | None = None
     noise_runs: int = 6
     baseline_every: int = 5
     prune_pairs: int = 8
     confirm_min: int = 4
     confirm_max: int = 24
     rivals: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def restart_budget(self) -> RestartBudget | None:
+        """Return the restart budget, None without a bound."""
+        return None if self.restarts is None else RestartBudget.parse(self.restarts)
+
+    @property
+    def proof_restarts(self) -> int:
+        """Return how many restarts are kept for what follows the search.
+
+        At least two a pair, for the fewest pairs of screening, one pruning question and proof.
+        """
+        return 2 * (3 + 3 + self.confirm_min)
+
+    @property
+    def never_restarts(self) -> bool:
+        """Return True when no knob that needs a restart can be tried and proved."""
+        budget = self.restart_budget
+        return self.reload_only or (
+            budget is not None and budget.limit is not None and budget.limit <= self.proof_restarts
+        )
 
     SEARCH_SHARE: ClassVar[float] = 0.45
     PRUNE_SHARE: ClassVar[float] = 0.75

@@ -23,6 +23,7 @@ from pgdyno.studies.blocks import metric_of, run_repeating
 from pgdyno.studies.drift import relative_scores
 from pgdyno.studies.options import TuneOptions
 from pgdyno.trial.laboratory import Laboratory
+from pgdyno.trial.restarts import needs_restart
 
 INITIAL = 10
 """Points before the model leads: the baseline, the advisor-like starts, then global and local ones in turn."""
@@ -84,8 +85,18 @@ class Search:
         )
         self.suggestions.append(suggestion)
         configuration = point_to_configuration(self.space, suggestion.point)
+        if not self._may_restart():
+            facts = self.laboratory.facts
+            configuration = configuration.without(*(name for name in configuration if needs_restart(name, facts)))
         spec = TrialSpec(configuration, Role.SEARCH, suggestion.origin, block, slot)
         self.trials.append(run_repeating(self.laboratory, spec))
+
+    def _may_restart(self) -> bool:
+        """Return False when the restarts that are left are needed to prove what was found."""
+        budget = self.options.restart_budget
+        if budget is None or budget.limit is None:
+            return True
+        return budget.limit - self.laboratory.restarts.used > self.options.proof_restarts
 
     def _is_feasible(self, point: Point) -> bool:
         configuration = point_to_configuration(self.space, point)

@@ -25,6 +25,7 @@ from pgdyno.target.apply import Session, When
 from pgdyno.target.connect import open_target
 from pgdyno.target.inspect import read_facts
 from pgdyno.target.manifest import Manifest
+from pgdyno.target.restart_budget import RestartBudget
 from pgdyno.target.rollback import SessionState, list_bundles, rollback
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.target import Target
@@ -52,6 +53,7 @@ class StudyRequest:
     bounds: Bounds = field(default_factory=Bounds)
     changes: bool = True
     restart: When = "always"
+    budget: RestartBudget | None = None
     resume: str | None = None
     watch: Deadlines = field(default_factory=Deadlines)
     guards: GuardPlan = field(default_factory=GuardPlan)
@@ -133,6 +135,7 @@ def open_stand(
             folder=places.ensure(places.state_dir() / "runs") / study.id,
             bounds=request.bounds,
             restart=request.restart,
+            budget=request.budget,
             sentry=Sentry(GuardReader(target), request.guards, clock=clock),
             clock=clock,
         )

@@ -73,6 +73,11 @@ def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str],
             read_only=study.workload.read_only,
         )
     )
+    if options.never_restarts and not options.reload_only:
+        announce(
+            f"restart budget {options.restart_budget}: a proof alone takes about {options.proof_restarts}, so knobs "
+            "that need a restart are not searched"
+        )
     search = Search(laboratory, space, starts, options)
     announce(f"noise floor: {options.noise_runs} runs of the baseline")
     noise = _measure_noise(search, options)
@@ -110,7 +115,7 @@ def search_space(facts: Facts, workload: WorkloadSpec, plan: LoadPlan, options: 
         include=options.include or None,
         exclude=options.exclude,
         only=options.only or None,
-        reload_only=options.reload_only,
+        reload_only=options.never_restarts,
         linux=options.linux,
         budget=TrialBudget(
             warmup_s=plan.warmup_s,

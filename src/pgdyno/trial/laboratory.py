@@ -21,10 +21,12 @@ from pgdyno.model.trial import Outcome, Trial, TrialSpec, TrialState
 from pgdyno.probes.sampler import SampleBatch, Sampler
 from pgdyno.store.catalogue import Store
 from pgdyno.target.apply import Session, When
+from pgdyno.target.restart_budget import Permission, RestartBudget
 from pgdyno.target.target import Target
 from pgdyno.trial.assess import Bounds, assess
 from pgdyno.trial.breach import concurrent, ending, tripped
 from pgdyno.trial.lifecycle import Happening, Instruction, Phase, Transition, begin, step
+from pgdyno.trial.restarts import Restarts
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
 from pgdyno.workloads.protocol import LoadReading, LoadResult, RunningLoad, Workload
 
@@ -95,6 +97,7 @@ class Laboratory:
     being run again, so that a study is resumed by asking the same questions anew. `session` is None where nothing
     may be changed (a bench of a server as it is). `sentry` watches from each configuration in force to the end of its
     trial; a guard that trips ends the load and brings the baseline back before anything else. None watches nothing.
+    `budget` bounds the restarts of trials, not those of the way back.
     """
 
     def __init__(
@@ -111,6 +114,7 @@ class Laboratory:
         bounds: Bounds | None = None,
         restart: When = "always",
         sentry: Sentry | None = None,
+        budget: RestartBudget | None = None,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -125,6 +129,7 @@ class Laboratory:
         self._watcher = watcher
         self._folder = folder
         self._restart = restart
+        self.restarts = Restarts(facts, budget, always=restart == "always", sleep=sleep)
         self._sentry = sentry
         self._guards_began = False
         self._trips = 0
@@ -146,7 +151,12 @@ class Laboratory:
         KeyboardInterrupt again after the trial was concluded as abandoned, RollbackError and GuardTripped likewise.
         """
         self._count += 1
-        trial = self._replay(spec) if self._recorded else self._measure(spec)
+        if self._recorded:
+            self.restarts.replay(spec.configuration)
+            trial = self._replay(spec)
+        else:
+            self.restarts.allow(spec.configuration, self._waiting)
+            trial = self._measure(spec)
         if trial.outcome is not None:
             self.spent_s += trial.outcome.elapsed_s
             if trial.state is TrialState.COMPLETE and spec.configuration == BASELINE:
@@ -219,6 +229,10 @@ class Laboratory:
             work.reason = "interrupted"
             return Happening.INTERRUPTED, interrupt
         return happening, None
+
+    def _waiting(self, permission: Permission) -> None:
+        self._expect("wait for the restart window")
+        self._watcher.phase(f"waiting: {permission.reason}")
 
     def _expect(self, doing: str, within_s: float | None = None) -> None:
         """Tell the watchdog what comes; data that are cloned take as long as they take."""

@@ -1,5 +1,7 @@
 """The whole tune on response surfaces that are known."""
 
+from dataclasses import replace
+
 import pytest
 
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode
@@ -113,3 +115,24 @@ def test_the_same_seed_asks_the_same_questions():
     run(one)
     run(two)
     assert [t.spec for t in one.store.kept] == [t.spec for t in two.store.kept]
+
+
+def test_a_restart_budget_that_does_not_reach_for_a_proof_searches_reloads_only():
+    laboratory = SimulatedLaboratory(shared_buffers_cliff)
+    options = replace(OPTIONS, restarts="10", rivals={})
+    tuned, said = run(laboratory, options)
+    assert laboratory.restarts.used == 0
+    assert "shared_buffers" not in tuned.search.space.names()
+    assert any("restart budget 10" in line for line in said)
+
+
+def test_a_restart_budget_keeps_enough_for_the_proof():
+    options = replace(OPTIONS, restarts="30", rivals={})
+    laboratory = SimulatedLaboratory(shared_buffers_cliff)
+    tuned, _ = run(laboratory, options)
+    unbounded, _ = run(SimulatedLaboratory(shared_buffers_cliff), replace(OPTIONS, rivals={}))
+    restarting = [
+        sum("shared_buffers" in t.spec.configuration for t in s.trials) for s in (tuned.search, unbounded.search)
+    ]
+    assert 0 < restarting[0] < restarting[1]
+    assert set(tuned.winner) == {"shared_buffers"}

@@ -1,0 +1,78 @@
+"""The restart budget of a study: what counts, what waits, and what ends it."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from facts_from_params import make_facts
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.target.restart_budget import RestartBudget
+from pgdyno.trial.restarts import LOOK_S, Restarts
+
+BIG, BIGGER = Configuration.of({"shared_buffers": "1GB"}), Configuration.of({"shared_buffers": "2GB"})
+LIGHT = Configuration.of({"work_mem": "8MB"})
+
+
+class Clock:
+    def __init__(self, text="12:00"):
+        self.now = datetime.fromisoformat(f"2026-03-01 {text}")
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += timedelta(seconds=seconds)
+
+
+def restarts(budget=None, clock=None, **more):
+    clock = clock or Clock()
+    more.setdefault("always", False)
+    return Restarts(
+        make_facts(18), RestartBudget.parse(budget) if budget else None, now=clock, sleep=clock.sleep, **more
+    )
+
+
+def never(permission):
+    raise AssertionError(permission.reason)
+
+
+def test_only_what_needs_a_restart_counts():
+    budget = restarts("3")
+    for configuration, left in [(LIGHT, 3), (BIG, 2), (BIG, 2), (BIGGER, 1), (LIGHT, 0), (BASELINE, 0)]:
+        budget.allow(configuration, never)
+        assert budget.left == left
+    with pytest.raises(EnvironmentUnsuitable, match="budget of 3 restarts is spent"):
+        budget.allow(BIG, never)
+    budget.allow(LIGHT, never)
+
+
+def test_a_restart_before_every_trial_counts_every_trial():
+    budget = restarts("2", always=True)
+    budget.allow(BASELINE, never)
+    budget.allow(LIGHT, never)
+    assert budget.left == 0
+
+
+def test_without_a_bound_nothing_is_counted_down():
+    budget = restarts(None, always=True)
+    budget.allow(BIG, never)
+    assert budget.left is None
+
+
+def test_a_resumed_study_counts_the_same():
+    one, other = restarts("5"), restarts("5")
+    for configuration in (BIG, LIGHT, BIGGER):
+        one.allow(configuration, never)
+        other.replay(configuration)
+    assert one.left == other.left == 2
+
+
+def test_a_window_is_waited_for_and_told():
+    clock, waits = Clock("21:58"), []
+    budget = restarts("22:00-05:00", clock)
+    budget.allow(LIGHT, never)
+    budget.allow(BIG, waits.append)
+    assert clock.now >= datetime.fromisoformat("2026-03-01 22:00")
+    assert len(waits) == 120 / LOOK_S
+    assert waits[0].reason == "restarts are allowed 22:00-05:00 only, and it is 21:58"
