@@ -100,7 +100,7 @@ class TuneOptions:
     `trials` bounds the search trials and `budget_s` the time under trial of the whole study; the first bound that is
     reached ends the search. Of `budget_s` the search takes `SEARCH_SHARE`, pruning ends at `PRUNE_SHARE`, and the rest
     belongs to the proof. `noise_runs` is how many baseline runs measure the noise floor; `baseline_every` how many
-    search trials share one re-measured baseline. `restarts` is the restart budget as it is written, None without a bound.
+    search trials share one re-measured baseline. `restarts` is the restart budget as it is written, None unbounded.
     """
 
     metric: Metric = Metric.THROUGHPUT

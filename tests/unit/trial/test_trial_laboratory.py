@@ -78,7 +78,7 @@ def test_recorded_trials_are_handed_back_and_a_misfit_is_an_error(monkeypatch, t
 
 
 def test_the_watchdog_is_told_what_comes_and_by_when(monkeypatch, tmp_path):
-    parts = Parts()
+    parts = Parts(**{"finish load": WorkloadError("no")})
     with made(monkeypatch, tmp_path, parts) as laboratory:
         laboratory.run(SPEC)
         duration_s = laboratory.study.plan.duration_s
