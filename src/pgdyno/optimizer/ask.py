@@ -17,7 +17,7 @@ from pgdyno.optimizer import initial as design
 from pgdyno.optimizer.acquisition import log_expected_improvement
 from pgdyno.optimizer.candidates import Allowed, anything, search
 from pgdyno.optimizer.encoding import Point, Rows
-from pgdyno.optimizer.feasibility import fit_feasibility, log_probability
+from pgdyno.optimizer.feasibility import fit_feasibility, log_worth
 from pgdyno.optimizer.model import Model, fit_model
 from pgdyno.optimizer.observation import Data, Observation, gather
 
@@ -28,7 +28,6 @@ CAUTION = 2.0
 The model is fitted at the mode of its hyperparameters and so knows nothing of how unsure they are: with twenty to
 fifty trials it is too sure of itself, and the search would nibble at the best point instead of looking elsewhere.
 """
-FAILURE_WEIGHT = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ def _exploit(data: Data, allowed: Allowed, rng: Generator) -> Suggestion:
         return log_expected_improvement(mean, CAUTION * sd, model.best)
 
     def score(rows: Rows) -> design.Vector:
-        return improvement(rows) + FAILURE_WEIGHT * log_probability(works, encoding.features(rows))
+        return improvement(rows) + log_worth(works, encoding.features(rows))
 
     row = search(encoding, _leaders(data, model), score, allowed, rng)
     if not len(row):

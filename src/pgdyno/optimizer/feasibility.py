@@ -14,8 +14,18 @@ from pgdyno.optimizer.gp import Posterior, Prior, fit
 from pgdyno.optimizer.kernel import Groups, Matrix, Vector
 
 LABEL_PRIOR = Prior(noise_median=0.2)
-OPTIMISM = 0.3
-"""Added to the label's mean: where nothing is known, the prior leans to success."""
+SAFE_LABEL = 0.7
+"""The label from which the search counts on success.
+
+A smooth curve through labels of 1 and -1 slopes where the truth is a cliff, and the search walks along the slope: the
+points that it picks fail far more often than a random point with the same label.
+"""
+SAFE_MARGIN = 0.5
+"""How many standard deviations above that label a point must lie to cost nothing."""
+STEEPNESS = 10.0
+"""What each standard deviation below that costs in ln(expected improvement)."""
+SOFTNESS = 0.1
+"""Variance added to that of the label's mean, so that the chance is never quite 0 or 1."""
 
 
 def fit_feasibility(x: Matrix, succeeded: NDArray[np.bool_], groups: Groups) -> Posterior | None:
@@ -27,7 +37,22 @@ def fit_feasibility(x: Matrix, succeeded: NDArray[np.bool_], groups: Groups) -> 
 
 def log_probability(model: Posterior | None, x: Matrix) -> Vector:
     """Return ln P(success) for each row of x; 0 without a model."""
+    return np.zeros(len(x)) if model is None else np.asarray(log_ndtr(_margin(model, x, 0.0)))
+
+
+def log_worth(model: Posterior | None, x: Matrix) -> Vector:
+    """Return what the chance of failure adds to ln(expected improvement): ln P(success), and a wall where it is low.
+
+    The chance alone is the price only if a failure costs no more than its trial, and it bounds nothing: past a cliff
+    the expected improvement grows faster than the chance falls. The wall slopes, so that without a safe candidate the
+    least unsafe one is tried.
+    """
     if model is None:
         return np.zeros(len(x))
+    wall = np.minimum(0.0, _margin(model, x, SAFE_LABEL) - SAFE_MARGIN)
+    return log_probability(model, x) + STEEPNESS * wall
+
+
+def _margin(model: Posterior, x: Matrix, label: float) -> Vector:
     mean, sd = model.predict(x)
-    return np.asarray(log_ndtr((mean + OPTIMISM) / np.sqrt(sd**2 + 0.1)))
+    return np.asarray((mean - label) / np.sqrt(sd**2 + SOFTNESS))

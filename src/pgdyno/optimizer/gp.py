@@ -73,6 +73,18 @@ class Posterior:
         variance = self.hyper.amplitude + MEAN_VARIANCE - np.einsum("ij,ij->j", v, v)
         return k @ self.alpha, np.sqrt(np.maximum(variance, 1e-12))
 
+    def lead(self, over: int) -> tuple[Vector, Vector]:
+        """Return mean and standard deviation of each own point's value less that of the own point `over`."""
+        joint, mean = self.covariance(self.x), self.predict(self.x)[0]
+        own = np.diag(joint)
+        variance = own + own[over] - 2 * joint[:, over]
+        return mean - mean[over], np.sqrt(np.maximum(variance, 1e-12))
+
+    def surprise(self) -> Vector:
+        """Return how far each target lies from what all others predict for it, in standard deviations."""
+        inverse = cho_solve((self.factor, True), np.eye(len(self.x)), check_finite=False)
+        return np.asarray(self.alpha / np.sqrt(np.diag(inverse)))
+
     def covariance(self, x: Matrix) -> Matrix:
         """Return the joint posterior covariance of the noise-free values at the rows of x."""
         v = solve_triangular(self.factor, self._prior(self.x, x), lower=True, check_finite=False)
@@ -84,12 +96,27 @@ class Posterior:
 
 
 @dataclass(frozen=True, slots=True)
+class Scatter:
+    """What repeats of points say about the noise: squared deviations from their points' means, and how many are free.
+
+    `squares` are in units of the targets; `freedom` is the number of measurements less the number of points.
+    """
+
+    squares: float = 0.0
+    freedom: float = 0.0
+
+
+NO_SCATTER = Scatter()
+
+
+@dataclass(frozen=True, slots=True)
 class Density:
     """The posterior density of the hyperparameters z, given targets `y` that are means of 1 / `share` measurements."""
 
     d: Distances
     y: Vector
     share: Vector
+    scatter: Scatter
     prior: Prior
 
     def unfold(self, z: Vector) -> Hyperparameters:
@@ -104,7 +131,7 @@ class Density:
 
     def loss(self, z: Vector) -> tuple[float, Vector]:
         """Return minus the ln density at z, and its gradient."""
-        h, p = self.unfold(z), self.prior
+        h, p, around = self.unfold(z), self.prior, self.scatter
         kernel = parts(self.d, h.weights)
         signal, noise = h.amplitude * kernel.total, h.noise * self.share
         try:
@@ -117,10 +144,11 @@ class Density:
         by_scale = -2.0 * h.amplitude * weight_gradient(self.d, h.weights, kernel, outer)
         gain = np.empty_like(z)
         gain[0] = 2.0 * p.amplitude_spread * float(np.sum(outer * signal))
-        gain[1] = 2.0 * p.noise_spread * float(np.diag(outer) @ noise)
+        gain[1] = p.noise_spread * (2.0 * float(np.diag(outer) @ noise) + around.squares / h.noise - around.freedom)
         gain[2] = p.shared_spread * float(by_scale.sum())
         gain[3:] = p.scale_spread * by_scale
         value = 0.5 * float(self.y @ alpha) + float(np.log(np.diag(factor)).sum()) + 0.5 * float(z @ z)
+        value += 0.5 * (around.freedom * float(np.log(h.noise)) + around.squares / h.noise)
         return value, z - gain
 
     def mode(self) -> Hyperparameters:
@@ -130,19 +158,34 @@ class Density:
         return self.unfold(np.asarray(found.x, dtype=np.float64))
 
 
-def density(x: Matrix, y: Vector, groups: Groups, counts: Vector | None = None, prior: Prior = PRIOR) -> Density:
+def density(
+    x: Matrix,
+    y: Vector,
+    groups: Groups,
+    counts: Vector | None = None,
+    scatter: Scatter = NO_SCATTER,
+    prior: Prior = PRIOR,
+) -> Density:
     """Return the density of the hyperparameters for features `x` (rows, features) and targets `y` (rows)."""
     share = np.ones(len(y)) if counts is None else 1.0 / counts
-    return Density(distances(x, x, groups), y, share, prior)
+    return Density(distances(x, x, groups), y, share, scatter, prior)
 
 
-def fit(x: Matrix, y: Vector, groups: Groups, *, counts: Vector | None = None, prior: Prior = PRIOR) -> Posterior:
+def fit(
+    x: Matrix,
+    y: Vector,
+    groups: Groups,
+    *,
+    counts: Vector | None = None,
+    scatter: Scatter = NO_SCATTER,
+    prior: Prior = PRIOR,
+) -> Posterior:
     """Fit to features `x` (rows, features) and standardised targets `y` (rows).
 
-    `counts` says how many measurements each target is the mean of. Never fails: points that repeat each other and
-    targets that are all alike only make it less sure.
+    `counts` says how many measurements each target is the mean of, `scatter` how far those lay from it. Never fails:
+    points that repeat each other and targets that are all alike only make it less sure.
     """
-    searched = density(x, y, groups, counts, prior)
+    searched = density(x, y, groups, counts, scatter, prior)
     h = searched.mode()
     k = h.amplitude * parts(searched.d, h.weights).total + MEAN_VARIANCE
     factor = _factor(k + np.diag(h.noise * searched.share + JITTER))

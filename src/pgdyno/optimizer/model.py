@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdyno.optimizer.gp import Posterior, fit
+from pgdyno.optimizer.gp import PRIOR, Posterior, Prior, Scatter, fit
 from pgdyno.optimizer.observation import Data
 from pgdyno.optimizer.targets import Scaled, scale
 
 Vector = NDArray[np.float64]
+
+SCEPTIC = replace(PRIOR, noise_median=0.5, noise_spread=0.5)
+"""For judging: half of all scatter is noise unless the points say otherwise.
+
+The search may believe too much, for its next trial puts that right; nothing puts right what a judgement believes. Under
+the wide prior of the search, two dozen points that differ by noise alone are often explained without any noise.
+"""
+SURPRISE = 3.0
+"""A point further than this from what all others predict, in standard deviations, was disturbed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +40,28 @@ class Model:
 
 def fit_model(data: Data) -> Model:
     """Fit to the measured points of a history, of which there must be at least one."""
+    return _model(data, data.counts, PRIOR)
+
+
+def fit_sceptical(data: Data) -> Model:
+    """Fit to the measured points for a judgement: more noise is expected, and disturbed points hardly count.
+
+    A trial that met a checkpoint or a busy neighbour is off by ten times the noise: one such point hides what all
+    others show. It gets the variance that makes it no surprise.
+    """
+    model = _model(data, data.counts, SCEPTIC)
+    surprise = np.abs(model.posterior.surprise())
+    disturbed = surprise > SURPRISE
+    if not disturbed.any():
+        return model
+    counts = data.counts.copy()
+    counts[disturbed] /= surprise[disturbed] ** 2
+    return _model(data, counts, SCEPTIC)
+
+
+def _model(data: Data, counts: Vector, prior: Prior) -> Model:
     scaled = scale(data.values)
     x = data.encoding.features(data.measured)
-    posterior = fit(x, scaled.targets, data.encoding.groups, counts=data.counts)
+    scatter = Scatter(data.squares / scaled.spread**2, float(data.counts.sum()) - len(data.counts))
+    posterior = fit(x, scaled.targets, data.encoding.groups, counts=counts, scatter=scatter, prior=prior)
     return Model(posterior, scaled, *posterior.predict(x))

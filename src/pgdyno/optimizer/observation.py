@@ -28,7 +28,8 @@ class Data:
     """A history made ready for the models: one line for each distinct point.
 
     `rows` are grid rows of all tried points; `succeeded` marks those that were measured at least once. `values` are
-    the mean ln(performance) of the succeeded ones, in order, and `counts` of how many measurements.
+    the mean ln(performance) of the succeeded ones, in order, and `counts` of how many measurements. `squares` is the
+    sum over all measurements of the squared deviation from their point's mean: what repeats say about the noise.
     """
 
     encoding: Encoding
@@ -36,6 +37,7 @@ class Data:
     succeeded: NDArray[np.bool_]
     values: Vector
     counts: Vector
+    squares: float
 
     @property
     def measured(self) -> Rows:
@@ -60,4 +62,5 @@ def gather(
         succeeded=np.array([bool(values) for values in lists], dtype=np.bool_),
         values=np.array([np.mean(values) for values in lists if values]),
         counts=np.array([float(len(values)) for values in lists if values]),
+        squares=float(sum(len(values) * np.var(values) for values in lists if values)),
     )

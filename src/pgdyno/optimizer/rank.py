@@ -9,17 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from pgdyno.knobs.dimension import Dimension, Value
 from pgdyno.optimizer.encoding import Point
-from pgdyno.optimizer.model import fit_model
-from pgdyno.optimizer.observation import Data, Observation, gather
+from pgdyno.optimizer.model import fit_model, fit_sceptical
+from pgdyno.optimizer.observation import Observation, gather
 
-Vector = NDArray[np.float64]
-
-CONFIDENCE = 0.995
+SURE = 3.0
+"""How many standard deviations of its lead over the default a point must lead by: it is one among fifty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +44,19 @@ def rank(dimensions: Sequence[Dimension], history: Sequence[Observation], *, see
     return [Ranked(data.encoding.point(data.measured[i]), float(mean[i]), float(sd[i])) for i in order]
 
 
-def choose(dimensions: Sequence[Dimension], history: Sequence[Observation], *, confidence: float = CONFIDENCE) -> Point:
-    """Return the point to recommend: the best by posterior mean that is surely enough better than the default.
+def choose(dimensions: Sequence[Dimension], history: Sequence[Observation], *, sure: float = SURE) -> Point:
+    """Return the point to recommend: the best by posterior mean that surely leads the default.
 
-    "Surely enough": the joint posterior gives it at least `confidence` to be better. Otherwise, and when the default
-    itself was never measured, the default is the answer.
+    "Surely": by `sure` standard deviations of the lead under the joint posterior of a sceptical fit. Otherwise, and
+    when the default itself was never measured, the default is the answer.
     """
     data = gather(dimensions, history)
     default = np.flatnonzero((data.measured == data.encoding.default).all(axis=1))
     if not len(default):
         return data.encoding.point(data.encoding.default)
-    chance, mean = _chances(data, int(default[0]))
-    sure = np.flatnonzero(chance >= confidence)
-    best = sure[np.argmax(mean[sure])] if len(sure) else default[0]
+    lead, sd = fit_sceptical(data).posterior.lead(int(default[0]))
+    leaders = np.flatnonzero(lead >= sure * sd)
+    best = leaders[np.argmax(lead[leaders])] if len(leaders) else default[0]
     return data.encoding.point(data.measured[best])
 
 
@@ -81,13 +78,3 @@ def importance(
     model = fit_model(data)
     mean = model.posterior.predict(data.encoding.features(without))[0] * model.scaled.spread
     return {data.encoding.dimensions[place].name: float(mean[-1] - mean[i]) for i, place in enumerate(changed)}
-
-
-def _chances(data: Data, default: int) -> tuple[Vector, Vector]:
-    """Return each measured point's probability of being better than the default, and its posterior mean."""
-    model = fit_model(data)
-    covariance = model.posterior.covariance(data.encoding.features(data.measured))
-    own = np.diag(covariance)
-    variance = own + own[default] - 2 * covariance[:, default]
-    gap = model.tried_mean - model.tried_mean[default]
-    return ndtr(gap / np.sqrt(np.maximum(variance, 1e-12))), model.tried_mean

@@ -164,12 +164,12 @@ def test_failures_are_learned_from() -> None:
         return float(point["k0"]) > 1500 or float(point["k1"]) > 3000
 
     def measure(point: Point) -> float | None:
-        return None if fails(point) else math.log(float(point["k2"])) / 5
+        return None if fails(point) else math.log(float(point["k2"])) / 5 + math.log(float(point["k0"])) / 20
 
     failed = sum(seen.value is None for seed in range(6) for seen in search(space, measure, 30, seed=seed)[10:])
     rng = np.random.default_rng(0)
     chance = np.mean([fails({d.name: d.from_unit(float(rng.random())) for d in space}) for _ in range(2000)])
-    assert failed < 120 * chance * 0.9, f"{failed} of 120 failed"
+    assert failed < 120 * chance * 0.7, f"{failed} of 120 failed"
 
 
 def test_one_knob_that_is_a_cliff_is_found_within_fifteen_trials() -> None:

@@ -9,8 +9,8 @@ from scipy.optimize import approx_fprime
 from scipy.stats import norm
 
 from pgdyno.optimizer.acquisition import log_expected_improvement, log_h
-from pgdyno.optimizer.feasibility import fit_feasibility, log_probability
-from pgdyno.optimizer.gp import JITTER, MEAN_VARIANCE, density, fit
+from pgdyno.optimizer.feasibility import fit_feasibility, log_probability, log_worth
+from pgdyno.optimizer.gp import JITTER, MEAN_VARIANCE, Scatter, density, fit
 from pgdyno.optimizer.kernel import ADDITIVE, SMOOTH, distances, parts
 from pgdyno.optimizer.targets import scale
 
@@ -61,6 +61,40 @@ def test_prediction_equals_the_textbook_solution() -> None:
     assert np.allclose(np.diagonal(posterior.covariance(at)), variance)
 
 
+def test_the_gradient_holds_with_the_scatter_of_repeats() -> None:
+    x, rng = features(10), np.random.default_rng(4)
+    y, z = rng.normal(size=10), 0.5 * rng.normal(size=6)
+    model = density(x, y, GROUPS, rng.integers(1, 5, 10).astype(float), Scatter(squares=1.3, freedom=12.0))
+    assert np.allclose(model.loss(z)[1], approx_fprime(z, lambda at: model.loss(at)[0], 1e-6), atol=2e-4)
+
+
+def test_repeats_that_scatter_are_believed_about_the_noise() -> None:
+    x, y = features(16), np.random.default_rng(6).normal(size=16)
+    quiet, loud = (fit(x, y, GROUPS, scatter=Scatter(100 * sd**2, 100.0)).hyper.noise for sd in (0.1, 1.0))
+    assert quiet < 0.05
+    assert loud == pytest.approx(1.0, rel=0.3)
+
+
+def test_surprise_is_the_distance_from_a_prediction_without_the_point() -> None:
+    x, y = features(9), np.random.default_rng(7).normal(size=9)
+    posterior = fit(x, y, GROUPS)
+    h, others = posterior.hyper, np.arange(9) != 3
+    k = h.amplitude * parts(distances(x, x, GROUPS), h.weights).total + MEAN_VARIANCE + (h.noise + JITTER) * np.eye(9)
+    weights = np.linalg.solve(k[np.ix_(others, others)], k[others, 3])
+    expected = (y[3] - weights @ y[others]) / np.sqrt(k[3, 3] - weights @ k[others, 3])
+    assert posterior.surprise()[3] == pytest.approx(expected)
+
+
+def test_lead_is_the_joint_posterior_of_a_difference() -> None:
+    x, y = features(8), np.random.default_rng(8).normal(size=8)
+    posterior = fit(x, y, GROUPS)
+    lead, sd = posterior.lead(2)
+    contrast = np.eye(8) - np.eye(8)[2]
+    assert np.allclose(lead, contrast @ posterior.predict(x)[0])
+    assert np.allclose(sd**2, np.diag(contrast @ posterior.covariance(x) @ contrast.T), atol=1e-9)
+    assert (lead[2], sd[2]) == (0, pytest.approx(0, abs=1e-5))
+
+
 def test_a_fit_finds_which_knob_matters() -> None:
     rng = np.random.default_rng(5)
     x = rng.random((40, 6))
@@ -109,9 +143,20 @@ def test_feasibility_learns_a_half_space() -> None:
     assert bad < 0.3
 
 
+def test_the_worth_of_a_point_is_its_chance_until_it_nears_the_cliff() -> None:
+    x = np.random.default_rng(4).random((40, 3))
+    model = fit_feasibility(x, x[:, 1] < 0.6, np.arange(3))
+    along = np.column_stack([np.full(9, 0.5), np.linspace(0.1, 0.9, 9), np.full(9, 0.5)])
+    chance, worth = log_probability(model, along), log_worth(model, along)
+    assert worth[0] == chance[0]
+    assert worth[-1] < chance[-1] - 5
+    assert (worth <= chance).all()
+
+
 def test_without_failures_everything_is_feasible() -> None:
     assert fit_feasibility(features(5), np.ones(5, dtype=bool), GROUPS) is None
     assert (log_probability(None, features(5)) == 0).all()
+    assert (log_worth(None, features(5)) == 0).all()
 
 
 def test_targets_keep_the_order_and_raise_only_the_hopeless() -> None:
