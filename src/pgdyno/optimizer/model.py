@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdyno.optimizer.gp import PRIOR, Posterior, Prior, Scatter, fit
+from pgdyno.optimizer.gp import NO_SCATTER, PRIOR, Posterior, Prior, Scatter, fit
 from pgdyno.optimizer.observation import Data
 from pgdyno.optimizer.targets import Scaled, scale
 
@@ -39,29 +39,30 @@ class Model:
 
 
 def fit_model(data: Data) -> Model:
-    """Fit to the measured points of a history, of which there must be at least one."""
-    return _model(data, data.counts, PRIOR)
+    """Fit to the measured points of a history for the search; there must be at least one."""
+    return _model(data, data.counts, PRIOR, NO_SCATTER)
 
 
 def fit_sceptical(data: Data) -> Model:
-    """Fit to the measured points for a judgement: more noise is expected, and disturbed points hardly count.
+    """Fit to the measured points for a judgement: it expects noise, and learns it from how repeats scatter.
 
-    A trial that met a checkpoint or a busy neighbour is off by ten times the noise: one such point hides what all
+    Disturbed points hardly count: a trial that met a checkpoint or a busy neighbour is off by ten times the noise: one such point hides what all
     others show. It gets the variance that makes it no surprise.
     """
-    model = _model(data, data.counts, SCEPTIC)
+    scatter = Scatter(data.squares, float(data.counts.sum()) - len(data.counts))
+    model = _model(data, data.counts, SCEPTIC, scatter)
     surprise = np.abs(model.posterior.surprise())
     disturbed = surprise > SURPRISE
     if not disturbed.any():
         return model
     counts = data.counts.copy()
     counts[disturbed] /= surprise[disturbed] ** 2
-    return _model(data, counts, SCEPTIC)
+    return _model(data, counts, SCEPTIC, scatter)
 
 
-def _model(data: Data, counts: Vector, prior: Prior) -> Model:
+def _model(data: Data, counts: Vector, prior: Prior, scatter: Scatter) -> Model:
     scaled = scale(data.values)
     x = data.encoding.features(data.measured)
-    scatter = Scatter(data.squares / scaled.spread**2, float(data.counts.sum()) - len(data.counts))
+    scatter = replace(scatter, squares=scatter.squares / scaled.spread**2)
     posterior = fit(x, scaled.targets, data.encoding.groups, counts=counts, scatter=scatter, prior=prior)
     return Model(posterior, scaled, *posterior.predict(x))
