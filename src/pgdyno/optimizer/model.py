@@ -46,8 +46,8 @@ def fit_model(data: Data) -> Model:
 def fit_sceptical(data: Data) -> Model:
     """Fit to the measured points for a judgement: it expects noise, and learns it from how repeats scatter.
 
-    Disturbed points hardly count: a trial that met a checkpoint or a busy neighbour is off by ten times the noise: one such point hides what all
-    others show. It gets the variance that makes it no surprise.
+    Disturbed points hardly count. A trial that met a busy neighbour is off by ten times the noise, and one such point
+    hides what all others show; it gets the variance that makes it no surprise.
     """
     scatter = Scatter(data.squares, float(data.counts.sum()) - len(data.counts))
     model = _model(data, data.counts, SCEPTIC, scatter)
