@@ -19,6 +19,8 @@ SCEPTIC = replace(PRIOR, noise_median=0.5, noise_spread=0.5)
 The search may believe too much, for its next trial puts that right; nothing puts right what a judgement believes. Under
 the wide prior of the search, two dozen points that differ by noise alone are often explained without any noise.
 """
+ENOUGH_REPEATS = 3
+"""Repeats from which the search learns the noise: of one or two, a lucky pair would pass for a quiet machine."""
 SURPRISE = 3.0
 """A point further than this from what all others predict, in standard deviations, was disturbed."""
 
@@ -40,7 +42,8 @@ class Model:
 
 def fit_model(data: Data) -> Model:
     """Fit to the measured points of a history for the search; there must be at least one."""
-    return _model(data, data.counts, PRIOR, NO_SCATTER)
+    scatter = _scatter(data)
+    return _model(data, data.counts, PRIOR, scatter if scatter.freedom >= ENOUGH_REPEATS else NO_SCATTER)
 
 
 def fit_sceptical(data: Data) -> Model:
@@ -49,15 +52,18 @@ def fit_sceptical(data: Data) -> Model:
     Disturbed points hardly count. A trial that met a busy neighbour is off by ten times the noise, and one such point
     hides what all others show; it gets the variance that makes it no surprise.
     """
-    scatter = Scatter(data.squares, float(data.counts.sum()) - len(data.counts))
-    model = _model(data, data.counts, SCEPTIC, scatter)
+    model = _model(data, data.counts, SCEPTIC, _scatter(data))
     surprise = np.abs(model.posterior.surprise())
     disturbed = surprise > SURPRISE
     if not disturbed.any():
         return model
     counts = data.counts.copy()
     counts[disturbed] /= surprise[disturbed] ** 2
-    return _model(data, counts, SCEPTIC, scatter)
+    return _model(data, counts, SCEPTIC, _scatter(data))
+
+
+def _scatter(data: Data) -> Scatter:
+    return Scatter(data.squares, float(data.counts.sum()) - len(data.counts))
 
 
 def _model(data: Data, counts: Vector, prior: Prior, scatter: Scatter) -> Model:

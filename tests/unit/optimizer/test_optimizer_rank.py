@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from pgdyno.knobs.dimension import Dimension
 from pgdyno.optimizer.ask import ask
-from pgdyno.optimizer.model import fit_sceptical
+from pgdyno.optimizer.model import fit_model, fit_sceptical
 from pgdyno.optimizer.observation import Observation, gather
 from pgdyno.optimizer.rank import choose, importance, rank
 from pgdyno.optimizer.stopping import EARLIEST, PATIENCE, should_stop
@@ -73,6 +74,14 @@ def test_a_disturbed_trial_does_not_pass_for_noise() -> None:
     disturbed = Observation(history[25].point, (history[25].value or 0.0) - 0.6)
     model = fit_sceptical(gather(SPACE, [*history[:25], disturbed, *history[26:]]))
     assert model.scaled.spread * math.sqrt(model.posterior.hyper.noise) < 0.06
+
+
+def test_the_search_learns_the_noise_only_from_enough_repeats() -> None:
+    points = [Observation({**DEFAULT, "k0": 2 ** (3 + i)}, 0.1 * (i % 3)) for i in range(8)]
+    for repeats, learned in ((1, False), (2, False), (3, True)):
+        data = gather(SPACE, points + points[2:3] * repeats)
+        quiet, loud = (fit_model(replace(data, squares=squares)).posterior.hyper.noise for squares in (0.0, 1.0))
+        assert (loud > 2 * quiet) == learned
 
 
 def test_choose_without_a_measured_default_keeps_it() -> None:
