@@ -1,0 +1,60 @@
+"""Whole sessions over SQL alone and over Patroni: applied, proven by new sessions, refused, and put back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fix_patroni import PatroniCluster
+from pgdyno.errors import ApplyError
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.target.apply import Session
+from pgdyno.target.connect_routes import open_patroni, open_sql_only
+from pgdyno.target.patroni_api import PatroniApi
+from pgdyno.target.sandbox import Sandbox
+
+pytestmark = pytest.mark.pg
+RELOADED = Configuration.of({"work_mem": "7MB", "random_page_cost": "1.5"})
+
+
+def test_a_session_by_sql_alone(make_sandbox: Callable[..., Sandbox], tmp_path: Path) -> None:
+    sandbox = make_sandbox("sql-only")
+    sandbox.start()
+    sandbox.target().postgres.execute("ALTER SYSTEM SET work_mem = '6MB'")
+    sandbox.target().postgres.execute("SELECT pg_reload_conf()")
+    path = sandbox.data_directory / "postgresql.auto.conf"
+    before = path.read_bytes()
+    target = open_sql_only(sandbox.target().postgres.conninfo)
+    with Session.begin(target, study="s", undo_root=tmp_path) as session:
+        applied = session.apply(RELOADED)
+        assert applied.values == {"work_mem": "7168", "random_page_cost": "1.5"}
+        assert not applied.restarted
+        with pytest.raises(ApplyError, match="work_mem = plenty"):
+            session.apply(Configuration.of({"work_mem": "plenty"}))
+        assert target.postgres.fetch("SHOW work_mem") == [{"work_mem": "7MB"}]
+        session.apply(BASELINE)
+        assert path.read_bytes() == before
+        session.apply(RELOADED)
+    assert path.read_bytes() == before
+    assert target.postgres.fetch("SHOW work_mem") == [{"work_mem": "6MB"}]
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("patroni")
+def test_a_session_through_patroni(patroni: PatroniCluster, tmp_path: Path) -> None:
+    target = open_patroni(PatroniApi((patroni.api["alpha"],), patroni.auth_file), patroni.conninfo)
+    document = patroni.document()
+    with Session.begin(target, study="s", undo_root=tmp_path) as session:
+        session.apply(RELOADED)
+        assert patroni.show("work_mem") == {"alpha": "7MB", "beta": "7MB"}
+        with pytest.raises(ApplyError, match="work_mem = plenty"):
+            session.apply(Configuration.of({"work_mem": "plenty"}))
+        assert patroni.show("work_mem") == {"alpha": "7MB", "beta": "7MB"}
+        applied = session.apply(RELOADED.with_settings({"shared_buffers": "32MB"}))
+        assert applied.restarted
+        assert patroni.show("shared_buffers") == {"alpha": "32MB", "beta": "32MB"}
+    patroni.wait_whole()
+    assert patroni.document() == document
+    assert patroni.show("shared_buffers") == {"alpha": "24MB", "beta": "24MB"}
