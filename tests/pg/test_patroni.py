@@ -12,9 +12,10 @@ from fix_patroni import NODES, PatroniCluster, until
 from pgdyno.errors import ApplyError, ConnectError, EnvironmentUnsuitable, PolicyError, RestartError
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.target import activation
+from pgdyno.target.cluster_settings import cluster_differences, is_role_bound
 from pgdyno.target.connect_routes import open_patroni
 from pgdyno.target.patroni_api import PatroniApi
-from pgdyno.target.patroni_route import PatroniRoute, is_role_bound
+from pgdyno.target.patroni_route import PatroniRoute
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.restart import PatroniControl
 from pgdyno.target.snapshot import SettingState, read_settings
@@ -107,10 +108,11 @@ def test_a_failover_in_between_changes_nothing_of_the_way_back(
     patroni: PatroniCluster, target: Target, how: str
 ) -> None:
     before, document = identities(patroni), patroni.document()
+    leader = patroni.leader
+    of_leader = settings(patroni)[leader]
     route, control = route_of(target), control_of(target)
     route.stage(RESTARTED, session="s")
     activation.restart(target.postgres, control)
-    leader = patroni.leader
     if how == "switchover":
         patroni.switch_over()
         assert patroni.leader != leader
@@ -120,6 +122,8 @@ def test_a_failover_in_between_changes_nothing_of_the_way_back(
     row = target.postgres.fetch("SELECT pg_is_in_recovery() AS r, inet_server_port() AS port")[0]
     assert row == {"r": False, "port": patroni.ports[patroni.leader]}
     assert patroni.show("work_mem") == {"alpha": "7MB", "beta": "7MB"}
+    different = cluster_differences(of_leader, settings(patroni)[patroni.leader])
+    assert {each.name for each in different} >= {"shared_buffers", "work_mem"}
     again = PatroniRoute.from_record(json.loads(json.dumps(route.record())), postgres=target.postgres)
     again.put_back()
     activation.restart(target.postgres, control)
@@ -127,6 +131,7 @@ def test_a_failover_in_between_changes_nothing_of_the_way_back(
     assert again.leftovers() == []
     assert patroni.document() == document
     assert identities(patroni).items() ^ before.items() == set()
+    assert cluster_differences(of_leader, settings(patroni)[patroni.leader]) == ()
 
 
 def test_knobs_that_standbys_need_first_are_refused(patroni: PatroniCluster, target: Target) -> None:

@@ -18,6 +18,7 @@ from psycopg.conninfo import make_conninfo
 from pgdyno.errors import ApplyError, ConnectError, EnvironmentUnsuitable, RollbackError
 from pgdyno.knobs.policy import load_policy
 from pgdyno.model.configuration import Configuration
+from pgdyno.target.cluster_settings import cluster_differences
 from pgdyno.target.file_check import FileLine, read_files
 from pgdyno.target.patroni_api import Member, PatroniApi
 from pgdyno.target.postgres import Postgres
@@ -27,8 +28,6 @@ from pgdyno.target.snapshot import SettingDifference, SettingState
 KIND = "patroni"
 LOAD_TIMEOUT_S = 90.0
 """A member begins its loop within `loop_wait`, 10 s by default, and is asked for two; it sleeps 1 s at each reload."""
-_ROLE_CATEGORIES = ("Standby Servers", "Recovery Target", "Archive Recovery", "File Locations", "Connection Settings")
-_ROLE_STATES = ("in_hot_standby", "transaction_read_only")
 _LOADED_AT = "SELECT extract(epoch FROM pg_conf_load_time())::float8 AS at"
 
 Parameters = Mapping[str, object]
@@ -175,8 +174,7 @@ class PatroniRoute:
 
         Where it comes from is another file after a failover, and what goes with a node's role or place is not ours.
         """
-        pairs = ((name, before.get(name), after.get(name)) for name in sorted(before.keys() | after.keys()))
-        return tuple(SettingDifference(*pair) for pair in pairs if _value(pair[1]) != _value(pair[2]))
+        return cluster_differences(before, after)
 
     def _changes(self, configuration: Configuration) -> dict[str, object]:
         """Return what has to be patched so that the parameters are the originals with the configuration on top."""
@@ -227,17 +225,6 @@ class PatroniRoute:
                 detail=error.detail,
                 hint="pgdyno asks each member whether it has loaded its configuration; let this role log in there too.",
             ) from error
-
-
-def is_role_bound(state: SettingState) -> bool:
-    """Return True for a setting that Patroni gives a node by its role or by its place: a failover changes it."""
-    return state.category.endswith(_ROLE_CATEGORIES) or state.name in _ROLE_STATES
-
-
-def _value(state: SettingState | None) -> object:
-    if state is None:
-        return "absent"
-    return None if is_role_bound(state) else (state.identity()[0], state.pending_restart)
 
 
 def _refuse(configuration: Configuration, members: Sequence[Member]) -> None:
