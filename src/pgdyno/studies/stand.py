@@ -22,7 +22,7 @@ from pgdyno.store.catalogue import Store
 from pgdyno.studies.options import TargetRequest
 from pgdyno.target import places
 from pgdyno.target.apply import Session, When
-from pgdyno.target.connect import open_target
+from pgdyno.target.connect_routes import open_server
 from pgdyno.target.inspect import read_facts
 from pgdyno.target.manifest import Manifest
 from pgdyno.target.restart_budget import RestartBudget
@@ -105,6 +105,7 @@ def open_stand(
         if request.changes and request.restart == "always" and target.control is None:
             raise EnvironmentUnsuitable(
                 f"pgdyno does not know how to restart {target.name}",
+                detail=f"Seen: {target.no_control}." if target.no_control else None,
                 hint='Give --restart-command "ARGV ...", or --reload-only to leave restart knobs alone.',
             )
         _require_room(target, facts, request.plan)
@@ -197,7 +198,12 @@ def _mark(store: Store, study: Study, error: BaseException) -> None:
 def opened(request: TargetRequest) -> Iterator[Target]:
     """Open the target that was asked for: a server by its conninfo, or the sandbox, started and stopped again."""
     if request.dsn is not None:
-        yield open_target(request.dsn, restart_command=request.restart_command)
+        yield open_server(
+            request.dsn,
+            api=request.patroni_api(),
+            sql_only=request.sql_only,
+            restart_command=request.restart_command,
+        )
         return
     sandbox = Sandbox.open_or_create(request.sandbox, bin_dir=request.sandbox_bin)
     try:
