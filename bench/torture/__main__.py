@@ -30,6 +30,9 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--settle", type=float, default=0.0, metavar="SECONDS", help="how long other programs may hold kernel values"
+    )
     parser.add_argument("--folder", type=Path, help="where everything is kept; a temporary one by default")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pgdyno-torture-") as temporary:
@@ -38,7 +41,7 @@ def main() -> int:
         folder.chmod(0o755)  # as root the server runs as another user, who has to get in
         if given.part == "scenes":
             return play_all(folder, rounds=given.rounds, seed=given.seed)
-        kills = Kills(folder, random.Random(given.seed))
+        kills = Kills(folder, random.Random(given.seed), settle_s=given.settle)
         try:
             for number in range(1, given.kills + 1):
                 print(f"{number}/{given.kills} {kills.once()}", flush=True)

@@ -59,7 +59,8 @@ class Kill:
 class Kills:
     """A sandbox that stays up, and one tune after another on it."""
 
-    def __init__(self, folder: Path, draw: random.Random) -> None:
+    def __init__(self, folder: Path, draw: random.Random, *, settle_s: float = 0.0) -> None:
+        self._settle_s = settle_s
         self.done: list[Kill] = []
         self._folder, self._draw = folder, draw
         self._environment = {**os.environ, "PGDYNO_HOME": str(folder)}
@@ -89,7 +90,7 @@ class Kills:
             self._kill(kind, tuner, bundle)
         restored = self._await_restored(tuner, bundle)
         restored_s = time.monotonic() - killed_at if restored else None
-        kill = Kill(kind, self._phase(), doing, restored_s, tuple(self._before.differences(self._state())))
+        kill = Kill(kind, self._phase(), doing, restored_s, self._lost())
         self._remember(tuner)
         self.done.append(kill)
         return kill
@@ -156,6 +157,16 @@ class Kills:
         """Begin another tune where this one is complete or cannot be resumed; else it is resumed."""
         if tuner.returncode in (0, 2, 3, 6):
             self._study = None
+
+    def _lost(self) -> tuple[str, ...]:
+        """Return what is different. A kernel value that only another program has moved for a while may settle."""
+        deadline = time.monotonic() + self._settle_s
+        while True:
+            found = self._before.differences(self._state())
+            only_kernel = all(line.startswith(("kernel", "queue")) for line in found)
+            if not found or not only_kernel or time.monotonic() >= deadline:
+                return tuple(found)
+            time.sleep(1.0)
 
     def _state(self) -> State:
         if processes.postmaster_pid(self._data) is None:
