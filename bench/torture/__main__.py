@@ -1,6 +1,6 @@
 """Kill, hang and starve everything, over and over, and count how often the server came back as it was.
 
-    python bench/torture kills [--kills 300] [--seed 1] [--folder DIR] [--streams 1]
+    python bench/torture kills [--kills 300] [--seed 1] [--folder DIR] [--linux]
     python bench/torture scenes [--rounds 5] [--seed 1]
 
 `kills` runs real tunes through the command line, resumed after each kill so that all phases get their share, and
@@ -33,6 +33,11 @@ def main() -> int:
     parser.add_argument(
         "--settle", type=float, default=0.0, metavar="SECONDS", help="how long other programs may hold kernel values"
     )
+    parser.add_argument(
+        "--linux",
+        action="store_true",
+        help="search Linux knobs too, and compare kernel values: one run at a time, as root",
+    )
     parser.add_argument("--folder", type=Path, help="where everything is kept; a temporary one by default")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pgdyno-torture-") as temporary:
@@ -41,7 +46,7 @@ def main() -> int:
         folder.chmod(0o755)  # as root the server runs as another user, who has to get in
         if given.part == "scenes":
             return play_all(folder, rounds=given.rounds, seed=given.seed)
-        kills = Kills(folder, random.Random(given.seed), settle_s=given.settle)
+        kills = Kills(folder, random.Random(given.seed), linux=given.linux, settle_s=given.settle)
         try:
             for number in range(1, given.kills + 1):
                 print(f"{number}/{given.kills} {kills.once()}", flush=True)

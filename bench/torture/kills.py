@@ -30,7 +30,7 @@ KINDS = ("tuner", "tuner", "tuner then watchdog", "watchdog then tuner", "postma
 TUNE = [
     "tune", "--sandbox", SANDBOX, "--workload", "select-only", "-D", "scale=1", "-c", "2", "--warmup", "0.5",
     "--measure", "2", "--trials", "6", "--noise-runs", "3", "--pairs", "3", "4", "--prune-pairs", "3",
-    "--foreign-cpu", "10000", "--steal", "100", "--json", *(["--linux"] if os.geteuid() == 0 else []),
+    "--foreign-cpu", "10000", "--steal", "100", "--json",
 ]  # fmt: skip
 
 
@@ -59,7 +59,8 @@ class Kill:
 class Kills:
     """A sandbox that stays up, and one tune after another on it."""
 
-    def __init__(self, folder: Path, draw: random.Random, *, settle_s: float = 0.0) -> None:
+    def __init__(self, folder: Path, draw: random.Random, *, linux: bool, settle_s: float = 0.0) -> None:
+        self._linux = linux
         self._settle_s = settle_s
         self.done: list[Kill] = []
         self._folder, self._draw = folder, draw
@@ -100,11 +101,14 @@ class Kills:
         return self._folder / "state" / "undo"
 
     def _start(self) -> subprocess.Popen[bytes]:
-        words = ["tune", "--resume", self._study, "--json"] if self._study else [*TUNE, "--seed", str(len(self.done))]
+        words = ["tune", "--resume", self._study, "--json"] if self._study else self._new()
         with (self._folder / "tune.log").open("ab") as log, (self._folder / "tune.json").open("wb") as out:
             return subprocess.Popen(
                 [sys.executable, "-m", "pgdyno", *words], env=self._environment, stdout=out, stderr=log
             )
+
+    def _new(self) -> list[str]:
+        return [*TUNE, *(["--linux"] if self._linux else []), "--seed", str(len(self.done))]
 
     def _kill(self, kind: str, tuner: subprocess.Popen[bytes], bundle: UndoBundle | None) -> None:
         match kind:
@@ -171,7 +175,7 @@ class Kills:
     def _state(self) -> State:
         if processes.postmaster_pid(self._data) is None:
             self._cli("sandbox", "start", SANDBOX)
-        return state_of(self._data, self._folder / "cache" / "sandboxes" / SANDBOX)
+        return state_of(self._data, self._folder / "cache" / "sandboxes" / SANDBOX, kernel=self._linux)
 
     def _cli(self, *words: str, check: bool = True) -> str:
         done = subprocess.run(

@@ -28,9 +28,9 @@ class State:
         return [f"{name}: was {before}, is {after}" for name, before, after in pairs if before != after]
 
 
-def state_of(data_directory: Path, folder: Path) -> State:
-    """Read everything. The server must answer: a session is opened for its settings."""
-    values = _files(data_directory) | _kernel() | _block_queues()
+def state_of(data_directory: Path, folder: Path, *, kernel: bool = True) -> State:
+    """Read everything, without `kernel` only what is the server's. The server must answer: a session is opened for its settings."""
+    values = _files(data_directory) | (_kernel() | _block_queues() if kernel else {})
     where = next(folder.rglob(".s.PGSQL.*"), None)
     if where is None:
         raise RuntimeError(f"no socket below {folder}")
