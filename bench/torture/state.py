@@ -29,7 +29,7 @@ class State:
 
 
 def state_of(data_directory: Path, folder: Path, *, kernel: bool = True) -> State:
-    """Read everything, without `kernel` only what is the server's. The server must answer: a session is opened for its settings."""
+    """Read everything, or without `kernel` what is the server's. The server must answer: its settings are asked for."""
     values = _files(data_directory) | (_kernel() | _block_queues() if kernel else {})
     where = next(folder.rglob(".s.PGSQL.*"), None)
     if where is None:
