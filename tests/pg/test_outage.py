@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from pgdyno.errors import EnvironmentUnsuitable
@@ -23,6 +25,7 @@ def test_dirty_buffers_are_counted_and_checkpoints_give_the_rate(any_postgres: S
         postgres.execute("CREATE TABLE dirt AS SELECT repeat('x', 900) AS t FROM generate_series(1, 12000)")
         postgres.execute("CHECKPOINT")
         before = read(postgres)
+        _until_reported(postgres)
         postgres.execute("UPDATE dirt SET t = repeat('y', 900)")
         after = read(postgres)
         assert isinstance(before.dirty, int)
@@ -36,6 +39,15 @@ def test_dirty_buffers_are_counted_and_checkpoints_give_the_rate(any_postgres: S
         postgres.execute("DROP EXTENSION pg_buffercache")
     assert isinstance(read(postgres).dirty, Unknown)
     assert "all of shared_buffers" in str(read_outage(postgres))
+
+
+def _until_reported(postgres: Postgres, tries: int = 200) -> None:
+    """Wait for the statistics, which PostgreSQL before 15 collects in a process of its own, by messages."""
+    for _ in range(tries):
+        if read(postgres).buffers_written >= FEWEST_BUFFERS:
+            return
+        time.sleep(0.05)
+    pytest.fail("the checkpoint was not reported")
 
 
 def test_a_server_that_does_not_answer_is_unknown() -> None:

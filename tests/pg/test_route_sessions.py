@@ -58,3 +58,17 @@ def test_a_session_through_patroni(patroni: PatroniCluster, tmp_path: Path) -> N
     patroni.wait_whole()
     assert patroni.document() == document
     assert patroni.show("shared_buffers") == {"alpha": "24MB", "beta": "24MB"}
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("patroni")
+def test_a_session_that_ends_under_another_leader(patroni: PatroniCluster, tmp_path: Path) -> None:
+    target = open_patroni(PatroniApi((patroni.api["alpha"],), patroni.auth_file), patroni.conninfo)
+    document, leader = patroni.document(), patroni.leader
+    with Session.begin(target, study="s", undo_root=tmp_path) as session:
+        session.apply(RELOADED)
+        patroni.switch_over()
+        assert patroni.leader != leader
+    assert session.bundle.is_closed()
+    assert patroni.document() == document
+    assert patroni.show("work_mem") == {"alpha": "5MB", "beta": "5MB"}
