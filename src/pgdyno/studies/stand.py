@@ -184,7 +184,7 @@ def _undo_abandoned(target: Target, undo_root: Path, announce: Callable[[str], N
 
 
 def _is_of(manifest: Manifest, target: Target) -> bool:
-    if manifest.local:
+    if manifest.local and target.route is None:
         return target.directory is not None and manifest.data_directory == str(target.directory)
     return manifest.target == target.postgres.label
 

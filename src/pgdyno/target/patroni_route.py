@@ -202,18 +202,29 @@ class PatroniRoute:
         """
         running = [member for member in members if member.is_up]
         for _ in range(2):
-            before = {member.name: self._loaded_at(member) for member in running}
+            deadline = self.clock() + self.timeout_s
+            before = {member.name: self._patiently_loaded_at(member, deadline) for member in running}
             for member in running:
                 self.api.reload(member)
             deadline = self.clock() + self.timeout_s
             for member in running:
-                while self._loaded_at(member) <= before[member.name]:
+                while self._patiently_loaded_at(member, deadline) <= before[member.name]:
                     if self.clock() >= deadline:
                         raise EnvironmentUnsuitable(
                             f'member "{member.name}" did not load the configuration within {self.timeout_s:g} s',
                             hint="See patronictl list and the log of its Patroni.",
                         )
                     self.sleep(0.1)
+
+    def _patiently_loaded_at(self, member: Member, deadline: float) -> float:
+        """Ask a member that Patroni calls running until it answers: in a failover it is away for a moment."""
+        while True:
+            try:
+                return self._loaded_at(member)
+            except EnvironmentUnsuitable:
+                if self.clock() >= deadline:
+                    raise
+                self.sleep(0.5)
 
     def _loaded_at(self, member: Member) -> float:
         conninfo = make_conninfo(self.postgres.conninfo, host=member.host, port=member.port, target_session_attrs="any")

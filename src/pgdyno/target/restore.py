@@ -19,7 +19,7 @@ from pgdyno.target.file_route import FileRoute
 from pgdyno.target.identity import ProcessIdentity, end_process, wait_until
 from pgdyno.target.journal import Journal
 from pgdyno.target.postgres import Postgres
-from pgdyno.target.restart import Control
+from pgdyno.target.restart import Control, for_restore
 from pgdyno.target.route import Route
 from pgdyno.target.signals import deferred_signals
 from pgdyno.target.snapshot import SettingDifference
@@ -75,7 +75,7 @@ def restore(
     with deferred_signals(), bundle.alone(wait_s, sleep):
         if bundle.is_closed():
             return Restored(already_closed=True)
-        began = clock()
+        began, control = clock(), for_restore(control)
         bundle.release_reserve()
         journal, damage = _journal(bundle)
         if bundle.manifest.local:

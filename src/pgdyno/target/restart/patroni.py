@@ -11,6 +11,9 @@ from pgdyno.target.patroni_api import Member, PatroniApi
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.restart.protocol import TIMEOUT_S, check_mode
 
+_BUSY = "already in progress"
+"""How Patroni refuses a restart while it promotes, demotes or restarts a member (HTTP 503, 2.1 to 4)."""
+
 
 @dataclass(frozen=True, slots=True)
 class PatroniControl:
@@ -88,19 +91,28 @@ class PatroniControl:
         return leader is not None and leader.is_up
 
     def _restart(self, member: Member) -> None:
-        try:
-            self.api.restart(member, self.timeout_s)
-        except EnvironmentUnsuitable as error:
-            raise RestartError(
-                f'Patroni did not restart member "{member.name}"',
-                detail=error.detail or error.message,
-                hint=f"See the log of PostgreSQL on {member.host}.",
-            ) from error
         deadline = self.clock() + self.timeout_s
+        while not self._has_restarted(member, deadline):
+            self.sleep(1.0)
         while not any(other.name == member.name and other.is_up for other in self._members()):
             if self.clock() >= deadline:
                 raise RestartError(f'member "{member.name}" did not come up', detail=self._states())
             self.sleep(0.2)
+
+    def _has_restarted(self, member: Member, deadline: float) -> bool:
+        """Restart a member; False while Patroni is busy with something else there, such as a promotion."""
+        try:
+            self.api.restart(member, self.timeout_s)
+        except EnvironmentUnsuitable as error:
+            said = error.detail or error.message
+            if _BUSY in said and self.clock() < deadline:
+                return False
+            raise RestartError(
+                f'Patroni did not restart member "{member.name}"',
+                detail=said,
+                hint=f"See the log of PostgreSQL on {member.host}.",
+            ) from error
+        return True
 
     def _revive(self, member: Member) -> None:
         try:
