@@ -2,7 +2,7 @@
 
 from hypothesis import settings
 
-pytest_plugins = ["fix_postgres", "fix_browser", "fix_patroni"]
+pytest_plugins = ["fix_postgres", "fix_sshd", "fix_browser", "fix_patroni"]
 
 # No deadline: the machines that run the suite are shared, and a slow example says nothing about the code.
 settings.register_profile("shared machine", deadline=None)

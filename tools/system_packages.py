@@ -1,8 +1,8 @@
-"""Install the system programs that tests drive and that are missing: Debian's PostgreSQL, Patroni, etcd and Chromium.
+"""Install the system programs that tests drive and that are missing: PostgreSQL, Patroni, etcd, sshd, Chromium.
 
 Runs before any dependency of the project is there: standard library only. Needs root and apt; elsewhere it says what
 is missing, and the tests that need it are skipped with that reason. Debian's own cluster is not created: tests make
-theirs, as they start etcd and Patroni of their own.
+theirs, as they start etcd, Patroni and sshd of their own.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ PROGRAMS = {
     "/usr/bin/pg_createcluster": "postgresql-common",
     "/usr/bin/patroni": "patroni",
     "/usr/bin/etcd": "etcd-server",
+    "/usr/sbin/sshd": "openssh-server",
+    "/usr/bin/sudo": "sudo",
 }
 
 
@@ -40,6 +42,8 @@ def main() -> None:
             _install(missing)
         finally:
             no_cluster.unlink()
+    if "openssh-server" in missing:
+        _disable_sshd()
 
 
 @contextmanager
@@ -65,6 +69,14 @@ def _install(missing: list[str]) -> None:
         if done.returncode != 0:
             print(f"`{' '.join(command)}` failed with {done.returncode}; tests that need it are skipped")
             return
+
+
+def _disable_sshd() -> None:
+    """Keep it from being started at the next boot either: nobody has asked for an open port."""
+    if shutil.which("systemctl") is not None:
+        quiet = subprocess.DEVNULL
+        disable = ["systemctl", "disable", "ssh.service", "ssh.socket"]
+        subprocess.run(disable, check=False, stdout=quiet, stderr=quiet)
 
 
 def _is_there(program: str) -> bool:

@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,18 +15,21 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 import systemctl_double
+from agent_line import agent_line
 from fix_postgres import DEBIAN_15, find_build
 from pgdyno.errors import RestartError, UsageError
 from pgdyno.target import processes
 from pgdyno.target.connect import open_target
 from pgdyno.target.postgres import Postgres
+from pgdyno.target.remote.client import AgentClient
+from pgdyno.target.remote.control import RemoteControl
 from pgdyno.target.restart import CommandControl, Control, PgCtl, PgCtlCluster, SystemdControl
 from pgdyno.target.runner import LocalRunner
 from pgdyno.target.sandbox import Sandbox
 from systemctl_double import Unit
 
 pytestmark = [pytest.mark.pg, pytest.mark.host]
-KINDS = ("pg_ctl 18", "pg_ctl 15", "command 18", "pg_ctlcluster 15", "systemd 15")
+KINDS = ("pg_ctl 18", "pg_ctl 15", "command 18", "pg_ctlcluster 15", "systemd 15", "agent 15")
 
 
 @dataclass(frozen=True)
@@ -53,12 +57,14 @@ def subject(request: pytest.FixtureRequest, server_home: Path) -> Iterator[Subje
     target = sandbox.target()
     control = target.control
     assert isinstance(control, PgCtl)
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         chosen: Control = control
         if kind == "command":
             chosen = _as_command(control, target.postgres)
         elif kind == "systemd":
             chosen = _as_unit(control, target.postgres, server_home, patch)
+        elif kind == "agent":
+            chosen = _as_agent(target.postgres, stack.enter_context(agent_line(server_home)))
         yield Subject(chosen, target.postgres, sandbox.data_directory, sandbox.data_directory / "pgdyno.conf")
     sandbox.destroy()
 
@@ -68,6 +74,12 @@ def _as_unit(control: PgCtl, postgres: Postgres, home: Path, patch: pytest.Monke
     unit = Unit("lab.service", words, control.user, str(control.data_directory), str(control.log_file))
     patch.setenv("PATH", str(systemctl_double.install(home / "double", unit)), prepend=os.pathsep)
     return SystemdControl(LocalRunner(), postgres, unit.name, control.data_directory)
+
+
+def _as_agent(postgres: Postgres, client: AgentClient) -> RemoteControl:
+    client.first_words()
+    client.call("open", {"conninfo": postgres.conninfo})
+    return RemoteControl(client)
 
 
 def _as_command(control: PgCtl, postgres: Postgres) -> CommandControl:

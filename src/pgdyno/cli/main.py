@@ -25,6 +25,7 @@ VERBS: dict[str, str] = {
     "knobs": "List and explain the knobs, their ranges and durability classes.",
     "persist": "Keep Linux knobs over a reboot: print the files, or write them.",
     "store": "List, show and export what was measured.",
+    "host": "Prepare a database host that is reached by ssh.",
     "sandbox": "Start, stop and remove embedded PostgreSQL servers.",
 }
 INTERRUPTED = 130

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pgdyno.model.trial import LoadPlan
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.options import TargetRequest
+    from pgdyno.target.remote.arrival import HostRequest
     from pgdyno.trial.assess import Bounds
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -28,10 +29,26 @@ def _stack(function: F, options: list[Callable[[F], F]]) -> F:
     return function
 
 
+def host_options(function: F) -> F:
+    """Add the flags that name a database host."""
+    return _stack(
+        function,
+        [
+            click.option(
+                "--host",
+                metavar="ssh://[USER@]HOST",
+                help="The server's host, by your own ssh; --target is as seen from there.",
+            ),
+            click.option("--sudo-user", metavar="USER", help="Work on --host as this user, such as postgres, by sudo."),
+            click.option("--sudo", is_flag=True, help="Work on --host as root, by sudo."),
+        ],
+    )
+
+
 def target_options(function: F) -> F:
     """Add the flags that name the server."""
     return _stack(
-        function,
+        host_options(function),
         [
             click.option(
                 "--target", metavar="CONNINFO", help="A server, as libpq names it: URI, key=value or a service."
@@ -233,8 +250,8 @@ def target_request(flags: Flags) -> TargetRequest:
     """Build the target request; PG* variables name a server as they do for psql when no --target is given."""
     from pgdyno.studies.options import TargetRequest
 
-    target, restart = flags.text("target"), flags.text("restart_command")
-    if target is None and any(os.environ.get(name) for name in ("PGHOST", "PGSERVICE", "PGHOSTADDR")):
+    target, restart, host = flags.text("target"), flags.text("restart_command"), host_request(flags)
+    if target is None and host is None and any(os.environ.get(name) for name in ("PGHOST", "PGSERVICE", "PGHOSTADDR")):
         target = ""
     patroni = flags.words("patroni")
     if patroni and target is None:
@@ -245,12 +262,28 @@ def target_request(flags: Flags) -> TargetRequest:
         sandbox=flags.choice("sandbox"),
         sandbox_bin=flags.path("sandbox_bin"),
         keep=flags.on("keep"),
+        host=None if host is None else str(host.address),
+        sudo_user=None if host is None else host.sudo_user,
         patroni=patroni,
         patroni_auth=_absolute(flags.path("patroni_auth")),
         patroni_ca=_absolute(flags.path("patroni_ca")),
         patroni_cert=_absolute(flags.path("patroni_cert")),
         sql_only=flags.on("sql_only"),
     )
+
+
+def host_request(flags: Flags) -> HostRequest | None:
+    """Build the request of a database host; None without --host."""
+    from pgdyno.errors import UsageError
+    from pgdyno.target.remote.address import HostAddress
+    from pgdyno.target.remote.arrival import HostRequest
+
+    host, user = flags.text("host"), flags.text("sudo_user") or ("root" if flags.on("sudo") else None)
+    if host is None:
+        if user is not None:
+            raise UsageError("--sudo and --sudo-user are for another host", hint="Name it with --host ssh://user@db1.")
+        return None
+    return HostRequest(HostAddress.parse(host), user)
 
 
 def _absolute(path: Path | None) -> Path | None:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.flags import Flags
+from pgdyno.cli.options import host_options, host_request
 from pgdyno.errors import ExitCode, PgdynoError, RollbackError, UsageError
 
 if TYPE_CHECKING:
     from pgdyno.target.bundle import UndoBundle
+    from pgdyno.target.remote.arrival import HostRequest
     from pgdyno.target.restore import Restored
-    from pgdyno.target.rollback import BundleInfo
+    from pgdyno.target.rollback import BundleInfo, Sessions
 
 
 @click.command(name="rollback")
@@ -24,23 +29,41 @@ if TYPE_CHECKING:
     "--forget", is_flag=True, help="Close session ID without restoring: its server is gone, or you accept it."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(session: str | None, last: bool, list_only: bool, forget: bool, as_json: bool) -> int:
+@host_options
+def command(session: str | None, last: bool, list_only: bool, forget: bool, as_json: bool, **where: object) -> int:
     """Put a server back as it was found, after the pgdyno that changed it was killed.
 
     Without ID, every abandoned session is rolled back, newest first. Doing it again does nothing. Exit code 5 means
-    that something is not as it was found; the text says what.
+    that something is not as it was found; the text says what. With --host, the sessions of that host are meant.
     """
-    from pgdyno.target import places, rollback
+    with _sessions(host_request(Flags(where))) as place:
+        found = place.sessions()
+        if list_only:
+            click.echo(json.dumps({"sessions": [_session_json(info) for info in found]}) if as_json else _table(found))
+            return ExitCode.OK
+        chosen = _unfinished(found, last=last) if session is None else _named(found, session)
+        if forget:
+            return _forget(place, session, chosen, as_json=as_json)
+        return _roll_back(place, chosen, as_json=as_json)
 
-    undo_root = places.state_dir() / "undo"
-    found = rollback.list_bundles(undo_root)
-    if list_only:
-        click.echo(json.dumps({"sessions": [_session_json(info) for info in found]}) if as_json else _table(found))
-        return ExitCode.OK
-    chosen = _unfinished(found, last=last) if session is None else [rollback.find_bundle(undo_root, session)]
-    if forget:
-        return _forget(session, chosen, as_json=as_json)
-    return _roll_back(chosen, as_json=as_json)
+
+@contextmanager
+def _sessions(host: HostRequest | None) -> Iterator[Sessions]:
+    from pgdyno.target import places, rollback
+    from pgdyno.target.remote.host import opened_host
+
+    if host is None:
+        yield rollback.LocalSessions(places.state_dir() / "undo")
+        return
+    with opened_host(host) as there:
+        yield there
+
+
+def _named(found: list[BundleInfo], session: str) -> list[BundleInfo]:
+    from pgdyno.target.rollback import full_id
+
+    name = full_id([info.directory.name for info in found], session)
+    return [info for info in found if info.directory.name == name]
 
 
 def _unfinished(found: list[BundleInfo], *, last: bool) -> list[BundleInfo]:
@@ -51,9 +74,8 @@ def _unfinished(found: list[BundleInfo], *, last: bool) -> list[BundleInfo]:
     return [info for info in found if info.state in (SessionState.ABANDONED, SessionState.UNREADABLE)]
 
 
-def _roll_back(chosen: list[BundleInfo], *, as_json: bool) -> int:
+def _roll_back(place: Sessions, chosen: list[BundleInfo], *, as_json: bool) -> int:
     from pgdyno.cli.main import print_error
-    from pgdyno.target.rollback import rollback
 
     results: list[dict[str, object]] = []
     worst = ExitCode.OK
@@ -61,7 +83,7 @@ def _roll_back(chosen: list[BundleInfo], *, as_json: bool) -> int:
         try:
             bundle = _readable(info)
             click.echo(_plan(bundle), err=True)
-            restored = rollback(bundle)
+            restored = place.roll_back(bundle.id)
         except UsageError:
             raise
         except PgdynoError as error:
@@ -91,13 +113,11 @@ def _readable(info: BundleInfo) -> UndoBundle:
     return info.bundle
 
 
-def _forget(session: str | None, chosen: list[BundleInfo], *, as_json: bool) -> int:
-    from pgdyno.target.rollback import forget
-
+def _forget(place: Sessions, session: str | None, chosen: list[BundleInfo], *, as_json: bool) -> int:
     if session is None:
         raise UsageError("--forget needs the ID of one session", hint="pgdyno rollback --list shows them.")
     bundle = _readable(chosen[0])
-    forget(bundle)
+    place.forget(bundle.id)
     click.echo(
         json.dumps({"forgotten": bundle.id}) if as_json else f"session {bundle.id} is closed; nothing was restored"
     )

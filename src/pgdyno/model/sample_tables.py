@@ -45,8 +45,12 @@ CPU = SampleTable(
         _float("steal_pct", "% of all CPUs", "taken by the hypervisor for others"),
         _float("idle_pct", "% of all CPUs", "idle with nothing outstanding"),
         _float("server_cpu_s", "s", "CPU seconds of the PostgreSQL server, all its processes"),
-        _float("driver_cpu_s", "s", "CPU seconds of the load's driver"),
-        _float("self_cpu_s", "s", "CPU seconds of pgdyno itself, this sampler included"),
+        _float("driver_cpu_s", "s", "CPU seconds of the load's driver, on the tuner's machine"),
+        _float(
+            "self_cpu_s",
+            "s",
+            "CPU seconds of pgdyno itself on the server's host: this sampler, or agent and tunnel",
+        ),
         _float("server_cpu_pct", "% of one core", "server_cpu_s over the interval"),
         _float("driver_cpu_pct", "% of one core", "driver_cpu_s over the interval"),
         _float(

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
+from pgdyno.errors import PgdynoError
 from pgdyno.model.facts import Unknown
 from pgdyno.model.samples import Event, SampleRow
 from pgdyno.probes import happenings
 from pgdyno.probes.host.cpu import CpuShares
 from pgdyno.probes.host.process import DriverCpu
-from pgdyno.probes.host.reading import PROC, SYS, TICKS_PER_S, HostReading, read_host
+from pgdyno.probes.host.reading import PROC, SYS, TICKS_PER_S, HostReading, parse_host, read_host, unread_host
 from pgdyno.probes.host.reading import rows as host_rows
 from pgdyno.probes.latest import latest_text
 from pgdyno.probes.observer import OBSERVER_DATABASE, Observer, ServerReading
@@ -187,8 +188,7 @@ class Sampler:
     def _tick(self, late_s: float, skipped: int) -> list[SampleRow]:
         kept, began, cpu_began = self._kept, time.monotonic(), time.thread_time()
         t = self._clock()
-        proc, sys = self._folders
-        host = read_host(t, self._shares(), proc=proc, sys=sys)
+        host = self._read_host(t)
         host_done = time.monotonic()
         server = self._observer.read(t)
         rows = host_rows(kept.host, host) + server_rows(kept.server, server)
@@ -211,13 +211,19 @@ class Sampler:
         kept.longest_s = max(kept.longest_s, ended - began)
         return rows
 
-    def _shares(self) -> CpuShares:
+    def _read_host(self, t: float) -> HostReading:
+        driver = self._driver.seconds(self._driver_pids())
+        if self._target.remote is not None:
+            try:
+                there = self._target.remote.read_host()
+            except PgdynoError as error:
+                return unread_host(t, error.message)
+            shares = CpuShares(there.server_cpu_s, driver, there.own_cpu_s, driver_is_here=False)
+            return parse_host(t, shares, there.texts)
         server = self._target.cpu.seconds()
-        return CpuShares(
-            server=None if isinstance(server, Unknown) else server,
-            driver=self._driver.seconds(self._driver_pids()),
-            own=time.process_time(),
-        )
+        known = None if isinstance(server, Unknown) else server
+        proc, sys = self._folders
+        return read_host(t, CpuShares(known, driver, time.process_time()), proc=proc, sys=sys)
 
     def _finish_statements(self) -> None:
         first, last = self._statements, self._observer.read(self._clock(), ("statements",))

@@ -22,6 +22,7 @@ _URI_PASSWORD = re.compile(r"^[a-z]+://[^/@]*:[^/@]*@")
 class TargetRequest:
     """Which server: `dsn` None means the sandbox, whose other fields then count.
 
+    With `host`, an address of ssh, `dsn` is meant as seen from there, and the agent works as `sudo_user` if given.
     `patroni` are addresses of the API of a Patroni cluster, of which `dsn` names role and database; its credentials
     are in the file `patroni_auth`. `sql_only` says that nothing but SQL may be used.
     """
@@ -31,6 +32,8 @@ class TargetRequest:
     sandbox: str = "default"
     sandbox_bin: Path | None = None
     keep: bool = True
+    host: str | None = None
+    sudo_user: str | None = None
     patroni: tuple[str, ...] = ()
     patroni_auth: Path | None = None
     patroni_ca: Path | None = None
@@ -42,6 +45,11 @@ class TargetRequest:
             other = "--sql-only" if self.sql_only else "--restart-command"
             raise UsageError(
                 f"--patroni and {other} exclude each other", hint="Patroni restarts its servers itself: leave it out."
+            )
+        if self.host is not None and (self.patroni or self.sql_only):
+            other = "--sql-only" if self.sql_only else "--patroni"
+            raise UsageError(
+                f"--host and {other} exclude each other", hint="Leave --host out: the other way needs no host."
             )
         if self.sql_only and self.dsn is None:
             raise UsageError("--sql-only needs a server", hint="Name it: --target 'host=db1 dbname=app user=dba'.")
@@ -62,6 +70,8 @@ class TargetRequest:
             "sandbox": self.sandbox,
             "sandbox_bin": str(self.sandbox_bin) if self.sandbox_bin else None,
             "keep": self.keep,
+            "host": self.host,
+            "sudo_user": self.sudo_user,
             "patroni": list(self.patroni),
             "patroni_auth": str(self.patroni_auth) if self.patroni_auth else None,
             "patroni_ca": str(self.patroni_ca) if self.patroni_ca else None,
@@ -78,13 +88,15 @@ class TargetRequest:
                 hint="Give --target again, or put the password into ~/.pgpass.",
             )
         command, folder = values.get("restart_command"), values.get("sandbox_bin")
-        stored = values.get("dsn")
+        stored, host, sudo_user = values.get("dsn"), values.get("host"), values.get("sudo_user")
         return cls(
             dsn=dsn if dsn is not None else (None if stored is None else str(stored)),
             restart_command=tuple(_words(command)) or None,
             sandbox=str(values["sandbox"]),
             sandbox_bin=Path(str(folder)) if folder else None,
             keep=bool(values["keep"]),
+            host=None if host is None else str(host),
+            sudo_user=None if sudo_user is None else str(sudo_user),
             patroni=tuple(_words(values.get("patroni"))),
             patroni_auth=_path(values.get("patroni_auth")),
             patroni_ca=_path(values.get("patroni_ca")),

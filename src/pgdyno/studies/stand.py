@@ -25,9 +25,14 @@ from pgdyno.target.apply import Session, When
 from pgdyno.target.connect_routes import open_server
 from pgdyno.target.inspect import read_facts
 from pgdyno.target.manifest import Manifest
+from pgdyno.target.remote.address import HostAddress
+from pgdyno.target.remote.arrival import HostRequest
+from pgdyno.target.remote.host import opened_host
+from pgdyno.target.remote.session import undo_abandoned
 from pgdyno.target.restart_budget import RestartBudget
 from pgdyno.target.rollback import SessionState, list_bundles, rollback
 from pgdyno.target.sandbox import Sandbox
+from pgdyno.target.session import ServerSession
 from pgdyno.target.target import Target
 from pgdyno.target.watch import Deadlines
 from pgdyno.trial.assess import Bounds
@@ -72,7 +77,7 @@ class Stand:
     facts: Facts
     study: Study
     laboratory: Laboratory
-    session: Session | None
+    session: ServerSession | None
 
     def finish(self, result: Mapping[str, object]) -> None:
         """Keep the result and call the study complete."""
@@ -114,17 +119,10 @@ def open_stand(
             request.check(target, facts, workload.spec())
         workload.prepare(target, progress=announce)
         study = _study(request, store, target, facts, workload.spec(), clock)
-        session: Session | None = None
+        session: ServerSession | None = None
         if request.changes:
-            session = stack.enter_context(
-                Session.begin(
-                    target,
-                    study=study.id,
-                    undo_root=undo_root,
-                    kernel=request.kernel(target, facts, workload.spec()) if request.kernel else (),
-                    watch=request.watch,
-                )
-            )
+            kernel = request.kernel(target, facts, workload.spec()) if request.kernel else ()
+            session = stack.enter_context(_begin(target, study.id, undo_root, kernel, request.watch))
         laboratory = Laboratory(
             study=study,
             target=target,
@@ -171,6 +169,8 @@ def _require_room(target: Target, facts: Facts, plan: LoadPlan) -> None:
 
 def _undo_abandoned(target: Target, undo_root: Path, announce: Callable[[str], None], *, may_change: bool) -> None:
     """Put the server back where a killed session left it changed, before its facts are taken for the baseline."""
+    if target.remote is not None:
+        undo_abandoned(target.remote, announce, may_change=may_change)
     for info in list_bundles(undo_root):
         if info.bundle is None or info.state is not SessionState.ABANDONED or not _is_of(info.bundle.manifest, target):
             continue
@@ -189,6 +189,12 @@ def _is_of(manifest: Manifest, target: Target) -> bool:
     return manifest.target == target.postgres.label
 
 
+def _begin(target: Target, study: str, undo_root: Path, kernel: Sequence[str], watch: Deadlines) -> ServerSession:
+    if target.remote is not None:
+        return target.remote.begin(study=study, kernel=kernel, watch=watch)
+    return Session.begin(target, study=study, undo_root=undo_root, kernel=kernel, watch=watch)
+
+
 def _mark(store: Store, study: Study, error: BaseException) -> None:
     interrupted = isinstance(error, KeyboardInterrupt | EnvironmentUnsuitable)
     store.update_study(study.id, state=StudyState.INTERRUPTED if interrupted else StudyState.FAILED)
@@ -196,7 +202,11 @@ def _mark(store: Store, study: Study, error: BaseException) -> None:
 
 @contextmanager
 def opened(request: TargetRequest) -> Iterator[Target]:
-    """Open the target that was asked for: a server by its conninfo, or the sandbox, started and stopped again."""
+    """Open the target that was asked for: a server, here or on another host, or the sandbox, started and stopped."""
+    if request.host is not None:
+        with opened_host(HostRequest(HostAddress.parse(request.host), request.sudo_user)) as host:
+            yield host.target(request.dsn or "", request.restart_command)
+        return
     if request.dsn is not None:
         yield open_server(
             request.dsn,

@@ -33,6 +33,8 @@ def read_facts(target: Target) -> Facts:
     The rights of `pg_monitor` are enough for all of it. A standby counts when it is connected (base backups do not,
     logical subscribers do) or when a physical slot waits for it. Raises ConnectError when there is no session.
     """
+    if target.remote is not None:
+        return target.remote.facts()
     with target.postgres.connect() as connection:
         rows = _rows(connection, _SETTINGS, target.postgres.label)
         settings = {fact.name: fact for fact in map(_setting_fact, rows)}

@@ -54,11 +54,11 @@ def redact(text: str, conninfo: str = "") -> str:
 class Postgres:
     """A server as libpq names it: a URI or key=value string, completed by PG* variables, service and .pgpass.
 
-    Holds no connection, so it survives restarts; every call opens its own. Raises UsageError on a string that
-    libpq cannot parse.
+    Holds no connection, so it survives restarts; every call opens its own. `name` replaces the label where the way
+    to the server (a tunnel) is not what a person calls it. Raises UsageError on a string that libpq cannot parse.
     """
 
-    def __init__(self, conninfo: str) -> None:
+    def __init__(self, conninfo: str, *, name: str | None = None) -> None:
         try:
             self._options = [option for option in pq.Conninfo.parse(conninfo.encode()) if option.val is not None]
         except psycopg.OperationalError as error:
@@ -68,6 +68,7 @@ class Postgres:
                 hint="Write it as libpq does: --target 'host=db1 dbname=app user=dba' or postgresql://dba@db1/app.",
             ) from error
         self.conninfo = conninfo
+        self._name = name
 
     def __repr__(self) -> str:
         return f"Postgres({self.label})"
@@ -80,6 +81,8 @@ class Postgres:
     @property
     def label(self) -> str:
         """Return the server's name for people and for the store, without a password: `user@host:port/dbname`."""
+        if self._name is not None:
+            return self._name
         given = {o.keyword.decode(): o.val.decode() for o in pq.Conninfo.get_defaults() if o.val is not None}
         given |= self.parameters
         if "service" in given and "host" not in self.parameters:
@@ -90,7 +93,7 @@ class Postgres:
 
     def for_database(self, name: str) -> Postgres:
         """Return the same server with another database."""
-        return Postgres(make_conninfo(self.conninfo, dbname=name))
+        return Postgres(make_conninfo(self.conninfo, dbname=name), name=self._name)
 
     def environment(self, dbname: str | None = None) -> dict[str, str]:
         """Return the variables that make a libpq program (pgbench, psql) connect to this server.

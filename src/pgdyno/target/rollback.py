@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Protocol
 
 from pgdyno.errors import RollbackError, UsageError
 from pgdyno.target import control_record, route_record
@@ -70,12 +71,49 @@ def describe(directory: Path) -> BundleInfo:
 
 def find_bundle(undo_root: Path, id: str) -> BundleInfo:
     """Return the bundle of this ID, or of the only one that begins with it. Raises UsageError when there is none."""
-    found = [directory for directory in bundle_directories(undo_root) if directory.name.startswith(id)]
-    exact = [directory for directory in found if directory.name == id]
-    if len(exact or found) != 1:
+    names = [directory.name for directory in bundle_directories(undo_root)]
+    return describe(undo_root / full_id(names, id))
+
+
+def full_id(names: Sequence[str], id: str) -> str:
+    """Return the name that this is, or the only one that begins with it. Raises UsageError when there is none."""
+    found = [name for name in names if name.startswith(id)]
+    if id not in found and len(found) != 1:
         what = "is not a session" if not found else f"could be {len(found)} sessions"
         raise UsageError(f'"{id}" {what}', hint="pgdyno rollback --list shows the sessions that can be rolled back.")
-    return describe((exact or found)[0])
+    return id if id in found else found[0]
+
+
+class Sessions(Protocol):
+    """The sessions of one host: of this one, or of a `remote.host.RemoteHost`."""
+
+    def sessions(self) -> list[BundleInfo]:
+        """Return every session, newest first."""
+
+    def roll_back(self, session: str) -> Restored:
+        """Roll back a session by its whole ID; see `rollback`."""
+
+    def forget(self, session: str) -> None:
+        """Close a session without restoring; see `forget`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSessions:
+    """The sessions whose bundles are in an undo folder of this host."""
+
+    undo_root: Path
+
+    def sessions(self) -> list[BundleInfo]:
+        """Return every session, newest first."""
+        return list_bundles(self.undo_root)
+
+    def roll_back(self, session: str) -> Restored:
+        """Roll back a session. Raises RollbackError when its bundle cannot be read, and as `rollback`."""
+        return rollback(UndoBundle.open(self.undo_root / session))
+
+    def forget(self, session: str) -> None:
+        """Close a session without restoring. Errors as `roll_back`."""
+        forget(UndoBundle.open(self.undo_root / session))
 
 
 def rollback(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.target.cpu import ServerCpu
@@ -11,6 +12,9 @@ from pgdyno.target.postgres import Postgres
 from pgdyno.target.restart import Control
 from pgdyno.target.route import Route
 from pgdyno.target.runner import Runner
+
+if TYPE_CHECKING:
+    from pgdyno.target.remote.host import RemoteHost
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +26,8 @@ class Target:
     `os_user` owns the data directory, None when that is unknown or ourselves. `disposable` marks a sandbox.
     `route` is how settings reach a server whose configuration files are not at hand; None means through the files.
     `directory` is the data directory when it is on this host and we can reach it. `no_control` says what was seen
-    where `control` is None because no way to restart was sure.
+    where `control` is None because no way to restart was sure. `remote` is the server's host when an agent of ours
+    runs there: then `runner` and the programs are this machine's, for the load.
     """
 
     name: str
@@ -38,6 +43,7 @@ class Target:
     local: bool = True
     route: Route | None = None
     no_control: str | None = None
+    remote: RemoteHost | None = None
 
     def program(self, name: str) -> Path:
         """Return the path of a PostgreSQL program such as pgbench. Raise EnvironmentUnsuitable when it is missing."""

@@ -20,8 +20,9 @@ from pgdyno.model.study import Study
 from pgdyno.model.trial import Outcome, Trial, TrialSpec, TrialState
 from pgdyno.probes.sampler import SampleBatch, Sampler
 from pgdyno.store.catalogue import Store
-from pgdyno.target.apply import Session, When
+from pgdyno.target.apply import When
 from pgdyno.target.restart_budget import Permission, RestartBudget
+from pgdyno.target.session import ServerSession
 from pgdyno.target.target import Target
 from pgdyno.trial.assess import Bounds, assess
 from pgdyno.trial.breach import concurrent, ending, tripped
@@ -108,7 +109,7 @@ class Laboratory:
         workload: Workload,
         store: Store,
         facts: Facts,
-        session: Session | None,
+        session: ServerSession | None,
         watcher: Watcher,
         folder: Path,
         bounds: Bounds | None = None,

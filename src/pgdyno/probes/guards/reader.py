@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from pgdyno.errors import PgdynoError
 from pgdyno.model.guard import Absent, Failed
+from pgdyno.probes.guards.distant import memory_from_json, volumes_from_json
 from pgdyno.probes.guards.memory import MemoryReader, MemoryReading
 from pgdyno.probes.guards.server import GuardRow, parse_row
 from pgdyno.probes.guards.volumes import VolumesReading, read_volumes
@@ -39,28 +41,16 @@ class Tick:
     load: LoadState | None = None
 
 
-class GuardReader:
-    """Reads one server and its host, from a session and a few files of its own. Not for two threads at once.
+class HostReader:
+    """Reads memory and volumes of the host that this process and the server run on. Not for two threads at once."""
 
-    The session sits in `database`, never in the load's. Reads only; PostgreSQL 13 to 18.
-    """
-
-    def __init__(self, target: Target, *, database: str = OBSERVER_DATABASE) -> None:
+    def __init__(self, target: Target) -> None:
         self._target = target
-        self._observer = Observer(target.postgres, "", database)
         self._memory: tuple[int, MemoryReader] | None = None
 
-    def watch_database(self, name: str) -> None:
-        """Read the counters of this database, the load's, from the next tick on."""
-        self._observer.load_database = name
-
-    def close(self) -> None:
-        """End the session; the next tick opens another."""
-        self._observer.close()
-
-    def read(self, t: float, load: LoadState | None = None) -> Tick:
-        """Read everything now. Never raises for what host or server do."""
-        return Tick(t, _attempt(self._read_memory), _attempt(self._read_volumes), self._read_server(t), load)
+    def read(self) -> tuple[MemoryReading | Absent | Failed, VolumesReading | Absent | Failed]:
+        """Read both now. Never raises for what the host does."""
+        return _attempt(self._read_memory), _attempt(self._read_volumes)
 
     def _read_memory(self) -> MemoryReading | Absent | Failed:
         if not self._target.local:
@@ -77,6 +67,41 @@ class GuardReader:
         if self._target.directory is None:
             return Absent("the data directory is on another host, or hidden from this user")
         return read_volumes(self._target.directory)
+
+
+class GuardReader:
+    """Reads one server and its host, from a session and a few files of its own. Not for two threads at once.
+
+    The session sits in `database`, never in the load's. Reads only; PostgreSQL 13 to 18.
+    """
+
+    def __init__(self, target: Target, *, database: str = OBSERVER_DATABASE) -> None:
+        self._target = target
+        self._host = HostReader(target)
+        self._observer = Observer(target.postgres, "", database)
+
+    def watch_database(self, name: str) -> None:
+        """Read the counters of this database, the load's, from the next tick on."""
+        self._observer.load_database = name
+
+    def close(self) -> None:
+        """End the session; the next tick opens another."""
+        self._observer.close()
+
+    def read(self, t: float, load: LoadState | None = None) -> Tick:
+        """Read everything now. Never raises for what host or server do."""
+        memory, volumes = self._read_host()
+        return Tick(t, memory, volumes, self._read_server(t), load)
+
+    def _read_host(self) -> tuple[MemoryReading | Absent | Failed, VolumesReading | Absent | Failed]:
+        if self._target.remote is None:
+            return self._host.read()
+        try:
+            there = self._target.remote.read_guards()
+            return memory_from_json(there), volumes_from_json(there)
+        except (PgdynoError, KeyError, ValueError) as error:
+            failed = Failed(error.message if isinstance(error, PgdynoError) else f"the answer cannot be read: {error}")
+            return failed, failed
 
     def _read_server(self, t: float) -> GuardRow | Failed:
         reading = self._observer.read(t, (_VIEW,))

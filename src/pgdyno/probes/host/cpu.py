@@ -34,11 +34,16 @@ class CpuTimes:
 
 @dataclass(frozen=True, slots=True)
 class CpuShares:
-    """Cumulative CPU seconds by owner; None where they cannot be told."""
+    """Cumulative CPU seconds by owner; None where they cannot be told.
+
+    `driver_is_here` is False when the load generator runs on another machine than the server: what it uses is then no
+    part of what keeps this host busy. `own` is ours on the server's host.
+    """
 
     server: float | None
     driver: float
     own: float
+    driver_is_here: bool = True
 
 
 def parse(text: str, ticks_per_s: int) -> CpuTimes:
@@ -83,7 +88,8 @@ def row(
     server = _gain(shares_before.server, shares.server)
     driver = max(0.0, shares.driver - shares_before.driver)
     own = max(0.0, shares.own - shares_before.own)
-    foreign = foreign_s(spent["usr"] + spent["sys"] + spent["irq"], server, driver, own)
+    driver_here = driver if shares.driver_is_here else 0.0
+    foreign = foreign_s(spent["usr"] + spent["sys"] + spent["irq"], server, driver_here, own)
     return (
         interval_s,
         after.cpus,

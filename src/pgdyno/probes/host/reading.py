@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from pgdyno.model.samples import SampleRow
 from pgdyno.probes.host import cpu, disk, memory, net, pressure
+from pgdyno.target.host_texts import FILES, HostTexts, read_texts
 
 T = TypeVar("T")
 
@@ -32,10 +33,16 @@ class HostReading:
     disks: dict[str, disk.Disk] | None
     interfaces: dict[str, net.Interface] | None
     failures: dict[str, str]
+    page_size: int = PAGE_SIZE
 
 
 def read_host(t: float, shares: cpu.CpuShares, *, proc: Path = PROC, sys: Path = SYS) -> HostReading:
-    """Read the host now. What cannot be read is named in `failures` and costs only itself."""
+    """Read this machine now. What cannot be read is named in `failures` and costs only itself."""
+    return parse_host(t, shares, read_texts(proc, sys))
+
+
+def parse_host(t: float, shares: cpu.CpuShares, host: HostTexts) -> HostReading:
+    """Make a reading of what a host said at `t`; errors as `read_host`."""
     failures: dict[str, str] = {}
 
     def attempt(table: str, read: Callable[[], T]) -> T | None:
@@ -48,14 +55,20 @@ def read_host(t: float, shares: cpu.CpuShares, *, proc: Path = PROC, sys: Path =
     return HostReading(
         t=t,
         shares=shares,
-        cpu=attempt("cpu", lambda: cpu.parse((proc / "stat").read_text(), TICKS_PER_S)),
-        meminfo=attempt("memory", lambda: memory.parse_meminfo((proc / "meminfo").read_text())),
-        vmstat=attempt("memory", lambda: memory.parse_vmstat((proc / "vmstat").read_text())),
-        pressure=attempt("pressure", lambda: _read_pressure(proc)),
-        disks=attempt("disk", lambda: disk.parse((proc / "diskstats").read_text(), _whole_devices(sys))),
-        interfaces=attempt("net", lambda: net.parse((proc / "net" / "dev").read_text())),
+        cpu=attempt("cpu", lambda: cpu.parse(host.text("stat"), host.ticks_per_s)),
+        meminfo=attempt("memory", lambda: memory.parse_meminfo(host.text("meminfo"))),
+        vmstat=attempt("memory", lambda: memory.parse_vmstat(host.text("vmstat"))),
+        pressure=attempt("pressure", lambda: _parse_pressure(host)),
+        disks=attempt("disk", lambda: disk.parse(host.text("diskstats"), host.devices)),
+        interfaces=attempt("net", lambda: net.parse(host.text("net/dev"))),
         failures=failures,
+        page_size=host.page_size,
     )
+
+
+def unread_host(t: float, reason: str) -> HostReading:
+    """Return the reading of a host that could not be reached at `t`: every table is missing, for this reason."""
+    return parse_host(t, cpu.CpuShares(None, 0.0, 0.0), HostTexts({}, dict.fromkeys(FILES, reason), None, 1, 1))
 
 
 def rows(before: HostReading | None, after: HostReading) -> list[SampleRow]:
@@ -64,7 +77,7 @@ def rows(before: HostReading | None, after: HostReading) -> list[SampleRow]:
     found: list[SampleRow] = []
     if after.meminfo is not None:
         was = None if before is None else before.vmstat
-        values = memory.row(after.meminfo, was, after.vmstat or {}, interval_s, PAGE_SIZE)
+        values = memory.row(after.meminfo, was, after.vmstat or {}, interval_s, after.page_size)
         found.append(SampleRow("memory", after.t, values))
     if before is None or interval_s is None or interval_s <= 0:
         return found
@@ -81,15 +94,8 @@ def rows(before: HostReading | None, after: HostReading) -> list[SampleRow]:
     return found
 
 
-def _read_pressure(proc: Path) -> dict[tuple[str, str], int]:
+def _parse_pressure(host: HostTexts) -> dict[tuple[str, str], int]:
     stalls: dict[tuple[str, str], int] = {}
     for resource in pressure.RESOURCES:
-        stalls |= pressure.parse(resource, (proc / "pressure" / resource).read_text())
+        stalls |= pressure.parse(resource, host.text(f"pressure/{resource}"))
     return stalls
-
-
-def _whole_devices(sys: Path) -> set[str] | None:
-    try:
-        return {folder.name for folder in (sys / "block").iterdir()}
-    except OSError:
-        return None  # partitions are then counted beside their devices, which is better than nothing

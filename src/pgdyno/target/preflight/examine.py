@@ -47,6 +47,8 @@ def examine(target: Target, configuration: Configuration, databases: Sequence[st
 
     Raises ConnectError, and EnvironmentUnsuitable when the role may not read `pg_file_settings`.
     """
+    if target.remote is not None:
+        return target.remote.examine(configuration, databases)
     reading = read_files(target.postgres)
     state = reading.settings
     names = [name for name in configuration if name in state]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import pwd
 import sys
-from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.facts import Unknown
@@ -25,7 +25,8 @@ def read_io_uring(runner: Runner, user: str | None) -> int | Unknown:
             if os.geteuid() != 0:
                 return Unknown(f'only root can ask as user "{user}"')
             uid, gid = account.pw_uid, account.pw_gid
-    program = [sys.executable, "-I", "-S", str(Path(io_uring_probe.__file__)), str(uid), str(gid)]
+    # As text: on another host this package is inside a zip, where no interpreter finds a script.
+    program = [sys.executable, "-I", "-S", "-c", inspect.getsource(io_uring_probe), str(uid), str(gid)]
     try:
         return int(runner.run(program, timeout_s=30).stdout)
     except (EnvironmentUnsuitable, ValueError) as error:

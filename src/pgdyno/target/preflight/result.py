@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -39,6 +40,12 @@ class Result:
             "there": self.there,
             "hint": self.hint,
         }
+
+
+def result_from_json(values: Mapping[str, object]) -> Result:
+    """Rebuild what `to_json` made. Raises KeyError or ValueError on anything else."""
+    texts = {name: None if values[name] is None else str(values[name]) for name in ("asked", "there", "hint")}
+    return Result(str(values["check"]), State(str(values["state"])), str(values["sentence"]), **texts)
 
 
 def passed(check: str, sentence: str, *, asked: str | None = None, there: str | None = None) -> Result:

@@ -1,0 +1,80 @@
+"""`pgdyno host check|sudoers`: prepare a database host that is reached by ssh."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.flags import Flags
+from pgdyno.cli.options import host_options, host_request
+from pgdyno.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.target.remote.arrival import HostRequest
+    from pgdyno.target.remote.check import Finding
+
+
+@click.group("host")
+def command() -> None:
+    """Prepare a database host that is reached by your own ssh."""
+
+
+@command.command("check")
+@click.option("--target", metavar="CONNINFO", help="The server, as libpq on the host names it.")
+@click.option("--restart-command", metavar="ARGV", help="How to restart it there, as one quoted argument list.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@host_options
+def check(**values: object) -> int:
+    """Say what works on the host and what is missing; exit code 6 when something is.
+
+    Sends pgdyno's agent into the user's cache folder there; changes nothing else, and nothing of the server.
+    """
+    from pgdyno.target.remote.check import check_host
+
+    flags = Flags(values)
+    command = flags.text("restart_command")
+    words = tuple(shlex.split(command)) if command else None
+    found = []
+    for finding in check_host(_required(flags), flags.text("target") or "", words):
+        found.append(finding)
+        if not flags.on("as_json"):
+            _print(finding)
+    if flags.on("as_json"):
+        click.echo(json.dumps([asdict(finding) for finding in found]))
+    return int(ExitCode.OK if all(finding.works for finding in found) else ExitCode.UNSUITABLE)
+
+
+@command.command("sudoers")
+@host_options
+def sudoers(**values: object) -> None:
+    """Print a sudoers file for review: it lets the ssh user start pgdyno's agent as another user, and nothing else.
+
+    The other user is --sudo-user, without it postgres. Sends the agent into the ssh user's cache folder, from where
+    root installs it as the file says.
+    """
+    from pgdyno.target.remote.arrival import HostRequest
+    from pgdyno.target.remote.host import opened_host
+    from pgdyno.target.remote.sudoers import Grant, sudoers_text
+
+    request = _required(Flags(values))
+    with opened_host(HostRequest(request.address), for_sudo=True) as host:
+        grant = Grant(host.look.user, request.sudo_user or "postgres", host.shipment.digest, host.send())
+    click.echo(sudoers_text(grant), nl=False)
+
+
+def _required(flags: Flags) -> HostRequest:
+    request = host_request(flags)
+    if request is None:
+        raise UsageError("no host was named", hint="Name it with --host ssh://user@db1.")
+    return request
+
+
+def _print(finding: Finding) -> None:
+    first, *more = finding.seen.splitlines()
+    click.echo(f"{'ok' if finding.works else 'missing':<8} {finding.what:<13} {first}")
+    for line in [*more, *([f"hint: {finding.hint}"] if finding.hint else [])]:
+        click.echo(f"{'':<22} {line}")

@@ -1,0 +1,70 @@
+"""What the kernel of a host says at one moment, unparsed: read there in one go, parsed by the probes wherever."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+FILES = (
+    "stat",
+    "meminfo",
+    "vmstat",
+    "pressure/cpu",
+    "pressure/memory",
+    "pressure/io",
+    "diskstats",
+    "net/dev",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HostTexts:
+    """Files below /proc by their name there; `failures` says why one is missing.
+
+    `devices` names the whole block devices, None when they cannot be listed. Ticks and pages are the host's own.
+    """
+
+    texts: Mapping[str, str]
+    failures: Mapping[str, str]
+    devices: frozenset[str] | None
+    ticks_per_s: int
+    page_size: int
+
+    def text(self, name: str) -> str:
+        """Return a file. Raises OSError with the host's reason when it could not be read."""
+        if name in self.texts:
+            return self.texts[name]
+        raise OSError(self.failures.get(name, f"{name} was not read"))
+
+
+@dataclass(frozen=True, slots=True)
+class DistantReading:
+    """One reading of a host that is not this one. CPU seconds are cumulative; the server's are None when unknown.
+
+    `own_cpu_s` is what we ourselves use there: the agent, and the sshd that carries its sessions.
+    """
+
+    texts: HostTexts
+    server_cpu_s: float | None
+    own_cpu_s: float
+
+
+def read_texts(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> HostTexts:
+    """Read the files of this machine."""
+    texts: dict[str, str] = {}
+    failures: dict[str, str] = {}
+    for name in FILES:
+        try:
+            texts[name] = (proc / name).read_text()
+        except OSError as error:
+            failures[name] = str(error)
+    return HostTexts(texts, failures, _devices(sys), os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE"))
+
+
+def _devices(sys: Path) -> frozenset[str] | None:
+    try:
+        return frozenset(folder.name for folder in (sys / "block").iterdir())
+    except OSError:
+        return None  # partitions are then counted beside their devices, which is better than nothing

@@ -1,0 +1,153 @@
+"""The tuner's end of the line to an agent: calls, replies, and a sign of life every few seconds."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import queue
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable, PgdynoError
+from pgdyno.target.remote import wire
+from pgdyno.target.remote.wire import Json
+
+PING_S = 5.0
+HELLO_S = 60.0
+_LEAVE_S = 200.0
+"""An agent with an open session rolls it back before it goes; longer than a restart may take."""
+
+
+class AgentClient:
+    """A running agent. Calls from several threads are answered one after another, in their order.
+
+    `reword` turns an error of the host into one for a user here, whose commands need to name the host.
+    """
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        host: str,
+        log: Path,
+        *,
+        reword: Callable[[PgdynoError], PgdynoError] = lambda error: error,
+    ) -> None:
+        self._process = process
+        self._host = host
+        self._log = log
+        self._reword = reword
+        self._numbers = itertools.count(1)
+        self._waiting: dict[object, queue.SimpleQueue[Json | None]] = {}
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._ended = threading.Event()
+        self._first: queue.SimpleQueue[Json | None] = queue.SimpleQueue()
+        threading.Thread(target=self._listen, name="pgdyno-agent-replies", daemon=True).start()
+
+    @property
+    def is_cut(self) -> bool:
+        """Return True when no reply will come any more."""
+        return self._ended.is_set()
+
+    def first_words(self, timeout_s: float = HELLO_S) -> Json:
+        """Return the first line that came from the host: the agent's hello, or why there is no agent.
+
+        Raises ConnectError when there was none.
+        """
+        try:
+            first = self._first.get(timeout=timeout_s)
+        except queue.Empty:
+            first = None
+        if first is None:
+            raise self._cut("the agent did not start")
+        if "hello" in first:
+            threading.Thread(target=self._ping, name="pgdyno-agent-ping", daemon=True).start()
+        return first
+
+    def call(self, name: str, given: Json | None = None, *, timeout_s: float | None = None) -> object:
+        """Ask for something and return what came back.
+
+        Raises what was raised on the host, as the same class; ConnectError when the line was cut, and when there is
+        no reply within `timeout_s`, which is then dropped when it comes.
+        """
+        number = next(self._numbers)
+        mine: queue.SimpleQueue[Json | None] = queue.SimpleQueue()
+        with self._lock:
+            self._waiting[number] = mine
+        try:
+            self._send({"id": number, "call": name, "with": dict(given or {})})
+            reply = None if self.is_cut and mine.empty() else mine.get(timeout=timeout_s)
+        except queue.Empty:
+            raise ConnectError(f"{self._host} did not answer within {timeout_s:g} s") from None
+        except (OSError, ValueError) as error:  # ValueError: the pipe was closed by us
+            raise self._cut("the connection was lost") from error
+        finally:
+            with self._lock:
+                self._waiting.pop(number, None)
+        if reply is None:
+            raise self._cut("the connection was lost")
+        if "error" in reply:
+            raise self._reword(wire.error_from_json(wire.mapping(reply["error"])))
+        return reply["gives"]
+
+    def close(self) -> None:
+        """Close the agent's stdin, which ends it, and wait until it has left. Idempotent."""
+        self._ended.set()
+        if self._process.stdin is not None and not self._process.stdin.closed:
+            with contextlib.suppress(OSError):  # the line is cut already
+                self._process.stdin.close()
+        try:
+            self._process.wait(_LEAVE_S)
+        except subprocess.TimeoutExpired as error:
+            self._process.kill()
+            self._process.wait()
+            raise EnvironmentUnsuitable(f"the agent on {self._host} did not leave within {_LEAVE_S:g} s") from error
+        finally:
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+
+    def _send(self, message: Json) -> None:
+        assert self._process.stdin is not None, "an agent is started with a pipe"
+        with self._writing:
+            self._process.stdin.write(wire.to_line(message))
+            self._process.stdin.flush()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None, "an agent is started with a pipe"
+        greeted = False
+        try:
+            for line in self._process.stdout:
+                if not greeted and not line.startswith(b"{"):
+                    continue  # a login script of the user's says hello too
+                message = wire.from_line(line)
+                if not greeted:
+                    greeted = True
+                    self._first.put(message)
+                    continue
+                with self._lock:
+                    waiting = self._waiting.get(message.get("id"))
+                if waiting is not None:
+                    waiting.put(message)
+        except (OSError, ValueError):
+            pass  # an unreadable line ends the conversation as a cut one does
+        self._ended.set()
+        self._first.put(None)
+        with self._lock:
+            for waiting in self._waiting.values():
+                waiting.put(None)
+
+    def _ping(self) -> None:
+        while not self._ended.wait(PING_S):
+            try:
+                self._send({})
+            except (OSError, ValueError):
+                return
+
+    def _cut(self, what: str) -> ConnectError:
+        try:
+            words = self._log.read_text(errors="replace").strip()
+        except OSError:
+            words = ""
+        return ConnectError(f"{self._host}: {what}", detail=words[-2000:] or None)

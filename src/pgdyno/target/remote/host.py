@@ -1,0 +1,221 @@
+"""A database host with an agent of ours on it: how the agent gets there, and what the tuner has of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from psycopg.conninfo import make_conninfo
+
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable, PgdynoError, UsageError
+from pgdyno.model.configuration import Configuration
+from pgdyno.model.facts import Facts
+from pgdyno.target import binaries
+from pgdyno.target.cpu import ServerCpu
+from pgdyno.target.host_texts import DistantReading
+from pgdyno.target.postgres import Postgres
+from pgdyno.target.preflight.result import Result, result_from_json
+from pgdyno.target.remote import arrival, shipment, wire
+from pgdyno.target.remote.arrival import HostLook, HostRequest
+from pgdyno.target.remote.client import AgentClient
+from pgdyno.target.remote.control import RemoteControl
+from pgdyno.target.remote.password import find_password
+from pgdyno.target.remote.session import RemoteSession
+from pgdyno.target.remote.ssh import SshConnection
+from pgdyno.target.restore import Restored
+from pgdyno.target.rollback import BundleInfo
+from pgdyno.target.runner import LocalRunner
+from pgdyno.target.watch import Deadlines
+
+if TYPE_CHECKING:
+    from pgdyno.target.target import Target
+
+READ_S = 5.0
+
+
+class RemoteHost:
+    """A host with a running agent."""
+
+    def __init__(self, request: HostRequest, connection: SshConnection, look: HostLook) -> None:
+        self.request = request
+        self.look = look
+        self.shipment = shipment.build(look.python)
+        self.connection = connection
+        self._password: str | None = None
+        self.client = self._start()
+
+    def target(self, dsn: str, restart_command: Sequence[str] | None = None) -> Target:
+        """Open a server as its host sees it, and a tunnel to it. Errors as `connect.open_target`."""
+        from pgdyno.target.target import Target  # which names this module's class
+
+        _refuse_own_place(os.environ)
+        parameters = Postgres(dsn).parameters
+        self._password = self._find_password(parameters)
+        bare = make_conninfo("", **{name: value for name, value in parameters.items() if name != "password"})
+        given = {"conninfo": bare, "restart_command": restart_command, "password": self._password}
+        opened = wire.mapping(self.client.call("open", given))
+        name = f"{opened['name']} on {self.request.address}"
+        client_bin = binaries.client_bin_dir(None)
+        return Target(
+            name=name,
+            postgres=self._tunnel(opened, name, asks_for_user="user" in parameters),
+            runner=LocalRunner(),
+            control=RemoteControl(self.client) if opened["can_restart"] else None,
+            bin_dir=client_bin or Path("/usr/bin"),
+            os_user=None,
+            disposable=False,
+            directory=None,
+            cpu=ServerCpu.unavailable("the server's processes are on another host"),
+            client_bin_dir=client_bin,
+            local=False,
+            no_control=None if opened["no_control"] is None else str(opened["no_control"]),
+            remote=self,
+        )
+
+    def facts(self) -> Facts:
+        """Read the facts of host and server there; see `inspect.read_facts`."""
+        return wire.facts_from_json(wire.mapping(self.client.call("facts")))
+
+    def read_host(self) -> DistantReading:
+        """Read the host's counters in one round trip. Raises ConnectError when it takes longer than `READ_S`."""
+        return wire.reading_from_json(wire.mapping(self.client.call("read_host", timeout_s=READ_S)))
+
+    def read_guards(self) -> wire.Json:
+        """Read what guards watch there, as `probes.guards.distant` has it. Errors as `read_host`."""
+        return wire.mapping(self.client.call("guards", timeout_s=READ_S))
+
+    def examine(self, configuration: Configuration, databases: Sequence[str]) -> list[Result]:
+        """Judge there a configuration that is in no file yet; see `preflight.examine`."""
+        given = {"settings": dict(configuration), "databases": list(databases)}
+        return [result_from_json(wire.mapping(item)) for item in wire.items(self.client.call("examine", given))]
+
+    def begin(self, *, study: str, watch: Deadlines, kernel: Sequence[str] = ()) -> RemoteSession:
+        """Begin a session there; see `apply.Session.begin`."""
+        given = {"study": study, "kernel": list(kernel), "watch": asdict(watch)}
+        begun = wire.mapping(self.client.call("begin", given))
+        return RemoteSession(str(begun["id"]), self.client, self._again, self.reword)
+
+    def check_changes(self) -> str:
+        """Return the file that a session would change there. Raises EnvironmentUnsuitable when none may begin."""
+        return str(wire.mapping(self.client.call("may_change"))["file"])
+
+    def abandoned(self) -> list[str]:
+        """Return the sessions on the opened server whose process was killed before it put the server back."""
+        return wire.words(self.client.call("abandoned"))
+
+    def sessions(self) -> list[BundleInfo]:
+        """Return every session that this user's undo folder on the host knows, newest first."""
+        return [wire.info_from_json(wire.mapping(item)) for item in wire.items(self.client.call("sessions"))]
+
+    def roll_back(self, session: str) -> Restored:
+        """Roll back a session there; see `rollback.rollback`."""
+        if self._password is None:
+            self._give_password_of(session)
+        return wire.restored_from_json(wire.mapping(self.client.call("roll_back", {"id": session})))
+
+    def forget(self, session: str) -> None:
+        """Close a session there without restoring; see `rollback.forget`."""
+        self.client.call("forget", {"id": session})
+
+    def close(self) -> None:
+        """End the agent, which puts back what is still changed, and the connection."""
+        try:
+            self.client.close()
+        finally:
+            self.connection.close()
+
+    def reword(self, error: PgdynoError) -> PgdynoError:
+        """Return an error of the host with commands that name the host."""
+        error.detail, error.hint = (
+            None if text is None else text.replace("pgdyno rollback", f"pgdyno rollback {self.request.flags}")
+            for text in (error.detail, error.hint)
+        )
+        return error
+
+    def _find_password(self, parameters: Mapping[str, str]) -> str | None:
+        """Look a password up here; the user's files know the server by the host's name, or as the host knows it."""
+        known_as = {"user": self.request.address.user or self.look.user, **parameters}
+        named = [parameters["host"]] if "host" in parameters else []
+        return find_password(known_as, [self.request.address.host, *named, "localhost"])
+
+    def _give_password_of(self, session: str) -> None:
+        for info in self.sessions():
+            if info.bundle is not None and info.bundle.id == session:
+                found = self._find_password(Postgres(info.bundle.manifest.conninfo).parameters)
+                self.client.call("password", {"password": found})
+
+    def _tunnel(self, opened: wire.Json, name: str, *, asks_for_user: bool) -> Postgres:
+        listens, used = wire.mapping(opened["listens_at"]), wire.mapping(opened["parameters"])
+        port = str(used.get("port", "5432"))
+        path = listens["socket_path"]
+        there = str(path) if path is not None else f"{listens['host']}:{listens['port']}"
+        self.connection.forward(self.connection.folder / f".s.PGSQL.{port}", there)
+        secret = {} if self._password is None else {"password": self._password}
+        where = {**used, "host": str(self.connection.folder), "port": port, **secret}
+        postgres = Postgres(make_conninfo("", **{key: str(value) for key, value in where.items()}), name=name)
+        users = [str(used["user"])] + ([] if asks_for_user else [self.look.user])
+        return _first_that_connects(postgres, users)
+
+    def send(self) -> str:
+        """Send the agent, also when it is there, and return its path on the host."""
+        return arrival.send(self.connection, self.look, self.shipment)
+
+    def _start(self) -> AgentClient:
+        return arrival.start_agent(self.connection, self.request, self.look, self.shipment, self.reword)
+
+    def _again(self) -> AgentClient:
+        self.client.close()
+        self.client = self._start()
+        if self._password is not None:
+            self.client.call("password", {"password": self._password})
+        return self.client
+
+
+@contextmanager
+def opened_host(request: HostRequest, *, for_sudo: bool = False) -> Iterator[RemoteHost]:
+    """Connect to a host and run an agent there until the block ends; `for_sudo` one that sudo may be given."""
+    connection = SshConnection.open(request.address)
+    try:
+        look = arrival.look_at(connection, for_sudo=for_sudo or request.sudo_user is not None)
+        if look.libpq is None:
+            raise EnvironmentUnsuitable(
+                f"{request.address} has no libpq, PostgreSQL's client library",
+                hint="Install it there: apt install libpq5, or dnf install libpq.",
+            )
+        host = RemoteHost(request, connection, look)
+        try:
+            yield host
+        finally:
+            host.close()
+    finally:
+        connection.close()
+
+
+def _refuse_own_place(environment: Mapping[str, str]) -> None:
+    """Refuse what would lead libpq past the tunnel, to a server that is not the host's."""
+    for name in ("PGHOSTADDR", "PGSERVICE"):
+        if environment.get(name):
+            raise UsageError(f"{name} is set and says where the server is, as --host does", hint=f"Unset {name}.")
+
+
+def _first_that_connects(postgres: Postgres, users: Sequence[str]) -> Postgres:
+    """Return the server as the first role that gets in by the tunnel, where peer authentication sees the ssh user."""
+    errors: list[ConnectError] = []
+    for user in dict.fromkeys(users):
+        made = Postgres(make_conninfo(postgres.conninfo, user=user), name=postgres.label)
+        try:
+            made.connect().close()
+            return made
+        except ConnectError as error:
+            errors.append(error)
+    refused = "closed the connection unexpectedly" in (errors[0].detail or "")
+    hint = "Allow it in the sshd_config there: AllowStreamLocalForwarding yes, AllowTcpForwarding yes."
+    raise ConnectError(
+        f"no session with {postgres.label} through ssh",
+        detail="\n".join(error.detail or error.message for error in errors),
+        hint=hint if refused else errors[0].hint,
+    )
