@@ -59,7 +59,8 @@ def confirm_changes(target: Target, workload: WorkloadSpec, plan: str, outage: s
         "         (pgdyno_*_template is kept for the next study, pgdyno_*_load with it: drop both when done)", err=True
     )
     click.echo(f"outage   {outage}", err=True)
-    click.echo("undo     by itself at the end and on Ctrl-C; after a kill: pgdyno rollback --last", err=True)
+    last = "--last" if target.remote is None else f"--last {target.remote.request.flags}"
+    click.echo(f"undo     by itself at the end and on Ctrl-C; after a kill: pgdyno rollback {last}", err=True)
     if not ask:
         return
     if not sys.stdin.isatty():

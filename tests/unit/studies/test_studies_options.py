@@ -33,3 +33,16 @@ def test_a_password_is_not_kept_and_asked_for_again(dsn):
     with pytest.raises(UsageError, match="password"):
         TargetRequest.from_json(json.loads(kept))
     assert TargetRequest.from_json(json.loads(kept), dsn).dsn == dsn
+
+
+def test_a_distant_host_is_asked_for_again_on_resume() -> None:
+    request = TargetRequest(dsn="dbname=app", host="ssh://dba@db1:2222", sudo_user="postgres")
+    assert TargetRequest.from_json(json.loads(json.dumps(request.to_json()))) == request
+    before = {name: value for name, value in request.to_json().items() if name not in ("host", "sudo_user")}
+    assert TargetRequest.from_json(before).host is None
+
+
+@pytest.mark.parametrize("other", [{"patroni": ("http://db1:8008",)}, {"sql_only": True}])
+def test_a_host_and_a_way_without_one_exclude_each_other(other: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match="--host"):
+        TargetRequest(dsn="", host="ssh://db1", **other)  # type: ignore[arg-type]  # a test's kwargs

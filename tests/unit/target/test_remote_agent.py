@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from agent_line import agent_line
-from pgdyno.errors import ConnectError, EnvironmentUnsuitable, UsageError
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RollbackError, UsageError
 from pgdyno.target.remote import agent, wire
+from pgdyno.target.remote.client import AgentClient
 from pgdyno.target.remote.desk import Desk
+from pgdyno.target.remote.session import RemoteSession
 
 
 def test_calls_are_answered_and_errors_are_raised_again(tmp_path: Path) -> None:
@@ -147,3 +149,17 @@ def test_root_by_sudo_takes_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUDO_UID", "1000")
     with pytest.raises(UsageError, match="restart-command"):
         Desk().calls["open"]({"conninfo": "", "restart_command": ["systemctl", "restart", "pg"]})
+
+
+def test_a_session_whose_host_is_out_of_reach_does_not_call_itself_restored(tmp_path: Path) -> None:
+    def unreachable() -> AgentClient:
+        raise ConnectError("cannot reach ssh://db1")
+
+    with agent_line(tmp_path, "pass") as client:
+        with pytest.raises(ConnectError):
+            client.first_words()
+        session = RemoteSession("s1", client, unreachable)
+        with pytest.raises(RollbackError, match="session s1") as caught:
+            session.__exit__(None, None, None)
+    assert "cannot reach" in (caught.value.detail or "")
+    assert "pgdyno rollback s1" in (caught.value.hint or "")
