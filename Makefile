@@ -19,7 +19,8 @@ demo: $(RUN) ## Tune the embedded PostgreSQL and prove the gain; leaves demo-out
 
 test: $(DEV) system ## Install what is missing and run every check: what CI runs
 	$(MAKE) --no-print-directory lint
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup tests
+	$(BIN)/pytest -m alone tests
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup -m "not alone" tests
 
 lint: $(DEV) ## Style, types, import contracts, generated pages, vendored files
 	$(BIN)/ruff check .
@@ -32,8 +33,11 @@ lint: $(DEV) ## Style, types, import contracts, generated pages, vendored files
 	$(BIN)/python tools/cli_docs.py --check
 	$(BIN)/python tools/vendor.py --check
 
-unit contract pg host web: $(DEV) ## Run one folder of tests
+unit contract pg web: $(DEV) ## Run one folder of tests
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup tests/$@
+
+host: $(DEV) ## Run the tests that change this machine for a while, one after another
+	$(BIN)/pytest tests/host
 
 docs: $(DEV) ## Write the generated pages of docs/reference anew
 	$(BIN)/python tools/knob_docs.py

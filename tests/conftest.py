@@ -1,5 +1,7 @@
 """Plugins of the test suite, and how hypothesis runs in it."""
 
+import signal
+
 from hypothesis import settings
 
 pytest_plugins = ["fix_postgres", "fix_sshd", "fix_browser", "fix_patroni"]
@@ -7,3 +9,7 @@ pytest_plugins = ["fix_postgres", "fix_sshd", "fix_browser", "fix_patroni"]
 # No deadline: the machines that run the suite are shared, and a slow example says nothing about the code.
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
+
+# A shell has what it starts with & ignore SIGINT, and every test process would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -23,6 +23,7 @@ pytestmark = [
     pytest.mark.host,
     pytest.mark.pg,
     pytest.mark.slow,
+    pytest.mark.alone,
     pytest.mark.skipif(os.geteuid() != 0, reason="mounts and cgroups need root"),
 ]
 MEMORY_V1 = Path("/sys/fs/cgroup/memory")

@@ -21,7 +21,7 @@ from pgdyno.target.kernel_facts import read_kernel
 
 pytestmark = [
     pytest.mark.host,
-    pytest.mark.xdist_group("kernel"),  # one kernel for all workers
+    pytest.mark.alone,
     pytest.mark.skipif(os.geteuid() != 0, reason="the kernel's knobs are root's"),
 ]
 MB = 1 << 20

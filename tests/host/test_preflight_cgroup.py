@@ -16,7 +16,12 @@ from pgdyno.target.sandbox import Sandbox
 
 ROOT = Path("/sys/fs/cgroup")
 LIMIT = 1 << 30
-pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.skipif(os.geteuid() != 0, reason="cgroups need root")]
+pytestmark = [
+    pytest.mark.host,
+    pytest.mark.pg,
+    pytest.mark.alone,
+    pytest.mark.skipif(os.geteuid() != 0, reason="cgroups need root"),
+]
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ PAGES = 64
 pytestmark = [
     pytest.mark.host,
     pytest.mark.pg,
-    pytest.mark.xdist_group("kernel"),
+    pytest.mark.alone,
     pytest.mark.skipif(os.geteuid() != 0 or not POOL.exists(), reason="the pool is root's, and needs pages of 2 MB"),
 ]
 

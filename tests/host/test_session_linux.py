@@ -24,7 +24,7 @@ from server_image import eventually
 pytestmark = [
     pytest.mark.host,
     pytest.mark.pg,
-    pytest.mark.xdist_group("kernel"),  # one kernel for all workers
+    pytest.mark.alone,
     pytest.mark.skipif(os.geteuid() != 0, reason="kernel values are root's to write"),
 ]
 DIRTY, BACKGROUND, HUGE = "vm.dirty_bytes", "vm.dirty_background_bytes", "transparent_hugepage.enabled"

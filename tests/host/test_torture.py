@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.pg,
     pytest.mark.slow,
     pytest.mark.timeout(900),
-    pytest.mark.xdist_group("kernel"),  # compares kernel values, which are one for all workers
+    pytest.mark.alone,
 ]
 KILLS = 5
 

@@ -50,6 +50,8 @@ class Watch:
         watch.processes.append(spawn(bundle.directory))
         if not wait_until(watch.stands, timeout_s=_START_S, sleep=sleep):
             watch.heart.stop()
+            watch.processes[0].kill()
+            watch.processes[0].wait()
             raise EnvironmentUnsuitable(
                 f"the watchdog of session {bundle.id} did not start",
                 detail=watch_record.last_words(bundle.directory) or f"It did not report within {_START_S:g} s.",

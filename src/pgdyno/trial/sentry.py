@@ -224,8 +224,13 @@ class Sentry:
     def _interrupt(self) -> None:
         with self._lock:
             if self._interrupts is not None:
-                signal.pthread_kill(self._interrupts, signal.SIGINT)
+                signal.pthread_kill(self._interrupts, _interrupting_signal())
                 self._interrupts = None
+
+
+def _interrupting_signal() -> signal.Signals:
+    """Return the signal that raises KeyboardInterrupt here: a shell has what it starts with & ignore SIGINT."""
+    return signal.SIGTERM if signal.getsignal(signal.SIGINT) is signal.SIG_IGN else signal.SIGINT
 
 
 def standings_now(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.guard import Colour, Failed, GuardPlan
 from pgdyno.model.trial import Role, TrialSpec, TrialState
 from pgdyno.probes.guards.reader import LoadState, Tick
+from pgdyno.trial import sentry as sentry_module
 from pgdyno.trial.guard_settings import guard_plan
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
 
@@ -233,3 +235,14 @@ def test_a_refused_session_leaves_no_trial(monkeypatch, tmp_path) -> None:
             laboratory.run(CANDIDATE)
         assert laboratory.store.trials("s1") == []
     assert parts.said == []
+
+
+def test_a_breach_interrupts_where_a_shell_had_sigint_ignored() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        assert sentry_module._interrupting_signal() is signal.SIGTERM
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        assert sentry_module._interrupting_signal() is signal.SIGINT
+    finally:
+        signal.signal(signal.SIGINT, before)
