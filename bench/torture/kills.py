@@ -158,8 +158,8 @@ class Kills:
         return (records[-1].kind if records else "empty journal") + down
 
     def _remember(self, tuner: subprocess.Popen[bytes]) -> None:
-        """Begin another tune where this one is complete or cannot be resumed; else it is resumed."""
-        if tuner.returncode in (0, 2, 3, 6):
+        """Begin another tune where this one is complete or ended by itself; one that was killed is resumed."""
+        if tuner.returncode not in (-9, 130):
             self._study = None
 
     def _lost(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable
 from pgdyno.model.configuration import Configuration
@@ -82,7 +82,7 @@ def run_blocks(
     """Run blocks until `is_enough` says so or `max_blocks` are complete.
 
     `is_enough` is asked after each complete block and must be a rule that allows looking (`stats.sequential`).
-    Raises ApplyError when an arm's configuration is not in force or the server does not run with it, and
+    Raises ApplyError when an arm's configuration is not in force or a load fails with it twice in a row, and
     EnvironmentUnsuitable when the machine was too disturbed to complete blocks.
     """
     blocks = Blocks(arms)
@@ -110,7 +110,11 @@ def _run_block(
 ) -> Mapping[str, Trial] | None:
     trials: dict[str, Trial] = {}
     for slot, arm in enumerate(order):
-        trial = run_repeating(laboratory, TrialSpec(arms[arm], roles[arm], arm, block, slot))
+        spec = TrialSpec(arms[arm], roles[arm], arm, block, slot)
+        trial = run_repeating(laboratory, spec)
+        if trial.state is TrialState.FAILED:
+            # Once may have been somebody else's doing: a server that was killed, a network that broke.
+            trial = run_repeating(laboratory, replace(spec, repeats=trial.id))
         if trial.state in (TrialState.VOID, TrialState.FAILED, TrialState.REFUSED):
             reason = trial.outcome.reason if trial.outcome else None
             raise ApplyError(
@@ -130,8 +134,7 @@ def run_repeating(laboratory: Laboratory, spec: TrialSpec) -> Trial:
     for _ in range(REPEATS):
         if trial.state not in (TrialState.DISTURBED, TrialState.UNSTEADY):
             break
-        again = TrialSpec(spec.configuration, spec.role, spec.arm, spec.block, spec.slot, repeats=trial.id)
-        trial = laboratory.run(again)
+        trial = laboratory.run(replace(spec, repeats=trial.id))
     return trial
 
 

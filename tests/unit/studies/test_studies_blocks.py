@@ -2,12 +2,16 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.model.trial import LatencySummary, Outcome, TrialState
+from pgdyno.errors import ApplyError
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.trial import LatencySummary, Outcome, Role, TrialState
 from pgdyno.model.verdict import Metric
-from pgdyno.studies.blocks import block_order, metric_of
+from pgdyno.studies.blocks import block_order, metric_of, run_blocks
+from simulated_laboratory import SimulatedLaboratory, flat
 
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=6, unique=True), st.integers(), st.integers())
@@ -42,3 +46,34 @@ def test_each_metric_reads_its_own_figure():
         Metric.LATENCY_P99: 3.0,
         Metric.SERVER_CPU: 0.5,
     }
+
+
+def run_two_arms(fails):
+    laboratory = SimulatedLaboratory(flat, fails=fails)
+    arms = {"A": BASELINE, "B": Configuration.of({"work_mem": "8MB"})}
+    blocks = run_blocks(
+        laboratory,
+        arms,
+        dict.fromkeys(arms, Role.ARM),
+        seed=1,
+        first_block=0,
+        max_blocks=3,
+        is_enough=lambda _: False,
+    )
+    return laboratory, blocks
+
+
+def test_an_arm_that_failed_once_is_measured_again():
+    """A server that somebody else killed says nothing about the configuration."""
+    left = [True]
+    laboratory, blocks = run_two_arms(lambda settings: bool(settings) and bool(left) and left.pop())
+    assert len(blocks.complete) == 3
+    states = [trial.state for trial in laboratory.store.kept]
+    assert states.count(TrialState.FAILED) == 1
+    failed = next(trial for trial in laboratory.store.kept if trial.state is TrialState.FAILED)
+    assert [trial.spec.repeats for trial in laboratory.store.kept].count(failed.id) == 1
+
+
+def test_an_arm_that_fails_again_cannot_be_measured():
+    with pytest.raises(ApplyError, match="arm B cannot be measured: failed"):
+        run_two_arms(bool)
