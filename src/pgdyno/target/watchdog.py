@@ -35,6 +35,7 @@ from pgdyno.target.watch_record import Role
 TICK_S = 0.5
 ASK_EVERY_S = 1.0
 _LONGEST_PAUSE_S = 30.0
+GIVE_UP_S = 24 * 3600.0
 _OOM_SCORE = Path("/proc/self/oom_score_adj")
 _DAMAGE_ATTEMPTS = 3
 
@@ -117,7 +118,7 @@ class _Watchdog:
         self._bundle.release_reserve()  # so that the log has room too
         self._end_owner()
         _set_oom_score(watch_record.read_oom_score(self._bundle.directory))  # the server inherits it
-        pause_s, damaged = 1.0, 0
+        pause_s, damaged, began = 1.0, 0, heartbeat.now()
         while True:
             try:
                 restored = rollback.rollback(self._bundle, by=f"watchdog: {reason}")
@@ -135,8 +136,9 @@ class _Watchdog:
                 if damaged >= _DAMAGE_ATTEMPTS:
                     _say(f"left to pgdyno rollback {self._bundle.id}")
                     return 5
-            if not _can_still_be_restored(self._bundle):
-                _say("the data directory is gone: nothing to restore")
+            obstacle = _why_never(self._bundle, heartbeat.now() - began)
+            if obstacle is not None:
+                _say(f"{obstacle}: left to pgdyno rollback {self._bundle.id}")
                 return 5
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
@@ -153,8 +155,13 @@ class _Watchdog:
             _say(f"process {owner.pid} was ended")
 
 
-def _can_still_be_restored(bundle: UndoBundle) -> bool:
-    return not bundle.manifest.local or Path(bundle.manifest.data_directory).is_dir()
+def _why_never(bundle: UndoBundle, tried_s: float) -> str | None:
+    """Return why trying on makes no sense: what was to be restored is gone, or nobody has mended it for a day."""
+    if not bundle.directory.is_dir():
+        return "the undo bundle is gone"
+    if bundle.manifest.local and not Path(bundle.manifest.data_directory).is_dir():
+        return "the data directory is gone"
+    return f"not restored within {GIVE_UP_S / 3600:.0f} h" if tried_s > GIVE_UP_S else None
 
 
 def _settle() -> None:

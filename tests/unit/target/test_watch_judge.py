@@ -7,13 +7,14 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
-from pgdyno.target import heartbeat, watch_record
+from pgdyno.target import heartbeat, watch_record, watchdog
 from pgdyno.target.health import Health
 from pgdyno.target.heartbeat import Beat, Heart
 from pgdyno.target.identity import ProcessIdentity
@@ -156,3 +157,18 @@ def test_a_watchdog_without_its_file_uses_the_defaults(tmp_path: Path) -> None:
 def test_deadlines_have_bounds(value: float) -> None:
     with pytest.raises(UsageError, match="health_s"):
         Deadlines(health_s=value)
+
+
+def test_a_watchdog_gives_up_only_where_trying_makes_no_sense(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    manifest = SimpleNamespace(local=True, data_directory=str(data))
+    bundle = SimpleNamespace(directory=tmp_path / "bundle", manifest=manifest)
+    assert watchdog._why_never(bundle, 0) == "the undo bundle is gone"
+    bundle.directory.mkdir()
+    assert watchdog._why_never(bundle, 0) is None
+    assert watchdog._why_never(bundle, watchdog.GIVE_UP_S + 1) == "not restored within 24 h"
+    data.rmdir()
+    assert watchdog._why_never(bundle, 0) == "the data directory is gone"
+    manifest.local = False
+    assert watchdog._why_never(bundle, 0) is None
