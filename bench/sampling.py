@@ -28,6 +28,7 @@ from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.registry import make_workload
 
 WARMUP_S = 1.0
+WORKLOADS = ("select-only", "tpcb-like")
 OBSERVER_PIDS = "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgdyno_observer'"
 
 
@@ -114,12 +115,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=6.0)
     parser.add_argument("--interval", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workload", choices=WORKLOADS, action="append", help="only this one; may be given again")
     options = parser.parse_args()
     sandbox = Sandbox.open_or_create("bench-sampling")
     try:
         sandbox.start()
         target = sandbox.target()
-        for name in ("select-only", "tpcb-like"):
+        for name in options.workload or WORKLOADS:
             workload = make_workload(name, {"scale": 10})
             workload.prepare(target, progress=lambda _: None)
             with tempfile.TemporaryDirectory() as folder:
