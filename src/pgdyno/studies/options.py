@@ -183,7 +183,7 @@ class TuneOptions:
         for name in ("include", "exclude", "only"):
             known[name] = tuple(_words(known.get(name)))
         known["metric"] = Metric(str(known["metric"]))
-        return cls(**known)  # type: ignore[arg-type]  # JSON of the store has no types; to_json wrote it
+        return cls(**known)  # type: ignore[arg-type]  # values from JSON are `object`; to_json wrote them of these types
 
 
 def _path(value: object) -> Path | None:

@@ -51,7 +51,7 @@ class Tree:
     def names(self, folder: str) -> list[str]:
         """Return the names in a folder, sorted; none when it cannot be read."""
         try:
-            return sorted(os.listdir(self.local(folder)))  # noqa: PTH208 - names are wanted, and of a folder of any root
+            return sorted(path.name for path in self.local(folder).iterdir())
         except OSError:
             return []
 

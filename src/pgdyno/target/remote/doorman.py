@@ -59,7 +59,7 @@ def receive(path: Path, digest: str) -> dict[str, object]:
     return {"path": str(path)}
 
 
-def launch(path: Path, digest: str) -> dict[str, object]:  # noqa: RET503 - execv does not return
+def launch(path: Path, digest: str) -> dict[str, object]:  # noqa: RET503 - where no answer is returned, execv has replaced this process
     """Become the agent, if the shipment is whole and in a folder that only we can change."""
     try:
         folder, file = path.parent.stat(), path.stat()
