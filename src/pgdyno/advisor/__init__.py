@@ -1,0 +1,1 @@
+"""Rules as data with pure predicates: inventory and evidence in, findings out. Cannot touch a server."""

@@ -1,0 +1,97 @@
+"""Which targets a rule is for, and how far a target differs from the one on which its figures were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.advisor.case import Case, Missing, known
+from pgdyno.advisor.rule import Rule, Scope
+from pgdyno.advisor.rulebook import Document, documents
+
+_KNOWN_ARCHITECTURES = ("x86_64", "s390x", "ppc64le")
+
+
+def why_not(scope: Scope, case: Case) -> str | None:
+    """Return why a rule is not for this target, None when it is. Raises Missing when that cannot be told."""
+    if scope.architectures:
+        here = known(case.host.processor.architecture, "the architecture")
+        if here not in scope.architectures:
+            return f"it is for {_list(scope.architectures)}, and this is {here}"
+    if scope.from_version is not None or scope.to_version is not None or scope.flavours:
+        reason = _version(scope, case)
+        if reason:
+            return reason
+    if scope.from_kernel is not None or scope.below_kernel is not None:
+        version = known(case.host.kernel.version, "the kernel's version")
+        if scope.from_kernel is not None and version < scope.from_kernel:
+            return f"it is for kernels from {_dotted(scope.from_kernel)}, and this is {_dotted(version)}"
+        if scope.below_kernel is not None and version >= scope.below_kernel:
+            return f"it is for kernels below {_dotted(scope.below_kernel)}, and this is {_dotted(version)}"
+    if scope.virtualization:
+        layer = known(case.host.virtualization.layer, "the virtualization layer")
+        if layer not in scope.virtualization:
+            return f"it is for {_list(scope.virtualization)}, and this is {layer}"
+    if scope.workloads or scope.not_workloads:
+        workload = str(known(case.evidence.workload, "the workload's class"))
+        if scope.workloads and workload not in scope.workloads:
+            return f"it is for {_list(scope.workloads)} loads, and this one is {workload}"
+        if workload in scope.not_workloads:
+            return f"it is not for {workload} loads"
+    return None
+
+
+def _version(scope: Scope, case: Case) -> str | None:
+    server = case.server
+    if scope.flavours and server.flavour not in scope.flavours:
+        return f"it is for {_list(scope.flavours)}, and this is {server.flavour}"
+    if scope.from_version is not None and server.major < scope.from_version:
+        return f"it is for PostgreSQL from {scope.from_version}, and this is {server.major}"
+    if scope.to_version is not None and server.major > scope.to_version:
+        return f"it is for PostgreSQL up to {scope.to_version}, and this is {server.major}"
+    return None
+
+
+def doubts_of(rule: Rule, case: Case) -> tuple[str, ...]:
+    """Return where this target differs from the platforms of the rule's figures; each lowers the confidence.
+
+    A figure counts for the document that is closest to this target. A rule without figures has no such doubt.
+    """
+    measured = [documents()[effect.source.document] for effect in rule.effects]
+    measured = [document for document in measured if document.architecture]
+    if not measured:
+        return ()
+    return min((tuple(_differences(document, case)) for document in measured), key=len)
+
+
+def _differences(document: Document, case: Case) -> Iterator[str]:
+    processor, layer = case.host.processor, case.host.virtualization.layer
+    where = f"the figure was measured on {document.platform}"
+    if processor.architecture != document.architecture:
+        yield f"{where}; the architecture here is {processor.architecture}"
+    elif document.virtualization and layer != document.virtualization:
+        yield f"{where}, {document.virtualization}; the layer below here is {layer}"
+    workload = case.evidence.workload
+    if document.workload and workload != document.workload:
+        yield f"the figure was measured with an {document.workload} load; the load here is {workload}"
+    try:
+        major = case.server.major
+    except Missing:
+        return
+    if document.major is not None and abs(major - document.major) > 3:
+        yield f"the figure was measured with {document.version}; this is version {major}"
+
+
+def generic_remark(case: Case) -> str | None:
+    """Return a remark for an architecture that no source covers; None where there is one."""
+    here = case.host.processor.architecture
+    if isinstance(here, str) and here not in _KNOWN_ARCHITECTURES:
+        return f"no source covers {here}: only rules that hold on every architecture were judged"
+    return None
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
+
+
+def _list(words: tuple[str, ...]) -> str:
+    return " or ".join(words)

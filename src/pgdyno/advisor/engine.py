@@ -1,0 +1,220 @@
+"""Judge every rule on one case and turn the judgements into findings. Pure and deterministic."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pgdyno.advisor.applicability import doubts_of, why_not
+from pgdyno.advisor.case import Case, Missing, known
+from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
+from pgdyno.advisor.ranking import rank
+from pgdyno.advisor.rule import ChangeRow, Rule
+from pgdyno.advisor.vocabulary import FACTS
+from pgdyno.errors import UsageError
+from pgdyno.knobs.values import setting_text
+from pgdyno.model.evidence import Evidence
+from pgdyno.model.facts import Unknown
+from pgdyno.model.finding import Answer, Change, ChangeKind, Confidence, Finding, Proof, ProofState
+from pgdyno.model.inventory import Inventory
+from pgdyno.units import bytes_text
+
+
+def advise(
+    inventory: Inventory, evidence: Evidence, rules: Sequence[Rule], proofs: Mapping[str, Proof] | None = None
+) -> tuple[Finding, ...]:
+    """Return one finding a rule, the best candidates first.
+
+    `rules` are in the order of `rulebook.ordered`; what an early one proposes is what later ones compute with.
+    `proofs` are verdicts that were measured on this target, by rule.
+    """
+    case = Case(inventory, evidence)
+    findings = []
+    for rule in rules:
+        finding = _with_proof(_finding(rule, case), (proofs or {}).get(rule.id))
+        findings.append(finding)
+        proposed = {
+            change.knob: change.value
+            for change in finding.changes
+            if change.kind in (ChangeKind.POSTGRESQL, ChangeKind.LINUX) and finding.state is not ProofState.REFUTED
+        }
+        case = replace(case, earlier={**case.earlier, **proposed})
+    return tuple(sorted(findings, key=rank))
+
+
+def judge(rule: Rule, case: Case) -> Judgement:
+    """Return what a rule says of a case; a fact that is missing is an answer, not an error."""
+    try:
+        reason = why_not(rule.scope, case)
+        if reason is not None:
+            return DoesNotApply(reason)
+        if rule.judge is not None:
+            return rule.judge(case)
+        if rule.when is None or not rule.when.holds(case):
+            return InOrder(_filled(rule.in_order, case, {}))
+        return _fires(rule, case)
+    except Missing as missing:
+        return missing.answer()
+
+
+def _fires(rule: Rule, case: Case) -> Fires:
+    changes = tuple(_change(row, case) for row in rule.changes)
+    named = [change for change in changes if change.knob]
+    return Fires(
+        changes=changes,
+        current=", ".join(f"{change.knob} = {change.current or 'unknown'}" for change in named),
+        proposed=", ".join(f"{change.knob} = {change.value}" for change in named),
+        evidence=tuple(_filled(text, case, {}) for text in rule.evidence),
+    )
+
+
+def _change(row: ChangeRow, case: Case) -> Change:
+    value = row.value if row.value_of is None else _value_text(row, case)
+    return Change(
+        kind=row.kind,
+        knob=row.knob,
+        value=value,
+        current=current_text(row.kind, row.knob, case),
+        device=row.device,
+        commands=row.commands,
+        undo=row.undo,
+    )
+
+
+def current_text(kind: ChangeKind, knob: str, case: Case) -> str | None:
+    """Return what a knob stands at, as people write it; None when it is not known."""
+    try:
+        if kind is ChangeKind.POSTGRESQL and knob:
+            fact = case.row(knob)
+            return setting_text(fact, float(fact.setting)) if fact.vartype in ("integer", "real") else fact.setting
+        if kind is ChangeKind.LINUX and knob:
+            return case.sysctl(knob)
+    except Missing:
+        return None
+    return None
+
+
+def _value_text(row: ChangeRow, case: Case) -> str:
+    if row.value_of is None:
+        return row.value
+    value = row.value_of.value(case)
+    if not isinstance(value, int | float):
+        return str(value)
+    if row.kind is not ChangeKind.POSTGRESQL:
+        return str(round(value))
+    return memory_text(value, case, row.knob)
+
+
+def memory_text(value: float, case: Case, knob: str) -> str:
+    """Write bytes, seconds or a bare number as the setting's text, in its own units. Raises Missing."""
+    from pgdyno.units import BYTES, MICROSECONDS, split_unit
+
+    fact = case.row(knob)
+    if fact.unit is None:
+        return setting_text(fact, round(value) if fact.vartype == "integer" else value)
+    multiplier, name = split_unit(fact.unit)
+    size = multiplier * (BYTES[name] if name in BYTES else MICROSECONDS[name] / 1e6)
+    return setting_text(fact, round(value / size))
+
+
+def _filled(text: str, case: Case, values: Mapping[str, str]) -> str:
+    """Fill `{name}` places from values, then from the vocabulary; bytes are written for people."""
+    words = {}
+    for _, name, _, _ in string.Formatter().parse(text):
+        if name is None or name in words:
+            continue
+        if name in values:
+            words[name] = values[name]
+        elif name in FACTS:
+            words[name] = _people(name, FACTS[name](case))
+        elif case.has(name):
+            words[name] = current_text(ChangeKind.POSTGRESQL, name, case) or "unknown"
+        else:
+            raise UsageError(f'the text "{text}" names "{name}", which is no fact, value or setting')
+    return text.format_map(words)
+
+
+def _people(name: str, value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if name in ("ram", "memory", "swap", "database_size", "page_size", "huge_page", "wal_rate", "temp_bytes_s"):
+        return bytes_text(value)
+    return f"{value:.4g}"
+
+
+def _finding(rule: Rule, case: Case) -> Finding:
+    judgement = judge(rule, case)
+    base = Finding(
+        rule=rule.id,
+        answer=Answer.OK,
+        group=rule.group,
+        depth=rule.depth,
+        title=rule.title,
+        severity=rule.severity,
+        mechanism=rule.mechanism,
+        effects=rule.effects,
+        risk=rule.risk,
+        risk_level=rule.risk_level,
+        cost=rule.cost,
+        apply=rule.apply,
+        persist=rule.persist,
+        verify=rule.verify,
+        revert=rule.revert,
+        provenance=rule.provenance,
+        origin=rule.origin,
+        requirements=rule.requirements,
+        after=rule.after,
+    )
+    match judgement:
+        case InOrder(reason=reason, resolutions=resolutions):
+            return replace(base, reason=reason, resolutions=resolutions)
+        case CannotTell(reason=reason):
+            return replace(base, answer=Answer.UNKNOWN, reason=reason)
+        case DoesNotApply(reason=reason, resolutions=resolutions):
+            return replace(base, answer=Answer.NOT_APPLICABLE, reason=reason, resolutions=resolutions)
+        case Fires() as fires:
+            return _fired(base, rule, case, fires)
+
+
+def _fired(base: Finding, rule: Rule, case: Case, fires: Fires) -> Finding:
+    doubts = (*doubts_of(rule, case), *fires.doubts)
+    return replace(
+        base,
+        answer=Answer.FINDING,
+        title=_filled(rule.title, case, fires.values),
+        why=_filled(rule.why, case, fires.values),
+        severity=fires.severity or rule.severity,
+        cost=fires.cost or rule.cost,
+        current=fires.current,
+        proposed=fires.proposed,
+        changes=fires.changes,
+        evidence=fires.evidence,
+        confidence=Confidence.HIGH.lowered(len(doubts)),
+        doubts=doubts,
+        resolutions=fires.resolutions,
+        alternatives=(*rule.alternatives, *fires.alternatives),
+        state=ProofState.NEEDS_TEST if rule.needs_test or fires.needs_test else ProofState.PROPOSED,
+    )
+
+
+def _with_proof(finding: Finding, proof: Proof | None) -> Finding:
+    """A measured verdict replaces the expectation: worse refutes, better and equivalent are results."""
+    if proof is None or finding.answer is not Answer.FINDING:
+        return finding
+    if proof.verdict == "not resolved":
+        return replace(finding, proof=proof)
+    refuted = proof.verdict in ("worse", "equivalent")
+    return replace(finding, proof=proof, state=ProofState.REFUTED if refuted else ProofState.TESTED)
+
+
+def facts_used(case: Case) -> dict[str, str]:
+    """Return every fact of the vocabulary as text, unknown ones with their reason; for `advise --facts`."""
+    found = {}
+    for name, fact in FACTS.items():
+        try:
+            value = fact(case)
+            found[name] = str(value) if isinstance(value, Unknown) else _people(name, known(value, name))
+        except Missing as missing:
+            found[name] = f"unknown ({missing.reason})"
+    return found

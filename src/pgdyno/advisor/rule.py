@@ -1,0 +1,77 @@
+"""A rule: what its file says of it, checked and ready to be judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pgdyno.advisor.case import Case
+from pgdyno.advisor.expression import Formula
+from pgdyno.advisor.judgement import Judgement
+from pgdyno.model.finding import ChangeKind, Cost, Depth, Effect, Provenance, RuleGroup, Severity
+
+Judge = Callable[[Case], Judgement]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which targets a rule is for; an empty tuple or None is "any". Kernels as (major, minor), `below` excluded."""
+
+    architectures: tuple[str, ...] = ()
+    flavours: tuple[str, ...] = ()
+    virtualization: tuple[str, ...] = ()
+    workloads: tuple[str, ...] = ()
+    not_workloads: tuple[str, ...] = ()
+    from_version: int | None = None
+    to_version: int | None = None
+    from_kernel: tuple[int, int] | None = None
+    below_kernel: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRow:
+    """A change as a rule file gives it: `value` is text with `{name}` places, or `value_of` an expression."""
+
+    kind: ChangeKind
+    knob: str
+    value: str
+    value_of: Formula | None
+    device: str
+    commands: tuple[str, ...]
+    undo: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule. `when` and `changes` hold for a rule of expressions; `judge` for one that is judged by code."""
+
+    id: str
+    theme: str
+    group: RuleGroup
+    depth: Depth
+    severity: Severity
+    title: str
+    why: str
+    mechanism: str
+    scope: Scope
+    when: Formula | None
+    in_order: str
+    evidence: tuple[str, ...]
+    changes: tuple[ChangeRow, ...]
+    judge: Judge | None
+    effects: tuple[Effect, ...]
+    risk: str
+    risk_level: int
+    cost: Cost
+    apply: str
+    persist: str
+    verify: str
+    revert: str
+    provenance: tuple[Provenance, ...]
+    origin: str
+    requirements: tuple[str, ...]
+    contradictions: tuple[str, ...]
+    after: tuple[str, ...]
+    alternatives: tuple[str, ...]
+    needs_test: bool
+    file: str
