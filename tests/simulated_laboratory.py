@@ -45,7 +45,9 @@ class SimulatedStore:
 
 
 class SimulatedLaboratory:
-    """Runs trials in virtual time. `kill_after` raises KeyboardInterrupt in that trial, as a signal would."""
+    """Runs trials in virtual time; `odd` multiplies the throughput of the trials of these numbers.
+
+    `kill_after` raises KeyboardInterrupt in that trial, as a signal would."""
 
     def __init__(
         self,
@@ -55,6 +57,7 @@ class SimulatedLaboratory:
         cv: float = 0.05,
         drift_per_h: float = 0.0,
         disturbed: float = 0.0,
+        odd: Mapping[int, float] | None = None,
         fails: Callable[[Mapping[str, str]], bool] = lambda settings: False,
         kill_after: int | None = None,
         recorded: list[Trial] | None = None,
@@ -68,6 +71,7 @@ class SimulatedLaboratory:
         self._recorded = deque(recorded or [])
         self._surface = surface
         self._seed, self._cv, self._drift, self._disturbed = seed, cv, drift_per_h, disturbed
+        self._odd = odd or {}
         self._fails = fails
         self._kill_after = kill_after
 
@@ -100,7 +104,7 @@ class SimulatedLaboratory:
     def _outcome(self, spec: TrialSpec, chance: random.Random) -> Outcome:
         drift = math.exp(self._drift * self.spent_s / 3600)
         gain = self._surface(spec.configuration)
-        tps = 30 * gain * drift * math.exp(chance.gauss(0, self._cv))
+        tps = 30 * gain * self._odd.get(len(self.store.kept) + 1, 1.0) * drift * math.exp(chance.gauss(0, self._cv))
         cpu = 60 / gain * math.exp(chance.gauss(0, self._cv / 3))
         latency = LatencySummary(*(2000 / tps * factor for factor in (0.9, 1.4, 1.9, 2.4, 3.0, 1.0)))
         disturbed = chance.random() < self._disturbed

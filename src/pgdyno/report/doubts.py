@@ -21,6 +21,7 @@ from pgdyno.report.wording import (
     settings_text,
     share_text,
 )
+from pgdyno.stats.noise import MOST_EFFECT
 
 FAILED = {TrialState.REFUSED, TrialState.FAILED, TrialState.VOID}
 SPOILT = {TrialState.DISTURBED, TrialState.UNSTEADY, TrialState.ABANDONED}
@@ -103,17 +104,20 @@ def _pair_ratio(pair: PairReading, runs: dict[int, Trial], metric: Metric, *, pr
 
 
 def noise_facts(result: Fields) -> tuple[tuple[str, str], ...]:
-    """Return the noise of this machine under this load, in words."""
+    """Return the noise of this machine under this load, in words; what cannot be told is said, not computed."""
     noise = result.child("noise_floor")
     cv, detectable, pairs = noise.number("cv"), noise.number("detectable"), noise.whole("pairs")
-    rows = (
-        ("noise of a single run", "" if cv is None else f"{cv * 100:.2g} %, coefficient of variation of equal runs"),
-        (
-            "smallest effect that shows",
-            "" if detectable is None or pairs is None else f"{detectable * 100:.2g} % with {plural(pairs, 'pair')}",
-        ),
-    )
-    return tuple((name, value) for name, value in rows if value)
+    if cv is None:
+        return ()
+    runs, odd = noise.count("runs"), noise.child("odd")
+    single = f"{cv * 100:.2g} %, coefficient of variation of {plural(runs, 'equal run')}"
+    if (ratio := odd.number("ratio")) is not None:
+        single += f"; one more (trial {odd.whole('run')}) stood at {ratio:.2g} times the others and is left out"
+    if detectable is None or detectable > MOST_EFFECT:
+        effect = f"the {plural(runs, 'run')} differ too much to tell"
+    else:
+        effect = f"{detectable * 100:.2g} % with {plural(pairs or 0, 'pair')}"
+    return (("noise of a single run", single), ("smallest effect that shows", effect))
 
 
 def _states_table(trials: Sequence[Trial]) -> Table:

@@ -47,6 +47,10 @@ class Fields:
         """Return the objects of a member list."""
         return tuple(Fields(item) for item in self._items(name) if isinstance(item, Mapping))
 
+    def count(self, name: str) -> int:
+        """Return how many members a list has, 0 where it is missing."""
+        return len(self._items(name))
+
     def texts(self, name: str) -> tuple[str, ...]:
         """Return the texts of a member list; one text counts as a list of one."""
         value = self.members.get(name)

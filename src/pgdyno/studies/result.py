@@ -44,14 +44,18 @@ def _bounds(interval: Interval) -> list[float | None]:
     return [interval.lo, interval.hi if math.isfinite(interval.hi) else None]
 
 
-def noise_json(noise: NoiseFloor, runs: Sequence[Trial]) -> dict[str, object]:
-    """Return the noise floor; `detectable` is the effect that six pairs would show with 80 % power."""
+def noise_json(noise: NoiseFloor, runs: Sequence[Trial], odd: Trial | None, ratio: float | None) -> dict[str, object]:
+    """Return the noise floor; `detectable` is the effect that six pairs would show with 80 % power.
+
+    It is null where the runs differ too much to tell. `odd` is the run that was left out, null where none was.
+    """
     return {
         "cv": noise.cv,
         "pair_sd": noise.pair_sd,
         "pairs": 6,
         "detectable": noise.detectable(6),
         "runs": [trial.id for trial in runs],
+        "odd": None if odd is None else {"run": odd.id, "ratio": ratio},
     }
 
 

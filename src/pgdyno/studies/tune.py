@@ -24,11 +24,11 @@ from pgdyno.model.facts import Facts
 from pgdyno.model.study import Comparison
 from pgdyno.model.trial import LoadPlan, Role, WorkloadSpec
 from pgdyno.model.verdict import Metric, Word
-from pgdyno.stats.noise import NoiseFloor, noise_floor
 from pgdyno.stats.noninferiority import Removal, costs_nothing
 from pgdyno.stats.sequential import is_final
-from pgdyno.studies.blocks import Blocks, metric_of, run_blocks
+from pgdyno.studies.blocks import Blocks, run_blocks
 from pgdyno.studies.judging import compare_arms, verdict_of
+from pgdyno.studies.noise_runs import NoiseRuns, measure_noise
 from pgdyno.studies.options import TuneOptions
 from pgdyno.studies.proof import BASE, Proof, prove
 from pgdyno.studies.pruning import prune
@@ -44,7 +44,7 @@ FULL, REDUCED = "full", "reduced"
 class Tuned:
     """Everything that a tune found out. `proof` is None when the search's winner did not beat the baseline."""
 
-    noise: NoiseFloor
+    noise: NoiseRuns
     search: Search
     unpruned: Configuration
     winner: Configuration
@@ -80,9 +80,11 @@ def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str],
         )
     search = Search(laboratory, space, starts, options)
     announce(f"noise floor: {options.noise_runs} runs of the baseline")
-    noise = _measure_noise(search, options)
-    search.noise_sd = noise.pair_sd / math.sqrt(2)
-    announce(f"search: up to {options.trials} trials over {len(space.dimensions)} knobs; noise {100 * noise.cv:.1f} %")
+    noise = measure_noise(search, options, announce)
+    search.noise_sd = noise.floor.pair_sd / math.sqrt(2)
+    announce(
+        f"search: up to {options.trials} trials over {len(space.dimensions)} knobs; noise {100 * noise.floor.cv:.1f} %"
+    )
     search.run()
     announce(f"search ended: {search.stopped}")
     unpruned = search.winner()
@@ -132,25 +134,6 @@ def search_space(facts: Facts, workload: WorkloadSpec, plan: LoadPlan, options: 
             hint="Lengthen --measure, allow restarts, or name knobs with --include.",
         )
     return space
-
-
-def _measure_noise(search: Search, options: TuneOptions) -> NoiseFloor:
-    for slot in range(options.noise_runs):
-        search.measure_baseline(0, slot)
-    outcomes = [trial.outcome for trial in search.baselines if trial.outcome]
-    figures = [f for outcome in outcomes if (f := metric_of(outcome, options.metric)) is not None]
-    if len(figures) < 3:
-        raise EnvironmentUnsuitable(
-            f"the baseline could be measured in only {len(figures)} of {options.noise_runs} runs",
-            detail="; ".join(sorted(_reasons(search))) or None,
-            hint="Quieten the machine, or lengthen --warmup and --measure until the load is steady.",
-        )
-    return noise_floor(figures)
-
-
-def _reasons(search: Search) -> set[str]:
-    trials = search.laboratory.store.trials(search.laboratory.study.id)
-    return {trial.outcome.reason for trial in trials if trial.outcome and trial.outcome.reason}
 
 
 @dataclass

@@ -41,7 +41,7 @@ def tune_result(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> d
         "keep": keep,
         "verdict": None,
         "others": [],
-        "noise_floor": noise_json(tuned.noise, tuned.search.baselines[: options.noise_runs]),
+        "noise_floor": noise_json(tuned.noise.floor, tuned.noise.runs, tuned.noise.odd, tuned.noise.odd_ratio),
         **_sides(tuned, facts),
         "effects": [],
         "dropped": dropped_json(tuned.dropped, tuned.dropped_because, facts),

@@ -17,7 +17,7 @@ from pgdyno.model.trial import Role, TrialState
 from pgdyno.model.verdict import Interval, Metric
 from pgdyno.report import html, markdown
 from pgdyno.report.build import build_report
-from pgdyno.report.doubts import rival_sentences, warnings_of
+from pgdyno.report.doubts import noise_facts, rival_sentences, warnings_of
 from pgdyno.report.figures import TrialPoint
 from pgdyno.report.neighbours import phases
 from pgdyno.report.reading import Fields
@@ -186,3 +186,23 @@ def test_settings_dropped_for_one_reason_share_a_row(tmp_path: Path) -> None:
     text = markdown.render(make(tmp_path, example.add_tune)).replace("\\", "")
     assert "| wal_buffers 4MB → 64MB, max_parallel_workers_per_gather 2 → 0, bgwriter_lru_maxpages 100 → 740 |" in text
     assert "<details><summary>Left alone: 1 knob of the catalogue.</summary>" in text
+
+
+@pytest.mark.parametrize(
+    ("noise", "single", "effect"),
+    [
+        ({"cv": 0.021, "pairs": 6, "detectable": 0.034, "runs": [1, 2, 3]}, "2.1 %", "3.4 % with 6 pairs"),
+        (
+            {"cv": 0.02, "pairs": 6, "detectable": 0.03, "runs": [2, 3, 4], "odd": {"run": 1, "ratio": 0.065}},
+            "one more (trial 1) stood at 0.065 times the others and is left out",
+            "3 % with 6 pairs",
+        ),
+        ({"cv": 0.61, "pairs": 6, "detectable": None, "runs": [1, 2, 3, 4]}, "61 %", "the 4 runs differ too much"),
+        ({"cv": 0.61, "pairs": 6, "detectable": 15.1, "runs": [1, 2, 3, 4]}, "61 %", "the 4 runs differ too much"),
+    ],
+)
+def test_the_noise_is_told_in_words_and_never_as_a_nonsense_figure(noise, single, effect) -> None:
+    rows = dict(noise_facts(Fields({"noise_floor": noise})))
+    assert single in rows["noise of a single run"]
+    assert effect in rows["smallest effect that shows"]
+    assert "e+" not in rows["smallest effect that shows"]

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
-from pgdyno.stats.noise import NoiseFloor, noise_floor
+from pgdyno.stats.noise import NoiseFloor, noise_floor, odd_run
 from pgdyno.stats.noise_models import normal, paired_log_ratios
 from pgdyno.stats.sequential import Design
 from pgdyno.stats.simulation import run_studies
@@ -72,7 +72,7 @@ def test_an_effect_far_below_the_noise_has_no_number_of_pairs():
 
 
 @settings(deadline=None)  # the first use of a number of pairs computes its boundary
-@given(st.floats(0.001, 0.3), st.sampled_from([2, 3, 6, 12, 13, 59, 60, 61, 400]))
+@given(st.floats(0.001, 0.05), st.sampled_from([2, 3, 6, 12, 13, 59, 60, 61, 400]))
 def test_more_pairs_detect_less(pair_sd, pairs):
     floor = NoiseFloor(cv=pair_sd, pair_sd=pair_sd, pairs=9, runs=10)
     assert floor.detectable(pairs + 1) < floor.detectable(pairs)
@@ -90,3 +90,37 @@ def test_senseless_questions_are_refused():
         floor.detectable(1)
     with pytest.raises(UsageError):
         floor.pairs_for(0.0)
+
+
+@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("factor", [0.065, 2.8])
+def test_one_run_that_stands_apart_is_found_wherever_it_is(place, factor):
+    values = [100.0, 103.0, 98.0, 101.0]
+    values[place] *= factor
+    assert odd_run(values) == place
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [100.0, 103.0, 98.0, 101.0],
+        [100.0, 100.0, 100.0, 130.0],  # far by the others' scatter, but no more than noise may be
+        [100.0, 160.0, 70.0, 240.0],  # all differ
+        [100.0, 101.0, 10.0, 10.1],  # two and two
+        [100.0, 101.0, 10.0],
+    ],
+)
+def test_runs_that_merely_scatter_have_no_odd_one(values):
+    assert odd_run(values) is None
+
+
+@pytest.mark.parametrize(("cv", "most"), [(0.05, 0.005), (0.2, 0.06)])
+def test_normal_noise_seldom_looks_like_an_odd_run(cv, most):
+    sets = np.exp(np.random.default_rng(5).standard_normal((4000, 5)) * cv)
+    assert np.mean([odd_run(runs) is not None for runs in sets]) <= most
+
+
+def test_runs_that_differ_too_much_tell_no_effect_rather_than_a_nonsense_one():
+    floor = noise_floor([100.0, 103.0, 6.5, 101.0])
+    assert floor.detectable(6) is None
+    assert noise_floor([100.0, 103.0, 98.0, 101.0]).detectable(6) < 0.1

@@ -77,6 +77,26 @@ def test_a_killed_tune_resumes_to_the_same_answer_without_measuring_anything_twi
     assert again.proof.headline == tuned.proof.headline
 
 
+@pytest.mark.parametrize("odd", [1, 2, OPTIONS.noise_runs])
+def test_one_odd_baseline_is_asked_again_and_left_out_of_the_noise(odd):
+    laboratory = SimulatedLaboratory(shared_buffers_cliff, odd={odd: 0.065})
+    tuned, said = run(laboratory)
+    assert any("stands apart" in line for line in said)
+    assert tuned.noise.odd.id == odd
+    assert tuned.noise.odd_ratio == pytest.approx(0.065, rel=0.3)
+    assert odd not in [trial.id for trial in (*tuned.noise.runs, *tuned.search.baselines)]
+    assert tuned.noise.floor.cv < 0.15
+    assert 0 < tune_result(laboratory, tuned, OPTIONS)["noise_floor"]["detectable"] < 1
+
+
+def test_baselines_that_all_differ_are_noise_and_tell_no_effect():
+    odd = dict(enumerate((1, 8, 0.1, 3, 20, 0.5), start=1))
+    laboratory = SimulatedLaboratory(shared_buffers_cliff, odd=odd)
+    tuned, _ = run(laboratory)
+    assert tuned.noise.odd is None
+    assert tune_result(laboratory, tuned, OPTIONS)["noise_floor"]["detectable"] is None
+
+
 def test_disturbed_trials_are_repeated_and_not_used():
     laboratory = SimulatedLaboratory(shared_buffers_cliff, disturbed=0.2)
     tuned, _ = run(laboratory)

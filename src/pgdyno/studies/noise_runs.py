@@ -1,0 +1,69 @@
+"""The noise floor of a study: its first baseline runs, with one that stands apart asked again and left out."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.model.trial import Trial
+from pgdyno.stats.noise import NoiseFloor, noise_floor, odd_run
+from pgdyno.studies.blocks import metric_of
+from pgdyno.studies.options import TuneOptions
+from pgdyno.studies.search import Search
+
+MORE_NOISE_RUNS = 2
+"""Runs of the baseline that follow when one of the first stands apart: was it the odd one, or is that the noise?"""
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseRuns:
+    """The noise floor and the baseline runs that it comes from. `odd` stood apart from them and is left out."""
+
+    floor: NoiseFloor
+    runs: tuple[Trial, ...]
+    odd: Trial | None
+    odd_ratio: float | None
+    """The odd run's figure over the median of the others."""
+
+
+def measure_noise(search: Search, options: TuneOptions, announce: Callable[[str], None]) -> NoiseRuns:
+    """Run the baseline alone; once more, up to MORE_NOISE_RUNS times, while one run stands apart from the others.
+
+    A run that stands apart to the end is no scatter of the machine: data that were not in memory yet, somebody's
+    backup. It is left out of the noise floor and of what the search learns, and the result names it.
+    """
+    for slot in range(options.noise_runs):
+        search.measure_baseline(0, slot)
+    figures = _figures(search, options)
+    for slot in range(options.noise_runs, options.noise_runs + MORE_NOISE_RUNS):
+        if (place := odd_run(figures)) is None:
+            break
+        announce(f"noise floor: run {place + 1} of {len(figures)} stands apart from the others; one run more")
+        search.measure_baseline(0, slot)
+        figures = _figures(search, options)
+    if len(figures) < 3:
+        raise EnvironmentUnsuitable(
+            f"the baseline could be measured in only {len(figures)} of {options.noise_runs} runs",
+            detail="; ".join(sorted(_reasons(search))) or None,
+            hint="Quieten the machine, or lengthen --warmup and --measure until the load is steady.",
+        )
+    place = odd_run(figures)
+    if place is None:
+        return NoiseRuns(noise_floor(figures), tuple(search.baselines), None, None)
+    ratio = figures.pop(place) / statistics.median(figures)
+    odd = search.baselines.pop(place)
+    return NoiseRuns(noise_floor(figures), tuple(search.baselines), odd, ratio)
+
+
+def _figures(search: Search, options: TuneOptions) -> list[float]:
+    """Return the figure of each baseline run; a run that has none is no baseline to anything."""
+    measured = [(trial, metric_of(trial.outcome, options.metric)) for trial in search.baselines if trial.outcome]
+    search.baselines = [trial for trial, figure in measured if figure]
+    return [figure for _, figure in measured if figure]
+
+
+def _reasons(search: Search) -> set[str]:
+    trials = search.laboratory.store.trials(search.laboratory.study.id)
+    return {trial.outcome.reason for trial in trials if trial.outcome and trial.outcome.reason}
