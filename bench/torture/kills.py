@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -16,22 +15,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from state import State, state_of
+from steered import PHASES, phase_of, steered_tune
 
+from pgdyno.model.study import StudyState
+from pgdyno.store.catalogue import Store
 from pgdyno.target import processes, watch_record
 from pgdyno.target.bundle import UndoBundle, bundle_directories
 from pgdyno.target.watch_record import Role
 
 SANDBOX = "torture"
-LONGEST_S = 14.0
+LONGEST_S = 11.0
+"""Three trials or so. A resumed tune goes on where the last one was killed, so that all phases come up."""
 PATIENCE_S = 180.0
 SHARE_IN_SESSION = 0.9
 """The rest may fall before the session, where there is nothing to restore."""
 KINDS = ("tuner", "tuner", "tuner then watchdog", "watchdog then tuner", "postmaster")
-TUNE = [
-    "tune", "--sandbox", SANDBOX, "--workload", "select-only", "-D", "scale=1", "-c", "2", "--warmup", "0.5",
-    "--measure", "2", "--trials", "6", "--noise-runs", "3", "--pairs", "3", "4", "--prune-pairs", "3",
-    "--foreign-cpu", "10000", "--steal", "100", "--json",
-]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -108,7 +106,7 @@ class Kills:
             )
 
     def _new(self) -> list[str]:
-        return [*TUNE, *(["--linux"] if self._linux else []), "--seed", str(len(self.done))]
+        return steered_tune(self._folder, SANDBOX, linux=self._linux, seed=len(self.done))
 
     def _kill(self, kind: str, tuner: subprocess.Popen[bytes], bundle: UndoBundle | None) -> None:
         match kind:
@@ -140,15 +138,14 @@ class Kills:
         return False
 
     def _phase(self) -> str:
-        """Return the role of the newest trial: noise, search, prune, proof."""
-        shown = self._cli("store", "list", "--json", check=False)
-        try:
-            studies = json.loads(shown)
-            self._study = next(s["id"] for s in studies if s["state"] in ("running", "interrupted"))
-            trials = json.loads(self._cli("store", "show", self._study, "--json"))["trials"]
-            return str(trials[-1]["spec"]["role"]) if trials else "setup"
-        except (ValueError, KeyError, StopIteration, IndexError):
-            return "setup"
+        """Return the phase of the tune that is in progress, by its newest trial."""
+        with Store.open(self._folder / "data" / "pgdyno.db") as store:
+            open_ones = (s for s in store.studies() if s.state in (StudyState.RUNNING, StudyState.INTERRUPTED))
+            study = next(open_ones, None)
+            if study is None:
+                return PHASES[0]
+            self._study = study.id
+            return phase_of(next(reversed(store.trials(study.id)), None))
 
     def _doing(self, bundle: UndoBundle | None) -> str:
         if bundle is None:
@@ -204,7 +201,8 @@ def summary(done: list[Kill]) -> str:
     times = [kill.restored_s for kill in done if kill.restored_s is not None and kill.kind != "postmaster"]
     lines = [f"{len(done)} kills, {sum(kill.whole for kill in done)} times everything as it was"]
     lines += [f"  {count:4} {kind}" for kind, count in sorted(Counter(kill.kind for kill in done).items())]
-    lines += [f"  {count:4} in {phase}" for phase, count in sorted(Counter(kill.phase for kill in done).items())]
+    phases = Counter(kill.phase for kill in done)
+    lines += [f"  {phases[phase]:4} in {phase}" for phase in PHASES]
     lines += [f"  {count:4} while {doing}" for doing, count in sorted(Counter(kill.doing for kill in done).items())]
     if times:
         lines.append(f"kill to restored: median {statistics.median(times):.1f} s, maximum {max(times):.1f} s")
