@@ -1,23 +1,28 @@
-"""Print what sampling costs: throughput with the sampler over throughput without, in interleaved randomised pairs.
+"""Print what sampling costs: throughput with the sampler over throughput without, in neighbouring blocks of one run.
 
-    python bench/sampling.py [--pairs 10] [--seconds 6] [--interval 1.0] [--seed 1]
+    python bench/sampling.py [--pairs 75] [--block 2] [--workload select-only] [--seed 1]
 
-Runs select-only and tpcb-like on a sandbox of its own. Each pair is two runs side by side in random order, so that
-drift and neighbours of the machine cancel in the ratio. A 1 with its interval around it means: nothing measurable.
-The second figure needs no pairs: the CPU of the sampling thread and of its session, in percent of one core.
+One pgbench runs on without a break on a sandbox of its own; the sampler is switched on and off at its progress lines,
+in pairs of neighbouring blocks of a few seconds whose order is drawn. So both halves of a pair share the connections,
+the caches and, seconds apart, the machine's mood: separate runs of four seconds differed by 10 % a pair, ten times
+what is looked for. Within a block that samples there are as many ticks as seconds. The last line says what the pairs
+could resolve. The CPU of the sampling thread and of its session needs no pairs: it is printed in percent of one core.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import math
 import random
-import tempfile
+import re
+import subprocess
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from statistics import stdev
 
-from pgdyno.model.trial import LoadPlan
 from pgdyno.probes.host.process import DriverCpu
 from pgdyno.probes.host.reading import PROC, TICKS_PER_S
 from pgdyno.probes.sampler import Sampler
@@ -27,95 +32,143 @@ from pgdyno.target.target import Target
 from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.registry import make_workload
 
-WARMUP_S = 1.0
+TARGET = 0.01
+"""The cost that must be told from none: 1 % of the throughput."""
+WARMUP_LINES = 5
 WORKLOADS = ("select-only", "tpcb-like")
 OBSERVER_PIDS = "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgdyno_observer'"
+_PROGRESS = re.compile(r"progress: ([\d.]+) s, ([\d.]+) tps")
 
 
 @dataclass
-class Arms:
-    """What the pairs of one workload brought: transactions per second, and CPU of the observer in percent of a core."""
+class Ticker:
+    """Takes a reading in the middle of each second while it is on: a trial's sampler, with a switch."""
+
+    sampler: Sampler
+    on: threading.Event = field(default_factory=threading.Event)
+    over: bool = False
+    _since: float = 0.0
+
+    def switch(self, on: bool) -> None:
+        """Switch on or off from now on."""
+        self._since = time.monotonic()
+        (self.on.set if on else self.on.clear)()
+
+    def run(self) -> None:
+        """Tick until `over`; the body of a thread."""
+        due = 0.0
+        while not self.over:
+            if not self.on.wait(0.2):
+                continue
+            due = max(due, self._since + 0.5)
+            if due > time.monotonic():
+                time.sleep(min(0.05, due - time.monotonic() + 0.001))
+                continue
+            self.sampler.take()
+            due += 1.0
+
+
+@dataclass
+class Blocks:
+    """Transactions per second of each pair of blocks, and what observing took."""
 
     without: list[float] = field(default_factory=list)
     sampled: list[float] = field(default_factory=list)
-    thread_pct: list[float] = field(default_factory=list)
-    session_pct: list[float] = field(default_factory=list)
-    tick_ms: list[float] = field(default_factory=list)
+    ticks: int = 0
+    thread_pct: float = 0.0
+    session_pct: float = 0.0
+    tick_ms: float = 0.0
 
 
-def run_once(target: Target, workload: Workload, plan: LoadPlan, folder: Path, interval_s: float | None) -> Arms:
-    """Run the load once, with the sampler when an interval is given."""
+@contextlib.contextmanager
+def pgbench(target: Target, dbname: str, builtin: str, seconds: float) -> Iterator[Iterator[tuple[float, float]]]:
+    """Run pgbench and yield its progress lines as they come: seconds since its beginning, transactions per second."""
+    argv = [str(target.program("pgbench")), "-n", "-b", builtin, "-c", "4", "-j", "1", "-P", "1"]
+    argv += ["-T", str(math.ceil(seconds)), dbname]
+    environment = dict(target.postgres.environment(dbname))
+    with subprocess.Popen(argv, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as load:
+        assert load.stderr is not None
+        try:
+            found = (_PROGRESS.match(line) for line in load.stderr)
+            yield ((float(match[1]), float(match[2])) for match in found if match)
+        finally:
+            load.terminate()
+
+
+def block(lines: Iterator[tuple[float, float]], began: float, count: int) -> tuple[float, float]:
+    """Return the throughput over the next `count` progress lines and when the last of them ended."""
+    transactions, at = 0.0, began
+    for _ in range(count):
+        t, tps = next(lines)
+        transactions, at = transactions + tps * (t - at), t
+    return transactions / (at - began), at
+
+
+def measure(target: Target, workload: Workload, builtin: str, options: argparse.Namespace) -> Blocks:
+    """Run all pairs of one workload in one load, each pair in an order of its own."""
+    chance, found = random.Random(options.seed), Blocks()
     dbname = workload.reset(target)
-    running = workload.begin(target, dbname, plan, folder)
-    sampler = session = None
-    began = time.monotonic()
-    if interval_s is not None:
-        sampler = Sampler(target, load_database=dbname, driver_pids=lambda: running.pids, interval_s=interval_s)
-        sampler.start()
-        pids = [int(str(row["pid"])) for row in target.postgres.fetch(OBSERVER_PIDS)]
-        session = DriverCpu(PROC, TICKS_PER_S)
-        session.seconds(pids)
-    while not running.poll():
-        time.sleep(0.05)
-    seconds = time.monotonic() - began
-    arms = Arms()
-    if sampler is not None and session is not None:
-        arms.session_pct.append(100 * session.seconds(pids) / seconds)
-        overhead = sampler.stop().overhead
-        arms.thread_pct.append(100 * overhead.cpu_s / seconds)
-        arms.tick_ms.append(1000 * overhead.mean_tick_s)
-    load = running.finish()
-    tps = load.window(load.began_at + WARMUP_S, load.ended_at).throughput
-    (arms.without if interval_s is None else arms.sampled).append(tps)
-    load.discard_logs()
-    return arms
+    sampler = Sampler(target, load_database=dbname, driver_pids=lambda: ())
+    sampler.take()  # opens the session, as a trial does before its load
+    pids = [int(str(row["pid"])) for row in target.postgres.fetch(OBSERVER_PIDS)]
+    session, ticker = DriverCpu(PROC, TICKS_PER_S), Ticker(sampler)
+    session_s = -session.seconds(pids)
+    thread = threading.Thread(target=ticker.run, daemon=True)
+    thread.start()
+    seconds = WARMUP_LINES + 2 * options.pairs * options.block + 10
+    with pgbench(target, dbname, builtin, seconds) as lines:
+        _, at = block(lines, 0.0, WARMUP_LINES)
+        for _ in range(options.pairs):
+            order = [False, True]
+            chance.shuffle(order)
+            for on in order:
+                ticker.switch(on)
+                tps, at = block(lines, at, options.block)
+                (found.sampled if on else found.without).append(tps)
+    ticker.over = True
+    thread.join()
+    session_s += session.seconds(pids)
+    overhead = sampler.stop().overhead
+    found.ticks = overhead.ticks
+    sampled_s = options.pairs * options.block
+    found.thread_pct = 100 * overhead.cpu_s / sampled_s
+    found.session_pct = 100 * session_s / sampled_s
+    found.tick_ms = 1000 * overhead.mean_tick_s
+    return found
 
 
-def measure(target: Target, workload: Workload, options: argparse.Namespace, folder: Path) -> Arms:
-    """Run all pairs of one workload, each in random order, after one run that is thrown away."""
-    plan = LoadPlan(clients=4, jobs=1, warmup_s=WARMUP_S, measure_s=options.seconds)
-    chance, total = random.Random(options.seed), Arms()
-    run_once(target, workload, plan, folder / "warm", None)
-    for pair in range(options.pairs):
-        order: list[float | None] = [None, options.interval]
-        chance.shuffle(order)
-        for slot, interval_s in enumerate(order):
-            add(total, run_once(target, workload, plan, folder / f"{pair}-{slot}", interval_s))
-    return total
+def resolution(without: Sequence[float], sampled: Sequence[float]) -> str:
+    """Say whether the pairs could tell a cost of TARGET from none, and if not, about how many could."""
+    ratios = log_ratios(without, sampled)
+    interval = t_interval(ratios)
+    half = (math.log(interval.hi) - math.log(interval.lo)) / 2
+    scatter = f"pairs scatter by {100 * stdev(ratios):.1f} %"
+    if interval.lo > 1 - TARGET:
+        return f"resolved: the cost is below {100 * TARGET:g} % ({scatter})"
+    if interval.hi < 1 - TARGET:
+        return f"resolved: the cost is ABOVE {100 * TARGET:g} % ({scatter})"
+    needed = math.ceil(len(ratios) * (half / (TARGET / 2)) ** 2)
+    return f"not resolved: known to +-{100 * half:.2f} % only, about {needed} pairs would tell ({scatter})"
 
 
-def add(total: Arms, arms: Arms) -> None:
-    """Append the figures of one run."""
-    total.without += arms.without
-    total.sampled += arms.sampled
-    total.thread_pct += arms.thread_pct
-    total.session_pct += arms.session_pct
-    total.tick_ms += arms.tick_ms
-
-
-def mean(values: Sequence[float]) -> float:
-    """Return the arithmetic mean."""
-    return sum(values) / len(values)
-
-
-def report(name: str, arms: Arms, options: argparse.Namespace) -> None:
-    """Print one line for people."""
-    interval = t_interval(log_ratios(arms.without, arms.sampled))
+def report(name: str, found: Blocks, options: argparse.Namespace) -> None:
+    """Print two lines for people."""
+    interval = t_interval(log_ratios(found.without, found.sampled))
     print(
-        f"{name:12s} sampled/unsampled tps {interval} at 95 %, {len(arms.sampled)} pairs of {options.seconds:g} s; "
-        f"observer: thread {mean(arms.thread_pct):.2f} % + session {mean(arms.session_pct):.2f} % of a core, "
-        f"{mean(arms.tick_ms):.1f} ms a tick of {options.interval:g} s"
+        f"{name:12s} sampled/unsampled tps {interval} at 95 %, {len(found.sampled)} pairs of {options.block} s blocks "
+        f"in one run; observer: thread {found.thread_pct:.2f} % + session {found.session_pct:.2f} % of a core, "
+        f"{found.ticks} ticks of {found.tick_ms:.1f} ms"
     )
+    print(f"{'':12s} {resolution(found.without, found.sampled)}", flush=True)
 
 
 def main() -> None:
-    """Parse the flags, run both workloads and print."""
+    """Parse the flags, run the workloads and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=10)
-    parser.add_argument("--seconds", type=float, default=6.0)
-    parser.add_argument("--interval", type=float, default=1.0)
+    parser.add_argument("--pairs", type=int, default=75)
+    parser.add_argument("--block", type=int, default=2, metavar="SECONDS", help="length of a block")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--workload", choices=WORKLOADS, action="append", help="only this one; may be given again")
+    parser.add_argument("--workload", choices=WORKLOADS, action="append", help="only this one; may be repeated")
     options = parser.parse_args()
     sandbox = Sandbox.open_or_create("bench-sampling")
     try:
@@ -124,8 +177,7 @@ def main() -> None:
         for name in options.workload or WORKLOADS:
             workload = make_workload(name, {"scale": 10})
             workload.prepare(target, progress=lambda _: None)
-            with tempfile.TemporaryDirectory() as folder:
-                report(name, measure(target, workload, options, Path(folder)), options)
+            report(name, measure(target, workload, name, options), options)
     finally:
         sandbox.destroy()
 

@@ -4,9 +4,9 @@
     python bench/torture scenes [--rounds 5] [--seed 1]
 
 `kills` runs real tunes through the command line, of a load that takes them through search, pruning and proof within
-four minutes, resumed after each kill so that all phases get their share, and kills at random instants: the tuner; the tuner and its watchdogs one after the other; the postmaster. `scenes` plays
-what a kill cannot: a full disk, a server that hangs, that starves, that cannot start. Both print counts and times and
-end with status 1 when anything was lost.
+four minutes, resumed after each kill so that all phases get their share, and kills at random instants: the tuner; the
+tuner and its watchdogs one after the other; the postmaster. `scenes` plays what a kill cannot: a full disk, a server
+that hangs, that starves, that cannot start. Both print counts and times and end with status 1 when anything was lost.
 """
 
 from __future__ import annotations
