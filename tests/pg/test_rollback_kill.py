@@ -15,6 +15,7 @@ from tuner_process import await_line, tuner_of
 from pgdyno.target import processes, rollback, snapshot
 from pgdyno.target.bundle import bundle_directories
 from pgdyno.target.journal import read_journal
+from pgdyno.target.restore import Restored
 from pgdyno.target.sandbox import Sandbox
 from server_image import files_of, settings_of
 
@@ -41,6 +42,12 @@ def moment_of(sandbox: Sandbox, undo_root: Path) -> str:
     return last if processes.postmaster_pid(sandbox.data_directory) else f"{last}, server down"
 
 
+def roll_back_abandoned(undo_root: Path) -> list[Restored]:
+    """Roll back every session that was killed, newest first."""
+    found = rollback.list_bundles(undo_root)
+    return [rollback.rollback(info.bundle) for info in found if info.state is rollback.SessionState.ABANDONED]
+
+
 def _is_closed(bundle: Path) -> bool:
     return read_journal(bundle / "journal.jsonl").records[-1].kind == "closed"
 
@@ -58,11 +65,11 @@ def test_killed_at_any_moment(victim: Sandbox, tmp_path: Path) -> None:
             assert tuner.poll() is None, "the tuner ended by itself"
             tuner.kill()
         moments[moment_of(victim, undo_root)] += 1
-        done = rollback.rollback_abandoned(undo_root)
-        assert all(restored.is_whole for _, restored in done), (after_s, done)
+        done = roll_back_abandoned(undo_root)
+        assert all(restored.is_whole for restored in done), (after_s, done)
         assert files_of(victim.data_directory) == files, after_s
         assert snapshot.differences(settings, settings_of(victim)) == (), after_s
-        assert rollback.rollback_abandoned(undo_root) == []
+        assert roll_back_abandoned(undo_root) == []
         assert not [path for path in undo_root.iterdir() if path.name.endswith(".tmp")]
     print(dict(moments))  # noqa: T201 - shown with -s: how the kills fell
     assert moments["intent"] >= 1, moments
@@ -83,4 +90,4 @@ def test_interrupted_twice(victim: Sandbox, tmp_path: Path) -> None:
             assert "KeyboardInterrupt" in tuner.communicate(timeout=60)[1]
         assert files_of(victim.data_directory) == files
         assert snapshot.differences(settings, settings_of(victim)) == ()
-        assert rollback.rollback_abandoned(tmp_path / "undo") == []
+        assert roll_back_abandoned(tmp_path / "undo") == []

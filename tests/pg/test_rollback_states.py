@@ -227,12 +227,6 @@ def test_a_data_directory_that_is_gone(abandoned: Abandoned, tmp_path: Path) -> 
     assert abandoned.dropin.exists()
 
 
-def test_all_of_one_server(abandoned: Abandoned, tmp_path: Path) -> None:
-    assert rollback.rollback_abandoned(abandoned.undo_root, data_directory=tmp_path) == []
-    done = rollback.rollback_abandoned(abandoned.undo_root, data_directory=abandoned.sandbox.data_directory)
-    assert [(bundle.id, restored.is_whole) for bundle, restored in done] == [(abandoned.bundle.id, True)]
-
-
 @after_restart
 def test_a_second_signal_does_not_interrupt_it(abandoned: Abandoned, monkeypatch: pytest.MonkeyPatch) -> None:
     real_restart = activation.restart

@@ -17,7 +17,7 @@ from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.optimizer.ask import Suggestion, ask
 from pgdyno.optimizer.observation import Observation
-from pgdyno.optimizer.rank import importance, rank
+from pgdyno.optimizer.rank import choose, importance, rank
 from pgdyno.optimizer.stopping import should_stop
 from pgdyno.studies.blocks import metric_of, run_repeating
 from pgdyno.studies.drift import relative_scores
@@ -141,9 +141,13 @@ class Search:
     def winner(self) -> Configuration:
         """Return the tried configuration with the best posterior mean that is not the baseline.
 
-        The empty one when no other was measured. Whether it beats the baseline is not decided here but in fresh pairs.
+        By the sceptical fit among those that surely lead; where none does, by the search's own fit, since whether it
+        beats the baseline is decided in fresh pairs and not here. The empty one when no other was measured.
         """
-        ranked = rank(self.space.dimensions, self.history(), seed=self.options.seed)
+        history = self.history()
+        if sure := point_to_configuration(self.space, choose(self.space.dimensions, history)):
+            return sure
+        ranked = rank(self.space.dimensions, history, seed=self.options.seed)
         candidates = (point_to_configuration(self.space, entry.point) for entry in ranked)
         return next((configuration for configuration in candidates if configuration), BASELINE)
 

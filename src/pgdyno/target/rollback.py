@@ -152,18 +152,6 @@ def rollback(
     return restore(bundle, postgres=postgres, control=control, route=route, by=by, clock=clock, sleep=sleep)
 
 
-def rollback_abandoned(undo_root: Path, *, data_directory: Path | None = None) -> list[tuple[UndoBundle, Restored]]:
-    """Roll back every abandoned session, newest first; with `data_directory`, those of that server only."""
-    wanted = None if data_directory is None else str(data_directory)
-    return [
-        (info.bundle, rollback(info.bundle))
-        for info in list_bundles(undo_root)
-        if info.bundle is not None
-        and info.state is SessionState.ABANDONED
-        and wanted in (None, info.bundle.manifest.data_directory)
-    ]
-
-
 def forget(bundle: UndoBundle) -> None:
     """Close a bundle without restoring: for a server that is gone, or differences that its owner accepts.
 

@@ -7,6 +7,7 @@ import pytest
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode
 from pgdyno.model.trial import Role, TrialState
 from pgdyno.model.verdict import Word
+from pgdyno.studies import search
 from pgdyno.studies.options import TuneOptions
 from pgdyno.studies.tune import tune
 from pgdyno.studies.tune_result import exit_code, tune_result
@@ -75,6 +76,15 @@ def test_a_killed_tune_resumes_to_the_same_answer_without_measuring_anything_twi
     assert [trial.spec for trial in resumed.store.kept] == [trial.spec for trial in whole.store.kept]
     assert again.winner == tuned.winner
     assert again.proof.headline == tuned.proof.headline
+
+
+@pytest.mark.parametrize(("surely", "winner"), [({}, "ranked"), ({"work_mem": 8192}, "sure")])
+def test_the_winner_is_the_point_that_surely_leads_and_else_the_one_that_ranks_first(monkeypatch, surely, winner):
+    tuned, _ = run(SimulatedLaboratory(shared_buffers_cliff), replace(OPTIONS, only=("shared_buffers", "work_mem")))
+    default = tuned.search.space.default_point()
+    monkeypatch.setattr(search, "choose", lambda dimensions, history: default | surely)
+    found = tuned.search.winner()
+    assert (dict(found) == {"work_mem": "8MB"}) if winner == "sure" else ("shared_buffers" in found)
 
 
 @pytest.mark.parametrize("odd", [1, 2, OPTIONS.noise_runs])
