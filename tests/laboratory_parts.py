@@ -25,7 +25,7 @@ class Parts:
 
     def apply(self, configuration, *, restart):
         self._happens("apply")
-        return SimpleNamespace(fingerprint="f1")
+        return SimpleNamespace(fingerprint="f1", outage_s=0.5)
 
     def expect(self, doing, within_s=None):
         self.promises.append((doing.split()[0], within_s))

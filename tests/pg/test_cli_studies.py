@@ -74,6 +74,24 @@ def test_an_experiment_finds_a_sabotage_and_leaves_the_server_as_it_was(pgdyno_h
     assert not re.search(r"""(src|href)=["']?https?:""", report.read_text())
 
 
+def test_an_experiment_keeps_to_its_restart_budget_or_is_refused_beforehand(pgdyno_home, tmp_path):
+    big, light = conf(tmp_path, "big.conf", "shared_buffers = 64MB\n"), conf(tmp_path, "light.conf", "work_mem = 8MB\n")
+    pairs = ["-w", "select-only", "-D", "scale=1", "-c", "1", *QUICK, "--pairs", "2", "2", "--json"]
+    refused = pgdyno(pgdyno_home, "experiment", "--ab", big, light, "--restarts", "none", *pairs)
+    assert refused.returncode == 2, refused.stderr
+    assert "restart budget none is too small: 2 pairs need" in refused.stderr
+    assert "shared_buffers needs a restart" in refused.stderr
+    assert "hint: Give --restarts" in refused.stderr
+    sessions = json.loads(pgdyno(pgdyno_home, "rollback", "--list", "--json").stdout)["sessions"]
+    reloads = last_json(pgdyno(pgdyno_home, "experiment", "--ab", light, "/dev/null", "--restarts", "none", *pairs))
+    assert reloads["outage"] == {"expected": None, "measured": None, "restarts": 0}
+    after = json.loads(pgdyno(pgdyno_home, "rollback", "--list", "--json").stdout)["sessions"]
+    assert len(after) == len(sessions) + 1, "the refused one began no session"
+    few = last_json(pgdyno(pgdyno_home, "experiment", "--ab", big, light, "--restarts", "4", "--seed", "1", *pairs))
+    assert 0 < few["outage"]["restarts"] <= 4
+    assert few["outage"]["measured"]["seconds"] > 0
+
+
 def test_a_tune_ends_with_one_json_object_and_the_baseline_in_force(pgdyno_home, tmp_path):
     rival = conf(tmp_path, "rival.conf", "work_mem = 8MB\n")
     report = tmp_path / "tune.html"

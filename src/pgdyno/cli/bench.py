@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pgdyno.model.facts import Facts
     from pgdyno.model.trial import WorkloadSpec
     from pgdyno.studies.stand import Stand
+    from pgdyno.target.outage import Outage
     from pgdyno.target.target import Target
 
 
@@ -49,7 +50,7 @@ def command(**values: object) -> int:
     from pgdyno.cli.study import (
         check_report_path,
         confirm_changes,
-        expected_outage,
+        outage_text,
         print_result,
         run_study,
         settings_from,
@@ -66,12 +67,12 @@ def command(**values: object) -> int:
     check_report_path(report)
     store, progress = open_store(flags.text("store_url")), Progress()
 
-    def check(target: Target, facts: Facts, workload: WorkloadSpec) -> None:
+    def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
         check_settings(settings, facts)
         if settings:
             ask = not flags.on("yes")
-            outage = expected_outage(target, "a restart before every run")
-            confirm_changes(target, workload, "one configuration", outage, ask=ask)
+            words = outage_text("a restart before every run", outage)
+            confirm_changes(target, workload, "one configuration", words, ask=ask)
         else:
             confirm_changes(target, workload, "the server as it is", "none: no setting is touched", ask=False)
 

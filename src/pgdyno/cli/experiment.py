@@ -24,10 +24,13 @@ from pgdyno.cli.tune import METRICS
 from pgdyno.errors import ExitCode
 
 if TYPE_CHECKING:
+    from pgdyno.model.configuration import Configuration
     from pgdyno.model.facts import Facts
     from pgdyno.model.trial import WorkloadSpec
     from pgdyno.stats.sequential import Design
     from pgdyno.studies.stand import Stand
+    from pgdyno.target.outage import Outage
+    from pgdyno.target.restart_budget import RestartBudget
     from pgdyno.target.target import Target
 
 CODES = {
@@ -54,6 +57,9 @@ CODES = {
 @click.option(
     "--pairs", nargs=2, type=click.IntRange(2), default=(4, 48), show_default=True, help="Fewest and most pairs."
 )
+@click.option("--restarts", metavar="BUDGET",
+              help="Most restarts, and when: none, 20, 22:00-05:00 or 20@22:00-05:00; only where a knob needs one.  "
+              "[default: before every trial]")  # fmt: skip
 @click.option("--seed", type=int, default=None, help="Seed of the interleaving.  [default: drawn]")
 @click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report here.")
 @click.option("--yes", is_flag=True, help="Do not ask before changing a --target.")
@@ -70,7 +76,6 @@ def command(**values: object) -> int:
     from pgdyno.cli.study import (
         check_report_path,
         confirm_changes,
-        expected_outage,
         print_result,
         run_study,
         settings_from,
@@ -78,8 +83,9 @@ def command(**values: object) -> int:
     from pgdyno.knobs.policy import check_settings
     from pgdyno.model.study import StudyKind
     from pgdyno.model.verdict import Metric
-    from pgdyno.studies.ab import ab, ab_result
+    from pgdyno.studies.ab import ab, ab_result, within_budget
     from pgdyno.studies.stand import StudyRequest, linux_knobs
+    from pgdyno.target.restart_budget import RestartBudget
 
     flags = Flags(values)
     report, files = flags.path("report"), flags.paths("ab")
@@ -89,14 +95,20 @@ def command(**values: object) -> int:
     metric = Metric(flags.choice("metric"))
     given = flags.number("seed")
     seed = secrets.randbelow(1 << 31) if given is None else int(given)
+    restarts = flags.text("restarts")
+    budget = None if restarts is None else RestartBudget.parse(restarts)
     store, progress = open_store(flags.text("store_url")), Progress()
 
-    def check(target: Target, facts: Facts, workload: WorkloadSpec) -> None:
-        check_settings(first, facts)
-        check_settings(second, facts)
-        words, ask = f"up to {design.max_pairs} pairs of trials", not flags.on("yes")
-        outage = expected_outage(target, "a restart before every trial")
-        confirm_changes(target, workload, words, outage, ask=ask)
+    def planned(facts: Facts) -> tuple[Configuration, Configuration, Design]:
+        a, b = check_settings(first, facts), check_settings(second, facts)
+        return a, b, within_budget(design, budget, a, b, facts=facts, seed=seed)
+
+    def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
+        pairs = planned(facts)[2].max_pairs
+        if pairs < design.max_pairs:
+            progress.announce(f"restart budget {budget}: enough for {pairs} of {design.max_pairs} pairs")
+        words, ask = f"up to {pairs} pairs of trials", not flags.on("yes")
+        confirm_changes(target, workload, words, _outage(budget, outage), ask=ask)
 
     server, bound, safe = target_request(flags), bounds(flags), safety(flags)
     request = StudyRequest(
@@ -113,18 +125,21 @@ def command(**values: object) -> int:
             "metric": metric.value,
             "seed": seed,
             "safety": safe.to_json(),
+            "restarts": None if budget is None else str(budget),
         },
         bounds=bound,
         guards=safe.plan(),
         watch=safe.deadlines(),
+        restart="always" if budget is None else "as-needed",
+        budget=budget,
         check=check,
         kernel=lambda *_: linux_knobs(first, second),
     )
 
     def body(stand: Stand) -> dict[str, object]:
-        a, b = check_settings(first, stand.facts), check_settings(second, stand.facts)
+        a, b, within = planned(stand.facts)
         comparison, blocks = ab(
-            stand.laboratory, a, b, metric=metric, design=design, seed=seed, announce=progress.announce
+            stand.laboratory, a, b, metric=metric, design=within, seed=seed, announce=progress.announce
         )
         return ab_result(stand.laboratory, comparison, blocks)
 
@@ -133,6 +148,16 @@ def command(**values: object) -> int:
     verdict = result["verdict"]
     assert isinstance(verdict, dict), "an A/B always has a verdict"
     return int(CODES[verdict["word"]])
+
+
+def _outage(budget: RestartBudget | None, outage: Outage | None) -> str:
+    from pgdyno.cli.study import outage_text
+
+    if budget is None:
+        return outage_text("a restart before every trial", outage)
+    if budget.is_reload_only:
+        return "reloads only"
+    return outage_text(f"restarts only where a knob needs one, budget {budget}", outage)
 
 
 def _design(flags: Flags) -> Design:

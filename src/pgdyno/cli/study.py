@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pgdyno.model.trial import WorkloadSpec
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.stand import Stand, StudyRequest
+    from pgdyno.target.outage import Outage
     from pgdyno.target.target import Target
 
 Result = dict[str, object]
@@ -29,10 +30,16 @@ def run_study(
 
     Raises RollbackError when the server could not be put back whole; the result was kept before.
     """
+    from pgdyno.studies.outages import outage_json, outage_sentence
     from pgdyno.studies.stand import open_stand
 
     with open_stand(request, store, progress, progress.announce) as stand:
         result = body(stand)
+        if request.changes:
+            trials = store.trials(stand.study.id)
+            result["outage"] = outage_json(stand.outage, trials)
+            if sentence := outage_sentence(stand.outage, trials):
+                progress.announce(sentence)
         if report is not None:
             result["report"] = str(report)
         stand.finish(result)
@@ -68,13 +75,9 @@ def confirm_changes(target: Target, workload: WorkloadSpec, plan: str, outage: s
     click.confirm("Go on?", abort=True, err=True)
 
 
-def expected_outage(target: Target, how_often: str) -> str:
-    """Return how often a server that is not a sandbox will be away, and for how long by its own figures so far."""
-    if target.disposable:
-        return how_often
-    from pgdyno.target.outage import read_outage
-
-    return f"{how_often}, {read_outage(target.postgres)}"
+def outage_text(how_often: str, outage: Outage | None) -> str:
+    """Return how often a server will be away, and for how long where that is known or estimated."""
+    return how_often if outage is None else f"{how_often}, {outage}"
 
 
 def print_result(store: Store, result: Mapping[str, object], as_json: bool) -> None:

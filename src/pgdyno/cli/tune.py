@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.options import TuneOptions
     from pgdyno.studies.stand import Stand, StudyRequest
+    from pgdyno.target.outage import Outage
     from pgdyno.target.target import Target
 
 METRICS = ("throughput", "latency_p50", "latency_p95", "latency_p99", "server_cpu_ms_per_tx")
@@ -118,10 +119,12 @@ def run_tune(
     return int(exit_code(result))
 
 
-def checks(options: TuneOptions, plan: LoadPlan, *, ask: bool) -> Callable[[Target, Facts, WorkloadSpec], None]:
+def checks(
+    options: TuneOptions, plan: LoadPlan, *, ask: bool
+) -> Callable[[Target, Facts, WorkloadSpec, Outage | None], None]:
     """Return the check that refuses knobs and rivals which target or policy do not allow, and then asks."""
 
-    def check(target: Target, facts: Facts, workload: WorkloadSpec) -> None:
+    def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
         from pgdyno.cli.study import confirm_changes
         from pgdyno.knobs.policy import check_settings
         from pgdyno.studies.tune import search_space
@@ -132,7 +135,7 @@ def checks(options: TuneOptions, plan: LoadPlan, *, ask: bool) -> Callable[[Targ
         words = (
             f"up to {options.trials} search trials over {knobs} knob{'' if knobs == 1 else 's'}, then pruning and proof"
         )
-        confirm_changes(target, workload, words, _outage(target, options), ask=ask)
+        confirm_changes(target, workload, words, _outage(outage, options), ask=ask)
 
     return check
 
@@ -214,14 +217,14 @@ def _budget(text: str | None) -> str | None:
     return None if text is None else str(RestartBudget.parse(text))
 
 
-def _outage(target: Target, options: TuneOptions) -> str:
-    from pgdyno.cli.study import expected_outage
+def _outage(outage: Outage | None, options: TuneOptions) -> str:
+    from pgdyno.cli.study import outage_text
 
     if options.never_restarts:
         return "reloads only"
     if options.restarts is None:
-        return expected_outage(target, "a restart before every trial")
-    return expected_outage(target, f"restarts only where a knob needs one, budget {options.restarts}")
+        return outage_text("a restart before every trial", outage)
+    return outage_text(f"restarts only where a knob needs one, budget {options.restarts}", outage)
 
 
 def resumed_request(store: Store, name: str, flags: Flags) -> tuple[StudyRequest, TuneOptions]:

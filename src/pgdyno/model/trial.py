@@ -28,6 +28,10 @@ class TrialState(StrEnum):
     """The tuner was killed or interrupted while it ran."""
 
 
+OUTAGE = "outage_s"
+"""Among an outcome's counters: how long the restart before this trial kept the server away, in seconds."""
+
+
 class Role(StrEnum):
     """Why a trial is run."""
 

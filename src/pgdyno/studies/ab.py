@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from pgdyno.errors import UsageError
 from pgdyno.model.configuration import Configuration
+from pgdyno.model.facts import Facts
 from pgdyno.model.study import Comparison
 from pgdyno.model.trial import Role
 from pgdyno.model.verdict import Metric
 from pgdyno.stats.sequential import Design, is_final
-from pgdyno.studies.blocks import Blocks, run_blocks
+from pgdyno.studies.blocks import Blocks, block_order, run_blocks
 from pgdyno.studies.judging import compare_arms, verdict_of
 from pgdyno.studies.result import comparison_json, count_states, refused_json
+from pgdyno.target.restart_budget import RestartBudget
 from pgdyno.trial.laboratory import Laboratory
+from pgdyno.trial.restarts import Restarts, needs_restart
 
 A, B = "A", "B"
+FIRST_BLOCK = 1
 
 
 def ab(
@@ -44,11 +50,53 @@ def ab(
         {A: a, B: b},
         {A: Role.ARM, B: Role.ARM},
         seed=seed,
-        first_block=1,
+        first_block=FIRST_BLOCK,
         max_blocks=design.max_pairs,
         is_enough=is_enough,
     )
     return compare_arms(blocks, A, B, metric, design), blocks
+
+
+def within_budget(
+    design: Design, budget: RestartBudget | None, a: Configuration, b: Configuration, *, facts: Facts, seed: int
+) -> Design:
+    """Return the design with as many pairs as the restart budget reaches for, decided before the first pair.
+
+    The order of the pairs follows from the seed, so the restarts can be counted beforehand. Those of the way back are
+    not in them, and a pair that is repeated on a disturbed machine may need more. Raises UsageError where the budget
+    does not reach for the fewest pairs.
+    """
+    if budget is None or budget.limit is None:
+        return design
+    needed = _restarts_by_pair(a, b, design.max_pairs, facts=facts, seed=seed)
+    if needed[design.min_pairs - 1] > budget.limit:
+        raise _too_small(budget, a, b, facts=facts, pairs=design.min_pairs, needed=needed[design.min_pairs - 1])
+    return replace(design, max_pairs=sum(restarts <= budget.limit for restarts in needed))
+
+
+def _restarts_by_pair(a: Configuration, b: Configuration, pairs: int, *, facts: Facts, seed: int) -> list[int]:
+    """Return how many restarts were made after each pair."""
+    restarts, arms = Restarts(facts, always=False), {A: a, B: b}
+    made = []
+    for block in range(FIRST_BLOCK, FIRST_BLOCK + pairs):
+        for arm in block_order((A, B), block, seed):
+            restarts.replay(arms[arm])
+        made.append(restarts.used)
+    return made
+
+
+def _too_small(
+    budget: RestartBudget, a: Configuration, b: Configuration, *, facts: Facts, pairs: int, needed: int
+) -> UsageError:
+    differing = sorted(n for n in a.keys() | b.keys() if a.get(n) != b.get(n) and needs_restart(n, facts))
+    common = sorted(n for n in a.keys() & b.keys() if a[n] == b[n] and needs_restart(n, facts))
+    knobs, where = (differing, "A and B differ in it") if differing else (common, "both A and B set it")
+    needs = "needs a restart" if len(knobs) == 1 else "need a restart"
+    return UsageError(
+        f"restart budget {budget} is too small: {pairs} pairs need {needed} restart{'' if needed == 1 else 's'}",
+        detail=f"{', '.join(knobs)} {needs}, and {where.replace('it', 'it' if len(knobs) == 1 else 'them')}.",
+        hint=f"Give --restarts {needed} or more, or leave {'it' if len(knobs) == 1 else 'them'} out of the files.",
+    )
 
 
 def ab_result(laboratory: Laboratory, comparison: Comparison, blocks: Blocks) -> dict[str, object]:

@@ -20,11 +20,13 @@ from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.options import TargetRequest
+from pgdyno.studies.outages import expected_outage
 from pgdyno.target import places
 from pgdyno.target.apply import Session, When
 from pgdyno.target.connect_routes import open_server
 from pgdyno.target.inspect import read_facts
 from pgdyno.target.manifest import Manifest
+from pgdyno.target.outage import Outage
 from pgdyno.target.remote.address import HostAddress
 from pgdyno.target.remote.arrival import HostRequest
 from pgdyno.target.remote.host import opened_host
@@ -64,8 +66,11 @@ class StudyRequest:
     guards: GuardPlan = field(default_factory=GuardPlan)
     kernel: Callable[[Target, Facts, WorkloadSpec], Sequence[str]] | None = None
     """Names the Linux knobs that the study's configurations may hold; they are taken down before the first change."""
-    check: Callable[[Target, Facts, WorkloadSpec], None] | None = None
-    """Refuses what cannot be done on this target and asks its owner, before anything is changed or loaded."""
+    check: Callable[[Target, Facts, WorkloadSpec, Outage | None], None] | None = None
+    """Refuses what cannot be done on this target and asks its owner, before anything is changed or loaded.
+
+    It is told how long a restart is expected to take: None for a sandbox, and where nothing is changed.
+    """
 
 
 @dataclass
@@ -78,6 +83,8 @@ class Stand:
     study: Study
     laboratory: Laboratory
     session: ServerSession | None
+    outage: Outage | None = None
+    """How long a restart was expected to take."""
 
     def finish(self, result: Mapping[str, object]) -> None:
         """Keep the result and call the study complete."""
@@ -115,8 +122,9 @@ def open_stand(
             )
         _require_room(target, facts, request.plan)
         workload = make_workload(request.workload, request.parameters)
+        outage = expected_outage(target, store) if request.changes and not target.disposable else None
         if request.check is not None:
-            request.check(target, facts, workload.spec())
+            request.check(target, facts, workload.spec(), outage)
         workload.prepare(target, progress=announce)
         study = _study(request, store, target, facts, workload.spec(), clock)
         session: ServerSession | None = None
@@ -139,7 +147,7 @@ def open_stand(
             clock=clock,
         )
         try:
-            yield Stand(store, target, facts, study, laboratory, session)
+            yield Stand(store, target, facts, study, laboratory, session, outage)
         except BaseException as error:
             _mark(store, study, error)
             raise

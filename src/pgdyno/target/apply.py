@@ -43,13 +43,15 @@ class Applied:
     """A configuration that is in force.
 
     `values` are the configuration's knobs as `pg_settings` shows them, in base units. `fingerprint` names everything
-    that is set on the server (see `snapshot.fingerprint`). `seconds` is what it took, a restart included.
+    that is set on the server (see `snapshot.fingerprint`). `seconds` is what it took, a restart included;
+    `outage_s` what the restart alone took, from the order to stop to the first session, None without one.
     """
 
     restarted: bool
     seconds: float
     values: Mapping[str, str]
     fingerprint: str
+    outage_s: float | None = None
 
 
 class Session:
@@ -76,6 +78,7 @@ class Session:
         self._journal = undo.journal()
         self._settings = undo.settings()
         self._in_force = BASELINE
+        self._outage_s = 0.0
 
     @classmethod
     def begin(
@@ -193,7 +196,8 @@ class Session:
             name = snapshot.fingerprint(settings.values(), linux)
             self._note("in force", {"fingerprint": name, "restarted": wants_restart})
         values = {name: linux.get(name) or settings[name].setting or "" for name in configuration}
-        return Applied(wants_restart, self._clock() - began, values, name)
+        outage_s = self._outage_s if wants_restart else None
+        return Applied(wants_restart, self._clock() - began, values, name, outage_s)
 
     def expect(self, doing: str, within_s: float | None = None) -> None:
         """Tell the watchdog what comes now, and by when this process will be heard of again."""
@@ -281,8 +285,10 @@ class Session:
 
     def _activate(self, with_restart: bool) -> None:
         if with_restart and self._target.control is not None:
+            began = self._clock()
             with self._may_be_down():
                 activation.restart(self._target.postgres, self._target.control)
+            self._outage_s = self._clock() - began
         else:
             activation.reload(self._target.postgres, self._target.control, sleep=self._sleep)
 

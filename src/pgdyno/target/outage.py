@@ -88,9 +88,11 @@ def estimate(reading: Reading) -> Outage:
 
 
 def measured(seconds: Sequence[float]) -> Outage:
-    """Return the median of restarts that were made. Needs one."""
+    """Return the median of restarts that were made, with the longest. Needs one."""
     count = len(seconds)
     basis = f"median of {count} restart{'' if count == 1 else 's'} of this server"
+    if count > 1:
+        basis += f", the longest {_duration(max(seconds))}"
     return Outage(statistics.median(seconds), "about", basis)
 
 

@@ -17,7 +17,7 @@ from pgdyno.model.facts import Facts
 from pgdyno.model.guard import Breach, Lamp
 from pgdyno.model.samples import Event
 from pgdyno.model.study import Study
-from pgdyno.model.trial import Outcome, Trial, TrialSpec, TrialState
+from pgdyno.model.trial import OUTAGE, Outcome, Trial, TrialSpec, TrialState
 from pgdyno.probes.sampler import SampleBatch, Sampler
 from pgdyno.store.catalogue import Store
 from pgdyno.target.apply import When
@@ -77,6 +77,7 @@ class _Work:
     dbname: str = ""
     database_bytes: float = 0.0
     fingerprint: str | None = None
+    outage_s: float | None = None
     sampler: Sampler | None = None
     running: RunningLoad | None = None
     load: LoadResult | None = None
@@ -276,7 +277,8 @@ class Laboratory:
         else:
             self._watcher.phase("apply")
             self._session.expect(f"apply of trial {work.run_id}", APPLY_S)
-            work.fingerprint = self._session.apply(work.spec.configuration, restart=self._restart).fingerprint
+            applied = self._session.apply(work.spec.configuration, restart=self._restart)
+            work.fingerprint, work.outage_s = applied.fingerprint, applied.outage_s
         if self._sentry is not None:
             self._sentry.compare_with(concurrent(self._baselines))
             work.watch.enter_context(self._sentry.watch())
@@ -352,6 +354,8 @@ class Laboratory:
             state = transition.state or TrialState.FAILED
             outcome = Outcome(state=state, reason=work.reason, began_at=work.began, ended_at=self._clock())
         outcome = replace(outcome, elapsed_s=self._clock() - work.began, settings_fingerprint=work.fingerprint)
+        if work.outage_s is not None:
+            outcome = replace(outcome, counters={**outcome.counters, OUTAGE: work.outage_s})
         if work.events:
             self.store.add_events(work.run_id, work.events)
         if work.batch is not None:

@@ -41,12 +41,6 @@ class Restarts:
         """Return how many the study's trials have needed so far."""
         return self._ledger.used
 
-    @property
-    def left(self) -> int | None:
-        """Return how many may still be made, None when their number is not bounded."""
-        limit = self._ledger.budget.limit
-        return None if limit is None else max(0, limit - self._ledger.used)
-
     def replay(self, configuration: Configuration) -> None:
         """Count the restart of a trial that was made before the study was resumed."""
         if self._needs_one(configuration):
@@ -64,7 +58,8 @@ class Restarts:
                     raise EnvironmentUnsuitable(
                         permission.reason,
                         detail="The next trial needs one. The server is put back, which is not bounded.",
-                        hint="Go on with more: pgdyno tune --resume last --restarts N, where N counts from the start.",
+                        hint="Begin again with more --restarts. A tune goes on: pgdyno tune --resume last --restarts "
+                        "N, where N counts from its start.",
                     )
                 waiting(permission)
                 self._sleep(LOOK_S)

@@ -57,8 +57,9 @@ def test_facts_arrive_whole(major: int) -> None:
 
 
 def test_what_a_session_says_arrives_whole() -> None:
-    applied = Applied(True, 1.5, {"work_mem": "8192"}, "abc")
-    assert wire.applied_from_json(over(applied)) == applied
+    for outage_s in (None, 0.75):
+        applied = Applied(True, 1.5, {"work_mem": "8192"}, "abc", outage_s)
+        assert wire.applied_from_json(over(applied)) == applied
     differences = (SettingDifference("work_mem", STATE, None), SettingDifference("a.b", None, STATE))
     restored = Restored(("/etc/a",), differences, True, 2.5, ("a line",), ("driver 7",), False)
     assert wire.restored_from_json(over(restored)) == restored

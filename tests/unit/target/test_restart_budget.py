@@ -106,5 +106,5 @@ def test_more_dirty_pages_never_take_less(dirty: int, buffers: int, seconds: flo
 
 
 def test_what_was_measured_replaces_the_estimate() -> None:
-    assert measured([2.0, 9.0, 3.0]) == Outage(3.0, "about", "median of 3 restarts of this server")
+    assert measured([2.0, 9.0, 3.0]) == Outage(3.0, "about", "median of 3 restarts of this server, the longest 9.0 s")
     assert str(measured([2.0])) == "about 2.0 s each (median of 1 restart of this server)"

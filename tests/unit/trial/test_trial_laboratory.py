@@ -5,7 +5,7 @@ import pytest
 from laboratory_parts import Parts, made
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable, GuardTripped, RollbackError, StoreError, WorkloadError
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.model.trial import Role, TrialSpec, TrialState
+from pgdyno.model.trial import OUTAGE, Role, TrialSpec, TrialState
 from pgdyno.store.catalogue import Store
 
 SPEC = TrialSpec(BASELINE, Role.BASELINE, "baseline", 0, 0)
@@ -26,6 +26,7 @@ def test_what_belongs_to_the_configuration_ends_the_trial_only(monkeypatch, tmp_
     assert trial.state is state
     assert trial.outcome is not None
     assert trial.outcome.reason == error.message
+    assert trial.outcome.counters.get(OUTAGE) == (None if where == "apply" else 0.5), "what the restart took is kept"
 
 
 @pytest.mark.parametrize(

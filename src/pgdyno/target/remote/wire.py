@@ -89,7 +89,14 @@ def _setting(row: dict[str, Any]) -> SettingFact:
 def applied_from_json(values: Json) -> Applied:
     """Rebuild an `Applied`."""
     found = {name: str(value) for name, value in mapping(values["values"]).items()}
-    return Applied(bool(values["restarted"]), float(str(values["seconds"])), found, str(values["fingerprint"]))
+    outage = values.get("outage_s")
+    return Applied(
+        restarted=bool(values["restarted"]),
+        seconds=float(str(values["seconds"])),
+        values=found,
+        fingerprint=str(values["fingerprint"]),
+        outage_s=None if outage is None else float(str(outage)),
+    )
 
 
 def restored_from_json(values: Json) -> Restored:

@@ -1,0 +1,51 @@
+"""What restarts cost: as earlier studies measured it on this server, else an estimate; then what this one measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdyno.model.trial import OUTAGE, Trial
+from pgdyno.store.catalogue import Store
+from pgdyno.target.outage import Outage, measured, read_outage
+from pgdyno.target.target import Target
+
+LATEST = 20
+"""As many restarts count. Older ones were of another size of data, or of another disk."""
+
+
+def expected_outage(target: Target, store: Store) -> Outage:
+    """Return how long a restart of this server will take: measured by earlier studies in the store, else estimated.
+
+    Read-only on the server; it is asked only where nothing was measured.
+    """
+    seconds: list[float] = []
+    for study in store.studies():
+        if len(seconds) >= LATEST:
+            break
+        if study.target == target.name:
+            seconds += reversed(_seconds(store.trials(study.id)))
+    return measured(seconds[:LATEST]) if seconds else read_outage(target.postgres)
+
+
+def outage_json(expected: Outage | None, trials: Sequence[Trial]) -> dict[str, object]:
+    """Return what was expected beside what this study's restarts took; each is null where there is nothing to say."""
+    seconds = _seconds(trials)
+    return {
+        "expected": None if expected is None else expected.to_json(),
+        "measured": measured(seconds).to_json() if seconds else None,
+        "restarts": len(seconds),
+    }
+
+
+def outage_sentence(expected: Outage | None, trials: Sequence[Trial]) -> str | None:
+    """Return the same as a line for people, None where no restart was made."""
+    seconds = _seconds(trials)
+    if not seconds:
+        return None
+    before = "" if expected is None else f"; expected was {expected}"
+    return f"restarts before trials: {measured(seconds)}{before}"
+
+
+def _seconds(trials: Sequence[Trial]) -> list[float]:
+    """Return how long each restart before a trial took, in their order."""
+    return [trial.outcome.counters[OUTAGE] for trial in trials if trial.outcome and OUTAGE in trial.outcome.counters]
