@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pgdyno.model.guard import Absent, Failed
-from pgdyno.probes.guards.memory import MemoryReading
+from pgdyno.probes.guards.memory import NO_GROUP, MemoryReading, OwnKills
 from pgdyno.probes.guards.reader import LoadState, Tick
 from pgdyno.probes.guards.server import GuardRow, LoadCounters, SlotReading
 from pgdyno.probes.guards.volumes import Volume, VolumesReading
@@ -23,6 +23,7 @@ def a_tick(
     server: Failed | None = None,
     available: int = 8 * GB,
     kills: int = 0,
+    own: OwnKills | Absent = NO_GROUP,
     free: int = 50 * GB,
     temp_now: int = 0,
     lsn: int = 0,
@@ -40,7 +41,7 @@ def a_tick(
     """Return a healthy tick at `t`, but for what is given; a load began at 0."""
     return Tick(
         t=t,
-        memory=memory or MemoryReading(available, 16 * GB, "the host", 0, kills, Absent("no swap")),
+        memory=memory or MemoryReading(available, 16 * GB, "the host", 0, kills, Absent("no swap"), own),
         volumes=volumes
         or VolumesReading(Volume(free, 100 * GB, Path("/data")), Absent("on the data volume"), temp_now),
         server=server

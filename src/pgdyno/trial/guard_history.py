@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pgdyno.model.guard import Absent, Failed
 from pgdyno.model.guard_table import WINDOW_S
-from pgdyno.probes.guards.memory import MemoryReading
+from pgdyno.probes.guards.memory import NO_GROUP, MemoryReading, OwnKills
 from pgdyno.probes.guards.reader import Tick
 from pgdyno.probes.guards.server import GuardRow, LoadCounters
 
@@ -25,6 +25,7 @@ class Origin:
     """
 
     kills: int = 0
+    own_kills: OwnKills | Absent = NO_GROUP
     behind: Mapping[str, int] = field(default_factory=dict)
     kept: Mapping[str, int] = field(default_factory=dict)
     lost: frozenset[str] = frozenset()
@@ -32,11 +33,13 @@ class Origin:
     @classmethod
     def of(cls, tick: Tick) -> Origin:
         """Return the origin that the first tick of a session gives."""
-        kills = tick.memory.kills if isinstance(tick.memory, MemoryReading) else 0
+        memory = tick.memory if isinstance(tick.memory, MemoryReading) else None
+        kills, own = (memory.kills, memory.own_kills) if memory else (0, NO_GROUP)
         if isinstance(tick.server, Failed):
-            return cls(kills)
+            return cls(kills, own)
         return cls(
             kills=kills,
+            own_kills=own,
             behind={name: tick.server.lsn - lsn for name, lsn in tick.server.standbys.items()},
             kept=kept_by_slots(tick.server),
             lost=frozenset(slot.name for slot in tick.server.slots if slot.is_lost),

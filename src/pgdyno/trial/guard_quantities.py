@@ -60,9 +60,26 @@ def _memory(history: History) -> list[GuardReading]:
         GuardReading(
             "memory-stall", now.t, memory.stalled_us if isinstance(memory.stalled_us, Absent) else rate(stalled)
         ),
-        GuardReading("oom", now.t, float(memory.kills - history.origin.kills), about="killed"),
+        _oom(history, memory),
         GuardReading("swap-in", now.t, memory.swapped_in if isinstance(memory.swapped_in, Absent) else rate(swapped)),
     ]
+
+
+def _oom(history: History, memory: MemoryReading) -> GuardReading:
+    """Return the kills since the session began: the server's where its cgroup tells, else all of the host's.
+
+    A kill elsewhere turns the lamp amber then: somebody lacked memory, and it was not the server that paid.
+    """
+    t, own, before = history.now.t, memory.own_kills, history.origin.own_kills
+    everywhere = max(0, memory.kills - history.origin.kills)
+    if isinstance(own, Absent) or isinstance(before, Absent) or own.group != before.group or own.count < before.count:
+        reason = own.reason if isinstance(own, Absent) else "the server's cgroup is another one since"
+        return GuardReading("oom", t, float(everywhere), about=f"killed on the whole host, because {reason}")
+    killed = own.count - before.count
+    elsewhere = max(0, everywhere - killed)
+    about = f'killed in the server\'s cgroup "{own.group}"'
+    about += f", {elsewhere} elsewhere on the host" if elsewhere else ""
+    return GuardReading("oom", t, float(killed), about=about, warns=elsewhere > 0)
 
 
 def _volumes(history: History) -> list[GuardReading]:

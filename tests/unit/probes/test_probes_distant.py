@@ -12,7 +12,7 @@ from pgdyno.errors import ConnectError
 from pgdyno.model.guard import Absent, Failed
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.probes.guards import distant
-from pgdyno.probes.guards.memory import MemoryReading
+from pgdyno.probes.guards.memory import MemoryReading, OwnKills
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.probes.guards.volumes import Volume, VolumesReading
 from pgdyno.probes.host import cpu
@@ -23,7 +23,7 @@ from pgdyno.target.postgres import Postgres
 from pgdyno.target.runner import LocalRunner
 from pgdyno.target.target import Target
 
-MEMORY = MemoryReading(1 << 30, 4 << 30, "the host", 7, 0, Absent("this host has no swap"))
+MEMORY = MemoryReading(1 << 30, 4 << 30, "the host", 7, 0, Absent("this host has no swap"), OwnKills("/g", 2))
 VOLUME = Volume(10, 20, Path("/data"))
 STAT = "cpu  {usr} 0 0 1000 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0\nctxt 1\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n"
 

@@ -9,7 +9,7 @@ import pytest
 
 from pgdyno.model.guard import Absent
 from pgdyno.probes.guards.cgroups import MemoryGroup, memory_groups
-from pgdyno.probes.guards.memory import MemoryReader
+from pgdyno.probes.guards.memory import NO_GROUP, MemoryReader, OwnKills
 from pgdyno.probes.guards.server import SlotReading, parse_row
 from pgdyno.probes.guards.volumes import read_volumes
 
@@ -24,12 +24,13 @@ CGROUPS = "4:memory:/a/b\n2:cpuacct:/c\n0::/inner/d"
 MB = 1 << 20
 
 
-def test_the_groups_around_a_process_without_the_roots() -> None:
+def test_the_groups_around_a_process_without_the_root_of_version_1() -> None:
     v1, v2 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup/uni fied")
     assert memory_groups(CGROUPS, MOUNTS) == [
         MemoryGroup(1, v1 / "a/b"),
         MemoryGroup(1, v1 / "a"),
         MemoryGroup(2, v2 / "d"),
+        MemoryGroup(2, v2),
     ]
     assert memory_groups("4:memory:/\n0::/elsewhere", MOUNTS) == []
 
@@ -74,7 +75,8 @@ def proc(tmp_path: Path) -> Path:
 
 def test_the_tightest_bound_counts(tmp_path: Path, proc: Path) -> None:
     reading = MemoryReader([v1_group(tmp_path / "one", 100 * MB)], proc).read()
-    assert (reading.available, reading.bound, reading.kills) == (35 * MB, 100 * MB, 2)
+    assert (reading.available, reading.bound, reading.kills) == (35 * MB, 100 * MB, 1)
+    assert reading.own_kills == OwnKills(str(tmp_path / "one"), 2)
     assert str(tmp_path / "one") in reading.bounded_by
     assert reading.stalled_us == 2
     assert isinstance(reading.swapped_in, Absent)
@@ -85,11 +87,21 @@ def test_the_tightest_bound_counts(tmp_path: Path, proc: Path) -> None:
 def test_version_2_has_pressure_of_its_own_and_may_have_no_limit(tmp_path: Path, proc: Path) -> None:
     bounded = MemoryReader([v2_group(tmp_path / "two", str(100 * MB))], proc).read()
     assert (bounded.available, bounded.stalled_us, bounded.kills) == (35 * MB, 7, 1)
+    assert bounded.own_kills == OwnKills(str(tmp_path / "two"), 1)
     free = MemoryReader([v2_group(tmp_path / "two", "max")], proc).read()
     assert free.bounded_by == "the host"
     (proc / "meminfo").unlink()
     with pytest.raises(OSError, match="meminfo"):
         MemoryReader([], proc).read()
+
+
+def test_the_innermost_group_is_the_servers_own(tmp_path: Path, proc: Path) -> None:
+    inner, outer = v2_group(tmp_path / "outer" / "inner", "max"), v2_group(tmp_path / "outer", "max")
+    (outer.path / "memory.events").write_text("oom_kill 9\n")
+    assert MemoryReader([inner, outer], proc).read().own_kills == OwnKills(str(inner.path), 1)
+    (inner.path / "memory.events").write_text("low 0\n")
+    assert isinstance(MemoryReader([inner, outer], proc).read().own_kills, Absent)
+    assert MemoryReader([], proc).read().own_kills == NO_GROUP
 
 
 def test_a_kernel_without_pressure_says_so(proc: Path) -> None:

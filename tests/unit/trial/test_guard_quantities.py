@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guard_ticks import a_tick, ticks
-from pgdyno.model.guard import Absent, Concurrent, Failed, GuardKind, GuardPlan
+from pgdyno.model.guard import Absent, Colour, Concurrent, Failed, GuardKind, GuardPlan
 from pgdyno.model.guard_table import GUARDS
+from pgdyno.probes.guards.memory import OwnKills
+from pgdyno.probes.guards.reader import Tick
 from pgdyno.trial.guard_history import History, Origin
 from pgdyno.trial.guard_quantities import readings, with_clients
-from pgdyno.trial.guards import judge
+from pgdyno.trial.guards import Standing, judge
 
 
 def value_of(history: History, name: str, concurrent: Concurrent | None = None) -> object:
@@ -70,6 +72,30 @@ def test_what_was_there_before_the_session_is_not_counted() -> None:
     worse = a_tick(2, lsn=1500, kills=4, slots=[("old", None, True), ("dead", None, True)])
     history = history.then(worse, 60)
     assert [value_of(history, name) for name in ("oom", "slots-lost")] == [1.0, 1.0]
+
+
+def oom(first: Tick, later: Tick) -> Standing:
+    readings_of = readings(History(Origin.of(first), (later,)))
+    return judge(readings_of, GuardPlan())["oom"]
+
+
+@pytest.mark.parametrize(
+    ("own", "kills", "colour", "says"),
+    [
+        (OwnKills("/g", 2), 7, Colour.GREEN, '0 (killed in the server\'s cgroup "/g"), allowed'),
+        (OwnKills("/g", 3), 8, Colour.RED, '1 (killed in the server\'s cgroup "/g"), allowed'),
+        (OwnKills("/g", 2), 9, Colour.AMBER, '0 (killed in the server\'s cgroup "/g", 2 elsewhere on the host)'),
+        (OwnKills("/g", 3), 9, Colour.RED, '1 (killed in the server\'s cgroup "/g", 1 elsewhere on the host)'),
+        (OwnKills("/new", 0), 7, Colour.GREEN, "0 (killed on the whole host, because the server's cgroup is another"),
+        (OwnKills("/new", 0), 8, Colour.RED, "1 (killed on the whole host, because the server's cgroup is another"),
+        (OwnKills("/g", 0), 8, Colour.RED, "1 (killed on the whole host, because the server's cgroup is another"),
+        (Absent("no group"), 8, Colour.RED, "1 (killed on the whole host, because no group)"),
+    ],
+)
+def test_a_kill_is_the_servers_where_its_cgroup_tells_and_else_the_hosts(own, kills, colour, says) -> None:
+    lamp = oom(a_tick(0, kills=7, own=OwnKills("/g", 2)), a_tick(1, kills=kills, own=own)).lamp
+    assert lamp.colour is colour
+    assert lamp.text.startswith(says)
 
 
 @given(st.lists(st.integers(0, 1 << 30), min_size=2, max_size=30))

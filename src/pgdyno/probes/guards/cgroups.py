@@ -39,16 +39,21 @@ class MemoryGroup:
         cache = stat[f"{prefix}inactive_file"] + stat[f"{prefix}active_file"]
         return max(0, min(limit, limit - int(read(self.path / used)) + cache)), limit
 
-    def kills(self, read: Read) -> int:
-        """Return how many processes of the group the kernel killed for want of memory (v1: Linux 4.13)."""
+    def kills(self, read: Read) -> int | None:
+        """Return how many processes of the group the kernel killed for want of memory, None where it does not count.
+
+        It counts a victim in the group that it was in, whichever bound it was killed for: the group's own, an outer
+        one's, or the host's (memcg_memory_event_mm). Version 1 counts from Linux 4.13, without the groups inside.
+        """
         file = "memory.events" if self.version == 2 else "memory.oom_control"
-        return table(read(self.path / file)).get("oom_kill", 0)
+        return table(read(self.path / file)).get("oom_kill")
 
 
 def memory_groups(cgroups: str, mountinfo: str) -> list[MemoryGroup]:
-    """Return the groups around a process from its own to the root, which has no limit and is left out.
+    """Return the groups around a process from its own to the root of the tree; that of version 1 is left out.
 
-    `cgroups` is /proc/PID/cgroup and `mountinfo` /proc/self/mountinfo (cgroups(7), proc(5)).
+    It has no limit. That of version 2 is there because in a container it is the container's own group; on a host it has
+    no files of memory. `cgroups` is /proc/PID/cgroup and `mountinfo` /proc/self/mountinfo (cgroups(7), proc(5)).
     """
     found = []
     for line in mountinfo.splitlines():
@@ -64,6 +69,8 @@ def memory_groups(cgroups: str, mountinfo: str) -> list[MemoryGroup]:
         while not relative.startswith("..") and group != Path(folder):
             found.append(MemoryGroup(version, group))
             group = group.parent
+        if version == 2 and not relative.startswith(".."):
+            found.append(MemoryGroup(version, group))
     return found
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from pgdyno.model.guard import Absent, Failed
-from pgdyno.probes.guards.memory import MemoryReading
+from pgdyno.probes.guards.memory import MemoryReading, OwnKills
 from pgdyno.probes.guards.volumes import Volume, VolumesReading
 
 Json = Mapping[str, object]
@@ -28,6 +28,7 @@ def memory_from_json(values: Json) -> MemoryReading | Absent | Failed:
         stalled_us=_count(given["stalled_us"]),
         kills=_whole(given["kills"]),
         swapped_in=_count(given["swapped_in"]),
+        own_kills=_own_kills(_mapping(given["own_kills"])),
     )
 
 
@@ -58,6 +59,12 @@ def _missing(given: Json) -> Absent | Failed | None:
 
 def _volume(given: Json) -> Volume:
     return Volume(_whole(given["free"]), _whole(given["size"]), Path(str(given["path"])))
+
+
+def _own_kills(given: Json) -> OwnKills | Absent:
+    if "reason" in given:
+        return Absent(str(given["reason"]))
+    return OwnKills(str(given["group"]), _whole(given["count"]))
 
 
 def _count(value: object) -> int | Absent:

@@ -12,8 +12,23 @@ from pgdyno.probes.host.reading import PAGE_SIZE, PROC
 
 
 @dataclass(frozen=True, slots=True)
+class OwnKills:
+    """Processes killed for want of memory in one cgroup since it was made."""
+
+    group: str
+    count: int
+
+
+NO_GROUP = Absent("the server is in no memory cgroup of its own")
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryReading:
-    """Bytes available of `bound` bytes, and counters since boot: microseconds stalled, kills, bytes swapped in."""
+    """Bytes available of `bound` bytes, and counters since boot: microseconds stalled, kills, bytes swapped in.
+
+    `kills` are those of the whole host. `own_kills` are those of the server's own cgroup, by which a kill can be told
+    from one elsewhere: absent where the server shares the root group with everybody.
+    """
 
     available: int
     bound: int
@@ -21,6 +36,7 @@ class MemoryReading:
     stalled_us: int | Absent
     kills: int
     swapped_in: int | Absent
+    own_kills: OwnKills | Absent = NO_GROUP
 
 
 class MemoryReader:
@@ -47,16 +63,24 @@ class MemoryReader:
             if room is not None:
                 rooms.append((*room, f'cgroup "{group.path}"'))
         available, bound, bounded_by = min(rooms, key=lambda room: room[0] / room[1])
-        kills = [group.kills(Path.read_text) for group in self._groups]
         has_swap = meminfo.get("SwapTotal", 0) > 0
         return MemoryReading(
             available=available,
             bound=bound,
             bounded_by=bounded_by,
             stalled_us=self._stalled(),
-            kills=max([vmstat.get("oom_kill", 0), *kills]),
+            kills=vmstat.get("oom_kill", 0),
+            own_kills=self._own_kills(),
             swapped_in=vmstat["pswpin"] * PAGE_SIZE if has_swap else Absent("this host has no swap"),
         )
+
+    def _own_kills(self) -> OwnKills | Absent:
+        """Return the kills of the innermost group: those around it hold other programs too."""
+        if not self._groups:
+            return NO_GROUP
+        own = self._groups[0]
+        count = own.kills(Path.read_text)
+        return Absent(f'cgroup "{own.path}" does not count kills') if count is None else OwnKills(str(own.path), count)
 
     def _pressure_file(self) -> Path:
         own = next((group.path / "memory.pressure" for group in self._groups if group.version == 2), None)
