@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pgdyno.model.facts import Unknown
 from pgdyno.target.preflight.huge_pages import huge_pages, pages_needed
 from pgdyno.target.preflight.memory import commit_limit, shared_memory
 from pgdyno.target.preflight.reading_host import SharedSegment, parse_limits, segment_of, semaphore_sets_of
@@ -82,6 +83,36 @@ def test_the_hint_is_enough(total: int, reserved: int, overcommit: int, held: in
         more = int((result.hint or "").partition("=")[2].partition(",")[0])
         after = pool(more, free=before.free + more - total, reserved=before.reserved, overcommit=overcommit)
         assert huge_pages(plan(ON), need, host(pools={2 * MB: after}, segment=segment)).state is State.OK
+
+
+@given(
+    need=st.integers(1, 1 << 40),
+    available=st.integers(0, 16 * GB),
+    limit=st.integers(GB, 16 * GB) | st.just(UNKNOWN),
+    total=st.integers(0, 4000),
+)
+def test_the_hint_never_proposes_more_than_fits(need: int, available: int, limit: int | Unknown, total: int) -> None:
+    memory = {"MemTotal": 16 * GB, "MemAvailable": available, "Hugepagesize": 2 * MB}
+    there = host(pools={2 * MB: pool(total, free=0)}, memory=memory, memory_limit=limit, segment=UNKNOWN)
+    hint = huge_pages(plan(ON), need, there).hint or ""
+    if "sysctl" in hint:
+        proposed = int(hint.partition("=")[2].partition(",")[0])
+        assert isinstance(limit, int)
+        assert proposed * 2 * MB < limit
+        assert (proposed - total) * 2 * MB <= available
+    else:
+        assert hint.startswith("Choose smaller shared_buffers, or huge_pages = off: of the")
+
+
+def test_an_absurd_number_of_pages_is_answered_by_what_there_is_room_for() -> None:
+    result = huge_pages(plan(ON), 500_000_000, host())
+    assert result.state is State.REFUSED
+    assert result.hint == (
+        "Choose smaller shared_buffers, or huge_pages = off: of the 500000000 pages that are missing, memory has room "
+        "for 5529 at the moment."
+    )
+    one_more = huge_pages(plan({**ON, "huge_page_size": "1GB"}), 1 << 30, host(pools={GB: pool(page_bytes=GB)}))
+    assert "Write" not in (one_more.hint or "")
 
 
 def test_surplus_pages_a_cgroup_and_other_sizes() -> None:

@@ -114,7 +114,10 @@ def test_too_few_processes_is_a_note(changes: dict[str, object]) -> None:
 def test_system_v_memory_and_semaphores() -> None:
     sysv = plan({"shared_memory_type": "sysv"})
     small = host(sysctl={"kernel/shmmax": str(32 * MB), "kernel/shmall": "9999999"})
-    assert system_v_memory(sysv, 150 * MB, small).state is State.REFUSED
+    refused = system_v_memory(sysv, 150 * MB, small)
+    assert refused.state is State.REFUSED
+    assert "kernel.shmmax=157286400" in (refused.hint or "")
+    assert "sysctl" not in (system_v_memory(sysv, 1 << 50, small).hint or "")
     assert system_v_memory(sysv, 30 * MB, small).state is State.OK
     assert system_v_memory(plan(), 150 * MB, small).state is State.NOT_APPLICABLE
     assert semaphores(plan(), host()).state is State.NOT_APPLICABLE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pgdyno.model.facts import Unknown
 from pgdyno.target.preflight.plan import Plan
 from pgdyno.target.preflight.reading_host import HostReading
 from pgdyno.target.preflight.result import Result, not_applicable, noted, passed, refused
@@ -92,6 +93,8 @@ def system_v_memory(plan: Plan, need: int | None, host: HostReading) -> Result:
     figures = {"asked": bytes_text(need), "there": bytes_text(there)}
     if need > there:
         hint = f"Run sysctl kernel.shmmax={need} kernel.shmall={-(-need // 4096)}, or choose mmap."
+        if isinstance(host.memory_limit, Unknown) or need > host.memory_limit:
+            hint = "Choose smaller shared_buffers: so much memory is not there."
         sentence = f"{figures['asked']} do not fit into kernel.shmmax and kernel.shmall"
         return refused(check, sentence, **figures, hint=hint)
     return passed(check, "kernel.shmmax and kernel.shmall suffice", **figures)

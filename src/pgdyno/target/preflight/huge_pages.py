@@ -9,6 +9,8 @@ from pgdyno.target.preflight.result import Result, not_applicable, noted, passed
 from pgdyno.units import bytes_text
 
 _CHECK = "huge pages"
+FREE_SHARE = 0.9
+"""Of the memory that is free, this much at most becomes a pool by our advice."""
 
 
 def page_bytes(plan: Plan, host: HostReading) -> int | Unknown:
@@ -63,13 +65,29 @@ def _compare(plan: Plan, need: int, pool: HugePool, host: HostReading, *, must: 
             f"{plan.figure('huge_pages')} needs {asked}, and {there} can be had: {pool.free} free of {pool.total}, "
             f"{pool.reserved} promised, {released} held by the running server"
         )
-        missing = pool.total + need - there
-        hint = f"Run sysctl vm.nr_hugepages={missing}, or choose huge_pages = off."
-        if pool.page_bytes != host.memory.get("Hugepagesize"):  # the sysctl means the kernel's default size alone
-            place = POOLS / f"hugepages-{pool.page_bytes >> 10}kB" / "nr_hugepages"
-            hint = f"Write {missing} to {place}, or choose huge_pages = off."
-        return _short(must, sentence, asked, found, hint)
+        return _short(must, sentence, asked, found, _hint(need - there, pool, host))
     return passed(_CHECK, f"{plan.figure('huge_pages')} finds its pages", asked=asked, there=found)
+
+
+def _hint(missing: int, pool: HugePool, host: HostReading) -> str:
+    """Return how so many more pages are made; never more than fit into the memory that is free now.
+
+    The kernel takes a pool out of free memory at once: a number that does not fit starves the host, or is cut short.
+    """
+    free = host.memory.get("MemAvailable", 0)
+    limit = host.memory_limit
+    total = pool.total + missing
+    fits = missing * pool.page_bytes <= free * FREE_SHARE
+    if not fits or isinstance(limit, Unknown) or total * pool.page_bytes >= limit:
+        most = max(0, int(free * FREE_SHARE)) // pool.page_bytes
+        return (
+            f"Choose smaller shared_buffers, or huge_pages = off: of the {missing} pages that are missing, memory has "
+            f"room for {most} at the moment."
+        )
+    if pool.page_bytes != host.memory.get("Hugepagesize"):  # the sysctl means the kernel's default size alone
+        place = POOLS / f"hugepages-{pool.page_bytes >> 10}kB" / "nr_hugepages"
+        return f"Write {total} to {place}, or choose huge_pages = off."
+    return f"Run sysctl vm.nr_hugepages={total}, or choose huge_pages = off."
 
 
 def _released(host: HostReading, pool: HugePool) -> int:
