@@ -153,6 +153,40 @@ def test_a_load_that_stands_still(target: Target, tmp_path: Path, stack: ExitSta
         assert_answered(study, "throughput", breach_at=study.watched.harmed_at + 6)
 
 
+def test_a_load_whose_slowest_take_far_too_long(target: Target, tmp_path: Path, stack: ExitStack) -> None:
+    """A table that is locked for two thirds of the time: a third of the throughput is left, and the p99 is not."""
+    over = threading.Event()
+    stack.callback(over.set)
+
+    def stutter() -> None:
+        connection = stack.enter_context(target.postgres.connect(load_database(study)))
+        connection.autocommit = False
+
+        def lock() -> None:
+            while not over.is_set():
+                connection.execute("LOCK TABLE pgbench_accounts IN ACCESS EXCLUSIVE MODE")
+                time.sleep(0.4)
+                connection.rollback()
+                time.sleep(0.2)
+
+        in_background(lock)
+
+    update = (
+        "\\set a random(1, 100000)\nUPDATE pgbench_accounts SET abalance = 1 WHERE aid = :a;\nSELECT pg_sleep(0.004);\n"
+    )
+    with guarded(target, tmp_path, measure_s=20.0, workload=scripted(tmp_path, update)) as study:
+        assert study.run(BASELINE).state is TrialState.COMPLETE
+        study.watched.harm, study.watched.after_s = stutter, 6.0
+        study.run()
+        stack.close()
+        # It is the p99 of five seconds, and it must last five: within two seconds of both it has tripped.
+        window_s = hold_s = 5.0
+        late_s = assert_answered(study, "p99", breach_at=study.watched.harmed_at + window_s + hold_s)
+        assert -window_s <= late_s < 2.0
+        throughput = next(lamp for lamp in study.watched.lamps if lamp.name == "throughput")
+        assert throughput.colour is Colour.GREEN, throughput
+
+
 def test_a_server_that_does_not_answer(target: Target, tmp_path: Path) -> None:
     """Guards fail closed: the session of the guards freezes, and the trial ends though nothing else is wrong."""
 
