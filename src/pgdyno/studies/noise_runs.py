@@ -32,7 +32,8 @@ def measure_noise(search: Search, options: TuneOptions, announce: Callable[[str]
     """Run the baseline alone; once more, up to MORE_NOISE_RUNS times, while one run stands apart from the others.
 
     A run that stands apart to the end is no scatter of the machine: data that were not in memory yet, somebody's
-    backup. It is left out of the noise floor and of what the search learns, and the result names it.
+    backup. It is left out of the noise floor and of what the search learns, and the result names it. Raises
+    EnvironmentUnsuitable when fewer than three runs could be measured.
     """
     for slot in range(options.noise_runs):
         search.measure_baseline(0, slot)
