@@ -13,9 +13,6 @@ from pgdyno.studies.blocks import metric_of
 from pgdyno.studies.options import TuneOptions
 from pgdyno.studies.search import Search
 
-MORE_NOISE_RUNS = 2
-"""Runs of the baseline that follow when one of the first stands apart: was it the odd one, or is that the noise?"""
-
 
 @dataclass(frozen=True, slots=True)
 class NoiseRuns:
@@ -29,20 +26,18 @@ class NoiseRuns:
 
 
 def measure_noise(search: Search, options: TuneOptions, announce: Callable[[str], None]) -> NoiseRuns:
-    """Run the baseline alone; once more, up to MORE_NOISE_RUNS times, while one run stands apart from the others.
+    """Run the baseline alone, and once more when one run stands apart: was it the odd one, or is that the noise?
 
-    A run that stands apart to the end is no scatter of the machine: data that were not in memory yet, somebody's
+    A run that still stands apart then is no scatter of the machine: data that were not in memory yet, somebody's
     backup. It is left out of the noise floor and of what the search learns, and the result names it. Raises
     EnvironmentUnsuitable when fewer than three runs could be measured.
     """
     for slot in range(options.noise_runs):
         search.measure_baseline(0, slot)
     figures = _figures(search, options)
-    for slot in range(options.noise_runs, options.noise_runs + MORE_NOISE_RUNS):
-        if (place := odd_run(figures)) is None:
-            break
+    if (place := odd_run(figures)) is not None:
         announce(f"noise floor: run {place + 1} of {len(figures)} stands apart from the others; one run more")
-        search.measure_baseline(0, slot)
+        search.measure_baseline(0, options.noise_runs)
         figures = _figures(search, options)
     if len(figures) < 3:
         raise EnvironmentUnsuitable(
