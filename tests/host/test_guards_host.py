@@ -15,8 +15,9 @@ import pytest
 from fix_postgres import public_dir
 from guarded_study import Guarded, assert_answered, guarded
 from pgdyno.errors import EnvironmentUnsuitable, GuardTripped
+from pgdyno.model.guard import Colour
 from pgdyno.model.trial import TrialState
-from pgdyno.target import processes
+from pgdyno.target import processes, swap_file
 from pgdyno.target.sandbox import Sandbox
 
 pytestmark = [
@@ -35,6 +36,18 @@ eaten = bytearray(b"x") * int(sys.argv[1])
 print("full", flush=True)
 time.sleep(60)
 """
+THRASH = """
+import sys
+sys.stdin.readline()
+pages = range(0, int(sys.argv[1]), 4096)
+eaten = bytearray(int(sys.argv[1]))
+for page in pages:
+    eaten[page] = 1
+print("full", flush=True)
+while True:
+    for page in pages:
+        eaten[page] ^= 1
+"""
 
 
 @pytest.fixture
@@ -43,9 +56,9 @@ def stack() -> Iterator[ExitStack]:
         yield opened
 
 
-@pytest.fixture
-def memory_group() -> Iterator[Path]:
-    """A v1 memory cgroup with a limit; what is in it goes back to where it came from."""
+@contextmanager
+def group_of(limit: int) -> Iterator[Path]:
+    """Make a v1 memory cgroup with a limit; what is in it in the end goes back to where it came from."""
     if not (MEMORY_V1 / "cgroup.procs").exists():
         pytest.skip("no cgroup v1 memory controller is mounted")
     parent = MEMORY_V1 / next(
@@ -55,10 +68,16 @@ def memory_group() -> Iterator[Path]:
     )
     group = parent / f"pgdyno-test-{uuid4().hex[:8]}"
     group.mkdir()
-    (group / "memory.limit_in_bytes").write_text(str(800 * MB))
+    (group / "memory.limit_in_bytes").write_text(str(limit))
     yield group
     enter(parent, *map(int, (group / "cgroup.procs").read_text().split()))
     group.rmdir()
+
+
+@pytest.fixture
+def memory_group() -> Iterator[Path]:
+    with group_of(800 * MB) as group:
+        yield group
 
 
 def enter(group: Path, *pids: int) -> None:
@@ -67,11 +86,11 @@ def enter(group: Path, *pids: int) -> None:
             (group / "cgroup.procs").write_text(str(pid))
 
 
-def eat(group: Path, size: int, stack: ExitStack) -> Callable[[], None]:
+def eat(group: Path, size: int, stack: ExitStack, program: str = EAT) -> Callable[[], None]:
     """Return what makes another process of the group use this much memory at once."""
 
     def harm() -> None:
-        argv = [sys.executable, "-c", EAT, str(size)]
+        argv = [sys.executable, "-c", program, str(size)]
         eater = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         stack.callback(eater.wait)
         stack.callback(eater.kill)
@@ -113,6 +132,46 @@ def test_a_process_killed_for_want_of_memory(
     with guarded(bounded.target(), tmp_path, *limits, harm=eat(memory_group, 2000 * MB, stack)) as study:
         assert study.run().state is TrialState.FAILED
         assert_answered(study, "oom")
+        assert f'killed in the server\'s cgroup "{memory_group}"' in study.watched.notices[-2]
+
+
+def test_a_process_killed_elsewhere_is_seen_and_is_not_the_servers(bounded: Sandbox, tmp_path: Path) -> None:
+    with group_of(100 * MB) as other, ExitStack() as stack:
+        harm = eat(other, 400 * MB, stack)
+        with guarded(bounded.target(), tmp_path, "memory-stall=off", measure_s=8.0, harm=harm) as study:
+            assert study.run().state is not TrialState.FAILED
+            lamp = next(lamp for lamp in study.watched.lamps if lamp.name == "oom")
+            assert (lamp.colour, ", 1 elsewhere on the host" in lamp.text) == (Colour.AMBER, True), lamp
+
+
+@pytest.fixture
+def swap(tmp_path: Path) -> Iterator[Path]:
+    """A swap file of half a gigabyte, switched off and removed afterwards."""
+    file = tmp_path / "swap"
+    try:
+        swap_file.make(str(file), 512 * MB)
+    except OSError as error:
+        pytest.skip(f"this machine does not allow a swap file: {error}")
+    try:
+        yield file
+    finally:
+        swap_file.remove(str(file))
+        assert str(file) not in Path("/proc/swaps").read_text()
+
+
+def test_memory_that_comes_back_from_swap(
+    make_sandbox: Callable[..., Sandbox], memory_group: Path, swap: Path, tmp_path: Path
+) -> None:
+    """A process that uses twice the memory of its group, over and over; the stack ends it before the swap goes."""
+    (memory_group / "memory.limit_in_bytes").write_text(str(200 * MB))
+    sandbox = make_sandbox("swapping")
+    sandbox.start()
+    with ExitStack() as stack:
+        harm = eat(memory_group, 400 * MB, stack, THRASH)
+        limits = "memory=0.001%", "memory-stall=off"
+        with guarded(sandbox.target(), tmp_path, *limits, harm=harm) as study:
+            assert study.run().state is TrialState.FAILED
+            assert assert_answered(study, "swap-in") < 2.0
 
 
 @contextmanager
