@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
 
+import numpy as np
 import pytest
 
-from sampling import Ticker, block, resolution
+from sampling import Ticker, block, resolution, signed_rank_interval
 
 
 class CountingSampler:
@@ -34,6 +36,18 @@ def pairs(cost: float, scatter: float, count: int) -> tuple[list[float], list[fl
 )
 def test_only_what_the_pairs_resolve_is_said(cost, scatter, count, says):
     assert resolution(*pairs(cost, scatter, count)).startswith(says)
+
+
+@pytest.mark.parametrize("burst", [False, True])
+def test_the_interval_covers_at_its_rate_and_a_burst_does_not_widen_it_much(burst):
+    rng = np.random.default_rng(3)
+    values = rng.normal(-0.01, 0.03, (1000, 40))
+    if burst:
+        values[:, :3] += rng.choice([-1.0, 1.0], (1000, 3))
+    intervals = [signed_rank_interval(row) for row in values]
+    covered = np.mean([one.lo <= math.exp(-0.01) <= one.hi for one in intervals])
+    assert covered >= 0.935
+    assert np.median([one.hi - one.lo for one in intervals]) < 0.03
 
 
 def test_a_block_weighs_its_lines_by_their_length():
