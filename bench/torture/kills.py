@@ -70,7 +70,7 @@ class Kills:
 
     def close(self) -> None:
         """Remove the sandbox."""
-        self._cli("sandbox", "remove", SANDBOX, "--yes", check=False)
+        self._cli("sandbox", "remove", SANDBOX)
 
     def once(self) -> Kill:
         """Go on with the tune, or begin another one, kill, wait for the watchdog, and compare."""

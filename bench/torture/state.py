@@ -22,8 +22,10 @@ class State:
     values: Mapping[str, str]
 
     def differences(self, other: State) -> list[str]:
-        """Return a line for each thing that is not the same."""
+        """Return a line for each thing that is not the same; a disk that came or went is not a value that changed."""
         names = sorted(self.values.keys() | other.values.keys())
+        both = self.values.keys() & other.values.keys()
+        names = [name for name in names if name in both or not name.startswith("queue")]
         pairs = ((name, self.values.get(name), other.values.get(name)) for name in names)
         return [f"{name}: was {before}, is {after}" for name, before, after in pairs if before != after]
 
