@@ -66,6 +66,29 @@ def scene(victim: Sandbox, tmp_path: Path) -> Scene:
     return Scene(victim, tmp_path / "undo")
 
 
+def test_no_room_for_the_servers_reserve_ends_the_session_before_it_began(scene: Scene) -> None:
+    target = scene.sandbox.target()
+    with pytest.raises(EnvironmentUnsuitable, match="no room for the way back"):
+        Session.begin(target, study="x", undo_root=scene.undo_root, watch=QUICK, data_reserve_bytes=1 << 60)
+    scene.assert_restored("session")
+
+
+def test_the_watchdog_stands_before_anything_is_in_the_data_directory(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a kill at any moment leaves nothing behind there."""
+
+    def killed(bundle: UndoBundle, size_bytes: int) -> None:
+        assert not (scene.sandbox.data_directory / DATA_RESERVE).exists()
+        assert not everyone_left(bundle)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(UndoBundle, "reserve_beside_data", killed)
+    with pytest.raises(KeyboardInterrupt):
+        Session.begin(scene.sandbox.target(), study="x", undo_root=scene.undo_root, watch=QUICK)
+    scene.assert_restored("session")
+
+
 def test_a_killed_tuner(scene: Scene) -> None:
     with tuner_of(scene.sandbox, scene.undo_root, watch=QUICK, configurations=[STARVING], hold=True) as tuner:
         await_line(tuner, "applied")

@@ -132,14 +132,18 @@ class Session:
                 contents=[data for _, data in captured],
                 settings=found.settings,
                 reserve_bytes=reserve_bytes,
-                data_reserve_bytes=data_reserve_bytes,
             )
         route = FileRoute(found.dropin, undo, target) if found.dropin else _route_of(target)
+        watching: Watch | None = None
         try:
-            watching = None if watch is None else Watch.start(undo, watch)
+            if watch is not None:
+                watching = Watch.start(undo, watch)
+            undo.reserve_beside_data(data_reserve_bytes)
         except BaseException:
             undo.journal().append(bundle.CLOSED, {"by": "session", "begun": False})
             undo.release_reserve()
+            if watching is not None:
+                watching.leave()
             raise
         return cls(target, undo, route, linux, watching, clock=clock, sleep=sleep)
 

@@ -65,7 +65,6 @@ class UndoBundle:
         contents: Sequence[bytes],
         settings: Mapping[str, SettingState],
         reserve_bytes: int = RESERVE_BYTES,
-        data_reserve_bytes: int = DATA_RESERVE_BYTES,
     ) -> UndoBundle:
         """Write a bundle durably; `contents` are the bytes of `manifest.images`, in order.
 
@@ -76,15 +75,11 @@ class UndoBundle:
         try:
             draft.mkdir(mode=0o700)
             _fill(draft, final, manifest, contents, settings, reserve_bytes)
-            _reserve_beside_data(manifest, data_reserve_bytes)
             draft.rename(final)
             durable.fsync_directory(undo_root)
         except OSError as error:
             shutil.rmtree(draft, ignore_errors=True)
             raise _unwritable(undo_root, error) from error
-        except EnvironmentUnsuitable:
-            shutil.rmtree(draft, ignore_errors=True)
-            raise
         return cls(final, manifest)
 
     @classmethod
@@ -135,6 +130,25 @@ class UndoBundle:
             return {row["name"]: snapshot.state_of(row) for row in rows}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RollbackError(f'"{self.directory / "settings.json"}" cannot be read', detail=str(error)) from error
+
+    def reserve_beside_data(self, size_bytes: int = DATA_RESERVE_BYTES) -> None:
+        """Allocate the server's reserve in its data directory: the first act there, after the watchdog stands.
+
+        A leftover is replaced. Raises EnvironmentUnsuitable when there is no room; nothing is left behind then.
+        """
+        if self.manifest.reserve is None:
+            return
+        path = Path(self.manifest.reserve)
+        try:
+            path.unlink(missing_ok=True)
+            durable.reserve_space(path, size_bytes)
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            raise EnvironmentUnsuitable(
+                f'"{path.parent}" has no room for the way back: {(error.strerror or str(error)).lower()}',
+                detail=f"{size_bytes >> 20} MB are reserved there, so that the server can start again on a full disk.",
+                hint="Make room on the file system of the data directory.",
+            ) from error
 
     def release_reserve(self) -> None:
         """Give the reserved space back to the file systems of the bundle and of the server's data."""
@@ -193,23 +207,6 @@ def _fill(
     durable.reserve_space(draft / "reserve", reserve_bytes)
     Journal.create(draft / "journal.jsonl").append("begun", {"study": manifest.study, "target": manifest.target})
     durable.fsync_directory(draft)
-
-
-def _reserve_beside_data(manifest: Manifest, size_bytes: int) -> None:
-    """Allocate the reserve in the data directory; a leftover of a session that never began is replaced."""
-    if manifest.reserve is None:
-        return
-    path = Path(manifest.reserve)
-    try:
-        path.unlink(missing_ok=True)
-        durable.reserve_space(path, size_bytes)
-    except OSError as error:
-        path.unlink(missing_ok=True)
-        raise EnvironmentUnsuitable(
-            f'"{path.parent}" has no room for the way back: {(error.strerror or str(error)).lower()}',
-            detail=f"{size_bytes >> 20} MB are reserved there, so that the server can start again on a full disk.",
-            hint="Make room on the file system of the data directory.",
-        ) from error
 
 
 def _json(value: object) -> bytes:
