@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,14 +80,13 @@ class Kills:
         if self._draw.random() < SHARE_IN_SESSION:
             _wait_while(tuner, lambda: not set(bundle_directories(self._undo_root)) - known, PATIENCE_S)
         _wait_while(tuner, lambda: True, after_s)
-        bundle = next(
-            (UndoBundle.open(path) for path in bundle_directories(self._undo_root) if path not in known), None
-        )
+        bundle = self._bundle(known)
         doing = self._doing(bundle)
         killed_at = time.monotonic()
         if tuner.poll() is None:
             self._kill(kind, tuner, bundle)
-        restored = self._await_restored(tuner, bundle)
+        # A tuner that had no session when it was chosen may have begun one before it died.
+        restored = self._await_restored(tuner, lambda: self._bundle(known))
         restored_s = time.monotonic() - killed_at if restored else None
         kill = Kill(kind, self._phase(), doing, restored_s, self._lost())
         self._remember(tuner)
@@ -128,11 +127,15 @@ class Kills:
             case _:
                 tuner.kill()
 
-    def _await_restored(self, tuner: subprocess.Popen[bytes], bundle: UndoBundle | None) -> bool:
+    def _bundle(self, known: Set[Path]) -> UndoBundle | None:
+        """Return the bundle of the session that is not among the known ones, None where none was begun."""
+        return next((UndoBundle.open(path) for path in bundle_directories(self._undo_root) if path not in known), None)
+
+    def _await_restored(self, tuner: subprocess.Popen[bytes], find: Callable[[], UndoBundle | None]) -> bool:
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             over = tuner.poll() is not None
-            if over and (bundle is None or bundle.is_closed()):
+            if over and ((bundle := find()) is None or bundle.is_closed()):
                 return True
             time.sleep(0.02)
         return False
