@@ -1,14 +1,14 @@
 """Print what sampling costs: throughput with the sampler over throughput without, in neighbouring blocks of one run.
 
-    python bench/sampling.py [--pairs 75] [--block 2] [--workload select-only] [--seed 1]
+    python bench/sampling.py [--pairs 150] [--block 1] [--workload select-only] [--seed 1]
 
 One pgbench runs on without a break on a sandbox of its own; the sampler is switched on and off at its progress lines,
-in pairs of neighbouring blocks of a few seconds whose order is drawn. So both halves of a pair share the connections,
-the caches and, seconds apart, the machine's mood: separate runs of four seconds differed by 10 % a pair, ten times
-what is looked for. Within a block that samples there are as many ticks as seconds. The interval is that of Wilcoxon's
-signed ranks: a neighbour's burst spoils a few pairs by far, and what is left is symmetric because the order is drawn.
-The last line says what the pairs could resolve. The CPU of the sampling thread and of its session needs no pairs: it is
-printed in percent of one core.
+in pairs of neighbouring blocks of a second or a few, in an order that is drawn. So both halves of a pair share the
+connections, the caches and, a second apart, the machine's mood: separate runs of four seconds differed by 10 % a pair,
+ten times what is looked for. Within a block that samples there are as many ticks as seconds. The interval is that of
+Wilcoxon's signed ranks: a neighbour's burst spoils a few pairs by far, and what is left is symmetric because the order
+is drawn. The last line says what the pairs could resolve. The CPU of the sampling thread and of its session needs no
+pairs: it is printed in percent of one core.
 """
 
 from __future__ import annotations
@@ -186,8 +186,8 @@ def report(name: str, found: Blocks, options: argparse.Namespace) -> None:
 def main() -> None:
     """Parse the flags, run the workloads and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=75)
-    parser.add_argument("--block", type=int, default=2, metavar="SECONDS", help="length of a block")
+    parser.add_argument("--pairs", type=int, default=150)
+    parser.add_argument("--block", type=int, default=1, metavar="SECONDS", help="length of a block; short is best")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workload", choices=WORKLOADS, action="append", help="only this one; may be repeated")
     options = parser.parse_args()
