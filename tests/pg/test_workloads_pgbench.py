@@ -315,3 +315,17 @@ def test_the_example_runs_beside_a_built_in_script(bench: Bench) -> None:
     result = bench.run(bench.keep(make_workload("custom", given)))
     assert (result.reason, result.failed) == (None, 0)
     assert {row.script for row in result.histograms} == {"account_page", "simple-update"}
+
+
+@pytest.mark.parametrize("which", ["load", "template"])
+def test_a_database_whose_removal_was_killed_is_made_anew(sandbox18: Sandbox, which: str) -> None:
+    """A kill amid DROP DATABASE leaves one that takes no session: it must not stand in the way for ever."""
+    target = sandbox18.target()
+    workload = make_workload("custom", {"scripts": "select-only", "scale": 1})
+    workload.prepare(target, progress=lambda _: None)
+    load = workload.reset(target)
+    name = load if which == "load" else load.replace("_load", "_template")
+    target.postgres.execute("UPDATE pg_database SET datconnlimit = -2 WHERE datname = %s", [name])
+    workload.prepare(target, progress=lambda _: None)
+    workload.reset(target)
+    assert target.postgres.fetch("SELECT count(*) AS rows FROM pgbench_branches", dbname=load) == [{"rows": 1}]

@@ -13,7 +13,7 @@ import psycopg
 from psycopg import sql
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.target.databases import clone_database, database_exists, drop_database
+from pgdyno.target.databases import clone_database, database_exists, drop_database, is_invalid
 from pgdyno.target.postgres import Postgres
 from pgdyno.units import bytes_text
 
@@ -54,6 +54,8 @@ def database_state(postgres: Postgres, name: str) -> DatabaseState:
     """Look what the database of this name is. Opens a session in it; changes nothing."""
     if not database_exists(postgres, name):
         return DatabaseState.ABSENT
+    if is_invalid(postgres, name):
+        return DatabaseState.UNFINISHED
     look = postgres.fetch(_LOOK, dbname=name)[0]
     if not look["marked"]:
         return DatabaseState.UNFINISHED if look["empty"] else DatabaseState.FOREIGN
