@@ -32,7 +32,7 @@ def _concurrency(case: Case) -> Concurrency:
 FACTS: Mapping[str, Fact] = {
     "architecture": lambda case: known(case.host.processor.architecture, "the architecture"),
     "virtualization": lambda case: known(case.host.virtualization.layer, "the virtualization layer"),
-    "in_container": lambda case: case.host.virtualization.container is not None,
+    "in_container": lambda case: known(case.host.virtualization.container, "whether it is a container") is not None,
     "kernel": lambda case: _version(known(case.host.kernel.version, "the kernel's version")),
     "scheduler": lambda case: str(known(case.host.kernel.scheduler, "the scheduler's generation")),
     "cpus": lambda case: known(case.host.processor.cpus, "the number of CPUs"),

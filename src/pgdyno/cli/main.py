@@ -17,6 +17,7 @@ VERBS: dict[str, str] = {
     "bench": "Measure one configuration under one workload.",
     "compare": "Say what two recorded runs allow to say.",
     "demo": "Tune the embedded PostgreSQL on a YBIO load, in under ten minutes.",
+    "inspect": "Show what is known of a server and its host, or capture it into a folder.",
     "report": "Write the report of a study as text, Markdown or HTML.",
     "preflight": "Say what would keep a configuration from coming into force.",
     "privileges": "List the rights that a role lacks for a verb, as GRANT statements.",

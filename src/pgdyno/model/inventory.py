@@ -7,13 +7,30 @@ default. An empty tuple or mapping means "there is none"; "it could not be liste
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
 from pgdyno.model.facts import SettingFact, Unknown
 
 UNREAD = Unknown("it was not read")
+_MOVING = (
+    "fs.aio-nr",
+    "fs.dentry-state",
+    "fs.file-nr",
+    "fs.inode-nr",
+    "fs.inode-state",
+    "fs.quota.",
+    "kernel.ns_last_pid",
+    "kernel.perf_event_max_sample_rate",
+    "kernel.pty.nr",
+    "kernel.random.",
+    "kernel.tainted",
+    "net.netfilter.nf_conntrack_count",
+)
+"""Sysctls that are counters of the kernel's, and no settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +160,8 @@ class BlockDevice:
     physical_sector: int | Unknown = UNREAD
     model: str | Unknown = UNREAD
     storage: str | Unknown = UNREAD
+    mapper: str = ""
+    """Its name below /dev/mapper, such as edbvg-edb_data; empty where it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,9 +270,10 @@ class HostInventory:
         return next((place for place in places if place.purpose is purpose), None)
 
     def device(self, name: str) -> BlockDevice | None:
-        """Return a block device by name, with or without /dev/."""
+        """Return a block device by the kernel's name or its name below /dev/mapper, with or without the folder."""
         devices = () if isinstance(self.devices, Unknown) else self.devices
-        return next((device for device in devices if device.name == name.removeprefix("/dev/")), None)
+        bare = name.removeprefix("/dev/").removeprefix("mapper/")
+        return next((device for device in devices if bare in (device.name, device.mapper or device.name)), None)
 
     def mount(self, point: str) -> Mount | None:
         """Return the mount at a mount point."""
@@ -347,3 +367,59 @@ class Inventory:
     criticality: Criticality | Unknown = field(default_factory=lambda: Unknown("nobody said; --criticality sets it"))
     missing: Mapping[str, str] = field(default_factory=dict)
     """What could not be read, by name, with the reason."""
+
+    def environment_hash(self) -> str:
+        """Return 12 hex digits that name this environment; two readings of an unchanged one share it.
+
+        Covers what a measurement depends on and no setting of PostgreSQL changes: processors, memory, page sizes,
+        kernel with every sysctl, virtualization, volumes, the devices, mounts and places of the server's directories,
+        and the server's version. Free space, used memory, statistics, uptime, sizes of databases, and what comes and
+        goes beside the server (loop devices, other mounts, virtual interfaces) are left out. What is unknown counts
+        as unknown, whatever the reason, so that a reading with fewer rights has another hash.
+        """
+        text = json.dumps(_stable(self), sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _stable(inventory: Inventory) -> dict[str, object]:
+    host, server = inventory.host, inventory.server
+    memory, kernel = _plain(host.memory), _plain(host.kernel)
+    for name in ("available_bytes", "huge_pages_free", "huge_pages_reserved", "page_cache_bytes", "swap"):
+        memory.pop(name)
+    if not isinstance(host.memory.swap, Unknown):
+        memory["swap"] = [(area.name, area.kind, area.bytes, area.priority) for area in host.memory.swap]
+    if not isinstance(host.kernel.sysctls, Unknown):
+        kernel["sysctls"] = {name: value for name, value in host.kernel.sysctls.items() if not name.startswith(_MOVING)}
+    places = () if isinstance(host.places, Unknown) else host.places
+    stacks = {name for place in places if not isinstance(place.stack, Unknown) for name in place.stack}
+    points = {place.mount_point for place in places}
+    return {
+        "processor": _plain(host.processor),
+        "memory": memory,
+        "kernel": kernel,
+        "virtualization": _plain(host.virtualization),
+        "places": [_plain(place) for place in places if place.purpose is not Purpose.LOG],
+        "devices": [_plain(device) for device in host.devices if device.name in stacks]
+        if not isinstance(host.devices, Unknown)
+        else None,
+        "mounts": [
+            (mount.point, mount.device, mount.filesystem, mount.options, str(mount.block_size))
+            for mount in host.mounts
+            if mount.point in points
+        ]
+        if not isinstance(host.mounts, Unknown)
+        else None,
+        "volumes": None if isinstance(host.volumes, Unknown) else [_plain(volume) for volume in host.volumes],
+        "server": None if isinstance(server, Unknown) else (server.version, server.version_num, server.flavour),
+    }
+
+
+def _plain(part: object) -> dict[str, object]:
+    """Return the fields of a part; unknown ones without their reason, sets in order."""
+    values: dict[str, object] = asdict(part)  # type: ignore[call-overload]
+    for name in list(values):
+        value = getattr(part, name)
+        values[name] = (
+            "unknown" if isinstance(value, Unknown) else sorted(value) if isinstance(value, frozenset) else values[name]
+        )
+    return values

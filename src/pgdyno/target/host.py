@@ -6,7 +6,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from pgdyno.model.facts import HostFacts, Unknown
@@ -117,6 +117,22 @@ def group_limits(
 ) -> list[int]:
     """Return the numbers in a controller's file on the way up from a process's cgroup, nearest group first."""
     limits = []
+    for version, folders in _group_chains(cgroups, mountinfo, controller):
+        for folder in folders:
+            path = folder / (file_v2 if version == 2 else file_v1)
+            text = _text(path) if read is None else read.get(path)
+            if text is not None and text.strip().isdigit():
+                limits.append(int(text))
+    return limits
+
+
+def group_folders(cgroups: str, mountinfo: str, controller: str) -> list[Path]:
+    """Return the folders of a process's groups that a controller may bound, nearest group first."""
+    return [folder for _, folders in _group_chains(cgroups, mountinfo, controller) for folder in folders]
+
+
+def _group_chains(cgroups: str, mountinfo: str, controller: str) -> Iterator[tuple[int, list[Path]]]:
+    """Yield the version of each tree that can hold the controller, and its folders from the group upwards."""
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")
         if not right.startswith("cgroup"):
@@ -125,9 +141,8 @@ def group_limits(
         kind, _, options = right.split(maxsplit=2)
         if kind == "cgroup2" or controller in options.split(","):
             path = _group_path(cgroups, "" if kind == "cgroup2" else controller)
-            file = file_v2 if kind == "cgroup2" else file_v1
-            limits += _limits_upwards(Path(folder), os.path.relpath(path or shown, shown), file, read)
-    return limits
+            relative = os.path.relpath(path or shown, shown)
+            yield 2 if kind == "cgroup2" else 1, _upwards(Path(folder), relative)
 
 
 def _group_path(cgroups: str, controller: str) -> str | None:
@@ -138,17 +153,15 @@ def _group_path(cgroups: str, controller: str) -> str | None:
     return None
 
 
-def _limits_upwards(folder: Path, relative: str, file: str, read: Mapping[Path, str] | None) -> list[int]:
+def _upwards(folder: Path, relative: str) -> list[Path]:
     if relative.startswith(".."):  # outside of what this mount shows
         relative = "."
-    group, limits = folder / relative, []
+    group, found = folder / relative, []
     for part in [group, *group.parents]:
-        text = _text(part / file) if read is None else read.get(part / file)
-        if text is not None and text.strip().isdigit():
-            limits.append(int(text))
+        found.append(part)
         if part == folder:
             break
-    return limits
+    return found
 
 
 def _cgroup_limits(pid: int | None) -> list[int]:

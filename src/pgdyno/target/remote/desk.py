@@ -15,6 +15,8 @@ from pgdyno.model.facts import Unknown
 from pgdyno.target import places, processes, rollback
 from pgdyno.target.apply import Session
 from pgdyno.target.baseline import take_baseline
+from pgdyno.target.capture.take import take_capture
+from pgdyno.target.capture.texts import to_json
 from pgdyno.target.connect import open_target
 from pgdyno.target.health import Address
 from pgdyno.target.host_texts import DistantReading, read_texts
@@ -41,6 +43,7 @@ class Desk:
         self.calls: dict[str, Callable[[Json], object]] = {
             "open": self._open,
             "facts": lambda _: read_facts(self.target),
+            "capture": lambda _: to_json(take_capture(self.target)),
             "read_host": lambda _: self._read_host(),
             "may_change": lambda _: self._may_change(),
             "examine": self._examine,

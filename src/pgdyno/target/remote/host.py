@@ -15,6 +15,7 @@ from pgdyno.errors import ConnectError, EnvironmentUnsuitable, PgdynoError, Usag
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.target import binaries
+from pgdyno.target.capture.texts import Capture, from_json
 from pgdyno.target.cpu import ServerCpu
 from pgdyno.target.host_texts import DistantReading
 from pgdyno.target.postgres import Postgres
@@ -79,6 +80,11 @@ class RemoteHost:
     def facts(self) -> Facts:
         """Read the facts of host and server there; see `inspect.read_facts`."""
         return wire.facts_from_json(wire.mapping(self.client.call("facts")))
+
+    def capture(self) -> Capture:
+        """Take a capture of host and server there; see `capture.take.take_capture`."""
+        values = wire.mapping(self.client.call("capture"))
+        return from_json(values, origin=str(self.request.address))
 
     def read_host(self) -> DistantReading:
         """Read the host's counters in one round trip. Raises ConnectError when it takes longer than `READ_S`."""

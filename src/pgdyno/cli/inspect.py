@@ -1,0 +1,89 @@
+"""`pgdyno inspect`: what is known of a server and its host, live, over ssh, or from a captured folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.flags import Flags
+from pgdyno.cli.options import target_options, target_request
+from pgdyno.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.model.inventory import Inventory
+
+_CRITICALITY = ("business-critical", "production", "development", "test")
+
+
+@click.command("inspect")
+@target_options
+@click.option("--root", metavar="DIR", type=click.Path(path_type=Path), help="Read a captured folder, no server.")
+@click.option("--capture", metavar="DIR", type=click.Path(path_type=Path), help="Write what is read into this folder.")
+@click.option(
+    "--pg-settings",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="With --root: pg_settings as CSV, JSON or psql prints it.",
+)
+@click.option(
+    "--pg-conf", metavar="FILE", type=click.Path(path_type=Path), help="With --root: a postgresql.conf instead."
+)
+@click.option("--pg-version", metavar="N", help="The version that --pg-conf is of, such as 16, 14.4 or 9.5.")
+@click.option(
+    "--criticality", type=click.Choice(_CRITICALITY), help="What depends on the database; no server knows it."
+)
+@click.option("--section", "only", multiple=True, metavar="NAME", help="Only this section; may be given again.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with every field.")
+def command(**values: object) -> int:
+    """Show what is known of a server and its host. Changes nothing; the rights of pg_monitor are enough.
+
+    What cannot be read is printed as unknown, with the reason. The first line names the environment: two readings of
+    an unchanged one have the same name.
+    """
+    from pgdyno.model.inventory import Criticality
+    from pgdyno.report.inventory_page import inventory_text
+
+    flags = Flags(values)
+    inventory = _inventory(flags)
+    criticality = flags.text("criticality")
+    if criticality is not None:
+        inventory = replace(inventory, criticality=Criticality(criticality))
+    if flags.on("as_json"):
+        click.echo(json.dumps(_as_json(inventory, flags.words("only"))))
+    else:
+        click.echo(inventory_text(inventory, flags.words("only")))
+    return int(ExitCode.OK)
+
+
+def _inventory(flags: Flags) -> Inventory:
+    from pgdyno.target.inspection import inspect, inspect_capture, write_capture
+
+    root, folder = flags.path("root"), flags.path("capture")
+    files = {"settings": flags.path("pg_settings"), "conf": flags.path("pg_conf")}
+    if root is not None:
+        if folder is not None:
+            raise UsageError("--root reads a captured folder and --capture writes one", hint="Give one of them.")
+        return inspect_capture(root, settings=files["settings"], conf=files["conf"], version=flags.text("pg_version"))
+    if any(files.values()):
+        raise UsageError(
+            "--pg-settings and --pg-conf stand in for a server that cannot be asked",
+            hint="Give them with --root DIR, the folder of what is known of its host.",
+        )
+    from pgdyno.studies.stand import opened
+
+    with opened(target_request(flags)) as target:
+        return inspect(target) if folder is None else write_capture(target, folder)
+
+
+def _as_json(inventory: Inventory, only: tuple[str, ...]) -> dict[str, object]:
+    from pgdyno.report.inventory_json import inventory_json
+    from pgdyno.report.inventory_page import SECTIONS
+
+    for name in only:
+        if name not in SECTIONS:
+            raise UsageError(f'--section "{name}" is not one of {", ".join(SECTIONS)}', hint="Name one of these.")
+    return inventory_json(inventory, only)

@@ -1,0 +1,48 @@
+"""An inventory as plain JSON values: every field, an unknown one as {"unknown": reason}. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+
+from pgdyno.model.facts import Unknown
+from pgdyno.model.inventory import Inventory
+
+_OF_SECTION: Mapping[str, tuple[str, ...]] = {
+    "processor": ("processor", "virtualization"),
+    "memory": ("memory",),
+    "kernel": ("kernel",),
+    "storage": ("devices", "volumes", "mounts", "places", "channel_devices", "adapters"),
+    "network": ("network",),
+}
+
+
+def inventory_json(inventory: Inventory, only: Sequence[str] = ()) -> dict[str, object]:
+    """Return the inventory with its hash; `only` names sections of the page, and leaves the others out."""
+    whole: dict[str, object] = {"environment": inventory.environment_hash()}
+    whole |= {part.name: plain(getattr(inventory, part.name)) for part in fields(inventory)}
+    if not only:
+        return whole
+    kept = {name: whole[name] for name in ("environment", "origin", "taken_at", "criticality")}
+    host = whole["host"]
+    parts = [part for section in only for part in _OF_SECTION.get(section, ())]
+    if parts and isinstance(host, dict):
+        kept["host"] = {part: host[part] for part in parts}
+    if {"server", "settings"} & set(only):
+        kept["server"] = whole["server"]
+    return kept | ({"missing": whole["missing"]} if "missing" in only else {})
+
+
+def plain(value: object) -> object:
+    """Return a value as JSON has it; sets in order."""
+    if isinstance(value, Unknown):
+        return {"unknown": value.reason}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {part.name: plain(getattr(value, part.name)) for part in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, frozenset | set):
+        return sorted(str(item) for item in value)
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value

@@ -1,0 +1,97 @@
+"""A capture as a folder of plain files, made by `inspect --capture` or by hand, and read again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.target.capture.loose import key_of_loose_file
+from pgdyno.target.capture.texts import Capture
+
+MANIFEST = "capture.json"
+_TREES = ("proc", "sys", "etc", "usr", "run", "commands", "postgres")
+_LARGEST = 8 << 20
+"""No text that we read is larger; a log that was put beside is not ours."""
+
+
+def write_folder(capture: Capture, folder: Path) -> None:
+    """Write a capture: one file for each text, `capture.json` with where it is from and what is missing, and why.
+
+    A file that is there is replaced. Raises EnvironmentUnsuitable when the folder cannot be written.
+    """
+    manifest = {
+        "format": 1,
+        "origin": capture.origin,
+        "taken_at": capture.taken_at,
+        "made_by": capture.made_by,
+        "missing": dict(sorted(capture.missing.items())),
+    }
+    try:
+        for key, text in capture.texts.items():
+            path = folder / key
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", "utf-8")
+    except OSError as error:
+        raise EnvironmentUnsuitable(
+            f'capture "{folder}" cannot be written: {error.strerror or error}',
+            detail=None if error.filename is None else str(error.filename),
+            hint="Name a folder that you may write to: --capture DIR.",
+        ) from error
+
+
+def load_folder(folder: Path) -> Capture:
+    """Read a capture, or a folder of loose outputs. What cannot be read is missing, with the reason.
+
+    Raises EnvironmentUnsuitable when there is no such folder.
+    """
+    if not folder.is_dir():
+        raise EnvironmentUnsuitable(
+            f'capture "{folder}" is not a folder',
+            hint="Make one on the database host: pgdyno inspect --capture DIR.",
+        )
+    texts: dict[str, str] = {}
+    missing: dict[str, str] = {}
+    for path in sorted(folder.rglob("*")):
+        key = _key(path.relative_to(folder))
+        if key is None or not path.is_file():
+            continue
+        try:
+            if path.stat().st_size > _LARGEST:
+                missing[key] = f"{path.name} is larger than {_LARGEST >> 20} MiB"
+                continue
+            texts.setdefault(key, path.read_bytes().decode(errors="replace"))
+        except OSError as error:
+            missing[key] = f"{path.name}: {(error.strerror or str(error)).lower()}"
+    manifest, problem = _manifest(folder)
+    if problem is not None:
+        missing[MANIFEST] = problem
+    told = manifest.get("missing")
+    missing = ({str(key): str(why) for key, why in told.items()} if isinstance(told, dict) else {}) | missing
+    return Capture(
+        texts,
+        {key: why for key, why in missing.items() if key not in texts},
+        str(folder),
+        str(manifest.get("taken_at", "")),
+        str(manifest.get("made_by", "")),
+    )
+
+
+def _key(relative: Path) -> str | None:
+    if relative.parts[0] in _TREES and len(relative.parts) > 1:
+        return relative.as_posix()
+    if relative.name == MANIFEST:
+        return None
+    return key_of_loose_file(relative.name) if len(relative.parts) == 1 else None
+
+
+def _manifest(folder: Path) -> tuple[dict[str, object], str | None]:
+    try:
+        found = json.loads((folder / MANIFEST).read_bytes())
+    except FileNotFoundError:
+        return {}, None
+    except (OSError, ValueError) as error:
+        return {}, f"{MANIFEST} cannot be read: {error}"
+    return (found, None) if isinstance(found, dict) else ({}, f"{MANIFEST} is not a JSON object")
