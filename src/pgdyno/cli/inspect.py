@@ -36,6 +36,7 @@ _CRITICALITY = ("business-critical", "production", "development", "test")
 @click.option(
     "--criticality", type=click.Choice(_CRITICALITY), help="What depends on the database; no server knows it."
 )
+@click.option("--utilization", type=click.Choice(("low", "high")), help="How busy the database is, as you know it.")
 @click.option("--section", "only", multiple=True, metavar="NAME", help="Only this section; may be given again.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with every field.")
 def command(**values: object) -> int:
@@ -44,7 +45,7 @@ def command(**values: object) -> int:
     What cannot be read is printed as unknown, with the reason. The first line names the environment: two readings of
     an unchanged one have the same name.
     """
-    from pgdyno.model.inventory import Criticality
+    from pgdyno.model.inventory import Criticality, Utilization
     from pgdyno.report.inventory_page import inventory_text
 
     flags = Flags(values)
@@ -52,6 +53,9 @@ def command(**values: object) -> int:
     criticality = flags.text("criticality")
     if criticality is not None:
         inventory = replace(inventory, criticality=Criticality(criticality))
+    utilization = flags.text("utilization")
+    if utilization is not None:
+        inventory = replace(inventory, utilization=Utilization(utilization))
     if flags.on("as_json"):
         click.echo(json.dumps(_as_json(inventory, flags.words("only"))))
     else:

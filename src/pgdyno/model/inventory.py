@@ -344,6 +344,17 @@ class Utilization(StrEnum):
     HIGH = "high"
 
 
+class SizeClass(StrEnum):
+    """How large the databases are against the memory that the server may use."""
+
+    SMALL = "small"
+    """They fit into a quarter of it, which is what shared_buffers usually gets."""
+    MEDIUM = "medium"
+    """They fit into it."""
+    LARGE = "large"
+    """They are larger."""
+
+
 class Criticality(StrEnum):
     """What depends on the database."""
 
@@ -367,6 +378,27 @@ class Inventory:
     criticality: Criticality | Unknown = field(default_factory=lambda: Unknown("nobody said; --criticality sets it"))
     missing: Mapping[str, str] = field(default_factory=dict)
     """What could not be read, by name, with the reason."""
+
+    utilization: Utilization | Unknown = field(
+        default_factory=lambda: Unknown("nobody said, and a glance does not tell; --utilization sets it")
+    )
+
+    @property
+    def size(self) -> SizeClass | Unknown:
+        """Return the class of the databases' size; unknown when a size or the memory is."""
+        memory = self.host.memory.limit_bytes
+        if isinstance(self.server, Unknown):
+            return self.server
+        if isinstance(self.server.databases, Unknown):
+            return self.server.databases
+        if isinstance(memory, Unknown):
+            return memory
+        total = 0
+        for database in self.server.databases:
+            if isinstance(database.size_bytes, Unknown):
+                return database.size_bytes
+            total += database.size_bytes
+        return SizeClass.SMALL if total * 4 <= memory else SizeClass.MEDIUM if total <= memory else SizeClass.LARGE
 
     def environment_hash(self) -> str:
         """Return 12 hex digits that name this environment; two readings of an unchanged one share it.

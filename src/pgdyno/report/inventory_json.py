@@ -20,6 +20,7 @@ _OF_SECTION: Mapping[str, tuple[str, ...]] = {
 def inventory_json(inventory: Inventory, only: Sequence[str] = ()) -> dict[str, object]:
     """Return the inventory with its hash; `only` names sections of the page, and leaves the others out."""
     whole: dict[str, object] = {"environment": inventory.environment_hash()}
+    whole["size"] = plain(inventory.size)
     whole |= {part.name: plain(getattr(inventory, part.name)) for part in fields(inventory)}
     if not only:
         return whole

@@ -13,6 +13,8 @@ Row = tuple[str, str]
 """A label and a text; an empty label goes on with the row above."""
 _WRITEBACK = ("vm.dirty_background_bytes", "vm.dirty_background_ratio", "vm.dirty_bytes", "vm.dirty_ratio")
 _SHOWN_SYSCTLS = (*_WRITEBACK, "vm.swappiness", "vm.overcommit_memory", "vm.nr_hugepages", "kernel.numa_balancing")
+_DEEPEST = 24
+"""Of the indentation: a capture that was made by hand may go round in a circle."""
 _QUIET_SOURCES = frozenset({"default", "override", "client", "session", "unknown"})
 
 
@@ -65,7 +67,7 @@ def _server(inventory: Inventory) -> Iterable[Row]:
     yield "version", f"{server.flavour} {server.version}"
     yield "role", shown(server.in_recovery, lambda replica: "standby, in recovery" if replica else "primary")
     yield "standbys, slots", f"{shown(server.standbys)}, {shown(server.slots)}"
-    yield "running since", shown(server.uptime_s, seconds_text)
+    yield "running for", shown(server.uptime_s, seconds_text)
     yield "sessions", f"{shown(server.connections)} of {_setting(server, 'max_connections')}"
     yield "shared memory", shown(server.shared_memory_bytes, bytes_text)
     yield "huge pages", f"in use: {shown(server.huge_pages_in_use)}, needed: {shown(server.huge_pages_needed)}"
@@ -75,6 +77,8 @@ def _server(inventory: Inventory) -> Iterable[Row]:
     for name in ("data_directory", "config_file", "hba_file"):
         yield name, _setting(server, name)
     yield "log", shown(server.log_files, ", ".join)
+    yield "size", shown(inventory.size)
+    yield "utilization", shown(inventory.utilization)
     yield "criticality", shown(inventory.criticality)
     yield (
         "extensions",
@@ -244,18 +248,15 @@ def _place(host: HostInventory, place: Place) -> Iterable[Row]:
     if isinstance(place.stack, Unknown):
         yield "", f"  └ {place.stack}"
         return
-    yield from _tree(host, place.stack[0], 1)
+    yield from _tree(host, place.stack[0], "  ", is_last=True)
 
 
-def _tree(host: HostInventory, name: str, depth: int) -> Iterable[Row]:
+def _tree(host: HostInventory, name: str, indent: str, *, is_last: bool) -> Iterable[Row]:
     device = host.device(name)
-    indent = "  " * depth
-    if device is None or depth > 12:
-        yield "", f"{indent}└ {name}"
-        return
-    yield "", f"{indent}└ {_device(device)}"
-    for below in device.below:
-        yield from _tree(host, below, depth + 1)
+    yield "", f"{indent}{'└' if is_last else '├'} {name if device is None else _device(device)}"
+    below = () if device is None or len(indent) > _DEEPEST else device.below
+    for part in below:
+        yield from _tree(host, part, f"{indent}{' ' if is_last else '│'} ", is_last=part == below[-1])
 
 
 def _mount(mount: Mount) -> str:

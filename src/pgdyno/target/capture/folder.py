@@ -11,6 +11,9 @@ from pgdyno.target.capture.texts import Capture
 
 MANIFEST = "capture.json"
 _TREES = ("proc", "sys", "etc", "usr", "run", "commands", "postgres")
+_OF_LINES = ("/cpuinfo", "/meminfo", "/sysinfo", "/mountinfo", "/cgroup", "/status", ".txt", ".conf")
+_COUNTED = ("proc/swaps", "commands/lscpu_extended.txt")
+"""Tables whose rows are counted: their parsers see a cut row and then say that the whole is unknown."""
 _LARGEST = 8 << 20
 """No text that we read is larger; a log that was put beside is not ours."""
 
@@ -62,7 +65,10 @@ def load_folder(folder: Path) -> Capture:
             if path.stat().st_size > _LARGEST:
                 missing[key] = f"{path.name} is larger than {_LARGEST >> 20} MiB"
                 continue
-            texts.setdefault(key, path.read_bytes().decode(errors="replace"))
+            text = path.read_bytes().decode(errors="replace")
+            texts.setdefault(key, without_cut_line(key, text))
+            if texts[key] != text:
+                missing[f"{key} (end)"] = "the text ends in the middle of a line, which is left out"
         except OSError as error:
             missing[key] = f"{path.name}: {(error.strerror or str(error)).lower()}"
     manifest, problem = _manifest(folder)
@@ -77,6 +83,14 @@ def load_folder(folder: Path) -> Capture:
         str(manifest.get("taken_at", "")),
         str(manifest.get("made_by", "")),
     )
+
+
+def without_cut_line(key: str, text: str) -> str:
+    """Return a text of several lines without a last one that has no end: half of a number is another number."""
+    lines = text.splitlines(keepends=True)
+    if len(lines) < 2 or text.endswith("\n") or not key.endswith(_OF_LINES) or key in _COUNTED:
+        return text
+    return "".join(lines[:-1])
 
 
 def _key(relative: Path) -> str | None:

@@ -12,6 +12,8 @@ from pgdyno.target.inventory.cgroups import memory_limit
 from pgdyno.target.inventory.machine import FIXED_PAGE, architecture_of
 from pgdyno.target.inventory.processor import features_of
 
+_WHOLE = re.compile(r"^(?:\S+:\s+\d+ kB|HugePages_\w+:\s+\d+)$", re.MULTILINE)
+"""Lines of /proc/meminfo that were not cut: a size has its unit."""
 _HUGE = "sys/kernel/mm/hugepages"
 _THP = "sys/kernel/mm/transparent_hugepage"
 
@@ -19,7 +21,7 @@ _THP = "sys/kernel/mm/transparent_hugepage"
 def read_memory(capture: Capture) -> Memory:
     """Return what the capture knows of memory."""
     text = capture.text("proc/meminfo")
-    fields = {} if isinstance(text, Unknown) else parse_meminfo(text)
+    fields = {} if isinstance(text, Unknown) else parse_meminfo("\n".join(_WHOLE.findall(text)))
 
     def field(name: str) -> int | Unknown:
         absent = text if isinstance(text, Unknown) else Unknown(f"/proc/meminfo has no {name}")

@@ -39,7 +39,7 @@ def read_processor(capture: Capture) -> Processor:
         drawers=_level(online, "drawer", fields, "Drawer(s)"),
         numa_nodes=_level(online, "node", fields, "NUMA node(s)"),
         last_level_caches=_caches(online),
-        scattered=_scattered(online, architecture),
+        scattered=_scattered(online, architecture, fields),
         polarization=_polarization(online, fields, architecture),
         entitlement=_entitlement(online, architecture),
         shared=_shared(capture),
@@ -62,8 +62,14 @@ def _online(capture: Capture, fields: dict[str, str]) -> int | Unknown:
     listed = fields.get("On-line CPU(s) list") or (capture.maybe(f"{_CPU}/online") or "").strip()
     if listed:
         return count_of_list(listed)
-    counted = len(re.findall(r"^(?:processor\s*:|cpu number\s*:)", capture.maybe("proc/cpuinfo") or "", re.MULTILINE))
-    return counted or capture.reason("proc/cpuinfo")
+    text = capture.text("proc/cpuinfo")
+    if isinstance(text, Unknown):
+        return text
+    told = re.search(r"^# processors\s*:\s*(\d+)", text, re.MULTILINE)
+    if told:
+        return int(told[1])
+    counted = len(re.findall(r"^(?:processor\s*:|cpu number\s*:)", text, re.MULTILINE))
+    return counted or Unknown("/proc/cpuinfo lists no processor")
 
 
 def count_of_list(text: str) -> int | Unknown:
@@ -142,7 +148,7 @@ def _caches(rows: list[CpuRow]) -> int | Unknown:
     return Unknown("no last-level cache of level 3 is shown") if found is None else found
 
 
-def _scattered(rows: list[CpuRow], architecture: str | Unknown) -> bool | Unknown:
+def _scattered(rows: list[CpuRow], architecture: str | Unknown, fields: dict[str, str]) -> bool | Unknown:
     """Tell whether the CPUs span several chips, nodes, books, drawers or, on x86-64, level 3 caches.
 
     Power gives each pair of cores a cache of its own on one chip, so that caches say nothing there.
@@ -151,7 +157,12 @@ def _scattered(rows: list[CpuRow], architecture: str | Unknown) -> bool | Unknow
     if architecture not in ("ppc64le", "ppc64"):
         spans.append(distinct(row.last_cache for row in rows))
     known = [span for span in spans if span is not None]
-    return any(span > 1 for span in known) if known else Unknown("the capture does not say where the CPUs lie")
+    if known:
+        return any(span > 1 for span in known)
+    totals = (lscpu_number(fields, name) for name in ("Socket(s)", "NUMA node(s)"))
+    if any(isinstance(total, int) and total > 1 for total in totals):
+        return True
+    return Unknown("the capture does not say where the CPUs lie")
 
 
 def _polarization(rows: list[CpuRow], fields: dict[str, str], architecture: str | Unknown) -> str | Unknown:

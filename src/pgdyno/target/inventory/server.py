@@ -161,7 +161,7 @@ def _databases(capture: Capture) -> tuple[Database, ...] | Unknown:
 
 def _checksums(settings: Mapping[str, SettingFact]) -> bool | Unknown:
     fact = settings.get("data_checksums")
-    if fact is None or (fact.source == "default" and fact.sourcefile is None and fact.context == "unknown"):
+    if fact is None:
         return Unknown("data_checksums is not shown")
     return fact.setting == "on"
 

@@ -20,6 +20,15 @@ from pgdyno.target.capture.secrets import public_setting
 from pgdyno.units import parse_quantity
 
 VERSIONS = (13, 14, 15, 16, 17, 18)
+_OF_ONE_CLUSTER = frozenset(
+    {
+        *("config_file", "data_directory", "hba_file", "ident_file", "data_checksums", "data_directory_mode"),
+        *("huge_pages_status", "in_hot_standby", "lc_collate", "lc_ctype", "num_os_semaphores", "server_encoding"),
+        *("server_version", "server_version_num", "shared_memory_size", "shared_memory_size_in_huge_pages"),
+        *("ssl_library", "wal_segment_size"),
+    }
+)
+"""What initdb, the build or the running server decides: the table's values of these are another server's."""
 _NUMBERS = ("integer", "real")
 _TRUE, _FALSE = ("on", "true", "yes", "1", "t", "y"), ("off", "false", "no", "0", "f", "n")
 _LINE = re.compile(r"^\s*([A-Za-z_][\w.]*)\s*(?:=|\s)\s*('(?:[^'\\]|''|\\.)*'|[^#\s]+)\s*(?:#.*)?$")
@@ -147,7 +156,7 @@ def _parameters(major: int) -> Mapping[str, SettingFact]:
     found: dict[str, SettingFact] = {}
     for name, rows in document["params"].items():
         for row in rows:
-            if major in row["versions"]:
+            if major in row["versions"] and name not in _OF_ONE_CLUSTER:
                 values = {key: value for key, value in row.items() if key not in ("versions", "setting", "source")}
                 values["setting"] = row.get("boot_val") or ""
                 found[name] = replace(setting_of_row({"name": name, **values}), source="default")

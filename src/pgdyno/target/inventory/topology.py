@@ -37,7 +37,7 @@ def read_rows(capture: Capture) -> list[CpuRow]:
 
 
 def rows_of_table(text: str) -> list[CpuRow]:
-    """Read lscpu's table by its own headings, which differ between machines; broken lines are left out."""
+    """Read lscpu's table by its own headings, which differ between machines; none when a line was cut."""
     lines = [line.split() for line in text.splitlines() if line.strip()]
     if not lines or lines[0][0] != "CPU":
         return []
@@ -48,7 +48,7 @@ def rows_of_table(text: str) -> list[CpuRow]:
     for words in lines[1:]:
         values = dict(zip(heading, words, strict=False))
         if len(words) < len(heading) or not values["CPU"].isdigit():
-            continue
+            return []  # a count of what is left would be a wrong one
         shown = {_ALIASES.get(name, name): None if value == "-" else value for name, value in values.items()}
         rows.append(
             CpuRow(
