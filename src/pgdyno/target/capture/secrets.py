@@ -14,7 +14,7 @@ from pgdyno.target.postgres import redact
 LEFT_OUT = "(left out)"
 _WHOLE = re.compile(r"passphrase|passwd|password|secret|token|credential|private_?key|api_?key", re.IGNORECASE)
 _NOT_SECRET = frozenset({"password_encryption", "scram_iterations"})
-_COMMANDS = re.compile(r"_command$|_library_path$|^restore_library$")
+_COMMANDS = re.compile(r"_command$")
 _ARCHIVED_TO = re.compile(r"(/[^\s'\"%;&|]+)/%f")
 
 

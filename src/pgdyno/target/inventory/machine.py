@@ -39,7 +39,9 @@ def release_of(capture: Capture) -> str | Unknown:
     if version:
         return version[1]
     sysctl = re.search(r"^kernel\.osrelease\s*=\s*(\S+)", capture.maybe("commands/sysctl.txt") or "", re.MULTILINE)
-    return sysctl[1] if sysctl else capture.reason("commands/uname.txt")
+    if sysctl:
+        return sysctl[1]
+    return Unknown("uname shows no release") if words else capture.reason("commands/uname.txt")
 
 
 def version_of(release: str | Unknown) -> tuple[int, int] | Unknown:

@@ -81,4 +81,6 @@ def _container(capture: Capture) -> str | Unknown | None:
     engine = next((name for sign, name in _ENGINES if sign in text), None)
     if engine is not None:
         return engine
-    return None if text else capture.reason("proc/1/cgroup")
+    if re.search(r"^\d+:[^:]*:/", text, re.MULTILINE):
+        return None
+    return capture.reason("proc/1/cgroup") if not text else Unknown("the cgroup's file does not read as expected")
