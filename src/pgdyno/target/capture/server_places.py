@@ -94,7 +94,10 @@ def standard_error(pid: int | None) -> str | None:
         leads_to = str(Path(f"/proc/{pid}/fd/2").readlink()) if pid is not None else ""
     except OSError:
         return None
-    return leads_to if leads_to.startswith("/") and not leads_to.startswith("/dev/") else None
+    is_file = leads_to.startswith("/") and not leads_to.startswith(
+        ("/dev/null", "/dev/pts/", "/dev/tty", "/dev/console")
+    )
+    return leads_to if is_file else None
 
 
 def _rows(texts: Mapping[str, str], query: str) -> list[dict[str, object]]:

@@ -33,6 +33,10 @@ SELECT pg_catalog.version() AS version, pg_catalog.pg_is_in_recovery() AS in_rec
        pg_catalog.inet_client_addr() IS NOT DISTINCT FROM pg_catalog.inet_server_addr() AS same_host"""),
     "log": sql.SQL("""
 SELECT pg_catalog.pg_current_logfile('stderr') AS stderr, pg_catalog.pg_current_logfile('csvlog') AS csvlog"""),
+    # pg_monitor may ask for the current log since 17 only; before, the newest file of the folder is it
+    "newest_log": sql.SQL("""
+SELECT name FROM pg_catalog.pg_ls_logdir() WHERE pg_catalog.current_setting('logging_collector')::boolean
+ ORDER BY modification DESC LIMIT 1"""),
     "overrides": sql.SQL("""
 SELECT r.rolname::text AS role, d.datname::text AS database, s.setconfig AS settings
   FROM pg_catalog.pg_db_role_setting s LEFT JOIN pg_catalog.pg_roles r ON r.oid = s.setrole

@@ -216,6 +216,10 @@ def _log_files(capture: Capture, settings: Mapping[str, SettingFact]) -> tuple[s
     row = _first(capture, "log")
     files = [] if isinstance(row, Unknown) else [str(path) for path in row.values() if path]
     data = settings["data_directory"].setting if "data_directory" in settings else ""
+    newest = _first(capture, "newest_log")
+    if not files and isinstance(newest, dict) and newest.get("name"):
+        folder = settings["log_directory"].setting if "log_directory" in settings else "log"
+        files = [f"{folder}/{newest['name']}"]
     if files:
         return tuple(path if path.startswith("/") or not data else f"{data}/{path}" for path in dict.fromkeys(files))
     about = capture.document("commands/postmaster.json")
