@@ -1,0 +1,47 @@
+"""`pgdyno inspect` of a server on another host: captured there by the agent, read here, and the same."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from captured import server_of
+from fix_postgres import find_build, public_dir
+from fix_sshd import Sshd
+from foreign_server import running_foreign_server
+from pgdyno.model.inventory import Inventory, Purpose
+from pgdyno.target.inspection import inspect
+from pgdyno.target.remote.address import HostAddress
+from pgdyno.target.remote.arrival import HostRequest
+from pgdyno.target.remote.host import opened_host
+from pgdyno.target.target import Target
+
+pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.slow]
+
+
+@pytest.fixture
+def server() -> Iterator[Target]:
+    root = public_dir()
+    with running_foreign_server(find_build("debian-15"), root) as target:
+        yield target
+    subprocess.run(["rm", "-rf", str(root)], check=True)
+
+
+@pytest.mark.requirement("R-INV-18")
+def test_the_inventory_over_ssh_is_that_of_the_host_itself(server: Target, sshd: Sshd) -> None:
+    with opened_host(HostRequest(HostAddress.parse(sshd.url))) as host:
+        target = host.target(server.postgres.conninfo)
+        there, again = inspect(target), inspect(target)
+    here = inspect(server)
+    assert there.origin.startswith("ssh://")
+    assert there.environment_hash() == again.environment_hash()  # as that user; root reads more than he may
+    assert stable(there) == stable(here)
+    assert server_of(there).settings["shared_buffers"] == server_of(here).settings["shared_buffers"]
+
+
+def stable(inventory: Inventory) -> object:
+    host = inventory.host
+    places = [host.place(purpose) for purpose in (Purpose.DATA, Purpose.WAL)]
+    return host.processor, host.virtualization, host.volumes, places, host.channel_devices, host.adapters

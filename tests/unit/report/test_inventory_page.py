@@ -1,0 +1,63 @@
+"""The page of `pgdyno inspect`: grouped, unknown as unknown, the storage as a tree; and its JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from captured import CAPTURES, captured
+from pgdyno.errors import UsageError
+from pgdyno.report.inventory_json import inventory_json
+from pgdyno.report.inventory_page import SECTIONS, inventory_text
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in CAPTURES.iterdir() if path.name != "loose"))
+def test_every_capture_has_a_page_with_every_section(name: str) -> None:
+    inventory = captured(name)
+    text = inventory_text(inventory)
+    assert text.startswith(f"environment {inventory.environment_hash()}, from ")
+    for section in SECTIONS:
+        assert f"\n{section.upper()}\n" in f"{text}\n"
+    assert "Unknown(" not in text
+    assert "None" not in text
+    assert json.loads(json.dumps(inventory_json(inventory)))["environment"] == inventory.environment_hash()
+
+
+def test_the_storage_is_a_tree_down_to_the_disks() -> None:
+    lines = inventory_text(captured("s390x-lpar-128g"), ["storage"]).splitlines()
+    drawn = [line.strip().split(",")[0] for line in lines if "└" in line or "├" in line or "│" in line]
+    assert drawn[1] == "└ dm-6 (crypt"
+    assert drawn[2] == "└ dm-4 (lvm"
+    assert drawn[3:6] == ["├ dm-0 (mpath", "│ ├ sda (disk)", "│ └ sdb (disk)"]
+    assert any("└ where data is" in line for line in lines)  # the log, drawn once already
+
+
+def test_settings_that_somebody_set_come_with_their_place_and_default() -> None:
+    text = inventory_text(captured("x86_64-128g"), ["settings"])
+    assert "max_connections  200" in text
+    assert "postgresql.conf:2, default 100" in text
+    assert "work_mem" not in text
+    assert "PROCESSOR" not in text
+
+
+def test_what_is_unknown_says_why() -> None:
+    text = inventory_text(captured("ppc64le-64k"), ["kernel"])
+    assert "unknown (/sys/kernel/debug/sched/migration_cost_ns: permission denied, only root may)" in text
+
+
+def test_a_section_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match='"disks" is not one of'):
+        inventory_text(captured("x86_64-128g"), ["disks"])
+
+
+def test_json_of_a_section_holds_that_section() -> None:
+    found = inventory_json(captured("x86_64-128g"), ["memory"])
+    assert found.keys() == {"environment", "origin", "taken_at", "criticality", "host"}
+    host = found["host"]
+    assert isinstance(host, dict)
+    assert host.keys() == {"memory"}
+    assert host["memory"]["ram_bytes"] == 128 << 30
+    broken = inventory_json(captured("broken"))
+    assert isinstance(broken["server"], dict)
+    assert broken["server"].keys() == {"unknown"}
