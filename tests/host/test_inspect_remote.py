@@ -29,7 +29,7 @@ def server() -> Iterator[Target]:
     subprocess.run(["rm", "-rf", str(root)], check=True)
 
 
-@pytest.mark.requirement("R-INV-18")
+@pytest.mark.requirement("R-INV-18", "R-INV-15")
 def test_the_inventory_over_ssh_is_that_of_the_host_itself(server: Target, sshd: Sshd) -> None:
     with opened_host(HostRequest(HostAddress.parse(sshd.url))) as host:
         target = host.target(server.postgres.conninfo)
@@ -38,6 +38,7 @@ def test_the_inventory_over_ssh_is_that_of_the_host_itself(server: Target, sshd:
     assert there.origin.startswith("ssh://")
     assert there.environment_hash() == again.environment_hash()  # as that user; root reads more than he may
     assert stable(there) == stable(here)
+    assert (server_of(there).same_host, server_of(here).same_host) == (False, True)
     assert server_of(there).settings["shared_buffers"] == server_of(here).settings["shared_buffers"]
 
 

@@ -325,6 +325,8 @@ class ServerInventory:
     log_files: tuple[str, ...] | Unknown = UNREAD
     disposable: bool = False
     """A sandbox of pgdyno's own: nothing in it is worth keeping."""
+    same_host: bool | Unknown = UNREAD
+    """Whether pgdyno, and with it the load that it makes, runs on the server's host."""
 
     @property
     def major(self) -> int:

@@ -282,6 +282,9 @@ def _device(device: BlockDevice) -> str:
 
 def _network(inventory: Inventory) -> Iterable[Row]:
     found = inventory.host.network
+    if not isinstance(inventory.server, Unknown):
+        where = {True: "on this host, no network between", False: "on another host"}
+        yield "server", shown(inventory.server.same_host, lambda same: where[same])
     if isinstance(found, Unknown):
         yield "interfaces", str(found)
         return

@@ -30,7 +30,7 @@ def test_a_captured_folder_is_shown_and_ends_well() -> None:
     assert "9105-22A" in result.output
 
 
-@pytest.mark.requirement("R-INV-20", "R-INV-21")
+@pytest.mark.requirement("R-INV-20")
 def test_what_no_server_knows_comes_from_flags() -> None:
     folder = str(CAPTURES / "s390x-drawer")
     found = json.loads(run("--root", folder, "--json").output)

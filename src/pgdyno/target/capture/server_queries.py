@@ -28,9 +28,7 @@ SELECT pg_catalog.version() AS version, pg_catalog.pg_is_in_recovery() AS in_rec
        (SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend') AS connections,
        greatest((SELECT count(*) FROM pg_catalog.pg_stat_get_wal_senders() WHERE state IS DISTINCT FROM 'backup'),
                 (SELECT count(*) FROM pg_catalog.pg_replication_slots WHERE slot_type = 'physical')) AS standbys,
-       (SELECT count(*) FROM pg_catalog.pg_replication_slots) AS slots,
-       pg_catalog.inet_server_addr()::text AS address,
-       pg_catalog.inet_client_addr() IS NOT DISTINCT FROM pg_catalog.inet_server_addr() AS same_host"""),
+       (SELECT count(*) FROM pg_catalog.pg_replication_slots) AS slots"""),
     "log": sql.SQL("""
 SELECT pg_catalog.pg_current_logfile('stderr') AS stderr, pg_catalog.pg_current_logfile('csvlog') AS csvlog"""),
     # pg_monitor may ask for the current log since 17 only; before, the newest file of the folder is it

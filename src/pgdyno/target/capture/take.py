@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import time
+from dataclasses import replace
 
 from pgdyno import __version__
 from pgdyno.target.capture.device_files import read_block_devices, read_cgroup, read_network
@@ -18,6 +19,7 @@ from pgdyno.target.kernel_tree import LIVE, reason_of
 from pgdyno.target.sql_route import SqlRoute
 from pgdyno.target.target import Target
 
+_TARGET = "postgres/target.json"
 _OF_POSTMASTER = ("status", "cgroup", "mountinfo")
 
 
@@ -28,7 +30,8 @@ def take_capture(target: Target, *, now: float | None = None) -> Capture:
     when there is no session with the server.
     """
     if target.remote is not None:
-        return target.remote.capture()
+        there = target.remote.capture()
+        return replace(there, texts={**there.texts, _TARGET: _target_text(target)})
     texts, missing = read_server(target.postgres)
     elsewhere = _no_host(target)
     if elsewhere is None:
@@ -37,8 +40,12 @@ def take_capture(target: Target, *, now: float | None = None) -> Capture:
         missing |= absent
     else:
         missing[HOST] = elsewhere
-    texts["postgres/target.json"] = json.dumps([{"disposable": target.disposable}]) + "\n"
+    texts[_TARGET] = _target_text(target)
     return Capture(texts, missing, "live", _stamp(now), f"pgdyno {__version__}")
+
+
+def _target_text(target: Target) -> str:
+    return json.dumps([{"disposable": target.disposable, "same_host": target.local}]) + "\n"
 
 
 def _no_host(target: Target) -> str | None:

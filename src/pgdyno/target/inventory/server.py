@@ -52,6 +52,7 @@ def read_server(capture: Capture) -> ServerInventory | Unknown:
         connections=_field(row, "connections", int),
         relations=_field(_first(capture, "relations"), "tables", int),
         log_files=_log_files(capture, settings),
+        same_host=_field(_first(capture, "target"), "same_host", bool),
         disposable=_field(_first(capture, "target"), "disposable", bool) is True,
     )
 
