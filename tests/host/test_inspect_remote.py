@@ -29,7 +29,7 @@ def server() -> Iterator[Target]:
     subprocess.run(["rm", "-rf", str(root)], check=True)
 
 
-@pytest.mark.requirement("R-INV-18", "R-INV-15")
+@pytest.mark.requirement("R-INV-18", "R-INV-15", "R-INV-14")
 def test_the_inventory_over_ssh_is_that_of_the_host_itself(server: Target, sshd: Sshd) -> None:
     with opened_host(HostRequest(HostAddress.parse(sshd.url))) as host:
         target = host.target(server.postgres.conninfo)
@@ -39,6 +39,8 @@ def test_the_inventory_over_ssh_is_that_of_the_host_itself(server: Target, sshd:
     assert there.environment_hash() == again.environment_hash()  # as that user; root reads more than he may
     assert stable(there) == stable(here)
     assert (server_of(there).same_host, server_of(here).same_host) == (False, True)
+    config = str(server_of(there).text("config_file"))
+    assert config.endswith("/etc/postgresql.conf")  # beside the data directory, as Debian has it
     assert server_of(there).settings["shared_buffers"] == server_of(here).settings["shared_buffers"]
 
 

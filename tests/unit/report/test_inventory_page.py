@@ -12,7 +12,9 @@ from pgdyno.report.inventory_json import inventory_json
 from pgdyno.report.inventory_page import SECTIONS, inventory_text
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in CAPTURES.iterdir() if path.name != "loose"))
+@pytest.mark.parametrize(
+    "name", sorted(path.name for path in CAPTURES.iterdir() if path.is_dir() and path.name != "loose")
+)
 def test_every_capture_has_a_page_with_every_section(name: str) -> None:
     inventory = captured(name)
     text = inventory_text(inventory)

@@ -17,7 +17,7 @@ from pgdyno.target.capture.folder import load_folder
 from pgdyno.target.inspection import inspect_capture
 from pgdyno.target.inventory.reading import read_inventory
 
-FOLDERS = sorted(path.name for path in CAPTURES.iterdir() if path.name != "loose")
+FOLDERS = sorted(path.name for path in CAPTURES.iterdir() if path.is_dir() and path.name != "loose")
 SECTIONS = ("processor", "memory", "kernel", "virtualization", "devices", "places", "mounts", "server")
 GB = 1 << 30
 MB = 1 << 20
@@ -369,3 +369,14 @@ def test_the_time_and_origin_of_a_capture_are_kept() -> None:
     inventory = captured("x86_64-128g")
     assert inventory.taken_at == json.loads((CAPTURES / "x86_64-128g/capture.json").read_text())["taken_at"]
     assert inventory.origin.endswith("x86_64-128g")
+
+
+def test_a_last_line_without_an_end_is_left_out_and_told(tmp_path: Path) -> None:
+    (tmp_path / "uname.txt").write_text("Linux h 6.1.0 #1 SMP s390x GNU/Linux")
+    (tmp_path / "meminfo.txt").write_text("MemTotal: 1024 kB\nHugePages_Total: 38")
+    (tmp_path / "cpuinfo.txt").write_text("vendor_id : IBM/S390\nmax thread id : 1\nfeatures\t: esan3 zarch ed")
+    inventory = inspect_capture(tmp_path)
+    assert isinstance(inventory.host.memory.huge_pages_total, Unknown)
+    assert isinstance(inventory.host.memory.huge_pages_supported, Unknown)  # `edat` may have stood behind the cut
+    assert "proc/meminfo (end)" in inventory.missing
+    assert inventory.host.kernel.release == "6.1.0"  # a single line is whole without an end
