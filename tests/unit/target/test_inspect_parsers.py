@@ -279,3 +279,23 @@ def test_why_there_is_no_migration_cost(release: str, reason: str, words: str) -
 )
 def test_hypervisors_by_their_vendor(lscpu: str, layer: str) -> None:
     assert read_virtualization(Capture({"commands/lscpu.txt": f"{lscpu}\n"})).layer == layer
+
+
+@pytest.mark.requirement("R-KRN-24")
+def test_limits_of_cgroup_v1_are_found_above_the_server() -> None:
+    capture = Capture(
+        {
+            "proc/meminfo": "MemTotal: 67108864 kB\n",
+            "proc/postmaster/cgroup": "4:memory:/docker/a/b\n3:cpu,cpuacct:/docker/a\n",
+            "proc/self/mountinfo": "30 24 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+            "31 24 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n",
+            "sys/fs/cgroup/memory/docker/a/b/memory.limit_in_bytes": "9223372036854771712\n",
+            "sys/fs/cgroup/memory/docker/a/memory.limit_in_bytes": f"{7 << 30}\n",
+            "sys/fs/cgroup/cpu/docker/a/cpu.cfs_quota_us": "250000\n",
+            "sys/fs/cgroup/cpu/docker/a/cpu.cfs_period_us": "100000\n",
+            "sys/devices/system/cpu/online": "0-15\n",
+        }
+    )
+    host = read_inventory(capture).host
+    assert (host.memory.limit_bytes, host.memory.limited_by) == (7 << 30, "cgroup v1")
+    assert (host.processor.cpus, host.processor.usable) == (16, 3)
