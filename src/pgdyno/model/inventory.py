@@ -7,30 +7,13 @@ default. An empty tuple or mapping means "there is none"; "it could not be liste
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pgdyno.model.facts import SettingFact, Unknown
 
 UNREAD = Unknown("it was not read")
-_MOVING = (
-    "fs.aio-nr",
-    "fs.dentry-state",
-    "fs.file-nr",
-    "fs.inode-nr",
-    "fs.inode-state",
-    "fs.quota.",
-    "kernel.ns_last_pid",
-    "kernel.perf_event_max_sample_rate",
-    "kernel.pty.nr",
-    "kernel.random.",
-    "kernel.tainted",
-    "net.netfilter.nf_conntrack_count",
-)
-"""Sysctls that are counters of the kernel's, and no settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,49 +394,6 @@ class Inventory:
         goes beside the server (loop devices, other mounts, virtual interfaces) are left out. What is unknown counts
         as unknown, whatever the reason, so that a reading with fewer rights has another hash.
         """
-        text = json.dumps(_stable(self), sort_keys=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        from pgdyno.model.environment import name_of  # which names this module's classes
 
-
-def _stable(inventory: Inventory) -> dict[str, object]:
-    host, server = inventory.host, inventory.server
-    memory, kernel = _plain(host.memory), _plain(host.kernel)
-    for name in ("available_bytes", "huge_pages_free", "huge_pages_reserved", "page_cache_bytes", "swap"):
-        memory.pop(name)
-    if not isinstance(host.memory.swap, Unknown):
-        memory["swap"] = [(area.name, area.kind, area.bytes, area.priority) for area in host.memory.swap]
-    if not isinstance(host.kernel.sysctls, Unknown):
-        kernel["sysctls"] = {name: value for name, value in host.kernel.sysctls.items() if not name.startswith(_MOVING)}
-    places = () if isinstance(host.places, Unknown) else host.places
-    stacks = {name for place in places if not isinstance(place.stack, Unknown) for name in place.stack}
-    points = {place.mount_point for place in places}
-    return {
-        "processor": _plain(host.processor),
-        "memory": memory,
-        "kernel": kernel,
-        "virtualization": _plain(host.virtualization),
-        "places": [_plain(place) for place in places if place.purpose is not Purpose.LOG],
-        "devices": [_plain(device) for device in host.devices if device.name in stacks]
-        if not isinstance(host.devices, Unknown)
-        else None,
-        "mounts": [
-            (mount.point, mount.device, mount.filesystem, mount.options, str(mount.block_size))
-            for mount in host.mounts
-            if mount.point in points
-        ]
-        if not isinstance(host.mounts, Unknown)
-        else None,
-        "volumes": None if isinstance(host.volumes, Unknown) else [_plain(volume) for volume in host.volumes],
-        "server": None if isinstance(server, Unknown) else (server.version, server.version_num, server.flavour),
-    }
-
-
-def _plain(part: object) -> dict[str, object]:
-    """Return the fields of a part; unknown ones without their reason, sets in order."""
-    values: dict[str, object] = asdict(part)  # type: ignore[call-overload]
-    for name in list(values):
-        value = getattr(part, name)
-        values[name] = (
-            "unknown" if isinstance(value, Unknown) else sorted(value) if isinstance(value, frozenset) else values[name]
-        )
-    return values
+        return name_of(self)
