@@ -234,6 +234,16 @@ class Concurrency:
 
 
 @dataclass(frozen=True, slots=True)
+class TinyRequests:
+    """Statements of one row and less than a millisecond: how many, and their share of all calls and of all time."""
+
+    calls_s: float | Unknown
+    calls_share: float
+    time_share: float
+    mean_ms: float | Unknown
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """All evidence of one look at a target."""
 
@@ -251,3 +261,6 @@ class Evidence:
     wal_rate_source: str = ""
     kernel_oom_kills: int | Unknown = UNSEEN
     """OOM kills in the kernel's log or the cgroup's events."""
+    tiny_requests: TinyRequests | Unknown = UNSEEN
+    workload_reason: str = ""
+    """The figures that the workload's class rests on, in words."""

@@ -1,0 +1,188 @@
+"""An observation and the files beside it as `Evidence`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from pgdyno.model.evidence import (
+    DeviceActivity,
+    Evidence,
+    HostActivity,
+    LogEvidence,
+    Statement,
+    Statistics,
+    TableActivity,
+    TinyRequests,
+    WorkingSet,
+)
+from pgdyno.model.facts import Unknown
+from pgdyno.model.inventory import Inventory, Purpose
+from pgdyno.probes.evidence.concurrency import concurrency
+from pgdyno.probes.evidence.counters import database_growth
+from pgdyno.probes.evidence.host_activity import UPPER, device_activity, host_activity
+from pgdyno.probes.evidence.iostat import mean_devices, parse_iostat
+from pgdyno.probes.evidence.kernel_log import oom_kills
+from pgdyno.probes.evidence.observation import Observation
+from pgdyno.probes.evidence.sadf import parse_sadf
+from pgdyno.probes.evidence.snapshot import Snapshot
+from pgdyno.probes.evidence.statistics import io_growth, statistics, table_growth
+from pgdyno.probes.evidence.tables import statements, tables, tiny_requests
+from pgdyno.probes.evidence.wal_rate import wal_rate
+from pgdyno.probes.evidence.working_set import Signs, working_set
+from pgdyno.probes.evidence.workload_class import classify
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What came as files: the log, read, and the texts of iostat and sadf, None when there is none."""
+
+    log: LogEvidence | Unknown = field(default_factory=lambda: Unknown("no log was read"))
+    iostat: str | None = None
+    sadf: str | None = None
+    wal_device: str | None = None
+
+
+def derive(seen: Observation, inventory: Inventory, files: Files) -> Evidence:
+    """Make evidence. A snapshot of a capture that is damaged leaves what rests on it unknown."""
+    last = seen.last
+    if isinstance(last, Unknown):
+        numbers: Statistics | Unknown = last
+        found_tables: tuple[TableActivity, ...] | Unknown = last
+        found_statements: tuple[Statement, ...] | Unknown = last
+        tiny: TinyRequests | Unknown = last
+    else:
+        numbers = _whole(lambda: statistics(seen.first, last))
+        found_tables = _whole(lambda: tables(seen.first, last))
+        found_statements = _whole(lambda: statements(seen.first, last))
+        tiny = _whole(lambda: tiny_requests(seen.first, last))
+    host, devices, devices_from = _host(seen, inventory, files)
+    rate, rate_source = wal_rate(
+        numbers, files.log, devices, inventory, wal_device=files.wal_device, devices_from=devices_from
+    )
+    kind = numbers if isinstance(numbers, Unknown) else classify(numbers)
+    return Evidence(
+        log=files.log,
+        statistics=numbers,
+        host=host,
+        devices=devices,
+        tables=found_tables,
+        statements=found_statements,
+        concurrency=_whole(lambda: concurrency(seen.activity)),
+        working_set=last
+        if isinstance(last, Unknown)
+        else _whole(lambda: _working_set(seen.first, last, devices, inventory)),
+        workload=kind if isinstance(kind, Unknown) else kind[0],
+        workload_reason="" if isinstance(kind, Unknown) else kind[1],
+        wal_rate_bytes_s=rate,
+        wal_rate_source=rate_source,
+        kernel_oom_kills=seen.kernel_log if isinstance(seen.kernel_log, Unknown) else oom_kills(seen.kernel_log),
+        tiny_requests=tiny,
+    )
+
+
+def _whole(make: Callable[[], T | Unknown]) -> T | Unknown:
+    try:
+        return make()
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        return Unknown(f"the snapshot is damaged: {type(error).__name__} {error}")
+
+
+def _host(
+    seen: Observation, inventory: Inventory, files: Files
+) -> tuple[HostActivity | Unknown, tuple[DeviceActivity, ...] | Unknown, str]:
+    """Return host and devices: files that somebody named come before our own readings of another moment."""
+    readings = seen.readings()
+    host: HostActivity | Unknown = host_activity(readings, inventory) if readings else seen.host_missing
+    devices: tuple[DeviceActivity, ...] | Unknown = device_activity(readings) if readings else seen.host_missing
+    source = "the host's devices over the window"
+    if files.sadf is not None:
+        parsed = parse_sadf(files.sadf, inventory.host.memory.page_size)
+        host, devices = (parsed, parsed) if isinstance(parsed, Unknown) else parsed
+        source = "the sadf file"
+    if files.iostat is not None:
+        devices = mean_devices(parse_iostat(files.iostat)) or Unknown("the file is not what iostat -x prints")
+        source = "the iostat file"
+    return host, devices, source
+
+
+def _working_set(
+    first: Snapshot | None, last: Snapshot, devices: Sequence[DeviceActivity] | Unknown, inventory: Inventory
+) -> WorkingSet | Unknown:
+    server, memory = inventory.server, inventory.host.memory
+    if isinstance(server, Unknown):
+        return server
+    block = int(last["server"][0]["block_size"])
+    buffers = server.text("shared_buffers")
+    limit = memory.ram_bytes if isinstance(memory.limit_bytes, Unknown) else memory.limit_bytes
+    if isinstance(buffers, Unknown) or isinstance(limit, Unknown):
+        return Unknown("shared_buffers or the memory of the host is unknown")
+    sizes = (
+        Unknown("not listed")
+        if isinstance(server.databases, Unknown)
+        else [database.size_bytes for database in server.databases]
+    )
+    known = [] if isinstance(sizes, Unknown) else [size for size in sizes if isinstance(size, int)]
+    used = (last.get("buffers") or [{}])[0].get("used")
+    shared = int(buffers) * block
+    signs = Signs(
+        shared_buffers=shared,
+        memory=limit,
+        database_bytes=sum(known) if not isinstance(sizes, Unknown) and known and len(known) == len(sizes) else None,
+        block_size=block,
+        buffers_used_bytes=None if used is None else int(used) * block,
+        cache_was_filled=sum(row["blks_read"] for row in last["databases"]) * block >= shared,
+    )
+    if first is None:
+        return working_set(signs)
+    return working_set(_with_window(signs, first, last, devices, inventory))
+
+
+def _with_window(
+    signs: Signs, first: Snapshot, last: Snapshot, devices: Sequence[DeviceActivity] | Unknown, inventory: Inventory
+) -> Signs:
+    grown = database_growth(first, last)
+    if isinstance(grown, Unknown) or not grown:
+        return signs
+    seconds = grown[0][1].seconds
+    asked = {name: growth.values["blks_hit"] + growth.values["blks_read"] for name, growth in grown}
+    io = io_growth(first, last)
+    return replace(
+        signs,
+        touched_bytes=_touched(first, last, asked),
+        blocks_hit=sum(growth.values["blks_hit"] for _, growth in grown),
+        blocks_read=sum(growth.values["blks_read"] for _, growth in grown),
+        device_read_bytes=_read_bytes(devices, inventory, seconds),
+        evictions=None if isinstance(io, Unknown) else sum(gain.get("evictions", 0.0) for _, gain in io),
+    )
+
+
+def _touched(first: Snapshot, last: Snapshot, asked: dict[str, float]) -> int | None:
+    """Return the size of what was touched; None when databases whose tables were not listed did a part of it."""
+    listed = last.get("tables", {})
+    elsewhere = sum(blocks for name, blocks in asked.items() if name not in listed and name)
+    if not listed or elsewhere > 0.01 * sum(asked.values()):
+        return None
+    size = 0
+    for database, rows in listed.items():
+        grown = table_growth(database, rows, first)
+        if isinstance(grown, Unknown):
+            return None
+        size += sum(int(row["bytes"] + row["index_bytes"]) for row, gain in grown if gain["fetched"] > 0)
+    return size or None
+
+
+def _read_bytes(devices: Sequence[DeviceActivity] | Unknown, inventory: Inventory, seconds: float) -> float | None:
+    """Return bytes read in the window from the disks below the data, else from all disks."""
+    if isinstance(devices, Unknown):
+        return None
+    place = inventory.host.place(Purpose.DATA)
+    below = frozenset[str]() if place is None or isinstance(place.disks, Unknown) else place.disks
+    rows = [row for row in devices if row.device in below]
+    rows = rows or [row for row in devices if not row.device.startswith(UPPER)]
+    rates = [row.read_kb_s for row in rows]
+    known = [rate for rate in rates if not isinstance(rate, Unknown)]
+    return sum(known) * 1024 * seconds if known and len(known) == len(rates) else None

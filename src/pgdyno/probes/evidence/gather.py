@@ -1,0 +1,144 @@
+"""Gather the evidence of a live target, write it into a capture, or read it from one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pgdyno.errors import ConnectError, UsageError
+from pgdyno.model.evidence import Evidence, LogEvidence
+from pgdyno.model.facts import Unknown
+from pgdyno.model.inventory import Inventory
+from pgdyno.probes.evidence.derive import Files, derive
+from pgdyno.probes.evidence.log_files import READ_AT_MOST, LogPart, find_parts, local_parts
+from pgdyno.probes.evidence.log_reader import LogReader
+from pgdyno.probes.evidence.observation import Observation, load, observe, save
+from pgdyno.target.target import Target
+
+_KEPT_LINES = 20_000
+Progress = Callable[[str], object]
+
+
+def gather(
+    target: Target,
+    inventory: Inventory,
+    *,
+    window_s: float = 0.0,
+    logs: Sequence[Path] | None = None,
+    iostat: Path | None = None,
+    sadf: Path | None = None,
+    progress: Progress = lambda text: None,
+    databases: Sequence[str] | None = None,
+    wal_device: str | None = None,
+    log_bytes: int = READ_AT_MOST,
+    clock: Callable[[], float] = time.time,
+    sleep: Callable[[float], object] = time.sleep,
+) -> Evidence:
+    """Return what happened on a live target.
+
+    `window_s` seconds are watched; with 0 the figures hold since the statistics were reset. `logs` None asks the
+    server where its log is; its last `log_bytes` are read. `iostat` and `sadf` name files of whatever machine;
+    `databases` those whose tables are listed (the connected one, and the busiest). Only reads; pg_monitor is enough; PostgreSQL 13 to
+    18. What cannot be read is Unknown. Raises UsageError when a named file cannot be read.
+    """
+    iostat_text, sadf_text = _text(iostat), _text(sadf)
+    seen = observe(target, window_s=window_s, databases=databases, progress=progress, clock=clock, sleep=sleep)
+    progress("reading the server's log")
+    log, _ = _read_log(_parts(target, inventory, logs, log_bytes), inventory)
+    return derive(seen, inventory, Files(log, iostat_text, sadf_text, wal_device))
+
+
+def write_evidence(
+    target: Target,
+    folder: Path,
+    inventory: Inventory,
+    *,
+    window_s: float = 0.0,
+    logs: Sequence[Path] | None = None,
+    iostat: Path | None = None,
+    sadf: Path | None = None,
+    progress: Progress = lambda text: None,
+    databases: Sequence[str] | None = None,
+    log_bytes: int = READ_AT_MOST,
+) -> Evidence:
+    """Gather evidence and write it into a capture: `evidence/`, `logs/`, `iostat.txt`, `sadf.json`.
+
+    Of the log only lines that are understood are kept, without statements and without the prefix, which may name
+    persons. Arguments and errors as `gather`; returns the same evidence.
+    """
+    iostat_text, sadf_text = _text(iostat), _text(sadf)
+    seen = observe(target, window_s=window_s, databases=databases, progress=progress)
+    log, kept = _read_log(_parts(target, inventory, logs, log_bytes), inventory, keep_at_most=_KEPT_LINES)
+    save(seen, folder / "evidence")
+    if kept:
+        (folder / "logs").mkdir(parents=True, exist_ok=True)
+        (folder / "logs" / "server.log").write_text("".join(f"{line}\n" for line in kept))
+    for name, text in (("iostat.txt", iostat_text), ("sadf.json", sadf_text)):
+        if text is not None:
+            (folder / name).write_text(text)
+    return derive(seen, inventory, Files(log, iostat_text, sadf_text))
+
+
+def evidence_of_capture(folder: Path, inventory: Inventory, *, wal_device: str | None = None) -> Evidence:
+    """Return the evidence that a capture holds. Missing and damaged files leave their part unknown; never raises.
+
+    Whole logs of a server may be put into `logs/` by hand, and files of iostat and sadf beside them.
+    """
+    seen = load(folder / "evidence") if (folder / "evidence").is_dir() else _none(folder)
+    try:
+        paths = sorted(path for path in (folder / "logs").iterdir() if path.is_file())
+    except OSError:
+        paths = []
+    parts = local_parts(paths) if paths else Unknown(f'there is no log in "{folder / "logs"}"')
+    log, _ = _read_log(parts, inventory)
+    iostat, sadf = (_text_if_there(folder / name) for name in ("iostat.txt", "sadf.json"))
+    return derive(seen, inventory, Files(log, iostat, sadf, wal_device))
+
+
+def _none(folder: Path) -> Observation:
+    missing = Unknown(f'"{folder}" holds no evidence; pgdyno inspect --capture with --window writes it')
+    return Observation(last=missing, host_missing=missing, kernel_log=missing)
+
+
+def _parts(
+    target: Target, inventory: Inventory, logs: Sequence[Path] | None, log_bytes: int
+) -> list[LogPart] | Unknown:
+    if logs is None:
+        return find_parts(target, inventory, log_bytes)
+    for path in logs:
+        if not path.is_file():
+            raise UsageError(f'log file "{path}" does not exist', hint="Name a file with --log.")
+    return local_parts(logs, log_bytes)
+
+
+def _read_log(
+    parts: list[LogPart] | Unknown, inventory: Inventory, *, keep_at_most: int = 0
+) -> tuple[LogEvidence | Unknown, list[str]]:
+    if isinstance(parts, Unknown):
+        return parts, []
+    server = inventory.server
+    language = Unknown("no server") if isinstance(server, Unknown) else server.text("lc_messages")
+    reader = LogReader(None if isinstance(language, Unknown) else language, keep_at_most=keep_at_most)
+    try:
+        for part in parts:
+            reader.read(part.blocks(), starts_whole=not part.start)
+    except (OSError, ConnectError) as error:
+        return Unknown(f"the server's log could not be read to its end: {error}"), []
+    return reader.evidence(tuple(part.label for part in parts)), reader.counts.kept
+
+
+def _text(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        return path.read_text(errors="replace")
+    except OSError as error:
+        raise UsageError(f'file "{path}" cannot be read: {error.strerror}') from error
+
+
+def _text_if_there(path: Path) -> str | None:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return None

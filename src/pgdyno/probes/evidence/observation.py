@@ -1,0 +1,209 @@
+"""What is read of a live target in a window: two snapshots, sessions and host once a second; plain data to keep."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pgdyno.errors import ConnectError, PgdynoError
+from pgdyno.model.facts import Unknown
+from pgdyno.probes.evidence.snapshot import ActivitySession, Snapshot, busiest_database, opened, read_snapshot
+from pgdyno.probes.host.cpu import CpuShares
+from pgdyno.probes.host.reading import HostReading, parse_host
+from pgdyno.target.host_texts import HostTexts, read_texts
+from pgdyno.target.target import Target
+
+NO_HOST = Unknown("the server's host is not this one; --host ssh://... reads it")
+NO_SERVER = Unknown("no statistics of a server were read")
+_EVERY_S = 1.0
+
+
+@dataclass(slots=True)
+class Observation:
+    """The readings of a window. `first` is None when only one snapshot was taken."""
+
+    first: Snapshot | None = None
+    last: Snapshot | Unknown = NO_SERVER
+    activity: list[Sequence[Mapping[str, Any]]] = field(default_factory=list)
+    host: list[tuple[float, HostTexts]] = field(default_factory=list)
+    host_missing: Unknown = NO_HOST
+    kernel_log: str | Unknown = field(default_factory=lambda: Unknown("the kernel's log was not read"))
+
+    def readings(self) -> list[HostReading]:
+        """Return the host's readings, parsed; whose CPU time it was is not asked."""
+        nobody = CpuShares(None, 0.0, 0.0)
+        return [parse_host(t, nobody, texts) for t, texts in self.host]
+
+
+def observe(
+    target: Target,
+    *,
+    window_s: float,
+    databases: Sequence[str] | None = None,
+    progress: Callable[[str], object] = lambda text: None,
+    clock: Callable[[], float] = time.time,
+    sleep: Callable[[float], object] = time.sleep,
+) -> Observation:
+    """Read a target over `window_s` seconds; 0 takes one reading.
+
+    `databases` None lists the tables of the connected database and of the busiest one. A server that is down leaves its part unknown."""
+    seen = Observation()
+    session: ActivitySession | None = None
+    try:
+        progress("reading the server's statistics")
+        databases = _databases(target) if databases is None else databases
+        if window_s > 0:
+            seen.first = read_snapshot(target.postgres, edge="begin", databases=databases)
+        session = ActivitySession(opened(target.postgres))
+    except ConnectError as error:
+        seen.first, seen.last = None, Unknown(f"the server gave no session: {error.detail or error.message}")
+    try:
+        _sample(seen, target, session, window_s, progress, clock, sleep)
+    finally:
+        if session is not None:
+            session.session.close()
+    if session is not None:
+        try:
+            seen.last = read_snapshot(target.postgres, edge="end", databases=databases)
+        except ConnectError as error:
+            seen.last = Unknown(f"the session with the server was lost: {error.detail or error.message}")
+    seen.kernel_log = _kernel_log(target)
+    return seen
+
+
+def _databases(target: Target) -> list[str]:
+    """Return the database that does most, where it is not the connected one; none when the server does not tell."""
+    try:
+        busiest = busiest_database(target.postgres)
+    except ConnectError:
+        raise
+    except PgdynoError:
+        return []
+    return [] if busiest is None else [busiest]
+
+
+def _sample(
+    seen: Observation,
+    target: Target,
+    session: ActivitySession | None,
+    window_s: float,
+    progress: Callable[[str], object],
+    clock: Callable[[], float],
+    sleep: Callable[[float], object],
+) -> None:
+    began = clock()
+    steps = max(1, round(window_s / _EVERY_S)) if window_s > 0 else 0
+    for step in range(steps + 1):
+        due = began + window_s * step / steps if steps else began
+        if due > clock():
+            sleep(due - clock())
+        texts = _host(target)
+        if isinstance(texts, Unknown):
+            seen.host_missing = texts
+        else:
+            seen.host.append((clock(), texts))
+        sample = None if session is None else session.sample()
+        if sample is not None:
+            seen.activity.append(sample)
+        if step:
+            progress(f"watching the load: {window_s * step / steps:.0f} of {window_s:.0f} s")
+
+
+def _host(target: Target) -> HostTexts | Unknown:
+    if target.remote is not None:
+        try:
+            return target.remote.read_host().texts
+        except PgdynoError as error:
+            return Unknown(f"the host could not be read: {error.message}")
+    return read_texts() if target.local else NO_HOST
+
+
+def _kernel_log(target: Target) -> str | Unknown:
+    """Return the lines of this machine's kernel log that tell of kills; others may hold anything."""
+    if not target.local:
+        return Unknown("the kernel's log of another host was not read")
+    try:
+        done = target.runner.run(["dmesg"], timeout_s=5.0, check=False)
+    except PgdynoError as error:
+        return Unknown(f"the kernel's log cannot be read: {error.message}")
+    if done.returncode != 0:
+        return Unknown(f"the kernel's log cannot be read: {done.stderr.strip() or 'dmesg failed'}")
+    return "".join(f"{line}\n" for line in done.stdout.splitlines() if "Killed process" in line)
+
+
+def save(seen: Observation, folder: Path) -> None:
+    """Write an observation into `folder` as JSON, one file a reading."""
+    folder.mkdir(parents=True, exist_ok=True)
+    snapshots = [snapshot for snapshot in (seen.first, seen.last) if snapshot is not None]
+    for number, snapshot in enumerate(snapshots, 1):
+        if not isinstance(snapshot, Unknown):
+            _write(folder / f"snapshot_{number}.json", snapshot)
+    if seen.activity:
+        _write(folder / "activity.json", seen.activity)
+    for number, (t, texts) in enumerate(seen.host, 1):
+        _write(folder / f"host_{number:04}.json", {"t": t, **_texts_to_json(texts)})
+    if isinstance(seen.kernel_log, str):
+        (folder / "kernel_log.txt").write_text(seen.kernel_log)
+
+
+def load(folder: Path) -> Observation:
+    """Read what `save` wrote. A file that is missing or damaged leaves its part unknown, with the reason."""
+    seen = Observation(host_missing=Unknown(f'there is no reading of a host in "{folder}"'))
+    snapshots = [_read(folder / f"snapshot_{number}.json") for number in (1, 2)]
+    known = [snapshot for snapshot in snapshots if isinstance(snapshot, dict)]
+    seen.first = known[0] if len(known) == 2 else None
+    reasons = [snapshot for snapshot in snapshots if isinstance(snapshot, Unknown)]
+    seen.last = known[-1] if known else reasons[0]
+    activity = _read(folder / "activity.json")
+    if isinstance(activity, list):
+        seen.activity = activity
+    for path in sorted(folder.glob("host_*.json")):
+        reading = _read(path)
+        if isinstance(reading, dict):
+            try:
+                seen.host.append((float(reading["t"]), _texts_from_json(reading)))
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
+                seen.host_missing = Unknown(f'"{path}" is damaged: {error}')
+    try:
+        seen.kernel_log = (folder / "kernel_log.txt").read_text(errors="replace")
+    except OSError as error:
+        seen.kernel_log = Unknown(f'"{folder / "kernel_log.txt"}": {error.strerror}')
+    return seen
+
+
+def _texts_to_json(texts: HostTexts) -> dict[str, Any]:
+    return {
+        "texts": dict(texts.texts),
+        "failures": dict(texts.failures),
+        "devices": None if texts.devices is None else sorted(texts.devices),
+        "ticks_per_s": texts.ticks_per_s,
+        "page_size": texts.page_size,
+    }
+
+
+def _texts_from_json(value: Mapping[str, Any]) -> HostTexts:
+    devices = value["devices"]
+    return HostTexts(
+        {str(name): str(text) for name, text in value["texts"].items()},
+        {str(name): str(text) for name, text in value["failures"].items()},
+        None if devices is None else frozenset(map(str, devices)),
+        int(value["ticks_per_s"]),
+        int(value["page_size"]),
+    )
+
+
+def _write(path: Path, value: object) -> None:
+    path.write_text(json.dumps(value, indent=None, separators=(",", ":")) + "\n")
+
+
+def _read(path: Path) -> object:
+    try:
+        return json.loads(path.read_text(errors="replace"))
+    except OSError as error:
+        return Unknown(f'"{path}": {error.strerror}')
+    except (ValueError, RecursionError):
+        return Unknown(f'"{path}" is damaged')

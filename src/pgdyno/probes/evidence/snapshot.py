@@ -1,0 +1,242 @@
+"""One reading of the server's cumulative counters, as plain JSON: PostgreSQL 13 to 18, pg_monitor is enough."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from typing import Any, Literal, LiteralString, cast
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import DictRow
+
+from pgdyno.errors import ConnectError
+from pgdyno.probes.evidence.statement_text import without_values
+from pgdyno.probes.views import load_views, queries_for
+from pgdyno.target.postgres import Postgres
+
+Snapshot = Mapping[str, Any]
+"""`format`, `version_num`, `server`, `databases`, `checkpointer`, `wal`, `io`, `buffers` (rows of views),
+`tables` and `tables_t` (database to rows, to seconds since the epoch), `statements`, `failures` (view to reason)."""
+
+FORMAT = 1
+TABLES_AT_MOST = 1000
+DATABASES_AT_MOST = 50
+_STATEMENTS_AT_MOST = 200
+_SESSION = (
+    "SET application_name = 'pgdyno_observer'",
+    "SET statement_timeout = '5s'",
+    "SET lock_timeout = '500ms'",
+    "SET jit = off",
+    "SET log_min_duration_statement = -1",
+    "SET stats_fetch_consistency = none",
+)
+_CLUSTER = ("evidence_server", "evidence_databases", "checkpointer", "wal", "io")
+_SMALL_CACHE = 1 << 30
+_OURS = re.compile(r"\bAS (?:all_calls|all_fetched|checkpointer_reset|read_time_ms|full_page_images|reset_at)\b")
+"""Column names of our own queries, which are no part of the load."""
+_STATEMENT_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "time_ms": ("total_exec_time", "total_time"),
+    "read_ms": ("shared_blk_read_time", "blk_read_time"),
+    "calls": ("calls",),
+    "rows": ("rows",),
+    "blocks_read": ("shared_blks_read",),
+    "blocks_hit": ("shared_blks_hit",),
+    "temp_read": ("temp_blks_read",),
+    "temp_written": ("temp_blks_written",),
+    "wal_bytes": ("wal_bytes",),
+}
+"""What is summed up, and the columns that hold it, newest name first: the extension's version decides."""
+
+
+def read_snapshot(
+    postgres: Postgres, *, edge: Literal["begin", "end"] = "end", databases: Sequence[str] | None = None
+) -> Snapshot:
+    """Read the counters. `databases` are those whose tables are listed, besides the connected one.
+
+    What listing tables reads is itself counted by the server: at the beginning of a window tables are read first and
+    at its end last, in a session of their own, whose counts are complete once it is closed. A view that the role or
+    the version refuses is missing, `failures` says why. Raises ConnectError when there is no session.
+    """
+    failures: dict[str, str] = {}
+    found: dict[str, Any] = {"format": FORMAT, "failures": failures}
+
+    def cluster() -> None:
+        with opened(postgres) as session:
+            found["version_num"] = session.info.server_version
+            queries = queries_for(session.info.server_version, load_views())
+            for view in _CLUSTER:
+                if view in queries:
+                    name = view.removeprefix("evidence_")
+                    _attempt(found, failures, name, partial(_rows, session, queries[view]))
+            _attempt(found, failures, "buffers", lambda: _buffers(session))
+
+    def detail() -> None:
+        found["tables"], found["tables_t"] = {}, {}
+        for number, name in enumerate([None, *(databases or ())][:DATABASES_AT_MOST]):
+            try:
+                with opened(postgres, name) as session:
+                    if session.info.dbname in found["tables"]:
+                        continue
+                    _detail(session, found, failures, with_statements=number == 0)
+            except ConnectError as error:
+                failures[f"tables of {name}"] = error.detail or error.message
+
+    for part in (detail, cluster) if edge == "begin" else (cluster, detail):
+        part()
+    return found
+
+
+def busiest_database(postgres: Postgres) -> str | None:
+    """Return the database with most blocks asked for, which may not be the one that a session is opened in."""
+    rows = postgres.fetch(
+        "SELECT s.datname::text AS name FROM pg_stat_database AS s JOIN pg_database AS d ON d.oid = s.datid "
+        "WHERE d.datallowconn AND has_database_privilege(d.oid, 'CONNECT') "
+        "ORDER BY s.blks_hit + s.blks_read DESC, s.datid LIMIT 1"
+    )
+    return str(rows[0]["name"]) if rows else None
+
+
+def opened(postgres: Postgres, database: str | None = None) -> psycopg.Connection[DictRow]:
+    """Open a session that limits itself: it waits for no lock for long, and no statement of it takes long."""
+    session = postgres.connect(database)
+    for statement in _SESSION:
+        try:
+            session.execute(statement)
+        except psycopg.Error:
+            if session.broken:
+                raise
+    return session
+
+
+@dataclass(slots=True)
+class ActivitySession:
+    """A session that samples pg_stat_activity; every failure is a missing sample."""
+
+    session: psycopg.Connection[DictRow]
+
+    def sample(self) -> list[dict[str, Any]] | None:
+        """Return what client sessions do now, by state and wait; None when the server cannot be asked."""
+        try:
+            queries = queries_for(self.session.info.server_version, load_views_once())
+            return _rows(self.session, queries["evidence_activity"])
+        except psycopg.Error:
+            return None
+
+
+_VIEWS: list[Any] = []
+
+
+def load_views_once() -> list[Any]:
+    """Return the SQL files, read once a process: they are asked for once a second."""
+    if not _VIEWS:
+        _VIEWS.extend(load_views())
+    return _VIEWS
+
+
+def _detail(
+    session: psycopg.Connection[DictRow], found: dict[str, Any], failures: dict[str, str], *, with_statements: bool
+) -> None:
+    database = session.info.dbname
+    query = queries_for(session.info.server_version, load_views_once())["evidence_tables"]
+    rows: dict[str, Any] = {}
+    given: dict[str, object] = {"limit": TABLES_AT_MOST, "sizes": True}
+    _attempt(rows, failures, "tables", lambda: _rows(session, query, given))
+    if "tables" not in rows:  # somebody holds a lock that sizes wait for
+        _attempt(rows, failures, "tables", lambda: _rows(session, query, {**given, "sizes": False}))
+    if "tables" in rows:
+        failures.pop("tables", None)
+        for row in rows["tables"]:
+            row["indexes"] = json.loads(row["indexes"])
+        found["tables"][database] = rows["tables"]
+        found["tables_t"][database] = _rows(session, "SELECT extract(epoch FROM clock_timestamp())::float8 AS t")[0][
+            "t"
+        ]
+    if with_statements:
+        _attempt(found, failures, "statements", lambda: _statements(session))
+
+
+def _statements(session: psycopg.Connection[DictRow]) -> list[dict[str, Any]]:
+    """Read pg_stat_statements by the columns that its own version has. Raises LookupError when it is not there."""
+    columns = session.execute(
+        "SELECT n.nspname, a.attname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace "
+        "JOIN pg_attribute AS a ON a.attrelid = c.oid "
+        "WHERE c.relname = 'pg_stat_statements' AND c.relkind = 'v' AND a.attnum > 0 AND NOT a.attisdropped"
+    ).fetchall()
+    if not columns:
+        raise LookupError(f'extension pg_stat_statements is not installed in database "{session.info.dbname}"')
+    there = {str(row["attname"]) for row in columns}
+    chosen = {
+        meaning: next((name for name in names if name in there), None) for meaning, names in _STATEMENT_COLUMNS.items()
+    }
+    sums = [
+        sql.SQL("sum(s.{})::float8 AS {}").format(sql.Identifier(name), sql.Identifier(meaning))
+        for meaning, name in chosen.items()
+        if name is not None
+    ]
+    query = sql.SQL(
+        "SELECT s.queryid::text AS queryid, d.datname::text AS database, left(min(s.query), 1000) AS query, {sums}, "
+        "sum(sum(s.{time})) OVER ()::float8 AS all_time_ms, sum(sum(s.calls)) OVER ()::float8 AS all_calls "
+        "FROM {schema}.pg_stat_statements AS s LEFT JOIN pg_database AS d ON d.oid = s.dbid "
+        "WHERE s.queryid IS NOT NULL GROUP BY s.queryid, d.datname ORDER BY sum(s.{time}) DESC LIMIT {limit}"
+    ).format(
+        sums=sql.SQL(", ").join(sums),
+        time=sql.Identifier(chosen["time_ms"] or "total_exec_time"),
+        schema=sql.Identifier(str(columns[0]["nspname"])),
+        limit=sql.Literal(_STATEMENTS_AT_MOST),
+    )
+    rows = [row for row in _rows(session, query) if not _OURS.search(str(row["query"]))]
+    for row in rows:
+        row["query"] = without_values(str(row["query"]))
+    return rows
+
+
+def _buffers(session: psycopg.Connection[DictRow]) -> list[dict[str, Any]]:
+    """Ask pg_buffercache how full the cache is, cheaply from 16 on. Raises LookupError when it is not there."""
+    row = session.execute(
+        "SELECT n.nspname, s.setting::int8 * 8192 AS bytes, "
+        "EXISTS (SELECT FROM pg_proc WHERE proname = 'pg_buffercache_summary') AS has_summary "
+        "FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace, pg_settings AS s "
+        "WHERE e.extname = 'pg_buffercache' AND s.name = 'shared_buffers'"
+    ).fetchone()
+    if row is None:
+        raise LookupError(f'extension pg_buffercache is not installed in database "{session.info.dbname}"')
+    schema = sql.Identifier(str(row["nspname"]))
+    if row["has_summary"]:
+        asked = sql.SQL(
+            "SELECT buffers_used::int8 AS used, buffers_unused::int8 AS unused FROM {}.pg_buffercache_summary()"
+        )
+        return _rows(session, asked.format(schema))
+    if row["bytes"] > _SMALL_CACHE:
+        raise LookupError("pg_buffercache would take too long for a cache of this size; 16 has a summary of it")
+    asked = sql.SQL(
+        "SELECT count(relfilenode)::int8 AS used, (count(*) - count(relfilenode))::int8 AS unused "
+        "FROM {}.pg_buffercache"
+    )
+    return _rows(session, asked.format(schema))
+
+
+def _rows(
+    session: psycopg.Connection[DictRow], query: str | sql.Composed, params: Mapping[str, object] | None = None
+) -> list[dict[str, Any]]:
+    rows = session.execute(cast(LiteralString, query), params).fetchall()
+    return [{name: _plain(value) for name, value in row.items()} for row in rows]
+
+
+def _attempt(into: dict[str, Any], failures: dict[str, str], name: str, read: Callable[[], object]) -> None:
+    try:
+        into[name] = read()
+    except LookupError as error:
+        failures[name] = str(error.args[0])
+    except psycopg.Error as error:
+        if error.sqlstate is None:
+            raise ConnectError("the session was lost while statistics were read", detail=str(error).strip()) from error
+        failures[name] = error.diag.message_primary or str(error).strip()
+
+
+def _plain(value: object) -> object:
+    return float(value) if isinstance(value, Decimal) else value

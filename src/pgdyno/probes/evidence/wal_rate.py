@@ -1,0 +1,105 @@
+"""How fast WAL is written at load, by the best source there is, named in words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from pgdyno.model.evidence import Checkpoint, DeviceActivity, LogEvidence, Statistics
+from pgdyno.model.facts import Unknown
+from pgdyno.model.inventory import Inventory, Purpose
+from pgdyno.probes.evidence.counters import SAMPLED
+from pgdyno.probes.evidence.log_lines import seconds_of
+
+_FEWEST_CHECKPOINTS = 2
+
+
+def wal_rate(
+    statistics: Statistics | Unknown,
+    log: LogEvidence | Unknown,
+    devices: Sequence[DeviceActivity] | Unknown,
+    inventory: Inventory,
+    *,
+    wal_device: str | None = None,
+    devices_from: str = "the host's devices over the window",
+) -> tuple[float | Unknown, str]:
+    """Return bytes a second and the source in words.
+
+    In this order: pg_stat_wal or the WAL position over a sampled window; the distances of the log's checkpoints; kB
+    written to the WAL's device; and last the mean since the statistics were reset, in which idle nights count too.
+    """
+    reasons = []
+    counted = _counted(statistics)
+    is_sampled = not isinstance(statistics, Unknown) and statistics.window.source == SAMPLED
+    if not isinstance(counted, Unknown) and counted > 0 and is_sampled:
+        return counted, "WAL counted by the server over the sampled window"
+    reasons.append(counted.reason if isinstance(counted, Unknown) else "no WAL was written in the window")
+    by_log = Unknown("there is no log") if isinstance(log, Unknown) else log_rate(log.checkpoints)
+    if not isinstance(by_log, Unknown):
+        return by_log, "distances between the checkpoints of the server's log"
+    reasons.append(by_log.reason)
+    by_device = _device_rate(devices, inventory, wal_device)
+    if not isinstance(by_device, Unknown):
+        rate, name = by_device
+        return rate, f"kB written per second to the WAL's device {name}, of {devices_from}"
+    reasons.append(by_device.reason)
+    if not isinstance(counted, Unknown) and not is_sampled:
+        return counted, "WAL counted by the server since its statistics were reset, idle times included"
+    if not isinstance(counted, Unknown):
+        return counted, "WAL counted by the server over the sampled window"
+    return Unknown("; ".join(dict.fromkeys(reasons))), ""
+
+
+def log_rate(checkpoints: Sequence[Checkpoint]) -> float | Unknown:
+    """Return WAL bytes per second from checkpoints that follow each other, those that WAL caused where there are such.
+
+    `distance` is the WAL between the starts of two checkpoints; a start is the completion less the total time.
+    """
+    spans = []
+    for before, after in pairwise(checkpoints):
+        began, ended = _started(before), _started(after)
+        if began is None or ended is None or ended <= began or isinstance(after.distance_bytes, Unknown):
+            continue
+        if before.cause in ("shutdown", "recovery") or after.cause in ("shutdown", "recovery"):
+            continue
+        spans.append((after.distance_bytes, ended - began, after.cause == "wal"))
+    at_load = [span for span in spans if span[2]] or spans
+    if len(at_load) < _FEWEST_CHECKPOINTS:
+        return Unknown("the log has too few whole checkpoints to compute a rate of WAL")
+    return sum(distance for distance, _, _ in at_load) / sum(seconds for _, seconds, _ in at_load)
+
+
+def _started(checkpoint: Checkpoint) -> float | None:
+    at = seconds_of(checkpoint.at)
+    return None if at is None or isinstance(checkpoint.total_s, Unknown) else at - checkpoint.total_s
+
+
+def _counted(statistics: Statistics | Unknown) -> float | Unknown:
+    return statistics if isinstance(statistics, Unknown) else statistics.wal_bytes_s
+
+
+def _device_rate(
+    devices: Sequence[DeviceActivity] | Unknown, inventory: Inventory, named: str | None
+) -> tuple[float, str] | Unknown:
+    if isinstance(devices, Unknown):
+        return devices
+    names = [named] if named is not None else wal_devices(inventory)
+    if isinstance(names, Unknown):
+        return names
+    for name in names:
+        for row in devices:
+            if row.device == name.removeprefix("/dev/").removeprefix("mapper/") and not isinstance(
+                row.write_kb_s, Unknown
+            ):
+                return row.write_kb_s * 1024, row.device
+    return Unknown(f"none of the devices shown is the WAL's ({', '.join(names)})")
+
+
+def wal_devices(inventory: Inventory) -> list[str] | Unknown:
+    """Return the devices below the WAL alone, the mounted one first; unknown where it shares them with the data."""
+    wal, data = inventory.host.place(Purpose.WAL), inventory.host.place(Purpose.DATA)
+    if wal is None or isinstance(wal.stack, Unknown):
+        return Unknown("the device of the WAL is not known; name it")
+    others = () if data is None or isinstance(data.stack, Unknown) else data.stack
+    own = [name for name in wal.stack if name not in others]
+    return own or Unknown("the WAL shares its device with the data, so that its writes cannot be told apart")

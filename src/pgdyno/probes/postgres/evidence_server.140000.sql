@@ -1,0 +1,12 @@
+-- The moment, the start, the position in the WAL and when the shared statistics were last reset: seconds since the epoch.
+SELECT extract(epoch FROM clock_timestamp())::float8 AS t,
+       extract(epoch FROM pg_postmaster_start_time())::float8 AS started_at,
+       pg_is_in_recovery() AS in_recovery,
+       pg_wal_lsn_diff(
+         CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END,
+         '0/0'
+       )::int8 AS lsn,
+       current_setting('block_size')::int8 AS block_size,
+       (SELECT extract(epoch FROM stats_reset)::float8 FROM pg_stat_bgwriter) AS checkpointer_reset,
+       (SELECT extract(epoch FROM stats_reset)::float8 FROM pg_stat_wal) AS wal_reset,
+       NULL::float8 AS io_reset
