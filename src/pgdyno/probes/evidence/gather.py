@@ -39,8 +39,8 @@ def gather(
 
     `window_s` seconds are watched; with 0 the figures hold since the statistics were reset. `logs` None asks the
     server where its log is; its last `log_bytes` are read. `iostat` and `sadf` name files of whatever machine;
-    `databases` those whose tables are listed (the connected one, and the busiest). Only reads; pg_monitor is enough; PostgreSQL 13 to
-    18. What cannot be read is Unknown. Raises UsageError when a named file cannot be read.
+    `databases` those whose tables are listed (the connected one, and the busiest). Only reads; pg_monitor is enough;
+    PostgreSQL 13 to 18. What cannot be read is Unknown. Raises UsageError when a named file cannot be read.
     """
     iostat_text, sadf_text = _text(iostat), _text(sadf)
     seen = observe(target, window_s=window_s, databases=databases, progress=progress, clock=clock, sleep=sleep)

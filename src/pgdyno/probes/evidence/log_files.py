@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from psycopg import sql
 
@@ -46,14 +46,32 @@ class LogPart:
         if self.server is not None:
             yield from _by_server(self.server, self.path, self.start, self.size)
             return
-        with _opened(Path(self.path)) as stream:
+        with Path(self.path).open("rb") as stream:
             try:
-                if self.start:
-                    stream.seek(self.start)
-                while block := stream.read(_BLOCK):
-                    yield block
-            except (OSError, EOFError, zlib.error):
+                yield from _unpacked(stream) if self.path.endswith(".gz") else _from(stream, self.start)
+            except OSError:
                 return
+
+
+def _from(stream: BinaryIO, start: int) -> Iterator[bytes]:
+    stream.seek(start)
+    while block := stream.read(_BLOCK):
+        yield block
+
+
+def _unpacked(stream: BinaryIO) -> Iterator[bytes]:
+    """Unpack gzip as far as the file goes: one that is still written or was cut has no end (RFC 1952)."""
+    unpacker, unread = zlib.decompressobj(wbits=31), b""
+    try:
+        while packed := unread or stream.read(_BLOCK):
+            block = unpacker.decompress(packed, _BLOCK)
+            unread = unpacker.unconsumed_tail
+            if block:
+                yield block
+            if unpacker.eof:  # files may be written one behind the other
+                unread, unpacker = unpacker.unused_data, zlib.decompressobj(wbits=31)
+    except zlib.error:
+        return
 
 
 def local_parts(paths: Sequence[Path], at_most: int = READ_AT_MOST) -> list[LogPart] | Unknown:
@@ -172,10 +190,6 @@ def _by_server(postgres: Postgres, path: str, start: int, size: int) -> Iterator
             return
         yield block
         start += len(block)
-
-
-def _opened(path: Path) -> gzip.GzipFile:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
 def _megabytes(count: int) -> str:

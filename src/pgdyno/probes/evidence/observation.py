@@ -11,7 +11,7 @@ from typing import Any
 
 from pgdyno.errors import ConnectError, PgdynoError
 from pgdyno.model.facts import Unknown
-from pgdyno.probes.evidence.snapshot import ActivitySession, Snapshot, busiest_database, opened, read_snapshot
+from pgdyno.probes.evidence.snapshot import ActivitySession, Snapshot, busiest_databases, opened, read_snapshot
 from pgdyno.probes.host.cpu import CpuShares
 from pgdyno.probes.host.reading import HostReading, parse_host
 from pgdyno.target.host_texts import HostTexts, read_texts
@@ -50,7 +50,9 @@ def observe(
 ) -> Observation:
     """Read a target over `window_s` seconds; 0 takes one reading.
 
-    `databases` None lists the tables of the connected database and of the busiest one. A server that is down leaves its part unknown."""
+    `databases` None lists the tables of the connected database and of the busiest. A server that is down
+    leaves its part unknown.
+    """
     seen = Observation()
     session: ActivitySession | None = None
     try:
@@ -76,14 +78,13 @@ def observe(
 
 
 def _databases(target: Target) -> list[str]:
-    """Return the database that does most, where it is not the connected one; none when the server does not tell."""
+    """Return the databases that do most; none when the server does not tell."""
     try:
-        busiest = busiest_database(target.postgres)
+        return busiest_databases(target.postgres)
     except ConnectError:
         raise
     except PgdynoError:
         return []
-    return [] if busiest is None else [busiest]
 
 
 def _sample(

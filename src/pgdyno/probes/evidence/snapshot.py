@@ -37,7 +37,10 @@ _SESSION = (
 )
 _CLUSTER = ("evidence_server", "evidence_databases", "checkpointer", "wal", "io")
 _SMALL_CACHE = 1 << 30
-_OURS = re.compile(r"\bAS (?:all_calls|all_fetched|checkpointer_reset|read_time_ms|full_page_images|reset_at)\b")
+_OURS = re.compile(
+    r"\bAS (?:all_calls|all_fetched|fetched|sessions|has_summary|checkpointer_reset|read_time_ms|full_page_images"
+    r"|reset_at)\b"
+)
 """Column names of our own queries, which are no part of the load."""
 _STATEMENT_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "time_ms": ("total_exec_time", "total_time"),
@@ -91,14 +94,14 @@ def read_snapshot(
     return found
 
 
-def busiest_database(postgres: Postgres) -> str | None:
-    """Return the database with most blocks asked for, which may not be the one that a session is opened in."""
+def busiest_databases(postgres: Postgres) -> list[str]:
+    """Return the three databases with most blocks asked for; a session may be opened in none of them."""
     rows = postgres.fetch(
         "SELECT s.datname::text AS name FROM pg_stat_database AS s JOIN pg_database AS d ON d.oid = s.datid "
-        "WHERE d.datallowconn AND has_database_privilege(d.oid, 'CONNECT') "
-        "ORDER BY s.blks_hit + s.blks_read DESC, s.datid LIMIT 1"
+        "WHERE d.datallowconn AND NOT d.datistemplate AND has_database_privilege(d.oid, 'CONNECT') "
+        "ORDER BY s.blks_hit + s.blks_read DESC, s.datid LIMIT 3"
     )
-    return str(rows[0]["name"]) if rows else None
+    return [str(row["name"]) for row in rows]
 
 
 def opened(postgres: Postgres, database: str | None = None) -> psycopg.Connection[DictRow]:
