@@ -88,7 +88,7 @@ def _whole(make: Callable[[], T | Unknown]) -> T | Unknown:
     try:
         return make()
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        return Unknown(f"the snapshot is damaged: {type(error).__name__} {error}")
+        return Unknown(f"the snapshot cannot be understood: {type(error).__name__} {error}")
 
 
 def _host(

@@ -1,0 +1,221 @@
+"""Evidence of real servers, 13 to 18: the log under load, counters, classes of load, the collector, a plain monitor."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from advisor_case import make_host, make_server
+from pgdyno.model.evidence import Evidence, LogEvidence, Statistics, WorkloadClass
+from pgdyno.model.facts import Unknown
+from pgdyno.model.inventory import Database, Inventory
+from pgdyno.probes.evidence import evidence_of_capture, gather, write_evidence
+from pgdyno.probes.evidence.snapshot import read_snapshot
+from pgdyno.target.inspect import read_facts
+from pgdyno.target.postgres import Postgres
+from pgdyno.target.sandbox import Sandbox
+from pgdyno.target.target import Target
+
+pytestmark = pytest.mark.pg
+HINT = 'Consider increasing the configuration parameter "max_wal_size".'
+SCAN = "SELECT count(*) FROM pgbench_accounts WHERE abalance % 3 = 1;\n"
+DATABASE = "evidence"
+
+
+def inventory_of(target: Target) -> Inventory:
+    """Make the part of an inventory that evidence asks for."""
+    facts = read_facts(target)
+    rows = target.postgres.fetch("SELECT datname::text AS name, pg_database_size(oid) AS size FROM pg_database")
+    server = replace(
+        make_server(facts.server.major),
+        settings=facts.settings,
+        version_num=facts.server.version_num,
+        databases=tuple(Database(str(row["name"]), int(str(row["size"]))) for row in rows),
+    )
+    return Inventory(make_host(ram_bytes=8 << 30), server)
+
+
+@contextmanager
+def settings(postgres: Postgres, **values: str) -> Iterator[None]:
+    """Change settings that a reload brings in force, and put them back."""
+    for name, value in values.items():
+        postgres.execute(sql.SQL("ALTER SYSTEM SET {} = {}").format(sql.Identifier(name), sql.Literal(value)))
+    postgres.execute("SELECT pg_reload_conf()")
+    try:
+        yield
+    finally:
+        for name in values:
+            postgres.execute(sql.SQL("ALTER SYSTEM RESET {}").format(sql.Identifier(name)))
+        postgres.execute("SELECT pg_reload_conf()")
+
+
+@contextmanager
+def bench_database(target: Target) -> Iterator[str]:
+    target.postgres.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
+    try:
+        pgbench(target, "-i", "-s", "2", "-q")
+        yield DATABASE
+    finally:
+        target.postgres.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(DATABASE)))
+
+
+def pgbench(target: Target, *words: str) -> str:
+    argv = [str(target.program("pgbench")), *words]
+    env = {**os.environ, **target.postgres.environment(DATABASE)}
+    return subprocess.run(argv, env=env, check=True, capture_output=True, text=True, timeout=120).stdout
+
+
+def under_load(target: Target, inventory: Inventory, *words: str, window_s: float = 2.0) -> tuple[Evidence, int]:
+    """Gather while pgbench runs; return the evidence and the transactions of the whole run."""
+    argv = [str(target.program("pgbench")), "-n", "-c", "2", "-T", "5", *words]
+    env = {**os.environ, **target.postgres.environment(DATABASE)}
+    load = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        time.sleep(1.2)  # the server counts what a session did up to a second later
+        found = gather(target, inventory, window_s=window_s)
+        out, _ = load.communicate(timeout=60)
+    finally:
+        load.kill()
+        load.wait()
+    (line,) = [line for line in out.splitlines() if "actually processed" in line]
+    return found, int(line.split(":")[1].split("/")[0])
+
+
+@pytest.mark.requirement("R-PG-01", "R-PG-02", "R-VER-04", "R-VER-08", "R-VER-14")
+def test_small_max_wal_size_shows_in_the_log_of_every_version(any_postgres: Sandbox, tmp_path: Path) -> None:
+    target = any_postgres.target()
+    small = {"max_wal_size": "32MB", "min_wal_size": "32MB", "log_checkpoints": "on"}
+    with settings(target.postgres, **small), bench_database(target):
+        inventory = inventory_of(target)
+        found, transactions = under_load(target, inventory, "-b", "tpcb-like")
+        stored = write_evidence(target, tmp_path, inventory, window_s=1.0)
+    assert isinstance(found.log, LogEvidence)
+    assert len(found.log.too_frequent_s) > 0
+    assert found.log.hints == (HINT,)
+    assert "checkpoints are occurring too frequently" in found.log.quotes["too_frequent"]
+    assert found.log.checkpoints
+    assert found.log.starts["wal"] > 0
+    statistics = found.statistics
+    assert isinstance(statistics, Statistics)
+    assert statistics.window.source == "sampled"
+    assert 0 < statistics.commits_s * statistics.window.seconds <= transactions + 100
+    assert statistics.rows_written_s > statistics.commits_s
+    assert statistics.checkpoints_requested > 0
+    assert statistics.wal_bytes_s > 0
+    assert found.wal_rate_bytes_s == statistics.wal_bytes_s
+    unknown = {name for name in Statistics.__slots__ if isinstance(getattr(statistics, name), Unknown)}
+    major = inventory.server.major
+    allowed = {"full_page_image_share", "wal_buffers_full", "session_busy_ratio"} if major == 13 else set()
+    assert unknown <= allowed | ({"evictions_s"} if major < 16 else set())
+    assert not isinstance(found.tables, Unknown)
+    assert {table.name for table in found.tables[:4]} >= {"pgbench_accounts"}
+    assert found.tables[0].database == DATABASE
+    assert sum(table.io_share for table in found.tables) == pytest.approx(1, abs=0.01)
+    assert not isinstance(found.concurrency, Unknown)
+    assert found.concurrency.connected >= 2
+    again = evidence_of_capture(tmp_path, inventory)
+    for name in ("statistics", "tables", "statements", "concurrency", "devices", "host", "workload", "tiny_requests"):
+        assert getattr(again, name) == getattr(stored, name)
+    assert again.log.checkpoints == stored.log.checkpoints
+    assert again.log.too_frequent_s == stored.log.too_frequent_s
+
+
+@pytest.mark.requirement("R-INV-22")
+def test_classes_of_three_loads_differ(sandbox18: Sandbox, tmp_path: Path) -> None:
+    target = sandbox18.target()
+    (tmp_path / "scan.sql").write_text(SCAN)
+    with bench_database(target):
+        inventory = inventory_of(target)
+        found = {}
+        for words in (["-S"], ["-b", "tpcb-like"], ["-f", str(tmp_path / "scan.sql")]):
+            evidence, _ = under_load(target, inventory, *words)
+            found[" ".join(words)[:12]] = evidence.workload
+    assert list(found.values()) == [WorkloadClass.READ_ONLY, WorkloadClass.OLTP, WorkloadClass.OLAP]
+
+
+@pytest.mark.requirement("R-ADV-09", "R-ADV-10")
+def test_single_row_statements_are_tiny_requests(sandbox18: Sandbox) -> None:
+    target = sandbox18.target()
+    rows = target.postgres.fetch("SELECT 1 AS one FROM pg_extension WHERE extname = 'pg_stat_statements'")
+    with bench_database(target):
+        found, _ = under_load(target, inventory_of(target), "-S")
+    if not rows:
+        assert isinstance(found.statements, Unknown)
+        assert "pg_stat_statements" in found.statements.reason
+        return
+    assert not isinstance(found.tiny_requests, Unknown)
+    assert found.tiny_requests.calls_share > 0.9
+
+
+@pytest.mark.parametrize("kind", ["csvlog", "jsonlog", "stderr"])
+def test_collected_logs_are_found_by_asking_the_server(make_sandbox: Callable[..., Sandbox], kind: str) -> None:
+    sandbox = make_sandbox(f"collects-{kind}")
+    sandbox.start()
+    target = sandbox.target()
+    for name, value in {"logging_collector": "on", "log_destination": kind, "log_line_prefix": "%n %u@%d:"}.items():
+        target.postgres.execute(sql.SQL("ALTER SYSTEM SET {} = {}").format(sql.Identifier(name), sql.Literal(value)))
+    sandbox.stop()
+    sandbox.start()
+    target.postgres.execute("CHECKPOINT")
+    inventory = inventory_of(target)
+    there = gather(target, inventory).log
+    assert isinstance(there, LogEvidence)
+    assert there.starts["requested"] >= 1
+    assert not isinstance(there.began, Unknown)
+    through_server = gather(replace(target, local=False), inventory).log
+    assert isinstance(through_server, LogEvidence)
+    assert through_server.starts["requested"] >= 1
+
+
+def test_monitor_role_is_enough_and_a_plain_role_learns_less(sandbox18: Sandbox) -> None:
+    target = sandbox18.target()
+    inventory = inventory_of(target)
+    for role, statement in (("watcher", "GRANT pg_monitor TO watcher"), ("nobody_much", None)):
+        name = sql.Identifier(role)
+        target.postgres.execute(sql.SQL("CREATE ROLE {} LOGIN").format(name))
+        try:
+            if statement is not None:
+                target.postgres.execute(sql.SQL(statement))
+            as_role = replace(target, postgres=Postgres(make_conninfo(target.postgres.conninfo, user=role)))
+            found = gather(as_role, inventory, window_s=1.0)
+        finally:
+            target.postgres.execute(sql.SQL("DROP ROLE {}").format(name))
+        assert isinstance(found.statistics, Statistics)
+        assert not isinstance(found.tables, Unknown)
+
+
+def test_reset_within_the_window_makes_it_unknown(sandbox18: Sandbox) -> None:
+    target = sandbox18.target()
+    inventory = inventory_of(target)
+
+    def reset_once(text: str) -> None:
+        if text.startswith("watching"):
+            target.postgres.execute("SELECT pg_stat_reset()")
+
+    found = gather(target, inventory, window_s=1.0, progress=reset_once)
+    assert isinstance(found.statistics, Unknown)
+    assert "reset" in found.statistics.reason
+
+
+def test_nothing_is_changed_and_a_lost_server_is_unknown(make_sandbox: Callable[..., Sandbox]) -> None:
+    sandbox = make_sandbox("lost")
+    sandbox.start()
+    target = sandbox.target()
+    inventory = inventory_of(target)
+    before = target.postgres.fetch("SELECT oid FROM pg_class ORDER BY oid")
+    snapshot = read_snapshot(target.postgres)
+    assert target.postgres.fetch("SELECT oid FROM pg_class ORDER BY oid") == before
+    assert set(snapshot["failures"]) <= {"statements", "buffers"}
+    sandbox.stop()
+    found = gather(target, inventory)
+    assert isinstance(found.statistics, Unknown)
+    assert isinstance(found.log, LogEvidence)

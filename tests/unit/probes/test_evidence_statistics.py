@@ -1,0 +1,292 @@
+"""Snapshots as statistics, tables, statements, classes: growth, resets, restarts, and what nothing says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor_case import GB, MB, make_host, make_server
+from evidence_snapshots import FIRST, LAST, snapshot
+from pgdyno.model.evidence import (
+    Checkpoint,
+    DeviceActivity,
+    LogEvidence,
+    Statistics,
+    Window,
+    WorkingSetClass,
+    WorkloadClass,
+)
+from pgdyno.model.facts import Unknown
+from pgdyno.model.inventory import Inventory, Place, Purpose
+from pgdyno.probes.evidence.concurrency import concurrency
+from pgdyno.probes.evidence.statement_text import without_values
+from pgdyno.probes.evidence.statistics import statistics
+from pgdyno.probes.evidence.tables import statements, tables, tiny_requests
+from pgdyno.probes.evidence.wal_rate import wal_rate
+from pgdyno.probes.evidence.working_set import Signs, classify_size, working_set
+from pgdyno.probes.evidence.workload_class import classify
+
+
+@pytest.mark.requirement("R-VER-04")
+def test_window_between_two_snapshots():
+    found = statistics(FIRST, LAST)
+    assert isinstance(found, Statistics)
+    assert found.window == Window(10.0, "sampled", "1970-01-01T00:16:40+00:00")
+    assert (found.commits_s, found.rollbacks_s, found.deadlocks) == (2.0, 0.2, 2)
+    assert (found.rows_read_s, found.rows_written_s, found.write_share) == (20.0, 4.0, pytest.approx(4 / 24))
+    assert (found.hit_ratio, found.blocks_read_s) == (0.9, 4.0)
+    assert (found.checkpoints_timed, found.checkpoints_requested) == (2, 4)
+    assert (found.wal_bytes_s, found.wal_bytes_per_commit) == (16384.0, 8192.0)
+    assert found.full_page_image_share == 0.5
+    assert (found.evictions_s, found.buffers_backend) == (4.0, 4)
+    assert found.session_busy_ratio == 0.5
+    assert found.analytic_share == 0.75
+
+
+def test_one_snapshot_counts_since_the_reset():
+    found = statistics(None, LAST)
+    assert isinstance(found, Statistics)
+    assert (found.window.seconds, found.window.source) == (920.0, "since the statistics were reset")
+    assert found.commits_s == pytest.approx(30 / 920)
+
+
+def test_database_that_was_reset_by_itself_has_its_own_age():
+    last = snapshot(1010.0, 3)
+    last["databases"][0]["reset_at"] = 1000.0
+    found = statistics(None, last)
+    assert isinstance(found, Statistics)
+    assert found.commits_s == 3.0
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "words"),
+    [
+        (("server", "started_at"), 1005.0, "restarted"),
+        (("databases", "reset_at"), 1005.0, "reset"),
+        (("databases", "xact_commit"), 1, "reset"),
+    ],
+)
+def test_reset_or_restart_in_the_window_is_told(place, value, words):
+    last = snapshot(1010.0, 3)
+    last[place[0]][0][place[1]] = value
+    found = statistics(FIRST, last)
+    assert isinstance(found, Unknown)
+    assert words in found.reason
+
+
+def test_shared_statistics_that_were_reset_cost_only_themselves():
+    last = snapshot(1010.0, 3)
+    last["server"][0]["wal_reset"] = 1005.0
+    found = statistics(FIRST, last)
+    assert isinstance(found, Statistics)
+    assert isinstance(found.wal_bytes_s, Unknown)
+    assert found.commits_s == 2.0
+
+
+@pytest.mark.requirement("R-VER-04")
+def test_versions_without_a_view_say_so():
+    old = {"version_num": 130_000, "io": None, "wal": [{"bytes": 100}]}
+    found = statistics(snapshot(1000.0, **old), snapshot(1010.0, 3, **{**old, "wal": [{"bytes": 1100}]}))
+    assert isinstance(found, Statistics)
+    assert found.wal_bytes_s == 100.0
+    assert isinstance(found.full_page_image_share, Unknown)
+    assert isinstance(found.evictions_s, Unknown)
+    assert isinstance(statistics(None, snapshot(**old)).wal_bytes_s, Unknown)
+
+
+@pytest.mark.requirement("R-STO-06")
+def test_tables_by_their_share_of_all_blocks():
+    stock, item = tables(FIRST, LAST)
+    assert (stock.name, stock.io_share, item.io_share) == ("stock", 0.75, 0.25)
+    assert stock.read_share == 0.5
+    assert stock.indexes == {"stock_pkey": 0.25}
+    assert (stock.growth_bytes, item.growth_bytes) == (16384, 0)
+    assert (stock.writes, stock.seq_scans, stock.dead_share) == (40, 2, 0.1)
+    assert isinstance(tables(None, LAST)[0].growth_bytes, Unknown)
+
+
+def test_table_that_is_new_counts_from_nothing():
+    first = snapshot(1000.0)
+    first["tables"]["app"] = first["tables"]["app"][:1]
+    first["tables"]["app"][0]["tables"] = 1
+    item = tables(first, LAST)[1]
+    assert (item.name, item.growth_bytes, item.writes) == ("item", 16384, 60)
+
+
+@pytest.mark.requirement("R-ADV-09", "R-ADV-10")
+def test_statements_and_tiny_requests():
+    first, second = statements(FIRST, LAST)
+    assert (first.calls, first.mean_ms, first.time_share, first.rows_per_call) == (200, 0.1, 0.5, 1.0)
+    assert second.rows_per_call == 900
+    found = tiny_requests(FIRST, LAST)
+    assert (found.calls_s, found.calls_share, found.time_share) == (20.0, 0.8, 0.5)
+    batched = snapshot(1010.0, 3)
+    batched["statements"] = batched["statements"][1:]
+    assert tiny_requests(None, batched).calls_share == 0
+
+
+def test_missing_extension_is_named():
+    last = snapshot(statements=None, failures={"statements": "extension pg_stat_statements is not installed"})
+    found = statements(None, last)
+    assert isinstance(found, Unknown)
+    assert "pg_stat_statements" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT a FROM t1 WHERE b = 'it''s' AND c=5 -- me", "SELECT a FROM t1 WHERE b = ? AND c=?"),
+        ("ALTER ROLE bob PASSWORD 'hunter2'", "ALTER ROLE bob PASSWORD ?"),
+        ("ALTER ROLE bob PASSWORD E'hun\\'ter2", "ALTER ROLE bob PASSWORD ?"),
+        ("DO $x$ secret $$ $x$", "DO ?"),
+        ("DO $$ secret", "DO ?"),
+        ('SELECT "Col2", $1 /* user=bob */ FROM t', 'SELECT "Col2", $1 FROM t'),
+    ],
+)
+def test_constants_leave_statements(query, expected):
+    assert without_values(query) == expected
+
+
+@given(st.text(alphabet="aE'\\$\"1-/* \n"))
+def test_any_text_loses_its_quoted_constants(query):
+    assert "'" not in without_values(query).replace('"', "") or '"' in query
+
+
+def numbers(**changed: Any) -> Statistics:
+    values = {"commits_s": 100.0, "rollbacks_s": 0.0, "rows_read_s": 100.0, "rows_written_s": 0.0, "write_share": 0.0}
+    return Statistics(Window(10.0, "sampled"), **{**values, "analytic_share": 0.0, **changed})
+
+
+@pytest.mark.requirement("R-INV-22")
+@pytest.mark.parametrize(
+    ("changed", "kind"),
+    [
+        ({}, WorkloadClass.READ_ONLY),
+        ({"rows_written_s": 2.0, "write_share": 0.02}, WorkloadClass.MOSTLY_READ),
+        ({"rows_written_s": 40.0, "write_share": 0.3}, WorkloadClass.OLTP),
+        ({"rows_written_s": 400.0, "write_share": 0.8}, WorkloadClass.WRITE_HEAVY),
+        ({"commits_s": 0.5, "rows_read_s": 1e6, "analytic_share": 0.99}, WorkloadClass.OLAP),
+        ({"commits_s": 0.1, "rows_written_s": 1e5, "write_share": 0.99}, WorkloadClass.BATCH),
+    ],
+)
+def test_six_classes_of_load(changed, kind):
+    found, words = classify(numbers(**changed))
+    assert found is kind
+    assert "a transaction" in words
+
+
+def test_idle_window_has_no_class():
+    assert isinstance(classify(numbers(write_share=Unknown("no row was touched in the window"))), Unknown)
+
+
+@pytest.mark.requirement("R-INV-23")
+@pytest.mark.parametrize(
+    ("size", "kind"),
+    [
+        (50 * MB, WorkingSetClass.SHARED_BUFFERS),
+        (100 * MB, WorkingSetClass.RAM_TWICE),
+        (200 * MB, WorkingSetClass.RAM_ONCE),
+        (240 * MB, WorkingSetClass.EXCEEDS),
+    ],
+)
+def test_four_classes_of_the_field_report_at_a_hundredth(size, kind):
+    assert classify_size(size, 55 * MB, 220 * MB) is kind
+
+
+BASE = {"shared_buffers": 1 * GB, "memory": 16 * GB}
+MISSES = {"blocks_hit": 50_000.0, "blocks_read": 50_000.0, "evictions": 9.0}
+DEVICE = 50_000 * 8192.0
+
+
+@pytest.mark.requirement("R-INV-23")
+@pytest.mark.parametrize(
+    ("signs", "kind"),
+    [
+        ({"database_bytes": GB}, WorkingSetClass.SHARED_BUFFERS),
+        ({"database_bytes": 90 * GB, "blocks_hit": 1e6, "blocks_read": 1e3}, WorkingSetClass.SHARED_BUFFERS),
+        ({"database_bytes": 6 * GB, **MISSES}, WorkingSetClass.RAM_TWICE),
+        ({"database_bytes": 90 * GB, "touched_bytes": 6 * GB, **MISSES}, WorkingSetClass.RAM_TWICE),
+        ({"database_bytes": 90 * GB, **MISSES, "device_read_bytes": DEVICE}, WorkingSetClass.EXCEEDS),
+        ({"database_bytes": 90 * GB}, None),
+        ({"database_bytes": 90 * GB, **MISSES}, None),
+        ({"database_bytes": 90 * GB, **MISSES, "device_read_bytes": 0.0}, None),
+        ({**MISSES}, None),
+        ({}, None),
+    ],
+)
+def test_working_set_from_what_was_seen(signs, kind):
+    found = working_set(Signs(**BASE, **signs))
+    assert (None if isinstance(found, Unknown) else found.kind) == kind
+
+
+def test_misses_of_a_cold_cache_tell_nothing():
+    signs = Signs(**BASE, database_bytes=90 * GB, blocks_hit=5e4, blocks_read=5e4, evictions=0.0)
+    assert isinstance(working_set(signs), Unknown)
+
+
+@pytest.mark.requirement("R-INV-23")
+@given(st.integers(0, 40 * GB), st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0, 1e10))
+def test_bounds_hold_and_class_agrees_with_them(size, hit, missed, device):
+    signs = Signs(
+        **BASE, database_bytes=size, blocks_hit=hit, blocks_read=missed, device_read_bytes=device, evictions=1.0
+    )
+    found = working_set(signs)
+    if not isinstance(found, Unknown):
+        assert 0 <= found.low_bytes <= found.high_bytes
+
+
+def checkpoint(at: int, megabytes: int, cause: str = "wal") -> Checkpoint:
+    return Checkpoint(f"2026-11-21 19:15:{at:02} UTC", cause, 1, 0.1, total_s=0.0, distance_bytes=megabytes * MB)
+
+
+INVENTORY = Inventory(make_host(), make_server())
+LOG = LogEvidence(("a",), 9, checkpoints=(checkpoint(0, 99), checkpoint(10, 20), checkpoint(20, 40)))
+GUIDE = (DeviceActivity("edb_logs_enc", write_kb_s=345965.6), DeviceActivity("edb_data_enc", write_kb_s=1.0))
+
+
+@pytest.mark.requirement("R-PG-01")
+def test_wal_rate_takes_the_best_source():
+    sampled = numbers(wal_bytes_s=5e6)
+    assert wal_rate(sampled, LOG, GUIDE, INVENTORY)[0] == 5e6
+    since = Statistics(Window(1e6, "since the statistics were reset"), wal_bytes_s=100.0)
+    rate, source = wal_rate(since, LOG, GUIDE, INVENTORY)
+    assert (rate, "log" in source) == (3 * MB, True)
+    rate, source = wal_rate(since, Unknown("no log"), GUIDE, INVENTORY, wal_device="/dev/mapper/edb_logs_enc")
+    assert (rate, "edb_logs_enc" in source) == (345965.6 * 1024, True)
+    rate, source = wal_rate(since, Unknown("no log"), GUIDE, INVENTORY)
+    assert (rate, "idle" in source) == (100.0, True)
+    assert isinstance(wal_rate(Unknown("x"), Unknown("y"), Unknown("z"), INVENTORY)[0], Unknown)
+
+
+def test_wal_device_is_known_from_its_place_unless_it_holds_the_data_too():
+    def inventory(data: str) -> Inventory:
+        wal = Place(Purpose.WAL, "/wal", stack=("edb_logs_enc", "sda"))
+        return Inventory(make_host(places=(Place(Purpose.DATA, "/data", stack=(data,)), wal)), make_server())
+
+    nothing = Unknown("x")
+    assert wal_rate(nothing, nothing, GUIDE, inventory("sdb"))[0] == 345965.6 * 1024
+    shared = wal_rate(nothing, nothing, (DeviceActivity("sda", write_kb_s=5.0),), inventory("sda"))[0]
+    assert isinstance(shared, Unknown)
+
+
+@pytest.mark.requirement("R-PG-35")
+def test_sessions_and_waits_and_no_knee_without_a_matrix():
+    def row(state: str | None, kind: str | None, event: str | None, sessions: int) -> dict[str, Any]:
+        return {"state": state, "wait_event_type": kind, "wait_event": event, "sessions": sessions}
+
+    found = concurrency(
+        [
+            [row("active", None, None, 3), row("idle", "Client", "ClientRead", 5)],
+            [row("active", "Lock", "transactionid", 1), row("active", "IO", "DataFileRead", 2)],
+        ]
+    )
+    assert (found.connected, found.active_mean, found.active_max) == (5.5, 3.0, 3)
+    assert found.waits == {"CPU": 1.5, "IO:DataFileRead": 1.0, "Lock:transactionid": 0.5}
+    assert found.lock_waiters_mean == 0.5
+    assert isinstance(found.knee_clients, Unknown)
+    hidden = concurrency([[row(None, None, None, 4)]])
+    assert (hidden.connected, isinstance(hidden.active_mean, Unknown)) == (4.0, True)
+    assert isinstance(concurrency([]), Unknown)
