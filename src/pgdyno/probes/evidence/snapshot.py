@@ -32,6 +32,7 @@ _SESSION = (
     "SET statement_timeout = '5s'",
     "SET lock_timeout = '500ms'",
     "SET jit = off",
+    "SET work_mem = '32MB'",
     "SET log_min_duration_statement = -1",
     "SET stats_fetch_consistency = none",
 )

@@ -44,8 +44,9 @@ SELECT c.nspname::text AS schema, c.relname::text AS name, coalesce(ts.spcname, 
        pg_stat_get_tuples_inserted(c.oid) + pg_stat_get_tuples_updated(c.oid) + pg_stat_get_tuples_deleted(c.oid)
          AS writes,
        pg_stat_get_live_tuples(c.oid) AS live, pg_stat_get_dead_tuples(c.oid) AS dead,
-       (SELECT coalesce(json_object_agg(r.relname, json_build_array(r.fetched, r.hit)), '{}')::text
-        FROM pg_index AS i JOIN relation AS r ON r.oid = i.indexrelid
+       (SELECT coalesce(json_object_agg(r.relname, json_build_array(
+                 pg_stat_get_blocks_fetched(r.oid), pg_stat_get_blocks_hit(r.oid))), '{}')::text
+        FROM pg_index AS i JOIN pg_class AS r ON r.oid = i.indexrelid
         WHERE i.indrelid = c.oid AND c.by_io <= 100) AS indexes,
        (SELECT coalesce(sum(pg_stat_get_tuples_fetched(i.indexrelid)), 0)::int8
         FROM pg_index AS i WHERE i.indrelid = c.oid) AS index_rows
