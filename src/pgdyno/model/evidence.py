@@ -243,6 +243,24 @@ class TinyRequests:
     mean_ms: float | Unknown
 
 
+class BottleneckKind(StrEnum):
+    """What held the load back."""
+
+    CPU = "CPU"
+    DISK = "disk"
+    NETWORK = "network"
+    LOCKS = "locks"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Bottleneck:
+    """What held the load back in the window, with the figures in words."""
+
+    kind: BottleneckKind
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """All evidence of one look at a target."""
@@ -264,3 +282,4 @@ class Evidence:
     tiny_requests: TinyRequests | Unknown = UNSEEN
     workload_reason: str = ""
     """The figures that the workload's class rests on, in words."""
+    bottleneck: Bottleneck | Unknown = UNSEEN

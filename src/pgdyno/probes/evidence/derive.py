@@ -19,11 +19,13 @@ from pgdyno.model.evidence import (
 )
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory, Purpose
+from pgdyno.probes.evidence.bottleneck import bottleneck
 from pgdyno.probes.evidence.concurrency import concurrency
 from pgdyno.probes.evidence.counters import database_growth
 from pgdyno.probes.evidence.host_activity import UPPER, device_activity, host_activity
 from pgdyno.probes.evidence.iostat import mean_devices, parse_iostat
 from pgdyno.probes.evidence.kernel_log import oom_kills
+from pgdyno.probes.evidence.knee import knee
 from pgdyno.probes.evidence.observation import Observation
 from pgdyno.probes.evidence.sadf import parse_sadf
 from pgdyno.probes.evidence.snapshot import Snapshot
@@ -44,6 +46,8 @@ class Files:
     iostat: str | None = None
     sadf: str | None = None
     wal_device: str | None = None
+    matrix: Sequence[tuple[int, float]] = ()
+    """Numbers of clients with their throughput, as measured on this target."""
 
 
 def derive(seen: Observation, inventory: Inventory, files: Files) -> Evidence:
@@ -63,6 +67,9 @@ def derive(seen: Observation, inventory: Inventory, files: Files) -> Evidence:
     rate, rate_source = wal_rate(
         numbers, files.log, devices, inventory, wal_device=files.wal_device, devices_from=devices_from
     )
+    sessions = _whole(lambda: concurrency(seen.activity))
+    if files.matrix and not isinstance(sessions, Unknown):
+        sessions = replace(sessions, knee_clients=knee(files.matrix))
     kind = numbers if isinstance(numbers, Unknown) else classify(numbers)
     return Evidence(
         log=files.log,
@@ -71,7 +78,7 @@ def derive(seen: Observation, inventory: Inventory, files: Files) -> Evidence:
         devices=devices,
         tables=found_tables,
         statements=found_statements,
-        concurrency=_whole(lambda: concurrency(seen.activity)),
+        concurrency=sessions,
         working_set=last
         if isinstance(last, Unknown)
         else _whole(lambda: _working_set(seen.first, last, devices, inventory)),
@@ -81,6 +88,7 @@ def derive(seen: Observation, inventory: Inventory, files: Files) -> Evidence:
         wal_rate_source=rate_source,
         kernel_oom_kills=seen.kernel_log if isinstance(seen.kernel_log, Unknown) else oom_kills(seen.kernel_log),
         tiny_requests=tiny,
+        bottleneck=bottleneck(host, devices, sessions),
     )
 
 

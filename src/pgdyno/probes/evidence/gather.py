@@ -31,6 +31,7 @@ def gather(
     progress: Progress = lambda text: None,
     databases: Sequence[str] | None = None,
     wal_device: str | None = None,
+    matrix: Sequence[tuple[int, float]] = (),
     log_bytes: int = READ_AT_MOST,
     clock: Callable[[], float] = time.time,
     sleep: Callable[[float], object] = time.sleep,
@@ -39,14 +40,15 @@ def gather(
 
     `window_s` seconds are watched; with 0 the figures hold since the statistics were reset. `logs` None asks the
     server where its log is; its last `log_bytes` are read. `iostat` and `sadf` name files of whatever machine;
-    `databases` those whose tables are listed (the connected one, and the busiest). Only reads; pg_monitor is enough;
+    `databases` those whose tables are listed (the connected one, and the busiest); `matrix` is
+    throughput by number of clients, which tells the knee. Only reads; pg_monitor is enough;
     PostgreSQL 13 to 18. What cannot be read is Unknown. Raises UsageError when a named file cannot be read.
     """
     iostat_text, sadf_text = _text(iostat), _text(sadf)
     seen = observe(target, window_s=window_s, databases=databases, progress=progress, clock=clock, sleep=sleep)
     progress("reading the server's log")
     log, _ = _read_log(_parts(target, inventory, logs, log_bytes), inventory)
-    return derive(seen, inventory, Files(log, iostat_text, sadf_text, wal_device))
+    return derive(seen, inventory, Files(log, iostat_text, sadf_text, wal_device, matrix))
 
 
 def write_evidence(

@@ -1,0 +1,89 @@
+"""What held a load back, where throughput stops to rise, and series that were taken while caches filled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pgdyno.model.evidence import BottleneckKind, Concurrency, DeviceActivity, HostActivity, Window
+from pgdyno.model.facts import Unknown
+from pgdyno.probes.evidence.bottleneck import bottleneck
+from pgdyno.probes.evidence.knee import knee
+from pgdyno.probes.evidence.warm_up import warm_up
+
+IDLE = HostActivity(
+    Window(10.0, "sampled"),
+    usr_pct=5.0,
+    iowait_pct=0.0,
+    steal_pct=0.0,
+    idle_pct=90.0,
+    run_queue=1.0,
+    network_utilization=0.1,
+)
+CALM = Concurrency(connected=10.0, active_mean=4.0, active_max=5, waits={"CPU": 4.0})
+DISK = DeviceActivity("edb_data_enc", queue=0.1, util_pct=100.0)
+
+
+@pytest.mark.requirement("R-MON-14")
+@pytest.mark.parametrize(
+    ("host", "device", "sessions", "kind"),
+    [
+        (replace(IDLE, idle_pct=3.0, run_queue=30.0), DISK, CALM, BottleneckKind.CPU),
+        (replace(IDLE, idle_pct=40.0, steal_pct=50.0, iowait_pct=0.0), DISK, CALM, BottleneckKind.NONE),
+        (
+            replace(IDLE, iowait_pct=40.0, idle_pct=50.0),
+            replace(DISK, queue=1477.52),
+            replace(CALM, waits={"IO:DataFileRead": 3.0, "CPU": 1.0}),
+            BottleneckKind.DISK,
+        ),
+        (replace(IDLE, network_utilization=0.95), DISK, CALM, BottleneckKind.NETWORK),
+        (IDLE, DISK, replace(CALM, waits={"Lock:tuple": 2.0, "CPU": 2.0}), BottleneckKind.LOCKS),
+        (IDLE, DISK, CALM, BottleneckKind.NONE),
+    ],
+)
+def test_one_resource_is_named_with_its_figures(host, device, sessions, kind):
+    found = bottleneck(host, (device,), sessions)
+    assert found.kind is kind
+    assert found.reason
+
+
+@pytest.mark.requirement("R-STO-10", "R-MON-14")
+def test_full_utilization_alone_is_no_bottleneck():
+    assert bottleneck(IDLE, (DISK,), CALM).kind is BottleneckKind.NONE
+
+
+def test_nothing_watched_names_nothing():
+    nothing = Unknown("not watched")
+    assert isinstance(bottleneck(nothing, nothing, nothing), Unknown)
+
+
+@pytest.mark.requirement("R-PG-35")
+@pytest.mark.parametrize(
+    ("matrix", "clients"),
+    [
+        ([(2, 100.0), (8, 390.0), (32, 400.0), (64, 380.0)], 8),
+        ([(32, 100.0), (2, 390.0), (8, 400.0)], 2),
+        ([(2, 100.0), (8, 200.0), (32, 400.0)], None),
+        ([(2, 100.0), (8, 200.0)], None),
+        ([(1, 0.0), (2, 0.0), (3, 0.0)], None),
+    ],
+)
+def test_knee_of_a_matrix(matrix, clients):
+    found = knee(matrix)
+    assert (None if isinstance(found, Unknown) else found) == clients
+
+
+@pytest.mark.requirement("R-MON-11")
+def test_three_phases_after_a_restart_are_not_steady():
+    shared = [1e9 + 1e9 * step / 29 for step in range(30)]
+    response = [2.0] * 10 + [9.0] * 10 + [2.2] * 10
+    found = warm_up(shared, response)
+    assert not found.is_steady
+    assert len(found.phases) == 3
+
+
+@pytest.mark.requirement("R-MON-11")
+def test_full_caches_and_even_answers_are_steady():
+    assert warm_up([2e9] * 30, [2.0, 2.1] * 15).is_steady
+    assert isinstance(warm_up([2e9] * 3, [2.0] * 3), Unknown)
