@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pgdyno.model.facts import Unknown
+from pgdyno.model.inventory import Utilization
 
 UNSEEN = Unknown("no window was measured; --window SECONDS measures one")
 
@@ -261,6 +262,14 @@ class Bottleneck:
     reason: str
 
 
+class DatabaseSize(StrEnum):
+    """All databases of the server against its memory."""
+
+    SMALL = "small"
+    MEDIUM = "medium"
+    LARGE = "large"
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """All evidence of one look at a target."""
@@ -283,3 +292,6 @@ class Evidence:
     workload_reason: str = ""
     """The figures that the workload's class rests on, in words."""
     bottleneck: Bottleneck | Unknown = UNSEEN
+    utilization: Utilization | Unknown = UNSEEN
+    """As it was seen; `Inventory.utilization`, when somebody said it, knows more than one window."""
+    size: DatabaseSize | Unknown = UNSEEN

@@ -6,9 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from pgdyno.model.evidence import BottleneckKind, Concurrency, DeviceActivity, HostActivity, Window
+from advisor_case import GB, make_host, make_server
+from pgdyno.model.evidence import BottleneckKind, Concurrency, DatabaseSize, DeviceActivity, HostActivity, Window
 from pgdyno.model.facts import Unknown
+from pgdyno.model.inventory import Database, Inventory, Utilization
 from pgdyno.probes.evidence.bottleneck import bottleneck
+from pgdyno.probes.evidence.database_class import size_class, utilization
 from pgdyno.probes.evidence.knee import knee
 from pgdyno.probes.evidence.warm_up import warm_up
 
@@ -72,6 +75,37 @@ def test_nothing_watched_names_nothing():
 def test_knee_of_a_matrix(matrix, clients):
     found = knee(matrix)
     assert (None if isinstance(found, Unknown) else found) == clients
+
+
+@pytest.mark.requirement("R-INV-20")
+@pytest.mark.parametrize(
+    ("host", "sessions", "kind"),
+    [
+        (IDLE, CALM, Utilization.HIGH),
+        (IDLE, replace(CALM, active_mean=0.5), Utilization.LOW),
+        (replace(IDLE, idle_pct=3.0), replace(CALM, active_mean=0.5), Utilization.HIGH),
+        (Unknown("x"), Unknown("y"), None),
+    ],
+)
+def test_how_busy_a_database_is(host, sessions, kind):
+    inventory = Inventory(make_host(cpus=8), make_server())
+    found = utilization(host, bottleneck(host, (), sessions), sessions, inventory)
+    assert (None if isinstance(found, Unknown) else found) == kind
+
+
+@pytest.mark.requirement("R-INV-20")
+@pytest.mark.parametrize(
+    ("size", "kind"),
+    [
+        (100 * GB, DatabaseSize.SMALL),
+        (200 * GB, DatabaseSize.MEDIUM),
+        (2000 * GB, DatabaseSize.LARGE),
+        (Unknown("hidden"), None),
+    ],
+)
+def test_how_large_a_database_is(size, kind):
+    found = size_class(Inventory(make_host(ram_bytes=128 * GB), make_server(databases=(Database("app", size),))))
+    assert (None if isinstance(found, Unknown) else found) == kind
 
 
 @pytest.mark.requirement("R-MON-11")

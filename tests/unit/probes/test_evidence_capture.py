@@ -23,7 +23,7 @@ from pgdyno.target.host_texts import HostTexts
 
 DATA = Path(__file__).parents[2] / "data"
 INVENTORY = Inventory(make_host(), make_server())
-UNKNOWN_AT_ALL = {"wal_rate_source", "workload_reason"}
+KNOWN_FROM_THE_INVENTORY = {"wal_rate_source", "workload_reason", "size"}
 
 
 def texts(written_kb: int, swapped: int = 0, killed: int = 0) -> HostTexts:
@@ -97,7 +97,7 @@ def test_iostat_alone_gives_the_rate_of_the_guide(tmp_path):
 def test_empty_capture_is_unknown_throughout(tmp_path):
     found = evidence_of_capture(tmp_path, INVENTORY)
     for field in fields(Evidence):
-        if field.name not in UNKNOWN_AT_ALL:
+        if field.name not in KNOWN_FROM_THE_INVENTORY:
             assert isinstance(getattr(found, field.name), Unknown), field.name
 
 

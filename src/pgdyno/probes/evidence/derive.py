@@ -22,6 +22,7 @@ from pgdyno.model.inventory import Inventory, Purpose
 from pgdyno.probes.evidence.bottleneck import bottleneck
 from pgdyno.probes.evidence.concurrency import concurrency
 from pgdyno.probes.evidence.counters import database_growth
+from pgdyno.probes.evidence.database_class import size_class, utilization
 from pgdyno.probes.evidence.host_activity import UPPER, device_activity, host_activity
 from pgdyno.probes.evidence.iostat import mean_devices, parse_iostat
 from pgdyno.probes.evidence.kernel_log import oom_kills
@@ -71,6 +72,7 @@ def derive(seen: Observation, inventory: Inventory, files: Files) -> Evidence:
     if files.matrix and not isinstance(sessions, Unknown):
         sessions = replace(sessions, knee_clients=knee(files.matrix))
     kind = numbers if isinstance(numbers, Unknown) else classify(numbers)
+    held_back = bottleneck(host, devices, sessions)
     return Evidence(
         log=files.log,
         statistics=numbers,
@@ -88,7 +90,9 @@ def derive(seen: Observation, inventory: Inventory, files: Files) -> Evidence:
         wal_rate_source=rate_source,
         kernel_oom_kills=seen.kernel_log if isinstance(seen.kernel_log, Unknown) else oom_kills(seen.kernel_log),
         tiny_requests=tiny,
-        bottleneck=bottleneck(host, devices, sessions),
+        bottleneck=held_back,
+        utilization=utilization(host, held_back, sessions, inventory),
+        size=size_class(inventory),
     )
 
 

@@ -82,20 +82,37 @@ def write_evidence(
     return derive(seen, inventory, Files(log, iostat_text, sadf_text))
 
 
-def evidence_of_capture(folder: Path, inventory: Inventory, *, wal_device: str | None = None) -> Evidence:
-    """Return the evidence that a capture holds. Missing and damaged files leave their part unknown; never raises.
+def evidence_of_capture(
+    folder: Path,
+    inventory: Inventory,
+    *,
+    logs: Sequence[Path] | None = None,
+    iostat: Path | None = None,
+    sadf: Path | None = None,
+    wal_device: str | None = None,
+) -> Evidence:
+    """Return the evidence that a capture holds. Missing and damaged files leave their part unknown.
 
-    Whole logs of a server may be put into `logs/` by hand, and files of iostat and sadf beside them.
+    Whole logs of a server may be put into `logs/` by hand, and files of iostat and sadf beside them; files that are
+    named come before those of the folder. Raises UsageError when a named file cannot be read, else never.
     """
     seen = load(folder / "evidence") if (folder / "evidence").is_dir() else _none(folder)
+    own = files_of(folder / "logs")
+    parts = local_parts(own) if own else Unknown(f'there is no log in "{folder / "logs"}"')
+    log, _ = _read_log(parts if logs is None else _named_parts(logs, READ_AT_MOST), inventory)
+    texts = [
+        _text_if_there(folder / name) if named is None else _text(named)
+        for name, named in (("iostat.txt", iostat), ("sadf.json", sadf))
+    ]
+    return derive(seen, inventory, Files(log, texts[0], texts[1], wal_device))
+
+
+def files_of(folder: Path) -> list[Path]:
+    """Return the files in a folder; none when there is no such folder."""
     try:
-        paths = sorted(path for path in (folder / "logs").iterdir() if path.is_file())
+        return sorted(path for path in folder.iterdir() if path.is_file())
     except OSError:
-        paths = []
-    parts = local_parts(paths) if paths else Unknown(f'there is no log in "{folder / "logs"}"')
-    log, _ = _read_log(parts, inventory)
-    iostat, sadf = (_text_if_there(folder / name) for name in ("iostat.txt", "sadf.json"))
-    return derive(seen, inventory, Files(log, iostat, sadf, wal_device))
+        return []
 
 
 def _none(folder: Path) -> Observation:
@@ -106,12 +123,17 @@ def _none(folder: Path) -> Observation:
 def _parts(
     target: Target, inventory: Inventory, logs: Sequence[Path] | None, log_bytes: int
 ) -> list[LogPart] | Unknown:
-    if logs is None:
-        return find_parts(target, inventory, log_bytes)
+    return find_parts(target, inventory, log_bytes) if logs is None else _named_parts(logs, log_bytes)
+
+
+def _named_parts(logs: Sequence[Path], log_bytes: int) -> list[LogPart] | Unknown:
+    """Return the parts of files and folders that somebody named."""
+    paths: list[Path] = []
     for path in logs:
-        if not path.is_file():
-            raise UsageError(f'log file "{path}" does not exist', hint="Name a file with --log.")
-    return local_parts(logs, log_bytes)
+        if not path.exists():
+            raise UsageError(f'log file "{path}" does not exist', hint="Name a file or a folder with --log.")
+        paths += files_of(path) if path.is_dir() else [path]
+    return local_parts(paths, log_bytes)
 
 
 def _read_log(
