@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import subprocess
 import time
@@ -15,6 +16,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from advisor_case import make_host, make_server
+from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.evidence import Evidence, LogEvidence, Statistics, WorkloadClass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Database, Inventory
@@ -22,6 +24,7 @@ from pgdyno.probes.evidence import evidence_of_capture, gather, write_evidence
 from pgdyno.probes.evidence.snapshot import read_snapshot
 from pgdyno.target.inspect import read_facts
 from pgdyno.target.postgres import Postgres
+from pgdyno.target.remote.desk import Desk
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.target import Target
 
@@ -171,6 +174,23 @@ def test_collected_logs_are_found_by_asking_the_server(make_sandbox: Callable[..
     assert isinstance(there, LogEvidence)
     assert there.starts["requested"] >= 1
     assert not isinstance(there.began, Unknown)
+    desk = Desk()
+    desk.calls["open"]({"conninfo": target.postgres.conninfo})
+    listed = desk.calls["log_files"]({})
+    assert isinstance(listed, dict)
+    paths = [file["path"] for file in listed["files"]]
+    block = desk.calls["read_log"]({"path": paths[-1], "start": 0, "count": 1 << 16})
+    assert isinstance(block, dict)
+    assert b"checkpoint" in base64.b64decode(block["block"])
+    with pytest.raises(EnvironmentUnsuitable, match="not a file of the server's log"):
+        desk.calls["read_log"]({"path": "/etc/passwd", "start": 0, "count": 10})
+    folder = Path(paths[-1]).parent
+    (folder / f"link{Path(paths[-1]).suffix}").symlink_to("/etc/passwd")
+    (folder / f"other{Path(paths[-1]).suffix}").write_text("not the server's")
+    again = desk.calls["log_files"]({})
+    assert isinstance(again, dict)
+    own = os.geteuid() == sandbox.data_directory.stat().st_uid
+    assert [file["path"] for file in again["files"] if "other" not in file["path"] or not own] == paths
     through_server = gather(replace(target, local=False), inventory).log
     assert isinstance(through_server, LogEvidence)
     assert through_server.starts["requested"] >= 1

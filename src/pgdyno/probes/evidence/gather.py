@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pgdyno.errors import ConnectError, UsageError
+from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.model.evidence import Evidence, LogEvidence
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory
@@ -147,7 +147,7 @@ def _read_log(
     try:
         for part in parts:
             reader.read(part.blocks(), starts_whole=not part.start)
-    except (OSError, ConnectError) as error:
+    except (OSError, PgdynoError) as error:
         return Unknown(f"the server's log could not be read to its end: {error}"), []
     return reader.evidence(tuple(part.label for part in parts)), reader.counts.kept
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from psycopg import sql
 
@@ -14,14 +15,17 @@ from pgdyno.errors import PgdynoError
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory
 from pgdyno.target.postgres import Postgres
+from pgdyno.target.server_log import FILES_AT_MOST, LOG_KINDS, LogFile, log_files, log_kind
 from pgdyno.target.target import Target
+
+if TYPE_CHECKING:
+    from pgdyno.target.remote.host import RemoteHost
 
 READ_AT_MOST = 64 << 20
 """Bytes of a log that are read by default, the newest: of gigabytes, what the server said last is what counts."""
 _BLOCK = 1 << 20
-_ORDER = ("csvlog", "jsonlog", "stderr")
-_ENDINGS = {"csvlog": (".csv", ".csv.gz"), "jsonlog": (".json", ".json.gz"), "stderr": (".log", ".log.gz", ".gz")}
-_FILES_AT_MOST = 50
+Fetch = Callable[[str, int, int], bytes]
+"""Return up to so many bytes of a file from an offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +35,8 @@ class LogPart:
     path: str
     size: int
     start: int
-    server: Postgres | None = None
-    """Set when the file is read by the server, with pg_read_binary_file."""
+    fetch: Fetch | None = None
+    """How blocks are fetched from where the file is; None reads it here."""
 
     @property
     def label(self) -> str:
@@ -43,12 +47,14 @@ class LogPart:
 
     def blocks(self) -> Iterator[bytes]:
         """Stream the bytes. A file that cannot be read further ends there, without an error."""
-        if self.server is not None:
-            yield from _by_server(self.server, self.path, self.start, self.size)
+        if self.fetch is not None:
+            fetched = _fetched(self.fetch, self.path, self.start, self.size)
+            yield from _unpacked(fetched) if self.path.endswith(".gz") else fetched
             return
         with Path(self.path).open("rb") as stream:
             try:
-                yield from _unpacked(stream) if self.path.endswith(".gz") else _from(stream, self.start)
+                blocks = _from(stream, self.start)
+                yield from _unpacked(blocks) if self.path.endswith(".gz") else blocks
             except OSError:
                 return
 
@@ -59,11 +65,11 @@ def _from(stream: BinaryIO, start: int) -> Iterator[bytes]:
         yield block
 
 
-def _unpacked(stream: BinaryIO) -> Iterator[bytes]:
+def _unpacked(blocks: Iterator[bytes]) -> Iterator[bytes]:
     """Unpack gzip as far as the file goes: one that is still written or was cut has no end (RFC 1952)."""
     unpacker, unread = zlib.decompressobj(wbits=31), b""
     try:
-        while packed := unread or stream.read(_BLOCK):
+        while packed := unread or next(blocks, b""):
             block = unpacker.decompress(packed, _BLOCK)
             unread = unpacker.unconsumed_tail
             if block:
@@ -98,70 +104,54 @@ def local_parts(paths: Sequence[Path], at_most: int = READ_AT_MOST) -> list[LogP
 def find_parts(target: Target, inventory: Inventory, at_most: int = READ_AT_MOST) -> list[LogPart] | Unknown:
     """Find the server's log: its collector's files, else the file that its standard error goes to. Reads only.
 
-    Files are read on this host where they can be, else by the server, which needs the right to pg_read_binary_file.
+    Files are read on their host, by the agent where that is another one; where they cannot be, by the server, which
+    needs the right to pg_read_binary_file.
     """
+    found = _on_host(target)
+    if not isinstance(found, Unknown):
+        names = [(file.changed, file.path, file.size) for file in found]
+        return _newest(names, at_most, partial(_by_agent, target.remote) if target.remote is not None else None)
     server = inventory.server
-    if isinstance(server, Unknown):
-        return server
-    if server.text("logging_collector") == "on":
-        return _collected(target, inventory, at_most)
-    standard_error = _standard_error(target)
-    if isinstance(standard_error, Unknown):
-        return standard_error
-    return local_parts([standard_error], at_most)
+    if isinstance(server, Unknown) or server.text("logging_collector") != "on":
+        return found
+    by_server = _collected(target, {name: fact.setting for name, fact in server.settings.items()}, at_most)
+    return Unknown(f"{found.reason}; {by_server.reason}") if isinstance(by_server, Unknown) else by_server
 
 
-def _standard_error(target: Target) -> Path | Unknown:
-    if target.directory is not None and target.disposable:
-        return target.directory.parent / "server.log"
-    pid = target.cpu.postmaster() if target.local else None
-    if pid is None:
-        return Unknown("the server writes its log to its standard error, on another host; --log FILE names a copy")
+def _on_host(target: Target) -> list[LogFile] | Unknown:
     try:
-        goes_to = Path(f"/proc/{pid}/fd/2").readlink()
-    except OSError as error:
-        return Unknown(f"where the server's standard error goes cannot be seen ({error.strerror}); --log FILE names it")
-    if goes_to.is_file():
-        return goes_to
-    return Unknown(f'the server\'s standard error goes to "{goes_to}", which is no file; --log FILE names a copy')
+        if target.remote is not None:
+            return target.remote.log_files()
+        return log_files(target) if target.local else Unknown("the server's files are on another host")
+    except PgdynoError as error:
+        return Unknown(f"the server's log was not found: {error.message}")
 
 
-def _collected(target: Target, inventory: Inventory, at_most: int) -> list[LogPart] | Unknown:
-    settings = {} if isinstance(inventory.server, Unknown) else inventory.server.settings
-    texts = {name: fact.setting for name, fact in settings.items()}
-    written = [kind.strip() for kind in texts.get("log_destination", "stderr").split(",")]
-    kind = next((kind for kind in _ORDER if kind in written), None)
-    if kind is None:
-        return Unknown(f"the server logs to {', '.join(written)}; --log FILE names a copy")
-    folder = Path(texts.get("data_directory", "")) / texts.get("log_directory", "log")
-    names: list[tuple[float, str, int]] | Unknown
+def _collected(target: Target, settings: Mapping[str, str], at_most: int) -> list[LogPart] | Unknown:
+    kind = log_kind(settings)
+    if isinstance(kind, Unknown):
+        return kind
+    folder = Path(settings.get("data_directory", "")) / settings.get("log_directory", "log")
     try:
         rows = target.postgres.fetch(
             "SELECT name, size, extract(epoch FROM modification)::float8 AS changed FROM pg_ls_logdir()"
         )
-        names = [
-            (float(str(row["changed"])), str(folder / str(row["name"])), int(str(row["size"])))
-            for row in rows
-            if str(row["name"]).endswith(_ENDINGS[kind])
-        ]
     except PgdynoError as error:
-        names = Unknown(f"the server does not list its logs: {error.message}")
-    if isinstance(names, Unknown):
-        return names
-    newest = sorted(names)[-_FILES_AT_MOST:]
-    if not newest:
+        return Unknown(f"the server does not list its logs: {error.message}")
+    names = [
+        (float(str(row["changed"])), str(folder / str(row["name"])), int(str(row["size"])))
+        for row in rows
+        if str(row["name"]).endswith(LOG_KINDS[kind]) and not str(row["name"]).endswith(".gz")
+    ]
+    if not names:
         return Unknown(f'there is no {kind} file in "{folder}"')
-    if target.local:
-        parts = local_parts([Path(path) for _, path, _ in newest], at_most)
-        if not isinstance(parts, Unknown):
-            return parts
-    return _through_server(target.postgres, [name for name in newest if not name[1].endswith(".gz")], at_most)
+    return _through_server(target.postgres, sorted(names)[-FILES_AT_MOST:], at_most)
 
 
 def _through_server(
     postgres: Postgres, names: Sequence[tuple[float, str, int]], at_most: int
 ) -> list[LogPart] | Unknown:
-    parts = _newest(names, at_most, postgres)
+    parts = _newest(names, at_most, partial(_by_server, postgres))
     try:
         for part in parts[-1:]:
             next(part.blocks(), None)
@@ -170,26 +160,34 @@ def _through_server(
     return parts
 
 
-def _newest(found: Sequence[tuple[float, str, int]], at_most: int, server: Postgres | None) -> list[LogPart]:
+def _newest(found: Sequence[tuple[float, str, int]], at_most: int, fetch: Fetch | None) -> list[LogPart]:
     parts, room = [], at_most
     for _, path, size in sorted(found, reverse=True):
         if room <= 0:
             break
         start = 0 if path.endswith(".gz") else max(0, size - room)
-        parts.append(LogPart(path, size, start, server))
+        parts.append(LogPart(path, size, start, fetch))
         room -= size - start
     return parts[::-1]
 
 
-def _by_server(postgres: Postgres, path: str, start: int, size: int) -> Iterator[bytes]:
-    query = sql.SQL("SELECT pg_read_binary_file(%s, %s, %s, true) AS block")
+def _fetched(fetch: Fetch, path: str, start: int, size: int) -> Iterator[bytes]:
     while start < size:
-        rows = postgres.fetch(query, (path, start, min(_BLOCK, size - start)))
-        block = rows[0]["block"] if rows else None
-        if not isinstance(block, bytes) or not block:
+        block = fetch(path, start, min(_BLOCK, size - start))
+        if not block:
             return
         yield block
         start += len(block)
+
+
+def _by_server(postgres: Postgres, path: str, start: int, count: int) -> bytes:
+    rows = postgres.fetch(sql.SQL("SELECT pg_read_binary_file(%s, %s, %s, true) AS block"), (path, start, count))
+    block = rows[0]["block"] if rows else None
+    return block if isinstance(block, bytes) else b""
+
+
+def _by_agent(host: RemoteHost, path: str, start: int, count: int) -> bytes:
+    return host.read_log(path, start, count)
 
 
 def _megabytes(count: int) -> str:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import os
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Unknown
-from pgdyno.target import places, processes, rollback
+from pgdyno.target import places, processes, rollback, server_log
 from pgdyno.target.apply import Session
 from pgdyno.target.baseline import take_baseline
 from pgdyno.target.capture.take import take_capture
@@ -45,6 +47,8 @@ class Desk:
             "facts": lambda _: read_facts(self.target),
             "capture": lambda _: to_json(take_capture(self.target)),
             "read_host": lambda _: self._read_host(),
+            "log_files": lambda _: self._log_files(),
+            "read_log": self._read_log,
             "may_change": lambda _: self._may_change(),
             "examine": self._examine,
             "begin": self._begin,
@@ -110,6 +114,15 @@ class Desk:
         carried_s = 0.0 if carrier is None else (carrier.own_ticks + carrier.reaped_ticks) / processes.TICKS_PER_S
         known = None if isinstance(server, Unknown) else server
         return DistantReading(read_texts(), known, time.process_time() + carried_s)
+
+    def _log_files(self) -> object:
+        found = server_log.log_files(self.target)
+        return {"unknown": found.reason} if isinstance(found, Unknown) else {"files": [asdict(file) for file in found]}
+
+    def _read_log(self, given: Json) -> object:
+        start, count = int(str(given["start"])), int(str(given["count"]))
+        block = server_log.read_log(self.target, str(given["path"]), start, count)
+        return {"block": base64.b64encode(block).decode()}
 
     def _may_change(self) -> object:
         dropin = take_baseline(self.target).dropin

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, PgdynoError, UsageError
 from pgdyno.model.configuration import Configuration
-from pgdyno.model.facts import Facts
+from pgdyno.model.facts import Facts, Unknown
 from pgdyno.target import binaries
 from pgdyno.target.capture.texts import Capture, from_json
 from pgdyno.target.cpu import ServerCpu
@@ -30,6 +31,7 @@ from pgdyno.target.remote.ssh import SshConnection
 from pgdyno.target.restore import Restored
 from pgdyno.target.rollback import BundleInfo
 from pgdyno.target.runner import LocalRunner
+from pgdyno.target.server_log import LogFile
 from pgdyno.target.watch import Deadlines
 
 if TYPE_CHECKING:
@@ -89,6 +91,19 @@ class RemoteHost:
     def read_host(self) -> DistantReading:
         """Read the host's counters in one round trip. Raises ConnectError when it takes longer than `READ_S`."""
         return wire.reading_from_json(wire.mapping(self.client.call("read_host", timeout_s=READ_S)))
+
+    def log_files(self) -> list[LogFile] | Unknown:
+        """Return the files of the server's log there; see `server_log.log_files`."""
+        found = wire.mapping(self.client.call("log_files", timeout_s=READ_S))
+        if "unknown" in found:
+            return Unknown(str(found["unknown"]))
+        files = [wire.mapping(file) for file in wire.items(found["files"])]
+        return [LogFile(str(file["path"]), int(str(file["size"])), float(str(file["changed"]))) for file in files]
+
+    def read_log(self, path: str, start: int, count: int) -> bytes:
+        """Return bytes of a file of the server's log there; see `server_log.read_log`."""
+        given = {"path": path, "start": start, "count": count}
+        return base64.b64decode(str(wire.mapping(self.client.call("read_log", given))["block"]))
 
     def read_guards(self) -> wire.Json:
         """Read what guards watch there, as `probes.guards.distant` has it. Errors as `read_host`."""
