@@ -34,7 +34,9 @@ def server() -> Iterator[Target]:
 def test_log_and_host_are_read_by_the_agent(server: Target, sshd: Sshd) -> None:
     server.postgres.execute("CHECKPOINT")
     parameters = server.postgres.parameters
-    dsn = make_conninfo("", host=parameters["host"], port=parameters["port"], user=parameters["user"], dbname="postgres")
+    dsn = make_conninfo(
+        "", host=parameters["host"], port=parameters["port"], user=parameters["user"], dbname="postgres"
+    )
     with opened_host(HostRequest(HostAddress.parse(sshd.url))) as host:
         target = host.target(dsn)
         facts = host.facts()
