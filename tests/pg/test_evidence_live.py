@@ -17,7 +17,7 @@ from psycopg.conninfo import make_conninfo
 
 from advisor_case import make_host, make_server
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.model.evidence import Evidence, LogEvidence, Statistics, WorkloadClass
+from pgdyno.model.evidence import Evidence, LogEvidence, Statistics, WorkingSetClass, WorkloadClass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Database, Inventory
 from pgdyno.probes.evidence import evidence_of_capture, gather, write_evidence
@@ -211,6 +211,7 @@ def test_monitor_role_is_enough_and_a_plain_role_learns_less(sandbox18: Sandbox)
             target.postgres.execute(sql.SQL("DROP ROLE {}").format(name))
         assert isinstance(found.statistics, Statistics)
         assert not isinstance(found.tables, Unknown)
+        assert isinstance(found.workload, Unknown)  # nobody works
 
 
 def test_reset_within_the_window_makes_it_unknown(sandbox18: Sandbox) -> None:
@@ -239,3 +240,37 @@ def test_nothing_is_changed_and_a_lost_server_is_unknown(make_sandbox: Callable[
     found = gather(target, inventory)
     assert isinstance(found.statistics, Unknown)
     assert isinstance(found.log, LogEvidence)
+
+
+@pytest.mark.requirement("R-ADV-11", "R-INV-23")
+def test_small_cache_shows_misses_and_evictions(make_sandbox: Callable[..., Sandbox]) -> None:
+    sandbox = make_sandbox("small-cache")
+    sandbox.start()
+    target = sandbox.target()
+    target.postgres.execute("ALTER SYSTEM SET shared_buffers = '1MB'")
+    sandbox.stop()
+    sandbox.start()
+    with bench_database(target):
+        found, _ = under_load(target, inventory_of(target), "-S")
+    statistics = found.statistics
+    assert isinstance(statistics, Statistics)
+    assert not isinstance(statistics.hit_ratio, Unknown)
+    assert statistics.hit_ratio < 0.99
+    assert not isinstance(statistics.evictions_s, Unknown)
+    assert statistics.evictions_s > 0
+    assert not isinstance(found.working_set, Unknown)
+    assert found.working_set.kind is WorkingSetClass.RAM_TWICE
+
+
+@pytest.mark.requirement("R-PG-35")
+def test_waits_for_locks_grow_with_clients_on_few_rows(sandbox18: Sandbox) -> None:
+    target = sandbox18.target()
+    waiting = []
+    with bench_database(target):
+        inventory = inventory_of(target)
+        for clients in ("1", "24"):
+            found, _ = under_load(target, inventory, "-b", "tpcb-like", "-c", clients)
+            assert not isinstance(found.concurrency, Unknown)
+            waiting.append(found.concurrency.lock_waiters_mean)
+            assert isinstance(found.concurrency.knee_clients, Unknown)
+    assert waiting[1] > waiting[0]

@@ -179,6 +179,9 @@ def test_six_classes_of_load(changed, kind):
 
 
 def test_idle_window_has_no_class():
+    idle = classify(numbers(commits_s=1.2, rows_read_s=60.0))
+    assert isinstance(idle, Unknown)
+    assert "idle" in idle.reason
     assert isinstance(classify(numbers(write_share=Unknown("no row was touched in the window"))), Unknown)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pgdyno.model.evidence import Statistics, WorkloadClass
 from pgdyno.model.facts import Unknown
+from pgdyno.probes.evidence.counters import SAMPLED
 
 READ_ONLY_BELOW = 0.000_1
 """Share of rows written: less than one row in ten thousand is housekeeping of applications, no load."""
@@ -22,9 +23,15 @@ OLAP_SCANNED = 0.5
 BATCH_ROWS = 1_000
 """Rows written per transaction: loading and mass changes."""
 
+IDLE_TRANSACTIONS_S = 5.0
+IDLE_ROWS_S = 1_000.0
+"""A sampled window below both is idle: monitoring and autovacuum make about as much."""
+OWN_TRANSACTIONS, OWN_ROWS = 30, 20_000
+"""What opening pgdyno's own sessions and reading the views adds to a window, whatever its length."""
+
 
 def classify(statistics: Statistics) -> tuple[WorkloadClass, str] | Unknown:
-    """Return the class and the figures that it rests on, in words; unknown when nothing was read or written."""
+    """Return the class and the figures that it rests on, in words; unknown when there was no load."""
     share, commits = statistics.write_share, statistics.commits_s
     read, written = statistics.rows_read_s, statistics.rows_written_s
     for value in (share, commits, read, written):
@@ -37,6 +44,11 @@ def classify(statistics: Statistics) -> tuple[WorkloadClass, str] | Unknown:
     ended = commits + (0.0 if isinstance(statistics.rollbacks_s, Unknown) else statistics.rollbacks_s)
     if ended <= 0:
         return Unknown("no transaction ended in the window")
+    is_sampled = statistics.window.source == SAMPLED
+    seconds = statistics.window.seconds
+    few = ended * seconds < IDLE_TRANSACTIONS_S * seconds + OWN_TRANSACTIONS
+    if is_sampled and few and (read + written) * seconds < IDLE_ROWS_S * seconds + OWN_ROWS:
+        return Unknown(f"the server was idle in the window: {ended:.1f} transactions a second")
     reads_each, writes_each = read / ended, written / ended
     words = (
         f"{share:.2%} of the rows touched were written, "
