@@ -24,11 +24,12 @@ def rows(name: str) -> tuple[DeviceActivity, ...]:
     return report
 
 
-@pytest.mark.requirement("R-STO-11", "R-VER-11")
+@pytest.mark.requirement("R-STO-11", "R-STO-29", "R-VER-11")
 def test_columns_by_name_with_svctm_and_cut():
     data, logs = rows("iostat_before.txt")
     assert (data.device, data.reads_s, data.writes_s) == ("edb_data_enc", 93870.4, 126297.2)
     assert (data.write_kb_s, data.write_await_ms, data.queue) == (1082067.2, 11.35, 1477.52)
+    assert logs.reads_s == 0.0
     assert (logs.service_ms, logs.util_pct, logs.write_request_kb) == (0.49, 100.0, 170.56)
 
 

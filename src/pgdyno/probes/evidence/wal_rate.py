@@ -102,4 +102,13 @@ def wal_devices(inventory: Inventory) -> list[str] | Unknown:
         return Unknown("the device of the WAL is not known; name it")
     others = () if data is None or isinstance(data.stack, Unknown) else data.stack
     own = [name for name in wal.stack if name not in others]
-    return own or Unknown("the WAL shares its device with the data, so that its writes cannot be told apart")
+    return [each for name in own for each in _names(inventory, name)] or Unknown(
+        "the WAL shares its device with the data, so that its writes cannot be told apart"
+    )
+
+
+def _names(inventory: Inventory, name: str) -> list[str]:
+    """Return what iostat may call a device: the kernel's name, and with -N the one below /dev/mapper."""
+    device = inventory.host.device(name)
+    mapper = str(getattr(device, "mapper", "") or "")
+    return [name, mapper] if mapper else [name]
