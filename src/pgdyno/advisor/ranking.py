@@ -8,6 +8,9 @@ _ANSWERS = (Answer.FINDING, Answer.UNKNOWN, Answer.OK, Answer.NOT_APPLICABLE)
 _WEIGHT = {Confidence.HIGH: 1.0, Confidence.MEDIUM: 0.6, Confidence.LOW: 0.3}
 _STATES = (ProofState.TESTED, ProofState.PROPOSED, ProofState.NEEDS_TEST, ProofState.REFUTED)
 
+FIRST = ("statements-first", "default-configuration")
+"""Rules that come first among those of their severity: SQL before any setting, an untouched server before details."""
+
 
 def expected_effect(finding: Finding) -> float:
     """Return the relative gain that may be expected here: what was measured here, else the source's lower figure.
@@ -22,11 +25,12 @@ def expected_effect(finding: Finding) -> float:
 
 
 def rank(finding: Finding) -> tuple[float, ...]:
-    """Return a sort key: answer, severity, refuted last, effect, risk, cost; the rule's name breaks no tie."""
+    """Return a sort key: answer, severity, refuted last, FIRST, effect, risk, cost; the rule's name breaks no tie."""
     return (
         _ANSWERS.index(finding.answer),
         finding.severity.rank,
         1.0 if finding.state is ProofState.REFUTED else 0.0,
+        FIRST.index(finding.rule) if finding.rule in FIRST else len(FIRST),
         -expected_effect(finding),
         finding.risk_level,
         finding.cost.rank,

@@ -1,0 +1,122 @@
+"""What a setting will be once the earlier proposals are in force, and changes written in the server's own spelling."""
+
+from __future__ import annotations
+
+from pgdyno.advisor.case import Case, Missing, known
+from pgdyno.errors import UsageError
+from pgdyno.knobs.expressions import Quantity
+from pgdyno.knobs.policy import Durability, class_of
+from pgdyno.knobs.values import bounds, number_of, setting_text
+from pgdyno.model.evidence import LogEvidence, Statistics, WorkingSet, WorkloadClass
+from pgdyno.model.facts import SettingFact, Unknown
+from pgdyno.model.finding import Change, ChangeKind, Cost
+from pgdyno.units import BYTES, MICROSECONDS, parse_quantity, split_unit
+
+
+def planned(case: Case, name: str) -> float:
+    """Return a numeric setting as it will be: bytes, seconds or bare. Raises Missing when the server lacks it."""
+    text = case.earlier.get(name)
+    if text is None:
+        return case.number(name)
+    fact = case.row(name)
+    number = parse_quantity(text, fact.unit)
+    if number < 0:
+        return number
+    quantity = Quantity.of_setting(number, fact.unit)
+    return quantity.value / 1e6 if quantity.kind == "time" else quantity.value
+
+
+def number_or(case: Case, name: str, otherwise: float) -> float:
+    """Return a setting as it will be, or what holds for a version that does not have it yet."""
+    return planned(case, name) if case.has(name) else otherwise
+
+
+def shown(case: Case, name: str) -> str:
+    """Return a setting as people write it. Raises Missing."""
+    fact = case.row(name)
+    return setting_text(fact, number_of(fact)) if fact.vartype in ("integer", "real") else fact.setting
+
+
+def written(case: Case, name: str, value: float) -> str:
+    """Write bytes, seconds or a bare number as the setting's text, inside of the server's own range. Raises Missing."""
+    fact = case.row(name)
+    low, high = bounds(fact)
+    number = value / _base(fact)
+    number = round(number) if fact.vartype == "integer" else number
+    return setting_text(fact, min(max(number, low), high))
+
+
+def change_to(case: Case, name: str, value: float | str) -> Change:
+    """Return the change of a setting, a number in bytes, seconds or bare. Raises Missing, and UsageError on class X."""
+    if class_of(name) is Durability.X:
+        raise UsageError(f'knob "{name}" can lose committed data and is never proposed')
+    text = value if isinstance(value, str) else written(case, name, value)
+    return Change(ChangeKind.POSTGRESQL, name, text, shown(case, name))
+
+
+def cost_of(case: Case, name: str) -> Cost:
+    """Return what it costs to put a setting in force on this very version: its context says it. Raises Missing."""
+    return Cost.RESTART if case.row(name).context == "postmaster" else Cost.RELOAD
+
+
+def is_set(fact: SettingFact) -> bool:
+    """Return True when somebody gave the setting a value other than the built-in one.
+
+    initdb writes some values into the configuration file itself; those count as built in (128MB of shared_buffers is
+    what initdb writes, though 13 and 14 have a smaller built-in value).
+    """
+    if fact.source in ("default", "override"):
+        return False
+    if fact.name == "shared_buffers":
+        return fact.setting != "16384"
+    return fact.setting != fact.boot_val
+
+
+def log_of(case: Case) -> LogEvidence:
+    """Return what the log says. Raises Missing."""
+    return known(case.evidence.log, "the server's log")
+
+
+def statistics_of(case: Case) -> Statistics:
+    """Return the window's statistics. Raises Missing."""
+    return known(case.evidence.statistics, "the statistics window")
+
+
+def working_set_of(case: Case) -> WorkingSet | None:
+    """Return the working set, None when it is not known."""
+    found = case.evidence.working_set
+    return None if isinstance(found, Unknown) else found
+
+
+def is_standby(case: Case) -> bool:
+    """Return True when the server is known to be in recovery: it writes no WAL of its own and vacuums nothing."""
+    return case.server.in_recovery is True
+
+
+def usable_cpus(case: Case) -> int:
+    """Return the CPUs that the server may run on. Raises Missing."""
+    usable = case.host.processor.usable
+    return known(case.host.processor.cpus if isinstance(usable, Unknown) else usable, "the number of CPUs")
+
+
+def memory_of(case: Case) -> int:
+    """Return the bytes of memory that the server may use, a cgroup's limit included. Raises Missing."""
+    memory = case.host.memory
+    limit = memory.ram_bytes if isinstance(memory.limit_bytes, Unknown) else memory.limit_bytes
+    found = known(limit, "memory")
+    if found <= 0:
+        raise Missing("memory", "it was read as 0")
+    return found
+
+
+def writes(case: Case) -> bool:
+    """Return True when the load writes as a matter of course. Raises Missing when its class is unknown."""
+    workload = known(case.evidence.workload, "the workload's class")
+    return workload not in (WorkloadClass.READ_ONLY, WorkloadClass.MOSTLY_READ)
+
+
+def _base(fact: SettingFact) -> float:
+    if fact.unit is None:
+        return 1.0
+    multiplier, name = split_unit(fact.unit)
+    return multiplier * (BYTES[name] if name in BYTES else MICROSECONDS[name] / 1e6)

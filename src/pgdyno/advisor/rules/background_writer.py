@@ -1,0 +1,32 @@
+"""The judge of the rule on the background writer, an experiment only."""
+
+from __future__ import annotations
+
+from pgdyno.advisor.case import Case, known
+from pgdyno.advisor.judgement import DoesNotApply, Fires, InOrder, Judgement
+from pgdyno.advisor.planned import change_to, cost_of, is_standby, shown, statistics_of
+
+
+def background_writer(case: Case) -> Judgement:
+    """Offer more pages a round where the background writer stops at its limit."""
+    if is_standby(case):
+        return DoesNotApply("a standby writes what the primary changed")
+    stopped = known(statistics_of(case).maxwritten_clean, "how often the background writer stopped at its limit")
+    name = "bgwriter_lru_maxpages"
+    text = f"The background writer stopped {stopped} times at {name} = {shown(case, name)} in the window."
+    if stopped == 0 or case.number(name) <= 0:
+        return InOrder(text)
+    change = change_to(case, name, 2 * case.number(name))
+    return Fires(
+        changes=(change,),
+        current=f"{name} = {change.current}",
+        proposed=f"{name} = {change.value}",
+        values={"proposed": change.value},
+        evidence=(
+            text,
+            f"bgwriter_delay = {shown(case, 'bgwriter_delay')}, "
+            f"bgwriter_lru_multiplier = {shown(case, 'bgwriter_lru_multiplier')}.",
+        ),
+        cost=cost_of(case, name),
+        needs_test=True,
+    )

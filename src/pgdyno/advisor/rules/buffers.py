@@ -1,0 +1,295 @@
+"""Judges of the rules on buffers and caches: how much of the memory is PostgreSQL's, and how much the page cache's."""
+
+from __future__ import annotations
+
+from pgdyno.advisor.case import Case, Missing, known
+from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
+from pgdyno.advisor.memory_size import (
+    BUFFER_OVERHEAD,
+    PROCESS_BYTES,
+    SMALL_SHARES,
+    buffers_bytes,
+    cache_bytes,
+    query_bytes,
+    reserve_bytes,
+    rounded_bytes,
+)
+from pgdyno.advisor.planned import (
+    change_to,
+    cost_of,
+    memory_of,
+    number_or,
+    planned,
+    shown,
+    statistics_of,
+    working_set_of,
+    written,
+)
+from pgdyno.model.evidence import WorkingSetClass, WorkloadClass
+from pgdyno.model.facts import Unknown
+from pgdyno.model.finding import Resolution, Severity
+from pgdyno.units import bytes_text
+
+NEAR = 0.8
+"""A value within a fifth of the start value is as good as it."""
+LOW_HIT_RATIO = 0.9
+CachedClasses = (WorkingSetClass.SHARED_BUFFERS, WorkingSetClass.RAM_TWICE)
+
+
+def shared_buffers(case: Case) -> Judgement:
+    """Propose a quarter of the memory, or 5 to 10 % where the working set fits only once or not at all."""
+    memory, current = memory_of(case), case.number("shared_buffers")
+    work = working_set_of(case)
+    kind = None if work is None else work.kind
+    proposal = buffers_bytes(memory, case.host.memory.limited_by == "RAM", kind)
+    decided = (Resolution("CON-09", _by_working_set(case)),)
+    small = kind in SMALL_SHARES
+    evidence = [
+        f"The server may use {bytes_text(memory)} of memory ({case.host.memory.limited_by}); shared_buffers holds "
+        f"{bytes_text(current)}, {current / memory:.1%} of it."
+    ]
+    if work is not None:
+        evidence.append(
+            f"The working set is {bytes_text(work.low_bytes)} to {bytes_text(work.high_bytes)} and {work.kind} "
+            f"({work.method})."
+        )
+    if current > memory / 2:
+        evidence.append("More than half of the memory: what the load gains here it loses in the page cache.")
+        return _buffers(case, proposal, evidence, decided, severity=Severity.WARNING)
+    if kind is WorkingSetClass.SHARED_BUFFERS:
+        return InOrder(f"The working set fits in shared_buffers = {shown(case, 'shared_buffers')}.", decided)
+    if current >= NEAR * proposal and not (small and current > 2 * proposal):
+        return InOrder(f"shared_buffers = {shown(case, 'shared_buffers')} of {bytes_text(memory)}.", decided)
+    size = _database_bytes(case)
+    if size is not None and current >= size:
+        return InOrder(f"shared_buffers holds all databases ({bytes_text(size)}).", decided)
+    if small and case.evidence.workload not in (WorkloadClass.READ_ONLY, WorkloadClass.MOSTLY_READ):
+        evidence.append("The small value was found with a read-only load; writes make small buffers costlier.")
+    return _buffers(case, proposal, evidence, decided, needs_test=small)
+
+
+def _buffers(
+    case: Case,
+    proposal: float,
+    evidence: list[str],
+    resolutions: tuple[Resolution, ...],
+    *,
+    severity: Severity | None = None,
+    needs_test: bool = False,
+) -> Fires:
+    change = change_to(case, "shared_buffers", proposal)
+    memory = memory_of(case)
+    eighth, half = rounded_bytes(memory / 8), rounded_bytes(memory / 2)
+    return Fires(
+        changes=(change,),
+        current=f"shared_buffers = {change.current}",
+        proposed=f"shared_buffers = {change.value}",
+        values={"proposed": change.value},
+        evidence=tuple(evidence),
+        resolutions=resolutions,
+        severity=severity,
+        cost=cost_of(case, "shared_buffers"),
+        needs_test=needs_test,
+        alternatives=(
+            f"An eighth of the memory ({bytes_text(eighth)}) lost nothing with the OLTP load of 2017 and leaves more "
+            "to the page cache.",
+            f"Half of the memory ({bytes_text(half)}) only as an experiment: it called the OOM killer in 2017, which "
+            "2023 could not reproduce; more than half never.",
+        ),
+    )
+
+
+def _by_working_set(case: Case) -> str:
+    work = working_set_of(case)
+    if work is None:
+        return f"The working set is {case.evidence.working_set}: a quarter of the memory is where to start."
+    size = f"{bytes_text(work.low_bytes)} to {bytes_text(work.high_bytes)}"
+    match work.kind:
+        case WorkingSetClass.SHARED_BUFFERS:
+            return f"The working set of {size} fits in shared_buffers; up to half of the memory may be tried."
+        case WorkingSetClass.RAM_TWICE:
+            return f"The working set of {size} fits twice in RAM, so both caches can hold it: a quarter."
+        case WorkingSetClass.RAM_ONCE:
+            return f"The working set of {size} fits only once in RAM, so one cache must hold it: a tenth."
+        case WorkingSetClass.EXCEEDS:
+            return f"The working set of {size} exceeds RAM: a twentieth, and the page cache gets the rest."
+
+
+def _database_bytes(case: Case) -> int | None:
+    databases = case.server.databases
+    if isinstance(databases, Unknown) or not databases:
+        return None
+    total = 0
+    for database in databases:
+        if isinstance(database.size_bytes, Unknown):
+            return None
+        total += database.size_bytes
+    return total or None
+
+
+def effective_cache_size(case: Case) -> Judgement:
+    """Propose three quarters of the memory; it allocates nothing and steers the planner."""
+    memory, current = memory_of(case), case.number("effective_cache_size")
+    proposal = cache_bytes(memory, case.host.memory.limited_by == "RAM")
+    fact = f"effective_cache_size = {shown(case, 'effective_cache_size')} with {bytes_text(memory)} of memory"
+    if NEAR * proposal <= current <= memory:
+        return InOrder(f"{fact}.")
+    change = change_to(case, "effective_cache_size", proposal)
+    more = "more than there is" if current > memory else f"{current / memory:.0%} of it"
+    return Fires(
+        changes=(change,),
+        current=f"effective_cache_size = {change.current}",
+        proposed=f"effective_cache_size = {change.value}",
+        values={"proposed": change.value},
+        evidence=(f"{fact}, {more}.", f"shared_buffers will be {bytes_text(planned(case, 'shared_buffers'))} of it."),
+        cost=cost_of(case, "effective_cache_size"),
+    )
+
+
+def shared_buffers_half(case: Case) -> Judgement:
+    """Offer half of the memory as an experiment where nothing speaks against it."""
+    memory = memory_of(case)
+    half = min(rounded_bytes(memory / 2), memory // 2)
+    work = working_set_of(case)
+    against = _against_half(case, memory, half)
+    if against is not None:
+        return DoesNotApply(against, (Resolution("CON-08", f"Half is not offered here: {against}."),))
+    if work is not None and work.kind not in CachedClasses:
+        return DoesNotApply(f"the working set {work.kind}, where the page cache serves better")
+    if planned(case, "shared_buffers") >= NEAR * half:
+        return InOrder(f"shared_buffers will be {bytes_text(planned(case, 'shared_buffers'))}, about half already.")
+    text = written(case, "shared_buffers", half)
+    return Fires(
+        current=f"shared_buffers = {shown(case, 'shared_buffers')}",
+        proposed=f"an experiment with shared_buffers = {text}",
+        values={"half": text},
+        evidence=(
+            f"{bytes_text(memory)} of memory; swap is there, the worst case fits beside {text}, and no OOM kill was "
+            "seen.",
+        ),
+        resolutions=(
+            Resolution(
+                "CON-08",
+                f"A quarter to start with; {text} only as an experiment, because swap is there, the memory budget "
+                "holds and no OOM kill was seen; never more.",
+            ),
+        ),
+        needs_test=True,
+    )
+
+
+def _against_half(case: Case, memory: int, half: float) -> str | None:
+    """Return what speaks against half of the memory, None when nothing does. Raises Missing."""
+    if not known(case.host.memory.swap, "swap"):
+        return "there is no swap, and a spike would call the OOM killer"
+    kills = case.evidence.kernel_oom_kills
+    log = case.evidence.log
+    if isinstance(kills, int) and kills > 0:
+        return f"the kernel's OOM killer struck {kills} times"
+    if not isinstance(log, Unknown) and log.killed_by_9:
+        return f"the log shows {log.killed_by_9} processes that were killed by signal 9"
+    sessions = planned(case, "max_connections")
+    demand = (
+        half * (1 + BUFFER_OVERHEAD)
+        + sessions * PROCESS_BYTES
+        + query_bytes(planned(case, "work_mem"), number_or(case, "hash_mem_multiplier", 1.0), 0, sessions)
+        + number_or(case, "autovacuum_max_workers", 0) * planned(case, "maintenance_work_mem")
+    )
+    room = memory - reserve_bytes(memory)
+    if demand > room:
+        return (
+            f"the worst case of {sessions:g} sessions would demand {bytes_text(demand)} of the {bytes_text(room)} "
+            "that there are without the reserve"
+        )
+    return None
+
+
+def buffer_cache_small(case: Case) -> Judgement:
+    """Say so when many blocks come from outside of shared_buffers and buffers are evicted for them."""
+    counted = statistics_of(case)
+    hit = known(counted.hit_ratio, "the hit ratio")
+    current, memory = case.number("shared_buffers"), memory_of(case)
+    work = working_set_of(case)
+    if hit >= LOW_HIT_RATIO:
+        return InOrder(f"{hit:.1%} of the blocks were found in shared_buffers = {shown(case, 'shared_buffers')}.")
+    if work is not None and work.kind in SMALL_SHARES and current >= NEAR * SMALL_SHARES[work.kind] * memory:
+        return InOrder(
+            f"{hit:.1%} of the blocks were found in shared_buffers, but the working set {work.kind}: "
+            "the page cache holds more of it."
+        )
+    size = _database_bytes(case)
+    if current >= memory / 4 or (size is not None and current >= size):
+        return InOrder(f"{hit:.1%} of the blocks were found, and shared_buffers has its share of the memory.")
+    evidence = [
+        f"{hit:.1%} of the blocks were found in shared_buffers = {shown(case, 'shared_buffers')}, "
+        f"{current / memory:.1%} of {bytes_text(memory)}."
+    ]
+    if not isinstance(counted.evictions_s, Unknown):
+        evidence.append(f"{counted.evictions_s:.0f} buffers a second were evicted to make room.")
+    if not isinstance(counted.blocks_read_s, Unknown):
+        evidence.append(f"{counted.blocks_read_s:.0f} blocks a second came from outside of shared_buffers.")
+    planned_bytes = planned(case, "shared_buffers")
+    return Fires(
+        current=f"shared_buffers = {shown(case, 'shared_buffers')}",
+        proposed=f"shared_buffers = {bytes_text(planned_bytes)} (shared-buffers)"
+        if planned_bytes > current
+        else "a larger shared_buffers",
+        values={"hit": f"{hit:.0%}"},
+        evidence=tuple(evidence),
+    )
+
+
+def double_buffering(case: Case) -> Judgement:
+    """Explain with this machine's numbers that each block is cached twice."""
+    buffers, memory = planned(case, "shared_buffers"), memory_of(case)
+    work = working_set_of(case)
+    if work is None:
+        return CannotTell(f"the working set is {case.evidence.working_set}")
+    twice = max(0.0, memory - buffers)
+    evidence = [
+        f"{bytes_text(memory)} of memory less shared_buffers of {bytes_text(buffers)} leave at most "
+        f"{bytes_text(twice)} to the page cache and the sessions.",
+        f"The working set of {bytes_text(work.low_bytes)} to {bytes_text(work.high_bytes)} {work.kind}; "
+        f"up to {bytes_text(min(buffers, work.high_bytes))} of it lie in both caches.",
+    ]
+    cached = case.host.memory.page_cache_bytes
+    if not isinstance(cached, Unknown):
+        evidence.append(f"The page cache holds {bytes_text(cached)} now.")
+    if work.kind is WorkingSetClass.SHARED_BUFFERS:
+        return InOrder("The working set fits in shared_buffers: the page cache is hardly asked.")
+    return Fires(values={"kind": str(work.kind)}, evidence=tuple(evidence))
+
+
+def memory_reserve(case: Case) -> Judgement:
+    """Check that memory is left for the page cache and for spikes; huge pages are lost to both."""
+    facts, memory = case.host.memory, memory_of(case)
+    ram = known(facts.ram_bytes, "RAM")
+    available = known(facts.available_bytes, "available memory")
+    pool = _pool_bytes(case)
+    buffers = planned(case, "shared_buffers")
+    used = ram - available
+    reserve = reserve_bytes(memory)
+    lost = Resolution(
+        "CON-38",
+        f"The pool of huge pages ({bytes_text(pool)}) cannot serve the page cache, so it is counted as used; "
+        f"shared_buffers takes {bytes_text(buffers)} of {bytes_text(memory)}"
+        + ("; with buffers this small, huge pages bring little." if buffers < memory / 16 else "."),
+    )
+    text = (
+        f"{bytes_text(used)} of {bytes_text(ram)} are used (total less available), {bytes_text(available)} are "
+        f"available to the page cache and to spikes; the reserve is {bytes_text(reserve)}."
+    )
+    taken = max(pool, buffers)
+    if available >= reserve and taken <= memory - reserve:
+        return InOrder(text, (lost,))
+    evidence = [text]
+    if taken > memory - reserve:
+        evidence.append(f"shared_buffers and the pool of huge pages take {bytes_text(taken)} of {bytes_text(memory)}.")
+    return Fires(values={"available": bytes_text(available)}, evidence=tuple(evidence), resolutions=(lost,))
+
+
+def _pool_bytes(case: Case) -> float:
+    facts = case.host.memory
+    if isinstance(facts.huge_pages_total, Unknown) or isinstance(facts.huge_page_bytes, Unknown):
+        raise Missing("the pool of huge pages", str(facts.huge_pages_total))
+    return facts.huge_pages_total * facts.huge_page_bytes

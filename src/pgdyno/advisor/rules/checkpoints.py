@@ -1,0 +1,251 @@
+"""Judges of the rules on checkpoints: how often they come, how they are spread, and what a crash then costs."""
+
+from __future__ import annotations
+
+from pgdyno.advisor.case import Case, Missing
+from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
+from pgdyno.advisor.planned import change_to, cost_of, is_standby, log_of, planned, shown, statistics_of, writes
+from pgdyno.advisor.wal_pressure import WalRate, pressure_of, wal_file_system, wal_rate
+from pgdyno.advisor.wal_size import cap_bytes, cycles, power_of_two, wanted_bytes
+from pgdyno.model.facts import Unknown
+from pgdyno.model.finding import Resolution, Severity
+from pgdyno.units import bytes_text, seconds_text
+
+MIN = 60.0
+LONG_TIMEOUT_S = 15 * MIN
+HEAVY_IMAGES = 0.5
+"""Share of full-page images in the WAL from which the burst after each checkpoint is what the WAL mostly holds."""
+STANDBY = "a standby starts restartpoints by the primary's checkpoints, so this belongs on the primary"
+
+
+def max_wal_size(case: Case) -> Judgement:
+    """Size max_wal_size so that checkpoints come by time, within what the WAL file system holds."""
+    if is_standby(case):
+        return DoesNotApply(STANDBY)
+    current = case.number("max_wal_size")
+    pressure = tuple(pressure_of(case))
+    if not pressure:
+        if isinstance(case.evidence.log, Unknown) and isinstance(case.evidence.statistics, Unknown):
+            raise Missing("why checkpoints start", f"{case.evidence.log.reason}; {case.evidence.statistics.reason}")
+        return InOrder(f"Checkpoints do not come by WAL: max_wal_size = {shown(case, 'max_wal_size')} is enough.")
+    rate = wal_rate(case)
+    if rate is None:
+        return _measure_first(case, pressure)
+    return _sized(case, current, rate, pressure)
+
+
+def _sized(case: Case, current: float, rate: WalRate, pressure: tuple[str, ...]) -> Judgement:
+    timeout_s, target = case.number("checkpoint_timeout"), planned(case, "checkpoint_completion_target")
+    major = case.server.major
+    needed = wanted_bytes(rate.bytes_s, timeout_s, target, major)
+    proposal = power_of_two(needed)
+    size, where, doubts = wal_file_system(case)
+    cap = None if size is None else cap_bytes(size, proposal)
+    capped = proposal if cap is None else cap
+    sizing = (
+        f"WAL is written at {bytes_text(rate.bytes_s)}/s ({rate.source}): in checkpoint_timeout = "
+        f"{seconds_text(timeout_s)} that is {bytes_text(rate.bytes_s * timeout_s)}, times "
+        f"{cycles(target, major):g} makes {bytes_text(needed)}; the next power of two is {bytes_text(proposal)}."
+    )
+    evidence = [*pressure, sizing]
+    if cap is not None and size is not None:
+        evidence.append(
+            f"It is capped at {bytes_text(capped)}, half of what {where} offers ({bytes_text(size)}): a WAL file "
+            "system that is full stops the server, and WAL beyond max_wal_size is normal while a standby or the "
+            "archiver lags."
+        )
+    if capped <= current:
+        return _nothing_to_raise(case, tuple(evidence), capped=cap is not None)
+    evidence.append(_recovery(min(capped, rate.bytes_s * timeout_s * (1 + target)), rate))
+    change = change_to(case, "max_wal_size", capped)
+    return Fires(
+        changes=(change,),
+        current=f"max_wal_size = {change.current}",
+        proposed=f"max_wal_size = {change.value}",
+        values={"proposed": change.value},
+        evidence=tuple(evidence),
+        doubts=doubts,
+        cost=cost_of(case, "max_wal_size"),
+        resolutions=(
+            Resolution(
+                "CON-18", "A reload is enough: this server's pg_settings gives max_wal_size the context sighup."
+            ),
+            Resolution(
+                "CON-19",
+                f"Neither 16GB nor 256GB is copied: {bytes_text(rate.bytes_s)}/s of WAL on this machine give "
+                f"{change.value}. A faster platform writes more WAL and needs more.",
+            ),
+        ),
+    )
+
+
+def _nothing_to_raise(case: Case, evidence: tuple[str, ...], *, capped: bool) -> Judgement:
+    current = shown(case, "max_wal_size")
+    text = (
+        "give the WAL a larger file system, then size max_wal_size anew"
+        if capped
+        else f"measure the WAL rate while the hints appear: the rate seen needs less than {current}"
+    )
+    return Fires(
+        current=f"max_wal_size = {current}",
+        proposed=text,
+        values={"proposed": "a value from the rate at load"},
+        evidence=evidence,
+        needs_test=True,
+    )
+
+
+def _measure_first(case: Case, pressure: tuple[str, ...]) -> Judgement:
+    return Fires(
+        current=f"max_wal_size = {shown(case, 'max_wal_size')}",
+        proposed="measure the WAL rate at load, then size it",
+        values={"proposed": "a value from the WAL rate"},
+        evidence=(
+            *pressure,
+            "The WAL rate is not known, so no value is proposed. Measure it at load: `pgdyno advise --window 300`, or "
+            "pg_wal_lsn_diff() of two pg_current_wal_lsn() some minutes apart; with log_checkpoints on, the "
+            "distance= of the log's checkpoint lines shows it too.",
+        ),
+        needs_test=True,
+    )
+
+
+def _recovery(redo_bytes: float, rate: WalRate) -> str:
+    return (
+        f"After a crash up to {bytes_text(redo_bytes)} of WAL are replayed, by one process. At the rate at which the "
+        f"load writes it that takes {seconds_text(redo_bytes / rate.bytes_s)}; measure it with a kill -9 on a copy."
+    )
+
+
+def checkpoint_timeout(case: Case) -> Judgement:
+    """Offer a longer checkpoint_timeout where the load writes, the log shows no pressure by WAL and space allows."""
+    if is_standby(case):
+        return DoesNotApply(STANDBY)
+    current = case.number("checkpoint_timeout")
+    if current >= LONG_TIMEOUT_S:
+        return InOrder(f"checkpoint_timeout = {shown(case, 'checkpoint_timeout')} is long already.")
+    if not writes(case):
+        return InOrder("The load hardly writes: checkpoints cost it next to nothing.")
+    rate = wal_rate(case)
+    if rate is None:
+        raise Missing("the WAL rate", "no window was measured, and the log shows no distances")
+    target = planned(case, "checkpoint_completion_target")
+    needed = power_of_two(wanted_bytes(rate.bytes_s, LONG_TIMEOUT_S, target, case.server.major))
+    size, where, doubts = wal_file_system(case)
+    if size is not None and cap_bytes(size, needed) is not None:
+        return InOrder(
+            f"With {seconds_text(LONG_TIMEOUT_S)} the WAL of {bytes_text(rate.bytes_s)}/s would need max_wal_size = "
+            f"{bytes_text(needed)}, more than half of {where}: WAL would start the checkpoints all the same."
+        )
+    change = change_to(case, "checkpoint_timeout", LONG_TIMEOUT_S)
+    return Fires(
+        changes=(change,),
+        current=f"checkpoint_timeout = {change.current}",
+        proposed=f"checkpoint_timeout = {change.value}",
+        values={"proposed": change.value},
+        evidence=(
+            f"WAL is written at {bytes_text(rate.bytes_s)}/s ({rate.source}); {seconds_text(LONG_TIMEOUT_S)} between "
+            f"checkpoints need max_wal_size = {bytes_text(needed)}, and it will be "
+            f"{bytes_text(planned(case, 'max_wal_size'))}.",
+            f"A crash recovery then replays the WAL of up to {seconds_text(LONG_TIMEOUT_S * (1 + target))}, against "
+            f"{seconds_text(current * (1 + target))} now.",
+        ),
+        doubts=doubts,
+        needs_test=True,
+        cost=cost_of(case, "checkpoint_timeout"),
+    )
+
+
+def checkpoint_completion_target(case: Case) -> Judgement:
+    """Propose 0.9 where the version's default is 0.5 and nobody chose another value."""
+    if is_standby(case):
+        return DoesNotApply(STANDBY)
+    current, major = case.number("checkpoint_completion_target"), case.server.major
+    newer = major >= 14
+    default = Resolution(
+        "CON-20", f"This is version {major}, whose default is {'0.9' if newer else '0.5'}: " + _decided(newer)
+    )
+    if current >= 0.9:
+        return InOrder(f"checkpoint_completion_target = {current:g}.", (default,))
+    if newer or current > 0.5:
+        return InOrder(f"checkpoint_completion_target = {current:g} was chosen by somebody; it is left.", (default,))
+    change = change_to(case, "checkpoint_completion_target", 0.9)
+    spread = case.number("checkpoint_timeout")
+    return Fires(
+        changes=(change,),
+        current=f"checkpoint_completion_target = {current:g}",
+        proposed=f"checkpoint_completion_target = {change.value}",
+        evidence=(
+            f"Version {major} spreads a checkpoint over {current:g} of checkpoint_timeout: "
+            f"{seconds_text(current * spread)} of {seconds_text(spread)}; with 0.9 it is {seconds_text(0.9 * spread)}.",
+        ),
+        resolutions=(default,),
+        cost=cost_of(case, "checkpoint_completion_target"),
+    )
+
+
+def _decided(newer: bool) -> str:
+    return "nothing is to be changed." if newer else "0.9 is proposed."
+
+
+def full_page_burst(case: Case) -> Judgement:
+    """Explain the burst of full-page images where they make up most of the WAL."""
+    if is_standby(case):
+        return DoesNotApply(STANDBY)
+    share = statistics_of(case).full_page_image_share
+    if isinstance(share, Unknown):
+        return CannotTell(f"the share of full-page images in the WAL is unknown ({share.reason})")
+    if share < HEAVY_IMAGES:
+        return InOrder(f"Full-page images are {share:.0%} of the WAL.")
+    per_commit = statistics_of(case).wal_bytes_per_commit
+    evidence = [f"Full-page images are {share:.0%} of the WAL in the window."]
+    if not isinstance(per_commit, Unknown):
+        evidence.append(f"A transaction writes {bytes_text(per_commit)} of WAL on average.")
+    return Fires(
+        current=f"checkpoint_timeout = {shown(case, 'checkpoint_timeout')}, "
+        f"max_wal_size = {shown(case, 'max_wal_size')}",
+        proposed="longer distances between checkpoints (max-wal-size, checkpoint-timeout)",
+        values={"share": f"{share:.0%}"},
+        evidence=tuple(evidence),
+        severity=Severity.NOTE,
+    )
+
+
+def recovery_time(case: Case) -> Judgement:
+    """Warn where a crash recovery would replay more than half an hour of the load's WAL."""
+    if is_standby(case):
+        return DoesNotApply("a standby replays all the time")
+    size, rate = planned(case, "max_wal_size"), wal_rate(case)
+    if rate is None:
+        raise Missing("the WAL rate", "no window was measured, and the log shows no distances")
+    seconds = min(
+        size / rate.bytes_s,
+        planned(case, "checkpoint_timeout") * (1 + planned(case, "checkpoint_completion_target")),
+    )
+    text = (
+        f"With max_wal_size = {bytes_text(size)} and {bytes_text(rate.bytes_s)}/s of WAL ({rate.source}) a crash "
+        f"leaves up to {seconds_text(seconds)} of the load's work to replay: {bytes_text(seconds * rate.bytes_s)}."
+    )
+    if seconds <= 30 * MIN:
+        return InOrder(text)
+    return Fires(evidence=(text,), values={"time": seconds_text(seconds)})
+
+
+def log_checkpoints(case: Case) -> Judgement:
+    """Ask for log_checkpoints where it is off: without it the log does not say why checkpoints start."""
+    if case.text("log_checkpoints") == "on":
+        return InOrder("log_checkpoints is on.")
+    change = change_to(case, "log_checkpoints", "on")
+    default = "off by default up to 14" if case.server.major <= 14 else "on by default since 15, and was turned off"
+    seen = (
+        ()
+        if isinstance(case.evidence.log, Unknown)
+        else (f"{len(log_of(case).checkpoints)} checkpoint lines were found in the log.",)
+    )
+    return Fires(
+        changes=(change,),
+        current="log_checkpoints = off",
+        proposed="log_checkpoints = on",
+        evidence=(f"This is version {case.server.version or case.server.major}: it is {default}.", *seen),
+        cost=cost_of(case, "log_checkpoints"),
+    )

@@ -1,0 +1,204 @@
+"""Judges of the rules on what a query may take: memory, parallel workers, and the planner's page costs."""
+
+from __future__ import annotations
+
+from pgdyno.advisor.case import Case, Missing, known
+from pgdyno.advisor.judgement import Fires, InOrder, Judgement
+from pgdyno.advisor.memory_size import BUFFER_OVERHEAD, NODES, PROCESS_BYTES, query_bytes, reserve_bytes
+from pgdyno.advisor.planned import change_to, cost_of, is_set, memory_of, number_or, planned, shown, usable_cpus
+from pgdyno.advisor.wal_size import power_of_two
+from pgdyno.model.evidence import WorkingSetClass
+from pgdyno.model.facts import Unknown
+from pgdyno.model.finding import Resolution, Severity
+from pgdyno.units import bytes_text
+
+MB = 1 << 20
+CLOSE = 1.1
+CACHED = (WorkingSetClass.SHARED_BUFFERS, WorkingSetClass.RAM_TWICE)
+
+
+def random_page_cost(case: Case) -> Judgement:
+    """Offer nearly equal page costs where the working set is cached; warn where they are equal and it is not."""
+    random, seq = case.number("random_page_cost"), case.number("seq_page_cost")
+    work = known(case.evidence.working_set, "the working set")
+    cached = work.kind in CACHED
+    state = f"The working set {work.kind} ({bytes_text(work.low_bytes)} to {bytes_text(work.high_bytes)})"
+    decided = Resolution(
+        "CON-39",
+        f"{state}: "
+        + ("nearly equal costs may be tried." if cached else "the usual warning against equal costs holds."),
+    )
+    fact = f"random_page_cost = {random:g}, seq_page_cost = {seq:g}"
+    if not cached:
+        if random > CLOSE * seq or not is_set(case.row("random_page_cost")):
+            return InOrder(f"{fact}; {state[0].lower()}{state[1:]}, so reads go to disk.", (decided,))
+        return Fires(
+            current=fact,
+            proposed="a random_page_cost that was measured on this storage",
+            values={"state": "equal to seq_page_cost, but the working set is not cached"},
+            evidence=(f"{state}, and {fact}: the planner takes a random read to be as cheap as the next page.",),
+            resolutions=(decided,),
+            needs_test=True,
+        )
+    if random <= 1.5 * seq:
+        return InOrder(f"{fact}, close to each other already.", (decided,))
+    change = change_to(case, "random_page_cost", round(CLOSE * seq, 4))
+    return Fires(
+        changes=(change,),
+        current=f"random_page_cost = {random:g}",
+        proposed=f"random_page_cost = {change.value}",
+        values={"state": f"the working set is cached, try {change.value}"},
+        evidence=(f"{state}, and {fact}.",),
+        resolutions=(decided,),
+        cost=cost_of(case, "random_page_cost"),
+        needs_test=True,
+    )
+
+
+def parallel_workers(case: Case) -> Judgement:
+    """Offer parallel workers to few sessions, and none where the sessions alone keep all CPUs busy."""
+    name = "max_parallel_workers_per_gather"
+    current, cpus = case.number(name), usable_cpus(case)
+    active = known(known(case.evidence.concurrency, "concurrency").active_mean, "the number of active sessions")
+    fact = f"{active:.3g} sessions execute at a time on {cpus} CPUs, with {name} = {current:g}."
+    if active >= cpus:
+        wanted, words = 0, f"{active:.3g} sessions keep {cpus} CPUs busy without workers: none."
+    elif active * 3 <= cpus:
+        wanted, words = 2, f"{active:.3g} sessions leave most of {cpus} CPUs idle: two for each query."
+    else:
+        wanted, words = int(current), "between the two cases of the report: left as it is."
+    decided = (Resolution("CON-40", f"By concurrency: {words}"),)
+    if wanted == current or (wanted > 0 and current >= wanted):
+        return InOrder(fact, decided)
+    change = change_to(case, name, wanted)
+    return Fires(
+        changes=(change,),
+        current=f"{name} = {current:g}",
+        proposed=f"{name} = {wanted}",
+        values={"proposed": str(wanted)},
+        evidence=(fact,),
+        resolutions=decided,
+        cost=cost_of(case, name),
+        needs_test=True,
+    )
+
+
+def work_mem(case: Case) -> Judgement:
+    """Warn where work_mem can demand more than there is; offer more where queries spill and memory allows it."""
+    current = case.number("work_mem")
+    least = case.row("work_mem").min_val or "64"
+    decided = (
+        Resolution(
+            "CON-34",
+            f"This server takes no work_mem below {least}kB, so the 4 KB of the report cannot have been in force; "
+            "4 MB, the default, is what it reads as.",
+        ),
+    )
+    sessions = planned(case, "max_connections")
+    room = _room(case, sessions)
+    demand = _demand(case, current, sessions)
+    formula = (
+        f"work_mem = {shown(case, 'work_mem')} x hash_mem_multiplier {_multiplier(case):g} x {NODES} nodes x "
+        f"({_workers(case):g} workers + 1) x {sessions:g} sessions = "
+        f"{bytes_text(query_bytes(current, _multiplier(case), _workers(case), sessions))}; with the workers that there "
+        f"are at most, {bytes_text(demand)}, and {bytes_text(max(room, 0))} are there for it."
+    )
+    if demand > room and is_set(case.row("work_mem")):
+        return _too_much(case, current, sessions, room, formula, decided)
+    spills = _spills(case)
+    if spills is None:
+        return InOrder(f"work_mem = {shown(case, 'work_mem')}: no temporary files were seen.", decided)
+    return _more(case, current, spills, formula, decided)
+
+
+def _too_much(
+    case: Case, current: float, sessions: float, room: float, formula: str, decided: tuple[Resolution, ...]
+) -> Judgement:
+    fits = _largest(case, room, sessions)
+    default = float(case.row("work_mem").boot_val or 4096) * 1024
+    changes = (change_to(case, "work_mem", fits),) if default <= fits < current else ()
+    return Fires(
+        changes=changes,
+        current=f"work_mem = {shown(case, 'work_mem')}",
+        proposed=f"work_mem = {changes[0].value}" if changes else "fewer connections, by a pool",
+        values={"state": "it can demand more memory than there is"},
+        evidence=(formula,),
+        severity=Severity.WARNING,
+        resolutions=decided,
+        cost=cost_of(case, "work_mem"),
+        alternatives=("Keep it for single roles: ALTER ROLE reporting SET work_mem = '...';",),
+    )
+
+
+def _more(case: Case, current: float, spills: float, formula: str, decided: tuple[Resolution, ...]) -> Judgement:
+    seen = case.evidence.concurrency
+    peak = seen if isinstance(seen, Unknown) else seen.connected
+    sessions = planned(case, "max_connections") if isinstance(peak, Unknown) else max(1.0, peak)
+    fits = _largest(case, _room(case, sessions), sessions)
+    # A sort in memory takes more than its file on disk, so the file's own size is where to start.
+    proposal = min(fits, power_of_two(spills, least=MB) if spills > 0 else 4 * current)
+    text = (
+        f"Queries wrote temporary files, the largest of {bytes_text(spills)}."
+        if spills > 0
+        else "Queries wrote temporary files."
+    )
+    if proposal <= current:
+        return InOrder(f"{text} There is no memory for a larger work_mem: {formula}", decided)
+    change = change_to(case, "work_mem", proposal)
+    return Fires(
+        changes=(change,),
+        current=f"work_mem = {change.current}",
+        proposed=f"work_mem = {change.value}",
+        values={"state": f"queries spill to disk, try {change.value}"},
+        evidence=(
+            text,
+            f"{sessions:g} sessions with {change.value} can demand "
+            f"{bytes_text(_demand(case, proposal, sessions))} of {bytes_text(_room(case, sessions))}.",
+        ),
+        resolutions=decided,
+        cost=cost_of(case, "work_mem"),
+        needs_test=True,
+        alternatives=("Set it for the statement or role that spills only: ALTER ROLE ... SET work_mem = '...';",),
+    )
+
+
+def _spills(case: Case) -> float | None:
+    """Return the bytes of the largest temporary file, 0 when only their traffic is known, None without any."""
+    log, counted = case.evidence.log, case.evidence.statistics
+    if isinstance(log, Unknown) and isinstance(counted, Unknown):
+        raise Missing("the size of temporary files", f"{log.reason}; {counted.reason}")
+    if not isinstance(log, Unknown) and log.temp_files:
+        return float(log.largest_temp_bytes)
+    if not isinstance(counted, Unknown) and not isinstance(counted.temp_bytes_s, Unknown) and counted.temp_bytes_s > 0:
+        return 0.0
+    return None
+
+
+def _room(case: Case, sessions: float) -> float:
+    memory = memory_of(case)
+    shared = planned(case, "shared_buffers") * (1 + BUFFER_OVERHEAD)
+    return memory - reserve_bytes(memory) - shared - sessions * PROCESS_BYTES
+
+
+def _demand(case: Case, work_mem_bytes: float, sessions: float) -> float:
+    return work_mem_bytes * _multiplier(case) * NODES * _processes(case, sessions)
+
+
+def _largest(case: Case, room: float, sessions: float) -> float:
+    """Return the largest power of two of work_mem whose worst case fits; the server's minimum when none does."""
+    least = float(case.row("work_mem").min_val or 64) * 1024
+    fits = room / (_multiplier(case) * NODES * _processes(case, sessions))
+    return power_of_two(fits, least=int(least)) / 2 if fits > least else least
+
+
+def _processes(case: Case, sessions: float) -> float:
+    pool = number_or(case, "max_parallel_workers", number_or(case, "max_worker_processes", 0))
+    return sessions + min(sessions * _workers(case), pool)
+
+
+def _workers(case: Case) -> float:
+    return number_or(case, "max_parallel_workers_per_gather", 0)
+
+
+def _multiplier(case: Case) -> float:
+    return number_or(case, "hash_mem_multiplier", 1.0)

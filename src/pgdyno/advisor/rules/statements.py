@@ -1,0 +1,79 @@
+"""Judges of the rules on statements: what the application asks for usually matters more than any setting."""
+
+from __future__ import annotations
+
+from pgdyno.advisor.case import Case, known
+from pgdyno.advisor.judgement import Fires, InOrder, Judgement
+from pgdyno.model.evidence import Statement
+from pgdyno.model.facts import Unknown
+
+DOMINANT = 0.25
+SLOW_MS = 10.0
+MANY_READS = 100.0
+TINY_MS = 1.0
+TINY_ROWS = 1.5
+TINY_SHARE = 0.5
+TINY_CALLS = 1000
+TINY_CALLS_S = 100.0
+_CONTROL = ("begin", "commit", "end", "start transaction", "rollback", "set ", "show ", "savepoint", "release")
+
+
+def statements_first(case: Case) -> Judgement:
+    """Name the statements that take the time where one of them costs more than it should."""
+    statements = _statements(case)
+    heavy = sorted((one for one in statements if _inefficient(one)), key=lambda one: -one.time_share)
+    if not heavy:
+        return InOrder("No statement takes a quarter of the time with slow calls, spills or many reads.")
+    share = sum(one.time_share for one in heavy)
+    return Fires(
+        current=f"{len(heavy)} statements take {share:.0%} of the time",
+        proposed="EXPLAIN (ANALYZE, BUFFERS) of each; an index or another form of the statement",
+        values={"share": f"{share:.0%}"},
+        evidence=tuple(_sentence(one) for one in heavy[:5]),
+    )
+
+
+def _inefficient(one: Statement) -> bool:
+    costly = one.mean_ms >= SLOW_MS or one.reads_per_call >= MANY_READS or one.temp_blocks_per_call > 0
+    return one.time_share >= DOMINANT and costly
+
+
+def _sentence(one: Statement) -> str:
+    text = " ".join(one.query.split())
+    where = f" in {one.database}" if one.database else ""
+    return (
+        f"{one.time_share:.0%} of the time{where}: {one.calls} calls of {one.mean_ms:.3g} ms, "
+        f"{one.rows_per_call:.3g} rows and {one.reads_per_call:.3g} blocks read each: {text[:120]}"
+    )
+
+
+def tiny_requests(case: Case) -> Judgement:
+    """Flag a load that mostly consists of very short calls for one row each."""
+    statements = [one for one in _statements(case) if not one.query.lower().lstrip().startswith(_CONTROL)]
+    total = sum(one.calls for one in statements)
+    tiny = [one for one in statements if one.mean_ms < TINY_MS and one.rows_per_call <= TINY_ROWS]
+    calls = sum(one.calls for one in tiny)
+    if total == 0 or calls / total < TINY_SHARE or not _many(case, calls):
+        return InOrder(f"{calls} of {total} calls are tiny (below {TINY_MS:g} ms, one row): they do not dominate.")
+    largest = max(tiny, key=lambda one: one.calls)
+    return Fires(
+        current=f"{calls / total:.0%} of the calls are tiny",
+        proposed="fetch and change rows in sets, by arrays, joins or COPY",
+        values={"share": f"{calls / total:.0%}"},
+        evidence=(
+            f"{calls} of {total} calls take less than {TINY_MS:g} ms and touch one row: the round trip costs more than "
+            "the work.",
+            _sentence(largest),
+        ),
+    )
+
+
+def _many(case: Case, calls: int) -> bool:
+    counted = case.evidence.statistics
+    if isinstance(counted, Unknown) or counted.window.seconds <= 0:
+        return calls >= TINY_CALLS
+    return calls >= TINY_CALLS and calls / counted.window.seconds >= TINY_CALLS_S
+
+
+def _statements(case: Case) -> tuple[Statement, ...]:
+    return known(case.evidence.statements, "the list of statements")

@@ -1,0 +1,168 @@
+"""Judges of the rules on autovacuum: it stays on, with one exception that people put in force."""
+
+from __future__ import annotations
+
+from pgdyno.advisor.case import Case, Missing
+from pgdyno.advisor.judgement import DoesNotApply, Fires, InOrder, Judgement
+from pgdyno.advisor.planned import change_to, cost_of, is_standby, shown
+from pgdyno.model.evidence import TableActivity
+from pgdyno.model.facts import Unknown
+from pgdyno.model.finding import Resolution, Severity
+from pgdyno.units import bytes_text
+
+MB = 1 << 20
+MOSTLY_READ = 0.05
+"""At most one row in twenty is written."""
+DRIFT = 0.10
+"""At most a tenth of a table's rows are dead, and it grows by at most a tenth in the window."""
+BLOATED = 0.20
+CRON = "30 3 * * * postgres vacuumdb --all --analyze --quiet"
+TIMER = "systemd-run --on-calendar='*-*-* 03:30:00' --uid=postgres vacuumdb --all --analyze --quiet"
+SCHEDULE = (
+    f"A line for /etc/cron.d, at a quiet time of this system: {CRON}",
+    f"The same with a systemd timer: {TIMER}",
+)
+COST_LIMITS = (
+    "Rather than turn it off, give it less: a lower autovacuum_vacuum_cost_limit or a longer "
+    "autovacuum_vacuum_cost_delay makes it slower and keeps what it is there for."
+)
+REASONS = (
+    "It gives back the space of updated and deleted rows, keeps the planner's statistics true, and freezes old rows "
+    "before transaction numbers wrap around; the last it starts even when it is off."
+)
+
+
+def autovacuum(case: Case) -> Judgement:
+    """Flag autovacuum = off; critical unless the load is known to be mostly read-only."""
+    on = case.text("autovacuum") == "on" and case.text("track_counts") == "on"
+    if on:
+        return InOrder("autovacuum is on.", (Resolution("CON-23", "It is on, and stays on."),))
+    what = "autovacuum" if case.text("autovacuum") != "on" else "track_counts, which it needs,"
+    why_not = _against_off(case)
+    evidence = [f"{what} is off.", REASONS, *_ages(case)]
+    if why_not is None:
+        evidence.append(_read_only(case))
+        return Fires(
+            current=f"{what} is off",
+            proposed="on, set by hand; or off with a scheduled VACUUM",
+            values={"consequence": "make sure that VACUUM runs by a schedule"},
+            evidence=tuple(evidence),
+            severity=Severity.WARNING,
+            alternatives=(*SCHEDULE, COST_LIMITS),
+            resolutions=(
+                Resolution("CON-23", f"Off is bearable only with a scheduled VACUUM, and watched: {_read_only(case)}"),
+            ),
+        )
+    evidence.append(f"{why_not[0].upper()}{why_not[1:]}.")
+    return Fires(
+        current=f"{what} is off",
+        proposed="autovacuum = on, set by hand",
+        values={"consequence": "turn it on"},
+        evidence=tuple(evidence),
+        alternatives=(COST_LIMITS,),
+        resolutions=(Resolution("CON-23", f"It must be on: {why_not}."),),
+    )
+
+
+def autovacuum_exception(case: Case) -> Judgement:
+    """Say what turning autovacuum off could bring to a mostly read-only load, with the schedule it needs."""
+    if is_standby(case):
+        return DoesNotApply("a standby vacuums nothing")
+    if case.text("autovacuum") != "on":
+        return InOrder("autovacuum is off already; see autovacuum.")
+    why_not = _against_off(case)
+    if why_not is not None:
+        return DoesNotApply(f"{why_not}; autovacuum stays on", (Resolution("CON-23", f"It stays on: {why_not}."),))
+    return Fires(
+        current="autovacuum = on",
+        proposed="on; a person may turn it off beside a scheduled VACUUM",
+        evidence=(_read_only(case), REASONS, *_ages(case)),
+        alternatives=(*SCHEDULE, COST_LIMITS),
+        resolutions=(
+            Resolution(
+                "CON-23",
+                f"{_read_only(case)} So about 2 % may be had, only with the scheduled VACUUM, and watched.",
+            ),
+        ),
+        needs_test=True,
+    )
+
+
+def _against_off(case: Case) -> str | None:
+    """Return what speaks against turning autovacuum off, None when the load is known to be mostly read-only."""
+    counted = case.evidence.statistics
+    share = counted if isinstance(counted, Unknown) else counted.write_share
+    if isinstance(share, Unknown):
+        return f"the share of writes is unknown ({share.reason})"
+    if share > MOSTLY_READ:
+        return f"{share:.0%} of the rows touched are written, which is more than {MOSTLY_READ:.0%}"
+    tables = case.evidence.tables
+    if isinstance(tables, Unknown):
+        return f"whether statistics drift is unknown ({tables.reason})"
+    drifting = [table for table in tables if _drifts(table)]
+    if drifting:
+        worst = max(drifting, key=lambda table: table.bytes)
+        return f"the content of {worst.schema}.{worst.name} changes, so its statistics drift"
+    return None
+
+
+def _drifts(table: TableActivity) -> bool:
+    dead = not isinstance(table.dead_share, Unknown) and table.dead_share > DRIFT
+    grows = not isinstance(table.growth_bytes, Unknown) and table.growth_bytes > DRIFT * max(table.bytes, MB)
+    return dead or grows
+
+
+def _read_only(case: Case) -> str:
+    counted = case.evidence.statistics
+    assert not isinstance(counted, Unknown), "only asked where it is known"
+    assert not isinstance(counted.write_share, Unknown), "only asked where it is known"
+    return f"{counted.write_share:.1%} of the rows touched are written, and no table's content drifts."
+
+
+def _ages(case: Case) -> tuple[str, ...]:
+    databases = case.server.databases
+    if isinstance(databases, Unknown) or not case.has("autovacuum_freeze_max_age"):
+        return ()
+    ages = {base.name: base.frozen_xid_age for base in databases if not isinstance(base.frozen_xid_age, Unknown)}
+    if not ages:
+        return ()
+    name = max(ages, key=lambda base: ages[base])
+    limit = case.number("autovacuum_freeze_max_age")
+    return (
+        f"The oldest transaction number of database {name} is {ages[name]:,} old; from {limit:,.0f} on a vacuum "
+        "against wraparound is forced.",
+    )
+
+
+def autovacuum_cost(case: Case) -> Judgement:
+    """Offer a higher cost limit where dead rows pile up in a table in spite of autovacuum."""
+    if is_standby(case):
+        return DoesNotApply("a standby vacuums nothing")
+    if case.text("autovacuum") != "on":
+        return InOrder("autovacuum is off; see autovacuum.")
+    tables = case.evidence.tables
+    if isinstance(tables, Unknown):
+        raise Missing("the share of dead rows in tables", tables.reason)
+    bloated = [
+        (table, table.dead_share)
+        for table in tables
+        if not isinstance(table.dead_share, Unknown) and table.dead_share >= BLOATED and table.bytes >= 100 * MB
+    ]
+    if not bloated:
+        return InOrder("No large table has a fifth of dead rows.")
+    table, share = max(bloated, key=lambda pair: pair[0].bytes)
+    own = case.number("autovacuum_vacuum_cost_limit")
+    limit = own if own > 0 else case.number("vacuum_cost_limit")
+    change = change_to(case, "autovacuum_vacuum_cost_limit", 2 * limit)
+    return Fires(
+        changes=(change,),
+        current=f"the limit in force is {limit:g}",
+        proposed=f"autovacuum_vacuum_cost_limit = {change.value}",
+        evidence=(
+            f"{share:.0%} of the rows of {table.schema}.{table.name} ({bytes_text(table.bytes)}) are dead, with "
+            f"autovacuum_max_workers = {shown(case, 'autovacuum_max_workers')}, which share the limit, and "
+            f"autovacuum_vacuum_cost_delay = {shown(case, 'autovacuum_vacuum_cost_delay')}.",
+        ),
+        needs_test=True,
+        cost=cost_of(case, "autovacuum_vacuum_cost_limit"),
+    )

@@ -1,0 +1,135 @@
+"""Judges of the rules on the write-ahead log and on what keeps committed data safe."""
+
+from __future__ import annotations
+
+from pgdyno.advisor.case import Case, Missing
+from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
+from pgdyno.advisor.planned import change_to, cost_of, is_standby, planned, shown, statistics_of, writes
+from pgdyno.model.facts import Unknown
+from pgdyno.model.finding import Resolution, Severity
+from pgdyno.units import bytes_text
+
+MB = 1 << 20
+HEAVY_IMAGES = 0.5
+
+
+def wal_buffers(case: Case) -> Judgement:
+    """Offer 16MB of wal_buffers where the load writes and the automatic size is below it."""
+    if is_standby(case):
+        return DoesNotApply("a standby writes no WAL of its own")
+    fact = case.row("wal_buffers")
+    automatic = fact.source in ("default", "override") or case.number("wal_buffers") < 0
+    segment = case.number("wal_segment_size")
+    size = case.number("wal_buffers")
+    if automatic:
+        size = min(max(planned(case, "shared_buffers") / 32, 64 << 10), segment)
+    how = "a thirty-second of shared_buffers, one WAL segment at most" if automatic else "set by hand"
+    text = f"wal_buffers will be {bytes_text(size)} ({how})"
+    wanted = min(16 * MB, segment)
+    if size >= wanted:
+        return InOrder(f"{text}.", (Resolution("CON-21", f"Silent: {text}, and 16MB would change nothing."),))
+    full = _full(case)
+    if full == 0:
+        return InOrder(f"{text}, and it was never full in the window.")
+    if not writes(case):
+        return InOrder(f"{text}, and the load hardly writes.")
+    change = change_to(case, "wal_buffers", wanted)
+    seen = () if full is None else (f"It was full {full} times in the window, and sessions had to write it out.",)
+    return Fires(
+        changes=(change,),
+        current=f"wal_buffers = {bytes_text(size)}",
+        proposed=f"wal_buffers = {change.value}",
+        values={"proposed": change.value},
+        evidence=(f"{text}.", *seen),
+        resolutions=(Resolution("CON-21", f"{text}: smaller than 16MB, so 16MB is offered."),),
+        cost=cost_of(case, "wal_buffers"),
+    )
+
+
+def _full(case: Case) -> int | None:
+    counted = case.evidence.statistics
+    if isinstance(counted, Unknown) or isinstance(counted.wal_buffers_full, Unknown):
+        return None
+    return counted.wal_buffers_full
+
+
+def synchronous_commit(case: Case) -> Judgement:
+    """Flag synchronous_commit = off, for the server or for a role or database."""
+    where = [f"server: {case.text('synchronous_commit')}"] if case.text("synchronous_commit") == "off" else []
+    overrides = case.server.overrides
+    if not isinstance(overrides, Unknown):
+        where += [
+            f"{name}: off" for name, given in overrides.items() if given.get("synchronous_commit") in ("off", "false")
+        ]
+    decided = Resolution(
+        "CON-22", "Never recommended: the lists that propose off give no figure, and 2017 measured no gain with it."
+    )
+    if not where:
+        return InOrder(f"synchronous_commit = {case.text('synchronous_commit')}.", (decided,))
+    return Fires(
+        current=f"synchronous_commit = off ({', '.join(where)})",
+        proposed="synchronous_commit = on, set by hand",
+        evidence=(f"Off for {'; '.join(where)}.", f"wal_writer_delay = {shown(case, 'wal_writer_delay')}."),
+        resolutions=(decided,),
+    )
+
+
+def fsync(case: Case) -> Judgement:
+    """Flag fsync = off as critical on any server that is not marked disposable."""
+    decided = Resolution(
+        "CON-12",
+        f"Durability comes from fsync = {case.text('fsync')} with wal_sync_method = {case.text('wal_sync_method')}: "
+        "direct I/O alone reaches the cache of the storage only.",
+    )
+    if case.text("fsync") == "on":
+        return InOrder("fsync is on.", (decided,))
+    return _durability(case, "fsync", "An operating system crash or power failure can corrupt the cluster.", (decided,))
+
+
+def full_page_writes(case: Case) -> Judgement:
+    """Flag full_page_writes = off as critical on any server that is not marked disposable."""
+    if case.text("full_page_writes") == "on":
+        return InOrder("full_page_writes is on.")
+    return _durability(case, "full_page_writes", "A page torn by a crash cannot be repaired.", ())
+
+
+def _durability(case: Case, name: str, danger: str, resolutions: tuple[Resolution, ...]) -> Fires:
+    disposable = case.server.disposable
+    kind = "It is a disposable cluster: no result measured here may be quoted for another." if disposable else danger
+    return Fires(
+        current=f"{name} = off",
+        proposed=f"{name} = on, set by hand",
+        evidence=(f"This server runs with {name} = off.", kind),
+        resolutions=resolutions,
+        severity=Severity.NOTE if disposable else Severity.CRITICAL,
+    )
+
+
+def wal_compression(case: Case) -> Judgement:
+    """Offer compression of full-page images where they make up most of the WAL, as an experiment."""
+    if is_standby(case):
+        return DoesNotApply("a standby writes no WAL of its own")
+    if case.text("wal_compression") != "off":
+        return InOrder(f"wal_compression = {case.text('wal_compression')}.")
+    share = statistics_of(case).full_page_image_share
+    if isinstance(share, Unknown):
+        return CannotTell(f"the share of full-page images in the WAL is unknown ({share.reason})")
+    if share < HEAVY_IMAGES:
+        return InOrder(f"Full-page images are {share:.0%} of the WAL: little to compress.")
+    change = change_to(case, "wal_compression", "lz4" if "lz4" in case.row("wal_compression").enumvals else "on")
+    return Fires(
+        changes=(change,),
+        current="wal_compression = off",
+        proposed=f"wal_compression = {change.value}",
+        evidence=(f"Full-page images are {share:.0%} of the WAL in the window.", _idle(case)),
+        needs_test=True,
+        cost=cost_of(case, "wal_compression"),
+    )
+
+
+def _idle(case: Case) -> str:
+    host = case.evidence.host
+    idle = host if isinstance(host, Unknown) else host.idle_pct
+    if isinstance(idle, Unknown):
+        raise Missing("idle processor time", idle.reason)
+    return f"The processors are {idle:.0f} % idle; compression takes some of that."
