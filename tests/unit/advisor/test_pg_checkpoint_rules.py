@@ -1,0 +1,253 @@
+"""Rules on checkpoints: sizes from the measured rate, silent without pressure, never more than the disk holds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor_case import GB, MB, finding_of, make_case, make_host, make_server
+from facts_from_params import VERSIONS
+from pgdyno.advisor.rulebook import contradictions
+from pgdyno.advisor.wal_size import cap_bytes, power_of_two, rate_of_log, wanted_bytes
+from pgdyno.model.evidence import Checkpoint, LogEvidence, Statistics, Window, WorkloadClass
+from pgdyno.model.facts import Unknown
+from pgdyno.model.finding import Answer, Cost, ProofState, Severity
+from pgdyno.model.inventory import Mount, Place, Purpose
+
+SOURCE_RATE = 345965.6 * 1024
+"""The WAL device of the 2023 guide: wkB/s of edb_logs_enc before the change."""
+HINT = 'HINT:  Consider increasing the configuration parameter "max_wal_size".'
+QUOTE = "LOG:  checkpoints are occurring too frequently (10 seconds apart)"
+
+
+def pressed_log(checkpoints=()):
+    return LogEvidence(
+        files=("server.log",),
+        lines=100,
+        checkpoints=checkpoints,
+        starts={"wal": 12, "time": 1},
+        too_frequent_s=(10, 9),
+        hints=(HINT,),
+        quotes={"too frequent": QUOTE},
+    )
+
+
+def wal_host(size, free=None):
+    return make_host(
+        places=(
+            Place(Purpose.DATA, "/data", mount_point="/"),
+            Place(Purpose.WAL, "/wal/pg_wal", mount_point="/wal"),
+        ),
+        mounts=(
+            Mount("/", "/dev/sda1", "ext4", size_bytes=1000 * GB, free_bytes=500 * GB),
+            Mount("/wal", "/dev/sdb1", "xfs", size_bytes=size, free_bytes=free or size),
+        ),
+    )
+
+
+def pressed(server=None, host=None, rate=SOURCE_RATE, **evidence):
+    values = {"log": pressed_log(), "wal_rate_bytes_s": rate, "wal_rate_source": "the WAL device"}
+    return make_case(host, server or make_server(14), **{**values, **evidence})
+
+
+def value_of(finding, knob):
+    return next(change.value for change in finding.changes if change.knob == knob)
+
+
+@pytest.mark.requirement("R-PG-03", "R-PG-04", "R-PG-09", "CON-18", "CON-19")
+def test_rate_of_the_source_gives_its_value_with_a_reload():
+    finding = finding_of("max-wal-size", pressed())
+    assert value_of(finding, "max_wal_size") == "256GB"
+    assert (finding.cost, finding.severity) == (Cost.RELOAD, Severity.WARNING)
+    assert {resolution.id for resolution in finding.resolutions} == {"CON-18", "CON-19"}
+    assert "reload" in finding.resolutions[0].decided
+
+
+@pytest.mark.requirement("R-PG-01", "R-PG-03")
+def test_finding_quotes_the_log():
+    evidence = " ".join(finding_of("max-wal-size", pressed()).evidence)
+    assert QUOTE in evidence
+    assert HINT in evidence
+
+
+@pytest.mark.requirement("R-PG-04", "R-VER-07")
+def test_formula_changed_at_11():
+    assert wanted_bytes(1.0, 300, 0.9, 18) == wanted_bytes(1.0, 300, 0.9, 11) == pytest.approx(570)
+    assert wanted_bytes(1.0, 300, 0.5, 10) == pytest.approx(750)
+    old = make_server(13, changed={"checkpoint_completion_target": "0.9"}, version_num=100023)
+    assert "times 2.9 makes" in " ".join(finding_of("max-wal-size", pressed(old)).evidence)
+
+
+@pytest.mark.requirement("R-PG-06", "CON-19")
+def test_slower_platform_needs_less():
+    small = finding_of("max-wal-size", pressed(rate=20 * MB))
+    assert value_of(small, "max_wal_size") == "16GB"
+
+
+@pytest.mark.requirement("R-PG-05")
+@pytest.mark.parametrize(("size", "expected"), [(512 * GB, "256GB"), (503 * GB, "256GB"), (10 * GB, "5GB")])
+def test_wal_file_system_caps_it(size, expected):
+    finding = finding_of("max-wal-size", pressed(host=wal_host(size)))
+    assert value_of(finding, "max_wal_size") == expected
+    assert any("capped" in text for text in finding.evidence) is (size == 10 * GB)
+
+
+@pytest.mark.requirement("R-PG-05")
+def test_file_system_that_is_too_small_for_more_is_said():
+    finding = finding_of("max-wal-size", pressed(host=wal_host(1 * GB)))
+    assert finding.answer is Answer.FINDING
+    assert not finding.changes
+    assert "larger file system" in finding.proposed
+
+
+@pytest.mark.requirement("R-PG-05")
+def test_unknown_file_system_is_a_doubt_and_not_a_cap():
+    doubts = finding_of("max-wal-size", pressed()).doubts
+    assert any("file system is unknown" in doubt for doubt in doubts)
+
+
+@pytest.mark.requirement("R-PG-07")
+def test_recovery_is_estimated():
+    assert any("replayed" in text for text in finding_of("max-wal-size", pressed()).evidence)
+    long = make_server(18, changed={"checkpoint_timeout": "3600", "max_wal_size": str(1024 * 1024)})
+    warning = finding_of("recovery-time", make_case(server=long, wal_rate_bytes_s=100 * MB))
+    assert (warning.answer, warning.title) == (Answer.FINDING, "A crash can leave 1:54 h of work to replay")
+    assert finding_of("recovery-time", make_case(wal_rate_bytes_s=100 * MB)).answer is Answer.OK
+
+
+@pytest.mark.requirement("R-PG-08")
+def test_verification_is_that_the_hint_is_gone():
+    assert "too frequently" in finding_of("max-wal-size", pressed()).verify
+
+
+@pytest.mark.requirement("R-PG-03")
+def test_silent_without_pressure():
+    calm = LogEvidence(files=("server.log",), lines=100, starts={"time": 12, "wal": 1})
+    assert finding_of("max-wal-size", make_case(log=calm, wal_rate_bytes_s=SOURCE_RATE)).answer is Answer.OK
+    counters = Statistics(Window(60, "sampled"), checkpoints_timed=3, checkpoints_requested=1)
+    assert finding_of("max-wal-size", make_case(statistics=counters)).answer is Answer.OK
+
+
+@pytest.mark.requirement("R-PG-03")
+def test_counters_show_pressure_too():
+    counters = Statistics(Window(60, "sampled"), checkpoints_timed=0, checkpoints_requested=5, wal_bytes_s=20 * MB)
+    finding = finding_of("max-wal-size", make_case(statistics=counters))
+    assert value_of(finding, "max_wal_size") == "16GB"
+
+
+def test_nothing_known_is_unknown():
+    assert finding_of("max-wal-size", make_case()).answer is Answer.UNKNOWN
+
+
+def test_hint_without_a_rate_says_how_to_measure():
+    unknown = Unknown("no window was measured")
+    finding = finding_of("max-wal-size", pressed(rate=unknown))
+    assert finding.answer is Answer.FINDING
+    assert not finding.changes
+    assert "pg_wal_lsn_diff" in " ".join(finding.evidence)
+
+
+def point(at, distance, cause="wal"):
+    return Checkpoint(at=at, cause=cause, buffers=1, buffers_share=0.1, distance_bytes=distance)
+
+
+@pytest.mark.requirement("R-PG-01", "R-PG-04")
+def test_distances_of_the_log_give_a_rate():
+    points = (
+        point("2026-11-21 19:00:00.100 UTC", 500 * MB),
+        point("2026-11-21 19:00:20.100 UTC", 400 * MB),
+        point("2026-11-21 19:00:40.100 UTC", Unknown("the line was cut")),
+        point("2026-11-21 19:10:40.100 UTC", 10 * MB, cause="time"),
+    )
+    assert rate_of_log(points) == pytest.approx(20 * MB)
+    finding = finding_of("max-wal-size", pressed(rate=Unknown("none"), log=pressed_log(points)))
+    assert value_of(finding, "max_wal_size") == "16GB"
+
+
+def test_distances_without_times_give_none():
+    assert (
+        rate_of_log((point(Unknown("no time"), MB), point("yesterday", MB), point("2026-11-21 19:00:00", MB))) is None
+    )
+
+
+def test_value_that_is_enough_is_not_lowered():
+    server = make_server(18, changed={"max_wal_size": str(512 * 1024)})
+    finding = finding_of("max-wal-size", pressed(server))
+    assert not finding.changes
+
+
+def test_standby_is_left_alone():
+    for rule in ("max-wal-size", "checkpoint-timeout", "checkpoint-completion-target", "recovery-time"):
+        finding = finding_of(rule, pressed(make_server(13, in_recovery=True)))
+        assert finding.answer is Answer.NOT_APPLICABLE
+
+
+@given(
+    rate=st.floats(1, 1e10),
+    timeout=st.floats(30, 86400),
+    target=st.floats(0, 1),
+    size=st.floats(1 * MB, 1e15),
+)
+@pytest.mark.requirement("R-PG-04", "R-PG-05")
+def test_sizes_hold_what_they_must(rate, timeout, target, size):
+    wanted = wanted_bytes(rate, timeout, target, 18)
+    proposal = power_of_two(wanted)
+    assert wanted <= proposal
+    assert proposal & (proposal - 1) == 0
+    cap = cap_bytes(size, proposal)
+    assert (cap if cap is not None else proposal) <= 0.55 * size
+
+
+@pytest.mark.requirement("R-PG-21", "R-VER-02", "CON-20")
+@pytest.mark.parametrize("major", VERSIONS)
+def test_completion_target_is_for_13_only(major):
+    finding = finding_of("checkpoint-completion-target", make_case(server=make_server(major)))
+    assert finding.answer is (Answer.FINDING if major == 13 else Answer.OK)
+    assert finding.resolutions[0].id == "CON-20"
+    assert f"version {major}" in finding.resolutions[0].decided
+
+
+def test_completion_target_of_somebody_is_left():
+    server = make_server(13, changed={"checkpoint_completion_target": "0.7"})
+    assert finding_of("checkpoint-completion-target", make_case(server=server)).answer is Answer.OK
+
+
+@pytest.mark.requirement("R-VER-08", "R-VER-02")
+@pytest.mark.parametrize("major", VERSIONS)
+def test_log_checkpoints_is_asked_for_below_15(major):
+    finding = finding_of("log-checkpoints", make_case(server=make_server(major)))
+    assert finding.answer is (Answer.FINDING if major < 15 else Answer.OK)
+
+
+@pytest.mark.requirement("R-PG-11")
+def test_longer_timeout_is_an_experiment_for_loads_that_write():
+    case = make_case(wal_rate_bytes_s=1 * MB, workload=WorkloadClass.OLTP)
+    finding = finding_of("checkpoint-timeout", case)
+    assert (value_of(finding, "checkpoint_timeout"), finding.state) == ("15min", ProofState.NEEDS_TEST)
+    assert "crash recovery" in " ".join(finding.evidence)
+    reads = make_case(wal_rate_bytes_s=1 * MB, workload=WorkloadClass.READ_ONLY)
+    assert finding_of("checkpoint-timeout", reads).answer is Answer.OK
+
+
+@pytest.mark.requirement("R-PG-11")
+def test_longer_timeout_needs_room_for_its_wal():
+    case = make_case(wal_host(20 * GB), wal_rate_bytes_s=100 * MB, workload=WorkloadClass.OLTP)
+    assert finding_of("checkpoint-timeout", case).answer is Answer.OK
+
+
+@pytest.mark.requirement("R-PG-10")
+def test_burst_of_full_pages_is_explained():
+    counters = Statistics(Window(60, "sampled"), full_page_image_share=0.8, wal_bytes_per_commit=9000.0)
+    finding = finding_of("full-page-burst", make_case(statistics=counters))
+    assert finding.title == "Full-page images are 80% of the WAL"
+    assert "whole page" in finding.why
+    rare = Statistics(Window(60, "sampled"), full_page_image_share=0.1)
+    assert finding_of("full-page-burst", make_case(statistics=rare)).answer is Answer.OK
+
+
+@pytest.mark.requirement("CON-18", "CON-19", "CON-20")
+def test_contradictions_name_a_rule_that_decides():
+    for name in ("CON-18", "CON-19", "CON-20"):
+        row = contradictions()[name]
+        assert row.decided_by in ("max-wal-size", "checkpoint-completion-target")
