@@ -1,0 +1,69 @@
+"""Rules on the untouched configuration, the background writer and the use of huge pages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from advisor_case import GB, MB, advise, finding_of, make_case, make_host, make_server, shipped_rules
+from facts_from_params import VERSIONS
+from pgdyno.model.evidence import Statistics, Window
+from pgdyno.model.finding import Answer, ProofState, Severity
+
+
+@pytest.mark.requirement("R-ADV-18")
+@pytest.mark.parametrize("major", VERSIONS)
+def test_fresh_cluster_is_flagged_first(major):
+    case = make_case(server=make_server(major))
+    assert advise(case.inventory, case.evidence, shipped_rules())[0].rule == "default-configuration"
+
+
+@pytest.mark.requirement("R-ADV-18")
+@pytest.mark.parametrize("changed", [{"shared_buffers": "524288"}, {"work_mem": "65536"}, {"max_wal_size": "16384"}])
+def test_touched_configuration_is_in_order(changed):
+    finding = finding_of("default-configuration", make_case(server=make_server(changed=changed)))
+    assert finding.answer is Answer.OK
+    assert next(iter(changed)) in finding.reason
+
+
+@pytest.mark.requirement("R-PG-42")
+def test_background_writer_is_an_experiment_with_history_only():
+    counters = Statistics(Window(60, "sampled"), maxwritten_clean=7)
+    finding = finding_of("background-writer", make_case(statistics=counters))
+    assert (finding.changes[0].value, finding.state) == ("200", ProofState.NEEDS_TEST)
+    assert all(effect.text.startswith("history, DB2") and effect.low is None for effect in finding.effects)
+    assert "no counterpart" in finding.why
+    calm = Statistics(Window(60, "sampled"), maxwritten_clean=0)
+    assert finding_of("background-writer", make_case(statistics=calm)).answer is Answer.OK
+
+
+def huge_host(total):
+    host = make_host()
+    return replace(host, memory=replace(host.memory, huge_pages_total=total))
+
+
+@pytest.mark.requirement("R-PG-29")
+def test_on_with_a_small_pool_keeps_the_server_from_starting():
+    server = make_server(changed={"huge_pages": "on"}, huge_pages_in_use=True, huge_pages_needed=80)
+    finding = finding_of("huge-page-use", make_case(huge_host(100), server))
+    assert finding.severity is Severity.CRITICAL
+    assert "needs 16794" in finding.evidence[0]
+    large = make_server(changed={"huge_pages": "on", "shared_buffers": str(32 * GB // 8192)}, huge_pages_in_use=True)
+    assert finding_of("huge-page-use", make_case(huge_host(17000), large)).answer is Answer.OK
+
+
+@pytest.mark.requirement("R-PG-30")
+def test_try_that_fell_back_is_found():
+    finding = finding_of("huge-page-use", make_case(server=make_server(huge_pages_in_use=False)))
+    assert finding.title == "huge_pages: configured try, and not in use"
+    used = make_server(huge_pages_in_use=True)
+    assert finding_of("huge-page-use", make_case(huge_host(20000), used)).answer is Answer.OK
+    off = make_server(changed={"huge_pages": "off"})
+    assert finding_of("huge-page-use", make_case(server=off)).answer is Answer.OK
+
+
+@pytest.mark.requirement("R-ADV-18")
+def test_small_machines_are_told_their_share():
+    finding = finding_of("default-configuration", make_case(make_host(ram_bytes=512 * MB)))
+    assert "25.0% of the 512 MB" in finding.evidence[1]

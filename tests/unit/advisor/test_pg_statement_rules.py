@@ -1,0 +1,45 @@
+"""Rules on statements: they come before any setting."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor_case import finding_of, make_case
+from pgdyno.advisor.engine import advise
+from pgdyno.advisor.rulebook import shipped_rules
+from pgdyno.model.evidence import Statement, Statistics, Window
+from pgdyno.model.finding import Answer, Severity
+
+BAD = Statement("SELECT * FROM orders WHERE note LIKE $1", 20, 800.0, 0.9, 3.0, reads_per_call=40000.0)
+POINT = Statement("SELECT abalance FROM accounts WHERE aid = $1", 90000, 0.03, 0.9, 1.0)
+BATCH = Statement("SELECT abalance FROM accounts WHERE aid = ANY ($1)", 90, 9.0, 0.9, 1000.0)
+WINDOW = Statistics(Window(60, "sampled"))
+
+
+@pytest.mark.requirement("R-ADV-09", "R-ADV-18")
+def test_bad_statement_comes_above_every_setting():
+    case = make_case(statements=(BAD, POINT))
+    findings = advise(case.inventory, case.evidence, shipped_rules())
+    assert [finding.rule for finding in findings[:2]] == ["statements-first", "default-configuration"]
+    assert "LIKE $1" in findings[0].evidence[0]
+    assert findings[0].severity is Severity.WARNING
+
+
+@pytest.mark.requirement("R-ADV-09")
+def test_without_a_bad_statement_it_is_silent():
+    assert finding_of("statements-first", make_case(statements=(POINT,))).answer is Answer.OK
+    assert finding_of("statements-first", make_case()).answer is Answer.UNKNOWN
+
+
+@pytest.mark.requirement("R-ADV-10")
+def test_loop_of_single_rows_is_flagged_and_a_batch_is_not():
+    begin = Statement("BEGIN", 90000, 0.001, 0.01, 0.0)
+    assert finding_of("tiny-requests", make_case(statements=(POINT, begin), statistics=WINDOW)).answer is Answer.FINDING
+    assert finding_of("tiny-requests", make_case(statements=(BATCH, begin), statistics=WINDOW)).answer is Answer.OK
+
+
+@pytest.mark.requirement("R-ADV-10")
+def test_few_tiny_calls_are_no_matter():
+    slow = Statistics(Window(86400, "since the statistics were reset"))
+    assert finding_of("tiny-requests", make_case(statements=(POINT,), statistics=slow)).answer is Answer.OK
+    assert finding_of("tiny-requests", make_case(statements=())).answer is Answer.OK
