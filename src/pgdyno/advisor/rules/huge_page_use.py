@@ -22,11 +22,11 @@ def huge_page_use(case: Case) -> Judgement:
     size = known(facts.huge_page_bytes, "the huge page size")
     total = known(facts.huge_pages_total, "the pool of huge pages")
     needed = _needed(case, size)
-    pool = f"the pool has {total} pages of {bytes_text(size)}, and shared memory needs {needed}"
+    pool = f"the pool has {total} pages of {bytes_text(size)}, and shared memory needs about {needed}"
     if mode == "on" and total < needed:
         return Fires(
             current="huge_pages = on",
-            proposed=f"vm.nr_hugepages of at least {needed}, before the next start",
+            proposed="a pool that holds it before the next start (huge-pages, huge-page-pool)",
             values={"state": "on, but the pool is too small, and the server will not start"},
             evidence=(f"huge_pages = on, {pool}.", 'It would fail with "could not map anonymous shared memory".'),
             severity=Severity.CRITICAL,
@@ -36,7 +36,7 @@ def huge_page_use(case: Case) -> Judgement:
         return InOrder(f"huge_pages = {mode}, and they are in use; {pool}.")
     return Fires(
         current=f"huge_pages = {mode}, not in use",
-        proposed=f"vm.nr_hugepages of at least {needed}, then a restart",
+        proposed="a pool that holds it, then a restart (huge-pages, huge-page-pool)",
         values={"state": f"configured {mode}, and not in use"},
         evidence=(f"The server runs on small pages: {pool}.",),
     )
