@@ -7,7 +7,7 @@ import pytest
 from advisor_case import finding_of, make_case
 from pgdyno.advisor.engine import advise
 from pgdyno.advisor.rulebook import shipped_rules
-from pgdyno.model.evidence import Statement, Statistics, Window
+from pgdyno.model.evidence import Statement, Statistics, TinyRequests, Window
 from pgdyno.model.finding import Answer, Severity
 
 BAD = Statement("SELECT * FROM orders WHERE note LIKE $1", 20, 800.0, 0.9, 3.0, reads_per_call=40000.0)
@@ -43,3 +43,12 @@ def test_few_tiny_calls_are_no_matter():
     slow = Statistics(Window(86400, "since the statistics were reset"))
     assert finding_of("tiny-requests", make_case(statements=(POINT,), statistics=slow)).answer is Answer.OK
     assert finding_of("tiny-requests", make_case(statements=())).answer is Answer.OK
+
+
+@pytest.mark.requirement("R-ADV-10")
+@pytest.mark.parametrize(
+    ("rate", "share", "answer"), [(900.0, 0.9, Answer.FINDING), (900.0, 0.2, Answer.OK), (5.0, 0.9, Answer.OK)]
+)
+def test_counted_tiny_requests_need_no_list_of_statements(rate, share, answer):
+    counted = TinyRequests(calls_s=rate, calls_share=share, time_share=0.4, mean_ms=0.05)
+    assert finding_of("tiny-requests", make_case(tiny_requests=counted)).answer is answer

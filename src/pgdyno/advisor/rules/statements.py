@@ -49,22 +49,42 @@ def _sentence(one: Statement) -> str:
 
 def tiny_requests(case: Case) -> Judgement:
     """Flag a load that mostly consists of very short calls for one row each."""
+    counted = case.evidence.tiny_requests
+    if isinstance(counted, Unknown):
+        return _tiny_of_list(case)
+    fact = f"{counted.calls_share:.0%} of the calls take less than {TINY_MS:g} ms and touch one row"
+    rate = counted.calls_s
+    if counted.calls_share < TINY_SHARE or (not isinstance(rate, Unknown) and rate < TINY_CALLS_S):
+        return InOrder(f"{fact}: they do not dominate.")
+    per_second = "" if isinstance(rate, Unknown) else f", {rate:.0f} a second"
+    return _tiny(
+        counted.calls_share,
+        f"{fact}{per_second}; in the server they take {counted.time_share:.0%} of the time, and the round trips come "
+        "on top.",
+    )
+
+
+def _tiny(share: float, *evidence: str) -> Fires:
+    return Fires(
+        current=f"{share:.0%} of the calls are tiny",
+        proposed="fetch and change rows in sets, by arrays, joins or COPY",
+        values={"share": f"{share:.0%}"},
+        evidence=evidence,
+    )
+
+
+def _tiny_of_list(case: Case) -> Judgement:
     statements = [one for one in _statements(case) if not one.query.lower().lstrip().startswith(_CONTROL)]
     total = sum(one.calls for one in statements)
     tiny = [one for one in statements if one.mean_ms < TINY_MS and one.rows_per_call <= TINY_ROWS]
     calls = sum(one.calls for one in tiny)
     if total == 0 or calls / total < TINY_SHARE or not _many(case, calls):
         return InOrder(f"{calls} of {total} calls are tiny (below {TINY_MS:g} ms, one row): they do not dominate.")
-    largest = max(tiny, key=lambda one: one.calls)
-    return Fires(
-        current=f"{calls / total:.0%} of the calls are tiny",
-        proposed="fetch and change rows in sets, by arrays, joins or COPY",
-        values={"share": f"{calls / total:.0%}"},
-        evidence=(
-            f"{calls} of {total} calls take less than {TINY_MS:g} ms and touch one row: the round trip costs more than "
-            "the work.",
-            _sentence(largest),
-        ),
+    return _tiny(
+        calls / total,
+        f"{calls} of {total} calls take less than {TINY_MS:g} ms and touch one row: the round trip costs more than "
+        "the work.",
+        _sentence(max(tiny, key=lambda one: one.calls)),
     )
 
 

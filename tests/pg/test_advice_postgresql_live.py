@@ -1,0 +1,152 @@
+"""The advice on PostgreSQL on real servers: found under load, applied by a reload, gone; and what its sizes cost."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from psycopg import sql
+
+from advisor_case import make_host, make_server
+from pgdyno.advisor.engine import advise
+from pgdyno.advisor.rulebook import shipped_rules
+from pgdyno.model.finding import Answer, Cost, Finding
+from pgdyno.model.inventory import Inventory
+from pgdyno.target.inspect import read_facts
+from pgdyno.target.sandbox import Sandbox
+from pgdyno.target.target import Target
+
+pytestmark = [pytest.mark.pg, pytest.mark.slow]
+DATABASE = "advised"
+
+
+def pgbench(target: Target, *words: str) -> None:
+    argv = [str(target.program("pgbench")), "-n", *words]
+    env = {**os.environ, **target.postgres.environment(DATABASE)}
+    subprocess.run(argv, env=env, check=True, capture_output=True, text=True, timeout=120)
+
+
+def make_database(target: Target, scale: int = 2) -> None:
+    target.postgres.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(DATABASE)))
+    target.postgres.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
+    pgbench(target, "-i", "-s", str(scale))
+
+
+def configure(target: Target, **values: str) -> None:
+    for name, value in values.items():
+        target.postgres.execute(sql.SQL("ALTER SYSTEM SET {} = {}").format(sql.Identifier(name), sql.Literal(value)))
+    target.postgres.execute("SELECT pg_reload_conf()")
+
+
+def reset(target: Target) -> None:
+    target.postgres.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(DATABASE)))
+    target.postgres.execute("ALTER SYSTEM RESET ALL")
+    target.postgres.execute("SELECT pg_reload_conf()")
+
+
+def under_load(target: Target, rule: str, *words: str) -> Finding:
+    """Gather evidence while pgbench runs and return what a rule says."""
+    evidence = pytest.importorskip("pgdyno.probes.evidence")
+    facts = read_facts(target)
+    server = replace(
+        make_server(facts.server.major), settings=facts.settings, version_num=facts.server.version_num, databases=()
+    )
+    inventory = Inventory(make_host(ram_bytes=8 << 30), server)
+    argv = [str(target.program("pgbench")), "-n", "-c", "2", "-T", "5", *words]
+    env = {**os.environ, **target.postgres.environment(DATABASE)}
+    load = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        time.sleep(1.2)
+        found = evidence.gather(target, inventory, window_s=2.0)
+        load.wait(60)
+    finally:
+        load.kill()
+        load.wait()
+    return next(finding for finding in advise(inventory, found, shipped_rules()) if finding.rule == rule)
+
+
+@pytest.mark.requirement("R-PG-03", "R-PG-08", "R-PG-09", "CON-18")
+def test_hint_is_found_and_a_reload_ends_it(any_postgres: Sandbox) -> None:
+    target = any_postgres.target()
+    try:
+        configure(target, max_wal_size="32MB", min_wal_size="32MB", log_checkpoints="on", checkpoint_timeout="30s")
+        make_database(target)
+        started = target.postgres.fetch("SELECT pg_postmaster_start_time()::text AS at")
+        finding = under_load(target, "max-wal-size", "-b", "tpcb-like")
+        assert (finding.answer, finding.cost) == (Answer.FINDING, Cost.RELOAD)
+        assert any("checkpoints are occurring too frequently" in text for text in finding.evidence)
+        (change,) = finding.changes
+        configure(target, **{change.knob: change.value})
+        target.postgres.execute("CHECKPOINT")
+        seen = any_postgres.log_file.stat().st_size
+        pgbench(target, "-c", "2", "-T", "3")
+        assert "too frequently" not in any_postgres.log_file.read_text(errors="replace")[seen:]
+        assert target.postgres.fetch("SELECT pg_postmaster_start_time()::text AS at") == started
+    finally:
+        reset(target)
+
+
+@pytest.mark.requirement("R-ADV-11")
+def test_buffers_of_1mb_are_too_small_for_reads(make_sandbox: Callable[..., Sandbox]) -> None:
+    sandbox = make_sandbox("small")
+    sandbox.start()
+    target = sandbox.target()
+    make_database(target, scale=5)
+    configure(target, shared_buffers="1MB")
+    sandbox.stop()
+    sandbox.start()
+    finding = under_load(sandbox.target(), "buffer-cache-small", "-S")
+    assert finding.answer is Answer.FINDING
+
+
+def redone_bytes(log: str) -> int:
+    """Return how much WAL the last recovery replayed."""
+    began, ended = re.findall(r"redo (?:starts|done) at ([0-9A-F]+/[0-9A-F]+)", log)[-2:]
+    return position(ended) - position(began)
+
+
+def position(lsn: str) -> int:
+    high, low = lsn.split("/")
+    return (int(high, 16) << 32) + int(low, 16)
+
+
+@pytest.mark.requirement("R-PG-07")
+def test_crash_replays_more_with_a_larger_max_wal_size(make_sandbox: Callable[..., Sandbox]) -> None:
+    replayed = {}
+    for size in ("32MB", "2GB"):
+        sandbox = make_sandbox(f"crash-{size.lower()}")
+        sandbox.start()
+        target = sandbox.target()
+        configure(target, max_wal_size=size, min_wal_size="32MB", checkpoint_timeout="1h")
+        make_database(target, scale=1)
+        target.postgres.execute("CHECKPOINT")
+        pgbench(target, "-N", "-c", "2", "-t", "4000")
+        pgbench(target, "-i", "-s", "8")
+        sandbox.crash()
+        sandbox.start()
+        replayed[size] = redone_bytes(Path(sandbox.log_file).read_text(errors="replace"))
+    assert replayed["2GB"] > 2 * replayed["32MB"]
+
+
+@pytest.mark.requirement("R-PG-10", "R-PG-11")
+def test_wal_of_a_transaction_falls_with_the_distance_of_checkpoints(sandbox18: Sandbox) -> None:
+    target = sandbox18.target()
+    make_database(target)
+    try:
+        per_transaction = {}
+        for checkpoints in (10, 1):
+            before = target.postgres.fetch("SELECT pg_current_wal_lsn()::text AS at")[0]["at"]
+            for _ in range(checkpoints):
+                target.postgres.execute("CHECKPOINT")
+                pgbench(target, "-c", "1", "-t", str(3000 // checkpoints))
+            after = target.postgres.fetch("SELECT pg_current_wal_lsn()::text AS at")[0]["at"]
+            per_transaction[checkpoints] = (position(str(after)) - position(str(before))) / 3000
+        assert per_transaction[10] > 1.2 * per_transaction[1]
+    finally:
+        reset(target)
