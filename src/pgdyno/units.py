@@ -83,7 +83,7 @@ def bytes_text(count: float) -> str:
     """Write a byte count for people, with three significant digits: `1.21 GB`."""
     size = float(count)
     for name in ("B", "kB", "MB", "GB"):
-        if abs(size) < 1024:
+        if abs(size) < (1024 if name == "B" else 999.5):  # 1000 and more would come as 1e+03
             return f"{size:.0f} B" if name == "B" else f"{size:.3g} {name}"
         size /= 1024
     return f"{size:.3g} TB"

@@ -251,3 +251,19 @@ def test_contradictions_name_a_rule_that_decides():
     for name in ("CON-18", "CON-19", "CON-20"):
         row = contradictions()[name]
         assert row.decided_by in ("max-wal-size", "checkpoint-completion-target")
+
+
+@pytest.mark.requirement("R-PG-11")
+def test_longer_timeout_brings_the_wal_size_that_it_needs():
+    finding = finding_of("checkpoint-timeout", make_case(wal_rate_bytes_s=20 * MB, workload=WorkloadClass.OLTP))
+    assert {change.knob: change.value for change in finding.changes} == {
+        "checkpoint_timeout": "15min",
+        "max_wal_size": "64GB",
+    }
+
+
+@pytest.mark.requirement("R-PG-11")
+def test_wal_size_comes_before_the_timeout():
+    finding = finding_of("checkpoint-timeout", pressed(workload=WorkloadClass.OLTP))
+    assert finding.answer is Answer.OK
+    assert "comes first" in finding.reason

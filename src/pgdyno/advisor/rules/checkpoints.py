@@ -126,6 +126,10 @@ def checkpoint_timeout(case: Case) -> Judgement:
         return InOrder(f"checkpoint_timeout = {shown(case, 'checkpoint_timeout')} is long already.")
     if not writes(case):
         return InOrder("The load hardly writes: checkpoints cost it next to nothing.")
+    if "max_wal_size" in case.earlier or any(pressure_of(case)):
+        return InOrder(
+            "max_wal_size comes first: WAL and not time starts the checkpoints, so that a longer time changes nothing."
+        )
     rate = wal_rate(case)
     if rate is None:
         raise Missing("the WAL rate", "no window was measured, and the log shows no distances")
@@ -138,15 +142,17 @@ def checkpoint_timeout(case: Case) -> Judgement:
             f"{bytes_text(needed)}, more than half of {where}: WAL would start the checkpoints all the same."
         )
     change = change_to(case, "checkpoint_timeout", LONG_TIMEOUT_S)
+    changes = [change]
+    if needed > planned(case, "max_wal_size"):
+        changes.append(change_to(case, "max_wal_size", needed))
     return Fires(
-        changes=(change,),
-        current=f"checkpoint_timeout = {change.current}",
-        proposed=f"checkpoint_timeout = {change.value}",
+        changes=tuple(changes),
+        current=", ".join(f"{one.knob} = {one.current}" for one in changes),
+        proposed=", ".join(f"{one.knob} = {one.value}" for one in changes),
         values={"proposed": change.value},
         evidence=(
             f"WAL is written at {bytes_text(rate.bytes_s)}/s ({rate.source}); {seconds_text(LONG_TIMEOUT_S)} between "
-            f"checkpoints need max_wal_size = {bytes_text(needed)}, and it will be "
-            f"{bytes_text(planned(case, 'max_wal_size'))}.",
+            f"checkpoints need max_wal_size = {bytes_text(needed)}, and it is {shown(case, 'max_wal_size')}.",
             f"A crash recovery then replays the WAL of up to {seconds_text(LONG_TIMEOUT_S * (1 + target))}, against "
             f"{seconds_text(current * (1 + target))} now.",
         ),

@@ -12,6 +12,9 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Severity
 from pgdyno.units import bytes_text
 
+SMALL_BUFFERS = 1 << 30
+"""Below this size of shared_buffers huge pages have little effect."""
+
 
 def huge_page_use(case: Case) -> Judgement:
     """Flag `on` with a pool that is too small, and `try` that fell back to small pages."""
@@ -39,6 +42,7 @@ def huge_page_use(case: Case) -> Judgement:
         proposed="a pool that holds it, then a restart (huge-pages, huge-page-pool)",
         values={"state": f"configured {mode}, and not in use"},
         evidence=(f"The server runs on small pages: {pool}.",),
+        severity=Severity.NOTE if planned(case, "shared_buffers") < SMALL_BUFFERS else None,
     )
 
 

@@ -12,6 +12,8 @@ CROWDED = 2.0
 """Active sessions for each CPU from which they mostly wait for one."""
 BUSY_IDLE_PCT = 10.0
 LOCK_SHARE = 0.10
+LOCK_WAITERS = 2.0
+"""One session that waits now and then is how locks are meant to work."""
 
 
 def pooling(case: Case) -> Judgement:
@@ -89,7 +91,7 @@ def lock_growth(case: Case) -> Judgement:
     waiting = known(seen.lock_waiters_mean, "the number of sessions that wait for a lock")
     log = case.evidence.log
     deadlocks = 0 if isinstance(log, Unknown) else log.deadlocks
-    if active <= 0 or (waiting < 1 or waiting / active < LOCK_SHARE):
+    if waiting < LOCK_WAITERS or active <= 0 or waiting / active < LOCK_SHARE:
         return InOrder(f"{waiting:.2g} of {active:.3g} active sessions wait for a lock on average.")
     waits = sorted(
         ((name, mean) for name, mean in seen.waits.items() if "lock" in name.lower()), key=lambda one: -one[1]
