@@ -200,3 +200,17 @@ def test_little_memory_is_warned_about():
 def test_cache_estimate_above_the_memory_is_lowered():
     server = make_server(changed={"effective_cache_size": in_blocks(200 * GB)})
     assert proposal(finding_of("effective-cache-size", make_case(server=server))) == "96GB"
+
+
+@pytest.mark.requirement("R-PG-16", "CON-09")
+def test_large_buffers_are_lowered_only_where_the_working_set_exceeds_ram():
+    server = make_server(changed={"shared_buffers": in_blocks(6 * GB)})
+    host = make_host(ram_bytes=22 * GB)
+    finding = finding_of("shared-buffers", make_case(host, server, working_set=working_set(WorkingSetClass.EXCEEDS)))
+    assert parse_quantity(proposal(finding), "B") < 1.3 * GB
+    assert finding_of("shared-buffers", make_case(host, server)).answer is Answer.OK
+
+
+@pytest.mark.requirement("R-PG-12")
+def test_memory_between_round_sizes_counts_as_it_is():
+    assert nominal_bytes(69 * GB) == 69 * GB

@@ -267,3 +267,32 @@ def test_wal_size_comes_before_the_timeout():
     finding = finding_of("checkpoint-timeout", pressed(workload=WorkloadClass.OLTP))
     assert finding.answer is Answer.OK
     assert "comes first" in finding.reason
+
+
+@pytest.mark.requirement("R-PG-05")
+def test_cap_is_a_round_size():
+    assert cap_bytes(10.7 * GB, 256 * GB) == 5 * GB
+    assert cap_bytes(1.1 * GB, 256 * GB) == 512 * MB
+
+
+@pytest.mark.requirement("R-PG-05")
+def test_wal_beside_the_data_is_capped_by_the_free_space():
+    host = make_host(
+        places=(Place(Purpose.DATA, "/data", mount_point="/"), Place(Purpose.WAL, "/data/pg_wal", mount_point="/")),
+        mounts=(Mount("/", "/dev/sda1", "ext4", size_bytes=1000 * GB, free_bytes=40 * GB),),
+    )
+    assert value_of(finding_of("max-wal-size", pressed(host=host)), "max_wal_size") == "20GB"
+
+
+@pytest.mark.requirement("R-PG-03")
+def test_starts_by_wal_are_pressure_without_a_hint():
+    log = LogEvidence(("server.log",), 9, starts={"wal": 5, "time": 1})
+    finding = finding_of("max-wal-size", make_case(log=log, wal_rate_bytes_s=20 * MB))
+    assert value_of(finding, "max_wal_size") == "16GB"
+
+
+@pytest.mark.requirement("R-PG-04")
+def test_highest_rate_counts():
+    counters = Statistics(Window(60, "sampled"), wal_bytes_s=20 * MB)
+    finding = finding_of("max-wal-size", pressed(rate=1 * MB, statistics=counters))
+    assert value_of(finding, "max_wal_size") == "16GB"

@@ -99,3 +99,10 @@ def test_equal_costs_without_a_cache_are_warned_about():
     server = make_server(changed={"random_page_cost": "1"})
     finding = finding_of("random-page-cost", make_case(server=server, working_set=work(WorkingSetClass.EXCEEDS)))
     assert (finding.answer, finding.changes) == (Answer.FINDING, ())
+
+
+@pytest.mark.requirement("R-PG-33")
+def test_work_mem_of_somebody_that_fits_is_left():
+    server = make_server(changed={"work_mem": str(64 * 1024)})
+    assert finding_of("work-mem", make_case(server=server, log=QUIET)).answer is Answer.OK
+    assert finding_of("work-mem", make_case(server=server, log=spilling(10 * MB))).answer is Answer.OK
