@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from pgdyno.advisor.judgement import CannotTell
+from pgdyno.errors import UsageError
 from pgdyno.knobs.expressions import Quantity
 from pgdyno.knobs.values import number_of
 from pgdyno.model.evidence import Evidence
@@ -69,13 +71,18 @@ class Case:
     def number(self, name: str) -> float:
         """Return a numeric setting: bytes for memory, seconds for time, else the bare number; -1 stays -1.
 
-        Raises Missing when the server does not have it.
+        Raises Missing when the server does not have it, or its value is no number (a configuration file can say so).
         """
         fact = self.row(name)
-        number = number_of(fact)
-        if number < 0:
-            return number
-        quantity = Quantity.of_setting(number, fact.unit)
+        try:
+            number = number_of(fact)
+            if number < 0:
+                return number
+            quantity = Quantity.of_setting(number, fact.unit)
+        except UsageError as error:
+            raise Missing(name, f'its value "{fact.setting}" is not a number') from error
+        if not math.isfinite(number):
+            raise Missing(name, f'its value "{fact.setting}" is not a number')
         return quantity.value / 1e6 if quantity.kind == "time" else quantity.value
 
     def is_default(self, name: str) -> bool:

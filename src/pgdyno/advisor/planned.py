@@ -34,7 +34,10 @@ def number_or(case: Case, name: str, otherwise: float) -> float:
 def shown(case: Case, name: str) -> str:
     """Return a setting as people write it. Raises Missing."""
     fact = case.row(name)
-    return setting_text(fact, number_of(fact)) if fact.vartype in ("integer", "real") else fact.setting
+    if fact.vartype not in ("integer", "real"):
+        return fact.setting
+    case.number(name)
+    return setting_text(fact, number_of(fact))
 
 
 def written(case: Case, name: str, value: float) -> str:

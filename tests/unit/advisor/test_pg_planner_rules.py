@@ -106,3 +106,8 @@ def test_work_mem_of_somebody_that_fits_is_left():
     server = make_server(changed={"work_mem": str(64 * 1024)})
     assert finding_of("work-mem", make_case(server=server, log=QUIET)).answer is Answer.OK
     assert finding_of("work-mem", make_case(server=server, log=spilling(10 * MB))).answer is Answer.OK
+
+
+def test_multiplier_that_no_server_takes_divides_nothing():
+    server = make_server(changed={"hash_mem_multiplier": "0"})
+    assert finding_of("work-mem", make_case(server=server, log=spilling(50 * MB))).answer is Answer.FINDING

@@ -200,3 +200,23 @@ def test_any_part_of_the_settings_may_be_missing(names):
     rest = {name: row for name, row in server.settings.items() if name not in names}
     case = make_case(server=replace(server, settings=rest))
     assert len(advise(case.inventory, case.evidence, RULES)) == len(RULES)
+
+
+NUMBERS = sorted(name for name, row in settings_of(18).items() if row.vartype in ("integer", "real"))
+
+
+@pytest.mark.requirement("R-VER-06")
+@settings(max_examples=80, deadline=None)
+@given(
+    broken=st.dictionaries(
+        st.sampled_from(NUMBERS), st.sampled_from(["", "abc", "-5", "0", "1e400", "12 parsecs", "0x10"]), max_size=8
+    ),
+    case=cases(),
+)
+def test_values_that_are_no_numbers_break_nothing(broken, case):
+    rows = {
+        name: replace(row, setting=broken.get(name, row.setting), source="configuration file")
+        for name, row in case.server.settings.items()
+    }
+    case = replace(case, inventory=replace(case.inventory, server=replace(case.server, settings=rows)))
+    assert len(advise(case.inventory, case.evidence, RULES)) == len(RULES)

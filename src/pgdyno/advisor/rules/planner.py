@@ -193,7 +193,7 @@ def _largest(case: Case, room: float, sessions: float) -> float:
 
 def _processes(case: Case, sessions: float) -> float:
     pool = number_or(case, "max_parallel_workers", number_or(case, "max_worker_processes", 0))
-    return sessions + min(sessions * _workers(case), pool)
+    return max(1.0, sessions) + min(sessions * _workers(case), pool)
 
 
 def _workers(case: Case) -> float:
@@ -201,4 +201,4 @@ def _workers(case: Case) -> float:
 
 
 def _multiplier(case: Case) -> float:
-    return number_or(case, "hash_mem_multiplier", 1.0)
+    return max(1.0, number_or(case, "hash_mem_multiplier", 1.0))
