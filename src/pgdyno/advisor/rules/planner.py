@@ -193,11 +193,11 @@ def _largest(case: Case, room: float, sessions: float) -> float:
 
 def _processes(case: Case, sessions: float) -> float:
     pool = number_or(case, "max_parallel_workers", number_or(case, "max_worker_processes", 0))
-    return max(1.0, sessions) + min(sessions * _workers(case), pool)
+    return max(1.0, sessions) + min(max(0.0, sessions) * _workers(case), max(0.0, pool))
 
 
 def _workers(case: Case) -> float:
-    return number_or(case, "max_parallel_workers_per_gather", 0)
+    return max(0.0, number_or(case, "max_parallel_workers_per_gather", 0))
 
 
 def _multiplier(case: Case) -> float:
