@@ -89,6 +89,13 @@ def bytes_text(count: float) -> str:
     return f"{size:.3g} TB"
 
 
+def binary_text(count: float) -> str:
+    """Write a byte count as the kernel's documents do, with three significant digits: `33.5 GiB`, `64 KiB`."""
+    text = bytes_text(count)
+    number, _, unit = text.partition(" ")
+    return text if unit == "B" else f"{number} {unit[0].upper()}iB"
+
+
 def seconds_text(seconds: float) -> str:
     """Write a duration for people: `8.2 s`, `3:05 min`, `2:10 h`."""
     if seconds < 60:

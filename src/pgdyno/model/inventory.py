@@ -246,6 +246,8 @@ class HostInventory:
     network: tuple[NetworkInterface, ...] | Unknown = UNREAD
     adapters: tuple[str, ...] | Unknown = UNREAD
     """Disk adapters and paths as listed by lszfcp, lsscsi or multipath, one line each."""
+    foreign_ipc: Mapping[str, int] | Unknown = UNREAD
+    """System V objects that belong to others than this server: `shm`, `sem` and `msg` to their number."""
 
     def place(self, purpose: Purpose) -> Place | None:
         """Return the first place of a purpose; None when there is none or places are unknown."""

@@ -1,0 +1,66 @@
+"""Kills by the out-of-memory killer, in the server's log, the kernel's log and the cgroup."""
+
+from __future__ import annotations
+
+from pgdyno.advisor.case import Case
+from pgdyno.advisor.judgement import CannotTell, Fires, InOrder, Judgement
+from pgdyno.model import linux
+from pgdyno.model.evidence import HostActivity, LogEvidence
+from pgdyno.model.finding import Severity
+from pgdyno.units import binary_text
+
+
+def oom_kills(case: Case) -> Judgement:
+    """Count kills from every source that could be read; one that tells of a kill is enough."""
+    seen: dict[str, int] = {}
+    log, host, kernel = case.evidence.log, case.evidence.host, case.evidence.kernel_oom_kills
+    if isinstance(log, LogEvidence):
+        seen["terminated by signal 9 in the server's log"] = log.killed_by_9
+    if isinstance(kernel, int):
+        seen["OOM kills in the kernel's log or the cgroup's events"] = kernel
+    if isinstance(host, HostActivity) and isinstance(host.oom_kills, int):
+        seen["OOM kills counted by the kernel in the window"] = host.oom_kills
+    if not seen:
+        return CannotTell("neither the server's log nor the kernel's counters could be read")
+    if not any(seen.values()):
+        return InOrder(f"None: {', '.join(f'{count} {what}' for what, count in seen.items())}.")
+    evidence = [f"{count} {what}." for what, count in seen.items() if count]
+    if isinstance(log, LogEvidence):
+        evidence += [f"The log says: {log.quotes[name]}" for name in ("killed_by_9", "oom") if name in log.quotes]
+    kernel_says = sum(count for what, count in seen.items() if "OOM" in what)
+    if not kernel_says:
+        evidence.append("Signal 9 can also come from a person; the kernel's log tells the two apart.")
+    evidence += _memory(case)
+    return Fires(
+        current=", ".join(evidence[:1]).rstrip("."),
+        proposed="less memory at peak, and protection of the postmaster",
+        evidence=tuple(evidence),
+        alternatives=_protections(case),
+        severity=Severity.CRITICAL,
+    )
+
+
+def _memory(case: Case) -> list[str]:
+    memory = case.host.memory
+    found = []
+    if isinstance(memory.limit_bytes, int) and case.has("shared_buffers"):
+        buffers = case.number("shared_buffers")
+        found.append(
+            f"shared_buffers = {binary_text(buffers)} is {buffers / memory.limit_bytes:.0%} of "
+            f"{binary_text(memory.limit_bytes)} ({memory.limited_by})."
+        )
+    if memory.swap == ():
+        found.append("There is no swap area that could take a peak.")
+    return found
+
+
+def _protections(case: Case) -> tuple[str, ...]:
+    sysctls = case.host.kernel.sysctls
+    mode = sysctls.get(linux.OVERCOMMIT_MEMORY) if not hasattr(sysctls, "reason") else None
+    stands = f"vm.overcommit_memory is {mode} now. " if mode is not None else ""
+    return (
+        f"{stands}vm.overcommit_memory = 2 makes an allocation fail in one backend in place of a kill; "
+        "vm.overcommit_ratio must then allow for shared memory, which huge pages do not count into.",
+        "OOMScoreAdjust=-1000 in the service of the postmaster with PG_OOM_ADJUST_FILE=/proc/self/oom_score_adj and "
+        "PG_OOM_ADJUST_VALUE=0 in its environment protects the postmaster and leaves its children killable.",
+    )

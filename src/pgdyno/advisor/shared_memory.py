@@ -1,0 +1,105 @@
+"""The size of the server's shared memory: as the server says it, or computed for settings that are only proposed. Pure.
+
+    now      = shared_memory_size_in_huge_pages x huge page (15+), shared_memory_size (15+), or VmPeak of the postmaster
+    proposed = now + shared(proposed settings) - shared(settings in force)
+    pages    = ceil(need x 1.02 / huge page)
+
+`shared` is `knobs.memory.shared_bytes`, measured by the project on real servers: shared_buffers x 1.025 and what
+connections, WAL buffers and SLRU buffers add. PostgreSQL 15 says 33516 MB for 32GB and 16771 MB for 16GB; it gives
+33621 and 16825. VmPeak counts the program too, so that it is a few megabytes above the need.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from pgdyno.advisor.case import Case, Missing, known
+from pgdyno.knobs.effective import effective_bytes
+from pgdyno.knobs.linux_constraints import POOL_RESERVE
+from pgdyno.knobs.memory import shared_bytes
+from pgdyno.model.facts import Facts, HostFacts, ServerFacts, Unknown
+from pgdyno.units import binary_text
+
+_NOT_PART = Unknown("it has no part in the size of shared memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Bytes of shared memory; `source` is a sentence that says where the figure comes from."""
+
+    bytes: float
+    exact: bool
+    source: str
+
+    def pages(self, page_bytes: int) -> int:
+        """Return the huge pages that hold it, without any reserve."""
+        return math.ceil(self.bytes / page_bytes)
+
+    def pool(self, page_bytes: int) -> int:
+        """Return the huge pages to set aside: the need and a reserve of 2 %."""
+        return math.ceil(self.bytes * (1 + POOL_RESERVE) / page_bytes)
+
+
+def need_now(case: Case) -> Need:
+    """Return what the server takes with the settings in force. Raises Missing when its settings are not known."""
+    server = case.server
+    page = case.host.memory.huge_page_bytes
+    if isinstance(server.huge_pages_needed, int) and isinstance(page, int) and server.huge_pages_needed > 0:
+        size = server.huge_pages_needed * page
+        text = f"{server.huge_pages_needed} huge pages of {binary_text(page)}"
+        return Need(size, True, f"The server says that it takes {text} (shared_memory_size_in_huge_pages).")
+    if isinstance(server.shared_memory_bytes, int):
+        size = server.shared_memory_bytes
+        return Need(size, True, f"The server says that its shared memory takes {binary_text(size)}.")
+    if isinstance(server.peak_memory_bytes, int):
+        size = server.peak_memory_bytes
+        where = f" ({server.peak_memory_file})" if server.peak_memory_file else ""
+        return Need(size, True, f"The postmaster's VmPeak is {binary_text(size)}{where}.")
+    size_now = shared_bytes({}, _facts(case))
+    buffers = binary_text(case.number("shared_buffers"))
+    return Need(size_now, False, f"Computed from shared_buffers = {buffers}: about {binary_text(size_now)}.")
+
+
+def need_proposed(case: Case) -> Need:
+    """Return what the server takes with the settings that earlier rules propose; `need_now` when they propose none."""
+    now = need_now(case)
+    facts = _facts(case)
+    proposed = {name: value for name, value in case.earlier.items() if name in facts.settings}
+    difference = shared_bytes(proposed, facts) - shared_bytes({}, facts)
+    if difference == 0:
+        return now
+    size = now.bytes + difference
+    buffers = binary_text(shared_buffers(case))
+    return Need(
+        size,
+        False,
+        f"With shared_buffers = {buffers} as proposed, shared memory takes about {binary_text(size)} "
+        "(computed; `postgres -C shared_memory_size_in_huge_pages` says it exactly from 15 on).",
+    )
+
+
+def shared_buffers(case: Case) -> float:
+    """Return shared_buffers in bytes, the proposed one where there is a proposal. Raises Missing."""
+    size = effective_bytes("shared_buffers", case.earlier, _facts(case))
+    if size is None:  # _facts has seen it
+        raise Missing("shared_buffers", "this server does not show such a setting")
+    return size
+
+
+def without_proposals(case: Case) -> Case:
+    """Return the case as it stands, nothing proposed."""
+    return replace(case, earlier={})
+
+
+def _facts(case: Case) -> Facts:
+    """Return the facts that `knobs.memory` computes with: settings alone. Raises Missing without shared_buffers."""
+    case.row("shared_buffers")
+    case.row("max_connections")
+    server = known(case.inventory.server, "the server")
+    parts = dict.fromkeys(HostFacts.__dataclass_fields__, _NOT_PART)
+    return Facts(
+        host=HostFacts(**parts),
+        server=ServerFacts(server.version, server.version_num, 8192, 0, False, _NOT_PART, _NOT_PART, _NOT_PART, False),
+        settings=server.settings,
+    )
