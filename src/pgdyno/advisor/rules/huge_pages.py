@@ -219,7 +219,9 @@ def _budget(case: Case, pool: float) -> tuple[str, ...]:
     memory = case.host.memory.limit_bytes
     if isinstance(memory, Unknown) or pool <= 0.75 * memory:
         return ()
-    return (f"a pool of {binary_text(pool)} takes {pool / memory:.0%} of the memory of {binary_text(memory)}; check the rest first",)
+    return (
+        f"a pool of {binary_text(pool)} takes {pool / memory:.0%} of the memory of {binary_text(memory)}; check the rest first",
+    )
 
 
 def _other_sizes(case: Case) -> tuple[str, ...]:
@@ -247,4 +249,3 @@ def _resolutions(case: Case, need: Need, pages: int, page: int) -> tuple[Resolut
             "of 2 % is added, and not 1 or 6 GiB.",
         ),
     )
-

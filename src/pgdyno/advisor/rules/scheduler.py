@@ -1,0 +1,253 @@
+"""The process scheduler: a lower migration cost under four conditions, and tips of other machines."""
+
+from __future__ import annotations
+
+from pgdyno.advisor.case import Case, Missing, known
+from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
+from pgdyno.advisor.kernel_table import DEBUGFS_SINCE
+from pgdyno.model import linux
+from pgdyno.model.evidence import Concurrency, DeviceActivity, HostActivity
+from pgdyno.model.facts import Unknown
+from pgdyno.model.finding import Change, ChangeKind, Resolution, Severity
+
+DEBUGFS_FILE = "/sys/kernel/debug/sched/migration_cost_ns"
+DEFAULT_NS, LOWERED_NS = 500_000, 50_000
+IDLE_LEAST_PCT = 10.0
+IOWAIT_MOST_PCT = 10.0
+UTILIZATION_MOST_PCT = 90.0
+QUEUE_MOST, AWAIT_MOST_MS = 32.0, 20.0
+"""A device is a bottleneck with a long queue and slow answers at once; %util alone says little of storage servers."""
+NETWORK_MOST = 0.8
+LOCK_WAITERS_SHARE = 0.1
+"""Of the active sessions; more that wait for locks is application locking."""
+LARGE_CPUS = 16
+"""The source's small image had 4 processors on one chip, its large one 24 cores with 48 threads."""
+
+
+def migration_cost(case: Case) -> Judgement:
+    """Offer a tenth of the default where four conditions hold; always as something to test."""
+    version = known(case.host.kernel.version, "the kernel's version")
+    interface = _interface(case, version)
+    if not isinstance(interface, str):
+        return interface
+    cost = known(case.host.kernel.migration_cost_ns, "the migration cost")
+    if cost > DEFAULT_NS:
+        return DoesNotApply(f"it stands at {cost} ns, above the default: the rule foreign-scheduler-tips judges that")
+    if cost <= LOWERED_NS:
+        return InOrder(f"The migration cost is {cost} ns, already a tenth of the default or less.")
+    refusal, facts = _conditions(case)
+    if refusal is not None:
+        return refusal
+    return _offer(case, version, interface, cost, facts)
+
+
+def _interface(case: Case, version: tuple[int, int]) -> str | DoesNotApply | CannotTell:
+    """Return the file to write, or why there is none: absent, refused, or not read."""
+    interface = case.host.kernel.migration_interface
+    if isinstance(interface, str):
+        if version >= DEBUGFS_SINCE and not interface.startswith("/sys/kernel/debug/"):
+            return DoesNotApply(f"kernel {_dotted(version)} has no sysctl for it, whatever a file of sysctl.d says")
+        return interface
+    place = f"{linux.MIGRATION_COST} is no sysctl from 5.13 on; {DEBUGFS_FILE}"
+    if version < DEBUGFS_SINCE:
+        place = f"the sysctl {linux.MIGRATION_COST}"
+    reason = interface.reason
+    if isinstance(case.host.kernel.migration_cost_ns, Unknown) and "not read" in reason:
+        return CannotTell(f"{place} was not read")
+    return DoesNotApply(f"{place} cannot be written here ({reason})", _resolutions(case, version, ""))
+
+
+def _conditions(case: Case) -> tuple[Judgement | None, list[str]]:
+    """Check the four conditions; one that does not hold silences the rule, whatever is unknown beside it."""
+    facts: list[str] = []
+    unknown: list[str] = []
+    for condition in (_many_tasks, _idle_time, _no_bottleneck, _no_locking):
+        try:
+            holds, sentence = condition(case)
+        except Missing as missing:
+            unknown.append(f"{missing.what} ({missing.reason})")
+            continue
+        if not holds:
+            return DoesNotApply(sentence), facts
+        facts.append(sentence)
+    if unknown:
+        return CannotTell(f"four conditions decide, and unknown are {'; '.join(unknown)}"), facts
+    return None, facts
+
+
+def _many_tasks(case: Case) -> tuple[bool, str]:
+    cpus = known(case.host.processor.cpus, "the number of CPUs")
+    active = known(_concurrency(case).active_mean, "the number of active sessions")
+    sentence = f"{active:.3g} sessions are active on {cpus} CPUs"
+    if active <= cpus:
+        return False, f"{sentence}: it is for many more users than processors"
+    return True, f"Many active tasks: {sentence}."
+
+
+def _idle_time(case: Case) -> tuple[bool, str]:
+    idle = known(_host(case).idle_pct, "the idle time")
+    if idle < IDLE_LEAST_PCT:
+        return False, f"the CPUs are {idle:.3g} % idle: no idle time is left that other placement could use"
+    return True, f"Idle time: the CPUs are {idle:.3g} % idle."
+
+
+def _no_bottleneck(case: Case) -> tuple[bool, str]:
+    host = _host(case)
+    iowait = known(host.iowait_pct, "the time waiting for I/O")
+    if iowait > IOWAIT_MOST_PCT:
+        return False, f"the CPUs wait for I/O {iowait:.3g} % of the time: disks are the bottleneck"
+    devices = known(case.evidence.devices, "the activity of the disks")
+    slow = [device.device for device in devices if _is_slow(device)]
+    if slow:
+        return False, f"disks are the bottleneck: {', '.join(slow)} with long queues and slow answers"
+    network = known(host.network_utilization, "the use of the network")
+    if network > NETWORK_MOST:
+        return False, f"the network is the bottleneck: {network:.0%} of its speed is used"
+    return True, f"No bottleneck: {iowait:.3g} % waiting for I/O, {network:.0%} of the network's speed."
+
+
+def _is_slow(device: DeviceActivity) -> bool:
+    """Return True for a device that is a bottleneck by queue and answer time. Raises Missing without both."""
+    queue = known(device.queue, f"the queue of {device.device}")
+    answers = [value for value in (device.read_await_ms, device.write_await_ms) if not isinstance(value, Unknown)]
+    if not answers:
+        raise Missing(f"the answer times of {device.device}", "iostat shows none")
+    busy = isinstance(device.util_pct, Unknown) or device.util_pct >= UTILIZATION_MOST_PCT
+    return busy and (queue > QUEUE_MOST or max(answers) > AWAIT_MOST_MS)
+
+
+def _no_locking(case: Case) -> tuple[bool, str]:
+    concurrency = _concurrency(case)
+    waiters = known(concurrency.lock_waiters_mean, "the number of sessions that wait for locks")
+    active = known(concurrency.active_mean, "the number of active sessions")
+    if waiters > LOCK_WAITERS_SHARE * active:
+        return False, f"{waiters:.3g} of {active:.3g} active sessions wait for locks: application locking comes first"
+    return True, f"No locking in the application: {waiters:.3g} of {active:.3g} active sessions wait for locks."
+
+
+def _offer(case: Case, version: tuple[int, int], interface: str, cost: int, facts: list[str]) -> Fires:
+    cpus = known(case.host.processor.cpus, "the number of CPUs")
+    scattered = known(case.host.processor.scattered, "where the CPUs lie")
+    doubts = []
+    if scattered:
+        doubts.append("the CPUs are scattered over chips, nodes, books or drawers: test first, not recommended without")
+    if cpus > LARGE_CPUS:
+        doubts.append(f"an image of {cpus} CPUs is large: 14 % were measured on 24 cores, the advice was for few")
+    if case.host.kernel.scheduler == "EEVDF":
+        doubts.append("the figures were measured with the CFS scheduler, and this kernel has EEVDF")
+    not_by_sysctl = interface.startswith("/sys/")
+    value = str(LOWERED_NS)
+    return Fires(
+        changes=(
+            Change(ChangeKind.LINUX, linux.MIGRATION_COST, value, str(cost), device=interface if not_by_sysctl else ""),
+        ),
+        current=f"migration cost {cost} ns",
+        proposed=f"{value} ns, after a test here ({interface})",
+        values={"interface": interface},
+        evidence=(*facts, f"It is read and written in {interface}."),
+        doubts=tuple(doubts),
+        alternatives=("Sweep a series: 25000, 50000, 100000, 250000 and the default of 500000 ns.",),
+        resolutions=_resolutions(case, version, interface),
+        severity=Severity.NOTE if scattered else None,
+        needs_test=True,
+    )
+
+
+def _resolutions(case: Case, version: tuple[int, int], interface: str) -> tuple[Resolution, ...]:
+    processor = case.host.processor
+    where = "scattered" if processor.scattered is True else "together"
+    place = interface or "no file that can be written"
+    return (
+        Resolution("CON-13", f"The direction is down: this is {processor.architecture}; raising it is no candidate."),
+        Resolution(
+            "CON-14", f"{processor.cpus} CPUs lie {where}: offered for a test, adopted only when it is positive."
+        ),
+        Resolution("CON-15", f"Kernel {_dotted(version)}: {place}."),
+    )
+
+
+def foreign_tips(case: Case) -> Judgement:
+    """Warn of values that lists for x86 recommend, on machines where they were measured to harm."""
+    architecture = known(case.host.processor.architecture, "the architecture")
+    kernel = case.host.kernel
+    cost = kernel.migration_cost_ns if isinstance(kernel.migration_cost_ns, int) else None
+    sysctls = {} if isinstance(kernel.sysctls, Unknown) else kernel.sysctls
+    autogroup = sysctls.get(linux.AUTOGROUP)
+    evidence, changes = [], []
+    raised = cost is not None and cost > DEFAULT_NS
+    if raised:
+        interface = kernel.migration_interface if isinstance(kernel.migration_interface, str) else ""
+        evidence.append(f"The migration cost is {cost} ns; the default is {DEFAULT_NS}.")
+        if interface:
+            device = interface if interface.startswith("/sys/") else ""
+            changes.append(Change(ChangeKind.LINUX, linux.MIGRATION_COST, str(DEFAULT_NS), str(cost), device=device))
+    files = _raised_in_files(case)
+    evidence += files
+    if autogroup == "0":
+        evidence.append(f"{linux.AUTOGROUP} is 0.")
+        if raised:
+            changes.append(Change(ChangeKind.LINUX, linux.AUTOGROUP, "1", "0"))
+    if not evidence:
+        if cost is None and linux.AUTOGROUP not in sysctls:
+            return CannotTell("neither the migration cost nor the autogroup setting could be read")
+        return InOrder("Neither a raised migration cost nor a disabled autogroup is in force.")
+    if architecture == "x86_64":
+        evidence.append("On x86 users reported gains with older kernels; nobody measured this kernel. Test it.")
+        severity = Severity.NOTE
+    else:
+        evidence.append(f"The list was made on x86, and this is {architecture}.")
+        severity = Severity.WARNING if raised or files else Severity.NOTE
+    return Fires(
+        changes=tuple(changes),
+        current=", ".join(
+            ([f"migration cost {cost} ns"] if raised else []) + ([f"{linux.AUTOGROUP} = 0"] if autogroup == "0" else [])
+        )
+        or "lines in files",
+        proposed="the kernel's defaults, until a test here says otherwise",
+        evidence=tuple(evidence),
+        resolutions=(
+            Resolution(
+                "CON-13",
+                f"This is {architecture}: the list for x86 {'was measured at -2 %' if severity is not Severity.NOTE else 'needs a test'}.",
+            ),
+        ),
+        severity=severity,
+    )
+
+
+def _raised_in_files(case: Case) -> list[str]:
+    files = case.host.kernel.sysctl_files
+    if isinstance(files, Unknown):
+        return []
+    names = (linux.MIGRATION_COST, "kernel.sched_migration_cost")
+    return [
+        f"{path} sets {name} = {values[name]}."
+        for path, values in files.items()
+        for name in names
+        if name in values and values[name].isdigit() and int(values[name]) > DEFAULT_NS
+    ]
+
+
+def eevdf(case: Case) -> Judgement:
+    """Say what an EEVDF kernel means for the scheduler's advice."""
+    version = known(case.host.kernel.version, "the kernel's version")
+    return Fires(
+        current=f"kernel {_dotted(version)} with EEVDF",
+        proposed="base_slice_ns is the knob that is left, for experiments",
+        evidence=(
+            "latency_ns, min_granularity_ns and wakeup_granularity_ns are gone; /sys/kernel/debug/sched/base_slice_ns "
+            "is there, and migration_cost_ns still is.",
+        ),
+    )
+
+
+def _concurrency(case: Case) -> Concurrency:
+    return known(case.evidence.concurrency, "the number of sessions")
+
+
+def _host(case: Case) -> HostActivity:
+    return known(case.evidence.host, "the host's activity")
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
