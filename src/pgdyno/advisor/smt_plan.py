@@ -1,4 +1,4 @@
-"""A comparison of SMT levels: which level runs with which number of clients, and which cell is left out and why. Pure."""
+"""A comparison of SMT levels: which level runs with which number of clients, which cell is left out and why. Pure."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ def comparison(levels: Sequence[int], clients: Sequence[int]) -> tuple[Cell, ...
     """Return every cell. With fewer CPUs than the most the highest client count is left out, as the source did it."""
     most, highest = max(levels), max(clients)
     return tuple(
-        Cell(
-            level, count, _reason(level, most, count) if level < most and count == highest and len(clients) > 1 else ""
-        )
+        Cell(level, count, _reason(level, most, count) if count == highest and len(clients) > 1 else "")
         for level in levels
         for count in clients
     )
@@ -46,4 +44,6 @@ def commands(architecture: str, levels: Sequence[int]) -> tuple[str, ...]:
 
 
 def _reason(level: int, most: int, clients: int) -> str:
+    if level == most:
+        return ""
     return f"{clients} clients are not run at SMT{level}: it has 1/{most // level} of the CPUs of SMT{most}"

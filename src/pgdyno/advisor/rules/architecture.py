@@ -1,4 +1,4 @@
-"""What the machine is: architecture, topology, sharing, page size, limits of a container, and what could not be read."""
+"""What the machine is: architecture, topology, sharing, page size, limits of a container, and what was not read."""
 
 from __future__ import annotations
 
@@ -98,9 +98,8 @@ def shared_processors(case: Case) -> Judgement:
             evidence=(f"The hypervisor shares the processors with other guests{'; ' + taken if taken else ''}.",),
             severity=Severity.NOTE,
         )
-    return InOrder(
-        f"The processors are {'dedicated' if shared is False else 'hardly shared'}{'; ' + taken if taken else ''}."
-    )
+    word = "dedicated" if shared is False else "hardly shared"
+    return InOrder(f"The processors are {word}{'; ' + taken if taken else ''}.")
 
 
 def page_size(case: Case) -> Judgement:
@@ -134,8 +133,8 @@ def container_limits(case: Case) -> Judgement:
     evidence = []
     if limit < ram:
         evidence.append(
-            f"{memory.limited_by} allows {binary_text(limit)} of {binary_text(ram)}: quarters and other shares are taken "
-            "of the limit."
+            f"{memory.limited_by} allows {binary_text(limit)} of {binary_text(ram)}: quarters and other shares are "
+            "taken of the limit."
         )
     if isinstance(processor.usable, int) and isinstance(processor.cpus, int) and processor.usable < processor.cpus:
         evidence.append(f"The server may use {processor.usable} of {processor.cpus} CPUs.")

@@ -12,7 +12,7 @@ from pgdyno.units import binary_text
 
 GIB = 1 << 30
 SMALL_BUFFERS = GIB
-"""Below it the effect is small: the sources measured theirs at 16 and 32 GB and say that it shrinks with the buffers."""
+"""Below it the effect is small: the sources measured theirs at 16 and 32 GB, and it shrinks with the buffers."""
 WASTE = 1.1
 """A pool above this multiple of the need loses memory worth a word; from 1.5 on it is a warning."""
 BIG_WASTE = 1.5
@@ -79,7 +79,8 @@ def huge_page_pool(case: Case) -> Judgement:
     if case.server.huge_pages_in_use is False:
         return _unused(case, total, page, then, f"the server runs without them although huge_pages is {wish}")
     return InOrder(
-        f"The pool of {total} x {binary_text(page)} = {binary_text(size)} holds the shared memory of {binary_text(then.bytes)}.",
+        f"The pool of {total} x {binary_text(page)} = {binary_text(size)} holds the shared memory of "
+        f"{binary_text(then.bytes)}.",
         resolutions=_resolutions(case, then, total, page),
     )
 
@@ -91,7 +92,6 @@ def _too_small(case: Case, total: int, page: int, need: Need, wish: str) -> Fire
         "later": "the server would no longer fit into it with the proposed settings",
     }.get(wish, "the server starts without huge pages, and the pool is of use to nobody")
     severity = {"on": Severity.CRITICAL, "later": Severity.ADVICE}.get(wish, Severity.WARNING)
-    pages = need.pool(page)
     equal_text = ("The pool is just shared_buffers, which leaves no room for the other shared data.",) if equal else ()
     return _verdict(
         case,
@@ -111,7 +111,8 @@ def _too_large(case: Case, total: int, page: int, need: Need, copied: str | None
     if size >= BIG_WASTE * need.bytes and (size > memory / 2 or copied):
         severity = Severity.CRITICAL
     evidence = [
-        f"It reserves {binary_text(size)} of {binary_text(memory)}; {binary_text(waste)} of that are lost to the page cache and to everyone."
+        f"It reserves {binary_text(size)} of {binary_text(memory)}; {binary_text(waste)} of that are lost "
+        "to the page cache and to everyone."
     ]
     if copied:
         evidence.append(
@@ -209,9 +210,10 @@ def _proposed(pages: int, page: int) -> str:
 def _costs(case: Case, pool: float, buffers: float) -> tuple[str, ...]:
     memory = known(case.host.memory.limit_bytes, "the memory limit")
     return (
-        f"shared_buffers is {buffers / memory:.0%} of the memory of {binary_text(memory)}; the source measured 5.7 % at a "
-        "quarter and 11 % at a half.",
-        f"A pool of {binary_text(pool)} is locked: {binary_text(max(0.0, memory - pool))} remain for the page cache and all else.",
+        f"shared_buffers is {buffers / memory:.0%} of the memory of {binary_text(memory)}; the source measured 5.7 % "
+        "at a quarter and 11 % at a half.",
+        f"A pool of {binary_text(pool)} is locked: {binary_text(max(0.0, memory - pool))} remain for the page cache "
+        "and all else.",
     )
 
 
@@ -219,9 +221,8 @@ def _budget(case: Case, pool: float) -> tuple[str, ...]:
     memory = case.host.memory.limit_bytes
     if isinstance(memory, Unknown) or pool <= 0.75 * memory:
         return ()
-    return (
-        f"a pool of {binary_text(pool)} takes {pool / memory:.0%} of the memory of {binary_text(memory)}; check the rest first",
-    )
+    share = f"{pool / memory:.0%} of the memory of {binary_text(memory)}"
+    return (f"a pool of {binary_text(pool)} takes {share}; check the rest first",)
 
 
 def _other_sizes(case: Case) -> tuple[str, ...]:
@@ -230,7 +231,7 @@ def _other_sizes(case: Case) -> tuple[str, ...]:
     if isinstance(sizes, Unknown) or layer == "z/VM" or not case.has("huge_page_size"):
         return ()
     return tuple(
-        f"Pages of {binary_text(size)} are offered too; huge_page_size chooses them, and they are set aside early at boot."
+        f"Pages of {binary_text(size)} are offered too; huge_page_size chooses them, and boot sets them aside."
         for size in sizes
         if size >= GIB
     )

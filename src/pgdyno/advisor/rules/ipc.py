@@ -34,7 +34,7 @@ def shared_memory(case: Case) -> Judgement:
     user = _shared_memory_user(case)
     if user is None:
         return DoesNotApply(
-            "PostgreSQL's main memory is no System V memory (shared_memory_type = mmap, and always before 12), so that "
+            "PostgreSQL's main memory is no System V memory (shared_memory_type = mmap, and always from 9.3 to 11), so that "
             f"these limits do not bind it; {_USERS}",
             resolutions,
         )

@@ -61,10 +61,10 @@ def dirty_bytes(case: Case) -> Judgement:
         changes.append(_change(linux.BACKGROUND_BYTES, BACKGROUND, case))
     if lower_foreground or foreground.bytes <= BACKGROUND:
         changes.append(_change(linux.DIRTY_BYTES, FOREGROUND, case))
-    too_much = ()
+    too_much: tuple[str, ...] = ()
     if not background.ratio and lower_background:
         too_much = ("32, 64 and 128 MiB were alike in the source's restore, and 512 MiB was too much in background.",)
-    doubts = ()
+    doubts: tuple[str, ...] = ()
     if case.host.virtualization.container:
         doubts = ("the thresholds hold for the whole host, and the server runs in a container",)
     return Fires(
