@@ -34,8 +34,8 @@ def shared_memory(case: Case) -> Judgement:
     user = _shared_memory_user(case)
     if user is None:
         return DoesNotApply(
-            "PostgreSQL's main memory is no System V memory (shared_memory_type = mmap, and always from 9.3 to 11), so that "
-            f"these limits do not bind it; {_USERS}",
+            "PostgreSQL's main memory is no System V memory (shared_memory_type = mmap, and always from 9.3 to 11), so "
+            f"that these limits do not bind it; {_USERS}",
             resolutions,
         )
     if not low:

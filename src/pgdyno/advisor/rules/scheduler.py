@@ -48,7 +48,7 @@ def _interface(case: Case, version: tuple[int, int]) -> str | DoesNotApply | Can
     interface = case.host.kernel.migration_interface
     if isinstance(interface, str):
         if version >= DEBUGFS_SINCE and not interface.startswith("/sys/kernel/debug/"):
-            return DoesNotApply(f"kernel {_dotted(version)} has no sysctl for it, whatever a file of sysctl.d says")
+            return DoesNotApply(f"from 5.13 on it is in debugfs, and only {interface} was seen here")
         return interface
     place = f"{linux.MIGRATION_COST} is no sysctl from 5.13 on; {DEBUGFS_FILE}"
     if version < DEBUGFS_SINCE:
