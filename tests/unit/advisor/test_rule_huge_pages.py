@@ -113,7 +113,7 @@ def test_a_pool_equal_to_shared_buffers_is_an_error(wish, severity):
 
 @pytest.mark.requirement("R-KRN-18")
 def test_a_pool_of_twice_the_need_is_waste_in_gib():
-    finding = says("huge-page-pool", pool_of(2 * 8386), buffers(16 * GB))
+    finding = says("huge-page-pool", pool_of(2 * 8386, ram_bytes=64 * GB), buffers(16 * GB))
     assert finding.severity is Severity.WARNING
     assert any("16.3 GiB of that are lost to the page cache" in text for text in finding.evidence)
 
@@ -153,7 +153,7 @@ def test_pages_of_2_gib_are_mentioned_in_lpar_and_kvm_only(layer, mentioned):
 
 @pytest.mark.requirement("R-KRN-16", "CON-38")
 def test_small_buffers_are_left_alone_and_effects_are_those_of_the_sources():
-    finding = says("huge-pages", make_host(), buffers(512 * MB))
+    finding = says("huge-pages", make_host(ram_bytes=2 * GB), buffers(512 * MB))
     assert finding.answer is Answer.NOT_APPLICABLE
     assert "small effect" in finding.reason
     large = says("huge-pages", make_host(), buffers(32 * GB))

@@ -16,6 +16,8 @@ SMALL_BUFFERS = GIB
 WASTE = 1.1
 """A pool above this multiple of the need loses memory worth a word; from 1.5 on it is a warning."""
 BIG_WASTE = 1.5
+MOST_OF_MEMORY = 0.6
+"""A needless pool above this share leaves the host too little to live on."""
 COPIED = {38912: "the guide of 2023", 17408: "the guide of 2017"}
 """Pool sizes of the guides, in pages of 1 MiB; on a machine with other pages they mean something else."""
 MIB = 1 << 20
@@ -108,7 +110,7 @@ def _too_large(case: Case, total: int, page: int, need: Need, copied: str | None
     size, memory = total * page, known(case.host.memory.limit_bytes, "the memory limit")
     waste = size - need.bytes
     severity = Severity.WARNING if size >= BIG_WASTE * need.bytes else Severity.ADVICE
-    if size >= BIG_WASTE * need.bytes and (size > memory / 2 or copied):
+    if size >= BIG_WASTE * need.bytes and (size > MOST_OF_MEMORY * memory or copied):
         severity = Severity.CRITICAL
     evidence = [
         f"It reserves {binary_text(size)} of {binary_text(memory)}; {binary_text(waste)} of that are lost "
