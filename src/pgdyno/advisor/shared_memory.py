@@ -6,7 +6,7 @@
 
 `shared` is `knobs.memory.shared_bytes`, measured by the project on real servers: shared_buffers x 1.025 and what
 connections, WAL buffers and SLRU buffers add. PostgreSQL 15 says 33516 MB for 32GB and 16771 MB for 16GB; it gives
-33621 and 16825. VmPeak counts the program too, so that it is a few megabytes above the need.
+33617 and 16823. VmPeak counts the program too, so that it is a few megabytes above the need.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     demand = shared + sessions + workers + autovacuum
     shared     = shared_buffers x 1.025 + wal_buffers + SLRU buffers + min_dynamic_shared_memory
-                 + 9 MB + 48 kB x max_connections
+                 + 9 MB + (46 kB + 0.5 kB x io_max_concurrency) x max_connections
     sessions   = connections x (8 MB + temp_buffers + work_mem x hash_mem_multiplier x 2)
     workers    = min(max_parallel_workers, max_worker_processes, connections x max_parallel_workers_per_gather)
                  x (8 MB + work_mem x hash_mem_multiplier x 2)
@@ -10,8 +10,9 @@
 
 The shape follows the PostgreSQL documentation, 19.4 Resource Consumption: work_mem counts for each sort or hash of
 each process, temp_buffers for each session, autovacuum_work_mem for each worker. The shares of `shared` were measured
-by the project with `postgres -C shared_memory_size` on 18 (128 MB to 64 GB of buffers, 10 to 2000 connections). Two
-full nodes at one time and 8 MB for a process of its own are assumptions, stated here because no tool states its own.
+by the project with `postgres -C shared_memory_size` on 15 to 18 (128 MB to 64 GB of buffers, 10 to 2000 connections);
+io_max_concurrency (18) is 64 by itself, or as many buffers as each process has when those are fewer. Two full nodes
+at one time and 8 MB for a process of its own are assumptions, stated here because no tool states its own.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ NODES = 2
 PROCESS_BYTES = 8 * MB
 BUFFER_OVERHEAD = 0.025
 SHARED_FIXED_BYTES = 9 * MB
-SHARED_PER_CONNECTION_BYTES = 48 << 10
+SHARED_PER_CONNECTION_BYTES = 46 << 10
+IO_HANDLE_BYTES = 512
+IO_HANDLES_MOST = 64
+_BLOCK_BYTES = 8192
 RESERVE_SHARE = 0.1
 RESERVE_LEAST_BYTES = 256 * MB
 VACUUM_CAP_BYTES = GB
@@ -111,7 +115,7 @@ def shared_bytes(configuration: Mapping[str, str], facts: Facts) -> float:
         + _slru_bytes(buffers, configuration, facts)
         + (effective_bytes("min_dynamic_shared_memory", configuration, facts) or 0.0)
         + SHARED_FIXED_BYTES
-        + SHARED_PER_CONNECTION_BYTES * connections
+        + (SHARED_PER_CONNECTION_BYTES + IO_HANDLE_BYTES * _io_handles(buffers, configuration, facts)) * connections
     )
 
 
@@ -134,6 +138,15 @@ def _wal_buffers(buffers: float, configuration: Mapping[str, str], facts: Facts)
         return size
     segment = effective_bytes("wal_segment_size", configuration, facts) or 16.0 * MB
     return min(max(buffers / 32, 64 << 10), segment)
+
+
+def _io_handles(buffers: float, configuration: Mapping[str, str], facts: Facts) -> float:
+    """Return the handles of asynchronous I/O that each process has; 0 before 18."""
+    handles = effective_number("io_max_concurrency", configuration, facts)
+    if handles is None or handles >= 0:
+        return handles or 0.0
+    processes = (effective_number("max_connections", configuration, facts) or 0.0) + 20
+    return min(IO_HANDLES_MOST, max(1.0, buffers / _BLOCK_BYTES / processes))
 
 
 def _slru_bytes(buffers: float, configuration: Mapping[str, str], facts: Facts) -> float:
