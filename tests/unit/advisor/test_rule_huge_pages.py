@@ -12,7 +12,9 @@ from advisor_case import GB, MB, make_case, make_host, make_server
 from kernel_case import buffers, judged, says, with_memory
 from pgdyno.advisor.judgement import DoesNotApply, Fires
 from pgdyno.advisor.shared_memory import need_now, need_proposed
+from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Cost, Severity
+from pgdyno.model.inventory import Virtualization
 
 POOL = "vm.nr_hugepages"
 
@@ -161,6 +163,11 @@ def test_small_buffers_are_left_alone_and_effects_are_those_of_the_sources():
     assert any("remain for the page cache" in text for text in large.evidence)
 
 
+def test_a_pool_for_a_container_belongs_to_the_host():
+    host = replace(make_host(), virtualization=Virtualization("none", "podman"))
+    assert any("belongs to the host" in text for text in says("huge-pages", host, buffers(32 * GB)).doubts)
+
+
 def test_system_v_main_memory_takes_no_huge_pages():
     server = buffers(32 * GB, shared_memory_type="sysv")
     assert isinstance(judged("huge-pages", make_case(server=server)), DoesNotApply)
@@ -172,8 +179,6 @@ def test_pages_of_another_size_are_not_judged():
 
 
 def test_an_unknown_page_size_is_unknown():
-    from pgdyno.model.facts import Unknown
-
     host = with_memory(huge_page_bytes=Unknown("no line Hugepagesize"))
     assert (
         says("huge-pages", host, make_server(15, changed={"shared_buffers": str(GB // 4096)})).answer is Answer.UNKNOWN

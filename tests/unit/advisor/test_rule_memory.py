@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from advisor_case import GB, make_host
 from kernel_case import WINDOW, buffers, says, with_memory
 from pgdyno.model.evidence import HostActivity, LogEvidence
+from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Severity
-from pgdyno.model.inventory import SwapArea
+from pgdyno.model.inventory import SwapArea, Virtualization
 
 
 @pytest.mark.requirement("R-KRN-17", "R-ARC-02")
@@ -40,6 +43,15 @@ def test_no_swap_is_found_and_any_swap_is_enough():
     assert 256 << 20 <= int(change.value) <= 4 * GB
     area = SwapArea("/dev/vda2", "partition", GB, 0, -2)
     assert says("swap-area", with_memory(swap=(area,))).answer is Answer.OK
+
+
+@pytest.mark.parametrize(
+    ("container", "answer"),
+    [("podman", Answer.NOT_APPLICABLE), (None, Answer.FINDING), (Unknown("no sign"), Answer.FINDING)],
+)
+def test_swap_is_not_a_containers_matter(container, answer):
+    host = replace(make_host(), virtualization=Virtualization("KVM", container))
+    assert says("swap-area", host).answer is answer
 
 
 @pytest.mark.requirement("R-KRN-21")

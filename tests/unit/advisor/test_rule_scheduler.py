@@ -46,6 +46,7 @@ def test_from_5_13_the_file_of_debugfs_is_named_and_no_sysctl():
     [
         ((6, 18), "EPERM, debugfs", Answer.UNKNOWN),
         ((6, 18), "debugfs is closed by lockdown", Answer.UNKNOWN),
+        ((6, 18), "the capture has no sys/kernel/debug/sched/migration_cost_ns", Answer.UNKNOWN),
         ((6, 18), "the kernel does not have it", Answer.NOT_APPLICABLE),
         ((4, 18), "the kernel does not have it", Answer.NOT_APPLICABLE),
     ],
@@ -135,6 +136,15 @@ def test_on_x86_the_list_is_a_note_and_in_files_it_is_found_too():
     assert finding.severity is Severity.WARNING
     assert "/etc/sysctl.d/10-pg.conf" in finding.evidence[0]
     assert says("foreign-scheduler-tips", lpar()).answer is Answer.OK
+
+
+def test_a_disabled_autogroup_alone_is_no_finding():
+    host = lpar(sysctls={"kernel.sched_autogroup_enabled": "0"})
+    finding = says("foreign-scheduler-tips", host)
+    assert finding.answer is Answer.OK
+    assert "nobody measured alone" in finding.reason
+    blind = with_kernel(host, migration_cost_ns=Unknown("EPERM, debugfs"))
+    assert says("foreign-scheduler-tips", blind).answer is Answer.UNKNOWN
 
 
 @pytest.mark.requirement("R-SCH-11", "R-VER-09")

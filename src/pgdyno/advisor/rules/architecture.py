@@ -47,15 +47,19 @@ def topology(case: Case) -> Judgement:
         ("NUMA nodes", processor.numa_nodes),
         ("last-level caches", processor.last_level_caches),
     )
-    counted = ", ".join(f"{count} {name}" for name, count in places if isinstance(count, int))
+    counted = ", ".join(f"{count} {name if count != 1 else name[:-1]}" for name, count in places if _is_count(count))
     if not scattered:
-        return InOrder(f"{processor.cpus} CPUs share one last-level cache ({counted}).")
+        return InOrder(f"The {processor.cpus} CPUs are not scattered ({counted}).")
     return Fires(
         current=f"{processor.cpus} CPUs over {counted}",
         proposed="test first whatever moves tasks between CPUs",
         evidence=(f"The CPUs are scattered: {counted}.",),
         alternatives=("lscpu --extended shows which CPU lies where.",),
     )
+
+
+def _is_count(value: int | Unknown) -> bool:
+    return isinstance(value, int)
 
 
 def polarization(case: Case) -> Judgement:
@@ -165,7 +169,9 @@ def unread(case: Case) -> Judgement:
 
 def _unread(case: Case) -> Iterator[str]:
     kernel = case.host.kernel
-    if isinstance(kernel.migration_cost_ns, Unknown):
+    if isinstance(kernel.migration_cost_ns, Unknown) and not any(
+        "migration" in name for name in case.inventory.missing
+    ):
         yield f"migration_cost: unknown ({kernel.migration_cost_ns.reason})."
     for name, reason in case.inventory.missing.items():
         yield f"{name}: unknown ({reason})."

@@ -221,10 +221,13 @@ def _costs(case: Case, pool: float, buffers: float) -> tuple[str, ...]:
 
 def _budget(case: Case, pool: float) -> tuple[str, ...]:
     memory = case.host.memory.limit_bytes
-    if isinstance(memory, Unknown) or pool <= 0.75 * memory:
-        return ()
-    share = f"{pool / memory:.0%} of the memory of {binary_text(memory)}"
-    return (f"a pool of {binary_text(pool)} takes {share}; check the rest first",)
+    doubts = []
+    if not isinstance(memory, Unknown) and pool > 0.75 * memory:
+        share = f"{pool / memory:.0%} of the memory of {binary_text(memory)}"
+        doubts.append(f"a pool of {binary_text(pool)} takes {share}; check the rest first")
+    if isinstance(case.host.virtualization.container, str):
+        doubts.append("the pool belongs to the host, and the container must be allowed its share (hugetlb limits)")
+    return tuple(doubts)
 
 
 def _other_sizes(case: Case) -> tuple[str, ...]:

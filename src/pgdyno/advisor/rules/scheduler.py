@@ -20,7 +20,7 @@ QUEUE_MOST, AWAIT_MOST_MS = 32.0, 20.0
 NETWORK_MOST = 0.8
 LOCK_WAITERS_SHARE = 0.1
 """Of the active sessions; more that wait for locks is application locking."""
-_REFUSED = ("not read", "eperm", "eacces", "permi", "lockdown", "not mounted")
+_REFUSED = ("not read", "eperm", "eacces", "permi", "lockdown", "not mounted", "capture")
 """Words of reasons that say nothing of the kernel, only of what this look at it may do."""
 LARGE_CPUS = 16
 """The source's small image had 4 processors on one chip, its large one 24 cores with 48 threads."""
@@ -73,7 +73,7 @@ def _conditions(case: Case) -> tuple[Judgement | None, list[str]]:
             return DoesNotApply(sentence), facts
         facts.append(sentence)
     if unknown:
-        return CannotTell(f"four conditions decide, and unknown are {'; '.join(unknown)}"), facts
+        return CannotTell(f"four conditions decide, and unknown are {'; '.join(dict.fromkeys(unknown))}"), facts
     return None, facts
 
 
@@ -185,20 +185,21 @@ def foreign_tips(case: Case) -> Judgement:
             changes.append(Change(ChangeKind.LINUX, linux.MIGRATION_COST, str(DEFAULT_NS), str(cost), device=device))
     files = _raised_in_files(case)
     evidence += files
+    if not evidence:
+        alone = f"; {linux.AUTOGROUP} = 0, which nobody measured alone" if autogroup == "0" else ""
+        if isinstance(kernel.migration_cost_ns, Unknown):
+            return CannotTell(f"the migration cost is unknown ({kernel.migration_cost_ns.reason}){alone}")
+        return InOrder(f"The migration cost is {cost} ns, not above the default{alone}.")
     if autogroup == "0":
         evidence.append(f"{linux.AUTOGROUP} is 0.")
         if raised:
             changes.append(Change(ChangeKind.LINUX, linux.AUTOGROUP, "1", "0"))
-    if not evidence:
-        if cost is None and linux.AUTOGROUP not in sysctls:
-            return CannotTell("neither the migration cost nor the autogroup setting could be read")
-        return InOrder("Neither a raised migration cost nor a disabled autogroup is in force.")
     if architecture == "x86_64":
         evidence.append("On x86 users reported gains with older kernels; nobody measured this kernel. Test it.")
         severity = Severity.NOTE
     else:
         evidence.append(f"The list was made on x86, and this is {architecture}.")
-        severity = Severity.WARNING if raised or files else Severity.NOTE
+        severity = Severity.WARNING
     measured = "needs a test" if architecture == "x86_64" else "lowered throughput by 2 % on IBM Z"
     named = [f"migration cost {cost} ns"] if raised else []
     named += [f"{linux.AUTOGROUP} = 0"] if autogroup == "0" else []

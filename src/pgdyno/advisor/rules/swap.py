@@ -24,7 +24,7 @@ def swap_area(case: Case) -> Judgement:
         return InOrder(f"Swap is there: {kinds}.")
     memory = known(case.host.memory.limit_bytes, "the memory limit")
     size = min(MOST, max(LEAST, memory // 64 // MIB * MIB))
-    if case.host.virtualization.container:
+    if isinstance(case.host.virtualization.container, str):
         return DoesNotApply("the server runs in a container: swap is the host's and its cgroup limit's matter")
     return Fires(
         changes=(Change(ChangeKind.LINUX, linux.SWAP_AREA, str(size), "0"),),

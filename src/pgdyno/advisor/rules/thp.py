@@ -18,9 +18,7 @@ def transparent(case: Case) -> Judgement:
         return InOrder("Transparent huge pages are off.")
     evidence = [f"The mode is [{mode}]."]
     if isinstance(memory.page_size, int) and memory.page_size > 4096:
-        evidence.append(
-            f"The kernel's pages have {memory.page_size // 1024} KiB, so that a page more or less weighs more."
-        )
+        evidence.append(f"The kernel's pages have {memory.page_size // 1024} KiB.")
     if mode != "always":
         evidence.append("PostgreSQL does not ask for them by madvise, so that its processes get none in this mode.")
         return Fires(

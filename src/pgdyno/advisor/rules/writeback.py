@@ -65,7 +65,7 @@ def dirty_bytes(case: Case) -> Judgement:
     if not background.ratio and lower_background:
         too_much = ("32, 64 and 128 MiB were alike in the source's restore, and 512 MiB was too much in background.",)
     doubts: tuple[str, ...] = ()
-    if case.host.virtualization.container:
+    if isinstance(case.host.virtualization.container, str):
         doubts = ("the thresholds hold for the whole host, and the server runs in a container",)
     return Fires(
         changes=tuple(changes),
