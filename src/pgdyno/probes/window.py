@@ -95,7 +95,8 @@ def counters(rows: Rows, from_s: float, to_s: float, *, load_ended_at: float | N
 
     Only what the server and the machine have is in the mapping. Backends hand their counters in up to a second late,
     so that both edges are soft: set a total in relation to others of the same window, not to a shorter one.
-    `disk_read_bytes` and `disk_written_bytes` are those of the physical devices.
+    `disk_read_bytes` and `disk_written_bytes` are those of the physical devices; `user_cpu_s` is user time of all CPUs,
+    of the `cpu_capacity_s` that they had.
     """
     totals: dict[str, float] = defaultdict(float)
     for table, columns in _COUNTERS.items():
@@ -103,6 +104,11 @@ def counters(rows: Rows, from_s: float, to_s: float, *, load_ended_at: float | N
             for name, column in columns.items():
                 if row[column] is not None:
                     totals[name] += share * _number(row, column)
+    for row, share in _shares(rows, "cpu", from_s, to_s, load_ended_at):
+        if row["usr_pct"] is not None and row["cpus"] is not None:
+            capacity = share * _number(row, "cpus") * _number(row, "interval_s")
+            totals["cpu_capacity_s"] += capacity
+            totals["user_cpu_s"] += capacity * _number(row, "usr_pct") / 100
     for row, share in _shares(rows, "disk", from_s, to_s, load_ended_at):
         if not str(row["device"]).startswith(_STACKED):
             span_kb = share * _number(row, "interval_s") * 1024

@@ -13,6 +13,7 @@ from pgdyno.model.trial import Role
 from pgdyno.model.verdict import Metric
 from pgdyno.stats.sequential import Design, is_final
 from pgdyno.studies.blocks import Blocks, block_order, run_blocks
+from pgdyno.studies.explain import user_time
 from pgdyno.studies.judging import compare_arms, verdict_of
 from pgdyno.studies.result import comparison_json, count_states, refused_json
 from pgdyno.target.restart_budget import RestartBudget
@@ -103,9 +104,11 @@ def ab_result(laboratory: Laboratory, comparison: Comparison, blocks: Blocks) ->
     """Return the result that `experiment --ab --json` prints; A stands as `baseline` and B as `winner`."""
     study = laboratory.study
     trials = laboratory.store.trials(study.id)
+    note = user_time(blocks.trials(A), blocks.trials(B), comparison.b.configuration)
     return {
         "study": study.id,
         **comparison_json(comparison, blocks, laboratory.facts),
+        "notes": [] if note is None else [note],
         "refused": refused_json(trials),
         "trials": count_states(trials),
         "environment": study.environment,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pgdyno.model import linux
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.trial import Trial, WorkloadSpec
@@ -23,6 +24,7 @@ def explain(
         _reads_became_hits(before, after, facts),
         _double_buffering(before, after, settings, facts),
         _cpu(baseline, winner),
+        user_time(baseline, winner, settings),
         _temp_files(before, after),
         _wal(before, after),
         _read_only(workload),
@@ -98,6 +100,29 @@ def _cpu(baseline: Sequence[Trial], winner: Sequence[Trial]) -> str | None:
         return None
     word = "fell" if after < before else "rose"
     return f"Server CPU per transaction {word} from {before:.3g} ms to {after:.3g} ms ({after / before:.2f} of it)."
+
+
+def user_time(baseline: Sequence[Trial], winner: Sequence[Trial], settings: Configuration) -> str | None:
+    """Say whether a gain of the scheduler's migration cost shows as user time, as its source has it; else None.
+
+    A machine that does more useful work spends more time in user code. A gain without it deserves doubt.
+    """
+    if linux.MIGRATION_COST not in settings:
+        return None
+    before, after = _user_share(baseline), _user_share(winner)
+    rates = median_of(baseline, Metric.THROUGHPUT), median_of(winner, Metric.THROUGHPUT)
+    if before is None or after is None or rates[0] is None or rates[1] is None:
+        return None
+    figures = f"User time went from {before:.1%} to {after:.1%} of all CPUs".replace("%", " %")
+    if rates[1] > rates[0] and after <= before:
+        return f"{figures}: throughput rose and user time did not, which a lower migration cost does not explain."
+    return f"{figures}."
+
+
+def _user_share(trials: Sequence[Trial]) -> float | None:
+    counted = [trial.outcome.counters for trial in trials if trial.outcome]
+    capacity = sum(counters.get("cpu_capacity_s", 0.0) for counters in counted)
+    return sum(counters.get("user_cpu_s", 0.0) for counters in counted) / capacity if capacity else None
 
 
 def _temp_files(before: dict[str, float], after: dict[str, float]) -> str | None:

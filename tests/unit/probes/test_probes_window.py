@@ -106,6 +106,13 @@ def test_counters_have_the_names_of_the_outcome() -> None:
     assert "oom_kills" not in found
 
 
+@pytest.mark.requirement("R-SCH-06")
+def test_user_time_is_counted_of_what_the_cpus_had() -> None:
+    rows = [row("cpu", t, interval_s=1.0, cpus=4, usr_pct=usr, sys_pct=1.0) for t, usr in ((1.0, 50.0), (2.0, 75.0))]
+    found = window.counters(rows, 0.0, 2.0)
+    assert (found["user_cpu_s"], found["cpu_capacity_s"]) == (5.0, 8.0)
+
+
 def test_disk_bytes_are_those_of_physical_devices() -> None:
     rows = [
         row("disk", 2.0, device=device, interval_s=2.0, rkb_per_s=10.0, wkb_per_s=1.0)

@@ -1,9 +1,11 @@
 """Sentences that rest on counters, and none where a counter is missing."""
 
+import pytest
+
 from facts_from_params import make_facts
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState, WorkloadSpec
-from pgdyno.studies.explain import explain
+from pgdyno.studies.explain import explain, user_time
 
 READS = WorkloadSpec("ybio", {}, "0" * 16, "reads", read_only=True)
 WRITES = WorkloadSpec("tpcb-like", {}, "1" * 16, "writes", read_only=False)
@@ -42,3 +44,21 @@ def test_without_counters_there_is_nothing_to_say():
 def test_what_did_not_change_is_not_told():
     same = trials(cpu=10.0, blks_read=50_000.0, blks_hit=50_000.0, wal_bytes=1e6, temp_bytes=1e7)
     assert explain(same, same, Configuration.of({"work_mem": "8MB"}), make_facts(18), WRITES) == []
+
+
+@pytest.mark.requirement("R-SCH-06")
+@pytest.mark.parametrize(("user", "said"), [(70.0, "40.0 % to 70.0 % of all CPUs."), (40.0, "user time did not")])
+def test_a_gain_of_the_migration_cost_must_show_as_user_time(user, said):
+    def arm(throughput, seconds):
+        outcome = Outcome(
+            TrialState.COMPLETE, throughput=throughput, counters={"cpu_capacity_s": 100.0, "user_cpu_s": seconds}
+        )
+        spec = TrialSpec(Configuration(), Role.CONFIRM, "x", 1, 0)
+        return [Trial(i, "s", spec, TrialState.COMPLETE, outcome) for i in (1, 2)]
+
+    settings = Configuration.of({"kernel.sched_migration_cost_ns": "50000"})
+    text = user_time(arm(1000.0, 40.0), arm(1140.0, user), settings)
+    assert text is not None
+    assert said in text
+    assert user_time(arm(1000.0, 40.0), arm(1140.0, user), Configuration.of({"work_mem": "8MB"})) is None
+    assert user_time(trials(), trials(), settings) is None
