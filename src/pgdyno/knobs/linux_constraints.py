@@ -67,7 +67,8 @@ def _pool(configuration: Mapping[str, str], facts: Facts, connections: int) -> I
     if isinstance(page, Unknown) or isinstance(needed, Unknown):
         yield Refusal(f"{linux.NR_HUGEPAGES} = {pages}, and the size of a huge page is {page}", (linux.NR_HUGEPAGES,))
         return
-    if pages < needed:
+    # The reserve covers what is computed; a pool that was sized by the server's own figure may do without it.
+    if pages * page < shared_bytes(configuration, facts):
         yield Refusal(
             f"{linux.NR_HUGEPAGES} = {pages} of {bytes_text(page)} is too few for PostgreSQL's shared memory, which "
             f"takes {needed}: the pool would be of use to nobody",

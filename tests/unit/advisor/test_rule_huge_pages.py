@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor_case import GB, MB, make_case, make_host, make_server
+from facts_from_params import make_facts
 from kernel_case import buffers, judged, says, with_memory
 from pgdyno.advisor.judgement import DoesNotApply, Fires
 from pgdyno.advisor.shared_memory import need_now, need_proposed
+from pgdyno.knobs.linux_constraints import linux_refusals
+from pgdyno.knobs.memory import shared_bytes
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Cost, Severity
 from pgdyno.model.inventory import Virtualization
@@ -90,6 +93,18 @@ def test_a_pool_always_exceeds_the_buffers_by_a_few_percent(now, then, page):
     assert pool < 1.08 * size + 128 * MB
 
 
+@pytest.mark.parametrize("size", [GB, 16 * GB, 32 * GB])
+@pytest.mark.parametrize("deviation", [0.99, 1.0, 1.01])
+def test_a_proposed_pool_passes_the_constraints_that_apply_asks(size, deviation):
+    facts = make_facts(18, ram_bytes=128 * GB)
+    facts = replace(facts, host=replace(facts.host, huge_page_bytes=2 * MB))
+    estimate = shared_bytes({"shared_buffers": f"{size // MB}MB"}, facts)
+    server = replace(buffers(size, 18), shared_memory_bytes=round(estimate * deviation))
+    pool = need_now(make_case(server=server)).pool(2 * MB)
+    asked = {"shared_buffers": f"{size // MB}MB", "vm.nr_hugepages": str(pool)}
+    assert not [refusal for refusal in linux_refusals(asked, facts, connections=10) if "too few" in refusal.reason]
+
+
 @pytest.mark.requirement("R-KRN-12", "CON-16")
 def test_17408_pages_of_2_mb_are_critical():
     finding = says("huge-page-pool", pool_of(17408, ram_bytes=64 * GB), buffers(16 * GB))
@@ -134,6 +149,8 @@ def test_a_pool_that_the_server_does_not_use_is_a_warning():
     finding = says("huge-page-pool", pool_of(17157), server)
     assert finding.severity is Severity.WARNING
     assert "not in use" in finding.current
+    assert finding.changes == ()
+    assert any("Restart the server" in text for text in finding.alternatives)
     off = says("huge-page-pool", pool_of(17157), buffers(32 * GB, huge_pages="off"))
     assert ("huge_pages", "try") in [(change.knob, change.value) for change in off.changes]
 

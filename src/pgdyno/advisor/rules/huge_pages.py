@@ -52,7 +52,7 @@ def huge_pages(case: Case) -> Judgement:
         evidence=(need.source, *_costs(case, pages * page, buffers)),
         doubts=_budget(case, pages * page),
         alternatives=_other_sizes(case),
-        resolutions=_resolutions(case, need, pages, page),
+        resolutions=_resolutions(need, pages, page),
         severity=Severity.CRITICAL if wish == "on" else None,
     )
 
@@ -83,7 +83,7 @@ def huge_page_pool(case: Case) -> Judgement:
     return InOrder(
         f"The pool of {total} x {binary_text(page)} = {binary_text(size)} holds the shared memory of "
         f"{binary_text(then.bytes)}.",
-        resolutions=_resolutions(case, then, total, page),
+        resolutions=_resolutions(then, total, page),
     )
 
 
@@ -160,7 +160,8 @@ def _verdict(
     wish: str = "",
 ) -> Fires:
     pages = need.pool(page)
-    changes = [] if total == pages else [_pool_change(case, pages, total)]
+    fits = need.pages(page) <= total <= WASTE * need.pages(page)
+    changes = [] if fits else [_pool_change(case, pages, total)]
     if wish == "off":
         changes.append(Change(ChangeKind.POSTGRESQL, "huge_pages", "try", wish))
     alternatives = _other_sizes(case)
@@ -169,11 +170,11 @@ def _verdict(
     return Fires(
         changes=tuple(changes),
         current=f"{linux.NR_HUGEPAGES} = {total} of {binary_text(page)}: {problem}",
-        proposed=_proposed(pages, page),
+        proposed="the pool as it is, and a server that takes it" if fits else _proposed(pages, page),
         evidence=(*evidence, need.source),
         doubts=_budget(case, pages * page),
         alternatives=alternatives,
-        resolutions=_resolutions(case, need, pages, page),
+        resolutions=_resolutions(need, pages, page),
         severity=severity,
         cost=Cost.RESTART,
     )
@@ -242,12 +243,13 @@ def _other_sizes(case: Case) -> tuple[str, ...]:
     )
 
 
-def _resolutions(case: Case, need: Need, pages: int, page: int) -> tuple[Resolution, ...]:
+def _resolutions(need: Need, pages: int, page: int) -> tuple[Resolution, ...]:
+    same = "38912 or 17408 is for other buffers" if page == MIB else "38912 and 17408 are pages of 1 MiB"
     return (
         Resolution(
             "CON-16",
-            f"A huge page has {binary_text(page)} here, so that neither 38912 nor 17408 is meant: the bytes count, "
-            f"{pages} pages are {binary_text(pages * page)}.",
+            f"A huge page has {binary_text(page)} here, and {same}: the bytes count, {pages} pages are "
+            f"{binary_text(pages * page)}.",
         ),
         Resolution(
             "CON-17",
