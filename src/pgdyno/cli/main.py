@@ -24,6 +24,7 @@ VERBS: dict[str, str] = {
     "rollback": "Put a server back after a killed session.",
     "guards": "List what is watched during a trial, where it trips, and how it stands now.",
     "knobs": "List and explain the knobs, their ranges and durability classes.",
+    "disks": "Choose volumes of a storage server, and judge a list of them.",
     "persist": "Keep Linux knobs over a reboot: print the files, or write them.",
     "store": "List, show and export what was measured.",
     "host": "Prepare a database host that is reached by ssh.",

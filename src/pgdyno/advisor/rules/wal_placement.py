@@ -1,0 +1,155 @@
+"""Judge whether data files and write-ahead log lie on different disks, and write down how the log is moved."""
+
+from __future__ import annotations
+
+import shlex
+
+from pgdyno.advisor.block_stack import disks_of, mounted_disks, place_of
+from pgdyno.advisor.case import Case, Missing
+from pgdyno.advisor.judgement import Fires, InOrder, Judgement
+from pgdyno.model.facts import Unknown
+from pgdyno.model.finding import Change, ChangeKind, Resolution, Severity
+from pgdyno.model.inventory import Place, Purpose
+from pgdyno.units import bytes_text
+
+MANY_COMMITS_S = 1000
+FEW_COMMITS_S = 10
+"""Order of magnitude only: where commits are rare nothing waits for the log, where they are many everything does."""
+MANY_DISKS = 8
+"""From so many shared disks on the case is the sources' large environment, where the effect was close to nothing."""
+_NEW_PLACE = "/pg_wal_disk/pg_wal"
+
+
+def wal_placement(case: Case) -> Judgement:
+    """Compare the disks below the data directory with those below pg_wal."""
+    data, wal = place_of(case, Purpose.DATA), place_of(case, Purpose.WAL)
+    one_mount = isinstance(data.mount_point, str) and data.mount_point == wal.mount_point
+    try:
+        disks, log_disks = disks_of(data), disks_of(wal)
+    except Missing:
+        if not one_mount:
+            raise
+        disks = log_disks = frozenset()
+    shared = disks & log_disks
+    if not shared and not one_mount:
+        return InOrder(
+            f"The data files lie on {_list(disks)} and the log on {_list(log_disks)}. Whether a storage server keeps "
+            "these on different disks cannot be seen from the host: `pgdyno disks` checks its topology.",
+            (_resolution("The disks differ already", case),),
+        )
+    many = len(shared) >= MANY_DISKS
+    what = "one file system" if one_mount else f"the disks {_list(shared)}"
+    return Fires(
+        changes=(move_of(case, data, wal),),
+        current=f"pg_wal in {wal.path}",
+        proposed="pg_wal on disks that hold no data files",
+        evidence=tuple(_evidence(case, data, wal, shared)),
+        doubts=(f"{len(shared)} disks are shared: over so many the sources saw close to no effect",) if many else (),
+        alternatives=(
+            "For a new cluster: initdb --waldir=" + _NEW_PLACE + " -D " + shlex.quote(data.path),
+            "Preference: another storage server, then another extent pool or rank, then another disk.",
+        ),
+        resolutions=(_resolution(f"Both lie on {what}", case),),
+        severity=_weight(case),
+    )
+
+
+def move_commands(data_directory: str, target: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the commands that move pg_wal to a folder that does not exist yet, and those that move it back.
+
+    `readlink` makes them right for a directory and for a link to one alike.
+    """
+    data, new = shlex.quote(data_directory), shlex.quote(target)
+    link = shlex.quote(f"{data_directory}/pg_wal")
+    stop, start = f"pg_ctl stop -w -D {data} -m fast", f"pg_ctl start -w -D {data} -l {data}/startup.log"
+    there = (stop, f'mv "$(readlink -f {link})" {new}', f"ln -sfn {new} {link}", start)
+    back = (stop, f"rm {link}", f"mv {new} {link}", start)
+    return there, back
+
+
+def move_of(case: Case, data: Place, wal: Place) -> Change:
+    """Return the move as a change; by hand where pg_wal is a mount point itself, which cannot be moved."""
+    if wal.mount_point == wal.path:
+        return Change(ChangeKind.MANUAL, value=f"mount a file system of other disks at {wal.path}", current=wal.path)
+    target = _target(case, data, wal)
+    there, back = move_commands(data.path, target)
+    if wal.path != f"{data.path}/pg_wal":
+        back = (back[0], back[1], f"mv {shlex.quote(target)} {shlex.quote(wal.path)}", _link_back(data, wal), back[3])
+    return Change(ChangeKind.COMMAND, value=target, current=wal.path, commands=there, undo=back)
+
+
+def _link_back(data: Place, wal: Place) -> str:
+    return f"ln -sfn {shlex.quote(wal.path)} {shlex.quote(data.path + '/pg_wal')}"
+
+
+def _target(case: Case, data: Place, wal: Place) -> str:
+    """Return a folder on the largest mounted file system that shares no disk with the data, else a made-up place."""
+    if isinstance(case.host.mounts, Unknown) or isinstance(data.disks, Unknown):
+        return _NEW_PLACE
+    backup = {place.mount_point for place in _places(case) if place.purpose is Purpose.BACKUP}
+    fitting = [
+        mount
+        for mount in case.host.mounts
+        if (disks := mounted_disks(case.host, mount))
+        and not disks & data.disks
+        and mount.point not in ("/", "/boot", "/boot/efi", wal.mount_point, *backup)
+        and not isinstance(mount.free_bytes, Unknown)
+        and mount.free_bytes > 2 * case.number("max_wal_size")
+    ]
+    if not fitting:
+        return _NEW_PLACE
+    best = max(fitting, key=lambda mount: mount.free_bytes if isinstance(mount.free_bytes, int) else 0)
+    return f"{best.point.rstrip('/')}/pg_wal"
+
+
+def _places(case: Case) -> tuple[Place, ...]:
+    return () if isinstance(case.host.places, Unknown) else case.host.places
+
+
+def _evidence(case: Case, data: Place, wal: Place, shared: frozenset[str]) -> list[str]:
+    found = [f"The data directory {data.path} and the log {wal.path} both lie on {_list(shared) or data.mount_point}."]
+    if isinstance(data.mount_point, str) and data.mount_point != wal.mount_point:
+        found.append(f"Their mount points {data.mount_point} and {wal.mount_point} differ, their disks do not.")
+    commits = _commits(case)
+    found.append(
+        "The commit rate is unknown; the more commits, the more this matters."
+        if commits is None
+        else f"The server commits {commits:.4g} times a second; each commit that wrote waits for the log."
+    )
+    rate = case.evidence.wal_rate_bytes_s
+    if not isinstance(rate, Unknown):
+        found.append(f"It writes {bytes_text(rate)} of log a second.")
+    return found
+
+
+def _commits(case: Case) -> float | None:
+    statistics = case.evidence.statistics
+    if isinstance(statistics, Unknown) or isinstance(statistics.commits_s, Unknown):
+        return None
+    return statistics.commits_s
+
+
+def _weight(case: Case) -> Severity | None:
+    """More commits, more weight; a load that does not write leaves the log alone."""
+    commits, statistics = _commits(case), case.evidence.statistics
+    if commits is None:
+        return None
+    writes = 1.0
+    if not isinstance(statistics, Unknown) and not isinstance(statistics.write_share, Unknown):
+        writes = statistics.write_share
+    if commits < FEW_COMMITS_S or writes == 0:
+        return Severity.NOTE
+    return Severity.WARNING if commits >= MANY_COMMITS_S else Severity.ADVICE
+
+
+def _resolution(condition: str, case: Case) -> Resolution:
+    commits = _commits(case)
+    rate = "an unknown number of commits" if commits is None else f"{commits:.4g} commits"
+    return Resolution(
+        "CON-24",
+        f"{condition}, with {rate} a second: separate disks are a rule of structure, worth 0 to 10 %.",
+    )
+
+
+def _list(names: frozenset[str]) -> str:
+    return ", ".join(sorted(names))

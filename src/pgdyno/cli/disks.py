@@ -1,0 +1,144 @@
+"""`pgdyno disks`: choose volumes of a storage server, or judge a list that somebody was given. Needs no server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.flags import Flags
+from pgdyno.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.advisor.disk_order import Balance, Separation
+    from pgdyno.advisor.storage_server import Topology, Volume
+
+_MOST_BYTES = 16 << 20
+
+
+@click.command(name="disks")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option(
+    "--count", type=click.IntRange(min=1), help="How many volumes to propose.  [default: 8, or as in --given]"
+)
+@click.option("--given", metavar="LIST", help="Judge these volumes, such as 5100-510F,5200, and propose others.")
+@click.option("--wal", type=click.IntRange(min=1), help="Propose so many more for the log, as far apart as can be.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(**values: object) -> int:
+    """Propose volumes of the storage server that FILE describes (TOML or JSON), in the order of their use.
+
+    Each next volume lies on another server, adapter pair, rank and path, and none is used again before the others.
+    Exit code 1 when the list of --given is out of balance.
+    """
+    from pgdyno.advisor.disk_order import check, propose, propose_apart, separation
+    from pgdyno.advisor.storage_server import expand, read_topology
+
+    flags = Flags(values)
+    path = flags.path("file")
+    assert path is not None
+    topology = read_topology(_read(path), str(path))
+    given = None if flags.text("given") is None else check(topology, expand(flags.choice("given")))
+    default = len(given.volumes) if given else min(8, len(topology.volumes))
+    count = flags.whole("count") if flags.number("count") else default
+    data = propose(topology, count)
+    wal: tuple[Volume, ...] = ()
+    apart: Separation | None = None
+    if flags.number("wal"):
+        data, wal = propose_apart(topology, count, flags.whole("wal"))
+        apart = separation(topology, data, wal)
+    if flags.on("as_json"):
+        click.echo(json.dumps(_document(topology, given, data, wal, apart), indent=2))
+    else:
+        _print(topology, given, data, wal, apart)
+    return int(ExitCode.FINDINGS if given is not None and not given.balanced else ExitCode.OK)
+
+
+def _read(path: Path) -> str:
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise UsageError(f'topology file "{path}" is larger than 16 MB', hint="Is it the right file?")
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f'topology file "{path}" cannot be read', detail=str(error)) from error
+
+
+def _row(topology: Topology, volume: Volume) -> dict[str, str]:
+    return {"volume": volume.address, **topology.resources(volume)}
+
+
+def _balance(balance: Balance) -> dict[str, object]:
+    return {
+        "volumes": [volume.address for volume in balance.volumes],
+        "balanced": balance.balanced,
+        "worst_case": balance.worst_case,
+        "problems": list(balance.problems),
+        "uses": {use.kind: use.counts for use in balance.uses},
+    }
+
+
+def _document(
+    topology: Topology,
+    given: Balance | None,
+    data: Sequence[Volume],
+    wal: Sequence[Volume],
+    apart: Separation | None,
+) -> dict[str, object]:
+    return {
+        "storage": topology.name,
+        "attachment": topology.attachment.value,
+        "given": None if given is None else _balance(given),
+        "proposed": [_row(topology, volume) for volume in data],
+        "wal": [_row(topology, volume) for volume in wal],
+        "separation": None if apart is None else apart.value,
+        "remarks": _remarks(topology),
+    }
+
+
+def _remarks(topology: Topology) -> list[str]:
+    from pgdyno.advisor.storage_server import Attachment
+
+    paths = (
+        "ECKD switches its paths by itself; give the host all of them."
+        if topology.attachment is Attachment.ECKD
+        else "FCP needs a fixed path for each disk: attach each by the path of its row, with a second one for failure."
+    )
+    pools = sorted(set(topology.pools) - topology.striped)
+    if not pools:
+        return [paths]
+    return [paths, f"Storage pool striping is off for {', '.join(pools)}: where it is available, enable it."]
+
+
+def _print(
+    topology: Topology,
+    given: Balance | None,
+    data: Sequence[Volume],
+    wal: Sequence[Volume],
+    apart: Separation | None,
+) -> None:
+    if given is not None:
+        verdict = "balanced" if given.balanced else "out of balance"
+        click.echo(f"given: {len(given.volumes)} volumes of {topology.name}, {verdict}")
+        for problem in given.problems:
+            click.echo(f"  {problem}")
+        click.echo()
+    _print_table(f"proposed, in this order ({len(data)} volumes of {topology.name})", topology, data)
+    if wal:
+        click.echo()
+        relation = f"{apart} than the data" if apart != "shared ranks" else "on shared ranks"
+        _print_table(f"for the log ({relation})", topology, wal)
+    click.echo()
+    for remark in _remarks(topology):
+        click.echo(remark)
+
+
+def _print_table(title: str, topology: Topology, volumes: Sequence[Volume]) -> None:
+    rows = [_row(topology, volume) for volume in volumes]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    widths = {name: max(len(name), *(len(row.get(name, "")) for row in rows)) for name in columns}
+    click.echo(f"{title}:")
+    click.echo("  " + "  ".join(name.ljust(widths[name]) for name in columns).rstrip())
+    for row in rows:
+        click.echo("  " + "  ".join(row.get(name, "").ljust(widths[name]) for name in columns).rstrip())
