@@ -152,7 +152,7 @@ class _Reader:
         paths = self.words(self.document, "paths", "the file") if "paths" in self.document else ()
         return Topology(
             name=self.text(self.document, "name", "the file", self.source),
-            model=self.text(self.document, "model", "the file", ""),
+            model=self.text(self.document, "model", "the file", "unknown"),
             attachment=Attachment(attachment),
             servers=servers,
             pools=pools,

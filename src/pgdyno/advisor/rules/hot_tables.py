@@ -22,6 +22,9 @@ DOMINATES = 0.5
 """The source moved a table that made up more than half of the traffic."""
 COPY_BYTES_S = 100 << 20
 """A rate to picture the copy with, said as such: no source gives one."""
+NOTABLE_GROWTH = 64 << 20
+SMALL = 1 << 30
+"""Bytes below which growth says nothing, and below which a move is worth no more than a note."""
 _SYSTEM = ("pg_catalog", "information_schema", "pg_toast")
 
 
@@ -30,7 +33,8 @@ def hot_tables(case: Case) -> Judgement:
     tables = [table for table in known(case.evidence.tables, "the activity of tables") if table.schema not in _SYSTEM]
     shares = {measure: _shares(tables, weight) for measure, weight in _MEASURES.items()}
     led = [(max(share[i] for share in shares.values()), i) for i in range(len(tables))]
-    ranked = [i for share, i in sorted(led, key=lambda one: -one[0]) if share >= DOMINATES]
+    reads = shares[_READS]
+    ranked = [i for share, i in sorted(led, key=lambda one: (reads[one[1]] < DOMINATES, -one[0])) if share >= DOMINATES]
     waiting = [i for i in ranked if not tables[i].tablespace]
     if not ranked:
         top = max(led, default=(0.0, -1))[0]
@@ -49,20 +53,22 @@ def hot_tables(case: Case) -> Judgement:
             f"Next, and only after this step was measured: {tables[i].schema}.{tables[i].name}." for i in waiting[1:]
         ),
         resolutions=(_resolution(case),),
-        severity=Severity.NOTE if _relaxed(case) else None,
+        severity=Severity.NOTE if _relaxed(case) or table.bytes + table.index_bytes < SMALL else None,
     )
 
 
 def _growth(table: TableActivity) -> float:
-    return 0.0 if isinstance(table.growth_bytes, Unknown) else max(0.0, float(table.growth_bytes))
+    growth = 0 if isinstance(table.growth_bytes, Unknown) else table.growth_bytes
+    return float(growth) if growth >= NOTABLE_GROWTH else 0.0
 
 
 def _writes(table: TableActivity) -> float:
     return 0.0 if isinstance(table.writes, Unknown) else float(table.writes)
 
 
+_READS = "the blocks read from outside shared_buffers"
 _MEASURES: dict[str, Callable[[TableActivity], float]] = {
-    "the blocks read from outside shared_buffers": lambda table: table.read_share,
+    _READS: lambda table: table.read_share,
     "the growth of all tables": _growth,
     "the rows written": _writes,
 }

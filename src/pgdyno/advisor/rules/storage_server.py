@@ -145,7 +145,8 @@ def disk_type(case: Case) -> Judgement:
     decided = (
         Resolution(
             "CON-29",
-            f"SCSI or NVMe with a file system holds; raw devices no longer exist. The disks here are {', '.join(kinds)}.",
+            "SCSI or NVMe with a file system holds; raw devices no longer exist. "
+            f"The disks here are {', '.join(kinds)}.",
         ),
     )
     if "dasd" not in kinds:
