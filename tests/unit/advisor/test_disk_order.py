@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -91,7 +92,7 @@ def test_every_resource_is_used_alike_at_every_length(servers, pairs, per_cell, 
 @pytest.mark.requirement("R-STO-16")
 def test_neighbours_change_rank_and_path_and_the_first_round_takes_every_rank():
     chosen = propose(example(), 16)
-    for one, other in zip(chosen, chosen[1:], strict=False):
+    for one, other in pairwise(chosen):
         assert one.rank != other.rank
         assert one.path != other.path
     assert len({volume.rank for volume in chosen[:8]}) == 8

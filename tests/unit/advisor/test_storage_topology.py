@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -102,10 +103,8 @@ values = st.recursive(
 
 @given(st.sampled_from(sorted(SMALL)), values)
 def test_any_value_in_any_part_is_read_or_refused(part, value):
-    try:
-        read_topology(changed(part, value=value), "noise")
-    except UsageError as error:
-        assert "noise" in error.message or "address" in error.message or "volume" in error.message
+    with suppress(UsageError):  # any other exception would be a traceback for the user
+        assert read_topology(changed(part, value=value), "noise").volumes
 
 
 @given(st.integers(0, 0xFF00), st.integers(0, 64))
