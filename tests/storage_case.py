@@ -117,12 +117,13 @@ def lvm_host(**changed: object) -> HostInventory:
     def mapped(volume: LogicalVolume) -> BlockDevice:
         below = tuple(name.removeprefix("/dev/") for name in volume.devices)
         ahead = volume.effective_read_ahead_kb
-        name = f"{volume.group}-{volume.name}"
-        return BlockDevice(name, "lvm", below, read_ahead_kb=ahead, logical_sector=512, physical_sector=512)
+        number, mapper = ("dm-0", "dm-1")[volume is logs], f"{volume.group}-{volume.name}"
+        sectors = {"logical_sector": 512, "physical_sector": 512}
+        return BlockDevice(number, "lvm", below, read_ahead_kb=ahead, mapper=mapper, **sectors)
 
     def lies(purpose: Purpose, volume: LogicalVolume, path: str, point: str) -> Place:
         below = [name.removeprefix("/dev/") for name in volume.devices]
-        return place(purpose, path, below, stack=(f"edbvg-{volume.name}", *below), mount_point=point)
+        return place(purpose, path, below, stack=(("dm-0", "dm-1")[volume is logs], *below), mount_point=point)
 
     return make_host(
         architecture="s390x",

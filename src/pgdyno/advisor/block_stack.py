@@ -47,12 +47,9 @@ def top_name(place: Place) -> str:
 
 def device_of(host: HostInventory, name: str) -> BlockDevice:
     """Return a device by any of its names. Raises Missing."""
-    devices = known(host.devices, "the list of block devices")
-    names = _names(name)
+    known(host.devices, "the list of block devices")
     volume = volume_of(host, name)
-    if volume is not None:
-        names |= {f"{_doubled(volume.group)}-{_doubled(volume.name)}"}
-    found = next((device for device in devices if _names(device.name) & names), None)
+    found = host.device(name) or (host.device(mapped_name(volume)) if volume else None)
     if found is None:
         raise Missing(f'the device "{name}"', "it is not among the block devices that were read")
     return found
@@ -62,12 +59,21 @@ def volume_of(host: HostInventory, name: str) -> LogicalVolume | None:
     """Return the logical volume of this name; None when it is none or volumes are unknown."""
     if isinstance(host.volumes, Unknown):
         return None
-    short = _names(name)
-    for volume in host.volumes:
-        mapped = f"{_doubled(volume.group)}-{_doubled(volume.name)}"
-        if {mapped, f"{volume.group}/{volume.name}"} & short:
-            return volume
-    return None
+    device = host.device(name)
+    names = {bare_name(name)} | ({device.mapper, device.name} if device else set())
+    return next(
+        (volume for volume in host.volumes if {mapped_name(volume), f"{volume.group}/{volume.name}"} & names), None
+    )
+
+
+def mapped_name(volume: LogicalVolume) -> str:
+    """Return a volume's name below /dev/mapper, where a hyphen of a name is doubled: a single one parts the two."""
+    return f"{volume.group.replace('-', '--')}-{volume.name.replace('-', '--')}"
+
+
+def bare_name(name: str) -> str:
+    """Return a device's name without its folder."""
+    return name.removeprefix("/dev/").removeprefix("mapper/")
 
 
 def volume_below(host: HostInventory, place: Place) -> LogicalVolume | None:
@@ -95,12 +101,16 @@ def unused_disks(host: HostInventory) -> tuple[str, ...]:
     """Return whole disks on which nothing is built and nothing mounted, as far as devices tell."""
     if isinstance(host.devices, Unknown) or isinstance(host.mounts, Unknown) or isinstance(host.volumes, Unknown):
         return ()
-    mounted = {name for mount in host.mounts for name in _names(mount.device)}
-    used = {name for device in host.devices for name in device.below}
-    used |= {short for volume in host.volumes for name in volume.devices for short in _names(name)}
+    used = {bare_name(mount.device) for mount in host.mounts}
+    used |= {name for device in host.devices for name in device.below}
+    used |= {bare_name(name) for volume in host.volumes for name in volume.devices}
     swap = () if isinstance(host.memory.swap, Unknown) else host.memory.swap
-    used |= {short for area in swap for short in _names(area.name)}
-    return tuple(device.name for device in host.devices if device.kind == "disk" and device.name not in used | mounted)
+    used |= {bare_name(area.name) for area in swap}
+    return tuple(
+        device.name
+        for device in host.devices
+        if device.kind == "disk" and device.name not in used and device.size_bytes != 0 and device.storage != "zram"
+    )
 
 
 def automatic_read_ahead_kb(stripes: int, stripe_bytes: int) -> int:
@@ -111,18 +121,9 @@ def automatic_read_ahead_kb(stripes: int, stripe_bytes: int) -> int:
     return max(KERNEL_READ_AHEAD_KB, 2 * stripes * stripe_bytes // 1024)
 
 
-def path_of(name: str) -> str:
-    """Return the path of a device node."""
-    return name if name.startswith("/") else f"/dev/{name}"
-
-
-def _names(name: str) -> set[str]:
-    return {name.removeprefix("/dev/").removeprefix("mapper/")}
-
-
-def _doubled(name: str) -> str:
-    """Device mapper writes a hyphen of a name twice, because a single one parts group and volume."""
-    return name.replace("-", "--")
+def path_of(device: BlockDevice) -> str:
+    """Return the path of a device node, that of device mapper where there is one: dm-0 may be another tomorrow."""
+    return f"/dev/mapper/{device.mapper}" if device.mapper else f"/dev/{device.name}"
 
 
 def _disks(host: HostInventory, name: str, depth: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Read rows of iostat with care: what a device's figures say, whether they fit each other, and before against after.
+"""Read rows of iostat with care: what a device's figures say, and whether they fit each other.
 
 %util is the share of time in which a device had at least one request. A device that serves many at once, such as a
 striped volume, a storage server's LUN or NVMe, stands at 100 % long before it is at its limit.
@@ -6,7 +6,6 @@ striped volume, a storage server's LUN or NVMe, stands at 100 % long before it i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -35,28 +34,6 @@ class DeviceState:
     device: str
     state: LoadState
     sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceTotals:
-    """The sum of some devices: operations and kB a second, waits weighted by operations, requests in flight."""
-
-    operations_s: float
-    kb_s: float
-    read_await_ms: float | None
-    write_await_ms: float | None
-    queue: float
-
-
-@dataclass(frozen=True, slots=True)
-class BeforeAfter:
-    """Two measurements: the totals, relative changes of operations and kB, and each device's share of kB afterwards."""
-
-    before: DeviceTotals
-    after: DeviceTotals
-    operations_change: float
-    kb_change: float
-    shares: dict[str, float]
 
 
 def load_state(row: DeviceActivity) -> DeviceState:
@@ -93,48 +70,6 @@ def inconsistencies(row: DeviceActivity) -> tuple[str, ...]:
         if abs(printed - computed) > max(rounding, _TOLERANCE * max(abs(printed), abs(computed))):
             found.append(f"{row.device}: {column} is {printed:.6g}, the other columns give {computed:.6g}")
     return tuple(found)
-
-
-def totals(rows: Sequence[DeviceActivity]) -> DeviceTotals | None:
-    """Return the sum of some rows; None when a column that is needed was not printed."""
-    sums = [0.0] * 7
-    for row in rows:
-        columns = (
-            row.reads_s, row.writes_s, row.read_kb_s, row.write_kb_s, row.read_await_ms, row.write_await_ms, row.queue
-        )  # fmt: skip
-        numbers = [column for column in columns if not isinstance(column, Unknown)]
-        if len(numbers) < len(columns):
-            return None
-        reads, writes, read_kb, write_kb, read_wait, write_wait, queue = numbers
-        terms = (reads, writes, read_kb, write_kb, reads * read_wait, writes * write_wait, queue)
-        sums = [before + term for before, term in zip(sums, terms, strict=True)]
-    reads, writes, read_kb, write_kb, read_waits, write_waits, queue = sums
-    return DeviceTotals(
-        operations_s=reads + writes,
-        kb_s=read_kb + write_kb,
-        read_await_ms=read_waits / reads if reads else None,
-        write_await_ms=write_waits / writes if writes else None,
-        queue=queue,
-    )
-
-
-def compare(before: Sequence[DeviceActivity], after: Sequence[DeviceActivity]) -> BeforeAfter | None:
-    """Compare two measurements in total, because work that moves to a new device leaves the old one."""
-    first, second = totals(before), totals(after)
-    if first is None or second is None or not first.operations_s or not first.kb_s:
-        return None
-    shares = {}
-    for row in after:
-        alone = totals((row,))
-        if alone is not None and second.kb_s:
-            shares[row.device] = alone.kb_s / second.kb_s
-    return BeforeAfter(
-        before=first,
-        after=second,
-        operations_change=second.operations_s / first.operations_s - 1,
-        kb_change=second.kb_s / first.kb_s - 1,
-        shares=shares,
-    )
 
 
 def _quotient(total: float | Unknown, count: float | Unknown) -> float | None:

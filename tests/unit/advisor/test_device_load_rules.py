@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor_case import finding_of, make_case
-from pgdyno.advisor.device_figures import LoadState, compare, inconsistencies, load_state, totals
+from pgdyno.advisor.device_figures import LoadState, inconsistencies, load_state
 from pgdyno.model.evidence import DeviceActivity
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer
@@ -41,25 +41,8 @@ def test_columns_that_were_cut_are_unknown_and_never_zero():
     row = DeviceActivity("sda", reads_s=10.0, util_pct=100.0)
     assert load_state(row).state is LoadState.UNKNOWN
     assert finding_of("device-queueing", make_case(lvm_host(), devices=(row,))).answer is Answer.UNKNOWN
-    assert totals((row,)) is None
     without = tuple(replace(row, service_ms=Unknown("this iostat has no svctm")) for row in iostat_rows("before"))
     assert finding_of("device-queueing", make_case(lvm_host(), devices=without)).answer is Answer.FINDING
-
-
-@pytest.mark.requirement("R-STO-12")
-def test_before_and_after_in_total_give_the_figures_of_the_guide():
-    found = compare(iostat_rows("before")[:1], [row for row in iostat_rows("after") if "logs" not in row.device])
-    assert found is not None
-    assert found.operations_change == pytest.approx(0.034, abs=0.0005)
-    assert found.kb_change == pytest.approx(0.023, abs=0.0005)
-    assert found.shares["edb_stock_enc"] == pytest.approx(0.643, abs=0.0005)
-    assert found.before.write_await_ms == pytest.approx(11.35)
-    assert found.after.write_await_ms == pytest.approx(7.06, abs=0.01)
-    assert (found.before.queue, found.after.queue) == (pytest.approx(1477.52), pytest.approx(941.33))
-
-
-def test_nothing_before_cannot_be_compared():
-    assert compare((), iostat_rows("after")) is None
 
 
 @pytest.mark.requirement("R-STO-13")

@@ -13,7 +13,7 @@ from pgdyno.advisor.block_stack import automatic_read_ahead_kb
 from pgdyno.advisor.rules.read_ahead import SWEEP_KB, ReadAhead, Top, change_of, policy
 from pgdyno.model.evidence import Statistics, Window, WorkloadClass
 from pgdyno.model.finding import Answer, ChangeKind, ProofState
-from pgdyno.model.inventory import Purpose
+from pgdyno.model.inventory import BlockDevice, Purpose
 from storage_case import DATA, captured_volumes, disk, lvm_host, place, simple_host
 
 RULE = "read-ahead"
@@ -25,6 +25,7 @@ def test_a_volume_without_read_ahead_is_switched_to_auto():
     assert finding.answer is Answer.FINDING
     (change,) = finding.changes
     assert (change.kind, change.knob, change.value, change.current) == (ChangeKind.BLOCK, "read_ahead_kb", "512", "0")
+    assert change.device == "/dev/mapper/edbvg-edb_data"
     assert change.commands == ("lvchange -r auto /dev/edbvg/edb_data",)
     assert change.undo == ("lvchange -r 0 /dev/edbvg/edb_data",)
     (until_boot,) = finding.alternatives
@@ -79,9 +80,9 @@ def test_both_commands_mean_the_same_bytes(kb):
     data, _ = captured_volumes()
     top = Top("/p", disk("dm-0"), data, 512)
     plain = Top("/p", disk("sda"), None, 128)
-    volume = change_of(top, kb).commands[0].split()[2].removesuffix("k")
+    volume = change_of(top, kb).commands[0].split()[2]
     sectors = change_of(plain, kb).commands[0].split()[2]
-    assert int(volume) * 1024 == int(sectors) * 512 == kb * 1024
+    assert int(volume) * 512 == int(sectors) * 512 == kb * 1024
 
 
 @pytest.mark.requirement("R-STO-23", "CON-06")
@@ -140,3 +141,12 @@ def test_other_loads_get_no_sweep(workload, scans, answer):
     statistics = Statistics(Window(10, "sampled"), analytic_share=scans)
     case = make_case(lvm_host(), statistics=statistics, workload=workload)
     assert finding_of("read-ahead-sweep", case).answer is answer
+
+
+def test_the_device_of_an_encrypted_volume_is_named_as_device_mapper_does():
+    crypt = BlockDevice("dm-2", "crypt", ("dm-0",), read_ahead_kb=0, mapper="edb_data_enc")
+    host = lvm_host()
+    places = (place(Purpose.DATA, "/edb_data/main", ["vda"], stack=("dm-2", "dm-0", "vda")),)
+    host = replace(host, devices=(*host.devices, crypt), places=places)
+    (change,) = finding_of(RULE, make_case(host)).changes
+    assert change.commands == ("blockdev --setra 256 /dev/mapper/edb_data_enc",)

@@ -120,3 +120,12 @@ def test_paths_with_spaces_are_quoted():
     there, back = move_commands("/my data/main", "/new place/wal")
     assert "'/my data/main/pg_wal'" in there[1]
     assert back[2] == "mv '/new place/wal' '/my data/main/pg_wal'"
+
+
+def test_a_sandbox_in_memory_has_no_disks_to_part():
+    places = (
+        place(Purpose.DATA, "/dev/shm/x/data", [], mount_point="/dev/shm"),
+        place(Purpose.WAL, "/dev/shm/x/data/pg_wal", [], mount_point="/dev/shm"),
+    )
+    host = simple_host(disk("sda"), places=places, mounts=(mount("/dev/shm", "tmpfs", "tmpfs"),))
+    assert finding_of(RULE, make_case(host)).answer is Answer.NOT_APPLICABLE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from pgdyno.advisor.block_stack import device_of, disks_of, place_of, top_name, volume_of
+from pgdyno.advisor.block_stack import bare_name, device_of, disks_of, place_of, top_name
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.device_figures import DeviceState, LoadState, inconsistencies, load_state
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
@@ -76,11 +76,10 @@ def storage_hardware(case: Case) -> Judgement:
 
 def _row(case: Case, top: str, disks: list[str]) -> DeviceActivity:
     rows = known(case.evidence.devices, "the activity of devices")
-    names = {top.removeprefix("/dev/").removeprefix("mapper/")}
+    names = {bare_name(top)}
     with suppress(Missing):
-        names.add(device_of(case.host, top).name)
-    volume = volume_of(case.host, top)
-    names |= {volume.name} if volume else set()
+        device = device_of(case.host, top)
+        names |= {device.name, device.mapper}
     found = next((row for row in rows if row.device in names), None)
     found = found or next((row for row in rows if row.device in disks), None)
     if found is None:

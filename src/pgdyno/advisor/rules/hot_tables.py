@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from pgdyno.advisor.block_stack import path_of, place_of, unused_disks, volume_below
+from pgdyno.advisor.block_stack import place_of, unused_disks, volume_below
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.device_figures import LoadState, load_state
 from pgdyno.advisor.judgement import Fires, InOrder, Judgement
@@ -111,7 +111,7 @@ def _volume(case: Case, name: str, folder: str) -> tuple[Change, ...]:
     with suppress(Missing):
         volume = volume_below(case.host, place_of(case, Purpose.DATA))
     stripes = len(disks) or (volume.stripes if volume and isinstance(volume.stripes, int) else 0)
-    paths = " ".join(shlex.quote(path_of(disk)) for disk in disks) or "DISK1 ... DISKN"
+    paths = " ".join(shlex.quote(f"/dev/{disk}") for disk in disks) or "DISK1 ... DISKN"
     short, mount = name.removesuffix("_ts"), folder.removesuffix("/data")
     return (
         Change(

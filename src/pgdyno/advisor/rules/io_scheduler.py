@@ -19,7 +19,15 @@ NEW_NAME: dict[str, str | None] = {
 }
 """What the single-queue schedulers, gone with kernel 5.0, are called today; the anticipatory one has no successor."""
 CURRENT = ("none", "mq-deadline", "kyber", "bfq")
-_NAMES = {"nvme": "NVMe", "virtio": "virtual disks", "dasd": "a storage server", "fcp": "a storage server"}
+_NAMES = {
+    "nvme": "NVMe",
+    "virtio": "virtual disks",
+    "xen": "virtual disks",
+    "dasd": "a storage server",
+    "fcp": "a storage server",
+    "iscsi": "a storage server",
+}
+_SCSI = ("scsi", "sas", "sata", "usb")
 _FAIR = ("none", "mq-deadline")
 
 
@@ -74,7 +82,7 @@ def io_scheduler(case: Case) -> Judgement:
 
 def proposed(device: BlockDevice) -> str:
     """Return the scheduler for a device, under the name that its kernel offers."""
-    wanted = ("mq-deadline", "deadline") if _spindle(device) or device.storage == "scsi" else ("none", "noop")
+    wanted = ("mq-deadline", "deadline") if _spindle(device) or device.storage in _SCSI else ("none", "noop")
     return next((name for name in wanted if name in device.schedulers), wanted[0])
 
 

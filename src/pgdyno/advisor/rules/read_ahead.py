@@ -11,6 +11,7 @@ from pgdyno.advisor.block_stack import (
     KERNEL_READ_AHEAD_KB,
     automatic_read_ahead_kb,
     device_of,
+    mapped_name,
     path_of,
     places_of,
     top_name,
@@ -56,7 +57,7 @@ class Top:
     @property
     def node(self) -> str:
         """Return the path that commands take."""
-        return self.volume.path if self.volume else path_of(self.device.name)
+        return self.volume.path if self.volume else path_of(self.device)
 
     @property
     def usual_kb(self) -> int:
@@ -136,14 +137,13 @@ def read_ahead_sweep(case: Case) -> Judgement:
 def change_of(top: Top, kb: int | None) -> Change:
     """Return the change to so many KiB; None is what LVM or the kernel chooses by itself.
 
-    A volume is set by lvchange, which lasts and knows `auto`; a number there is in KiB by its suffix. Other devices are
-    set in sectors of 512 bytes.
+    A volume is set by lvchange, which lasts and knows `auto`. Numbers are sectors of 512 bytes for either command.
     """
     node, now = shlex.quote(top.node), top.effective_kb
     if top.volume is not None:
-        value = "auto" if kb is None else f"{kb}k"
-        before = "auto" if top.volume.read_ahead == "auto" else f"{now}k"
-        commands, undo = (_lvchange(value, node),), (_lvchange(before, node),)
+        before = "auto" if top.volume.read_ahead == "auto" else str(2 * now)
+        commands = (f"lvchange -r {'auto' if kb is None else 2 * kb} {node}",)
+        undo = (f"lvchange -r {before} {node}",)
     else:
         commands = (f"blockdev --setra {2 * (top.usual_kb if kb is None else kb)} {node}",)
         undo = (f"blockdev --setra {2 * now} {node}",)
@@ -152,14 +152,10 @@ def change_of(top: Top, kb: int | None) -> Change:
         knob="read_ahead_kb",
         value=str(top.usual_kb if kb is None else kb),
         current=str(now),
-        device=top.node,
+        device=f"/dev/mapper/{mapped_name(top.volume)}" if top.volume else top.node,
         commands=commands,
         undo=undo,
     )
-
-
-def _lvchange(value: str, node: str) -> str:
-    return f"lvchange -r {'0' if value == '0k' else value} {node}"
 
 
 def _evidence(case: Case, top: Top) -> Iterator[str]:

@@ -6,7 +6,7 @@ import shlex
 
 from pgdyno.advisor.block_stack import disks_of, mounted_disks, place_of
 from pgdyno.advisor.case import Case, Missing
-from pgdyno.advisor.judgement import Fires, InOrder, Judgement
+from pgdyno.advisor.judgement import DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Resolution, Severity
 from pgdyno.model.inventory import Place, Purpose
@@ -23,6 +23,9 @@ _NEW_PLACE = "/pg_wal_disk/pg_wal"
 def wal_placement(case: Case) -> Judgement:
     """Compare the disks below the data directory with those below pg_wal."""
     data, wal = place_of(case, Purpose.DATA), place_of(case, Purpose.WAL)
+    mount = case.host.mount(data.mount_point) if isinstance(data.mount_point, str) else None
+    if mount is not None and mount.filesystem in ("tmpfs", "ramfs"):
+        return DoesNotApply(f"the data files lie in memory ({mount.filesystem} at {mount.point})")
     one_mount = isinstance(data.mount_point, str) and data.mount_point == wal.mount_point
     try:
         disks, log_disks = disks_of(data), disks_of(wal)
