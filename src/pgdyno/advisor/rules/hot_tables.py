@@ -48,7 +48,7 @@ def hot_tables(case: Case) -> Judgement:
         changes=(*_volume(case, name, folder), tablespace_ddl(table, name, folder)),
         current=f"{table.schema}.{table.name} in the database's default tablespace",
         proposed=f"{table.schema}.{table.name} and its indexes in tablespace {name}",
-        evidence=(*_evidence(table, waiting[0], shares), *_lock(case, table), *_devices(case)),
+        evidence=(*_evidence(table, waiting[0], shares), *_lock(case, table), *_devices(case), *_unused(case)),
         alternatives=tuple(
             f"Next, and only after this step was measured: {tables[i].schema}.{tables[i].name}." for i in waiting[1:]
         ),
@@ -152,6 +152,11 @@ def _lock(case: Case, table: TableActivity) -> list[str]:
 def _devices(case: Case) -> list[str]:
     rows = () if isinstance(case.evidence.devices, Unknown) else case.evidence.devices
     return [state.sentence for row in rows if (state := load_state(row)).state is LoadState.QUEUEING]
+
+
+def _unused(case: Case) -> list[str]:
+    disks = unused_disks(case.host)
+    return [f"Nothing is mounted from {', '.join(disks)}: make sure that they are empty indeed."] if disks else []
 
 
 def _relaxed(case: Case) -> bool:
