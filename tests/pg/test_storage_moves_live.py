@@ -53,8 +53,9 @@ def test_the_log_is_moved_and_comes_back(folder: str, make_sandbox: Callable[...
         assert (data / "pg_wal").resolve() == Path(str(new) + " again")
         assert not new.exists()
         run_all(sandbox, again_back)
-    else:
-        run_all(sandbox, back)
+        assert (data / "pg_wal").is_symlink()
+        assert (data / "pg_wal").resolve() == new
+    run_all(sandbox, back)
     assert not (data / "pg_wal").is_symlink()
     assert postgres.fetch("SELECT count(*) AS n FROM kept")[0]["n"] == 1001
 

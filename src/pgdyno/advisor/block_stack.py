@@ -39,7 +39,7 @@ def disks_of(place: Place) -> frozenset[str]:
 
 def top_name(place: Place) -> str:
     """Return the device that a place's file system is mounted from. Raises Missing."""
-    stack = known(place.stack, f'the devices below "{place.path}"')
+    stack = known(place.stack, f'the stack of devices below "{place.path}"')
     if not stack:
         raise Missing(f'the device of "{place.path}"', "its file system has none")
     return stack[0]
@@ -84,7 +84,7 @@ def volume_below(host: HostInventory, place: Place) -> LogicalVolume | None:
 
 def mount_of(case: Case, place: Place) -> Mount:
     """Return the mount that a place lies in. Raises Missing."""
-    known(case.host.mounts, "the mounted file systems")
+    known(case.host.mounts, "the list of mounts")
     point = known(place.mount_point, f'the mount point of "{place.path}"')
     mount = case.host.mount(point)
     if mount is None:

@@ -113,7 +113,7 @@ def test_two_caches_are_explained_with_this_machines_figures():
     working = WorkingSet(WorkingSetClass.RAM_ONCE, 8 * GB, 10 * GB, "relation sizes")
     finding = finding_of("double-caching", make_case(host, server, working_set=working))
     said = " ".join(finding.evidence).replace(" ", "")
-    for figure in ("4GB", "9GB", "16GB", "25%"):
+    for figure in ("4GB", "9GB", "16GB", "25.0%"):
         assert figure in said
     assert finding.changes == ()
     assert [resolution.id for resolution in finding.resolutions] == ["CON-11", "CON-28"]

@@ -81,7 +81,7 @@ def test_the_move_stops_moves_links_and_starts_and_new_clusters_get_initdb():
     finding = finding_of(RULE, make_case(lvm_host()))
     (change,) = finding.changes
     assert change.kind is ChangeKind.COMMAND
-    assert [command.split()[0] for command in change.commands] == ["pg_ctl", "mv", "ln", "pg_ctl"]
+    assert [command.split()[0] for command in change.commands] == ["pg_ctl", "readlink", "mv", "ln", "pg_ctl"]
     assert any("initdb --waldir=" in text for text in finding.alternatives)
 
 
@@ -119,7 +119,7 @@ def test_many_shared_disks_lower_the_confidence():
 def test_paths_with_spaces_are_quoted():
     there, back = move_commands("/my data/main", "/new place/wal")
     assert "'/my data/main/pg_wal'" in there[1]
-    assert back[2] == "mv '/new place/wal' '/my data/main/pg_wal'"
+    assert back[2] == "mv '/new place/wal' \"$(cat '/new place/wal.was')\""
 
 
 def test_a_sandbox_in_memory_has_no_disks_to_part():

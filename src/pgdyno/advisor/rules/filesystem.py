@@ -93,7 +93,7 @@ def encrypted_volumes(case: Case) -> Judgement:
         changes=(Change(ChangeKind.MANUAL, value=f"encrypted volumes for {', '.join(plain)}"),),
         current=f"plain: {', '.join(plain)}",
         proposed="all encrypted, or none",
-        evidence=(f"{', '.join(secret)} lie on encrypted devices ({devices}).", f"{', '.join(plain)} do not."),
+        evidence=(f"Encrypted ({devices}): {', '.join(secret)}.", f"Not encrypted: {', '.join(plain)}."),
     )
 
 
@@ -102,7 +102,7 @@ def _crypt(case: Case, place: Place) -> Iterator[str]:
     for name in stack:
         device = case.host.device(name)
         if device is not None and device.kind == "crypt":
-            yield device.name
+            yield device.mapper or device.name
 
 
 def _sectors(disk: BlockDevice) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from pgdyno.advisor.case import Case, known
 from pgdyno.advisor.disk_order import consecutive
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.model.facts import Unknown
-from pgdyno.model.finding import Change, ChangeKind, Resolution
+from pgdyno.model.finding import Change, ChangeKind, Resolution, Severity
 from pgdyno.model.inventory import BlockDevice, ChannelDevice, HostInventory, Purpose
 
 BUSY_NETWORK = 0.7
@@ -43,7 +43,8 @@ def disk_selection(case: Case) -> Judgement:
             changes=(Change(ChangeKind.MANUAL, value="many small disks of several ranks instead of one"),),
             current=behind[0].name,
             proposed="a volume striped over disks of all ranks",
-            evidence=(f"{behind[0].name} is the only disk below them.",),
+            evidence=(f"{behind[0].name} is the only disk below the data files.",),
+            severity=Severity.NOTE,
         )
     listed = f" ({', '.join(addresses)})" if addresses else ""
     return InOrder(
@@ -59,13 +60,14 @@ def disk_paths(case: Case) -> Judgement:
     if not kinds:
         return DoesNotApply("the disks below the data files are not reached over FCP or channels")
     if "fcp" in kinds:
-        lines = known(case.host.adapters, "the disk adapters")
+        lines = known(case.host.adapters, "the list of disk adapters")
         adapters = sorted({found[0] for line in lines if (found := _ADAPTER.search(line))}) or sorted(set(lines))
         if not adapters:
             return CannotTell("the paths to the disks are unknown (no adapter was listed)")
         if len(adapters) > 1:
             return InOrder(f"{len(adapters)} adapters lead to the disks: {', '.join(adapters)}.")
         return _single(adapters[0])
+    known(case.host.channel_devices, "the list of channel devices")
     channels = [device for device in _channels(case.host, disks) if device.chpids]
     paths = sorted({path for device in channels for path in device.chpids})
     if not paths:
@@ -77,7 +79,7 @@ def disk_paths(case: Case) -> Judgement:
 
 def network_path(case: Case) -> Judgement:
     """Look for interfaces that share a port and for one that is near its limit."""
-    interfaces = [one for one in known(case.host.network, "the network interfaces") if one.up is not False]
+    interfaces = [one for one in known(case.host.network, "the list of network interfaces") if one.up is not False]
     if not interfaces:
         return DoesNotApply("the host has no network interface that is up")
     ports: dict[str, list[str]] = {}

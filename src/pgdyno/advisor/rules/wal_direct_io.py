@@ -98,7 +98,7 @@ def double_caching(case: Case) -> Judgement:
     if not isinstance(memory.page_cache_bytes, Unknown):
         evidence.append(f"The page cache holds {bytes_text(memory.page_cache_bytes)} of {bytes_text(ram)} RAM.")
     evidence.append(
-        f"At worst {bytes_text(min(buffers, ram - buffers))} of RAM, {min(buffers, ram - buffers) / ram:.0%}, hold "
+        f"At worst {bytes_text(min(buffers, ram - buffers))} of RAM, {min(buffers, ram - buffers) / ram:.1%}, hold "
         "second copies of pages in shared_buffers."
     )
     working = case.evidence.working_set

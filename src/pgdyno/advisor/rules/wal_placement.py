@@ -60,14 +60,15 @@ def wal_placement(case: Case) -> Judgement:
 def move_commands(data_directory: str, target: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the commands that move pg_wal to a folder that does not exist yet, and those that move it back.
 
-    `readlink` makes them right for a directory and for a link to one alike.
+    `readlink` makes them right for a directory and for a link to one alike; the place it was at is kept in a file
+    beside the new one, for the way back.
     """
-    data, new = shlex.quote(data_directory), shlex.quote(target)
+    data, new, was = shlex.quote(data_directory), shlex.quote(target), shlex.quote(f"{target}.was")
     link = shlex.quote(f"{data_directory}/pg_wal")
     stop, start = f"pg_ctl stop -w -D {data} -m fast", f"pg_ctl start -w -D {data} -l {data}/startup.log"
-    there = (stop, f'mv "$(readlink -f {link})" {new}', f"ln -sfn {new} {link}", start)
-    back = (stop, f"rm {link}", f"mv {new} {link}", start)
-    return there, back
+    there = (stop, f"readlink -f {link} > {was}", f'mv "$(cat {was})" {new}', f"ln -sfn {new} {link}", start)
+    relink = f'test -e {link} || ln -s "$(cat {was})" {link}'
+    return there, (stop, f"rm {link}", f'mv {new} "$(cat {was})"', relink, f"rm {was}", start)
 
 
 def move_of(case: Case, data: Place, wal: Place) -> Change:
@@ -76,13 +77,7 @@ def move_of(case: Case, data: Place, wal: Place) -> Change:
         return Change(ChangeKind.MANUAL, value=f"mount a file system of other disks at {wal.path}", current=wal.path)
     target = _target(case, data, wal)
     there, back = move_commands(data.path, target)
-    if wal.path != f"{data.path}/pg_wal":
-        back = (back[0], back[1], f"mv {shlex.quote(target)} {shlex.quote(wal.path)}", _link_back(data, wal), back[3])
     return Change(ChangeKind.COMMAND, value=target, current=wal.path, commands=there, undo=back)
-
-
-def _link_back(data: Place, wal: Place) -> str:
-    return f"ln -sfn {shlex.quote(wal.path)} {shlex.quote(data.path + '/pg_wal')}"
 
 
 def _target(case: Case, data: Place, wal: Place) -> str:
