@@ -173,3 +173,16 @@ def test_unknown_and_double_addresses_are_named():
     with pytest.raises(UsageError, match="named twice"):
         check(example(), ["5100", "5100"])
     assert example().attachment is Attachment.FCP
+
+
+@pytest.mark.requirement("R-STO-16")
+def test_servers_are_balanced_before_ranks_where_not_both_can_be():
+    document = {
+        "servers": ["s0", "s1"],
+        "pools": [{"name": "P0", "server": "s0"}, {"name": "P1", "server": "s1"}],
+        "sites": [{"name": f"S{i}", "adapter_pair": "D0"} for i in range(4)],
+        "ranks": [{"name": f"R{i}", "site": f"S{i}", "pool": "P1" if i == 3 else "P0"} for i in range(4)],
+        "volumes": [{"addresses": f"{i}000-{i}007", "rank": f"R{i - 1}"} for i in range(1, 5)],
+    }
+    topology = read_topology(json.dumps(document), "uneven.json")
+    assert Counter(topology.resources(volume)["server"] for volume in propose(topology, 8)) == {"s0": 4, "s1": 4}
