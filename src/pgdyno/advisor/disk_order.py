@@ -6,7 +6,7 @@ group, servers and adapters in turn, and no resource again before all others had
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -67,11 +67,15 @@ def consecutive(addresses: Sequence[str]) -> bool:
 
 
 def check(topology: Topology, addresses: Sequence[str]) -> Balance:
-    """Return the balance of a list of volumes in the order of its use. Raises UsageError on an unknown address."""
-    volumes = tuple(topology.volume(address) for address in addresses)
+    """Return the balance of a list of volumes in the order of its use. Raises UsageError on an unknown address.
+
+    An uneven topology cannot be loaded evenly: only what `propose` does better is a problem.
+    """
+    volumes = topology.find(addresses)
     if len(set(volumes)) != len(volumes):
         raise UsageError("a volume is named twice", hint="Name each volume once.")
-    uses = tuple(use for kind in _KINDS if (use := _use(topology, volumes, kind)) is not None)
+    uses = _uses(topology, volumes)
+    allowed = {use.kind: max(1, use.spread) for use in _uses(topology, propose(topology, len(volumes)))}
     problems = []
     ranks = {volume.rank.name for volume in volumes if volume.rank is not None}
     one_rank = len(ranks) == 1 and len(volumes) > 1 and all(volume.rank for volume in volumes)
@@ -83,7 +87,7 @@ def check(topology: Topology, addresses: Sequence[str]) -> Balance:
         )
     for use in uses:
         least = min(use.counts.values())
-        if use.spread > 1:
+        if use.spread > allowed.get(use.kind, 1):
             idle = [name for name, count in use.counts.items() if count == 0]
             unused = f"; {len(idle)} of {len(use.counts)} are not used at all" if idle else ""
             most = max(use.counts.values())
@@ -99,7 +103,7 @@ def propose(topology: Topology, count: int, taken: Sequence[str] = ()) -> tuple[
 
     FCP volumes without a path of their own get the one that rests longest. Raises UsageError when there are too few.
     """
-    used = {topology.volume(address).address for address in taken}
+    used = {volume.address for volume in topology.find(taken)}
     free = [volume for volume in topology.volumes if volume.address not in used]
     if count < 1 or count > len(free):
         raise UsageError(
@@ -107,11 +111,15 @@ def propose(topology: Topology, count: int, taken: Sequence[str] = ()) -> tuple[
             hint="Ask for as many as there are with --count.",
         )
     turns = _Turns(topology)
+    alike: dict[tuple[tuple[str, str], ...], deque[Volume]] = {}  # of volumes with the same resources any will do
+    for volume in sorted(free, key=lambda volume: volume.address):
+        alike.setdefault(tuple(topology.resources(volume).items()), deque()).append(volume)
     found: list[Volume] = []
     while len(found) < count:
-        best = min(free, key=turns.rest)
-        free.remove(best)
-        best = turns.with_path(best)
+        resources = min(alike, key=lambda used: (turns.rest(used), alike[used][0].address))
+        best = turns.with_path(alike[resources].popleft())
+        if not alike[resources]:
+            del alike[resources]
         turns.take(best)
         found.append(best)
     return tuple(found)
@@ -157,13 +165,11 @@ class _Turns:
         self.last: dict[tuple[str, str], int] = {}
         self.made = 0
 
-    def rest(self, volume: Volume) -> tuple[object, ...]:
-        """Return a key that is smallest for the volume whose resources were used least, then longest ago."""
-        used = list(self.topology.resources(volume).items())
+    def rest(self, used: Sequence[tuple[str, str]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return a key that is smallest for the resources that were used least, then longest ago."""
         return (
             tuple(self.counts[one] for one in used),
             tuple(self.last.get(one, -1) for one in sorted(used, key=lambda one: _REST.index(one[0]))),
-            volume.address,
         )
 
     def with_path(self, volume: Volume) -> Volume:
@@ -179,6 +185,10 @@ class _Turns:
             self.counts[one] += 1
             self.last[one] = self.made
         self.made += 1
+
+
+def _uses(topology: Topology, volumes: Sequence[Volume]) -> tuple[Use, ...]:
+    return tuple(use for kind in _KINDS if (use := _use(topology, volumes, kind)) is not None)
 
 
 def _use(topology: Topology, volumes: Sequence[Volume], kind: str) -> Use | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -69,13 +69,18 @@ class Topology:
 
     def volume(self, address: str) -> Volume:
         """Return a volume. Raises UsageError that names the address."""
-        found = next((volume for volume in self.volumes if volume.address == address.upper()), None)
-        if found is None:
+        return self.find((address,))[0]
+
+    def find(self, addresses: Sequence[str]) -> tuple[Volume, ...]:
+        """Return volumes in the order of the addresses. Raises UsageError that names the first that is not there."""
+        known = {volume.address: volume for volume in self.volumes}
+        missing = next((address for address in addresses if address.upper() not in known), None)
+        if missing is not None:
             raise UsageError(
-                f'volume "{address}" is not in the topology of "{self.name}"',
-                hint="Addresses are written as in the [[volumes]] of the file.",
+                f'volume "{missing}" is not in the topology of "{self.name}"',
+                hint="Addresses are written as in the volumes of the file.",
             )
-        return found
+        return tuple(known[address.upper()] for address in addresses)
 
     def resources(self, volume: Volume) -> Mapping[str, str]:
         """Return what a volume uses, by kind of resource; in a striped pool it uses all of the pool's ranks alike."""

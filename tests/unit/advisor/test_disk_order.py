@@ -186,3 +186,4 @@ def test_servers_are_balanced_before_ranks_where_not_both_can_be():
     }
     topology = read_topology(json.dumps(document), "uneven.json")
     assert Counter(topology.resources(volume)["server"] for volume in propose(topology, 8)) == {"s0": 4, "s1": 4}
+    assert check(topology, [volume.address for volume in propose(topology, 8)]).balanced

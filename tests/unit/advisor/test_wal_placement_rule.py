@@ -129,3 +129,15 @@ def test_a_sandbox_in_memory_has_no_disks_to_part():
     )
     host = simple_host(disk("sda"), places=places, mounts=(mount("/dev/shm", "tmpfs", "tmpfs"),))
     assert finding_of(RULE, make_case(host)).answer is Answer.NOT_APPLICABLE
+
+
+@pytest.mark.requirement("R-STO-01")
+def test_a_tablespace_on_the_disks_of_the_log_is_found_too():
+    places = (
+        place(Purpose.DATA, "/pgdata/main", ["sda"], mount_point="/pgdata"),
+        place(Purpose.WAL, "/pgwal/pg_wal", ["sdb"], mount_point="/pgwal"),
+        place(Purpose.TABLESPACE, "/hot/data", ["sdb"], mount_point="/hot", name="hot"),
+    )
+    finding = finding_of(RULE, make_case(simple_host(disk("sda"), disk("sdb"), places=places)))
+    assert finding.answer is Answer.FINDING
+    assert finding.evidence[0] == "Tablespace hot and the log /pgwal/pg_wal lie on sdb."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from pgdyno.advisor.block_stack import disks_of, mounted_disks, place_of
+from pgdyno.advisor.block_stack import disks_of, mounted_disks, place_of, places_of
 from pgdyno.advisor.case import Case, Missing
 from pgdyno.advisor.judgement import DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.model.facts import Unknown
@@ -33,7 +33,8 @@ def wal_placement(case: Case) -> Judgement:
         if not one_mount:
             raise
         disks = log_disks = frozenset()
-    shared = disks & log_disks
+    beside = [place for place in places_of(case, Purpose.TABLESPACE) if disks_of(place) & log_disks]
+    shared = frozenset().union(disks, *(disks_of(place) for place in beside)) & log_disks
     if not shared and not one_mount:
         return InOrder(
             f"The data files lie on {_list(disks)} and the log on {_list(log_disks)}. Whether a storage server keeps "
@@ -46,7 +47,7 @@ def wal_placement(case: Case) -> Judgement:
         changes=(move_of(case, data, wal),),
         current=f"pg_wal in {wal.path}",
         proposed="pg_wal on disks that hold no data files",
-        evidence=tuple(_evidence(case, data, wal, shared)),
+        evidence=tuple(_evidence(case, data, wal, shared, beside)),
         doubts=(f"{len(shared)} disks are shared: over so many the sources saw close to no effect",) if many else (),
         alternatives=(
             "For a new cluster: initdb --waldir=" + _NEW_PLACE + " -D " + shlex.quote(data.path),
@@ -104,9 +105,12 @@ def _places(case: Case) -> tuple[Place, ...]:
     return () if isinstance(case.host.places, Unknown) else case.host.places
 
 
-def _evidence(case: Case, data: Place, wal: Place, shared: frozenset[str]) -> list[str]:
-    found = [f"The data directory {data.path} and the log {wal.path} both lie on {_list(shared) or data.mount_point}."]
-    if isinstance(data.mount_point, str) and data.mount_point != wal.mount_point:
+def _evidence(case: Case, data: Place, wal: Place, shared: frozenset[str], beside: list[Place]) -> list[str]:
+    names = ", ".join(f"tablespace {place.name or place.path}" for place in beside)
+    apart = not isinstance(data.disks, Unknown) and shared and not data.disks & shared
+    who = names if apart else f"The data directory {data.path}" + (f", {names}" if names else "")
+    found = [f"{who[:1].upper()}{who[1:]} and the log {wal.path} lie on {_list(shared) or data.mount_point}."]
+    if not apart and isinstance(data.mount_point, str) and data.mount_point != wal.mount_point:
         found.append(f"Their mount points {data.mount_point} and {wal.mount_point} differ, their disks do not.")
     commits = _commits(case)
     found.append(
