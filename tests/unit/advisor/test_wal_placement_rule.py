@@ -80,8 +80,8 @@ def test_more_commits_weigh_more(statistics, severity):
 def test_the_move_stops_moves_links_and_starts_and_new_clusters_get_initdb():
     finding = finding_of(RULE, make_case(lvm_host()))
     (change,) = finding.changes
-    assert change.kind is ChangeKind.COMMAND
-    assert [command.split()[0] for command in change.commands] == ["pg_ctl", "readlink", "mv", "ln", "pg_ctl"]
+    assert change.kind is ChangeKind.MANUAL
+    assert [command.split()[0] for command in change.commands] == ["test", "readlink", "pg_ctl", "mv", "ln", "pg_ctl"]
     assert any("initdb --waldir=" in text for text in finding.alternatives)
 
 
@@ -103,7 +103,7 @@ def test_a_log_that_is_a_mount_point_is_moved_by_hand():
         place(Purpose.WAL, "/pgdata/main/pg_wal", ["sda"], mount_point="/pgdata/main/pg_wal"),
     )
     (change,) = finding_of(RULE, make_case(simple_host(data, places=places))).changes
-    assert change.kind is ChangeKind.MANUAL
+    assert (change.kind, change.commands) == (ChangeKind.MANUAL, ())
 
 
 def test_many_shared_disks_lower_the_confidence():
@@ -118,6 +118,7 @@ def test_many_shared_disks_lower_the_confidence():
 
 def test_paths_with_spaces_are_quoted():
     there, back = move_commands("/my data/main", "/new place/wal")
+    assert there[0] == "test -w '/new place' -a ! -e '/new place/wal'"
     assert "'/my data/main/pg_wal'" in there[1]
     assert back[2] == "mv '/new place/wal' \"$(cat '/new place/wal.was')\""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import PurePosixPath
 
 from pgdyno.advisor.block_stack import disks_of, mounted_disks, place_of, places_of
 from pgdyno.advisor.case import Case, Missing
@@ -61,24 +62,28 @@ def wal_placement(case: Case) -> Judgement:
 def move_commands(data_directory: str, target: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the commands that move pg_wal to a folder that does not exist yet, and those that move it back.
 
-    `readlink` makes them right for a directory and for a link to one alike; the place it was at is kept in a file
-    beside the new one, for the way back.
+    Run as the server's user. `readlink` makes them right for a directory and for a link to one alike; the place it was
+    at is kept in a file beside the new one, for the way back, and written before the server is stopped.
     """
     data, new, was = shlex.quote(data_directory), shlex.quote(target), shlex.quote(f"{target}.was")
     link = shlex.quote(f"{data_directory}/pg_wal")
     stop, start = f"pg_ctl stop -w -D {data} -m fast", f"pg_ctl start -w -D {data} -l {data}/startup.log"
-    there = (stop, f"readlink -f {link} > {was}", f'mv "$(cat {was})" {new}', f"ln -sfn {new} {link}", start)
     relink = f'test -e {link} || ln -s "$(cat {was})" {link}'
+    ready = f"test -w {shlex.quote(str(PurePosixPath(target).parent))} -a ! -e {new}"
+    there = (ready, f"readlink -f {link} > {was}", stop, f'mv "$(cat {was})" {new}', f"ln -sfn {new} {link}", start)
     return there, (stop, f"rm {link}", f'mv {new} "$(cat {was})"', relink, f"rm {was}", start)
 
 
 def move_of(case: Case, data: Place, wal: Place) -> Change:
-    """Return the move as a change; by hand where pg_wal is a mount point itself, which cannot be moved."""
+    """Return the move as a change for people: only they know how the server is stopped here and what the disks are.
+
+    Where pg_wal is a mount point itself, it cannot be moved.
+    """
     if wal.mount_point == wal.path:
         return Change(ChangeKind.MANUAL, value=f"mount a file system of other disks at {wal.path}", current=wal.path)
     target = _target(case, data, wal)
     there, back = move_commands(data.path, target)
-    return Change(ChangeKind.COMMAND, value=target, current=wal.path, commands=there, undo=back)
+    return Change(ChangeKind.MANUAL, value=target, current=wal.path, commands=there, undo=back)
 
 
 def _target(case: Case, data: Place, wal: Place) -> str:
