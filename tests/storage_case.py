@@ -20,6 +20,18 @@ from pgdyno.model.inventory import (
 )
 
 DATA = Path(__file__).parent / "data" / "storage"
+STORAGE_THEMES = (
+    "device_load",
+    "filesystem",
+    "hot_tables",
+    "io_scheduler",
+    "placement",
+    "read_ahead",
+    "storage_server",
+    "wal_direct_io",
+    "wal_placement",
+)
+"""The rule files on storage, without their ending."""
 COLUMNS = {
     "r/s": "reads_s",
     "w/s": "writes_s",

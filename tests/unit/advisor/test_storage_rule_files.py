@@ -11,19 +11,9 @@ from pgdyno.model.evidence import Evidence
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer
 from pgdyno.model.inventory import HostInventory, Inventory
+from storage_case import STORAGE_THEMES
 
-THEMES = (
-    "device_load",
-    "filesystem",
-    "hot_tables",
-    "io_scheduler",
-    "placement",
-    "read_ahead",
-    "storage_server",
-    "wal_direct_io",
-    "wal_placement",
-)
-RULES = [rule for rule in shipped_rules() if rule.theme in THEMES]
+RULES = [rule for rule in shipped_rules() if rule.theme in STORAGE_THEMES]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
