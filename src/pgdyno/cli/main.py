@@ -12,6 +12,7 @@ from pgdyno import __version__
 from pgdyno.errors import ExitCode, PgdynoError, UsageError
 
 VERBS: dict[str, str] = {
+    "advise": "Say what could be better on a server and its host, with evidence and sources.",
     "tune": "Search for a better configuration, prove it and explain it.",
     "experiment": "Compare two configurations in interleaved pairs.",
     "bench": "Measure one configuration under one workload.",
@@ -25,6 +26,7 @@ VERBS: dict[str, str] = {
     "guards": "List what is watched during a trial, where it trips, and how it stands now.",
     "knobs": "List and explain the knobs, their ranges and durability classes.",
     "disks": "Choose volumes of a storage server, and judge a list of them.",
+    "rules": "List the rules of the advisor.",
     "persist": "Keep Linux knobs over a reboot: print the files, or write them.",
     "store": "List, show and export what was measured.",
     "host": "Prepare a database host that is reached by ssh.",

@@ -7,7 +7,19 @@ import re
 from typing import assert_never
 
 from pgdyno.model.figure import Figure, Table
-from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Report, Snippet, Strips, TableBlock
+from pgdyno.report.sections import (
+    Block,
+    Card,
+    Cards,
+    Charts,
+    FactList,
+    Notice,
+    Prose,
+    Report,
+    Snippet,
+    Strips,
+    TableBlock,
+)
 
 
 def render(report: Report) -> str:
@@ -46,8 +58,17 @@ def _block(block: Block) -> str:
             return "\n\n".join(_figure(figure) for figure in block.figures)
         case Strips():
             return "\n\n".join(_strip_row(block.columns, row) for row in block.rows)
+        case Cards():
+            return "\n\n".join(_card(card) for card in block.cards)
         case _:
             assert_never(block)
+
+
+def _card(card: Card) -> str:
+    badges = ", ".join(word for word, _ in card.badges)
+    head = f"### {escape(card.title)}\n\n*{escape(badges)}*"
+    line = f"\n\n**{escape(card.line)}**" if card.line else ""
+    return head + line + "".join(f"\n\n{_block(block)}" for block in card.blocks)
 
 
 def _folded(block: TableBlock) -> str:

@@ -64,8 +64,10 @@ def _axis(axis: Axis) -> Json:
 
 
 def _notes(figure: Figure) -> Json:
-    """Return the text at the right of each row of a row figure: its ratio and interval."""
+    """Return the text at the right of each row of a row figure: its ratio and interval, or a bar's last column."""
     table = figure.table
+    if table is not None and figure.kind is FigureKind.BARS:
+        return [row[-1] for row in table.rows]
     if table is None or not {"ratio", "interval"} <= {*table.columns}:
         return []
     places = [table.columns.index(name) for name in ("ratio", "interval")]

@@ -89,7 +89,26 @@ class Strips:
     rows: tuple[tuple[Figure | None, ...], ...]
 
 
-Block: TypeAlias = Prose | Notice | FactList | TableBlock | Snippet | Charts | Strips
+@dataclass(frozen=True, slots=True)
+class Card:
+    """Something that is read at a glance and opened for more: a title, a line, badges with their tone, and blocks."""
+
+    id: str
+    title: str
+    line: str
+    badges: tuple[tuple[str, Tone], ...]
+    blocks: tuple[Block, ...]
+    is_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """Cards under each other."""
+
+    cards: tuple[Card, ...]
+
+
+Block: TypeAlias = "Prose | Notice | FactList | TableBlock | Snippet | Charts | Strips | Cards"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +139,8 @@ class Report:
     digest: tuple[Section, ...] = ()
     """The short form for the end of a run in the terminal: first things first, without figures."""
     provenance: Mapping[str, str] = field(default_factory=dict)
+    label: str = ""
+    """What stands beside the name pgdyno at the top; empty for "<kind> study <study>"."""
 
     def figures(self) -> Iterator[Figure]:
         """Yield every figure in the order of the page."""

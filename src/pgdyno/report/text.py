@@ -18,6 +18,8 @@ from pgdyno.model.figure import Figure, FigureKind, Table
 from pgdyno.report import text_charts
 from pgdyno.report.sections import (
     Block,
+    Card,
+    Cards,
     Charts,
     FactList,
     Notice,
@@ -31,6 +33,7 @@ from pgdyno.report.sections import (
 )
 
 STYLES = {Tone.GOOD: "bold green", Tone.BAD: "bold red", Tone.NEUTRAL: "bold", Tone.UNSURE: "bold yellow"}
+_DRAW = {FigureKind.HISTORY: text_charts.scatter, FigureKind.BARS: text_charts.bars}
 PIPE_WIDTH = 120
 """The width of a report that goes to a file or a pipe."""
 
@@ -111,8 +114,18 @@ def _block(block: Block, width: int) -> list[RenderableType]:
             return [part for figure in block.figures for part in _figure(figure, width)]
         case Strips():
             return _strips(block, width)
+        case Cards():
+            return [part for card in block.cards for part in _card(card, width)]
         case _:
             assert_never(block)
+
+
+def _card(card: Card, width: int) -> list[RenderableType]:
+    badges = [Text(f"[{word}] ", style=STYLES[tone]) for word, tone in card.badges]
+    head = Text().join([*badges, Text(card.title, style="bold")])
+    blocks = [part for block in card.blocks for part in _block(block, width - 2)]
+    line = [Text(card.line)] if card.line else []
+    return [head, *(Padding(part, (0, 0, 0, 2)) for part in (*line, *blocks)), Text()]
 
 
 def _grid(rows: tuple[tuple[str, str], ...]) -> RenderableType:
@@ -145,7 +158,8 @@ def _table(table: Table) -> RenderableType:
 
 
 def _figure(figure: Figure, width: int) -> list[RenderableType]:
-    lines = text_charts.scatter(figure, width) if figure.kind is FigureKind.HISTORY else text_charts.rows(figure, width)
+    draw = _DRAW.get(figure.kind, text_charts.rows)
+    lines = draw(figure, width)
     return [
         Text(f"\n{figure.title}", style="bold"),
         Text("\n".join(lines), no_wrap=True),

@@ -127,3 +127,21 @@ def _steps(series: Series, axis: Axis) -> list[tuple[float, float | None]]:
         for start, end, y in zip(series.x, ends, series.y, strict=True)
         for part in range(20)
     ]
+
+
+def bars(figure: Figure, width: int) -> list[str]:
+    """Draw horizontal bars: label, a solid bar to the estimate, a light one to its upper bound, and the note."""
+    lo, hi = figure.y.lo or 0.0, figure.y.hi or 1.0
+    one = figure.series[0]
+    notes = [] if figure.table is None else [row[-1] for row in figure.table.rows]
+    label_width = min(max((len(label.split("\n")[0]) for label in one.labels), default=0), MOST_LABEL, width // 3)
+    note_width = max((len(note) for note in notes), default=0)
+    space = max(10, width - label_width - note_width - 4)
+    lines = []
+    for at, value in enumerate(one.y):
+        label = one.labels[at].split("\n")[0][:label_width]
+        ends = [value, one.hi[at] if one.hi else value]
+        solid, light = (round(space * _place(end or 0.0, lo, hi, "linear")) for end in ends)
+        drawn = "█" * solid + "░" * max(0, light - solid)
+        lines.append(f"{label:<{label_width}}  {drawn:<{space}}  {notes[at] if notes else ''}".rstrip())
+    return lines

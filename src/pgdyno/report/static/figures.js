@@ -227,6 +227,33 @@
     return chart;
   }
 
+  // Bars: a row each, solid up to the lower figure, light up to the upper one.
+  function bars(host, figure) {
+    const { ink, muted, value, option } = base(figure), narrow = host.clientWidth < 620, one = figure.series[0];
+    host.style.height = `${64 + 44 * one.x.length}px`;
+    const chart = echarts.init(host, null, { renderer: "canvas" });
+    const rich = { a: { color: ink, fontSize: narrow ? 11.5 : 13, fontWeight: 600, lineHeight: 17 }, b: { color: muted, fontSize: 11.5, lineHeight: 15 } };
+    const twoLines = text => { const [first, second] = text.split("\n"); return `{a|${escaped(first)}}${second ? `\n{b|${escaped(second)}}` : ""}`; };
+    const category = { type: "category", inverse: true, axisTick: { show: false }, axisLine: { show: false }, splitLine: { show: false } };
+    const row = (values, color, opacity) => ({
+      type: "bar", stack: "figure", barWidth: 16, itemStyle: { color, opacity },
+      data: values.map((height, at) => ({ value: height, note: escaped(one.labels[at]) })),
+    });
+    const color = colorOf(one.group), low = one.y.map(height => Math.max(0, height));
+    chart.setOption({
+      ...option,
+      grid: { left: narrow ? 172 : 260, right: narrow ? 106 : 190, top: 12, bottom: 46 },
+      xAxis: { ...value, nameGap: 28, axisLabel: { color: muted, formatter: at => `${number(at)} ${figure.y.unit}`, customValues: figure.y.ticks } },
+      yAxis: [
+        { ...category, data: one.labels, axisLabel: { formatter: twoLines, rich, margin: 14, interval: 0, width: narrow ? 160 : 240, overflow: "truncate" } },
+        { ...category, data: figure.notes.map((text, at) => `${at}\n${text}`), position: "right",
+          axisLabel: { formatter: text => text.slice(text.indexOf("\n") + 1), color: ink, fontSize: narrow ? 11 : 12.5, margin: 10, interval: 0 } },
+      ],
+      series: [row(low, color, 0.9), row(one.hi ? one.hi.map((top, at) => Math.max(0, top - low[at])) : low.map(() => 0), color, 0.35), { type: "scatter", yAxisIndex: 1, data: [] }],
+    });
+    return chart;
+  }
+
   function dots(one) {
     const data = one.x.map((row, at) => ({ value: [one.y[at], row], note: `${one.labels[at]}: ${number(one.y[at])}x`, symbolOffset: [0, -9 - 4 * (at % 3)] }));
     return { type: "scatter", data, symbolSize: 6, symbol: "circle", itemStyle: { color: colorOf(one.group), opacity: 0.75 }, z: 3 };
@@ -258,7 +285,7 @@
       const figure = figures[host.dataset.figure];
       host.replaceChildren();
       if (figure.kind === "timeline") strip(host, figure);
-      else charts.push(figure.kind === "history" ? history(host, figure) : rows(host, figure));
+      else charts.push(({ history, bars })[figure.kind]?.(host, figure) ?? rows(host, figure));
     }
     root.dataset.drawn = document.querySelectorAll("[data-figure] canvas").length;
   }
@@ -310,7 +337,7 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
   addEventListener("beforeprint", () => {
     root.classList.add("printing");
-    document.querySelectorAll(".chart details, details.fold").forEach(one => { one.open = true; });
+    document.querySelectorAll(".chart details, details.fold, details.card").forEach(one => { one.open = true; });
     drawAll();
   });
   addEventListener("afterprint", () => { root.classList.remove("printing"); drawAll(); });

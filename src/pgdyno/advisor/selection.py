@@ -1,0 +1,88 @@
+"""Which findings are shown, which come first, and whether a pipeline should stop on them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdyno.advisor.ranking import expected_effect
+from pgdyno.model.facts import Unknown
+from pgdyno.model.finding import Answer, Depth, Finding, ProofState, RuleGroup, Severity
+from pgdyno.model.inventory import Criticality
+
+_STATEMENTS = frozenset({"R-ADV-09", "R-ADV-10"})
+_DEPTHS = {
+    Criticality.BUSINESS_CRITICAL: Depth.DEEP,
+    Criticality.PRODUCTION: Depth.BASIC,
+    Criticality.DEVELOPMENT: Depth.BASIC,
+    Criticality.TEST: Depth.LEAVE_ALONE,
+}
+
+
+def depth_for(criticality: Criticality | Unknown) -> Depth:
+    """Return how deep the advice goes when nobody asked for a depth: deeper where more depends on the database."""
+    return Depth.BASIC if isinstance(criticality, Unknown) else _DEPTHS[criticality]
+
+
+def at_depth(findings: Sequence[Finding], depth: Depth) -> tuple[Finding, ...]:
+    """Return the findings of this depth and those above it; what is critical is shown at every depth."""
+    return tuple(
+        finding
+        for finding in findings
+        if finding.depth.rank <= depth.rank
+        or (finding.answer is Answer.FINDING and finding.severity is Severity.CRITICAL)
+    )
+
+
+def in_group(findings: Sequence[Finding], group: RuleGroup | None) -> tuple[Finding, ...]:
+    """Return the findings of a group; all of them for None."""
+    return tuple(finding for finding in findings if group in (None, finding.group))
+
+
+def as_bad_as(findings: Sequence[Finding], severity: Severity | None) -> tuple[Finding, ...]:
+    """Return what is of this severity or worse, and every answer that is not a finding."""
+    if severity is None:
+        return tuple(findings)
+    return tuple(f for f in findings if f.answer is not Answer.FINDING or f.severity.rank <= severity.rank)
+
+
+def stops(findings: Sequence[Finding], severity: Severity | None) -> bool:
+    """Return True when a finding of this severity or worse stands that was not refuted here; never for None."""
+    return severity is not None and any(
+        finding.answer is Answer.FINDING
+        and finding.state is not ProofState.REFUTED
+        and finding.severity.rank <= severity.rank
+        for finding in findings
+    )
+
+
+def is_about_statements(finding: Finding) -> bool:
+    """Return True for a finding on SQL or index work, which comes before every setting."""
+    return finding.answer is Answer.FINDING and not _STATEMENTS.isdisjoint(finding.requirements)
+
+
+def best_candidates(findings: Sequence[Finding], count: int = 3) -> tuple[Finding, ...]:
+    """Return the candidates to try first: what is critical, then by expected effect, risk and cost.
+
+    A candidate proposes something and was not refuted here. What already proved better here counts as it was measured.
+    """
+    candidates = [
+        finding
+        for finding in findings
+        if finding.answer is Answer.FINDING
+        and finding.state is not ProofState.REFUTED
+        and finding.severity is not Severity.NOTE
+        and (finding.changes or finding.proposed)
+        and not is_about_statements(finding)
+    ]
+    return tuple(
+        sorted(
+            candidates,
+            key=lambda one: (
+                one.severity is not Severity.CRITICAL,
+                -expected_effect(one),
+                one.risk_level,
+                one.cost.rank,
+                one.severity.rank,
+            ),
+        )[:count]
+    )

@@ -1,0 +1,260 @@
+"""`pgdyno advise`: what the rules say of a server and its host, ranked, with sources. Changes nothing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.flags import Flags
+from pgdyno.cli.options import open_store, store_option, target_options, target_request
+from pgdyno.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.model.advice import Advice
+    from pgdyno.model.finding import Finding, Severity
+    from pgdyno.store.catalogue import Store
+    from pgdyno.studies.advise import AdviceRequest
+
+SEVERITIES = ("critical", "warning", "advice", "note")
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+_NEW_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command("advise")
+@target_options
+@click.option("--root", type=_FOLDER, metavar="DIR", help="A captured folder instead of a live host and server.")
+@click.option("--pg-settings", type=_FILE, metavar="FILE", help="The rows of pg_settings, as CSV or JSON.")
+@click.option("--pg-conf", type=_FILE, metavar="FILE", help="A postgresql.conf; needs --pg-version.")
+@click.option("--pg-version", metavar="N", help="The version that --pg-conf is for, such as 16 or 9.5.")
+@click.option("--window", type=click.FloatRange(1), metavar="SECONDS",
+              help="Watch for so long.  [default: what the statistics hold since they were reset]")  # fmt: skip
+@click.option("--log", "logs", type=_FILE, multiple=True, metavar="FILE", help="A server log; may be given again.")
+@click.option("--iostat", type=_FILE, metavar="FILE", help="Output of iostat -x of that machine.")
+@click.option("--sadf", type=_FILE, metavar="FILE", help="Output of sadf -j of that machine.")
+@click.option("--rules", type=_FOLDER, multiple=True, metavar="DIR", help="A folder of rule files; may be given again.")
+@click.option("--depth", type=click.Choice(["leave-alone", "basic", "deep"]),
+              help="How deep the advice goes.  [default: by --criticality, else basic]")  # fmt: skip
+@click.option("--group", type=click.Choice(["throughput", "response time", "general"]), help="Only this group.")
+@click.option("--severity", type=click.Choice(SEVERITIES), help="Only findings of this severity or worse.")
+@click.option("--criticality", type=click.Choice(["business-critical", "production", "development", "test"]),
+              help="What depends on the database; sets the depth.")  # fmt: skip
+@click.option("--fail-on", type=click.Choice([*SEVERITIES, "never"]), default="warning", show_default=True,
+              help="Exit with 1 when there is a finding of this severity or worse.")  # fmt: skip
+@click.option("--explain", metavar="ID", help="Everything about one rule here, or about CON-01 to CON-45.")
+@click.option("--all", "show_all", is_flag=True, help="Show with its reason what is in order or does not apply.")
+@click.option(
+    "--emit", metavar="FORMAT", help="Print the changes as files: conf, sysctl and others, each with its undo."
+)
+@click.option("--output", type=_FOLDER, metavar="DIR", help="Write the files of --emit into this folder.")
+@click.option("--plan", type=_NEW_FILE, metavar="FILE", help="Write an experiment plan: one factor a step.")
+@click.option("--report", type=_NEW_FILE, metavar="FILE.html", help="Write one HTML file that needs no network.")
+@click.option("--markdown", type=_NEW_FILE, metavar="FILE.md", help="Write Markdown.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object (docs/reference/advice.schema.json).")
+@store_option
+def command(**values: object) -> int:
+    """Say what could be better on a server and its host, why, and how to prove it. Changes nothing.
+
+    Every finding has its evidence here, the source's figure with the platform it was measured on, and a confidence that
+    is lower where this target differs. Findings are candidates: prove one with `pgdyno experiment --rule ID`.
+
+    Exit code 0 when nothing of severity warning or worse is found, 1 otherwise; --fail-on sets the severity.
+    """
+    flags = Flags(values)
+    _check(flags)
+    explained = flags.text("explain")
+    if explained is not None and explained.upper().startswith("CON-") and not _names_a_case(flags):
+        return _explain_without_target(explained)
+    with _store(flags) as store:
+        advice = _advice(flags, store)
+    if explained is not None:
+        return _explain(explained, advice, as_json=flags.on("as_json"))
+    advice = _chosen(advice, flags)
+    _write(advice, flags)
+    return int(_exit_code(advice, flags.choice("fail_on")))
+
+
+def _check(flags: Flags) -> None:
+    if (flags.path("pg_conf") is None) != (flags.text("pg_version") is None):
+        raise UsageError("--pg-conf and --pg-version go together", hint="Write --pg-conf FILE --pg-version 16.")
+    if flags.path("pg_conf") is not None and flags.path("pg_settings") is not None:
+        raise UsageError(
+            "--pg-conf and --pg-settings exclude each other", hint="--pg-settings knows more: give only it."
+        )
+    if flags.path("output") is not None and flags.text("emit") is None:
+        raise UsageError("--output is for --emit", hint="Name a format with --emit; --report FILE writes HTML.")
+    captured = [name for name in ("root", "pg_settings", "pg_conf") if flags.path(name) is not None]
+    live = [name for name in ("target", "host") if flags.text(name) is not None]
+    if captured and live:
+        words = f"--{captured[0].replace('_', '-')} and --{live[0]}"
+        raise UsageError(f"{words} exclude each other", hint="A live target is looked at; a capture needs none.")
+    if captured and flags.number("window") is not None:
+        raise UsageError("--window needs a live target", hint="Leave it out: a capture holds its own window.")
+
+
+def _names_a_case(flags: Flags) -> bool:
+    names = ("root", "pg_settings", "pg_conf")
+    return any(flags.path(name) is not None for name in names) or any(
+        flags.text(name) is not None for name in ("target", "host")
+    )
+
+
+class _NoStore:
+    """Stands for a store where nothing was measured yet: looking must not make one."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def _store(flags: Flags) -> Store | _NoStore:
+    from pgdyno.target import places
+
+    url = flags.text("store_url")
+    if url is None and not (places.data_dir() / "pgdyno.db").exists():
+        return _NoStore()
+    return open_store(url)
+
+
+def _advice(flags: Flags, store: Store | None) -> Advice:
+    from pgdyno.studies.advise import advise_capture, advise_target
+    from pgdyno.studies.offline_server import server_of_conf, server_of_settings
+
+    request = _request(flags)
+    conf, settings = flags.path("pg_conf"), flags.path("pg_settings")
+    known = None
+    if settings is not None:
+        known = server_of_settings(settings)
+    elif conf is not None:
+        known = server_of_conf(conf, flags.choice("pg_version"))
+    if known is not None or flags.path("root") is not None:
+        return advise_capture(flags.path("root"), known, request, store)
+    from pgdyno.studies.stand import opened
+
+    with opened(target_request(flags)) as target:
+        return advise_target(target, request, store=store, progress=lambda text: click.echo(text, err=True))
+
+
+def _request(flags: Flags) -> AdviceRequest:
+    from pgdyno.model.finding import Depth
+    from pgdyno.model.inventory import Criticality
+    from pgdyno.studies.advise import AdviceRequest
+
+    depth, criticality = flags.text("depth"), flags.text("criticality")
+    return AdviceRequest(
+        rules=flags.paths("rules"),
+        depth=None if depth is None else Depth(depth),
+        criticality=None if criticality is None else Criticality(criticality),
+        window_s=flags.number("window"),
+        logs=flags.paths("logs"),
+        iostat=flags.path("iostat"),
+        sadf=flags.path("sadf"),
+    )
+
+
+def _chosen(advice: Advice, flags: Flags) -> Advice:
+    """Keep what the depth, the group and the severity ask for."""
+    from dataclasses import replace
+
+    from pgdyno.advisor.selection import as_bad_as, at_depth, in_group
+    from pgdyno.model.finding import RuleGroup, Severity
+
+    group, severity = flags.text("group"), flags.text("severity")
+    findings = at_depth(advice.findings, advice.depth)
+    findings = in_group(findings, None if group is None else RuleGroup(group))
+    findings = as_bad_as(findings, None if severity is None else Severity(severity))
+    return replace(advice, findings=findings)
+
+
+def _write(advice: Advice, flags: Flags) -> None:
+    plan, emit = flags.path("plan"), flags.text("emit")
+    if plan is not None:
+        from pgdyno.studies.advise import plan_of
+
+        _save(plan, plan_of(advice))
+    for flag, kind in (("report", "html"), ("markdown", "md")):
+        path = flags.path(flag)
+        if path is not None:
+            _save(path, _document(advice, kind))
+    if emit is not None:
+        _emit(advice, emit, flags.path("output"))
+    elif flags.on("as_json"):
+        from pgdyno.report.advice_json import advice_json
+
+        click.echo(advice_json(advice), nl=False)
+    else:
+        from pgdyno.report.advice_text import print_advice
+
+        print_advice(advice, sys.stdout, show_all=flags.on("show_all"))
+
+
+def _document(advice: Advice, kind: str) -> str:
+    from pgdyno.report.advice_report import advice_report
+
+    if kind == "html":
+        from pgdyno.report import html
+
+        return html.render(advice_report(advice))
+    from pgdyno.report import markdown
+
+    return markdown.render(advice_report(advice))
+
+
+def _emit(advice: Advice, form: str, folder: Path | None) -> None:
+    from pgdyno.report.advice_files import emitted
+
+    files = emitted(advice, form)
+    if folder is None:
+        for name, text in files.items():
+            click.echo(f"# --- {name}\n{text.rstrip()}")
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        _save(folder / name, text)
+
+
+def _save(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f'file "{path}" cannot be written',
+            detail=error.strerror,
+            hint="Name a file in a folder that you may write to.",
+        ) from error
+    click.echo(f"written: {path}", err=True)
+
+
+def _explain_without_target(name: str) -> int:
+    from pgdyno.report.advice_explain import explain_contradiction
+    from pgdyno.report.text import print_report
+
+    print_report(explain_contradiction(name, None), sys.stdout)
+    return int(ExitCode.OK)
+
+
+def _explain(name: str, advice: Advice, *, as_json: bool) -> int:
+    from pgdyno.report.advice_explain import explain
+    from pgdyno.report.payload import report_json
+    from pgdyno.report.text import print_report
+
+    report = explain(name, advice)
+    if as_json:
+        click.echo(report_json(report), nl=False)
+    else:
+        print_report(report, sys.stdout)
+    return int(ExitCode.OK)
+
+
+def _exit_code(advice: Advice, fail_on: str) -> ExitCode:
+    from pgdyno.advisor.selection import stops
+    from pgdyno.model.finding import Severity
+
+    severity: Severity | None = None if fail_on == "never" else Severity(fail_on)
+    findings: tuple[Finding, ...] = advice.findings
+    return ExitCode.FINDINGS if stops(findings, severity) else ExitCode.OK

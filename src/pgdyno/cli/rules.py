@@ -1,0 +1,84 @@
+"""`pgdyno rules`: list the advisor's rules, without a target."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.flags import Flags
+
+if TYPE_CHECKING:
+    from pgdyno.advisor.rule import Rule
+
+
+@click.command("rules")
+@click.option("--rules", "folders", type=click.Path(path_type=Path, file_okay=False), multiple=True, metavar="DIR",
+              help="A folder of further rule files; may be given again.")  # fmt: skip
+@click.option("--group", type=click.Choice(["throughput", "response time", "general"]), help="Only this group.")
+@click.option("--depth", type=click.Choice(["leave-alone", "basic", "deep"]), help="Only rules of this depth or above.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(**values: object) -> int:
+    """List every rule of `pgdyno advise`: what it says, its group, its source and for whom it is."""
+    from pgdyno.advisor.rulebook import load_rules
+    from pgdyno.model.finding import Depth
+
+    flags = Flags(values)
+    group, depth = flags.text("group"), flags.text("depth")
+    most = Depth.DEEP if depth is None else Depth(depth)
+    rules = [
+        rule
+        for rule in load_rules(flags.paths("folders"))
+        if group in (None, rule.group.value) and rule.depth.rank <= most.rank
+    ]
+    if flags.on("as_json"):
+        click.echo(json.dumps([_rule_json(rule) for rule in rules], indent=2))
+    else:
+        _print(rules)
+    return 0
+
+
+def _rule_json(rule: Rule) -> dict[str, object]:
+    from pgdyno.report.rule_words import scope_text
+
+    return {
+        "id": rule.id,
+        "title": rule.title,
+        "group": rule.group.value,
+        "depth": rule.depth.value,
+        "severity": rule.severity.value,
+        "scope": scope_text(rule.scope),
+        "why": rule.why,
+        "mechanism": rule.mechanism,
+        "effects": [
+            {"text": e.text, "low": e.low, "high": e.high, "metric": e.metric, "document": e.source.document}
+            for e in rule.effects
+        ],
+        "risk": rule.risk,
+        "risk_level": rule.risk_level,
+        "cost": rule.cost.value,
+        "needs_test": rule.needs_test,
+        "sources": [{"document": one.document, "section": one.section, "year": one.year} for one in rule.provenance],
+        "origin": rule.origin,
+        "requirements": list(rule.requirements),
+        "contradictions": list(rule.contradictions),
+        "after": list(rule.after),
+        "file": rule.file,
+    }
+
+
+def _print(rules: list[Rule]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("rule", "group", "depth", "severity", "what"):
+        table.add_column(title, overflow="fold", no_wrap=title != "what")
+    for rule in rules:
+        table.add_row(rule.id, rule.group.value, rule.depth.value, rule.severity.value, rule.title)
+    # a pipe has no width: nothing is to be folded there
+    Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False).print(table)
+    click.echo(f"{len(rules)} rules; pgdyno advise --explain ID says everything about one")

@@ -1,0 +1,38 @@
+"""Advice: everything that one look at a target gave, before anybody has chosen what to show of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pgdyno.model.evidence import Evidence
+from pgdyno.model.finding import Answer, Depth, Finding, Proof
+from pgdyno.model.inventory import Inventory
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What the rules say of one target. `findings` holds one answer a rule, the best candidates first.
+
+    `remarks` hold for the whole of it, such as an architecture that no source covers. `facts` are the words of the rule
+    language with their values here, unknown ones with the reason.
+    """
+
+    target: str
+    inventory: Inventory
+    evidence: Evidence
+    findings: tuple[Finding, ...]
+    depth: Depth = Depth.BASIC
+    proofs: Mapping[str, Proof] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    environment: str = ""
+    """The hash that names the environment, empty when it was not computed."""
+
+    def answered(self, answer: Answer) -> tuple[Finding, ...]:
+        """Return the findings with this answer, in their order."""
+        return tuple(finding for finding in self.findings if finding.answer is answer)
+
+    def of(self, rule: str) -> Finding | None:
+        """Return what a rule says; None when it is not among the findings."""
+        return next((finding for finding in self.findings if finding.rule == rule), None)

@@ -1,0 +1,214 @@
+"""The words of advice: effects, changes, costs and facts, said alike on every page. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.advisor.rulebook import documents
+from pgdyno.model.advice import Advice
+from pgdyno.model.facts import Unknown
+from pgdyno.model.finding import Answer, Change, Cost, Effect, Finding, Proof, ProofState, Provenance
+from pgdyno.report.wording import plural
+from pgdyno.units import bytes_text, seconds_text
+
+RISKS = ("none", "low", "medium", "high")
+COSTS = {
+    Cost.NONE: "in force at once",
+    Cost.RELOAD: "a reload",
+    Cost.RESTART: "a restart of the server",
+    Cost.REBOOT: "a reboot of the machine",
+}
+STATES = {
+    ProofState.PROPOSED: "proposed: not measured here yet",
+    ProofState.NEEDS_TEST: "needs-test: measure it here before it is kept",
+    ProofState.TESTED: "tested here",
+    ProofState.REFUTED: "refuted here",
+}
+ANSWERS = {
+    Answer.FINDING: "finding",
+    Answer.UNKNOWN: "unknown",
+    Answer.OK: "ok",
+    Answer.NOT_APPLICABLE: "does not apply",
+}
+
+
+def percent(share: float) -> str:
+    """Write a relative gain with its sign: `+35 %`, `+5.7 %`, `-2 %`, `0 %`."""
+    value = round(share * 100, 1)
+    return f"{value:+g} %" if value else "0 %"
+
+
+def gain(effect: Effect) -> str:
+    """Return an effect's figure as its source states it; the empty string where it has words only."""
+    figures = [figure for figure in (effect.low, effect.high) if figure is not None]
+    if not figures:
+        return ""
+    low, high = figures[0], figures[-1]
+    shown = percent(low) if low == high else f"{percent(low).removesuffix(' %')} to {percent(high)}"
+    return f"{shown} {effect.metric}"
+
+
+def source_short(source: Provenance) -> str:
+    """Return a source in a few words: its year and what it was measured on."""
+    document = documents().get(source.document)
+    where = document.architecture if document and document.architecture else ""
+    return f"{source.year}, {where}" if where else f"{source.document}, {source.year}"
+
+
+def source_long(source: Provenance) -> str:
+    """Return a source in full: document, section, year, platform, version and load."""
+    document = documents().get(source.document)
+    title = document.title if document else source.document
+    measured = ", ".join(part for part in (source.platform, source.version, source.workload) if part)
+    section = f', "{source.section}"' if source.section else ""
+    return f"{title}{section} ({source.year}){f'; measured on {measured}' if measured else ''}"
+
+
+def main_effect(finding: Finding) -> Effect | None:
+    """Return the effect that stands for a finding: the largest with a figure, else the first in words."""
+    figures = [effect for effect in finding.effects if effect.low is not None]
+    if figures:
+        return max(figures, key=lambda effect: effect.low or 0.0)
+    return finding.effects[0] if finding.effects else None
+
+
+def effect_text(finding: Finding) -> str:
+    """Return what may be expected, on one line: what was measured here, else the source's figure and the confidence."""
+    if finding.proof is not None and finding.proof.ratio is not None:
+        return proof_text(finding.proof)
+    effect = main_effect(finding)
+    if effect is None:
+        return "no source gives a figure"
+    return f"{gain(effect) or effect.text} ({source_short(effect.source)}), confidence {finding.confidence}"
+
+
+def proof_text(proof: Proof) -> str:
+    """Return a measured verdict: its word, ratio, interval and study."""
+    if proof.ratio is None:
+        return f"{proof.verdict} here (study {proof.study})"
+    interval = "" if proof.lo is None or proof.hi is None else f" [{proof.lo:.3g}, {proof.hi:.3g}]"
+    return f"{proof.verdict} here: {proof.metric} {proof.ratio:.3g}x{interval} (study {proof.study})"
+
+
+def state_text(finding: Finding) -> str:
+    """Return the state with its verdict and study."""
+    text = STATES[finding.state]
+    return text if finding.proof is None else f"{text}: {proof_text(finding.proof)}"
+
+
+def change_text(change: Change) -> str:
+    """Return a change on one line: now -> proposed, or the first of its commands."""
+    if change.knob:
+        name = f"{change.knob} of {change.device}" if change.device else change.knob
+        return f"{name}: {'unknown' if change.current is None else change.current or 'empty'} -> {change.value}"
+    if not change.commands:
+        return "by hand"
+    more = f" (and {len(change.commands) - 1} more)" if len(change.commands) > 1 else ""
+    return f"{change.commands[0]}{more}"
+
+
+def proposal_text(finding: Finding) -> str:
+    """Return now -> proposed on one line; the empty string for a finding that proposes no value."""
+    named = [change_text(change) for change in finding.changes if change.knob]
+    if named:
+        return "; ".join(named)
+    if finding.proposed:
+        return f"{finding.current} -> {finding.proposed}" if finding.current else finding.proposed
+    return change_text(finding.changes[0]) if finding.changes else finding.current
+
+
+def cost_text(finding: Finding) -> str:
+    """Return what putting it in force costs and risks, on one line."""
+    level = RISKS[min(finding.risk_level, len(RISKS) - 1)]
+    return f"{finding.cost if finding.cost is not Cost.NONE else 'no restart'}; risk {level}: {finding.risk}"
+
+
+def count_text(advice: Advice) -> str:
+    """Return how many rules gave which answer."""
+    found = [len(advice.answered(answer)) for answer in (Answer.FINDING, Answer.UNKNOWN, Answer.OK)]
+    other = len(advice.answered(Answer.NOT_APPLICABLE))
+    return (
+        f"{plural(len(advice.findings), 'rule')}: {plural(found[0], 'finding')}, {found[1]} unknown, "
+        f"{found[2]} in order, {other} not applicable"
+    )
+
+
+def window_text(advice: Advice) -> str:
+    """Return what time the evidence covers."""
+    statistics = advice.evidence.statistics
+    if isinstance(statistics, Unknown):
+        return f"statistics {statistics}"
+    window = statistics.window
+    return f"statistics of {seconds_text(window.seconds)}, {window.source}"
+
+
+def server_text(advice: Advice) -> str:
+    """Return flavour and version of the server."""
+    server = advice.inventory.server
+    return f"server {server}" if isinstance(server, Unknown) else f"{server.flavour} {server.version}".strip()
+
+
+def machine_text(advice: Advice) -> str:
+    """Return the machine on one line; what is not known is left to the environment's list."""
+    return ", ".join(value for _, value in _machine(advice) if not value.startswith("unknown"))
+
+
+def _machine(advice: Advice) -> Iterator[tuple[str, str]]:
+    host = advice.inventory.host
+    yield "architecture", str(host.processor.architecture)
+    yield "CPUs", _counted(host.processor.cpus, "CPU")
+    yield "RAM", _size(host.memory.ram_bytes)
+    yield (
+        "kernel",
+        f"kernel {host.kernel.release}" if isinstance(host.kernel.release, str) else str(host.kernel.release),
+    )
+
+
+def environment_rows(advice: Advice) -> tuple[tuple[str, str], ...]:
+    """Return the environment as names and values, unknown ones with the reason."""
+    host, server = advice.inventory.host, advice.inventory.server
+    processor, memory, kernel = host.processor, host.memory, host.kernel
+    rows = [
+        ("target", advice.target),
+        ("looked at", advice.inventory.taken_at or "unknown"),
+        ("server", server_text(advice)),
+        ("architecture", str(processor.architecture)),
+        ("machine", str(processor.machine)),
+        ("processor", str(processor.model)),
+        ("CPUs", str(processor.cpus)),
+        ("cores", str(processor.cores)),
+        ("threads per core", str(processor.threads_per_core)),
+        ("virtualization", str(host.virtualization.layer)),
+        ("RAM", _size(memory.ram_bytes)),
+        ("memory limit", _size(memory.limit_bytes)),
+        ("page size", _size(memory.page_size)),
+        ("huge page size", _size(memory.huge_page_bytes)),
+        ("transparent huge pages", str(memory.thp_enabled)),
+        ("kernel", str(kernel.release)),
+        ("scheduler", str(kernel.scheduler)),
+        ("distribution", str(kernel.distribution)),
+        ("workload", str(advice.evidence.workload)),
+        ("working set", _working_set(advice)),
+        ("evidence", window_text(advice)),
+        ("criticality", str(advice.inventory.criticality)),
+    ]
+    if not isinstance(server, Unknown):
+        rows.insert(3, ("data checksums", str(server.data_checksums)))
+    if advice.environment:
+        rows.append(("environment", advice.environment))
+    return tuple(rows)
+
+
+def _working_set(advice: Advice) -> str:
+    found = advice.evidence.working_set
+    if isinstance(found, Unknown):
+        return str(found)
+    return f"{found.kind}: {bytes_text(found.low_bytes)} to {bytes_text(found.high_bytes)} ({found.method})"
+
+
+def _size(value: int | Unknown) -> str:
+    return str(value) if isinstance(value, Unknown) else bytes_text(value)
+
+
+def _counted(value: int | Unknown, noun: str) -> str:
+    return str(value) if isinstance(value, Unknown) else plural(value, noun)

@@ -1,0 +1,144 @@
+"""Compose advice: what is known of a target, what happened on it, what the rules say, what was proved. Read-only."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pgdyno.advisor.applicability import generic_remark
+from pgdyno.advisor.case import Case
+from pgdyno.advisor.engine import advise, facts_used
+from pgdyno.advisor.rulebook import load_rules
+from pgdyno.advisor.selection import depth_for
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.model.advice import Advice
+from pgdyno.model.evidence import Evidence
+from pgdyno.model.facts import Unknown
+from pgdyno.model.finding import Answer, Depth, Proof
+from pgdyno.model.inventory import Criticality, Inventory
+
+if TYPE_CHECKING:
+    from pgdyno.store.catalogue import Store
+    from pgdyno.target.target import Target
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceRequest:
+    """What was asked for. `depth` None is chosen by the criticality; `window_s` None takes what the views hold."""
+
+    rules: tuple[Path, ...] = ()
+    depth: Depth | None = None
+    criticality: Criticality | None = None
+    window_s: float | None = None
+    logs: tuple[Path, ...] = ()
+    iostat: Path | None = None
+    sadf: Path | None = None
+
+
+def advise_target(target: Target, request: AdviceRequest, *, store: Store | None, progress: Progress) -> Advice:
+    """Return advice for a live target. Reads only; waits for the window when one was asked for."""
+    load_rules(request.rules)  # a mistake in a rule file is told before anybody waits
+    progress("reading host and server")
+    inventory = _part("pgdyno.target.inspection", "inspect")(target)
+    progress("reading statistics and logs" if request.window_s is None else f"watching for {request.window_s:g} s")
+    evidence = _part("pgdyno.probes.evidence", "gather")(
+        target,
+        inventory,
+        window_s=request.window_s,
+        logs=request.logs,
+        iostat=request.iostat,
+        sadf=request.sadf,
+        progress=progress,
+    )
+    return advise_case(target.name, inventory, evidence, request, proofs=_proofs(store, inventory))
+
+
+def advise_capture(
+    folder: Path | None, settings: Inventory | None, request: AdviceRequest, store: Store | None
+) -> Advice:
+    """Return advice for a captured folder, for a server of which only the settings are known, or for both together.
+
+    Raises UsageError when the folder is not there.
+    """
+    load_rules(request.rules)
+    inventory, evidence = settings, Evidence()
+    if folder is not None:
+        if not folder.is_dir():
+            raise UsageError(f'captured folder "{folder}" is not there', hint="pgdyno inspect --capture DIR makes one.")
+        inventory = _part("pgdyno.target.inspection", "inspect_capture")(folder)
+        assert isinstance(inventory, Inventory)
+        if settings is not None:
+            inventory = replace(inventory, server=settings.server)
+        evidence = _part("pgdyno.probes.evidence", "evidence_of_capture")(folder, inventory)
+    assert inventory is not None, "a capture, settings, or both"
+    return advise_case(inventory.origin, inventory, evidence, request, proofs=_proofs(store, inventory))
+
+
+def advise_case(
+    target: str,
+    inventory: Inventory,
+    evidence: Evidence,
+    request: AdviceRequest,
+    *,
+    proofs: Mapping[str, Proof] | None = None,
+) -> Advice:
+    """Judge all rules on what is known. Pure but for reading the rule files."""
+    if request.criticality is not None:
+        inventory = replace(inventory, criticality=request.criticality)
+    case = Case(inventory, evidence)
+    found = dict(proofs or {})
+    return Advice(
+        target=target,
+        inventory=inventory,
+        evidence=evidence,
+        findings=advise(inventory, evidence, load_rules(request.rules), found),
+        depth=request.depth or depth_for(inventory.criticality),
+        proofs=found,
+        remarks=tuple(_remarks(case)),
+        facts=facts_used(case),
+        environment=_environment(inventory),
+    )
+
+
+def _remarks(case: Case) -> Sequence[str]:
+    remarks = [generic_remark(case)]
+    if isinstance(case.inventory.server, Unknown):
+        remarks.append(f"the server is {case.inventory.server}: only rules on the host were judged")
+    if case.inventory.missing:
+        remarks.append(
+            "not everything could be read: "
+            + "; ".join(f"{name} ({reason})" for name, reason in sorted(case.inventory.missing.items()))
+        )
+    return [remark for remark in remarks if remark is not None]
+
+
+def _proofs(store: Store | None, inventory: Inventory) -> Mapping[str, Proof]:
+    if store is None or importlib.util.find_spec("pgdyno.studies.proofs") is None:
+        return {}
+    found = _part("pgdyno.studies.proofs", "proofs_of")(store, inventory)
+    return dict(found)
+
+
+def _environment(inventory: Inventory) -> str:
+    method = getattr(inventory, "environment_hash", None)
+    return str(method()) if callable(method) else ""
+
+
+def _part(module: str, name: str) -> Any:  # noqa: ANN401 - a function of another part, called as it is documented
+    """Return a function that is loaded only when it is needed, so that a capture needs nothing of a live target."""
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise EnvironmentUnsuitable(f"this build of pgdyno lacks {module}.{name}") from error
+
+
+def plan_of(advice: Advice) -> str:
+    """Return an experiment plan in TOML: one factor a step, in the order of their dependencies."""
+    text: str = _part("pgdyno.studies.advice_plan", "plan_text")(advice.answered(Answer.FINDING), advice.inventory)
+    return text
