@@ -30,6 +30,8 @@ lint: $(DEV) ## Style, types, import contracts, generated pages, vendored files
 	$(BIN)/python tools/knob_docs.py --check
 	$(BIN)/python tools/sample_docs.py --check
 	$(BIN)/python tools/guard_docs.py --check
+	$(BIN)/python tools/rule_docs.py --check
+	$(BIN)/python tools/advice_schema.py --check
 	$(BIN)/python tools/cli_docs.py --check
 	$(BIN)/python tools/vendor.py --check
 
@@ -43,6 +45,8 @@ docs: $(DEV) ## Write the generated pages of docs/reference anew
 	$(BIN)/python tools/knob_docs.py
 	$(BIN)/python tools/sample_docs.py
 	$(BIN)/python tools/guard_docs.py
+	$(BIN)/python tools/rule_docs.py
+	$(BIN)/python tools/advice_schema.py
 	$(BIN)/python tools/cli_docs.py
 
 bench: $(DEV) ## Print what the project measures about itself, as ratios in interleaved runs

@@ -6,12 +6,14 @@ Run `python tools/knob_docs.py`, or with `--check` to exit 1 when the pages are 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pgdyno.advisor.rulebook import shipped_rules
 from pgdyno.knobs.catalogue import Catalogue, Knob
 from pgdyno.knobs.linux import load_all_knobs
 from pgdyno.knobs.policy import Durability, Ruling, Search, load_policy
+from pgdyno.report.rule_words import rules_of_knob
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference" / "knobs"
 _HEAD = "<!-- Made by tools/knob_docs.py from src/pgdyno/knobs/data: edit there. -->\n\n"
@@ -24,11 +26,15 @@ _SEARCHED = {
 
 def pages(catalogue: Catalogue, rulings: Mapping[str, Ruling]) -> dict[str, str]:
     """Return the text of each page by file name."""
-    made = {f"{knob.name}.md": _page(knob, rulings[knob.name]) for knob in catalogue.values()}
+    rules = shipped_rules()
+    made = {
+        f"{knob.name}.md": _page(knob, rulings[knob.name], rules_of_knob(knob.name, rules))
+        for knob in catalogue.values()
+    }
     return made | {"index.md": _index(catalogue), "policy.md": _policy(catalogue, rulings)}
 
 
-def _page(knob: Knob, ruling: Ruling) -> str:
+def _page(knob: Knob, ruling: Ruling, rules: Sequence[str]) -> str:
     needs = "; ".join(knob.needs.sentences()) or "nothing special"
     rows = [
         ("Durability class", f"{knob.durability}: {knob.durability.meaning}"),
@@ -45,7 +51,9 @@ def _page(knob: Knob, ruling: Ruling) -> str:
     table = "| | |\n|---|---|\n" + "".join(f"| {label} | {text} |\n" for label, text in rows)
     links = ", ".join(f"[{name}]({name}.md)" for name in knob.interactions)
     see_also = f"\nSee also: {links}.\n" if links else ""
-    return f"{_HEAD}# {knob.name}\n\n{knob.why}\n\n{table}{see_also}"
+    pages = ", ".join(f"[{rule}](../rules/{rule}.md)" for rule in rules)
+    advised = f"\nAdvised by: {pages}.\n" if pages else ""
+    return f"{_HEAD}# {knob.name}\n\n{knob.why}\n\n{table}{see_also}{advised}"
 
 
 def _searched(knob: Knob) -> str:

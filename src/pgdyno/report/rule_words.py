@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from pgdyno.advisor.rule import Rule, Scope
 
 
@@ -48,3 +51,14 @@ def measured_on(rule: Rule) -> tuple[str, ...]:
         if effect.source.platform
     }
     return tuple(sorted(found))
+
+
+def rules_of_knob(knob: str, rules: Sequence[Rule]) -> list[str]:
+    """Return the ids of the rules that change a knob or name it in their texts."""
+    word = re.compile(rf"(?<![\w.]){re.escape(knob)}(?![\w.])")
+    return [
+        rule.id
+        for rule in rules
+        if any(change.knob == knob for change in rule.changes)
+        or any(word.search(text) for text in (rule.title, rule.why, rule.apply, rule.id.replace("-", "_")))
+    ]

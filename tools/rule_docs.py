@@ -1,0 +1,249 @@
+"""Write docs/reference/rules/ from the rule files: one page a rule, the index, the vocabulary, the contradictions.
+
+Run `python tools/rule_docs.py`, or with `--check` to exit 1 when the pages are not what the data says.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pgdyno.advisor.rule import Rule
+from pgdyno.advisor.rulebook import Contradiction, Document, Statement, contradictions, documents, shipped_rules
+from pgdyno.advisor.vocabulary import FACTS, FUNCTIONS
+from pgdyno.knobs.linux import load_all_knobs
+from pgdyno.model.finding import Depth, RuleGroup
+from pgdyno.report.advice_words import RISKS, gain, source_long
+from pgdyno.report.rule_words import kernel_range, measured_on, scope_text, version_range
+
+FOLDER = Path(__file__).parents[1] / "docs" / "reference" / "rules"
+_HEAD = "<!-- Made by tools/rule_docs.py from src/pgdyno/advisor: edit there. -->\n\n"
+_PLACE = re.compile(r"\{(\w+)\}")
+
+
+def pages() -> dict[str, str]:
+    """Return the text of each page by file name."""
+    rules = shipped_rules()
+    made = {f"{rule.id}.md": _page(rule) for rule in rules}
+    return made | {
+        "README.md": _index(rules),
+        "contradictions.md": _contradictions(rules),
+        "vocabulary.md": _vocabulary(),
+    }
+
+
+def generic(text: str) -> str:
+    """Return a rule's text without a target: a place that a target fills reads as its name in capitals."""
+    return _PLACE.sub(lambda match: match[1].upper().replace("_", " "), text)
+
+
+def _page(rule: Rule) -> str:
+    parts = [
+        f"{_HEAD}# {rule.id}\n\n**{generic(rule.title)}**",
+        generic(rule.why),
+        generic(rule.mechanism),
+        _table(tuple(_facts(rule))),
+        _effects(rule),
+        _sources(rule),
+        _related(rule),
+        "`pgdyno advise --explain " + rule.id + "` says what it finds on a target.",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _facts(rule: Rule) -> Iterator[tuple[str, str]]:
+    yield "Group", rule.group.value
+    yield "Depth", rule.depth.value
+    yield "Severity", rule.severity.value
+    yield "For", scope_text(rule.scope)
+    if rule.when is not None:
+        yield "Fires when", f"`{rule.when.text}`"
+    else:
+        yield "Fires when", _judge_words(rule)
+    for change in rule.changes:
+        value = change.value if change.value_of is None else change.value_of.text
+        shown = (
+            f"`{change.knob} = {generic(value)}`" if change.knob else ", ".join(f"`{line}`" for line in change.commands)
+        )
+        yield "Proposes", shown
+    yield "Cost", rule.cost.value
+    yield "Risk", f"{RISKS[rule.risk_level]}: {generic(rule.risk)}"
+    yield "State at first", "needs-test" if rule.needs_test else "proposed"
+    for name, text in (
+        ("Apply", rule.apply),
+        ("Persist", rule.persist),
+        ("Verify", rule.verify),
+        ("Revert", rule.revert),
+    ):
+        if text:
+            yield name, generic(text)
+    for text in rule.alternatives:
+        yield "Alternative", generic(text)
+    yield "Origin", rule.origin
+    if rule.requirements:
+        yield "Requirements", ", ".join(rule.requirements)
+    yield "File", f"`advisor/rules/{rule.file}`"
+
+
+def _judge_words(rule: Rule) -> str:
+    lines = (inspect.getdoc(rule.judge) or "").splitlines()
+    return lines[0] if lines else f"judged by {rule.theme}.py"
+
+
+def _effects(rule: Rule) -> str:
+    if not rule.effects:
+        return "No source gives a figure for it."
+    rows = "".join(
+        f"| {_cell(gain(effect) or 'words only')} | {_cell(generic(effect.text))} | {_cell(source_long(effect.source))} |\n"
+        for effect in rule.effects
+    )
+    return f"## What the sources measured\n\n| figure | in words | source |\n|---|---|---|\n{rows}".rstrip()
+
+
+def _sources(rule: Rule) -> str:
+    lines = "".join(f"- {source_long(source)}\n" for source in rule.provenance)
+    evidence = "; ".join(measured_on(rule)) or "not measured by a source"
+    versions = version_range(rule.scope) or "every version of PostgreSQL"
+    kernels = kernel_range(rule.scope) or "every kernel"
+    return f"## Sources\n\n{lines}\nEvidence from: {evidence}. Holds for {versions}, {kernels}."
+
+
+def _related(rule: Rule) -> str:
+    knobs = sorted({change.knob for change in rule.changes if change.knob in load_all_knobs()})
+    links = [f"knob [{name}](../knobs/{name}.md)" for name in knobs]
+    links += [f"comes after [{name}]({name}.md)" for name in rule.after]
+    links += [f"[{name}](contradictions.md#{name.lower()})" for name in _decides(rule)]
+    return f"See also: {', '.join(links)}." if links else ""
+
+
+def _decides(rule: Rule) -> list[str]:
+    found = contradictions()
+    return [name for name in found if name in rule.contradictions or found[name].decided_by == rule.id]
+
+
+def _index(rules: Sequence[Rule]) -> str:
+    parts = [
+        f"{_HEAD}# Rules of the advisor\n\n{len(rules)} rules. `pgdyno rules` lists them, `pgdyno advise` judges them on a "
+        "target. [How a rule is written](../../howto/write-a-rule.md) · [the words that rule files may use]"
+        "(vocabulary.md) · [contradictions of the sources](contradictions.md)\n\n"
+        "A rule answers on every target with a finding, *in order*, *unknown* (a fact is missing) or *does not apply*.\n\n"
+        "| depth | rules |\n|---|---:|\n"
+        + "".join(f"| {depth} | {sum(rule.depth is depth for rule in rules)} |\n" for depth in Depth)
+    ]
+    for group in RuleGroup:
+        rows = "".join(
+            f"| [{rule.id}]({rule.id}.md) | {_cell(generic(rule.title))} | {rule.depth} | {_cell(_best(rule))} "
+            f"| {_cell(_range(rule))} | {_cell(_documents(rule))} |\n"
+            for rule in sorted(rules, key=lambda one: one.id)
+            if rule.group is group
+        )
+        if rows:
+            parts.append(
+                f"## {group.capitalize()}\n\n| rule | says | depth | the sources' figure | versions and kernels | source |\n"
+                f"|---|---|---|---|---|---|\n{rows}"
+            )
+    parts.append(_documents_table())
+    return "\n\n".join(part.rstrip() for part in parts) + "\n"
+
+
+def _best(rule: Rule) -> str:
+    return "; ".join(dict.fromkeys(gain(effect) for effect in rule.effects if gain(effect))) or "none"
+
+
+def _range(rule: Rule) -> str:
+    return ", ".join(part for part in (version_range(rule.scope), kernel_range(rule.scope)) if part) or "all"
+
+
+def _documents(rule: Rule) -> str:
+    return ", ".join(dict.fromkeys(f"{source.document}" for source in rule.provenance))
+
+
+def _documents_table() -> str:
+    rows = "".join(f"| {name} | {_document(one)} |\n" for name, one in documents().items())
+    return f"## Sources\n\n| key | document | year | measured on | version | load |\n|---|---|---|---|---|---|\n{rows}"
+
+
+def _document(one: Document) -> str:
+    cells = (one.title, str(one.year), one.platform or "not measured", one.version, one.load)
+    return " | ".join(_cell(cell) for cell in cells)
+
+
+def _contradictions(rules: Sequence[Rule]) -> str:
+    names = {rule.id for rule in rules}
+    parts = [
+        f"{_HEAD}# Contradictions of the sources\n\nWhere two sources exclude each other, a condition decides. "
+        "`pgdyno advise --explain ID` shows what decided on a target."
+    ]
+    parts += [_contradiction(name, one, names) for name, one in contradictions().items()]
+    return "\n\n".join(parts) + "\n"
+
+
+def _contradiction(name: str, one: Contradiction, rules: set[str]) -> str:
+    by = f"rule [{one.decided_by}]({one.decided_by}.md)" if one.decided_by in rules else one.decided_by
+    return (
+        f"## {name}\n\n- {_said(one.first)}\n- {_said(one.second)}\n\n**Resolution.** {generic(one.resolution)}\n\n"
+        f"Decided by {by}."
+    )
+
+
+def _said(statement: Statement) -> str:
+    document = documents()[statement.document]
+    return f'{statement.text} ({document.title}, "{statement.section}", {document.year})'
+
+
+def _vocabulary() -> str:
+    facts = "".join(f"- `{name}`\n" for name in sorted(FACTS))
+    functions = "".join(f"- `{name}({', '.join(_arguments(name))})`\n" for name in sorted(FUNCTIONS))
+    return (
+        f"{_HEAD}# The words of rule files\n\nAn expression has `and`, `or`, `not`, comparisons, `in`, `+ - * /`, numbers, "
+        "text, lists, the facts and the functions below. Numbers are bytes, seconds or bare. A fact that is unknown makes "
+        f"the rule's answer *unknown*, unless the other side of an `and` or `or` decides.\n\n## Facts\n\n{facts}\n"
+        f"## Functions\n\n{functions}"
+    )
+
+
+def _arguments(name: str) -> list[str]:
+    signature = inspect.signature(FUNCTIONS[name])
+    return [
+        f"{one.name}, ..." if one.kind is inspect.Parameter.VAR_POSITIONAL else one.name
+        for one in list(signature.parameters.values())[1:]
+    ]
+
+
+def _table(rows: Sequence[tuple[str, str]]) -> str:
+    return "| | |\n|---|---|\n" + "\n".join(f"| {name} | {_cell(text)} |" for name, text in rows)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def stale(wanted: dict[str, str], folder: Path) -> list[str]:
+    """Return the names of the pages that are missing, different, or there without a rule."""
+    present = {path.name: path.read_text("utf-8") for path in folder.glob("*.md")}
+    return sorted(name for name in {*wanted, *present} if wanted.get(name) != present.get(name))
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages, or with --check say which are stale; return the exit code."""
+    wanted = pages()
+    different = stale(wanted, FOLDER)
+    if arguments == ["--check"]:
+        for name in different:
+            print(f"rules/{name} is stale: run make docs", file=sys.stderr)
+        return 1 if different else 0
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name in different:
+        if name in wanted:
+            (FOLDER / name).write_text(wanted[name], "utf-8")
+        else:
+            (FOLDER / name).unlink()
+    print(f"{len(different)} of {len(wanted)} pages written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
