@@ -96,10 +96,8 @@ def _judge_words(rule: Rule) -> str:
 def _effects(rule: Rule) -> str:
     if not rule.effects:
         return "No source gives a figure for it."
-    rows = "".join(
-        f"| {_cell(gain(effect) or 'words only')} | {_cell(generic(effect.text))} | {_cell(source_long(effect.source))} |\n"
-        for effect in rule.effects
-    )
+    cells = [(gain(one) or "words only", generic(one.text), source_long(one.source)) for one in rule.effects]
+    rows = "".join(f"| {' | '.join(_cell(cell) for cell in row)} |\n" for row in cells)
     return f"## What the sources measured\n\n| figure | in words | source |\n|---|---|---|\n{rows}".rstrip()
 
 
@@ -126,10 +124,11 @@ def _decides(rule: Rule) -> list[str]:
 
 def _index(rules: Sequence[Rule]) -> str:
     parts = [
-        f"{_HEAD}# Rules of the advisor\n\n{len(rules)} rules. `pgdyno rules` lists them, `pgdyno advise` judges them on a "
-        "target. [How a rule is written](../../howto/write-a-rule.md) · [the words that rule files may use]"
+        f"{_HEAD}# Rules of the advisor\n\n{len(rules)} rules. `pgdyno rules` lists them, `pgdyno advise` "
+        "judges them on a target. [How a rule is written](../../howto/write-a-rule.md) · [the words that rule files may use]"
         "(vocabulary.md) · [contradictions of the sources](contradictions.md)\n\n"
-        "A rule answers on every target with a finding, *in order*, *unknown* (a fact is missing) or *does not apply*.\n\n"
+        "A rule answers on every target with a finding, *in order*, *unknown* (a fact is missing) or *does not "
+        "apply*.\n\n"
         "| depth | rules |\n|---|---:|\n"
         + "".join(f"| {depth} | {sum(rule.depth is depth for rule in rules)} |\n" for depth in Depth)
     ]
@@ -142,7 +141,8 @@ def _index(rules: Sequence[Rule]) -> str:
         )
         if rows:
             parts.append(
-                f"## {group.capitalize()}\n\n| rule | says | depth | the sources' figure | versions and kernels | source |\n"
+                f"## {group.capitalize()}\n\n"
+                "| rule | says | depth | the sources' figure | versions and kernels | source |\n"
                 f"|---|---|---|---|---|---|\n{rows}"
             )
     parts.append(_documents_table())
@@ -198,9 +198,9 @@ def _vocabulary() -> str:
     facts = "".join(f"- `{name}`\n" for name in sorted(FACTS))
     functions = "".join(f"- `{name}({', '.join(_arguments(name))})`\n" for name in sorted(FUNCTIONS))
     return (
-        f"{_HEAD}# The words of rule files\n\nAn expression has `and`, `or`, `not`, comparisons, `in`, `+ - * /`, numbers, "
-        "text, lists, the facts and the functions below. Numbers are bytes, seconds or bare. A fact that is unknown makes "
-        f"the rule's answer *unknown*, unless the other side of an `and` or `or` decides.\n\n## Facts\n\n{facts}\n"
+        f"{_HEAD}# The words of rule files\n\nAn expression has `and`, `or`, `not`, comparisons, `in`, `+ - * /`, "
+        "numbers, text, lists, the facts and the functions below. Numbers are bytes, seconds or bare. A fact that is "
+        f"unknown makes the rule's answer *unknown*, unless the other side of an `and` or `or` decides.\n\n## Facts\n\n{facts}\n"
         f"## Functions\n\n{functions}"
     )
 
