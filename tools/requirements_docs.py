@@ -138,9 +138,8 @@ def page(wanted: Sequence[Requirement], tests: Mapping[str, Sequence[str]], rule
         chosen = [one for one in wanted if one.section == section]
         rows = "".join(_row(one, tests.get(one.id, ()), rules.get(one.id, ())) for one in chosen)
         covered = sum(_is_shown(one, tests) for one in chosen)
-        parts.append(
-            f"## {section}: {covered} of {len(chosen)}\n\n| id | must | rules | shown by |\n|---|---|---|---|\n{rows}".rstrip()
-        )
+        head = "| id | must | rules | shown by |\n|---|---|---|---|\n"
+        parts.append(f"## {section}: {covered} of {len(chosen)}\n\n{head}{rows}".rstrip())
     return "\n\n".join(parts) + "\n"
 
 

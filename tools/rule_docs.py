@@ -6,12 +6,11 @@ Run `python tools/rule_docs.py`, or with `--check` to exit 1 when the pages are 
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pgdyno.advisor.rule import Rule
+from pgdyno.advisor.rule import Rule, title_without_target, without_target
 from pgdyno.advisor.rulebook import Contradiction, Document, Statement, contradictions, documents, shipped_rules
 from pgdyno.advisor.vocabulary import FACTS, FUNCTIONS
 from pgdyno.knobs.linux import load_all_knobs
@@ -21,7 +20,6 @@ from pgdyno.report.rule_words import kernel_range, measured_on, scope_text, vers
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference" / "rules"
 _HEAD = "<!-- Made by tools/rule_docs.py from src/pgdyno/advisor: edit there. -->\n\n"
-_PLACE = re.compile(r"\{(\w+)\}")
 
 
 def pages() -> dict[str, str]:
@@ -35,16 +33,11 @@ def pages() -> dict[str, str]:
     }
 
 
-def generic(text: str) -> str:
-    """Return a rule's text without a target: a place that a target fills reads as its name in capitals."""
-    return _PLACE.sub(lambda match: match[1].upper().replace("_", " "), text)
-
-
 def _page(rule: Rule) -> str:
     parts = [
-        f"{_HEAD}# {rule.id}\n\n**{generic(rule.title)}**",
-        generic(rule.why),
-        generic(rule.mechanism),
+        f"{_HEAD}# {rule.id}\n\n**{title_without_target(rule)}**",
+        without_target(rule.why),
+        without_target(rule.mechanism),
         _table(tuple(_facts(rule))),
         _effects(rule),
         _sources(rule),
@@ -66,11 +59,13 @@ def _facts(rule: Rule) -> Iterator[tuple[str, str]]:
     for change in rule.changes:
         value = change.value if change.value_of is None else change.value_of.text
         shown = (
-            f"`{change.knob} = {generic(value)}`" if change.knob else ", ".join(f"`{line}`" for line in change.commands)
+            f"`{change.knob} = {without_target(value)}`"
+            if change.knob
+            else ", ".join(f"`{line}`" for line in change.commands)
         )
         yield "Proposes", shown
     yield "Cost", rule.cost.value
-    yield "Risk", f"{RISKS[rule.risk_level]}: {generic(rule.risk)}"
+    yield "Risk", f"{RISKS[rule.risk_level]}: {without_target(rule.risk)}"
     yield "State at first", "needs-test" if rule.needs_test else "proposed"
     for name, text in (
         ("Apply", rule.apply),
@@ -79,9 +74,9 @@ def _facts(rule: Rule) -> Iterator[tuple[str, str]]:
         ("Revert", rule.revert),
     ):
         if text:
-            yield name, generic(text)
+            yield name, without_target(text)
     for text in rule.alternatives:
-        yield "Alternative", generic(text)
+        yield "Alternative", without_target(text)
     yield "Origin", rule.origin
     if rule.requirements:
         yield "Requirements", ", ".join(rule.requirements)
@@ -96,7 +91,7 @@ def _judge_words(rule: Rule) -> str:
 def _effects(rule: Rule) -> str:
     if not rule.effects:
         return "No source gives a figure for it."
-    cells = [(gain(one) or "words only", generic(one.text), source_long(one.source)) for one in rule.effects]
+    cells = [(gain(one) or "words only", without_target(one.text), source_long(one.source)) for one in rule.effects]
     rows = "".join(f"| {' | '.join(_cell(cell) for cell in row)} |\n" for row in cells)
     return f"## What the sources measured\n\n| figure | in words | source |\n|---|---|---|\n{rows}".rstrip()
 
@@ -125,8 +120,8 @@ def _decides(rule: Rule) -> list[str]:
 def _index(rules: Sequence[Rule]) -> str:
     parts = [
         f"{_HEAD}# Rules of the advisor\n\n{len(rules)} rules. `pgdyno rules` lists them, `pgdyno advise` "
-        "judges them on a target. [How a rule is written](../../howto/write-a-rule.md) · [the words that rule files may use]"
-        "(vocabulary.md) · [contradictions of the sources](contradictions.md)\n\n"
+        "judges them on a target. [How a rule is written](../../howto/write-a-rule.md) · [the words of rule "
+        "files](vocabulary.md) · [contradictions of the sources](contradictions.md)\n\n"
         "A rule answers on every target with a finding, *in order*, *unknown* (a fact is missing) or *does not "
         "apply*.\n\n"
         "| depth | rules |\n|---|---:|\n"
@@ -134,7 +129,7 @@ def _index(rules: Sequence[Rule]) -> str:
     ]
     for group in RuleGroup:
         rows = "".join(
-            f"| [{rule.id}]({rule.id}.md) | {_cell(generic(rule.title))} | {rule.depth} | {_cell(_best(rule))} "
+            f"| [{rule.id}]({rule.id}.md) | {_cell(title_without_target(rule))} | {rule.depth} | {_cell(_best(rule))} "
             f"| {_cell(_range(rule))} | {_cell(_documents(rule))} |\n"
             for rule in sorted(rules, key=lambda one: one.id)
             if rule.group is group
@@ -183,10 +178,8 @@ def _contradictions(rules: Sequence[Rule]) -> str:
 
 def _contradiction(name: str, one: Contradiction, rules: set[str]) -> str:
     by = f"rule [{one.decided_by}]({one.decided_by}.md)" if one.decided_by in rules else one.decided_by
-    return (
-        f"## {name}\n\n- {_said(one.first)}\n- {_said(one.second)}\n\n**Resolution.** {generic(one.resolution)}\n\n"
-        f"Decided by {by}."
-    )
+    sides = f"- {_said(one.first)}\n- {_said(one.second)}"
+    return f"## {name}\n\n{sides}\n\n**Resolution.** {one.resolution}\n\nDecided by {by}."
 
 
 def _said(statement: Statement) -> str:
@@ -200,8 +193,8 @@ def _vocabulary() -> str:
     return (
         f"{_HEAD}# The words of rule files\n\nAn expression has `and`, `or`, `not`, comparisons, `in`, `+ - * /`, "
         "numbers, text, lists, the facts and the functions below. Numbers are bytes, seconds or bare. A fact that is "
-        f"unknown makes the rule's answer *unknown*, unless the other side of an `and` or `or` decides.\n\n## Facts\n\n{facts}\n"
-        f"## Functions\n\n{functions}"
+        f"unknown makes the rule's answer *unknown*, unless the other side of an `and` or `or` decides.\n\n"
+        f"## Facts\n\n{facts}\n## Functions\n\n{functions}"
     )
 
 

@@ -10,7 +10,7 @@ from pgdyno.advisor.applicability import doubts_of, why_not
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.advisor.ranking import rank
-from pgdyno.advisor.rule import ChangeRow, Rule
+from pgdyno.advisor.rule import ChangeRow, Rule, title_without_target
 from pgdyno.advisor.vocabulary import FACTS
 from pgdyno.errors import UsageError
 from pgdyno.knobs.values import setting_text
@@ -150,7 +150,7 @@ def _finding(rule: Rule, case: Case) -> Finding:
         answer=Answer.OK,
         group=rule.group,
         depth=rule.depth,
-        title=rule.title,
+        title=title_without_target(rule),
         severity=rule.severity,
         mechanism=rule.mechanism,
         effects=rule.effects,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -75,3 +76,18 @@ class Rule:
     alternatives: tuple[str, ...]
     needs_test: bool
     file: str
+
+
+_PLACE = re.compile(r"\{(\w+)\}")
+
+
+def without_target(text: str) -> str:
+    """Return a rule's text where there is no target to fill its places: `{wal_rate}` reads as WAL RATE."""
+    return _PLACE.sub(lambda match: match[1].upper().replace("_", " "), text)
+
+
+def title_without_target(rule: Rule) -> str:
+    """Return a rule's title without a target; the first sentence of its why where the title is nothing but a place."""
+    if _PLACE.sub("", rule.title).strip():
+        return without_target(rule.title)
+    return without_target(rule.why).split(". ")[0].rstrip(".")

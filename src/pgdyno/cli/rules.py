@@ -42,11 +42,12 @@ def command(**values: object) -> int:
 
 
 def _rule_json(rule: Rule) -> dict[str, object]:
+    from pgdyno.advisor.rule import title_without_target
     from pgdyno.report.rule_words import scope_text
 
     return {
         "id": rule.id,
-        "title": rule.title,
+        "title": title_without_target(rule),
         "group": rule.group.value,
         "depth": rule.depth.value,
         "severity": rule.severity.value,
@@ -74,11 +75,13 @@ def _print(rules: list[Rule]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from pgdyno.advisor.rule import title_without_target
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("rule", "group", "depth", "severity", "what"):
         table.add_column(title, overflow="fold", no_wrap=title != "what")
     for rule in rules:
-        table.add_row(rule.id, rule.group.value, rule.depth.value, rule.severity.value, rule.title)
+        table.add_row(rule.id, rule.group.value, rule.depth.value, rule.severity.value, title_without_target(rule))
     # a pipe has no width: nothing is to be folded there
     Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False).print(table)
     click.echo(f"{len(rules)} rules; pgdyno advise --explain ID says everything about one")

@@ -138,11 +138,17 @@ def _finding(finding: Finding) -> Iterator[RenderableType]:
     more = len(finding.evidence) - _MANY
     if more > 0:
         grid.add_row("", Text(f"and {more} more", style="dim"))
-    grid.add_row("effect", Text(words.effect_text(finding)))
+    proposes = bool(finding.changes or finding.proposed)
+    if proposes or finding.effects or finding.proof is not None:
+        grid.add_row("effect", Text(words.effect_text(finding)))
+    for number, doubt in enumerate(finding.doubts):
+        grid.add_row("doubt" if number == 0 else "", Text(doubt))
     for resolution in finding.resolutions:
         grid.add_row("decided", Text(f"{resolution.id}: {resolution.decided}"))
-    grid.add_row("cost", Text(words.cost_text(finding)))
-    grid.add_row("state", Text(words.state_text(finding), style=_STATES.get(finding.state, "")))
+    if finding.changes or finding.risk_level or finding.cost.rank:
+        grid.add_row("cost", Text(words.cost_text(finding)))
+    if finding.changes or finding.proof is not None:
+        grid.add_row("state", Text(words.state_text(finding), style=_STATES.get(finding.state, "")))
     yield Padding(grid, (0, 0, 1, 4))
 
 
@@ -154,10 +160,12 @@ def _unknown(advice: Advice) -> Iterator[RenderableType]:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
+    reasons: dict[str, list[str]] = {}
     for finding in unknown:
-        grid.add_row(
-            Text("[unknown]", style="bold magenta").append(f" {finding.rule}", "not bold"), Text(finding.reason)
-        )
+        reasons.setdefault(finding.reason, []).append(finding.rule)
+    for reason, rules in reasons.items():
+        mark = Text("[unknown]", style="bold magenta")
+        grid.add_row(mark, Text(", ".join(rules), style="bold").append(f"\n{reason}", "not bold"))
     yield _under(grid)
 
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pgdyno.advisor.rulebook import documents
 from pgdyno.model.advice import Advice
 from pgdyno.model.facts import Unknown
-from pgdyno.model.finding import Answer, Change, Cost, Effect, Finding, Proof, ProofState, Provenance
+from pgdyno.model.finding import Answer, Change, ChangeKind, Cost, Effect, Finding, Proof, ProofState, Provenance
 from pgdyno.report.wording import plural
 from pgdyno.units import bytes_text, seconds_text
 
+MIB = 1 << 20
 RISKS = ("none", "low", "medium", "high")
 COSTS = {
     Cost.NONE: "in force at once",
@@ -79,7 +80,9 @@ def effect_text(finding: Finding) -> str:
     effect = main_effect(finding)
     if effect is None:
         return "no source gives a figure"
-    return f"{gain(effect) or effect.text} ({source_short(effect.source)}), confidence {finding.confidence}"
+    if not gain(effect):
+        return f"{effect.text.rstrip('.')} ({source_short(effect.source)})"
+    return f"{gain(effect)} ({source_short(effect.source)}), confidence {finding.confidence}"
 
 
 def proof_text(proof: Proof) -> str:
@@ -100,11 +103,18 @@ def change_text(change: Change) -> str:
     """Return a change on one line: now -> proposed, or the first of its commands."""
     if change.knob:
         name = f"{change.knob} of {change.device}" if change.device else change.knob
-        return f"{name}: {'unknown' if change.current is None else change.current or 'empty'} -> {change.value}"
+        now = "unknown" if change.current is None else change.current or "empty"
+        return f"{name}: {now} -> {change.value}{_in_words(change)}"
     if not change.commands:
         return "by hand"
     more = f" (and {len(change.commands) - 1} more)" if len(change.commands) > 1 else ""
     return f"{change.commands[0]}{more}"
+
+
+def _in_words(change: Change) -> str:
+    """Return the size of a kernel value in bytes for people; PostgreSQL's values have their units."""
+    in_bytes = change.kind is ChangeKind.LINUX and change.knob.endswith(("_bytes", "swap.area"))
+    return f" ({int(change.value) / MIB:g} MiB)" if in_bytes and change.value.isdigit() and change.value != "0" else ""
 
 
 def proposal_text(finding: Finding) -> str:
