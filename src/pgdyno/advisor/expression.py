@@ -57,9 +57,12 @@ def parse_formula(text: str) -> Formula:
     """Parse an expression. Raises UsageError that names what it may not contain."""
     try:
         root = ast.parse(" ".join(text.split()), mode="eval").body
-    except SyntaxError as error:
-        raise UsageError(f'rule expression "{text}": {error.msg}') from error
-    for problem in _problems(root):
+        problem = next(_problems(root), None)
+    except (SyntaxError, ValueError) as error:  # a null byte is a ValueError
+        raise UsageError(f'rule expression "{text}": {getattr(error, "msg", error)}') from error
+    except (RecursionError, MemoryError) as error:
+        raise UsageError(f'rule expression "{text[:40]}...": it is nested too deeply') from error
+    if problem is not None:
         raise UsageError(f'rule expression "{text}": {problem}')
     return Formula(text, root)
 

@@ -63,7 +63,8 @@ def is_about_statements(finding: Finding) -> bool:
 def best_candidates(findings: Sequence[Finding], count: int = 3) -> tuple[Finding, ...]:
     """Return the candidates to try first: what is critical, then by expected effect, risk and cost.
 
-    A candidate proposes something and was not refuted here. What already proved better here counts as it was measured.
+    A candidate is a change that can be made, or a danger, and was not refuted here. What already proved better here
+    counts as it was measured.
     """
     candidates = [
         finding
@@ -71,7 +72,7 @@ def best_candidates(findings: Sequence[Finding], count: int = 3) -> tuple[Findin
         if finding.answer is Answer.FINDING
         and finding.state is not ProofState.REFUTED
         and finding.severity is not Severity.NOTE
-        and (finding.changes or finding.proposed)
+        and (finding.changes or (finding.severity is Severity.CRITICAL and finding.proposed))
         and not is_about_statements(finding)
     ]
     return tuple(

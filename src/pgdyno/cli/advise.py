@@ -27,7 +27,7 @@ _NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 @click.command("advise")
 @target_options
 @click.option("--root", type=_FOLDER, metavar="DIR", help="A captured folder instead of a live host and server.")
-@click.option("--pg-settings", type=_FILE, metavar="FILE", help="The rows of pg_settings, as CSV or JSON.")
+@click.option("--pg-settings", type=_FILE, metavar="FILE", help="pg_settings as CSV, JSON or psql prints it.")
 @click.option("--pg-conf", type=_FILE, metavar="FILE", help="A postgresql.conf; needs --pg-version.")
 @click.option("--pg-version", metavar="N", help="The version that --pg-conf is for, such as 16 or 9.5.")
 @click.option("--window", type=click.FloatRange(1), metavar="SECONDS",
@@ -47,7 +47,7 @@ _NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--explain", metavar="ID", help="Everything about one rule here, or about CON-01 to CON-45.")
 @click.option("--all", "show_all", is_flag=True, help="Show with its reason what is in order or does not apply.")
 @click.option(
-    "--emit", metavar="FORMAT", help="Print the changes as files: conf, sysctl and others, each with its undo."
+    "--emit", metavar="FORMAT", help="Print the changes as files (postgresql.conf, sysctl, ...), each with its undo."
 )
 @click.option("--output", type=_FOLDER, metavar="DIR", help="Write the files of --emit into this folder.")
 @click.option("--plan", type=_NEW_FILE, metavar="FILE", help="Write an experiment plan: one factor a step.")
@@ -91,8 +91,16 @@ def _check(flags: Flags) -> None:
     if captured and live:
         words = f"--{captured[0].replace('_', '-')} and --{live[0]}"
         raise UsageError(f"{words} exclude each other", hint="A live target is looked at; a capture needs none.")
-    if captured and flags.number("window") is not None:
-        raise UsageError("--window needs a live target", hint="Leave it out: a capture holds its own window.")
+    watched = [name for name in ("window", "log", "iostat", "sadf") if _is_given(flags, name)]
+    if captured and watched:
+        raise UsageError(
+            f"--{watched[0]} needs a live target",
+            hint="A capture holds its own: DIR/logs/, DIR/iostat.txt, DIR/sadf.json.",
+        )
+
+
+def _is_given(flags: Flags, name: str) -> bool:
+    return bool(flags.paths("logs")) if name == "log" else flags.values[name] is not None
 
 
 def _names_a_case(flags: Flags) -> bool:
@@ -122,20 +130,14 @@ def _store(flags: Flags) -> Store | _NoStore:
 
 
 def _advice(flags: Flags, store: Store | None) -> Advice:
-    from pgdyno.studies.advise import advise_capture, advise_target
-    from pgdyno.studies.offline_server import server_of_conf, server_of_settings
-
-    request = _request(flags)
-    conf, settings = flags.path("pg_conf"), flags.path("pg_settings")
-    known = None
-    if settings is not None:
-        known = server_of_settings(settings)
-    elif conf is not None:
-        known = server_of_conf(conf, flags.choice("pg_version"))
-    if known is not None or flags.path("root") is not None:
-        return advise_capture(flags.path("root"), known, request, store)
+    from pgdyno.studies.advise import OfflineFiles, advise_offline, advise_target
     from pgdyno.studies.stand import opened
 
+    request = _request(flags)
+    names = ("root", "pg_settings", "pg_conf")
+    root, settings, conf = (flags.path(name) for name in names)
+    if root is not None or settings is not None or conf is not None:
+        return advise_offline(OfflineFiles(root, settings, conf, flags.text("pg_version")), request, store=store)
     with opened(target_request(flags)) as target:
         return advise_target(target, request, store=store, progress=lambda text: click.echo(text, err=True))
 

@@ -77,12 +77,13 @@ def _tiles(advice: Advice) -> Iterator[Tile]:
     for number, finding in enumerate(best_candidates(advice.findings), 1):
         effect = words.main_effect(finding)
         figure = words.gain(effect) if effect else ""
+        where = f"{words.source_short(effect.source)}, confidence {finding.confidence}" if figure and effect else ""
         if finding.proof is not None and finding.proof.ratio is not None:
-            figure = f"{finding.proof.ratio:.3g}x"
+            figure, where = f"{finding.proof.ratio:.3g}x", words.proof_text(finding.proof)
         yield Tile(
             label=f"{number}. {finding.rule}",
             value=figure.removesuffix(" throughput") or "no figure",
-            interval=words.effect_text(finding),
+            interval=where,
             detail=words.proposal_text(finding),
             word="",
             tone=_tone(finding.severity),

@@ -209,7 +209,7 @@ def _next_steps(advice: Advice) -> Iterator[RenderableType]:
     if best:
         grid.add_row(f"pgdyno experiment --rule {rule}", "prove it here, in interleaved pairs")
         grid.add_row("pgdyno advise --plan FILE", "an experiment of one factor a step")
-        grid.add_row("pgdyno advise --emit conf", "the changes as files, each with its undo")
+        grid.add_row("pgdyno advise --emit postgresql.conf", "the changes as files, each with its undo")
         grid.add_row(f"pgdyno apply {rule}", "put it in force, with an undo on disk first")
     if not advice.answered(Answer.NOT_APPLICABLE) or rule is None:
         grid.add_row("pgdyno advise --all", "with the reasons of what is in order")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pgdyno.target.target import Target
 
 Progress = Callable[[str], None]
+_MOST_MISSING = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,16 @@ class AdviceRequest:
     sadf: Path | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class OfflineFiles:
+    """What stands for a target: a captured folder, and pg_settings or a postgresql.conf with its version."""
+
+    root: Path | None = None
+    pg_settings: Path | None = None
+    pg_conf: Path | None = None
+    pg_version: str | None = None
+
+
 def advise_target(target: Target, request: AdviceRequest, *, store: Store | None, progress: Progress) -> Advice:
     """Return advice for a live target. Reads only; waits for the window when one was asked for."""
     load_rules(request.rules)  # a mistake in a rule file is told before anybody waits
@@ -50,8 +61,8 @@ def advise_target(target: Target, request: AdviceRequest, *, store: Store | None
     evidence = _part("pgdyno.probes.evidence", "gather")(
         target,
         inventory,
-        window_s=request.window_s,
-        logs=request.logs,
+        window_s=request.window_s or 0.0,
+        logs=request.logs or None,
         iostat=request.iostat,
         sadf=request.sadf,
         progress=progress,
@@ -59,24 +70,25 @@ def advise_target(target: Target, request: AdviceRequest, *, store: Store | None
     return advise_case(target.name, inventory, evidence, request, proofs=_proofs(store, inventory))
 
 
-def advise_capture(
-    folder: Path | None, settings: Inventory | None, request: AdviceRequest, store: Store | None
-) -> Advice:
-    """Return advice for a captured folder, for a server of which only the settings are known, or for both together.
+def advise_offline(files: OfflineFiles, request: AdviceRequest, *, store: Store | None) -> Advice:
+    """Return advice for a captured folder, for settings from a file, or for both together. Needs no server.
 
-    Raises UsageError when the folder is not there.
+    Raises UsageError when a file cannot be read, EnvironmentUnsuitable when the folder holds nothing that is known.
     """
     load_rules(request.rules)
-    inventory, evidence = settings, Evidence()
-    if folder is not None:
-        if not folder.is_dir():
-            raise UsageError(f'captured folder "{folder}" is not there', hint="pgdyno inspect --capture DIR makes one.")
-        inventory = _part("pgdyno.target.inspection", "inspect_capture")(folder)
-        assert isinstance(inventory, Inventory)
-        if settings is not None:
-            inventory = replace(inventory, server=settings.server)
-        evidence = _part("pgdyno.probes.evidence", "evidence_of_capture")(folder, inventory)
-    assert inventory is not None, "a capture, settings, or both"
+    names = {"settings": files.pg_settings, "conf": files.pg_conf, "version": files.pg_version}
+    if files.root is None:
+        empty = _part("pgdyno.target.capture.texts", "Capture")({}, origin=str(files.pg_settings or files.pg_conf))
+        capture = _part("pgdyno.target.inspection", "with_settings")(empty, **names)
+        inventory = _part("pgdyno.target.inventory.reading", "read_inventory")(capture)
+        evidence = Evidence()
+    else:
+        if not files.root.is_dir():
+            raise UsageError(
+                f'captured folder "{files.root}" is not there', hint="pgdyno inspect --capture DIR makes it."
+            )
+        inventory = _part("pgdyno.target.inspection", "inspect_capture")(files.root, **names)
+        evidence = _part("pgdyno.probes.evidence", "evidence_of_capture")(files.root, inventory)
     return advise_case(inventory.origin, inventory, evidence, request, proofs=_proofs(store, inventory))
 
 
@@ -110,11 +122,12 @@ def _remarks(case: Case) -> Sequence[str]:
     remarks = [generic_remark(case)]
     if isinstance(case.inventory.server, Unknown):
         remarks.append(f"the server is {case.inventory.server}: only rules on the host were judged")
-    if case.inventory.missing:
-        remarks.append(
-            "not everything could be read: "
-            + "; ".join(f"{name} ({reason})" for name, reason in sorted(case.inventory.missing.items()))
-        )
+    missing = sorted(case.inventory.missing.items())
+    if missing:
+        first = "; ".join(f"{name} ({reason})" for name, reason in missing[:_MOST_MISSING])
+        more = len(missing) - _MOST_MISSING
+        rest = f"; and {more} more, which pgdyno inspect lists" if more > 0 else ""
+        remarks.append(f"not everything could be read: {first}{rest}")
     return [remark for remark in remarks if remark is not None]
 
 
