@@ -1,0 +1,167 @@
+"""The flags of `advise` and `rules`: what is refused, what goes where, and the exit codes. No server is asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import pgdyno.studies.advise as studies_advise
+from advice_example import make_advice, make_finding, whole
+from pgdyno.cli.advise import command
+from pgdyno.cli.rules import command as rules_command
+from pgdyno.errors import UsageError
+from pgdyno.model.advice import Advice
+from pgdyno.model.finding import Severity
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Run `advise` on an advice made by hand, in place of a captured folder."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+    def call(*arguments: str, advice: Advice | None = None) -> Result:
+        monkeypatch.setattr(studies_advise, "advise_offline", lambda *_, **__: advice or whole())
+        return CliRunner().invoke(
+            command, ["--root", str(tmp_path), *arguments], catch_exceptions=False, standalone_mode=False
+        )
+
+    return call
+
+
+@pytest.mark.requirement("R-ADV-15")
+def test_the_exit_code_tells_the_worst_severity(run: Run) -> None:
+    mild = make_advice(make_finding("a"), make_finding("n", severity=Severity.NOTE))
+    assert run().return_value == 1
+    assert run(advice=mild).return_value == 0
+    assert run("--fail-on", "advice", advice=mild).return_value == 1
+    assert run("--fail-on", "critical").return_value == 1
+    assert run("--fail-on", "never").return_value == 0
+    assert run("--group", "response time").return_value == 0
+
+
+@pytest.mark.requirement("R-ADV-15")
+def test_json_is_one_object(run: Run) -> None:
+    document = json.loads(run("--json").stdout)
+    assert document["summary"]["critical"] == 1
+    assert document["format"] == 1
+
+
+@pytest.mark.requirement("R-INV-21", "R-ADV-17")
+def test_depth_group_and_severity_choose(run: Run) -> None:
+    def shown(*flags: str) -> set[str]:
+        return {one["rule"] for one in json.loads(run("--json", *flags).stdout)["findings"]}
+
+    assert shown("--severity", "critical") < shown("--severity", "warning") < shown()
+    assert shown("--group", "general") == {"fsync"}
+
+
+@pytest.mark.requirement("R-INV-21")
+def test_the_depth_that_was_asked_for_is_shown() -> None:
+    from advisor_case import make_case
+    from pgdyno.model.finding import Depth
+    from pgdyno.model.inventory import Criticality
+    from pgdyno.studies.advise import AdviceRequest, advise_case
+
+    case = make_case()
+
+    def depth(**parts: object) -> Depth:
+        return advise_case("db1", case.inventory, case.evidence, AdviceRequest(**parts)).depth
+
+    assert depth() is Depth.BASIC
+    assert depth(criticality=Criticality.BUSINESS_CRITICAL) is Depth.DEEP
+    assert depth(criticality=Criticality.BUSINESS_CRITICAL, depth=Depth.LEAVE_ALONE) is Depth.LEAVE_ALONE
+
+
+def test_files_are_written(run: Run, tmp_path: Path) -> None:
+    page, text = tmp_path / "a.html", tmp_path / "a.md"
+    assert run("--report", str(page), "--markdown", str(text)).return_value == 1
+    assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
+    assert text.read_text("utf-8").startswith("# SQL first")
+    with pytest.raises(UsageError, match="cannot be written"):
+        run("--report", str(tmp_path / "none" / "a.html"))
+
+
+@pytest.mark.requirement("R-ADV-06")
+def test_emit_prints_files_or_writes_them(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pgdyno.report.advice_files as advice_files
+
+    asked: list[str] = []
+
+    def emitted(advice: Advice, form: str) -> dict[str, str]:
+        asked.append(form)
+        return {"a.conf": "x = 1\n", "undo-a.conf": "x = 0\n"}
+
+    monkeypatch.setattr(advice_files, "emitted", emitted)
+    assert "# --- a.conf\nx = 1\n# --- undo-a.conf\nx = 0" in run("--emit", "sysctl").stdout
+    run("--emit", "sysctl", "--output", str(tmp_path / "out"))
+    assert (tmp_path / "out" / "undo-a.conf").read_text() == "x = 0\n"
+    assert asked == ["sysctl", "sysctl"]
+
+
+@pytest.mark.requirement("R-ADV-04")
+def test_plan_writes_what_the_planner_says(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(studies_advise, "plan_of", lambda advice: f"# {len(advice.findings)}\n")
+    run("--plan", str(tmp_path / "plan.toml"))
+    assert (tmp_path / "plan.toml").read_text() == f"# {len(whole().findings)}\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--pg-conf", "{file}"], "--pg-conf and --pg-version go together"),
+        (["--pg-version", "16"], "--pg-conf and --pg-version go together"),
+        (["--pg-conf", "{file}", "--pg-version", "16", "--pg-settings", "{file}"], "exclude each other"),
+        (["--target", "host=db1"], "--root and --target exclude each other"),
+        (["--host", "ssh://db1"], "--root and --host exclude each other"),
+        (["--output", "{folder}"], "--output is for --emit"),
+        (["--window", "5"], "--window needs a live target"),
+        (["--log", "{file}"], "--log needs a live target"),
+        (["--iostat", "{file}"], "--iostat needs a live target"),
+    ],
+)
+def test_flags_that_do_not_fit_are_told(run: Run, tmp_path: Path, flags: list[str], message: str) -> None:
+    file = tmp_path / "f"
+    file.touch()
+    with pytest.raises(UsageError, match=message):
+        run(*(flag.format(file=file, folder=tmp_path / "o") for flag in flags))
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is not there"):
+        CliRunner().invoke(command, ["--root", str(tmp_path / "none")], catch_exceptions=False, standalone_mode=False)
+
+
+def test_explain_needs_no_target_for_a_contradiction(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(*_: object, **__: object) -> Advice:
+        raise AssertionError("a target was asked")
+
+    monkeypatch.setattr(studies_advise, "advise_target", asked)
+    result = CliRunner().invoke(command, ["--explain", "con-44"], catch_exceptions=False, standalone_mode=False)
+    assert (result.return_value, "Batch processing improved by 46 %" in " ".join(result.stdout.split())) == (0, True)
+
+
+def test_explain_a_rule_as_text_and_json(run: Run) -> None:
+    assert "shared-buffers" in run("--explain", "shared-buffers").stdout
+    assert json.loads(run("--explain", "shared-buffers", "--json").stdout)["title"] == "Mend shared-buffers"
+
+
+def test_looking_makes_no_store(run: Run, tmp_path: Path) -> None:
+    run()
+    assert not (tmp_path / "data").exists()
+
+
+def test_rules_are_listed_without_a_target(tmp_path: Path) -> None:
+    result = CliRunner().invoke(rules_command, ["--json"], catch_exceptions=False)
+    listed = json.loads(result.stdout)
+    assert "pg-stat-statements" in {rule["id"] for rule in listed}
+    assert all(rule["sources"] and rule["group"] for rule in listed)
+    text = CliRunner().invoke(rules_command, [], catch_exceptions=False).stdout
+    assert f"{len(listed)} rules" in text
+    basic = json.loads(CliRunner().invoke(rules_command, ["--json", "--depth", "leave-alone"]).stdout)
+    assert len(basic) <= len(listed)

@@ -1,0 +1,255 @@
+"""The pages of advice: what is seen at a glance, what each knows, and that none says more than the findings."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from advice_example import make_advice, make_effect, make_finding, whole
+from json_schema import errors
+from pgdyno.errors import UsageError
+from pgdyno.model.advice import Advice
+from pgdyno.model.finding import Answer, Confidence
+from pgdyno.report import html, markdown
+from pgdyno.report.advice_explain import explain
+from pgdyno.report.advice_figures import effect_bars
+from pgdyno.report.advice_json import advice_json
+from pgdyno.report.advice_report import advice_report
+from pgdyno.report.advice_text import print_advice, render
+from pgdyno.report.advice_words import gain, percent
+from pgdyno.report.text import print_report
+
+PROJECT = Path(__file__).parents[3]
+SCHEMA = json.loads((PROJECT / "docs" / "reference" / "advice.schema.json").read_text("utf-8"))
+
+
+def page(advice: Advice, width: int = 80, *, show_all: bool = False) -> str:
+    stream = StringIO()
+    print_advice(advice, stream, width=width, show_all=show_all)
+    return stream.getvalue()
+
+
+def explained(name: str, advice: Advice) -> str:
+    stream = StringIO()
+    print_report(explain(name, advice), stream)
+    return " ".join(stream.getvalue().split())
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    assert max(len(line) for line in page(whole(), width).splitlines()) <= width
+
+
+@pytest.mark.requirement("R-ADV-17")
+def test_findings_are_grouped_by_severity_and_group_and_ranked() -> None:
+    lines = page(whole()).splitlines()
+    headings = [line for line in lines if re.fullmatch(r"(Critical|Warning|Advice|Note) · .*", line)]
+    assert headings == [
+        "Critical · general",
+        "Warning · throughput",
+        "Advice · throughput",
+        "Advice · response time",
+        "Note · throughput",
+    ]
+
+
+@pytest.mark.requirement("R-ADV-09")
+def test_statements_and_the_three_best_come_first() -> None:
+    text = page(whole())
+    places = [text.index(word) for word in ("SQL first", "slow-statement", "The three best candidates", "Critical ·")]
+    assert places == sorted(places)
+    best = text[places[2] : places[3]]
+    assert re.findall(r"^\s+\d  (\S+)", best, re.MULTILINE) == ["shared-buffers", "max-wal-size", "dirty-bytes"]
+
+
+def test_unknown_differs_from_ok() -> None:
+    text = page(whole())
+    assert "[unknown]  thp, swap-area" in text
+    assert "[ok] autovacuum" in text
+    assert "THP is unknown (EPERM)" in text
+    assert "[n/a]" not in text
+    assert "[n/a] edat  it is for s390x, and this is x86_64" in page(whole(), show_all=True)
+
+
+@pytest.mark.requirement("R-ADV-01", "R-ADV-03")
+def test_a_finding_shows_change_effect_doubt_cost_risk_and_state() -> None:
+    text = " ".join(page(whole()).split())
+    assert "max_wal_size: 1 -> 2" in text
+    assert "vm.dirty_bytes: 0 -> 536870912 (512 MiB)" in text
+    assert "+7 to +12 % throughput (2023, s390x), confidence high" in text
+    assert "doubt the load here is OLAP" in text
+    assert "decided CON-04: 20.96 %, computed from the rows" in text
+    assert "tested here: better here: throughput 1.21x [1.15, 1.27] (study 20260101-ab)" in text
+    assert "refuted here" in text
+    assert "and 1 more" in text
+
+
+def test_the_end_says_how_to_prove_emit_and_apply() -> None:
+    text = page(whole())
+    for command in ("advise --explain shared-buffers", "experiment --rule shared-buffers", "--emit", "pgdyno apply"):
+        assert command in text
+
+
+def test_no_colour_without_a_terminal_and_none_with_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "\x1b" not in page(whole())
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = StringIO()
+    Console(file=stream, force_terminal=True, width=80).print(render(whole(), 80))
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]", stream.getvalue())
+
+
+def test_no_findings_is_said() -> None:
+    text = page(make_advice(make_finding("autovacuum", answer=Answer.OK, reason="on")))
+    assert "No findings" in text
+    assert "best candidate" not in text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (0.35, 0.35, "+35 % throughput"),
+        (0.057, 0.11, "+5.7 to +11 % throughput"),
+        (0.07, None, "+7 % throughput"),
+        (-0.02, -0.02, "-2 % throughput"),
+        (None, None, ""),
+    ],
+)
+def test_a_gain_reads_as_its_source_states_it(low: float | None, high: float | None, text: str) -> None:
+    effect = make_effect(low)
+    assert gain(effect if high is None else make_effect(low, high)) == text
+
+
+@pytest.mark.requirement("CON-04")
+def test_percentages_are_computed_from_the_rows() -> None:
+    assert percent(62874.62 / 51978 - 1) == "+21 %"
+    assert f"{(62874.62 / 51978 - 1) * 100:.2f}" == "20.96"
+
+
+@pytest.mark.requirement("R-ADV-15")
+def test_json_is_what_the_published_schema_says() -> None:
+    document = json.loads(advice_json(whole()))
+    assert list(errors(document, SCHEMA)) == []
+    assert document["summary"]["statements_first"] == ["slow-statement"]
+    assert {one["answer"] for one in document["findings"]} == {"finding", "ok", "unknown", "not applicable"}
+    assert {"name": "swap", "value": None, "unknown": "EPERM"} in document["facts"]
+    assert document["contradictions"][0]["first"].startswith("With -N there is almost 20 %")
+
+
+@pytest.mark.requirement("R-ADV-15")
+def test_the_schema_finds_what_breaks_it() -> None:
+    document = json.loads(advice_json(whole()))
+    document["findings"][0]["severity"] = "dreadful"
+    document["findings"][1]["colour"] = "red"
+    del document["findings"][2]["undo" if "undo" in document["findings"][2] else "risk"]
+    document["format"] = "1"
+    found = " ".join(errors(document, SCHEMA))
+    for word in ("dreadful", "colour is not in the schema", "risk is missing", "is no integer"):
+        assert word in found
+
+
+@pytest.mark.requirement("R-ADV-01")
+def test_the_schema_asks_for_every_field_of_a_finding() -> None:
+    finding = SCHEMA["$defs"]["Finding"]
+    asked = {"rule", "current", "proposed", "why", "effects", "risk", "apply", "persist", "verify", "revert", "cost"}
+    assert asked <= set(finding["required"])
+
+
+class Outline(HTMLParser):
+    """The ids, details and headings of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.open: list[str] = []
+        self.styles = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self.ids += [values["id"]] if values.get("id") else []
+        self.styles += "style" in values
+        if tag == "details" and "open" in values:
+            self.open.append(values.get("id") or "")
+
+
+def test_html_is_one_file_with_a_card_for_each_finding() -> None:
+    text = html.render(advice_report(whole()))
+    outline = Outline()
+    outline.feed(text)
+    findings = [finding.rule for finding in whole().findings if finding.answer is Answer.FINDING]
+    assert {f"rule-{rule}" for rule in findings} <= set(outline.ids)
+    assert outline.open == ["rule-fsync"]
+    assert outline.styles == 0
+    assert "default-src &#39;none&#39;" in text
+    assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=", text)
+
+
+def test_text_of_a_target_is_no_markup() -> None:
+    bad = make_advice(
+        make_finding("x", title="<script>alert(1)</script>", evidence=("a | b & <b>c</b>",)), target="<db>"
+    )
+    assert "<script>alert(1)" not in html.render(advice_report(bad))
+    assert "<b>c" not in markdown.render(advice_report(bad)).replace("\\<b", "")
+
+
+def test_markdown_has_every_finding_and_every_section() -> None:
+    text = markdown.render(advice_report(whole()))
+    for word in (
+        "## Candidates",
+        "## Critical",
+        "## Unknown",
+        "## In order",
+        "## Contradictions decided",
+        "## Environment",
+    ):
+        assert word in text
+    assert text.count("\n### ") == sum(finding.answer is Answer.FINDING for finding in whole().findings) + 1
+
+
+def test_the_bars_are_the_sources_figures() -> None:
+    figure = effect_bars(whole().findings[2:6])
+    assert figure is not None
+    assert figure.series[0].y == (35.0, pytest.approx(7.0), 2.0)
+    assert figure.series[0].hi == (35.0, pytest.approx(12.0), 2.0)
+    assert [row[-1] for row in figure.table.rows] == ["+35 %, high", "+7 to +12 %, high", "+2 %, medium"]
+    assert effect_bars([make_finding("x")]) is None
+
+
+@pytest.mark.requirement("R-ADV-02")
+def test_explain_says_everything_of_a_finding() -> None:
+    text = explained("dirty-bytes", whole())
+    for words in (
+        "It is better so.",
+        "Recommendation",
+        "(2023); measured on IBM z16, 24 IFLs with SMT-2, 128 GiB, RHEL 8, EPAS 14.4.0, HammerDB 4.5, TPROC-C",
+        "medium: lowered by 1 difference",
+        "the load here is OLAP",
+        "CON-04",
+        "SHOW it.",
+        "vm.dirty_bytes = 536870912",
+    ):
+        assert words in text
+    assert "mv b a" in explained("wal-placement", whole())
+
+
+def test_explain_of_another_answer_says_its_reason() -> None:
+    assert "[unknown] THP is unknown (EPERM)" in explained("thp", whole())
+    assert "[ok] autovacuum is on." in explained("autovacuum", whole())
+
+
+def test_explain_hints_at_the_nearest_rule() -> None:
+    with pytest.raises(UsageError) as caught:
+        explain("shared-bufers", whole())
+    assert caught.value.hint == "Did you mean shared-buffers?"
+    with pytest.raises(UsageError, match='no contradiction "CON-99"'):
+        explain("CON-99", whole())
+
+
+def test_a_confidence_that_is_not_lowered_needs_no_words() -> None:
+    assert "lowered" not in explained("max-wal-size", whole())
+    assert whole().of("max-wal-size").confidence is Confidence.HIGH
