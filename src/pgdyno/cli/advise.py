@@ -10,7 +10,7 @@ import click
 
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import open_store, store_option, target_options, target_request
-from pgdyno.errors import ExitCode, UsageError
+from pgdyno.errors import ExitCode, StoreError, UsageError
 
 if TYPE_CHECKING:
     from pgdyno.model.advice import Advice
@@ -124,9 +124,15 @@ def _store(flags: Flags) -> Store | _NoStore:
     from pgdyno.target import places
 
     url = flags.text("store_url")
-    if url is None and not (places.data_dir() / "pgdyno.db").exists():
+    if url is not None:
+        return open_store(url)
+    if not (places.data_dir() / "pgdyno.db").exists():
         return _NoStore()
-    return open_store(url)
+    try:
+        return open_store(None)
+    except StoreError as error:  # advice is worth having without its proofs
+        click.echo(f"what was proved here is not known: {error.message}", err=True)
+        return _NoStore()
 
 
 def _advice(flags: Flags, store: Store | None) -> Advice:

@@ -20,10 +20,14 @@ from pgdyno.model.finding import Severity
 Run = Callable[..., Result]
 
 
+@pytest.fixture(autouse=True)
+def _own_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     """Run `advise` on an advice made by hand, in place of a captured folder."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
     def call(*arguments: str, advice: Advice | None = None) -> Result:
         monkeypatch.setattr(studies_advise, "advise_offline", lambda *_, **__: advice or whole())
@@ -154,6 +158,15 @@ def test_explain_a_rule_as_text_and_json(run: Run) -> None:
 def test_looking_makes_no_store(run: Run, tmp_path: Path) -> None:
     run()
     assert not (tmp_path / "data").exists()
+
+
+def test_a_store_that_cannot_be_read_is_told_and_hides_no_advice(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "pgdyno"
+    folder.mkdir(parents=True)
+    (folder / "pgdyno.db").write_text("this is no database")
+    result = run("--group", "response time")
+    assert "what was proved here is not known" in result.stderr
+    assert "dirty-bytes" in result.stdout
 
 
 def test_rules_are_listed_without_a_target(tmp_path: Path) -> None:
