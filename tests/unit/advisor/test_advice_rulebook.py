@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
 from advisor_case import make_case, make_server
+from pgdyno.advisor.case import Case
 from pgdyno.advisor.engine import advise
+from pgdyno.advisor.judgement import InOrder
 from pgdyno.advisor.rule import Rule, title_without_target, without_target
 from pgdyno.advisor.rulebook import documents, load_rules, ordered, parse_rules, shipped_rules
 from pgdyno.errors import UsageError
-from pgdyno.model.finding import Answer
+from pgdyno.model.finding import Answer, Proof
 
 PROJECT = Path(__file__).parents[3]
 RULE = """
@@ -115,6 +117,23 @@ def test_an_early_rule_comes_first_whatever_the_files_order() -> None:
     late = parse(rule_text(id="late", more='after = ["early"]'))[0]
     early = parse(rule_text(id="early"))[0]
     assert [rule.id for rule in ordered([late, early])] == ["early", "late"]
+
+
+@pytest.mark.requirement("R-ADV-14")
+def test_a_later_rule_computes_with_what_an_earlier_one_proposes() -> None:
+    first = parse(rule_text(id="first"))[0]
+    seen: list[dict[str, str]] = []
+
+    def judge(case: Case) -> InOrder:
+        seen.append(dict(case.earlier))
+        return InOrder("seen")
+
+    second = replace(first, id="second", when=None, judge=judge, after=("first",), changes=())
+    case = make_case(server=make_server(17))
+    advise(case.inventory, case.evidence, ordered([second, first]))
+    worse = Proof("study", "worse", 0.8, 0.7, 0.9)
+    advise(case.inventory, case.evidence, ordered([second, first]), {"first": worse})
+    assert seen == [{"statement_timeout": "1h"}, {}]
 
 
 def test_a_folder_without_rules_and_an_unreadable_file_are_told(tmp_path: Path) -> None:

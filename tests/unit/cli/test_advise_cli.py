@@ -178,3 +178,16 @@ def test_rules_are_listed_without_a_target(tmp_path: Path) -> None:
     assert f"{len(listed)} rules" in text
     basic = json.loads(CliRunner().invoke(rules_command, ["--json", "--depth", "leave-alone"]).stdout)
     assert len(basic) <= len(listed)
+
+
+@pytest.mark.requirement("R-ADV-05", "R-VER-06")
+def test_a_configuration_without_a_server_is_judged(tmp_path: Path) -> None:
+    pytest.importorskip("pgdyno.target.inspection")
+    conf = tmp_path / "postgresql.conf"
+    conf.write_text("shared_buffers = 32MB\ncheckpoint_segments = 3\nmax_wal_size = 32MB\n")
+    for version in ("9.5", "13", "18"):
+        flags = ["--pg-conf", str(conf), "--pg-version", version, "--json", "--depth", "deep"]
+        result = CliRunner().invoke(command, flags, catch_exceptions=False, standalone_mode=False)
+        document = json.loads(result.stdout)
+        assert document["summary"]["rules"] == len(document["findings"])
+        assert document["summary"]["unknown"] > 0

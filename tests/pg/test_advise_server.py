@@ -1,0 +1,93 @@
+"""`pgdyno advise` on real servers: a role with pg_monitor alone gets advice, and looking leaves no trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from json_schema import errors
+from pgdyno.target.postgres import Postgres
+from pgdyno.target.sandbox import Sandbox
+
+# inspection and evidence are parts of their own
+pytest.importorskip("pgdyno.target.inspection")
+pytest.importorskip("pgdyno.probes.evidence")
+pytestmark = pytest.mark.pg
+PROJECT = Path(__file__).parents[2]
+SCHEMA = json.loads((PROJECT / "docs" / "reference" / "advice.schema.json").read_text("utf-8"))
+TRACES = {
+    "settings": "SELECT name, setting, source, sourcefile, pending_restart FROM pg_settings "
+    "WHERE name <> 'application_name' AND source NOT IN ('client', 'session') ORDER BY name",
+    "relations": "SELECT oid::text, relname, xmin::text, relfilenode::text FROM pg_class ORDER BY oid",
+    "roles": "SELECT rolname, rolconfig::text FROM pg_roles ORDER BY rolname",
+    "extensions": "SELECT extname FROM pg_extension ORDER BY extname",
+    "databases": "SELECT datname, datconnlimit::text FROM pg_database ORDER BY datname",
+}
+
+
+def advise(home: Path, *flags: str) -> tuple[int, str]:
+    environment = {**os.environ, "XDG_DATA_HOME": str(home), "NO_COLOR": "1"}
+    command = [sys.executable, "-m", "pgdyno", "advise", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stdout
+
+
+def traces(postgres: Postgres) -> dict[str, list[dict[str, object]]]:
+    return {name: postgres.fetch(query) for name, query in TRACES.items()}
+
+
+def sysctls() -> dict[str, str]:
+    """Return what of /proc/sys is a setting: counters move by themselves."""
+    found = {}
+    for folder in ("vm", "kernel/sched", "kernel/sem", "kernel/shmmax", "kernel/shmall", "kernel/shmmni"):
+        place = Path("/proc/sys") / folder
+        for path in [place] if place.is_file() else sorted(place.glob("*")):
+            if path.is_file() and os.access(path, os.R_OK):
+                try:
+                    found[str(path)] = path.read_text()
+                except OSError:
+                    continue
+    return found
+
+
+def monitor(sandbox: Sandbox) -> str:
+    owner = sandbox.target().postgres
+    if not owner.fetch("SELECT 1 FROM pg_roles WHERE rolname = 'watcher'"):
+        owner.execute("CREATE ROLE watcher LOGIN IN ROLE pg_monitor")
+    return make_conninfo(owner.conninfo, user="watcher")
+
+
+@pytest.mark.requirement("R-ADV-07", "R-ADV-15")
+def test_advice_needs_pg_monitor_alone_and_leaves_no_trace(any_postgres: Sandbox, tmp_path: Path) -> None:
+    dsn, owner = monitor(any_postgres), any_postgres.target().postgres
+    before, kernel = traces(owner), sysctls()
+    assert len(before["settings"]) > 300
+    assert kernel
+    found = []
+    for _ in range(2):
+        code, text = advise(tmp_path, "--target", dsn, "--depth", "deep", "--json")
+        assert code in (0, 1)
+        found.append(json.loads(text))
+    assert traces(owner) == before
+    assert sysctls() == kernel
+    assert list(errors(found[0], SCHEMA)) == []
+    rules = [{one["rule"] for one in document["findings"]} for document in found]
+    assert rules[0] == rules[1]  # answers may differ: statistics since the reset have gone on
+    assert not (tmp_path / "pgdyno").exists()
+
+
+@pytest.mark.requirement("R-INV-21")
+def test_basic_is_a_subset_of_deep_on_a_real_server(sandbox18: Sandbox, tmp_path: Path) -> None:
+    dsn = monitor(sandbox18)
+    shown = {}
+    for depth in ("leave-alone", "basic", "deep"):
+        _, text = advise(tmp_path, "--target", dsn, "--depth", depth, "--json")
+        shown[depth] = {one["rule"] for one in json.loads(text)["findings"]}
+    assert shown["leave-alone"] <= shown["basic"] <= shown["deep"]
