@@ -137,7 +137,7 @@ def _store(flags: Flags) -> Store | _NoStore:
 
 def _advice(flags: Flags, store: Store | None) -> Advice:
     from pgdyno.studies.advise import OfflineFiles, advise_offline, advise_target
-    from pgdyno.studies.stand import opened
+    from pgdyno.studies.opening import opened
 
     request = _request(flags)
     names = ("root", "pg_settings", "pg_conf")

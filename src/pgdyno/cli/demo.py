@@ -89,8 +89,8 @@ def demo_request(flags: Flags, options: TuneOptions) -> StudyRequest:
     from pgdyno.cli.tune import checks
     from pgdyno.model.study import StudyKind
     from pgdyno.model.trial import LoadPlan
-    from pgdyno.studies.options import TargetRequest
     from pgdyno.studies.stand import StudyRequest
+    from pgdyno.studies.target_request import TargetRequest
     from pgdyno.trial.assess import Bounds
 
     target = TargetRequest(sandbox=flags.choice("sandbox"), keep=flags.on("keep"))

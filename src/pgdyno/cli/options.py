@@ -15,7 +15,7 @@ from pgdyno.cli.flags import Flags
 if TYPE_CHECKING:
     from pgdyno.model.trial import LoadPlan
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.options import TargetRequest
+    from pgdyno.studies.target_request import TargetRequest
     from pgdyno.target.remote.arrival import HostRequest
     from pgdyno.trial.assess import Bounds
 
@@ -248,7 +248,7 @@ def open_store(url: str | None) -> Store:
 
 def target_request(flags: Flags) -> TargetRequest:
     """Build the target request; PG* variables name a server as they do for psql when no --target is given."""
-    from pgdyno.studies.options import TargetRequest
+    from pgdyno.studies.target_request import TargetRequest
 
     target, restart, host = flags.text("target"), flags.text("restart_command"), host_request(flags)
     if target is None and host is None and any(os.environ.get(name) for name in ("PGHOST", "PGSERVICE", "PGHOSTADDR")):

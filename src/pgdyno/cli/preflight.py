@@ -30,7 +30,7 @@ def command(**values: object) -> int:
     with them, and compares memory, huge pages, WAL volume, limits and standbys with what is there. Exit code 1 when
     something is refused.
     """
-    from pgdyno.studies.stand import opened
+    from pgdyno.studies.opening import opened
     from pgdyno.target.inspect import read_facts
     from pgdyno.target.preflight.examine import examine
     from pgdyno.target.preflight.result import State

@@ -33,7 +33,7 @@ def command(**values: object) -> int:
     Ends with the GRANT statements for psql, to be run by a superuser. Exit code 1 when a right that the verb needs is
     missing; one that only adds to what is seen is marked optional.
     """
-    from pgdyno.studies.stand import opened
+    from pgdyno.studies.opening import opened
     from pgdyno.target.privileges import missing, privileges, read_role, script
 
     flags = Flags(values)

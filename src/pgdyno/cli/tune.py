@@ -230,8 +230,9 @@ def _outage(outage: Outage | None, options: TuneOptions) -> str:
 def resumed_request(store: Store, name: str, flags: Flags) -> tuple[StudyRequest, TuneOptions]:
     """Rebuild the request of an interrupted tune from the store."""
     from pgdyno.model.study import StudyKind
-    from pgdyno.studies.options import TargetRequest, TuneOptions
+    from pgdyno.studies.options import TuneOptions
     from pgdyno.studies.stand import StudyRequest
+    from pgdyno.studies.target_request import TargetRequest
     from pgdyno.trial.assess import Bounds
 
     study = store.study(_last_tune(store) if name == "last" else name)

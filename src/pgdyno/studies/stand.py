@@ -19,21 +19,17 @@ from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.options import TargetRequest
+from pgdyno.studies.opening import opened as opened  # for verbs that import it from here
 from pgdyno.studies.outages import expected_outage
+from pgdyno.studies.target_request import TargetRequest
 from pgdyno.target import places
 from pgdyno.target.apply import Session, When
-from pgdyno.target.connect_routes import open_server
 from pgdyno.target.inspect import read_facts
 from pgdyno.target.manifest import Manifest
 from pgdyno.target.outage import Outage
-from pgdyno.target.remote.address import HostAddress
-from pgdyno.target.remote.arrival import HostRequest
-from pgdyno.target.remote.host import opened_host
 from pgdyno.target.remote.session import undo_abandoned
 from pgdyno.target.restart_budget import RestartBudget
 from pgdyno.target.rollback import SessionState, list_bundles, rollback
-from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.session import ServerSession
 from pgdyno.target.target import Target
 from pgdyno.target.watch import Deadlines
@@ -206,29 +202,6 @@ def _begin(target: Target, study: str, undo_root: Path, kernel: Sequence[str], w
 def _mark(store: Store, study: Study, error: BaseException) -> None:
     interrupted = isinstance(error, KeyboardInterrupt | EnvironmentUnsuitable)
     store.update_study(study.id, state=StudyState.INTERRUPTED if interrupted else StudyState.FAILED)
-
-
-@contextmanager
-def opened(request: TargetRequest) -> Iterator[Target]:
-    """Open the target that was asked for: a server, here or on another host, or the sandbox, started and stopped."""
-    if request.host is not None:
-        with opened_host(HostRequest(HostAddress.parse(request.host), request.sudo_user)) as host:
-            yield host.target(request.dsn or "", request.restart_command)
-        return
-    if request.dsn is not None:
-        yield open_server(
-            request.dsn,
-            api=request.patroni_api(),
-            sql_only=request.sql_only,
-            restart_command=request.restart_command,
-        )
-        return
-    sandbox = Sandbox.open_or_create(request.sandbox, bin_dir=request.sandbox_bin)
-    try:
-        sandbox.start()
-        yield sandbox.target()
-    finally:
-        sandbox.close(keep=request.keep)
 
 
 def _study(

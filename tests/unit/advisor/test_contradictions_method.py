@@ -102,7 +102,7 @@ def test_times_are_upper_bounds_that_can_be_set() -> None:
 
 @pytest.mark.requirement("CON-42")
 def test_the_sandbox_is_the_default_target() -> None:
-    from pgdyno.studies.options import TargetRequest
+    from pgdyno.studies.target_request import TargetRequest
 
     assert (TargetRequest().dsn, TargetRequest().sandbox) == (None, "default")
 

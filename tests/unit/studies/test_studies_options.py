@@ -6,7 +6,8 @@ import pytest
 
 from pgdyno.errors import UsageError
 from pgdyno.model.verdict import Metric
-from pgdyno.studies.options import TargetRequest, TuneOptions
+from pgdyno.studies.options import TuneOptions
+from pgdyno.studies.target_request import TargetRequest
 
 
 def test_tune_options_round_trip_through_json():

@@ -1,0 +1,37 @@
+"""Open the target that was asked for. Loads nothing of the laboratory, so that verbs that only look are quick."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pgdyno.studies.target_request import TargetRequest
+from pgdyno.target.connect_routes import open_server
+from pgdyno.target.remote.address import HostAddress
+from pgdyno.target.remote.arrival import HostRequest
+from pgdyno.target.remote.host import opened_host
+from pgdyno.target.sandbox import Sandbox
+from pgdyno.target.target import Target
+
+
+@contextmanager
+def opened(request: TargetRequest) -> Iterator[Target]:
+    """Open the target that was asked for: a server, here or on another host, or the sandbox, started and stopped."""
+    if request.host is not None:
+        with opened_host(HostRequest(HostAddress.parse(request.host), request.sudo_user)) as host:
+            yield host.target(request.dsn or "", request.restart_command)
+        return
+    if request.dsn is not None:
+        yield open_server(
+            request.dsn,
+            api=request.patroni_api(),
+            sql_only=request.sql_only,
+            restart_command=request.restart_command,
+        )
+        return
+    sandbox = Sandbox.open_or_create(request.sandbox, bin_dir=request.sandbox_bin)
+    try:
+        sandbox.start()
+        yield sandbox.target()
+    finally:
+        sandbox.close(keep=request.keep)
