@@ -45,6 +45,7 @@ docs: $(DEV) ## Write the generated pages of docs/reference anew
 	$(BIN)/python tools/knob_docs.py
 	$(BIN)/python tools/sample_docs.py
 	$(BIN)/python tools/guard_docs.py
+	$(BIN)/python tools/requirements_docs.py
 	$(BIN)/python tools/rule_docs.py
 	$(BIN)/python tools/advice_schema.py
 	$(BIN)/python tools/cli_docs.py

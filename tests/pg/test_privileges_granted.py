@@ -64,6 +64,7 @@ def test_a_role_is_told_what_it_lacks_and_works_with_it(
     assert not read_role(role).superuser
 
 
+@pytest.mark.requirement("R-VER-13")
 @pytest.mark.slow
 @pytest.mark.parametrize("build", ["embedded-18", "debian-15"])
 def test_bench_with_the_rights_of_bench_alone(

@@ -217,6 +217,8 @@ def _emit(advice: Advice, form: str, folder: Path | None) -> None:
     from pgdyno.report.advice_files import emitted
 
     files = emitted(advice, form)
+    if not files:
+        click.echo(f"nothing of these findings is for {form}", err=True)
     if folder is None:
         for name, text in files.items():
             click.echo(f"# --- {name}\n{text.rstrip()}")

@@ -106,6 +106,8 @@ def test_emit_prints_files_or_writes_them(run: Run, tmp_path: Path, monkeypatch:
     run("--emit", "sysctl", "--output", str(tmp_path / "out"))
     assert (tmp_path / "out" / "undo-a.conf").read_text() == "x = 0\n"
     assert asked == ["sysctl", "sysctl"]
+    monkeypatch.setattr(advice_files, "emitted", lambda *_: {})
+    assert "nothing of these findings is for udev" in run("--emit", "udev").stderr
 
 
 @pytest.mark.requirement("R-ADV-04")
