@@ -130,15 +130,15 @@ def _index(rules: Sequence[Rule]) -> str:
     for group in RuleGroup:
         rows = "".join(
             f"| [{rule.id}]({rule.id}.md) | {_cell(title_without_target(rule))} | {rule.depth} | {_cell(_best(rule))} "
-            f"| {_cell(_range(rule))} | {_cell(_documents(rule))} |\n"
+            f"| {_cell(_evidence(rule))} | {_cell(_range(rule))} | {_cell(_documents(rule))} |\n"
             for rule in sorted(rules, key=lambda one: one.id)
             if rule.group is group
         )
         if rows:
             parts.append(
                 f"## {group.capitalize()}\n\n"
-                "| rule | says | depth | the sources' figure | versions and kernels | source |\n"
-                f"|---|---|---|---|---|---|\n{rows}"
+                "| rule | says | depth | the sources' figure | measured with | holds for | source |\n"
+                f"|---|---|---|---|---|---|---|\n{rows}"
             )
     parts.append(_documents_table())
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
@@ -146,6 +146,12 @@ def _index(rules: Sequence[Rule]) -> str:
 
 def _best(rule: Rule) -> str:
     return "; ".join(dict.fromkeys(gain(effect) for effect in rule.effects if gain(effect))) or "none"
+
+
+def _evidence(rule: Rule) -> str:
+    found = [documents()[name] for name in dict.fromkeys(effect.source.document for effect in rule.effects)]
+    texts = [f"{one.version}{f', kernel {one.kernel}' if one.kernel else ''}" for one in found if one.version]
+    return "; ".join(texts) or "not measured"
 
 
 def _range(rule: Rule) -> str:
@@ -158,11 +164,11 @@ def _documents(rule: Rule) -> str:
 
 def _documents_table() -> str:
     rows = "".join(f"| {name} | {_document(one)} |\n" for name, one in documents().items())
-    return f"## Sources\n\n| key | document | year | measured on | version | load |\n|---|---|---|---|---|---|\n{rows}"
+    return f"## Sources\n\n| key | document | year | measured on | version | kernel | load |\n|---|---|---|---|---|---|---|\n{rows}"
 
 
 def _document(one: Document) -> str:
-    cells = (one.title, str(one.year), one.platform or "not measured", one.version, one.load)
+    cells = (one.title, str(one.year), one.platform or "not measured", one.version, one.kernel, one.load)
     return " | ".join(_cell(cell) for cell in cells)
 
 

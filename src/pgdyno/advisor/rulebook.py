@@ -120,6 +120,8 @@ class Document(_Strict):
     major: int | None = None
     workload: str = ""
     load: str = ""
+    kernel: str = ""
+    """The kernel that the figures were measured on, as the document states it or its distribution shipped it."""
 
 
 class Statement(_Strict):

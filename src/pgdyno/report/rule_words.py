@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from pgdyno.advisor.rule import Rule, Scope
+from pgdyno.advisor.rulebook import Document, documents
 
 
 def scope_text(scope: Scope) -> str:
@@ -44,13 +45,14 @@ def kernel_range(scope: Scope) -> str:
 
 
 def measured_on(rule: Rule) -> tuple[str, ...]:
-    """Return the platforms and versions that the rule's figures were measured on, each once."""
-    found = {
-        f"{effect.source.platform}, {effect.source.version}".strip(", ")
-        for effect in rule.effects
-        if effect.source.platform
-    }
-    return tuple(sorted(found))
+    """Return platform, version and kernel of what the rule's figures were measured on, each document once."""
+    found = dict.fromkeys(effect.source.document for effect in rule.effects if effect.source.platform)
+    return tuple(_measured(documents()[name]) for name in found)
+
+
+def _measured(document: Document) -> str:
+    kernel = f"kernel {document.kernel}" if document.kernel else "its kernel is not stated"
+    return ", ".join(part for part in (document.platform, document.version, kernel) if part)
 
 
 def rules_of_knob(knob: str, rules: Sequence[Rule]) -> list[str]:
