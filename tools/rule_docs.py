@@ -164,7 +164,8 @@ def _documents(rule: Rule) -> str:
 
 def _documents_table() -> str:
     rows = "".join(f"| {name} | {_document(one)} |\n" for name, one in documents().items())
-    return f"## Sources\n\n| key | document | year | measured on | version | kernel | load |\n|---|---|---|---|---|---|---|\n{rows}"
+    head = "| key | document | year | measured on | version | kernel | load |\n|---|---|---|---|---|---|---|\n"
+    return f"## Sources\n\n{head}{rows}"
 
 
 def _document(one: Document) -> str:
