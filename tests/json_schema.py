@@ -16,6 +16,7 @@ KINDS = {
 }
 NOTES = {"$schema", "$comment", "$defs", "title", "description"}
 KNOWN = NOTES | {"$ref", "type", "properties", "required", "items", "enum", "anyOf", "additionalProperties", "const"}
+KNOWN |= {"prefixItems", "minItems", "maxItems"}
 
 
 def errors(
@@ -40,8 +41,12 @@ def errors(
     if isinstance(value, dict):
         yield from _object(value, schema, root, at)
     if isinstance(value, list):
+        if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
+            yield f"{at}: {len(value)} are too few or too many"
+        first = schema.get("prefixItems", [])
         for number, one in enumerate(value):
-            yield from errors(one, schema.get("items", {}), root, f"{at}[{number}]")
+            kind = first[number] if number < len(first) else schema.get("items", {})
+            yield from errors(one, kind, root, f"{at}[{number}]")
 
 
 def _object(value: dict[str, Any], schema: Mapping[str, Any], root: Mapping[str, Any], at: str) -> Iterator[str]:
