@@ -111,8 +111,13 @@ def _sysctl(knobs: Mapping[str, str], tree: Tree) -> Artefact | None:
     return _artefact(_SYSCTL, note + lines, (f"sysctl -p {_SYSCTL}",)) if names else None
 
 
+def early_lines(knobs: Mapping[str, str]) -> str:
+    """Return the lines of tmpfiles.d for the knobs among these that are there early at boot."""
+    return "".join(f"w {path} - - - - {knobs[name]}\n" for name, path in _EARLY.items() if name in knobs)
+
+
 def _tmpfiles(knobs: Mapping[str, str]) -> Artefact | None:
-    lines = "".join(f"w {path} - - - - {knobs[name]}\n" for name, path in _EARLY.items() if name in knobs)
+    lines = early_lines(knobs)
     return _artefact(_TMPFILES, lines, (f"systemd-tmpfiles --create {_TMPFILES}",)) if lines else None
 
 
@@ -134,7 +139,12 @@ def _udev(knobs: Mapping[str, str], places: KernelPlaces, tree: Tree) -> Artefac
 
 
 def _rule(device: str, attribute: str, value: str, tree: Tree) -> str:
-    match = f'ACTION=="add|change", SUBSYSTEM=="block", ENV{{DEVTYPE}}=="disk", {_lasting_name(device, tree)}'
+    return block_rule(_lasting_name(device, tree), attribute, value)
+
+
+def block_rule(which: str, attribute: str, value: str) -> str:
+    """Return the udev rule that sets an attribute of a queue; `which` is the match that tells the device."""
+    match = f'ACTION=="add|change", SUBSYSTEM=="block", ENV{{DEVTYPE}}=="disk", {which}'
     return f'{match}, ATTR{{queue/{attribute}}}="{value}"\n'
 
 
@@ -158,16 +168,23 @@ def _unit(knobs: Mapping[str, str], tree: Tree) -> Artefact | None:
         commands.append(f"ppc64_cpu --smt={level}" if by_thread else f"echo {level} > {kernel_smt.CONTROL}")
     if not commands:
         return None
-    starts = "".join(f"ExecStart=/bin/sh -c {shlex.quote(command)}\n" for command in commands)
-    text = (
+    name = Path(_UNIT).name
+    remove = (f"systemctl disable {name}", f"rm {_UNIT}", "systemctl daemon-reload")
+    load = ("systemctl daemon-reload", f"systemctl enable --now {name}")
+    return Artefact(_UNIT, _HEAD + kernel_unit(commands), load, remove)
+
+
+def kernel_unit(commands: Sequence[str]) -> str:
+    """Return the unit that runs these commands of a shell once at boot, when debugfs is there."""
+    # systemd reads % as a specifier and $ as a variable before the shell sees them (systemd.service(5)).
+    words = [shlex.quote(command).replace("%", "%%").replace("$", "$$") for command in commands]
+    starts = "".join(f"ExecStart=/bin/sh -c {word}\n" for word in words)
+    return (
         "[Unit]\nDescription=Linux settings kept by pgdyno\nAfter=sys-kernel-debug.mount\n"
         "Wants=sys-kernel-debug.mount\nBefore=postgresql.service\n\n"
         f"[Service]\nType=oneshot\nRemainAfterExit=yes\n{starts}\n"
         "[Install]\nWantedBy=multi-user.target\n"
     )
-    name = Path(_UNIT).name
-    remove = (f"systemctl disable {name}", f"rm {_UNIT}", "systemctl daemon-reload")
-    return Artefact(_UNIT, _HEAD + text, ("systemctl daemon-reload", f"systemctl enable --now {name}"), remove)
 
 
 def _artefact(path: str, text: str, load: Sequence[str]) -> Artefact:

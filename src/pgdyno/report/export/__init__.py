@@ -1,0 +1,53 @@
+"""Turn findings into files that other tools read, each with the file that takes it back. Pure text, nothing written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from pgdyno.errors import UsageError
+from pgdyno.model.finding import Finding
+from pgdyno.model.inventory import Inventory
+from pgdyno.report.export import (
+    alter_system,
+    ansible,
+    cloudnativepg,
+    conf,
+    ddl,
+    patroni,
+    shell_commands,
+    sysctl,
+    systemd,
+    tuned,
+    udev,
+)
+from pgdyno.report.export.advice import Advice, advice_of
+
+__all__ = ["FORMATS", "emit"]
+
+FORMATS: Mapping[str, Callable[[Advice], dict[str, str]]] = {
+    "postgresql.conf": conf.files,
+    "alter-system": alter_system.files,
+    "sysctl": sysctl.files,
+    "systemd": systemd.files,
+    "udev": udev.files,
+    "commands": shell_commands.files,
+    "ddl": ddl.files,
+    "patroni": patroni.files,
+    "cloudnativepg": cloudnativepg.files,
+    "ansible": ansible.files,
+    "tuned": tuned.files,
+}
+"""What can be emitted, by the name that `advise --emit` takes."""
+
+
+def emit(findings: Sequence[Finding], inventory: Inventory, format: str, *, date: str = "") -> Mapping[str, str]:
+    """Return the files of one format, by name: the change and its undo; empty when nothing in it would change.
+
+    Findings that were refuted here, knobs of class X and values that this server would refuse are left out, with the
+    reason in a comment. `date` stands in the head; without it, that of the inventory. Raises UsageError for a format
+    that is not one of FORMATS.
+    """
+    make = FORMATS.get(format)
+    if make is None:
+        raise UsageError(f'"{format}" is not a format', hint=f"Take one of {', '.join(FORMATS)}.")
+    return make(advice_of(findings, inventory, date or inventory.taken_at))

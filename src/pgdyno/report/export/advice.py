@@ -1,0 +1,197 @@
+"""What all exports begin with: the changes that may be written, those that may not and why, and the head comment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pgdyno.errors import UsageError
+from pgdyno.knobs.policy import Durability, ruling_of
+from pgdyno.knobs.values import canonical_text
+from pgdyno.model.facts import SettingFact, Unknown
+from pgdyno.model.finding import Answer, Change, ChangeKind, Finding, ProofState
+from pgdyno.model.inventory import Inventory
+from pgdyno.units import bytes_text
+
+AUTO_CONF = "postgresql.auto.conf"
+_NAMED = (ChangeKind.POSTGRESQL, ChangeKind.LINUX, ChangeKind.BLOCK)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One change to be written, and the finding that it comes from."""
+
+    change: Change
+    rule: str
+    title: str
+
+    @property
+    def line(self) -> str:
+        """Return rule, change and reason in one line."""
+        change = self.change
+        if not change.knob:
+            return f"{self.rule}: {self.title}"
+        where = f" of {change.device}" if change.device else ""
+        return f"{self.rule}: {change.knob}{where} {change.current or 'unknown'} -> {change.value}. {self.title}"
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A change that is not written, and why."""
+
+    item: Item
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A parameter of PostgreSQL as it was found. `text` None is unknown.
+
+    `in_auto_conf` None means that this role is not shown in which file it stands.
+    """
+
+    text: str | None
+    is_default: bool
+    in_auto_conf: bool | None
+    overridden_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The changes of the chosen findings, each knob once, on one target."""
+
+    items: tuple[Item, ...]
+    left_out: tuple[LeftOut, ...]
+    inventory: Inventory
+    date: str
+
+    def of(self, *kinds: ChangeKind) -> list[Item]:
+        """Return the changes of these kinds in the order of the findings."""
+        return [item for item in self.items if item.change.kind in kinds]
+
+    def head(self, what: str, kinds: Sequence[ChangeKind], *, mark: str = "#") -> str:
+        """Return the head comment: what it is, for which target, when, why, and what was left out."""
+        lines = [
+            f"pgdyno advice: {what}",
+            f"target: {_server_text(self.inventory)}",
+            f"environment: {_host_text(self.inventory)}",
+            f"date: {self.date or 'unknown'}",
+            *(item.line for item in self.of(*kinds)),
+            *(
+                f"left out: {out.item.rule}: {_name(out.item.change)}: {out.reason}"
+                for out in self.left_out
+                if out.item.change.kind in kinds
+            ),
+        ]
+        return comment(lines, mark)
+
+    def found(self, name: str) -> Found:
+        """Return a parameter of PostgreSQL as it was found."""
+        server = self.inventory.server
+        fact = None if isinstance(server, Unknown) else server.settings.get(name)
+        if fact is None:
+            current = next((i.change.current for i in self.of(ChangeKind.POSTGRESQL) if i.change.knob == name), None)
+            return Found(current, is_default=False, in_auto_conf=None)
+        overriding = fact.source not in ("default", "configuration file", "override")
+        return Found(
+            text=_text_of(fact),
+            is_default=fact.source == "default" or (fact.source == "override" and fact.sourcefile is None),
+            in_auto_conf=None if fact.sourcefile is None else fact.sourcefile.endswith(f"/{AUTO_CONF}"),
+            overridden_by=fact.source if overriding else None,
+        )
+
+
+def comment(lines: Iterable[str], mark: str = "#") -> str:
+    """Return lines as comments; what would end a line early is written as a space."""
+    return "".join(f"{mark} {' '.join(line.split())}".rstrip() + "\n" for line in lines)
+
+
+def advice_of(findings: Sequence[Finding], inventory: Inventory, date: str) -> Advice:
+    """Return the changes that may be written; what is refuted here, unchanged, or may not be set is left out."""
+    items: list[Item] = []
+    left_out: list[LeftOut] = []
+    seen: dict[tuple[ChangeKind, str, str], Item] = {}
+    for finding in findings:
+        if finding.answer is not Answer.FINDING:
+            continue
+        for change in finding.changes:
+            item = Item(change, finding.rule, finding.title)
+            key = (change.kind, change.knob, change.device)
+            first = seen.get(key) if change.kind in _NAMED else None
+            if finding.state is ProofState.REFUTED:
+                left_out.append(LeftOut(item, "it was refuted by a measurement on this target"))
+            elif first is not None:
+                if first.change.value != change.value:
+                    left_out.append(LeftOut(item, f"{first.rule} proposes {first.change.value} before it"))
+            elif (reason := _why_not(change, inventory)) is not None:
+                left_out.append(LeftOut(item, reason))
+            elif not _is_in_force(change, inventory):
+                seen[key] = item
+                items.append(item)
+    return Advice(tuple(items), tuple(left_out), inventory, date)
+
+
+def refusal(change: Change) -> str | None:
+    """Return why the policy keeps a change from being written or applied; None when it does not."""
+    if change.kind is not ChangeKind.POSTGRESQL:
+        return None
+    ruling = ruling_of(change.knob)
+    if ruling is not None and ruling.durability is Durability.X:
+        return f"class X: {ruling.why}"
+    return None
+
+
+def _why_not(change: Change, inventory: Inventory) -> str | None:
+    reason = refusal(change)
+    if reason is not None or change.kind is not ChangeKind.POSTGRESQL or isinstance(inventory.server, Unknown):
+        return reason
+    fact = inventory.server.settings.get(change.knob)
+    if fact is None:
+        return None if "." in change.knob else "this server has no such parameter"
+    try:
+        canonical_text(fact, change.value)
+    except UsageError as error:
+        return error.message
+    return None
+
+
+def _is_in_force(change: Change, inventory: Inventory) -> bool:
+    """Tell whether a change would change nothing."""
+    server = inventory.server
+    fact = None if isinstance(server, Unknown) else server.settings.get(change.knob)
+    if change.kind is ChangeKind.POSTGRESQL and fact is not None:
+        try:
+            return canonical_text(fact, change.value) == canonical_text(fact, fact.setting)
+        except UsageError:
+            return False
+    return change.kind in _NAMED and change.current is not None and change.value == change.current
+
+
+def _text_of(fact: SettingFact) -> str:
+    try:
+        return canonical_text(fact, fact.setting)
+    except UsageError:
+        return fact.setting
+
+
+def _name(change: Change) -> str:
+    return f"{change.knob} = {change.value}" if change.knob else change.kind.value
+
+
+def _server_text(inventory: Inventory) -> str:
+    server = inventory.server
+    if isinstance(server, Unknown):
+        return f"server {server} ({inventory.origin})"
+    place = server.settings.get("data_directory")
+    where = f", data directory {place.setting}" if place and place.setting else ""
+    return f"{server.flavour} {server.version} ({inventory.origin}){where}"
+
+
+def _host_text(inventory: Inventory) -> str:
+    host = inventory.host
+    ram = host.memory.ram_bytes
+    memory = str(ram) if isinstance(ram, Unknown) else bytes_text(ram)
+    processor = host.processor
+    return (
+        f"architecture {processor.architecture}, kernel {host.kernel.release}, CPUs {processor.cpus}, memory {memory}"
+    )

@@ -1,0 +1,42 @@
+"""A merge patch for a Cluster of CloudNativePG, for `kubectl patch cluster NAME --type merge --patch-file FILE`.
+
+Parameters are strings there. Libraries to preload have a list of their own (spec.postgresql.shared_preload_libraries).
+"""
+
+from __future__ import annotations
+
+import json
+
+from pgdyno.model.finding import ChangeKind
+from pgdyno.report.export.advice import Advice
+from pgdyno.report.export.quoting import yaml_key, yaml_scalar
+from pgdyno.target.auto_conf import list_words
+
+NAME, UNDO = "pgdyno-advice.cnpg.yaml", "pgdyno-advice.cnpg.undo.yaml"
+_KINDS = (ChangeKind.POSTGRESQL,)
+_LIBRARIES = "shared_preload_libraries"
+
+
+def files(advice: Advice) -> dict[str, str]:
+    """Return the patch and its undo."""
+    items = advice.of(*_KINDS)
+    if not items:
+        return {}
+    now: dict[str, str | None] = {item.change.knob: item.change.value for item in items}
+    found = {name: advice.found(name) for name in now}
+    before = {name: None if value.is_default else value.text for name, value in found.items()}
+    text = advice.head("CloudNativePG: kubectl patch cluster NAME --type merge --patch-file FILE", _KINDS)
+    undo = advice.head("undo of the patch for CloudNativePG", _KINDS)
+    return {NAME: text + _patch(now), UNDO: undo + _patch(before)}
+
+
+def _patch(values: dict[str, str | None]) -> str:
+    text = "spec:\n  postgresql:\n"
+    if _LIBRARIES in values:
+        words = list_words(_LIBRARIES, values[_LIBRARIES] or "")
+        text += f"    {_LIBRARIES}: {json.dumps([word for word in words if word])}\n"
+    parameters = {name: value for name, value in values.items() if name != _LIBRARIES}
+    if parameters:
+        text += "    parameters:\n"
+        text += "".join(f"      {yaml_key(name)}: {yaml_scalar(value)}\n" for name, value in parameters.items())
+    return text

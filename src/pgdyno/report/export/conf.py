@@ -1,0 +1,32 @@
+"""A fragment of postgresql.conf; the undo is the lines as they were found, or to take a line away."""
+
+from __future__ import annotations
+
+from pgdyno.model.finding import ChangeKind
+from pgdyno.report.export.advice import Advice, comment
+from pgdyno.report.export.quoting import conf_line
+
+NAME, UNDO = "pgdyno-advice.conf", "pgdyno-advice.undo.conf"
+_KINDS = (ChangeKind.POSTGRESQL,)
+
+
+def files(advice: Advice) -> dict[str, str]:
+    """Return the fragment and its undo."""
+    items = advice.of(*_KINDS)
+    if not items:
+        return {}
+    text = advice.head("fragment of postgresql.conf, to be included at its end", _KINDS)
+    undo = advice.head("undo of the fragment of postgresql.conf", _KINDS)
+    undo += comment([f"Take {NAME} out of the configuration again; what follows are the values as they were found."])
+    for item in items:
+        name, found = item.change.knob, advice.found(item.change.knob)
+        text += conf_line(name, item.change.value) + "\n"
+        if found.overridden_by is not None:
+            text += comment([f"{name} comes from {found.overridden_by}, which outranks this file."])
+        if found.is_default:
+            undo += comment([f"{name} stood at its default: its line is taken away"])
+        elif found.text is None:
+            undo += comment([f"{name} is not known as it was found: its line is taken away"])
+        else:
+            undo += conf_line(name, found.text) + "\n"
+    return {NAME: text, UNDO: undo}

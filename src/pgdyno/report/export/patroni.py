@@ -1,0 +1,24 @@
+"""A patch of Patroni's dynamic configuration, for `patronictl edit-config --apply FILE`; null takes a value away."""
+
+from __future__ import annotations
+
+from pgdyno.model.finding import ChangeKind
+from pgdyno.report.export.advice import Advice
+from pgdyno.report.export.quoting import yaml_key, yaml_scalar
+
+NAME, UNDO = "pgdyno-advice.patroni.yaml", "pgdyno-advice.patroni.undo.yaml"
+_KINDS = (ChangeKind.POSTGRESQL,)
+
+
+def files(advice: Advice) -> dict[str, str]:
+    """Return the patch and its undo."""
+    items = advice.of(*_KINDS)
+    if not items:
+        return {}
+    text = advice.head("Patroni: patronictl edit-config --apply FILE", _KINDS) + "postgresql:\n  parameters:\n"
+    undo = advice.head("undo of the patch for Patroni", _KINDS) + "postgresql:\n  parameters:\n"
+    for item in items:
+        name, found = item.change.knob, advice.found(item.change.knob)
+        text += f"    {yaml_key(name)}: {yaml_scalar(item.change.value)}\n"
+        undo += f"    {yaml_key(name)}: {yaml_scalar(None if found.is_default else found.text)}\n"
+    return {NAME: text, UNDO: undo}
