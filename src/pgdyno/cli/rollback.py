@@ -70,7 +70,7 @@ def _unfinished(found: list[BundleInfo], *, last: bool) -> list[BundleInfo]:
     from pgdyno.target.rollback import SessionState
 
     if last:
-        return [info for info in found if info.state is not SessionState.CLOSED][:1]
+        return [info for info in found if info.state not in (SessionState.CLOSED, SessionState.KEPT)][:1]
     return [info for info in found if info.state in (SessionState.ABANDONED, SessionState.UNREADABLE)]
 
 

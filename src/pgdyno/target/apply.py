@@ -26,6 +26,7 @@ from pgdyno.target.bundle import UndoBundle
 from pgdyno.target.file_route import FileRoute, files_of, record_of, unwritable
 from pgdyno.target.identity import ProcessIdentity
 from pgdyno.target.journal import taken_over
+from pgdyno.target.kept_change import digests
 from pgdyno.target.kernel_route import KernelRoute
 from pgdyno.target.manifest import Manifest
 from pgdyno.target.preflight import examine as preflight
@@ -202,6 +203,22 @@ class Session:
         values = {name: linux.get(name) or settings[name].setting or "" for name in configuration}
         outage_s = self._outage_s if wants_restart else None
         return Applied(wants_restart, self._clock() - began, values, name, outage_s)
+
+    def keep(self) -> None:
+        """End the session with its configuration in force; `pgdyno rollback ID` still puts the server back.
+
+        Leaving the session afterwards changes nothing. Errors as `apply`; when one is raised the session is open.
+        """
+        with self._claimed(), self._may_be_down():
+            self._route.keep(self._in_force.postgresql(), session=self.id)
+            noted = {"settings": dict(self._in_force), "files": digests(self.bundle)}
+            try:
+                self._journal.append(bundle.CLOSED, {"by": "session", "kept": True, **noted})
+            except OSError as error:
+                raise unwritable(self._journal.path, error) from error
+            self.bundle.release_reserve()
+        if self._watch is not None:
+            self._watch.leave()
 
     def expect(self, doing: str, within_s: float | None = None) -> None:
         """Tell the watchdog what comes now, and by when this process will be heard of again."""

@@ -107,6 +107,13 @@ class UndoBundle:
         records = self.reading().records
         return bool(records) and records[-1].kind == CLOSED
 
+    def kept(self) -> Mapping[str, object] | None:
+        """Return what the session noted when its change was kept; None when it was put back, or is still open."""
+        records = self.reading().records
+        if not records or records[-1].kind != CLOSED or not records[-1].data.get("kept"):
+            return None
+        return records[-1].data
+
     def content(self, image: FileImage) -> bytes:
         """Return the bytes of a file as it was. Raises RollbackError when the copy is not what it was."""
         path = self.directory / "files" / str(self.manifest.images.index(image))

@@ -17,6 +17,7 @@ from pgdyno.target.durable import Attributes
 
 NAME = "pgdyno.conf"
 SESSION_MARK = "# pgdyno session "
+KEPT_MARK = "# pgdyno change "
 _INCLUDE = re.compile(r"^\s*include(?:_if_exists)?\s*=?\s*'([^']*)'", re.IGNORECASE | re.MULTILINE)
 _KNOB = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(?:\.[A-Za-z_][A-Za-z0-9_$]*)*")
 _INCLUDE_LINES = f"""\
@@ -77,17 +78,19 @@ def with_include(main: bytes) -> bytes:
     return main + separator + _INCLUDE_LINES.encode()
 
 
-def render(configuration: Configuration, *, session: str, original: bytes = b"") -> bytes:
+def render(configuration: Configuration, *, session: str, original: bytes = b"", kept: bool = False) -> bytes:
     """Return the bytes of the drop-in: what was in it before the session, then this configuration.
 
-    Raises UsageError on a name or value that would break out of its line.
+    `kept` is for a change that stays after its session: its lines are where they were, under another head. Raises
+    UsageError on a name or value that would break out of its line.
     """
     for name, value in configuration.items():
         _check(name, value)
     separator = b"" if not original or original.endswith(b"\n") else b"\n"
+    why = "because it was accepted" if kept else "for a measurement, and taken away when it ends"
     header = (
-        f"{SESSION_MARK}{session}\n"
-        f"# Written by pgdyno for a measurement, and taken away when it ends.\n"
+        f"{KEPT_MARK if kept else SESSION_MARK}{session}\n"
+        f"# Written by pgdyno {why}.\n"
         f"# Undo by hand: pgdyno rollback {session}\n"
     )
     return original + separator + header.encode() + configuration.fragment().encode()

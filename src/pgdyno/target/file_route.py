@@ -68,6 +68,16 @@ class FileRoute:
         except OSError as error:
             raise unwritable(self.dropin.path, error) from error
 
+    def keep(self, configuration: Configuration, *, session: str) -> None:
+        """Write the drop-in as one that stays; the server reads the same lines in it. See `Route.keep`."""
+        if not configuration:
+            return
+        data = render(configuration, session=session, original=self._original or b"", kept=True)
+        try:
+            self.dropin.put_back(data)
+        except OSError as error:
+            raise unwritable(self.dropin.path, error) from error
+
     def check(self, configuration: Configuration) -> None:
         """Ask the running server; see `Route.check`. Only for a route that was made with its target."""
         from pgdyno.target.precheck import check_files  # what restores needs no SQL

@@ -134,6 +134,9 @@ class PatroniRoute:
                     hint=f"pgdyno knobs {name} shows its range on this server.",
                 )
 
+    def keep(self, configuration: Configuration, *, session: str) -> None:
+        """Do nothing: what was staged stays by itself; see `Route.keep`."""
+
     def put_back(self) -> Sequence[str]:
         """Give every parameter its value of before, or take it away; see `Route.put_back`.
 

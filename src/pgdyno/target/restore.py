@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError, RollbackError
-from pgdyno.target import activation, hung, kernel_route, processes, snapshot
+from pgdyno.target import activation, hung, kept_change, kernel_route, processes, snapshot
 from pgdyno.target.bundle import CLOSED, UndoBundle
 from pgdyno.target.file_route import FileRoute
 from pgdyno.target.identity import ProcessIdentity, end_process, wait_until
@@ -62,19 +62,23 @@ def restore(
     route: Route,
     by: str = "session",
     wait_s: float = CLAIM_S,
+    kept: bool = False,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Restored:
     """Put the server back; safe to call again, from every state, and not to be interrupted by a signal.
 
     The bundle is closed when everything is as it was; else it stays open, `damage` and `settings_differences` say
-    why, and a later call tries again. `by` is kept in the journal. Raises RollbackError when the files or the server
-    could not be brought back at all, and UsageError when another process still restores the same bundle after
-    `wait_s`.
+    why, and a later call tries again. `by` is kept in the journal. `kept` says that a change that was kept is meant
+    too: it is put back unless others have changed the files since (see kept_change.py). Raises RollbackError when the
+    files or the server could not be brought back at all, and UsageError when another process still restores the same
+    bundle after `wait_s`.
     """
     with deferred_signals(), bundle.alone(wait_s, sleep):
         if bundle.is_closed():
-            return Restored(already_closed=True)
+            if not kept or bundle.kept() is None:
+                return Restored(already_closed=True)
+            kept_change.refuse_stale(bundle)
         began, control = clock(), for_restore(control)
         bundle.release_reserve()
         journal, damage = _journal(bundle)

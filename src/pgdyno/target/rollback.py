@@ -28,6 +28,8 @@ class SessionState(StrEnum):
     """Its process is gone and the server was not put back: roll it back."""
     CLOSED = "closed"
     """The server was put back."""
+    KEPT = "kept"
+    """Its change was accepted and is in force: rolling it back by its ID puts the server back."""
     UNREADABLE = "unreadable"
     """The manifest is damaged: restore by hand, as UNDO.md beside it says."""
 
@@ -61,11 +63,11 @@ def describe(directory: Path) -> BundleInfo:
         return BundleInfo(directory, None, SessionState.UNREADABLE, 0, error.detail)
     reading = bundle.reading()
     if reading.records and reading.records[-1].kind == CLOSED:
-        state = SessionState.CLOSED
+        state = SessionState.KEPT if reading.records[-1].data.get("kept") else SessionState.CLOSED
     else:
         state = SessionState.RUNNING if bundle.manifest.owner.is_alive() else SessionState.ABANDONED
     applied = sum(record.kind == "in force" for record in reading.records)
-    by = reading.records[-1].data.get("by", "session") if state is SessionState.CLOSED else None
+    by = reading.records[-1].data.get("by", "session") if state in (SessionState.CLOSED, SessionState.KEPT) else None
     return BundleInfo(directory, bundle, state, applied, reading.damage, None if by is None else str(by))
 
 
@@ -109,7 +111,7 @@ class LocalSessions:
 
     def roll_back(self, session: str) -> Restored:
         """Roll back a session. Raises RollbackError when its bundle cannot be read, and as `rollback`."""
-        return rollback(UndoBundle.open(self.undo_root / session))
+        return rollback(UndoBundle.open(self.undo_root / session), kept=True)
 
     def forget(self, session: str) -> None:
         """Close a session without restoring. Errors as `roll_back`."""
@@ -123,12 +125,14 @@ def rollback(
     postgres: Postgres | None = None,
     control: Control | None = None,
     by: str = "rollback",
+    kept: bool = False,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Restored:
     """Put a server back after its session was killed, whether the server is up, down or refuses sessions.
 
-    Does nothing when it was put back before. How to reach and start the server comes from the bundle, unless given.
+    Does nothing when it was put back before; `kept` says that a change that was kept is to be put back too. How to
+    reach and start the server comes from the bundle, unless given.
     Raises UsageError while the session's process is alive, and as `restore.restore`.
     """
     owner = bundle.manifest.owner
@@ -149,7 +153,7 @@ def rollback(
             detail=str(error),
             hint=f"Follow {bundle.directory / 'UNDO.md'}.",
         ) from error
-    return restore(bundle, postgres=postgres, control=control, route=route, by=by, clock=clock, sleep=sleep)
+    return restore(bundle, postgres=postgres, control=control, route=route, by=by, kept=kept, clock=clock, sleep=sleep)
 
 
 def forget(bundle: UndoBundle) -> None:

@@ -45,6 +45,9 @@ class Route(Protocol):
     def check(self, configuration: Configuration) -> None:
         """Ask the running server whether it will accept what is staged. Raises ApplyError that names knob and value."""
 
+    def keep(self, configuration: Configuration, *, session: str) -> None:
+        """Make what is staged and in force a change that stays when the session ends. Errors as `stage`."""
+
     def put_back(self) -> Sequence[str]:
         """Put back what was there before the session, from every state, and return what had to be changed, by name.
 

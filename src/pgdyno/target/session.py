@@ -26,6 +26,9 @@ class ServerSession(Protocol):
     ) -> Applied:
         """Bring a configuration into force and prove it; see `apply.Session.apply`."""
 
+    def keep(self) -> None:
+        """End the session with its configuration in force; see `apply.Session.keep`."""
+
     def expect(self, doing: str, within_s: float | None = None) -> None:
         """Tell the watchdog what comes now, and by when we will be heard of again."""
 

@@ -118,6 +118,9 @@ class SqlRoute:
                     hint=f"Take that line out of {winner.sourcefile}, or leave this knob out.",
                 )
 
+    def keep(self, configuration: Configuration, *, session: str) -> None:
+        """Do nothing: what was staged stays by itself; see `Route.keep`."""
+
     def put_back(self) -> Sequence[str]:
         """Bring back the lines of before, in their order; see `Route.put_back`."""
         statements = plan(self._lines(), self.originals, is_ours)

@@ -54,6 +54,7 @@ class Desk:
             "begin": self._begin,
             "apply": self._apply,
             "expect": self._expect,
+            "keep": lambda _: self._keep(),
             "rollback": lambda _: self._in_session.rollback(),
             "control": self._control,
             "abandoned": lambda _: self._abandoned(),
@@ -168,6 +169,10 @@ class Desk:
         self._in_session.expect(str(given["doing"]), None if within is None else float(str(within)))
         return {}
 
+    def _keep(self) -> object:
+        self._in_session.keep()
+        return {}
+
     def _abandoned(self) -> object:
         """Name the sessions whose process was killed and whose server is the opened one."""
         directory = self.target.directory
@@ -188,7 +193,7 @@ class Desk:
         bundle, owner = info.bundle, info.bundle.manifest.owner
         if given.get("wait") and owner != ProcessIdentity.own():
             wait_until(lambda: bundle.is_closed() or not owner.is_alive(), timeout_s=CLAIM_S, step_s=0.2)
-        return rollback.rollback(bundle)
+        return rollback.rollback(bundle, kept=not given.get("wait"))
 
     def _forget(self, given: Json) -> object:
         info = rollback.find_bundle(_undo_root(), str(given["id"]))

@@ -68,6 +68,10 @@ class RemoteSession:
         given = {"settings": dict(configuration), "restart": restart, "databases": list(databases)}
         return wire.applied_from_json(wire.mapping(self._client.call("apply", given)))
 
+    def keep(self) -> None:
+        """End the session on the host with its configuration in force; see `apply.Session.keep`."""
+        self._client.call("keep")
+
     def expect(self, doing: str, within_s: float | None = None) -> None:
         """Tell the host's watchdog what comes now."""
         self._client.call("expect", {"doing": doing, "within_s": within_s})
