@@ -18,7 +18,11 @@ from pgdyno.model.evidence import Evidence
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Change, ChangeKind, Confidence, Finding, Proof, ProofState
 from pgdyno.model.inventory import Inventory
-from pgdyno.units import bytes_text
+from pgdyno.units import BYTES, MICROSECONDS, bytes_text, parse_quantity
+
+NEAR = 0.1
+"""How far a proposal may be from what was tried and still be the same."""
+_BYTES_OR_TIME = {**dict.fromkeys(BYTES, "B"), **dict.fromkeys(MICROSECONDS, "us")}
 
 
 def advise(
@@ -200,12 +204,34 @@ def _fired(base: Finding, rule: Rule, case: Case, fires: Fires) -> Finding:
 
 def _with_proof(finding: Finding, proof: Proof | None) -> Finding:
     """A measured verdict replaces the expectation: worse refutes, better and equivalent are results."""
-    if proof is None or finding.answer is not Answer.FINDING:
+    if proof is None or finding.answer is not Answer.FINDING or not is_of(proof, finding):
         return finding
     if proof.verdict == "not resolved":
         return replace(finding, proof=proof)
     refuted = proof.verdict in ("worse", "equivalent")
     return replace(finding, proof=proof, state=ProofState.REFUTED if refuted else ProofState.TESTED)
+
+
+def is_of(proof: Proof, finding: Finding) -> bool:
+    """Tell whether a study tried what is proposed now: no knob at another value than it had, within a tenth.
+
+    Figures that are computed from a measured rate are a little different every time; a tenth is no other proposal.
+    """
+    tried = dict(proof.settings)
+    kinds = (ChangeKind.POSTGRESQL, ChangeKind.LINUX)
+    proposed = [change for change in finding.changes if change.kind in kinds and change.knob in tried]
+    return all(_is_near(tried[change.knob], change.value) for change in proposed)
+
+
+def _is_near(tried: str, proposed: str) -> bool:
+    if tried == proposed:
+        return True
+    try:
+        numbers = [parse_quantity(text, _BYTES_OR_TIME.get(text.strip("-+.0123456789 "))) for text in (tried, proposed)]
+    except UsageError:
+        return False
+    one, other = numbers
+    return abs(one - other) <= NEAR * max(abs(one), abs(other))
 
 
 def facts_used(case: Case) -> dict[str, str]:

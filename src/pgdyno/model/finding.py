@@ -165,7 +165,10 @@ class Resolution:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """A measured verdict on this target: the study, its words and its ratio."""
+    """A measured verdict on this target: the study, its words and its ratio.
+
+    `settings` are what the study's B had and its A had not; a proposal of other values is not proved by it.
+    """
 
     study: str
     verdict: str
@@ -173,6 +176,7 @@ class Proof:
     lo: float | None
     hi: float | None
     metric: str = "throughput"
+    settings: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

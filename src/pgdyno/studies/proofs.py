@@ -1,0 +1,109 @@
+"""From studies back to rules: which verdict was measured for a rule on this target, in this environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pgdyno.model.facts import Unknown
+from pgdyno.model.finding import Proof
+from pgdyno.model.inventory import Inventory
+from pgdyno.model.linux import THP_DEFRAG, THP_ENABLED
+from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.store.catalogue import Store
+
+OPTION = "rule"
+"""The key of a study's options that says which rule it tests."""
+_RAM_SLACK = 0.01
+"""Memory that the kernel keeps for itself differs a little from boot to boot."""
+
+
+def rule_option(rules: tuple[str, ...], settings: Mapping[str, str], *, plan: str = "", step: str = "") -> object:
+    """Return what a study's options hold about the rules that it tests: ids, what B adds to A, the plan's step."""
+    return {"ids": list(rules), "settings": dict(settings), "plan": plan, "step": step}
+
+
+def proofs_of(store: Store, inventory: Inventory) -> Mapping[str, Proof]:
+    """Return the newest verdict for each rule that was measured on this target in this environment.
+
+    The same target means the same data directory; the same environment the same machine, kernel, version and Linux
+    values, but for those that the study itself changed. What is not known of either side is no match. A study of
+    several rules at once (a step of a plan) counts for each of them. Reads the store only.
+    """
+    proofs: dict[str, Proof] = {}
+    for study in store.studies():  # the newest first
+        proof = _proof(study)
+        if proof is None or not is_here(study, inventory):
+            continue
+        for rule in _rules(study):
+            proofs.setdefault(rule, proof)
+    return proofs
+
+
+def is_here(study: Study, inventory: Inventory) -> bool:
+    """Tell whether a study was measured on the target and in the environment of an inventory."""
+    server, host = inventory.server, inventory.host
+    if isinstance(server, Unknown):
+        return False
+    then_server, then_host = _table(study.facts.get("server")), _table(study.facts.get("host"))
+    directory = server.settings.get("data_directory")
+    if directory is None or not directory.setting or then_server.get("data_directory") != directory.setting:
+        return False
+    pairs = (
+        (then_server.get("version_num"), server.version_num),
+        (then_host.get("architecture"), host.processor.architecture),
+        (then_host.get("kernel"), host.kernel.release),
+        (then_host.get("page_size"), host.memory.page_size),
+    )
+    if any(isinstance(now, Unknown) or then != now for then, now in pairs):
+        return False
+    return _same_memory(then_host.get("ram_bytes"), host.memory.ram_bytes) and _same_kernel_values(study, inventory)
+
+
+def _same_memory(then: object, now: int | Unknown) -> bool:
+    return isinstance(then, int) and isinstance(now, int) and abs(then - now) <= _RAM_SLACK * now
+
+
+def _same_kernel_values(study: Study, inventory: Inventory) -> bool:
+    then, host = _table(study.facts.get("kernel")), inventory.host
+    now = dict(host.kernel.sysctls) if not isinstance(host.kernel.sysctls, Unknown) else {}
+    for name, value in ((THP_ENABLED, host.memory.thp_enabled), (THP_DEFRAG, host.memory.thp_defrag)):
+        if isinstance(value, str):
+            now[name] = value
+    own = _table(_option(study).get("settings"))
+    return all(now[name] == value for name, value in then.items() if name in now and name not in own)
+
+
+def _proof(study: Study) -> Proof | None:
+    if study.kind is not StudyKind.AB or study.state is not StudyState.COMPLETE or study.result is None:
+        return None
+    verdict = _table(study.result.get("verdict"))
+    if not verdict or not _option(study):
+        return None
+    interval = verdict.get("ci")
+    low, high = interval if isinstance(interval, list) and len(interval) == 2 else (None, None)
+    return Proof(
+        study=study.id,
+        verdict=str(verdict.get("word")),
+        ratio=_number(verdict.get("ratio")),
+        lo=_number(low),
+        hi=_number(high),
+        metric=str(verdict.get("metric", "throughput")),
+        settings=tuple(sorted((name, str(value)) for name, value in _table(_option(study).get("settings")).items())),
+    )
+
+
+def _rules(study: Study) -> list[str]:
+    ids = _option(study).get("ids")
+    return [str(rule) for rule in ids] if isinstance(ids, list) else []
+
+
+def _option(study: Study) -> Mapping[str, object]:
+    return _table(study.options.get(OPTION))
+
+
+def _table(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None

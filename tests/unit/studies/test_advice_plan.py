@@ -1,0 +1,194 @@
+"""Plans of experiments: one factor a step, in order, strict to read, the same after a round trip."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor_case import make_host, make_server
+from pgdyno.errors import PolicyError, UsageError
+from pgdyno.model.finding import (
+    Answer,
+    Change,
+    ChangeKind,
+    Cost,
+    Depth,
+    Effect,
+    Finding,
+    Proof,
+    ProofState,
+    Provenance,
+    RuleGroup,
+)
+from pgdyno.model.inventory import BlockDevice, Inventory
+from pgdyno.studies import plan_file
+from pgdyno.studies.advice_plan import plan_text
+from pgdyno.studies.plan_file import Expected, parse_plan
+
+SOURCE = Provenance("z16-epas-guide", "Huge pages", 2023, platform="IBM z16")
+ROOT = Path(__file__).parents[3]
+
+
+def finding(rule, *changes, **fields):
+    values = {"answer": Answer.FINDING, "group": RuleGroup.GENERAL, "depth": Depth.BASIC, "title": f"{rule} is so"}
+    return Finding(rule=rule, changes=changes, provenance=(SOURCE,), **{**values, **fields})
+
+
+def pg(knob, value, current=None):
+    return Change(ChangeKind.POSTGRESQL, knob, value, current)
+
+
+def sysctl(knob, value, current=None):
+    return Change(ChangeKind.LINUX, knob, value, current)
+
+
+def known(**host):
+    return Inventory(make_host(**host), make_server(), taken_at="2026-01-31T10:00:00Z")
+
+
+BUFFERS = finding("shared-buffers", pg("shared_buffers", "32GB", "128MB"), cost=Cost.RESTART)
+POOL = finding("huge-page-pool", sysctl("vm.nr_hugepages", "17000", "0"), after=("shared-buffers",))
+HUGE = finding("huge-pages", pg("huge_pages", "on", "try"), after=("huge-page-pool",), cost=Cost.RESTART)
+WAL = finding(
+    "max-wal-size",
+    pg("max_wal_size", "16GB", "1GB"),
+    cost=Cost.RELOAD,
+    origin="run-time analysis",
+    verify="No too-frequently hint is in the log after a reload.",
+    effects=(Effect("Throughput rose by 9 %.", SOURCE, 0.09, 0.12),),
+)
+
+
+@pytest.mark.requirement("R-ADV-04", "R-ADV-14", "R-ADV-19")
+def test_one_factor_a_step_in_the_order_of_dependencies():
+    plan = parse_plan(plan_text([HUGE, WAL, POOL, BUFFERS], known()))
+    assert [step.name for step in plan.steps] == ["max-wal-size", "shared-buffers", "huge-pages"]
+    huge = plan.step("huge-pages")
+    assert huge.rules == ("huge-pages", "huge-page-pool")
+    assert huge.group == "huge pages"
+    assert huge.after == ("shared-buffers",)
+    assert huge.settings == {"huge_pages": "on", "vm.nr_hugepages": "17000"}
+    assert huge.found == {"huge_pages": "try", "vm.nr_hugepages": "0"}
+    wal = plan.step("max-wal-size")
+    assert wal.origin == "run-time analysis"
+    assert wal.cost is Cost.RELOAD
+    assert wal.check.startswith("No too-frequently hint")
+    assert wal.expected == Expected("Throughput rose by 9 %. Source: z16-epas-guide (IBM z16).", 0.09, 0.12)
+    assert wal.sources == ("z16-epas-guide, Huge pages, 2023",)
+
+
+def test_dirty_pages_go_together_and_read_ahead_by_stack():
+    dirty = [finding("dirty", sysctl("vm.dirty_bytes", "536870912", "0")),
+             finding("dirty-background", sysctl("vm.dirty_background_bytes", "67108864", "0"))]  # fmt: skip
+    ahead = [finding(f"ahead-{name}", Change(ChangeKind.BLOCK, "read_ahead_kb", "0", "512", device=name))
+             for name in ("dm-0", "sda", "sdb")]  # fmt: skip
+    devices = (BlockDevice("dm-0", "lvm", ("sda",)), BlockDevice("sda", "disk"), BlockDevice("sdb", "disk"))
+    plan = parse_plan(plan_text([*dirty, *ahead], known(devices=devices)))
+    assert [step.rules for step in plan.steps] == [
+        ("dirty", "dirty-background"),
+        ("ahead-dm-0", "ahead-sda"),
+        ("ahead-sdb",),
+    ]
+    assert plan.steps[1].commands == ("blockdev --setra 0 /dev/dm-0", "blockdev --setra 0 /dev/sda")
+    assert plan.steps[1].undo == ("blockdev --setra 1024 /dev/sda", "blockdev --setra 1024 /dev/dm-0")
+
+
+def test_what_was_tested_and_class_x_are_left_out_with_the_reason():
+    refuted = finding("a", pg("work_mem", "8MB"), state=ProofState.REFUTED, proof=Proof("s1", "worse", 0.9, 0.8, 0.95))
+    text = plan_text([refuted, finding("b", pg("fsync", "off"))], known())
+    assert parse_plan(text).steps == ()
+    assert "# left out: a: refuted here by study s1" in text
+    assert "# left out: b: fsync is of class X" in text
+
+
+def test_a_circle_of_dependencies_ends():
+    one, two = finding("one", pg("work_mem", "8MB"), after=("two",)), finding("two", pg("jit", "off"), after=("one",))
+    plan = parse_plan(plan_text([one, two], known()))
+    assert {step.name for step in plan.steps} == {"one", "two"}
+
+
+@given(
+    title=st.text(st.characters(exclude_categories=["Cs"])),
+    value=st.text(st.characters(exclude_categories=["Cs"])),
+    low=st.floats(-1, 5, allow_nan=False),
+)
+def test_round_trip_of_any_text(title, value, low):
+    source = Provenance(title, value, 2017, platform=title)
+    odd = finding("odd", pg("work_mem", value, title), title=title, risk=value, verify=title,
+                  effects=(Effect(value, source, low),))  # fmt: skip
+    step = parse_plan(plan_text([odd], known())).step("odd")
+    assert step.settings == {"work_mem": value}
+    assert step.found == {"work_mem": title}
+    assert step.why == " ".join(title.split())
+    assert step.expected.low == low
+
+
+GOOD = """version = 1
+[plan]
+[[step]]
+name = "one"
+rules = ["a"]
+origin = "document"
+cost = "reload"
+check = "none"
+settings = { work_mem = "8MB" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("version = 1", "version = 2", "version 2 is not 1"),
+        ("[plan]", '[plan]\nfoo = "x"', 'unknown key "foo"'),
+        ('check = "none"', 'check = "none"\nspeed = 1', 'unknown key "speed"'),
+        ('check = "none"', "", '"check" is missing'),
+        ('cost = "reload"', 'cost = "cheap"', 'cost "cheap" is not one of'),
+        ('origin = "document"', 'origin = "hearsay"', 'origin "hearsay" is not one of'),
+        ('"8MB"', "8", 'work_mem in "settings" is not text'),
+        ('name = "one"', 'name = "One!"', "lower-case"),
+        ('check = "none"', 'check = "none"\nafter = ["two"]', "is not an earlier step"),
+        ('settings = { work_mem = "8MB" }', "", "there is nothing to do"),
+        ('rules = ["a"]', "rules = [1]", "not a list of text"),
+        ("[plan]", "[plan", "not TOML"),
+    ],
+)
+def test_a_slip_is_refused(old, new, words):
+    assert parse_plan(GOOD).steps[0].settings == {"work_mem": "8MB"}
+    with pytest.raises(UsageError, match=words):
+        parse_plan(GOOD.replace(old, new, 1))
+
+
+@pytest.mark.requirement("R-SAF-04")
+@pytest.mark.parametrize("knob", ["fsync", "Full_Page_Writes", "synchronous_commit", "autovacuum"])
+def test_class_x_is_refused_in_a_plan_of_a_person(knob):
+    with pytest.raises(PolicyError, match="class X"):
+        parse_plan(GOOD.replace("work_mem", knob))
+
+
+def test_the_schema_has_the_keys_of_the_loader():
+    schema = json.loads((ROOT / "docs/reference/plan.schema.json").read_text())
+    step = schema["properties"]["step"]["items"]
+    shapes = {
+        "the plan": schema,
+        "[plan]": schema["properties"]["plan"],
+        "step": step,
+        "expected": step["properties"]["expected"],
+    }
+    for kind, table in shapes.items():
+        assert list(table["properties"]) == list(plan_file._SHAPE[kind]), kind
+        assert table.get("required", []) == list(plan_file.REQUIRED[kind]), kind
+        assert table["additionalProperties"] is False
+    assert step["properties"]["origin"]["enum"] == list(plan_file.ORIGINS)
+    assert step["properties"]["cost"]["enum"] == list(Cost)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples/plans").glob("*.toml")), ids=lambda path: path.name)
+def test_every_example_is_a_plan(path):
+    text = path.read_text()
+    assert parse_plan(text, source=path.name).steps
+    assert tomllib.loads(text)["version"] == 1
