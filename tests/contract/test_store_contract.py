@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from pgdyno.errors import StoreError, UsageError
+from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import Column, Event, HistogramRow, SampleRow, SampleValue
@@ -317,3 +318,16 @@ def test_any_order_of_calls_keeps_finished_trials_as_they_are(url: str) -> None:
         max_examples=15, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck), database=None
     )
     run_state_machine_as_test(machine, settings=quick)
+
+
+def test_changes_are_kept_in_their_order(store: Store) -> None:
+    change = ChangeRecord(
+        1.5, "dba@db1", ChangeAction.APPLY, "t", "e", "s1", "max-wal-size", "max_wal_size", "1GB", "8GB"
+    )
+    back = replace(change, action=ChangeAction.ROLLBACK, old="8GB", new=None, study="20260101-000000-ab")
+    other = replace(change, session="s2")
+    store.add_changes([change, other])
+    store.add_changes([back])
+    store.add_changes([])
+    assert store.changes() == [change, other, back]
+    assert store.changes(session="s1") == [change, back]

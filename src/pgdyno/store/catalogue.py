@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, func, insert, select, update
 from sqlalchemy.engine import Connection, Engine
 
 from pgdyno.errors import StoreError, UsageError
+from pgdyno.model.change import ChangeRecord
 from pgdyno.model.samples import Event, HistogramRow, SampleRow, SampleValue
 from pgdyno.model.study import Study, StudyState
 from pgdyno.model.trial import Outcome, Trial, TrialSpec, TrialState
@@ -19,7 +20,7 @@ from pgdyno.store import codec, recordings
 from pgdyno.store.engine import BUSY_TIMEOUT_S, make_engine, parse_url, reading, writing
 from pgdyno.store.faults import explained, label
 from pgdyno.store.migrate import ensure_current
-from pgdyno.store.schema import STUDY, TRIAL, TRIAL_SETTING
+from pgdyno.store.schema import CHANGE, STUDY, TRIAL, TRIAL_SETTING
 
 _LIST = "List the studies with pgdyno store list."
 
@@ -200,6 +201,21 @@ class Store:
         """Return the events of a run in the order of time."""
         with self.read() as connection:
             return recordings.read_events(connection, run_id)
+
+    def add_changes(self, changes: Iterable[ChangeRecord]) -> None:
+        """Record changes, all of them or none."""
+        rows = [codec.change_to_row(change) for change in changes]
+        if rows:
+            with self.write() as connection:
+                connection.execute(insert(CHANGE), rows)
+
+    def changes(self, *, session: str | None = None) -> list[ChangeRecord]:
+        """Return the recorded changes in their order, those of one session if it is named."""
+        query = select(CHANGE).order_by(CHANGE.c.id)
+        if session is not None:
+            query = query.where(CHANGE.c.session == session)
+        with self.read() as connection:
+            return [codec.change_from_row(dict(row)) for row in connection.execute(query).mappings()]
 
     @contextmanager
     def read(self) -> Iterator[Connection]:

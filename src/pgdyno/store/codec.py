@@ -14,6 +14,7 @@ from pathlib import PurePath
 from typing import TypeVar
 
 from pgdyno.errors import StoreError
+from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Unknown
 from pgdyno.model.study import Study, StudyKind, StudyState
@@ -47,6 +48,19 @@ def to_json(value: object) -> Json:
     if isinstance(value, list | tuple):
         return [to_json(item) for item in value]
     raise StoreError(f"a {type(value).__name__} cannot be kept as JSON", detail=repr(value)[:200])
+
+
+def change_to_row(change: ChangeRecord) -> dict[str, object]:
+    """Return the columns of table `change`."""
+    return {field.name: to_json(getattr(change, field.name)) for field in fields(change)}
+
+
+def change_from_row(row: Row) -> ChangeRecord:
+    """Rebuild a change."""
+    texts = {name: str(row[name]) for name in ("who", "target", "environment", "session", "rule", "knob")}
+    old, new, study = (None if row[name] is None else str(row[name]) for name in ("old", "new", "study"))
+    at, action = float(str(row["at"])), ChangeAction(str(row["action"]))
+    return ChangeRecord(at=at, action=action, old=old, new=new, study=study, **texts)
 
 
 def study_to_row(study: Study) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """The tables of the store, the same on SQLite and PostgreSQL.
 
-`study`, `trial`, `trial_setting`, `histogram` and `event` are written out here; the sample tables follow from
+`study`, `trial`, `trial_setting`, `histogram`, `event` and `change` are written out here; the sample tables follow from
 `model.sample_tables`, so that a column is defined once. A change of either needs a migration and a new `REVISION`:
 a test compares this schema with what the migrations build.
 """
@@ -24,7 +24,7 @@ from sqlalchemy import (
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import Kind, SampleTable
 
-REVISION = "0001"
+REVISION = "0002"
 """The newest migration: a store at this revision is opened without loading Alembic."""
 
 METADATA = MetaData()
@@ -127,6 +127,23 @@ EVENT = Table(
     Column("kind", Text, nullable=False),
     Column("text", Text, nullable=False),
     Index("event_run_t", "run_id", "t"),
+)
+
+CHANGE = Table(
+    "change",
+    METADATA,
+    Column("id", _ID, primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("who", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("environment", Text, nullable=False),
+    Column("session", Text, nullable=False),
+    Column("rule", Text, nullable=False),
+    Column("knob", Text, nullable=False),
+    Column("old", Text),
+    Column("new", Text),
+    Column("study", Text),
 )
 
 
