@@ -15,6 +15,7 @@ VERBS: dict[str, str] = {
     "advise": "Say what could be better on a server and its host, with evidence and sources.",
     "tune": "Search for a better configuration, prove it and explain it.",
     "experiment": "Compare two configurations in interleaved pairs.",
+    "apply": "Put findings of the advisor in force, to stay, with the way back.",
     "bench": "Measure one configuration under one workload.",
     "compare": "Say what two recorded runs allow to say.",
     "demo": "Tune the embedded PostgreSQL on a YBIO load, in under ten minutes.",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.flags import Flags
-from pgdyno.cli.options import host_options, host_request
+from pgdyno.cli.options import host_options, host_request, open_store, store_option
 from pgdyno.errors import ExitCode, PgdynoError, RollbackError, UsageError
 
 if TYPE_CHECKING:
@@ -30,10 +30,20 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @host_options
-def command(session: str | None, last: bool, list_only: bool, forget: bool, as_json: bool, **where: object) -> int:
-    """Put a server back as it was found, after the pgdyno that changed it was killed.
+@store_option
+def command(
+    session: str | None,
+    last: bool,
+    list_only: bool,
+    forget: bool,
+    as_json: bool,
+    store_url: str | None,
+    **where: object,
+) -> int:
+    """Put a server back as it was found: after the pgdyno that changed it was killed, or after `pgdyno apply`.
 
-    Without ID, every abandoned session is rolled back, newest first. Doing it again does nothing. Exit code 5 means
+    Without ID, every abandoned session is rolled back, newest first. A change of `pgdyno apply` is taken back by its
+    ID alone, the newest first. Doing it again does nothing. Exit code 5 means
     that something is not as it was found; the text says what. With --host, the sessions of that host are meant.
     """
     with _sessions(host_request(Flags(where))) as place:
@@ -44,7 +54,7 @@ def command(session: str | None, last: bool, list_only: bool, forget: bool, as_j
         chosen = _unfinished(found, last=last) if session is None else _named(found, session)
         if forget:
             return _forget(place, session, chosen, as_json=as_json)
-        return _roll_back(place, chosen, as_json=as_json)
+        return _roll_back(place, chosen, as_json=as_json, store_url=store_url)
 
 
 @contextmanager
@@ -74,8 +84,9 @@ def _unfinished(found: list[BundleInfo], *, last: bool) -> list[BundleInfo]:
     return [info for info in found if info.state in (SessionState.ABANDONED, SessionState.UNREADABLE)]
 
 
-def _roll_back(place: Sessions, chosen: list[BundleInfo], *, as_json: bool) -> int:
+def _roll_back(place: Sessions, chosen: list[BundleInfo], *, as_json: bool, store_url: str | None) -> int:
     from pgdyno.cli.main import print_error
+    from pgdyno.target.rollback import SessionState
 
     results: list[dict[str, object]] = []
     worst = ExitCode.OK
@@ -92,6 +103,8 @@ def _roll_back(place: Sessions, chosen: list[BundleInfo], *, as_json: bool) -> i
             worst = ExitCode.DAMAGED
             continue
         results.append(_restored_json(bundle, restored))
+        if info.state is SessionState.KEPT and not restored.already_closed:
+            _record(bundle.id, store_url)
         if not as_json:
             click.echo(_story(bundle, restored))
         if not restored.is_whole:
@@ -101,6 +114,19 @@ def _roll_back(place: Sessions, chosen: list[BundleInfo], *, as_json: bool) -> i
     elif not chosen:
         click.echo("nothing to roll back")
     return worst
+
+
+def _record(session: str, store_url: str | None) -> None:
+    """Record that the changes of a session were taken back; a store that is gone does not undo the rollback."""
+    import time
+
+    from pgdyno.studies.accept import record_rollback
+
+    try:
+        with open_store(store_url) as store:
+            record_rollback(store, session, time.time())
+    except PgdynoError as error:
+        click.echo(f"warning: the rollback was not recorded in the store: {error.message}", err=True)
 
 
 def _readable(info: BundleInfo) -> UndoBundle:

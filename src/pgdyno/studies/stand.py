@@ -101,10 +101,10 @@ def open_stand(
     marked: INTERRUPTED where it can be resumed, FAILED where it cannot. Raises what the parts raise.
     """
     with ExitStack() as stack:
-        stack.enter_context(_signals_interrupt())
+        stack.enter_context(signals_interrupt())
         target = stack.enter_context(opened(request.target))
         undo_root = places.ensure(places.state_dir() / "undo")
-        _undo_abandoned(target, undo_root, announce, may_change=request.changes)
+        put_back_abandoned(target, undo_root, announce, may_change=request.changes)
         facts = read_facts(target)
         if request.changes and facts.server.in_recovery:
             raise EnvironmentUnsuitable(
@@ -126,7 +126,7 @@ def open_stand(
         session: ServerSession | None = None
         if request.changes:
             kernel = request.kernel(target, facts, workload.spec()) if request.kernel else ()
-            session = stack.enter_context(_begin(target, study.id, undo_root, kernel, request.watch))
+            session = stack.enter_context(begin_session(target, study.id, undo_root, kernel, request.watch))
         laboratory = Laboratory(
             study=study,
             target=target,
@@ -171,7 +171,7 @@ def _require_room(target: Target, facts: Facts, plan: LoadPlan) -> None:
         )
 
 
-def _undo_abandoned(target: Target, undo_root: Path, announce: Callable[[str], None], *, may_change: bool) -> None:
+def put_back_abandoned(target: Target, undo_root: Path, announce: Callable[[str], None], *, may_change: bool) -> None:
     """Put the server back where a killed session left it changed, before its facts are taken for the baseline."""
     if target.remote is not None:
         undo_abandoned(target.remote, announce, may_change=may_change)
@@ -193,7 +193,10 @@ def _is_of(manifest: Manifest, target: Target) -> bool:
     return manifest.target == target.postgres.label
 
 
-def _begin(target: Target, study: str, undo_root: Path, kernel: Sequence[str], watch: Deadlines) -> ServerSession:
+def begin_session(
+    target: Target, study: str, undo_root: Path, kernel: Sequence[str], watch: Deadlines
+) -> ServerSession:
+    """Begin a session where the server is: here, or by the agent on its host."""
     if target.remote is not None:
         return target.remote.begin(study=study, kernel=kernel, watch=watch)
     return Session.begin(target, study=study, undo_root=undo_root, kernel=kernel, watch=watch)
@@ -271,7 +274,7 @@ def _plain(value: object) -> object:
 
 
 @contextmanager
-def _signals_interrupt() -> Iterator[None]:
+def signals_interrupt() -> Iterator[None]:
     """Turn SIGTERM and SIGHUP into KeyboardInterrupt, as SIGINT is one already, so that every ending restores."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
