@@ -27,8 +27,8 @@ def source_options(function: F) -> F:
     from pathlib import Path
 
     options = [
-        click.option("--rules", "rule_files", multiple=True, metavar="FILE", type=click.Path(path_type=Path),
-                     help="Judge the rules of this file too; may be given again."),
+        click.option("--rules", "rule_files", multiple=True, metavar="DIR", type=click.Path(path_type=Path),
+                     help="A folder of rule files; may be given again."),
         click.option("--window", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
                      help="Watch the server for so long.  [default: take what its statistics hold]"),
         click.option("--log", "logs", multiple=True, metavar="FILE", type=click.Path(path_type=Path),
@@ -52,7 +52,7 @@ def source(flags: Flags) -> Source:
 @source_options
 @click.option("--all-proved", is_flag=True, help="Take every finding that was tested here and found better.")
 @click.option("--dry-run", is_flag=True, help="Print the plan, the undo and the outage; change nothing.")
-@click.option("--force", is_flag=True, help="Take a finding that was refuted here; never one of class X.")
+@click.option("--force", is_flag=True, help="Take a finding that was found worse here; never one of class X.")
 @click.option("--yes", is_flag=True, help="Do not ask before changing a --target.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option

@@ -56,7 +56,7 @@ class InForce:
 def prepare(target: Target, findings: Sequence[Finding], *, force: bool = False) -> Acceptance:
     """Check findings against policy, server and the memory that is there. Reads only.
 
-    Raises PolicyError for class X, whatever the flags; UsageError for a finding that was refuted here, unless
+    Raises PolicyError for class X, whatever the flags; UsageError for a finding that was found worse here, unless
     forced, and for one with nothing that a session can set; EnvironmentUnsuitable for a standby, and where a joint
     constraint forbids it.
     """
@@ -136,12 +136,12 @@ def record_rollback(store: Store, session: str, at: float) -> int:
 
 
 def _refuse_refuted(finding: Finding, *, force: bool) -> None:
-    if finding.state is not ProofState.REFUTED or force:
-        return
     proof = finding.proof
-    words = f"study {proof.study} found it {proof.verdict}" if proof else "it was measured here"
+    if finding.state is not ProofState.REFUTED or proof is None or proof.verdict != "worse" or force:
+        return
     raise UsageError(
-        f'rule "{finding.rule}" was refuted here: {words}', hint="Leave it out, measure it again, or add --force."
+        f'rule "{finding.rule}" was refuted here: study {proof.study} found it {proof.verdict}',
+        hint="Leave it out, measure it again, or add --force.",
     )
 
 

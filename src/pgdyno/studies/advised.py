@@ -16,7 +16,7 @@ from pgdyno.target.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What advice is made from: further rule files, the window that is watched, and log files."""
+    """What advice is made from: folders of further rules, the window that is watched, and log files."""
 
     rules: tuple[Path, ...] = ()
     window_s: float | None = None

@@ -39,6 +39,8 @@ FORMATS: Mapping[str, Callable[[Advice], dict[str, str]]] = {
 }
 """What can be emitted, by the name that `advise --emit` takes."""
 
+_SHORT = {"conf": "postgresql.conf"}
+
 
 def emit(findings: Sequence[Finding], inventory: Inventory, format: str, *, date: str = "") -> Mapping[str, str]:
     """Return the files of one format, by name: the change and its undo; empty when nothing in it would change.
@@ -47,7 +49,7 @@ def emit(findings: Sequence[Finding], inventory: Inventory, format: str, *, date
     reason in a comment. `date` stands in the head; without it, that of the inventory. Raises UsageError for a format
     that is not one of FORMATS.
     """
-    make = FORMATS.get(format)
+    make = FORMATS.get(_SHORT.get(format, format))
     if make is None:
         raise UsageError(f'"{format}" is not a format', hint=f"Take one of {', '.join(FORMATS)}.")
     return make(advice_of(findings, inventory, date or inventory.taken_at))

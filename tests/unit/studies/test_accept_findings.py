@@ -1,0 +1,110 @@
+"""What a session may set of a finding, and what is refused before anything is changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from facts_from_params import make_facts
+from pgdyno.errors import EnvironmentUnsuitable, PolicyError, UsageError
+from pgdyno.knobs.policy import Durability, load_policy
+from pgdyno.model.change import ChangeAction, ChangeRecord
+from pgdyno.model.finding import Answer, Change, ChangeKind, Depth, Finding, Proof, ProofState, RuleGroup
+from pgdyno.store.catalogue import Store
+from pgdyno.studies import accept
+from pgdyno.studies.accept import prepare, record_rollback
+from pgdyno.studies.advised import chosen
+from pgdyno.studies.settable import parts_of
+
+
+def finding(rule, *changes, **fields):
+    values = {"answer": Answer.FINDING, "group": RuleGroup.GENERAL, "depth": Depth.BASIC, "title": "It is so"}
+    return Finding(rule=rule, changes=changes, **{**values, **fields})
+
+
+def pg(knob, value, current=None):
+    return Change(ChangeKind.POSTGRESQL, knob, value, current)
+
+
+class _Target:
+    name = "a server"
+
+
+@pytest.fixture
+def facts(monkeypatch):
+    monkeypatch.setattr(accept, "read_facts", lambda target: make_facts(18))
+
+
+def test_parts_are_settings_and_work_for_people():
+    parts = parts_of([
+        finding("a", pg("work_mem", "8MB", "4MB"), Change(ChangeKind.LINUX, "vm.swappiness", "0", "60")),
+        finding("b", Change(ChangeKind.LINUX, "kernel.sem", "250 32000", "1 2")),
+        finding("c", pg("shared_preload_libraries", "pg_stat_statements")),
+        finding("d", Change(ChangeKind.DDL, commands=("CREATE INDEX;",), undo=("DROP INDEX;",))),
+        finding("e", pg("fsync", "off")),
+    ])  # fmt: skip
+    assert parts.settings == {"work_mem": "8MB", "vm.swappiness": "0"}
+    assert parts.found == {"work_mem": "4MB", "vm.swappiness": "60"}
+    assert parts.commands == (
+        "sysctl -w kernel.sem='250 32000'",
+        "by hand: shared_preload_libraries = pg_stat_statements",
+        "CREATE INDEX;",
+    )
+    assert parts.undo == ("DROP INDEX;", "sysctl -w kernel.sem='1 2'")
+    assert parts.refused.keys() == {"fsync"}
+
+
+@pytest.mark.requirement("R-SAF-04")
+@pytest.mark.parametrize("force", [False, True])
+def test_class_x_is_refused_whatever_the_flags(facts, force):
+    for name, ruling in load_policy().rulings.items():
+        if ruling.durability is Durability.X:
+            with pytest.raises(PolicyError, match="class X"):
+                prepare(_Target(), [finding("x", pg(name, "off"), pg("work_mem", "8MB"))], force=force)
+
+
+def test_what_was_found_worse_here_needs_force(facts):
+    worse = Proof("s1", "worse", 0.9, 0.85, 0.95)
+    refuted = finding("a", pg("work_mem", "8MB"), state=ProofState.REFUTED, proof=worse)
+    with pytest.raises(UsageError, match="study s1 found it worse"):
+        prepare(_Target(), [refuted])
+    assert dict(prepare(_Target(), [refuted], force=True).configuration) == {"work_mem": "8MB"}
+
+
+@pytest.mark.requirement("R-SAF-03", "R-SAF-08")
+def test_values_are_checked_before_anything_is_changed(facts):
+    with pytest.raises(UsageError, match="outside of this server's range"):
+        prepare(_Target(), [finding("a", pg("work_mem", "1kB"))])
+    with pytest.raises(EnvironmentUnsuitable, match="not be safe here"):
+        prepare(_Target(), [finding("a", pg("shared_buffers", "23GB"))])
+    with pytest.raises(UsageError, match="nothing that pgdyno could set"):
+        prepare(_Target(), [finding("a", pg("work_mem", "4MB"))])
+
+
+def test_the_plan_says_what_needs_a_restart(facts):
+    plan = prepare(_Target(), [finding("a", pg("work_mem", "8MB"), pg("shared_buffers", "256MB"))])
+    assert plan.restart == ("shared_buffers",)
+    assert plan.before == {"work_mem": "4MB", "shared_buffers": "128MB"}
+
+
+def test_rules_are_chosen_by_name_or_by_proof():
+    tested = finding("t", pg("work_mem", "8MB"), state=ProofState.TESTED)
+    silent = finding("s", answer=Answer.OK, reason="It is as it should be.")
+    other = finding("o", pg("jit", "off"))
+    findings = [tested, silent, other]
+    assert chosen(findings, ["o"]) == (other,)
+    assert chosen(findings, [], all_proved=True) == (tested,)
+    with pytest.raises(UsageError, match='no rule "nothing"'):
+        chosen(findings, ["nothing"])
+    with pytest.raises(UsageError, match="proposes nothing here: it answers ok"):
+        chosen(findings, ["s"])
+
+
+def test_a_rollback_is_recorded_once(tmp_path):
+    change = ChangeRecord(1.0, "a@b", ChangeAction.APPLY, "t", "e", "s1", "r", "work_mem", "4MB", "8MB", "study")
+    with Store.open(tmp_path / "store.db") as store:
+        store.add_changes([change])
+        assert record_rollback(store, "s1", 2.0) == 1
+        assert record_rollback(store, "s1", 3.0) == 0
+        assert record_rollback(store, "other", 3.0) == 0
+        back = store.changes()[1]
+    assert (back.action, back.old, back.new, back.rule) == (ChangeAction.ROLLBACK, "8MB", "4MB", "r")

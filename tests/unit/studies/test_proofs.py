@@ -1,0 +1,138 @@
+"""Verdicts flow back to the rules that asked for them, on the same target in the same environment only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from advisor_case import GB, make_host, make_server
+from pgdyno.advisor.engine import advise
+from pgdyno.advisor.rulebook import parse_rules
+from pgdyno.model.evidence import Evidence
+from pgdyno.model.facts import SettingFact, Unknown
+from pgdyno.model.finding import ProofState
+from pgdyno.model.inventory import Inventory
+from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.model.trial import LoadPlan, WorkloadSpec
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.proofs import OPTION, proofs_of, rule_option
+
+HOST = {"architecture": "x86_64", "kernel": "6.1.0", "page_size": 4096, "ram_bytes": 128 * GB}
+SERVER = {"version_num": 180000, "data_directory": "/data"}
+
+
+def here(**changed):
+    place = SettingFact("data_directory", "/data", None, "string", "postmaster", "override")
+    server = make_server(extra={"data_directory": place})
+    host = make_host(sysctls={"vm.swappiness": "60", "vm.dirty_bytes": "0"}, **changed)
+    return Inventory(host, server)
+
+
+def study(
+    name="s1", *, word="better", at=1.0, host=(), server=(), kernel=(), rules=("a-rule",), settings=None, **fields
+):
+    facts = {"host": {**HOST, **dict(host)}, "server": {**SERVER, **dict(server)}, "kernel": dict(kernel)}
+    verdict = {"word": word, "ratio": 1.2, "ci": [1.1, 1.3], "metric": "throughput"}
+    values = {
+        "state": StudyState.COMPLETE,
+        "options": {OPTION: rule_option(rules, settings or {"work_mem": "8MB"})},
+        "result": {"verdict": verdict},
+    }
+    spec = WorkloadSpec("ybio", {}, "f", "reads", False)
+    plan = LoadPlan(clients=1, jobs=1, warmup_s=1, measure_s=2)
+    known = {"id": name, "kind": StudyKind.AB, "name": "n", "created_at": at, "target": "t", "environment": "e"}
+    return Study(**known, facts=facts, workload=spec, plan=plan, **{**values, **fields})
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store.open(tmp_path / "store.db") as opened:
+        yield opened
+
+
+def proofs(store, *studies, inventory=None):
+    for one in studies:
+        store.add_study(one)
+        if one.result is not None:
+            store.update_study(one.id, state=one.state, result=one.result)
+    return dict(proofs_of(store, inventory or here()))
+
+
+@pytest.mark.requirement("R-ADV-04")
+def test_the_newest_verdict_counts_for_each_rule_of_the_study(store):
+    found = proofs(store, study("old", word="worse", at=1), study("new", at=2, rules=("a-rule", "b-rule")))
+    assert found.keys() == {"a-rule", "b-rule"}
+    assert found["a-rule"].study == "new"
+    assert (found["a-rule"].verdict, found["a-rule"].ratio, found["a-rule"].lo) == ("better", 1.2, 1.1)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"host": {"architecture": "s390x"}},
+        {"host": {"kernel": "6.2.0"}},
+        {"host": {"ram_bytes": 64 * GB}},
+        {"host": {"page_size": {"unknown": "no right"}}},
+        {"server": {"version_num": 170000}},
+        {"server": {"data_directory": "/other"}},
+        {"kernel": {"vm.swappiness": "10"}},
+        {"state": StudyState.INTERRUPTED},
+        {"kind_is": "bench"},
+        {"options": {}},
+    ],
+    ids=str,
+)
+def test_elsewhere_and_unfinished_is_no_proof(store, other):
+    one = replace(study(), kind=StudyKind.BENCH) if "kind_is" in other else study(**other)
+    assert proofs(store, one) == {}
+
+
+def test_a_linux_value_that_the_study_changed_itself_may_differ(store):
+    one = study(kernel={"vm.dirty_bytes": "536870912"}, settings={"vm.dirty_bytes": "536870912"})
+    assert "a-rule" in proofs(store, one)
+
+
+def test_an_unknown_server_has_no_proofs(store):
+    inventory = replace(here(), server=Unknown("not asked"))
+    assert proofs(store, study(), inventory=inventory) == {}
+
+
+RULE = """
+[[rule]]
+id = "a-rule"
+group = "general"
+depth = "basic"
+severity = "advice"
+title = "work_mem is small"
+why = "Sorts that do not fit into work_mem are written to temporary files."
+mechanism = "A sort in memory is faster than one that merges runs from files."
+when = 'not contains(text("shared_preload_libraries"), "x")'
+in_order = "It is large."
+change = [{ knob = "work_mem", value = "8MB" }]
+risk = "Each sort of each session may take so much memory."
+risk_level = 1
+cost = "reload"
+verify = "SHOW work_mem;"
+source = [{ document = "dbtune-ybio", section = "Preparation" }]
+requirements = ["R-PG-36"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("word", "settings", "state"),
+    [
+        ("better", {"work_mem": "8MB"}, ProofState.TESTED),
+        ("better", {"work_mem": "8400kB"}, ProofState.TESTED),
+        ("worse", {"work_mem": "8MB"}, ProofState.REFUTED),
+        ("equivalent", {"work_mem": "8MB"}, ProofState.REFUTED),
+        ("not resolved", {"work_mem": "8MB"}, ProofState.PROPOSED),
+        ("worse", {"work_mem": "64MB"}, ProofState.PROPOSED),
+    ],
+)
+def test_the_engine_shows_what_was_measured_of_what_is_proposed(store, word, settings, state):
+    found = proofs(store, study(word=word, settings=settings))
+    rules = parse_rules(RULE, "rules.toml", shipped=False)
+    finding = advise(here(), Evidence(), rules, found)[0]
+    assert finding.state is state
+    assert (finding.proof is None) == (settings["work_mem"] == "64MB")
