@@ -23,7 +23,7 @@ _TOGETHER: Mapping[str, frozenset[str]] = {
 """Knobs that mean nothing without each other: a pool without huge_pages lies idle, and without it the server may fail
 to start; the background threshold must stay below the foreground one."""
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_RATIO_CHECK = "The A/B verdict of this step is better, or equivalent at lower cost; else it is dropped."
+_RATIO_CHECK = "Better by its A/B verdict: kept; worse: dropped; no difference: left out."
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,8 @@ def _expected_lines(draft: _Draft) -> list[str]:
 
 def _expected(effect: Effect) -> list[str]:
     where = f"{effect.source.document} ({effect.source.platform or 'platform not said'})"
-    parts = [f"text = {_text(f'{effect.text} Source: {where}.')}"]
+    words = effect.text.rstrip().rstrip(".")
+    parts = [f"text = {_text(f'{words}. Source: {where}.')}"]
     parts += [f"low = {effect.low!r}"] if effect.low is not None else []
     parts += [f"high = {effect.high!r}"] if effect.high is not None else []
     return [*parts, f"metric = {_text(effect.metric)}"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
@@ -69,18 +69,28 @@ class Advice:
         """Return the changes of these kinds in the order of the findings."""
         return [item for item in self.items if item.change.kind in kinds]
 
-    def head(self, what: str, kinds: Sequence[ChangeKind], *, mark: str = "#") -> str:
-        """Return the head comment: what it is, for which target, when, why, and what was left out."""
+    def head(
+        self,
+        what: str,
+        kinds: Sequence[ChangeKind],
+        *,
+        mark: str = "#",
+        about: Callable[[Change], bool] = lambda _: True,
+    ) -> str:
+        """Return the head comment: what it is, for which target, when, why, and what was left out.
+
+        Changes of these kinds are named that the file is about.
+        """
         lines = [
             f"pgdyno advice: {what}",
             f"target: {_server_text(self.inventory)}",
             f"environment: {_host_text(self.inventory)}",
             f"date: {self.date or 'unknown'}",
-            *(item.line for item in self.of(*kinds)),
+            *(item.line for item in self.of(*kinds) if about(item.change)),
             *(
                 f"left out: {out.item.rule}: {_name(out.item.change)}: {out.reason}"
                 for out in self.left_out
-                if out.item.change.kind in kinds
+                if out.item.change.kind in kinds and about(out.item.change)
             ),
         ]
         return comment(lines, mark)

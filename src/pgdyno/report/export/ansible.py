@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from pgdyno.model.finding import ChangeKind
+from pgdyno.model.finding import Change, ChangeKind
 from pgdyno.report.export.advice import Advice
-from pgdyno.report.export.linux_items import sysctls_of
+from pgdyno.report.export.linux_items import is_sysctl, sysctls_of
 from pgdyno.report.export.quoting import yaml_key, yaml_scalar
 
 NAME, UNDO = "pgdyno-advice.ansible.yaml", "pgdyno-advice.ansible.undo.yaml"
@@ -24,12 +24,16 @@ def files(advice: Advice) -> dict[str, str]:
     before = {name: value.text for name, value in found.items() if not value.is_default and value.text is not None}
     gone = [name for name in now if name not in before]
     known = {name: value for name, value in sysctls.undo.items() if value is not None}
-    text = advice.head("variables of Ansible", _KINDS)
-    undo = advice.head("undo of the variables of Ansible", _KINDS)
+    text = advice.head("variables of Ansible", _KINDS, about=_is_here)
+    undo = advice.head("undo of the variables of Ansible", _KINDS, about=_is_here)
     return {
         NAME: text + _variables(now, [], sysctls.written),
         UNDO: undo + _variables(before, gone, known),
     }
+
+
+def _is_here(change: Change) -> bool:
+    return change.kind is ChangeKind.POSTGRESQL or is_sysctl(change)
 
 
 def _variables(parameters: Mapping[str, str], absent: list[str], sysctls: Mapping[str, str]) -> str:

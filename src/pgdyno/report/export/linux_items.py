@@ -42,6 +42,16 @@ class BlockChange:
     rule: str
 
 
+def is_sysctl(change: Change) -> bool:
+    """Tell whether a change is of a name that sysctl knows, or knew."""
+    return change.kind is ChangeKind.LINUX and change.knob not in _NOT_SYSCTLS
+
+
+def is_block(change: Change) -> bool:
+    """Tell whether a change is of a block device's queue."""
+    return change.kind is ChangeKind.BLOCK or change.knob in (linux.READ_AHEAD, linux.SCHEDULER)
+
+
 def is_word(value: str) -> bool:
     """Tell whether a value is one that no reader of lines takes for more than a value."""
     return _VALUE.fullmatch(value) is not None
@@ -63,7 +73,7 @@ def sysctls_of(advice: Advice) -> Sysctls:
     for item in advice.of(ChangeKind.LINUX):
         change = item.change
         name = change.knob.replace("/", ".")
-        if name in _NOT_SYSCTLS:
+        if not is_sysctl(change):
             continue
         if name == linux.MIGRATION_COST and in_debugfs(host):
             listed[name] = "this kernel has it in debugfs, which no sysctl reaches: see the systemd unit"

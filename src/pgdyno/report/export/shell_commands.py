@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 
 from pgdyno.model.facts import Unknown
-from pgdyno.model.finding import ChangeKind
+from pgdyno.model.finding import Change, ChangeKind
 from pgdyno.model.inventory import LogicalVolume
 from pgdyno.report.export.advice import Advice, comment
-from pgdyno.report.export.linux_items import BlockChange, block_changes
+from pgdyno.report.export.linux_items import BlockChange, block_changes, is_block
 from pgdyno.report.export.systemd import is_scheduled_vacuum
 
 NAME, UNDO = "pgdyno-advice.sh", "pgdyno-advice.undo.sh"
@@ -33,9 +33,14 @@ def files(advice: Advice) -> dict[str, str]:
         return {}
     begin = "#!/bin/sh\nset -eu\n"
     return {
-        NAME: begin + advice.head("commands for review, as root", _KINDS) + "".join(forth),
-        UNDO: begin + advice.head("undo of the commands, as root", _KINDS) + "".join(reversed(back)),
+        NAME: begin + advice.head("commands for review, as root", _KINDS, about=_is_here) + "".join(forth),
+        UNDO: begin + advice.head("undo of the commands, as root", _KINDS, about=_is_here) + "".join(reversed(back)),
     }
+
+
+def _is_here(change: Change) -> bool:
+    by_people = change.kind in (ChangeKind.COMMAND, ChangeKind.MANUAL) and not is_scheduled_vacuum(change)
+    return by_people or is_block(change)
 
 
 def _lines(commands: tuple[str, ...], *, by_hand: bool) -> str:

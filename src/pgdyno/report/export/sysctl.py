@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgdyno.model.finding import ChangeKind
 from pgdyno.report.export.advice import Advice, comment
-from pgdyno.report.export.linux_items import sysctls_of
+from pgdyno.report.export.linux_items import is_sysctl, sysctls_of
 
 NAME, UNDO = "90-pgdyno-advice.conf", "90-pgdyno-advice.undo.conf"
 _KINDS = (ChangeKind.LINUX,)
@@ -15,11 +15,11 @@ def files(advice: Advice) -> dict[str, str]:
     chosen = sysctls_of(advice)
     if not chosen.written and not chosen.listed:
         return {}
-    text = advice.head(f"/etc/sysctl.d/{NAME}", _KINDS)
+    text = advice.head(f"/etc/sysctl.d/{NAME}", _KINDS, about=is_sysctl)
     text += comment([f"Load it: sysctl -p /etc/sysctl.d/{NAME} (or reboot). /etc/sysctl.conf is not read everywhere."])
     text += comment([f"not written: {name}: {reason}" for name, reason in chosen.listed.items()])
     text += "".join(f"{name} = {value}\n" for name, value in chosen.written.items())
-    undo = advice.head(f"undo of /etc/sysctl.d/{NAME}", _KINDS)
+    undo = advice.head(f"undo of /etc/sysctl.d/{NAME}", _KINDS, about=is_sysctl)
     undo += comment([f"Remove /etc/sysctl.d/{NAME}, then: sysctl -p {UNDO}"])
     for name, value in chosen.undo.items():
         undo += comment([f"{name} is not known as it was found"]) if value is None else f"{name} = {value}\n"

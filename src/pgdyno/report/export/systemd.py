@@ -40,11 +40,13 @@ def files(advice: Advice) -> dict[str, str]:
     undo: list[str] = []
     if early:
         lines = early_lines({name: change.value for name, change in early.items()})
-        made[TMPFILES] = advice.head(f"/etc/tmpfiles.d/{TMPFILES}", _KINDS) + lines
+        made[TMPFILES] = advice.head(f"/etc/tmpfiles.d/{TMPFILES}", _KINDS, about=_is_here) + lines
         undo.append(f"rm -f /etc/tmpfiles.d/{TMPFILES}")
         undo += [_write(change.current, _PATHS[name]) for name, change in early.items()]
     if late:
-        made[UNIT] = advice.head(f"/etc/systemd/system/{UNIT}", _KINDS) + kernel_unit([now for now, _ in late])
+        made[UNIT] = advice.head(f"/etc/systemd/system/{UNIT}", _KINDS, about=_is_here) + kernel_unit(
+            [now for now, _ in late]
+        )
         undo += [f"systemctl disable {UNIT}", f"rm -f /etc/systemd/system/{UNIT}", *(back for _, back in late)]
     if vacuum:
         made |= _vacuum(advice, vacuum)
@@ -54,13 +56,17 @@ def files(advice: Advice) -> dict[str, str]:
         return {}
     if late or vacuum:
         undo.append("systemctl daemon-reload")
-    head = "#!/bin/sh\n" + advice.head("undo of the files for systemd, as root", _KINDS)
+    head = "#!/bin/sh\n" + advice.head("undo of the files for systemd, as root", _KINDS, about=_is_here)
     return {**made, UNDO: head + "".join(f"{line}\n" for line in undo)}
 
 
 def is_scheduled_vacuum(change: Change) -> bool:
     """Tell whether a command is a VACUUM that is to be run by a timer."""
     return bool(change.commands) and all(command.split()[:1] == ["vacuumdb"] for command in change.commands)
+
+
+def _is_here(change: Change) -> bool:
+    return change.knob in (*EARLY, linux.SMT, linux.MIGRATION_COST) or is_scheduled_vacuum(change)
 
 
 def _late(advice: Advice) -> list[tuple[str, str]]:
@@ -110,8 +116,8 @@ def _vacuum(advice: Advice, changes: Iterable[Change]) -> dict[str, str]:
     )
     note = comment(["The window of the timer is a guess: choose one in which the load is low."]) if not events else ""
     return {
-        VACUUM_UNIT: advice.head(f"/etc/systemd/system/{VACUUM_UNIT}", _KINDS) + unit,
-        VACUUM_TIMER: advice.head(f"/etc/systemd/system/{VACUUM_TIMER}", _KINDS) + note + timer,
+        VACUUM_UNIT: advice.head(f"/etc/systemd/system/{VACUUM_UNIT}", _KINDS, about=_is_here) + unit,
+        VACUUM_TIMER: advice.head(f"/etc/systemd/system/{VACUUM_TIMER}", _KINDS, about=_is_here) + note + timer,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.model.finding import ChangeKind
 from pgdyno.model.inventory import HostInventory
 from pgdyno.report.export.advice import Advice, comment
-from pgdyno.report.export.linux_items import BlockChange, block_changes
+from pgdyno.report.export.linux_items import BlockChange, block_changes, is_block
 from pgdyno.target.persist import block_rule
 
 NAME, UNDO = "90-pgdyno-advice.rules", "90-pgdyno-advice.undo.rules"
@@ -20,8 +20,8 @@ def files(advice: Advice) -> dict[str, str]:
     if not changes:
         return {}
     host = advice.inventory.host
-    text = advice.head(f"/etc/udev/rules.d/{NAME}", _KINDS) + comment([f"Load it: {_LOAD}"])
-    undo = advice.head(f"undo of /etc/udev/rules.d/{NAME}", _KINDS)
+    text = advice.head(f"/etc/udev/rules.d/{NAME}", _KINDS, about=is_block) + comment([f"Load it: {_LOAD}"])
+    undo = advice.head(f"undo of /etc/udev/rules.d/{NAME}", _KINDS, about=is_block)
     undo += comment([f"Put it in the place of {NAME}, load it ({_LOAD}), then remove it."])
     # A scheduler brings its own read-ahead nowhere, but resets other tunables of the queue: it comes first.
     for change in sorted(changes, key=lambda change: change.attribute != "scheduler"):
