@@ -120,6 +120,19 @@ def test_a_session_reloads_restarts_and_restores(sshd: Sshd, host: RemoteHost, s
     found.assert_again()
 
 
+def test_a_change_stays_and_is_taken_back_by_its_id(host: RemoteHost, server: Target) -> None:
+    found, target = Found(server), host.target(server.postgres.conninfo)
+    with host.begin(study="apply", watch=QUICK) as session:
+        session.apply(RESTARTED)
+        session.keep()
+    time.sleep(2.0)  # a watchdog that did not leave would restore now
+    assert target.postgres.fetch("SHOW shared_buffers") == [{"shared_buffers": "48MB"}]
+    assert [info.state for info in host.sessions()] == [SessionState.KEPT]
+    assert host.roll_back(session.id).is_whole
+    assert [info.state for info in host.sessions()] == [SessionState.CLOSED]
+    found.assert_again()
+
+
 def test_facts_and_errors_are_those_of_the_host(host: RemoteHost, server: Target) -> None:
     target = host.target(server.postgres.conninfo)
     there, here = read_facts(target), read_facts(server)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from advisor_case import make_host
+from fix_postgres import find_build
 from pgdyno.advisor.rulebook import shipped_rules
 from pgdyno.cli.main import command as pgdyno_command
 from pgdyno.errors import PgdynoError
@@ -51,9 +52,9 @@ def run(*words):
 
 
 @contextmanager
-def opened(home, name):
+def opened(home, name, bin_dir=None):
     """Open a sandbox as a verb does: nobody else can while it is open."""
-    sandbox = Sandbox.open_or_create(name, root=home / "cache")
+    sandbox = Sandbox.open_or_create(name, root=home / "cache", bin_dir=bin_dir)
     try:
         sandbox.start()
         yield sandbox
@@ -203,14 +204,15 @@ def has_the_advisor():
 @pytest.mark.slow
 @pytest.mark.requirement("R-PG-19", "R-ADV-07")
 @pytest.mark.skipif(not has_the_advisor(), reason="the rule max-wal-size is not in this tree")
-def test_the_hint_of_the_log_is_gone_after_its_finding_was_applied(pgdyno_home, capsys):
-    with opened(pgdyno_home, "a5") as sandbox:
+@pytest.mark.parametrize("build", ["npm-13", "npm-14", "debian-15", "npm-16", "npm-17", "embedded-18"])
+def test_the_hint_of_the_log_is_gone_after_its_finding_was_applied(pgdyno_home, capsys, build):
+    with opened(pgdyno_home, "a5", find_build(build)) as sandbox:
         main = sandbox.data_directory / "postgresql.conf"
         main.write_text("max_wal_size = 32MB\n" + re.sub(r"(?m)^max_wal_size.*$", "", main.read_text()))
         sandbox.target().postgres.fetch("SELECT pg_reload_conf()")
         log = next(path for path in sandbox.data_directory.parent.rglob("server.log"))
-        pgbench(sandbox, "-i", "-q", "-s", "10")
-        pgbench(sandbox, "-c", "2", "-T", "15", "-N")
+        pgbench(sandbox, "-i", "-q", "-s", "5")
+        pgbench(sandbox, "-c", "2", "-T", "8", "-N")
     before, hints = files_of(pgdyno_home, "a5"), log.read_text().count(HINT)
     assert hints > 0
     assert run("apply", "max-wal-size", "--sandbox", "a5", "--log", str(log), "--json") == 0
@@ -218,7 +220,7 @@ def test_the_hint_of_the_log_is_gone_after_its_finding_was_applied(pgdyno_home, 
     assert done["restarted"] is False
     assert [change["rule"] for change in done["changes"]] == ["max-wal-size"]
     with opened(pgdyno_home, "a5") as sandbox:
-        pgbench(sandbox, "-c", "2", "-T", "15", "-N")
+        pgbench(sandbox, "-c", "2", "-T", "8", "-N")
     assert log.read_text().count(HINT) == hints
     assert run("rollback", done["session"]) == 0
     assert files_of(pgdyno_home, "a5") == before
