@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import psycopg
@@ -87,6 +88,35 @@ def test_alter_system_and_its_undo_leave_the_server_as_it_was(any_postgres):
         assert _without_lines(settings_now(any_postgres)) == _without_lines(before)
     finally:
         run(any_postgres, "ALTER SYSTEM RESET work_mem;\nSELECT pg_reload_conf();")
+
+
+@pytest.mark.requirement("R-STO-07")
+def test_the_ddl_of_a_tablespace_and_its_undo_run(sandbox18):
+    place = sandbox18.data_directory.parent / "hot tables"
+    place.mkdir(mode=0o700)
+    owner = sandbox18.data_directory.stat()
+    os.chown(place, owner.st_uid, owner.st_gid)
+    name, table = identifier("Hot Tables"), identifier("Stock")
+    ddl = Change(
+        ChangeKind.DDL,
+        commands=(
+            f"CREATE TABLESPACE {name} LOCATION {literal(str(place))};",
+            f"ALTER TABLE {table} SET TABLESPACE {name};",
+        ),
+        undo=(f"ALTER TABLE {table} SET TABLESPACE pg_default;", f"DROP TABLESPACE {name};"),
+    )
+    finding = Finding("hot", Answer.FINDING, RuleGroup.GENERAL, Depth.BASIC, "It is hot", changes=(ddl,))
+    files = emit([finding], advice_for(sandbox18)[1], "ddl")
+    spaces = "SELECT spcname FROM pg_tablespace WHERE spcname = 'Hot Tables'"
+    run(sandbox18, f"CREATE TABLE {table} (id int);")
+    try:
+        run(sandbox18, files["pgdyno-advice-ddl.sql"])
+        assert sandbox18.target().postgres.fetch(spaces)
+        run(sandbox18, files["pgdyno-advice-ddl.undo.sql"])
+        assert not sandbox18.target().postgres.fetch(spaces)
+    finally:
+        run(sandbox18, f"DROP TABLE {table};")
+        place.rmdir()
 
 
 def _without_lines(found):

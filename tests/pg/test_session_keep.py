@@ -84,6 +84,9 @@ def test_an_edit_by_others_is_not_overwritten(make_sandbox, tmp_path):
     with pytest.raises(RollbackError, match="was edited since"):
         LocalSessions(tmp_path / "undo").roll_back(name)
     assert main.read_bytes() == edited
+    LocalSessions(tmp_path / "undo").forget(name)
+    assert describe(tmp_path / "undo" / name).state is SessionState.CLOSED
+    assert LocalSessions(tmp_path / "undo").roll_back(name).already_closed
 
 
 def test_by_alter_system_too(make_sandbox, tmp_path):

@@ -76,7 +76,7 @@ def prepare(target: Target, findings: Sequence[Finding], *, force: bool = False)
     refusal = check(configuration, facts, connections=connections)
     if refusal is not None and not force:
         raise EnvironmentUnsuitable(
-            f"this would not be safe here: {refusal}",
+            f"this would not be safe here: {refusal.reason}",
             hint="Leave that rule out; --force overrules this one check, never the policy.",
         )
     return Acceptance(

@@ -159,10 +159,12 @@ def rollback(
 def forget(bundle: UndoBundle) -> None:
     """Close a bundle without restoring: for a server that is gone, or differences that its owner accepts.
 
+    A change that was kept is in force for good then: its bundle does not take it back any more.
+
     Raises UsageError while the session's process is alive.
     """
-    if bundle.manifest.owner.is_alive():
+    if bundle.manifest.owner.is_alive() and bundle.kept() is None:
         raise UsageError(f"session {bundle.id} is still running as process {bundle.manifest.owner.pid}")
-    if not bundle.is_closed():
+    if not bundle.is_closed() or bundle.kept() is not None:
         bundle.journal().append(CLOSED, {"forgotten": True})
     bundle.release_reserve()
