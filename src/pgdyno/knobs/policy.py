@@ -7,6 +7,7 @@ through here; `values.py` has the spelling of single values.
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -123,6 +124,19 @@ def ruling_of(name: str) -> Ruling | None:
 @cache
 def _by_folded_name() -> Mapping[str, Ruling]:
     return {name.casefold(): ruling for name, ruling in load_policy().rulings.items()}
+
+
+def class_x_set_in(text: str) -> str | None:
+    """Return the parameter of class X that a statement or a command sets, in whatever form; None when none."""
+    match = _sets_class_x().search(text)
+    return match[1].lower() if match else None
+
+
+@cache
+def _sets_class_x() -> re.Pattern[str]:
+    names = [name for name, ruling in load_policy().rulings.items() if ruling.durability is Durability.X]
+    # An undo may RESET one: that takes a value away and sets none.
+    return re.compile(rf"""\b({"|".join(map(re.escape, names))})\b["']?\s*(?:=|\s\bTO\b)""", re.IGNORECASE)
 
 
 def class_of(name: str) -> Durability | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pgdyno.knobs.policy import Durability, ruling_of
+from pgdyno.knobs.policy import Durability, class_x_set_in, ruling_of
 from pgdyno.model.finding import Change, ChangeKind, Finding
 from pgdyno.model.linux import is_linux_knob
 
@@ -48,11 +49,18 @@ def parts_of(findings: Iterable[Finding]) -> Parts:
                 settings.setdefault(change.knob, change.value)
                 if change.current is not None:
                     found.setdefault(change.knob, change.current)
+            elif (name := _class_x_in(change)) is not None:
+                refused[name] = "a command of the finding sets it"
             else:
                 forth, back = _by_hand(change)
                 commands += forth
                 undo = [*back, *undo]
     return Parts(settings, found, tuple(commands), tuple(undo), refused)
+
+
+def _class_x_in(change: Change) -> str | None:
+    lines = (*change.commands, *change.undo)
+    return next((name for line in lines if (name := class_x_set_in(line)) is not None), None)
 
 
 def _by_hand(change: Change) -> tuple[list[str], list[str]]:
@@ -70,9 +78,9 @@ def _set(change: Change, value: str) -> list[str]:
     attribute = change.knob.removeprefix("block.")
     device = change.device.removeprefix("/dev/")
     if change.kind is ChangeKind.BLOCK and attribute == "read_ahead_kb" and value.isdigit():
-        return [f"blockdev --setra {int(value) * SECTORS} /dev/{device}"]
+        return [f"blockdev --setra {int(value) * SECTORS} {shlex.quote(f'/dev/{device}')}"]
     if change.kind is ChangeKind.BLOCK:
-        return [f"echo {value} > /sys/block/{device}/queue/{attribute}"]
+        return [f"echo {shlex.quote(value)} > /sys/block/{shlex.quote(device)}/queue/{attribute}"]
     if change.kind is ChangeKind.LINUX:
-        return [f"sysctl -w {change.knob}='{value}'"]
+        return [f"sysctl -w {shlex.quote(f'{change.knob}={value}')}"]
     return [f"by hand: {change.knob} = {value}"]

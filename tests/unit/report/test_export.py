@@ -73,6 +73,37 @@ def test_class_x_is_never_emitted(format):
             assert not any(name in line.lower() for name in forbidden), line
 
 
+@pytest.mark.requirement("R-SAF-04")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ALTER SYSTEM SET fsync = off;",
+        'ALTER SYSTEM SET "full_page_writes" TO off;',
+        "ALTER DATABASE app SET Synchronous_Commit=off;",
+        "pg_ctl restart -o '-c autovacuum=off'",
+    ],
+)
+@pytest.mark.parametrize("kind", [ChangeKind.DDL, ChangeKind.COMMAND, ChangeKind.MANUAL])
+def test_class_x_does_not_come_in_by_a_statement_either(kind, command):
+    harmless = "ALTER TABLE t SET (autovacuum_enabled = off);"
+    advice = [finding(Change(kind, commands=(command,))), finding(Change(kind, commands=(harmless,)))]
+    for format in FORMATS:
+        for text in emit(advice, inventory(), format).values():
+            assert command not in text
+    name = "pgdyno-advice-ddl.sql" if kind is ChangeKind.DDL else "pgdyno-advice.sh"
+    texts = {**emit(advice, inventory(), "ddl"), **emit(advice, inventory(), "commands")}
+    assert harmless in texts[name]
+    assert "which is of class X" in texts[name]
+
+
+@pytest.mark.parametrize("odd", ["a.b\nfsync", "work mem", "x'; y", 'dm"', "$(reboot)"])
+def test_a_name_that_is_none_is_left_out(odd):
+    advice = [finding(pg(odd, "1"), sysctl(odd, "1"), Change(BLOCK, "scheduler", "none", device=odd))]
+    for format in FORMATS:
+        for text in emit(advice, inventory(), format).values():
+            assert [line for line in settings_in(text) if line not in ("#!/bin/sh", "set -eu")] == []
+
+
 @pytest.mark.requirement("R-SAF-03")
 def test_a_value_that_the_server_would_refuse_is_left_out_with_the_reason():
     text = emit([finding(pg("work_mem", "4kB"), pg("effective_cache_size", "2GB"))], inventory(), "postgresql.conf")

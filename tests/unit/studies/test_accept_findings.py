@@ -45,11 +45,11 @@ def test_parts_are_settings_and_work_for_people():
     assert parts.settings == {"work_mem": "8MB", "vm.swappiness": "0"}
     assert parts.found == {"work_mem": "4MB", "vm.swappiness": "60"}
     assert parts.commands == (
-        "sysctl -w kernel.sem='250 32000'",
+        "sysctl -w 'kernel.sem=250 32000'",
         "by hand: shared_preload_libraries = pg_stat_statements",
         "CREATE INDEX;",
     )
-    assert parts.undo == ("DROP INDEX;", "sysctl -w kernel.sem='1 2'")
+    assert parts.undo == ("DROP INDEX;", "sysctl -w 'kernel.sem=1 2'")
     assert parts.refused.keys() == {"fsync"}
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
-from pgdyno.knobs.policy import Durability, ruling_of
+from pgdyno.knobs.policy import Durability, class_x_set_in, ruling_of
 from pgdyno.knobs.values import canonical_text
 from pgdyno.model.facts import SettingFact, Unknown
 from pgdyno.model.finding import Answer, Change, ChangeKind, Finding, ProofState
@@ -14,6 +15,8 @@ from pgdyno.model.inventory import Inventory
 from pgdyno.units import bytes_text
 
 AUTO_CONF = "postgresql.auto.conf"
+_NAME = re.compile(r"[A-Za-z_][\w$/-]*(?:[./][A-Za-z0-9_][\w$/-]*)*")
+_DEVICE = re.compile(r"[\w./:+@-]*")
 _NAMED = (ChangeKind.POSTGRESQL, ChangeKind.LINUX, ChangeKind.BLOCK)
 
 
@@ -144,7 +147,8 @@ def advice_of(findings: Sequence[Finding], inventory: Inventory, date: str) -> A
 def refusal(change: Change) -> str | None:
     """Return why the policy keeps a change from being written or applied; None when it does not."""
     if change.kind is not ChangeKind.POSTGRESQL:
-        return None
+        named = next((name for line in (*change.commands, *change.undo) if (name := class_x_set_in(line))), None)
+        return f"it sets {named}, which is of class X" if named else None
     ruling = ruling_of(change.knob)
     if ruling is not None and ruling.durability is Durability.X:
         return f"class X: {ruling.why}"
@@ -152,6 +156,8 @@ def refusal(change: Change) -> str | None:
 
 
 def _why_not(change: Change, inventory: Inventory) -> str | None:
+    if (change.knob and _NAME.fullmatch(change.knob) is None) or _DEVICE.fullmatch(change.device) is None:
+        return "that is no name of a knob or a device"
     reason = refusal(change)
     if reason is not None or change.kind is not ChangeKind.POSTGRESQL or isinstance(inventory.server, Unknown):
         return reason
