@@ -232,6 +232,14 @@ def test_a_scheduled_vacuum_becomes_a_timer():
     assert emit([finding(change)], inventory(), "commands") == {}
 
 
+def test_a_scheduled_vacuum_that_a_finding_names_in_words_becomes_a_timer():
+    words = "The same by systemd: systemd-run --on-calendar='*-*-* 03:30:00' --uid=postgres vacuumdb --all --analyze"
+    files = emit([finding(rule="autovacuum-off", alternatives=("Or less of it.", words))], inventory(), "systemd")
+    assert "OnCalendar=*-*-* 03:30:00" in files["pgdyno-vacuum.timer"]
+    assert "ExecStart=vacuumdb --all --analyze\n" in files["pgdyno-vacuum.service"]
+    assert "autovacuum-off" in files["pgdyno-vacuum.timer"]
+
+
 def with_volume():
     return make_host(
         sysctls=SYSCTLS,

@@ -17,6 +17,9 @@ from pgdyno.units import bytes_text
 AUTO_CONF = "postgresql.auto.conf"
 _NAME = re.compile(r"[A-Za-z_][\w$/-]*(?:[./][A-Za-z0-9_][\w$/-]*)*")
 _DEVICE = re.compile(r"[\w./:+@-]*")
+SCHEDULE = "schedule"
+"""The knob of a command that is to be run again and again; its value is a calendar event of systemd.time(7)."""
+_TIMER = re.compile(r"--on-calendar='(?P<event>[^']+)'.*?(?P<command>\bvacuumdb(?: --?[\w=-]+)*)")
 _NAMED = (ChangeKind.POSTGRESQL, ChangeKind.LINUX, ChangeKind.BLOCK)
 
 
@@ -127,7 +130,7 @@ def advice_of(findings: Sequence[Finding], inventory: Inventory, date: str) -> A
     for finding in findings:
         if finding.answer is not Answer.FINDING:
             continue
-        for change in finding.changes:
+        for change in (*finding.changes, *_scheduled(finding)):
             item = Item(change, finding.rule, finding.title)
             key = (change.kind, change.knob, change.device)
             first = seen.get(key) if change.kind in _NAMED else None
@@ -142,6 +145,14 @@ def advice_of(findings: Sequence[Finding], inventory: Inventory, date: str) -> A
                 seen[key] = item
                 items.append(item)
     return Advice(tuple(items), tuple(left_out), inventory, date)
+
+
+def _scheduled(finding: Finding) -> list[Change]:
+    """Return the scheduled VACUUM that a finding names in words, as the exception from autovacuum does."""
+    found = (_TIMER.search(text) for text in finding.alternatives)
+    return [
+        Change(ChangeKind.COMMAND, SCHEDULE, match["event"], commands=(match["command"],)) for match in found if match
+    ][:1]
 
 
 def refusal(change: Change) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from pgdyno.model import linux
 from pgdyno.model.finding import Change, ChangeKind
-from pgdyno.report.export.advice import Advice, comment
+from pgdyno.report.export.advice import SCHEDULE, Advice, comment
 from pgdyno.report.export.linux_items import EARLY, files_below_sys, in_debugfs, is_word
 from pgdyno.target.kernel_knobs import CPUFREQ, MIGRATION_COST_FILE, THP
 from pgdyno.target.kernel_smt import CONTROL
@@ -19,8 +19,6 @@ from pgdyno.target.persist import early_lines, kernel_unit
 
 TMPFILES, UNIT, UNDO = "pgdyno-advice-tmpfiles.conf", "pgdyno-advice-kernel.service", "pgdyno-advice-systemd.undo.sh"
 VACUUM_UNIT, VACUUM_TIMER = "pgdyno-vacuum.service", "pgdyno-vacuum.timer"
-SCHEDULE = "schedule"
-"""The knob of a command that is to be run again and again; its value is a calendar event of systemd.time(7)."""
 _DAILY = "*-*-* 03:00:00"
 _KINDS = (ChangeKind.LINUX, ChangeKind.COMMAND)
 _PATHS = {
