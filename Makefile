@@ -30,6 +30,7 @@ lint: $(DEV) ## Style, types, import contracts, generated pages, vendored files
 	$(BIN)/python tools/knob_docs.py --check
 	$(BIN)/python tools/sample_docs.py --check
 	$(BIN)/python tools/guard_docs.py --check
+	$(BIN)/python tools/requirements_docs.py --check
 	$(BIN)/python tools/rule_docs.py --check
 	$(BIN)/python tools/advice_schema.py --check
 	$(BIN)/python tools/cli_docs.py --check

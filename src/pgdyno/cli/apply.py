@@ -15,6 +15,7 @@ from pgdyno.cli.options import open_store, store_option, target_options, target_
 from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from pgdyno.store.catalogue import Store
     from pgdyno.studies.accept import Acceptance, InForce
     from pgdyno.studies.advised import Source
     from pgdyno.target.target import Target
@@ -78,7 +79,7 @@ def command(**values: object) -> int:
             click.echo("nothing to apply: no finding was tested here and found better", err=True)
             return ExitCode.OK
         acceptance = prepare(target, wanted, force=flags.on("force"))
-        _print_plan(target, acceptance)
+        _print_plan(target, acceptance, store)
         if flags.on("dry_run"):
             click.echo("nothing was changed; leave out --dry-run to apply it", err=True)
             if flags.on("as_json"):
@@ -97,8 +98,9 @@ def _say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _print_plan(target: Target, acceptance: Acceptance) -> None:
-    from pgdyno.cli.study import expected_outage
+def _print_plan(target: Target, acceptance: Acceptance, store: Store) -> None:
+    from pgdyno.cli.study import outage_text
+    from pgdyno.studies.outages import expected_outage
 
     _say(f"target   {target.name}")
     for name, value in acceptance.configuration.items():
@@ -109,7 +111,7 @@ def _print_plan(target: Target, acceptance: Acceptance) -> None:
         if finding.risk:
             _say(f"risk     {finding.rule}: {finding.risk}")
     words = f"one restart, for {', '.join(acceptance.restart)}" if acceptance.restart else "none: a reload"
-    _say(f"outage   {expected_outage(target, words) if acceptance.restart else words}")
+    _say(f"outage   {outage_text(words, expected_outage(target, store) if acceptance.restart else None)}")
     _say("undo     pgdyno rollback SESSION: the bundle is on disk before the first change")
     for line in acceptance.parts.commands:
         _say(f"by hand  {line}")

@@ -27,8 +27,8 @@ from pgdyno.cli.tune import METRICS
 from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from pgdyno.model.configuration import Configuration
     from pgdyno.cli.progress import Progress
+    from pgdyno.model.configuration import Configuration
     from pgdyno.model.facts import Facts
     from pgdyno.model.trial import WorkloadSpec
     from pgdyno.stats.sequential import Design
