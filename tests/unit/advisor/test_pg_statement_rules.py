@@ -31,6 +31,12 @@ def test_without_a_bad_statement_it_is_silent():
     assert finding_of("statements-first", make_case()).answer is Answer.UNKNOWN
 
 
+def test_what_took_no_time_or_is_no_query_is_not_named():
+    once = Statement("SELECT * FROM orders WHERE note LIKE $1", 1, 900.0, 0.9, 3.0, reads_per_call=40000.0)
+    utility = Statement("CREATE DATABASE other", 3, 800.0, 0.9, 0.0, reads_per_call=900.0)
+    assert finding_of("statements-first", make_case(statements=(once, utility))).answer is Answer.OK
+
+
 @pytest.mark.requirement("R-ADV-10")
 def test_loop_of_single_rows_is_flagged_and_a_batch_is_not():
     begin = Statement("BEGIN", 90000, 0.001, 0.01, 0.0)

@@ -53,6 +53,17 @@ def test_one_snapshot_counts_since_the_reset():
     assert found.commits_s == pytest.approx(30 / 920)
 
 
+def test_counters_that_are_too_young_say_nothing():
+    last = snapshot(1010.0, 3)
+    for name in ("checkpointer_reset", "wal_reset", "io_reset"):
+        last["server"][0][name] = 1005.0
+    for row in last["databases"]:
+        row["reset_at"] = 1005.0
+    found = statistics(None, last)
+    assert isinstance(found, Unknown)
+    assert found.reason.startswith("the statistics were reset 5 s ago")
+
+
 def test_database_that_was_reset_by_itself_has_its_own_age():
     last = snapshot(1010.0, 3)
     last["databases"][0]["reset_at"] = 1000.0

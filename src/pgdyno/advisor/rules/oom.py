@@ -17,7 +17,7 @@ def oom_kills(case: Case) -> Judgement:
     if isinstance(log, LogEvidence):
         seen["terminated by signal 9 in the server's log"] = log.killed_by_9
     if isinstance(kernel, int):
-        seen["OOM kills in the kernel's log or the cgroup's events"] = kernel
+        seen["kills of PostgreSQL's processes in the kernel's log since boot"] = kernel
     if isinstance(host, HostActivity) and isinstance(host.oom_kills, int):
         seen["OOM kills counted by the kernel in the window"] = host.oom_kills
     if not seen:
@@ -27,16 +27,18 @@ def oom_kills(case: Case) -> Judgement:
     evidence = [f"{count} {what}." for what, count in seen.items() if count]
     if isinstance(log, LogEvidence):
         evidence += [f"The log says: {log.quotes[name]}" for name in ("killed_by_9", "oom") if name in log.quotes]
-    kernel_says = sum(count for what, count in seen.items() if "OOM" in what)
-    if not kernel_says:
+    in_log = isinstance(log, LogEvidence) and log.killed_by_9 > 0
+    if in_log and not any(count for what, count in seen.items() if "signal 9" not in what):
         evidence.append("Signal 9 can also come from a person; the kernel's log tells the two apart.")
+    if not in_log:
+        evidence.append("The log of this server has no such line: they may have been of another server on this host.")
     evidence += _memory(case)
     return Fires(
         current=", ".join(evidence[:1]).rstrip("."),
         proposed="less memory at peak, and protection of the postmaster",
         evidence=tuple(evidence),
         alternatives=_protections(case),
-        severity=Severity.CRITICAL,
+        severity=Severity.CRITICAL if in_log else Severity.WARNING,
     )
 
 

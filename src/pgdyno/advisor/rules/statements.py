@@ -15,6 +15,9 @@ TINY_ROWS = 1.5
 TINY_SHARE = 0.5
 TINY_CALLS = 1000
 TINY_CALLS_S = 100.0
+LEAST_MS = 1000.0
+"""A statement that took less than a second in all cannot be why a server is slow."""
+_UTILITY = ("create", "alter", "drop", "vacuum", "analyze", "copy", "truncate", "cluster", "reindex", "checkpoint")
 _CONTROL = ("begin", "commit", "end", "start transaction", "rollback", "set ", "show ", "savepoint", "release")
 
 
@@ -26,7 +29,7 @@ def statements_first(case: Case) -> Judgement:
         return InOrder("No statement takes a quarter of the time with slow calls, spills or many reads.")
     share = sum(one.time_share for one in heavy)
     return Fires(
-        current=f"{len(heavy)} statements take {share:.0%} of the time",
+        current=f"{len(heavy)} statement{'s take' if len(heavy) > 1 else ' takes'} {share:.0%} of the time",
         proposed="EXPLAIN (ANALYZE, BUFFERS) of each; an index or another form of the statement",
         values={"share": f"{share:.0%}"},
         evidence=tuple(_sentence(one) for one in heavy[:5]),
@@ -35,7 +38,8 @@ def statements_first(case: Case) -> Judgement:
 
 def _inefficient(one: Statement) -> bool:
     costly = one.mean_ms >= SLOW_MS or one.reads_per_call >= MANY_READS or one.temp_blocks_per_call > 0
-    return one.time_share >= DOMINANT and costly
+    worth = one.calls * one.mean_ms >= LEAST_MS and not one.query.lower().lstrip().startswith(_UTILITY)
+    return one.time_share >= DOMINANT and costly and worth
 
 
 def _sentence(one: Statement) -> str:

@@ -13,6 +13,8 @@ from pgdyno.probes.evidence.snapshot import Snapshot
 
 SAMPLED = "sampled"
 SINCE_RESET = "since the statistics were reset"
+TOO_YOUNG_S = 60.0
+"""Counters that are younger say how a server was started or loaded, not what it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,10 @@ def window_of(first: Snapshot | None, last: Snapshot) -> Window | Unknown:
     since = min([*resets, *([] if shared is None else [shared])], default=None)
     if since is None or end <= since:
         return Unknown("the server does not say since when it counts")
+    if end - since < TOO_YOUNG_S:
+        return Unknown(
+            f"the statistics were reset {end - since:.0f} s ago, too short to tell; --window SECONDS watches the load"
+        )
     return Window(end - since, SINCE_RESET, _iso(since))
 
 

@@ -21,7 +21,7 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory, Purpose
 from pgdyno.probes.evidence.bottleneck import bottleneck
 from pgdyno.probes.evidence.concurrency import concurrency
-from pgdyno.probes.evidence.counters import database_growth
+from pgdyno.probes.evidence.counters import database_growth, window_of
 from pgdyno.probes.evidence.database_class import size_class, utilization
 from pgdyno.probes.evidence.host_activity import UPPER, device_activity, host_activity
 from pgdyno.probes.evidence.iostat import mean_devices, parse_iostat
@@ -54,6 +54,10 @@ class Files:
 def derive(seen: Observation, inventory: Inventory, files: Files) -> Evidence:
     """Make evidence. A snapshot of a capture that is damaged leaves what rests on it unknown."""
     last = seen.last
+    if not isinstance(last, Unknown):
+        newest = last
+        window = _whole(lambda: window_of(seen.first, newest))
+        last = window if isinstance(window, Unknown) else last
     if isinstance(last, Unknown):
         numbers: Statistics | Unknown = last
         found_tables: tuple[TableActivity, ...] | Unknown = last

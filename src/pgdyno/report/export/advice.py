@@ -23,6 +23,10 @@ _TIMER = re.compile(r"--on-calendar='(?P<event>[^']+)'.*?(?P<command>\bvacuumdb(
 _NAMED = (ChangeKind.POSTGRESQL, ChangeKind.LINUX, ChangeKind.BLOCK)
 
 
+def _was(change: Change) -> str:
+    return "unknown" if change.current is None else change.current or "empty"
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """One change to be written, and the finding that it comes from."""
@@ -38,7 +42,7 @@ class Item:
         if not change.knob:
             return f"{self.rule}: {self.title}"
         where = f" of {change.device}" if change.device else ""
-        return f"{self.rule}: {change.knob}{where} {change.current or 'unknown'} -> {change.value}. {self.title}"
+        return f"{self.rule}: {change.knob}{where} {_was(change)} -> {change.value}. {self.title}"
 
 
 @dataclass(frozen=True, slots=True)
