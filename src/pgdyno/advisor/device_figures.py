@@ -6,6 +6,7 @@ striped volume, a storage server's LUN or NVMe, stands at 100 % long before it i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -56,38 +57,28 @@ def load_state(row: DeviceActivity) -> DeviceState:
 def inconsistencies(row: DeviceActivity) -> tuple[str, ...]:
     """Return where the columns of a row contradict each other; the unknown is not checked, rounding is forgiven.
 
-    Request size is kB over requests, and the queue is rate times wait (Little's law).
+    rareq-sz = rkB/s / r/s, wareq-sz = wkB/s / w/s, aqu-sz = (r/s r_await + w/s w_await) / 1000 (Little's law).
     """
     found = []
-    checks = (
-        ("rareq-sz", row.read_request_kb, _quotient(row.read_kb_s, row.reads_s), 0.006),
-        ("wareq-sz", row.write_request_kb, _quotient(row.write_kb_s, row.writes_s), 0.006),
-        ("aqu-sz", row.queue, _little(row), _rounding_of_queue(row)),
-    )
-    for column, printed, computed, rounding in checks:
-        if isinstance(printed, Unknown) or computed is None:
-            continue
-        if abs(printed - computed) > max(rounding, _TOLERANCE * max(abs(printed), abs(computed))):
+    for column, printed, computed, rounding in _relations(row):
+        if abs(printed - computed) > rounding + _TOLERANCE * max(abs(printed), abs(computed)):
             found.append(f"{row.device}: {column} is {printed:.6g}, the other columns give {computed:.6g}")
     return tuple(found)
 
 
-def _quotient(total: float | Unknown, count: float | Unknown) -> float | None:
-    if isinstance(total, Unknown) or isinstance(count, Unknown) or count == 0:
-        return None
-    return total / count
-
-
-def _little(row: DeviceActivity) -> float | None:
+def _relations(row: DeviceActivity) -> Iterator[tuple[str, float, float, float]]:
+    """Yield column, printed figure, figure by the others, and what the two digits of iostat round away."""
+    for column, size, kilobytes, rate in (
+        ("rareq-sz", row.read_request_kb, row.read_kb_s, row.reads_s),
+        ("wareq-sz", row.write_request_kb, row.write_kb_s, row.writes_s),
+    ):
+        if isinstance(size, Unknown) or isinstance(kilobytes, Unknown) or isinstance(rate, Unknown) or rate <= 0:
+            continue
+        yield column, size, kilobytes / rate, 0.01 + 0.01 * kilobytes / rate**2
     columns = (row.reads_s, row.read_await_ms, row.writes_s, row.write_await_ms)
     numbers = [column for column in columns if not isinstance(column, Unknown)]
-    if len(numbers) < len(columns):
-        return None
+    if isinstance(row.queue, Unknown) or len(numbers) < len(columns):
+        return
     reads, read_wait, writes, write_wait = numbers
-    return (reads * read_wait + writes * write_wait) / 1000
-
-
-def _rounding_of_queue(row: DeviceActivity) -> float:
-    """Waits are printed to 0.01 ms, so that the product is off by half of that for every request."""
-    rates = [rate for rate in (row.reads_s, row.writes_s) if not isinstance(rate, Unknown)]
-    return 0.006 + sum(rates) * 0.005 / 1000
+    rounding = 0.01 + 0.005 * (reads + writes) / 1000
+    yield "aqu-sz", row.queue, (reads * read_wait + writes * write_wait) / 1000, rounding

@@ -109,48 +109,6 @@ def _weighted(rows: Sequence[DeviceActivity], name: str, weight: str | None) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Inconsistency:
-    """A figure of a row that does not follow from the others: what was printed and what they make."""
-
-    device: str
-    column: str
-    printed: float
-    computed: float
-
-
-def inconsistencies(row: DeviceActivity, tolerance: float = 0.03) -> list[Inconsistency]:
-    """Return the figures of a row that contradict the others (iostats.rst; Little's law for the queue).
-
-    rareq-sz = rkB/s / r/s, wareq-sz = wkB/s / w/s, aqu-sz = (r/s r_await + w/s w_await) / 1000. `tolerance` is
-    relative; what the two digits of iostat round away is allowed on top. Discards and flushes add to the queue alone.
-    """
-    found = []
-    for column, printed, computed, slack in _relations(row):
-        if abs(printed - computed) > tolerance * max(abs(printed), abs(computed)) + slack:
-            found.append(Inconsistency(row.device, column, printed, computed))
-    return found
-
-
-def _relations(row: DeviceActivity) -> list[tuple[str, float, float, float]]:
-    found: list[tuple[str, float, float, float]] = []
-    for column, size, kilobytes, rate in (
-        ("rareq-sz", row.read_request_kb, row.read_kb_s, row.reads_s),
-        ("wareq-sz", row.write_request_kb, row.write_kb_s, row.writes_s),
-    ):
-        if isinstance(size, Unknown) or isinstance(kilobytes, Unknown) or isinstance(rate, Unknown) or rate <= 0:
-            continue
-        found.append((column, size, kilobytes / rate, 0.01 + 0.01 * kilobytes / rate**2))
-    queue = row.queue
-    parts = (row.reads_s, row.read_await_ms, row.writes_s, row.write_await_ms)
-    if isinstance(queue, Unknown) or any(isinstance(part, Unknown) for part in parts):
-        return found
-    reads, read_ms, writes, write_ms = (float(part) for part in parts if not isinstance(part, Unknown))
-    rounding = 0.01 + 0.005 * (reads + writes) / 1000
-    found.append(("aqu-sz", queue, (reads * read_ms + writes * write_ms) / 1000, rounding))
-    return found
-
-
-@dataclass(frozen=True, slots=True)
 class DeviceTotals:
     """Sums over devices; waits are means over requests, so that a busy device weighs more than an idle one."""
 
