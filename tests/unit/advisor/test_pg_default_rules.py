@@ -46,11 +46,31 @@ def huge_host(total):
 @pytest.mark.requirement("R-PG-29")
 def test_on_with_a_small_pool_keeps_the_server_from_starting():
     server = make_server(changed={"huge_pages": "on"}, huge_pages_in_use=True, huge_pages_needed=80)
-    finding = finding_of("huge-page-use", make_case(huge_host(100), server))
+    case = make_case(huge_host(100), server)
+    assert finding_of("huge-page-use", case).answer is Answer.NOT_APPLICABLE
+    finding = finding_of("huge-page-pool", case)
     assert finding.severity is Severity.CRITICAL
-    assert "needs about 16794" in finding.evidence[0]
+    assert "with huge_pages = on the server" in finding.evidence[0]
     large = make_server(changed={"huge_pages": "on", "shared_buffers": str(32 * GB // 8192)}, huge_pages_in_use=True)
     assert finding_of("huge-page-use", make_case(huge_host(17000), large)).answer is Answer.OK
+
+
+@pytest.mark.requirement("R-PG-29")
+@pytest.mark.parametrize("total", [0, 100])
+def test_one_rule_alone_tells_that_the_pool_is_too_small(total):
+    case = make_case(huge_host(total), make_server(changed={"huge_pages": "on"}, huge_pages_in_use=False))
+    rules = ("huge-pages", "huge-page-pool", "huge-page-use")
+    critical = [rule for rule in rules if finding_of(rule, case).severity is Severity.CRITICAL
+                and finding_of(rule, case).answer is Answer.FINDING]  # fmt: skip
+    assert critical == ["huge-page-pool" if total else "huge-pages"]
+
+
+@pytest.mark.requirement("R-PG-29")
+def test_on_where_the_machine_has_no_huge_pages_is_still_told():
+    host = huge_host(0)
+    host = replace(host, memory=replace(host.memory, huge_pages_supported=False))
+    finding = finding_of("huge-page-use", make_case(host, make_server(changed={"huge_pages": "on"})))
+    assert (finding.answer, finding.severity) == (Answer.FINDING, Severity.CRITICAL)
 
 
 @pytest.mark.requirement("R-PG-30")

@@ -77,7 +77,7 @@ def huge_page_pool(case: Case) -> Judgement:
     if size > WASTE * largest:
         return _too_large(case, total, page, then, copied)
     if size < then.bytes:
-        return _too_small(case, total, page, then, "later")
+        return _too_small(case, total, page, then, "later, on" if wish == "on" else "later")
     if case.server.huge_pages_in_use is False:
         return _unused(case, total, page, then, f"the server runs without them although huge_pages is {wish}")
     return InOrder(
@@ -92,8 +92,11 @@ def _too_small(case: Case, total: int, page: int, need: Need, wish: str) -> Fire
     consequence = {
         "on": "with huge_pages = on the server does not start",
         "later": "the server would no longer fit into it with the proposed settings",
+        "later, on": "with huge_pages = on the server would no longer start with the proposed settings",
     }.get(wish, "the server starts without huge pages, and the pool is of use to nobody")
-    severity = {"on": Severity.CRITICAL, "later": Severity.ADVICE}.get(wish, Severity.WARNING)
+    severity = {"on": Severity.CRITICAL, "later, on": Severity.CRITICAL, "later": Severity.ADVICE}.get(
+        wish, Severity.WARNING
+    )
     equal_text = ("The pool is just shared_buffers, which leaves no room for the other shared data.",) if equal else ()
     return _verdict(
         case,
