@@ -35,6 +35,8 @@ _NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--log", "logs", type=_FILE, multiple=True, metavar="FILE", help="A server log; may be given again.")
 @click.option("--iostat", type=_FILE, metavar="FILE", help="Output of iostat -x of that machine.")
 @click.option("--sadf", type=_FILE, metavar="FILE", help="Output of sadf -j of that machine.")
+@click.option("--wal-device", metavar="NAME",
+              help="The WAL's device as iostat names it.  [default: as the host's mounts tell]")  # fmt: skip
 @click.option("--rules", type=_FOLDER, multiple=True, metavar="DIR", help="A folder of rule files; may be given again.")
 @click.option("--depth", type=click.Choice(["leave-alone", "basic", "deep"]),
               help="How deep the advice goes.  [default: by --criticality, else basic]")  # fmt: skip
@@ -91,16 +93,11 @@ def _check(flags: Flags) -> None:
     if captured and live:
         words = f"--{captured[0].replace('_', '-')} and --{live[0]}"
         raise UsageError(f"{words} exclude each other", hint="A live target is looked at; a capture needs none.")
-    watched = [name for name in ("window", "log", "iostat", "sadf") if _is_given(flags, name)]
-    if captured and watched:
+    if captured and flags.values["window"] is not None:
         raise UsageError(
-            f"--{watched[0]} needs a live target",
-            hint="A capture holds its own: DIR/logs/, DIR/iostat.txt, DIR/sadf.json.",
+            "--window needs a live target",
+            hint="pgdyno inspect --capture DIR --window SECONDS keeps what happens in a window.",
         )
-
-
-def _is_given(flags: Flags, name: str) -> bool:
-    return bool(flags.paths("logs")) if name == "log" else flags.values[name] is not None
 
 
 def _names_a_case(flags: Flags) -> bool:
@@ -162,6 +159,7 @@ def _request(flags: Flags) -> AdviceRequest:
         logs=flags.paths("logs"),
         iostat=flags.path("iostat"),
         sadf=flags.path("sadf"),
+        wal_device=flags.text("wal_device"),
     )
 
 

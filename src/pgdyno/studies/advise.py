@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgdyno.advisor.applicability import generic_remark
 from pgdyno.advisor.case import Case
 from pgdyno.advisor.engine import advise, facts_used
 from pgdyno.advisor.rulebook import load_rules
 from pgdyno.advisor.selection import depth_for
-from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.errors import UsageError
 from pgdyno.model.advice import Advice
 from pgdyno.model.evidence import Evidence
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Depth, Proof
 from pgdyno.model.inventory import Criticality, Inventory
+from pgdyno.probes.evidence import evidence_of_capture, gather
+from pgdyno.studies.advice_plan import plan_text
+from pgdyno.target.capture.texts import Capture
+from pgdyno.target.inspection import inspect, inspect_capture, with_settings
+from pgdyno.target.inventory.reading import read_inventory
 
 if TYPE_CHECKING:
     from pgdyno.store.catalogue import Store
@@ -40,6 +43,8 @@ class AdviceRequest:
     logs: tuple[Path, ...] = ()
     iostat: Path | None = None
     sadf: Path | None = None
+    wal_device: str | None = None
+    """The device of the WAL as iostat or sadf names it; None takes it from the inventory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +61,9 @@ def advise_target(target: Target, request: AdviceRequest, *, store: Store | None
     """Return advice for a live target. Reads only; waits for the window when one was asked for."""
     load_rules(request.rules)  # a mistake in a rule file is told before anybody waits
     progress("reading host and server")
-    inventory = _part("pgdyno.target.inspection", "inspect")(target)
+    inventory = inspect(target)
     progress("reading statistics and logs" if request.window_s is None else f"watching for {request.window_s:g} s")
-    evidence = _part("pgdyno.probes.evidence", "gather")(
+    evidence = gather(
         target,
         inventory,
         window_s=request.window_s or 0.0,
@@ -66,6 +71,8 @@ def advise_target(target: Target, request: AdviceRequest, *, store: Store | None
         iostat=request.iostat,
         sadf=request.sadf,
         progress=progress,
+        wal_device=request.wal_device,
+        matrix=_matrix(store, inventory),
     )
     return advise_case(target.name, inventory, evidence, request, proofs=_proofs(store, inventory))
 
@@ -76,19 +83,23 @@ def advise_offline(files: OfflineFiles, request: AdviceRequest, *, store: Store 
     Raises UsageError when a file cannot be read, EnvironmentUnsuitable when the folder holds nothing that is known.
     """
     load_rules(request.rules)
-    names = {"settings": files.pg_settings, "conf": files.pg_conf, "version": files.pg_version}
+    settings, conf, version = files.pg_settings, files.pg_conf, files.pg_version
     if files.root is None:
-        empty = _part("pgdyno.target.capture.texts", "Capture")({}, origin=str(files.pg_settings or files.pg_conf))
-        capture = _part("pgdyno.target.inspection", "with_settings")(empty, **names)
-        inventory = _part("pgdyno.target.inventory.reading", "read_inventory")(capture)
-        evidence = Evidence()
+        empty = Capture({}, origin=str(settings or conf))
+        inventory = read_inventory(with_settings(empty, settings=settings, conf=conf, version=version))
+    elif not files.root.is_dir():
+        raise UsageError(f'captured folder "{files.root}" is not there', hint="pgdyno inspect --capture DIR makes it.")
     else:
-        if not files.root.is_dir():
-            raise UsageError(
-                f'captured folder "{files.root}" is not there', hint="pgdyno inspect --capture DIR makes it."
-            )
-        inventory = _part("pgdyno.target.inspection", "inspect_capture")(files.root, **names)
-        evidence = _part("pgdyno.probes.evidence", "evidence_of_capture")(files.root, inventory)
+        inventory = inspect_capture(files.root, settings=settings, conf=conf, version=version)
+    evidence = evidence_of_capture(
+        files.root,
+        inventory,
+        logs=request.logs or None,
+        iostat=request.iostat,
+        sadf=request.sadf,
+        wal_device=request.wal_device,
+        matrix=_matrix(store, inventory),
+    )
     return advise_case(inventory.origin, inventory, evidence, request, proofs=_proofs(store, inventory))
 
 
@@ -114,7 +125,7 @@ def advise_case(
         proofs=found,
         remarks=tuple(_remarks(case)),
         facts=facts_used(case),
-        environment=_environment(inventory),
+        environment=inventory.environment_hash(),
     )
 
 
@@ -132,26 +143,21 @@ def _remarks(case: Case) -> Sequence[str]:
 
 
 def _proofs(store: Store | None, inventory: Inventory) -> Mapping[str, Proof]:
-    if store is None or importlib.util.find_spec("pgdyno.studies.proofs") is None:
+    if store is None:
         return {}
-    found = _part("pgdyno.studies.proofs", "proofs_of")(store, inventory)
-    return dict(found)
+    from pgdyno.studies.proofs import proofs_of  # brings the store's libraries, which advice without one does without
+
+    return proofs_of(store, inventory)
 
 
-def _environment(inventory: Inventory) -> str:
-    method = getattr(inventory, "environment_hash", None)
-    return str(method()) if callable(method) else ""
+def _matrix(store: Store | None, inventory: Inventory) -> Sequence[tuple[int, float]]:
+    if store is None:
+        return ()
+    from pgdyno.studies.client_matrix import client_matrix
 
-
-def _part(module: str, name: str) -> Any:  # noqa: ANN401 - a function of another part, called as it is documented
-    """Return a function that is loaded only when it is needed, so that a capture needs nothing of a live target."""
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise EnvironmentUnsuitable(f"this build of pgdyno lacks {module}.{name}") from error
+    return client_matrix(store, inventory)
 
 
 def plan_of(advice: Advice) -> str:
     """Return an experiment plan in TOML: one factor a step, in the order of their dependencies."""
-    text: str = _part("pgdyno.studies.advice_plan", "plan_text")(advice.answered(Answer.FINDING), advice.inventory)
-    return text
+    return plan_text(advice.answered(Answer.FINDING), advice.inventory)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.errors import UsageError
 from pgdyno.model.finding import Answer, Finding, ProofState
 from pgdyno.model.inventory import Inventory
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.advise import AdviceRequest, advise_target
 from pgdyno.target.target import Target
 
 
@@ -28,12 +28,8 @@ Advised = tuple[Sequence[Finding], Inventory]
 
 def advise_on(target: Target, source: Source, *, store: Store, progress: Callable[[str], None]) -> Advised:
     """Return the findings on a target with what was proved here before, and the inventory. Reads only."""
-    try:
-        advise = importlib.import_module("pgdyno.studies.advise")
-    except ImportError as error:
-        raise EnvironmentUnsuitable("this build of pgdyno lacks the advisor's composition") from error
-    request = advise.AdviceRequest(rules=source.rules, window_s=source.window_s, logs=source.logs)
-    advice = advise.advise_target(target, request, store=store, progress=progress)
+    request = AdviceRequest(rules=source.rules, window_s=source.window_s, logs=source.logs)
+    advice = advise_target(target, request, store=store, progress=progress)
     return advice.findings, advice.inventory
 
 

@@ -127,8 +127,6 @@ def test_plan_writes_what_the_planner_says(run: Run, tmp_path: Path, monkeypatch
         (["--host", "ssh://db1"], "--root and --host exclude each other"),
         (["--output", "{folder}"], "--output is for --emit"),
         (["--window", "5"], "--window needs a live target"),
-        (["--log", "{file}"], "--log needs a live target"),
-        (["--iostat", "{file}"], "--iostat needs a live target"),
     ],
 )
 def test_flags_that_do_not_fit_are_told(run: Run, tmp_path: Path, flags: list[str], message: str) -> None:

@@ -83,28 +83,35 @@ def write_evidence(
 
 
 def evidence_of_capture(
-    folder: Path,
+    folder: Path | None,
     inventory: Inventory,
     *,
     logs: Sequence[Path] | None = None,
     iostat: Path | None = None,
     sadf: Path | None = None,
     wal_device: str | None = None,
+    matrix: Sequence[tuple[int, float]] = (),
 ) -> Evidence:
     """Return the evidence that a capture holds. Missing and damaged files leave their part unknown.
 
     Whole logs of a server may be put into `logs/` by hand, and files of iostat and sadf beside them; files that are
-    named come before those of the folder. Raises UsageError when a named file cannot be read, else never.
+    named come before those of the folder, and stand alone where `folder` is None. Raises UsageError when a named
+    file cannot be read, else never.
     """
-    seen = load(folder / "evidence") if (folder / "evidence").is_dir() else _none(folder)
-    own = files_of(folder / "logs")
-    parts = local_parts(own) if own else Unknown(f'there is no log in "{folder / "logs"}"')
+    iostat_text, sadf_text = _text(iostat), _text(sadf)
+    parts: list[LogPart] | Unknown = Unknown("no log was named; --log FILE names one")
+    if folder is None:
+        seen = _none("no target was asked")
+    else:
+        has_evidence = (folder / "evidence").is_dir()
+        why = f'"{folder}" holds no evidence; pgdyno inspect --capture with --window writes it'
+        seen = load(folder / "evidence") if has_evidence else _none(why)
+        iostat_text = _text_if_there(folder / "iostat.txt") if iostat_text is None else iostat_text
+        sadf_text = _text_if_there(folder / "sadf.json") if sadf_text is None else sadf_text
+        own = files_of(folder / "logs")
+        parts = local_parts(own) if own else Unknown(f'there is no log in "{folder / "logs"}"')
     log, _ = _read_log(parts if logs is None else _named_parts(logs, READ_AT_MOST), inventory)
-    texts = [
-        _text_if_there(folder / name) if named is None else _text(named)
-        for name, named in (("iostat.txt", iostat), ("sadf.json", sadf))
-    ]
-    return derive(seen, inventory, Files(log, texts[0], texts[1], wal_device))
+    return derive(seen, inventory, Files(log, iostat_text, sadf_text, wal_device, matrix))
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -115,8 +122,8 @@ def files_of(folder: Path) -> list[Path]:
         return []
 
 
-def _none(folder: Path) -> Observation:
-    missing = Unknown(f'"{folder}" holds no evidence; pgdyno inspect --capture with --window writes it')
+def _none(why: str) -> Observation:
+    missing = Unknown(why)
     return Observation(last=missing, host_missing=missing, kernel_log=missing)
 
 

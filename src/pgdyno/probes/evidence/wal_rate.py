@@ -110,5 +110,4 @@ def wal_devices(inventory: Inventory) -> list[str] | Unknown:
 def _names(inventory: Inventory, name: str) -> list[str]:
     """Return what iostat may call a device: the kernel's name, and with -N the one below /dev/mapper."""
     device = inventory.host.device(name)
-    mapper = str(getattr(device, "mapper", "") or "")
-    return [name, mapper] if mapper else [name]
+    return [name] if device is None or not device.mapper else [name, device.mapper]
