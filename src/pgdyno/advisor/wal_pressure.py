@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pgdyno.advisor.case import Case
-from pgdyno.advisor.wal_size import rate_of_log
+from pgdyno.advisor.planned import planned, shown
+from pgdyno.advisor.wal_size import cycles, rate_of_log
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Purpose
-from pgdyno.units import seconds_text
+from pgdyno.units import bytes_text, seconds_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,19 @@ def wal_rate(case: Case) -> WalRate | None:
     if from_log is not None:
         found.append(WalRate(from_log, "the distances of the log's checkpoints"))
     return max((rate for rate in found if rate.bytes_s > 0), key=lambda rate: rate.bytes_s, default=None)
+
+
+def pressure_by_rate(case: Case, rate: WalRate) -> str | None:
+    """Return a sentence when WAL at this rate starts checkpoints before time does; None when time comes first."""
+    size, timeout = case.number("max_wal_size"), case.number("checkpoint_timeout")
+    distance = size / cycles(planned(case, "checkpoint_completion_target"), case.server.major)
+    seconds = distance / rate.bytes_s
+    if seconds >= timeout:
+        return None
+    return (
+        f"At {bytes_text(rate.bytes_s)} of WAL a second ({rate.source}) max_wal_size = {shown(case, 'max_wal_size')} "
+        f"starts a checkpoint every {seconds:.3g} s, and time would after {seconds_text(timeout)}."
+    )
 
 
 def wal_file_system(case: Case) -> tuple[float | None, str, tuple[str, ...]]:

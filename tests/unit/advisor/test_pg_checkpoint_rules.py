@@ -255,11 +255,22 @@ def test_contradictions_name_a_rule_that_decides():
 
 @pytest.mark.requirement("R-PG-11")
 def test_longer_timeout_brings_the_wal_size_that_it_needs():
-    finding = finding_of("checkpoint-timeout", make_case(wal_rate_bytes_s=20 * MB, workload=WorkloadClass.OLTP))
+    server = make_server(changed={"max_wal_size": str(16 * 1024)})  # enough for 5 min at this rate
+    case = make_case(server=server, wal_rate_bytes_s=20 * MB, workload=WorkloadClass.OLTP)
+    finding = finding_of("checkpoint-timeout", case)
     assert {change.knob: change.value for change in finding.changes} == {
         "checkpoint_timeout": "15min",
         "max_wal_size": "64GB",
     }
+
+
+@pytest.mark.requirement("R-PG-03")
+def test_a_rate_alone_tells_what_starts_the_checkpoints():
+    finding = finding_of("max-wal-size", make_case(wal_rate_bytes_s=20 * MB))
+    assert value_of(finding, "max_wal_size") == "16GB"
+    assert "no counters" in " ".join(finding.doubts)
+    assert finding_of("max-wal-size", make_case(wal_rate_bytes_s=0.1 * MB)).answer is Answer.OK
+    assert finding_of("max-wal-size", make_case()).answer is Answer.UNKNOWN
 
 
 @pytest.mark.requirement("R-PG-11")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pgdyno.advisor.case import Case, Missing
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.advisor.planned import change_to, cost_of, is_standby, log_of, planned, shown, statistics_of, writes
-from pgdyno.advisor.wal_pressure import WalRate, pressure_of, wal_file_system, wal_rate
+from pgdyno.advisor.wal_pressure import WalRate, pressure_by_rate, pressure_of, wal_file_system, wal_rate
 from pgdyno.advisor.wal_size import cap_bytes, cycles, power_of_two, wanted_bytes
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity
@@ -24,14 +26,26 @@ def max_wal_size(case: Case) -> Judgement:
         return DoesNotApply(STANDBY)
     current = case.number("max_wal_size")
     pressure = tuple(pressure_of(case))
-    if not pressure:
-        if isinstance(case.evidence.log, Unknown) and isinstance(case.evidence.statistics, Unknown):
-            raise Missing("why checkpoints start", f"{case.evidence.log.reason}; {case.evidence.statistics.reason}")
-        return InOrder(f"Checkpoints do not come by WAL: max_wal_size = {shown(case, 'max_wal_size')} is enough.")
     rate = wal_rate(case)
+    if not pressure:
+        if not isinstance(case.evidence.log, Unknown) or not isinstance(case.evidence.statistics, Unknown):
+            return InOrder(f"Checkpoints do not come by WAL: max_wal_size = {shown(case, 'max_wal_size')} is enough.")
+        if rate is None:
+            raise Missing("why checkpoints start", f"{case.evidence.log.reason}; {case.evidence.statistics.reason}")
+        return _by_rate_alone(case, current, rate)
     if rate is None:
         return _measure_first(case, pressure)
     return _sized(case, current, rate, pressure)
+
+
+def _by_rate_alone(case: Case, current: float, rate: WalRate) -> Judgement:
+    """Judge by arithmetic where neither a log nor counters say what starts the checkpoints."""
+    sentence = pressure_by_rate(case, rate)
+    if sentence is None:
+        return InOrder(f"At {bytes_text(rate.bytes_s)} of WAL a second ({rate.source}) checkpoints come by time.")
+    found = _sized(case, current, rate, (sentence,))
+    computed = "no log and no counters were there to confirm that WAL starts the checkpoints: it is computed"
+    return replace(found, doubts=(*found.doubts, computed)) if isinstance(found, Fires) else found
 
 
 def _sized(case: Case, current: float, rate: WalRate, pressure: tuple[str, ...]) -> Judgement:
