@@ -17,6 +17,7 @@ from pgdyno.target.inventory.mounts import read_mounts, read_places
 from pgdyno.target.inventory.network import read_network
 from pgdyno.target.inventory.processor import read_processor
 from pgdyno.target.inventory.server import read_server
+from pgdyno.target.inventory.system_v import read_foreign_ipc
 from pgdyno.target.inventory.virtualization import read_virtualization
 
 T = TypeVar("T")
@@ -49,6 +50,7 @@ def read_inventory(capture: Capture) -> Inventory:
             channel_devices=section("channel devices", read_channel_devices, lambda why: why),
             network=section("network", read_network, lambda why: why),
             adapters=section("adapters", read_adapters, lambda why: why),
+            foreign_ipc=section("System V objects", read_foreign_ipc, lambda why: why),
         ),
         server=section("server", read_server, lambda why: why),
         taken_at=capture.taken_at,
