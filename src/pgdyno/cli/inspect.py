@@ -15,6 +15,7 @@ from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from pgdyno.model.inventory import Inventory
+    from pgdyno.target.target import Target
 
 _CRITICALITY = ("business-critical", "production", "development", "test")
 
@@ -22,7 +23,14 @@ _CRITICALITY = ("business-critical", "production", "development", "test")
 @click.command("inspect")
 @target_options
 @click.option("--root", metavar="DIR", type=click.Path(path_type=Path), help="Read a captured folder, no server.")
-@click.option("--capture", metavar="DIR", type=click.Path(path_type=Path), help="Write what is read into this folder.")
+@click.option(
+    "--capture",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Write what is read into this folder, with statistics and log lines for advise --root.",
+)
+@click.option("--window", type=click.FloatRange(1), metavar="SECONDS",
+              help="With --capture: watch for so long.  [default: the statistics since their reset]")  # fmt: skip
 @click.option(
     "--pg-settings",
     metavar="FILE",
@@ -64,10 +72,12 @@ def command(**values: object) -> int:
 
 
 def _inventory(flags: Flags) -> Inventory:
-    from pgdyno.target.inspection import inspect, inspect_capture, write_capture
+    from pgdyno.target.inspection import inspect, inspect_capture
 
     root, folder = flags.path("root"), flags.path("capture")
     files = {"settings": flags.path("pg_settings"), "conf": flags.path("pg_conf")}
+    if flags.values["window"] is not None and folder is None:
+        raise UsageError("--window is for --capture", hint="pgdyno advise --window SECONDS judges a window at once.")
     if root is not None:
         if folder is not None:
             raise UsageError("--root reads a captured folder and --capture writes one", hint="Give one of them.")
@@ -80,7 +90,21 @@ def _inventory(flags: Flags) -> Inventory:
     from pgdyno.studies.stand import opened
 
     with opened(target_request(flags)) as target:
-        return inspect(target) if folder is None else write_capture(target, folder)
+        return inspect(target) if folder is None else _captured(target, folder, flags.number("window"))
+
+
+def _captured(target: Target, folder: Path, window_s: float | None) -> Inventory:
+    """Write what is known and what happens into a folder, and tell what was written."""
+    from pgdyno.studies.captured import capture_target
+
+    inventory, written = capture_target(target, folder, window_s=window_s, progress=lambda text: _say(f"{text} ..."))
+    for line in written:
+        _say(f"written: {line}")
+    return inventory
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)
 
 
 def _as_json(inventory: Inventory, only: tuple[str, ...]) -> dict[str, object]:

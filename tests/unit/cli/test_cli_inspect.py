@@ -60,6 +60,10 @@ def test_where_nothing_can_be_read_the_environment_is_unsuitable(tmp_path: Path)
     assert isinstance(error_of("--root", str(tmp_path), "--capture", str(tmp_path)), UsageError)
 
 
+def test_a_window_is_for_a_capture() -> None:
+    assert isinstance(error_of("--window", "5"), UsageError)
+
+
 def test_sections_by_name() -> None:
     result = run("--root", str(CAPTURES / "x86_64-128g"), "--section", "memory")
     assert "MEMORY" in result.output

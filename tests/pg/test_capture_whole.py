@@ -1,0 +1,80 @@
+"""`inspect --capture` keeps what happens as well, and `advise --root` judges it elsewhere, on a real server."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from psycopg import sql
+
+from pgdyno.model.facts import Unknown
+from pgdyno.target.inspection import inspect, inspect_capture
+from pgdyno.target.sandbox import Sandbox
+
+pytestmark = pytest.mark.pg
+SECRET = "four-word-secret-in-a-statement"
+
+
+def pgdyno(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "XDG_DATA_HOME": str(home), "NO_COLOR": "1"}
+    command = [sys.executable, "-m", "pgdyno", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+@pytest.fixture
+def server(make_sandbox: Callable[..., Sandbox]) -> Sandbox:
+    """A server with a main memory of System V and a statement with a secret in its log."""
+    sandbox = make_sandbox("captured")
+    sandbox.start()
+    postgres = sandbox.target().postgres
+    for name, value in (("shared_memory_type", "sysv"), ("log_min_duration_statement", "0"), ("max_wal_size", "64MB")):
+        postgres.execute(sql.SQL("ALTER SYSTEM SET {} = {}").format(sql.Identifier(name), sql.Literal(value)))
+    sandbox.stop()
+    sandbox.start()
+    postgres.execute("CREATE TABLE burst (filler text)")
+    postgres.execute(sql.SQL("SELECT {}").format(sql.Literal(SECRET)))
+    for _ in range(3):
+        postgres.execute("CHECKPOINT")
+        postgres.execute("INSERT INTO burst SELECT repeat('x', 500) FROM generate_series(1, 200000)")
+    return sandbox
+
+
+@pytest.mark.requirement("R-INV-18", "R-ADV-05")
+def test_a_window_is_kept_and_judged_from_the_folder(server: Sandbox, tmp_path: Path) -> None:
+    folder = tmp_path / "db1"
+    dsn = server.target().postgres.conninfo
+    done = pgdyno(tmp_path, "inspect", "--target", dsn, "--capture", str(folder), "--window", "2")
+    assert done.returncode == 0
+    assert "evidence/: " in done.stderr
+    assert "over 2 s" in done.stderr
+    assert "logs/server.log: " in done.stderr
+    assert {"snapshot_1.json", "snapshot_2.json"} <= {path.name for path in (folder / "evidence").iterdir()}
+    assert SECRET not in "".join(path.read_text() for path in folder.rglob("*") if path.is_file())
+    document = json.loads(pgdyno(tmp_path, "advise", "--root", str(folder), "--depth", "deep", "--json").stdout)
+    (sized,) = (one for one in document["findings"] if one["rule"] == "max-wal-size")
+    assert sized["answer"] != "unknown"
+    again = pgdyno(tmp_path, "inspect", "--target", dsn, "--capture", str(folder))
+    assert "since the statistics were reset" in again.stderr
+    assert not (folder / "evidence" / "snapshot_2.json").exists()
+
+
+@pytest.mark.requirement("R-IPC-08")
+def test_the_server_s_own_segment_is_not_foreign(server: Sandbox, tmp_path: Path) -> None:
+    rows = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
+    large = [row for row in rows if int(row[3]) > 4096]
+    assert large, "shared_memory_type = sysv makes one"
+    foreign = inspect(server.target()).host.foreign_ipc
+    assert not isinstance(foreign, Unknown)
+    assert foreign["shm"] == len(large) - 1
+    folder = tmp_path / "db1"
+    pgdyno(tmp_path, "inspect", "--target", server.target().postgres.conninfo, "--capture", str(folder))
+    kept = inspect_capture(folder).host.foreign_ipc
+    assert not isinstance(kept, Unknown)
+    assert kept["shm"] == foreign["shm"]
