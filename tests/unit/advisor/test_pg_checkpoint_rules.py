@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from advisor_case import GB, MB, finding_of, make_case, make_host, make_server
 from facts_from_params import VERSIONS
-from pgdyno.advisor.rulebook import contradictions
+from pgdyno.advisor.rulebook import contradictions, load_rules
 from pgdyno.advisor.wal_size import cap_bytes, power_of_two, rate_of_log, wanted_bytes
 from pgdyno.model.evidence import Checkpoint, LogEvidence, Statistics, Window, WorkloadClass
 from pgdyno.model.facts import Unknown
@@ -307,3 +307,10 @@ def test_highest_rate_counts():
     counters = Statistics(Window(60, "sampled"), wal_bytes_s=20 * MB)
     finding = finding_of("max-wal-size", pressed(rate=1 * MB, statistics=counters))
     assert value_of(finding, "max_wal_size") == "16GB"
+
+
+@pytest.mark.requirement("R-ADV-14")
+def test_wal_is_placed_before_its_size_is_chosen():
+    rules = [rule.id for rule in load_rules()]
+    assert rules.index("wal-placement") < rules.index("max-wal-size")
+    assert "wal-placement" in finding_of("max-wal-size", pressed()).after
