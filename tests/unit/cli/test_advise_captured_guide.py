@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from captured import CAPTURES
 from pgdyno.cli.advise import command
+from pgdyno.model.evidence import Evidence
 
 DATA = CAPTURES.parent
 MACHINE = ("--root", str(CAPTURES / "s390x-lpar-128g"))
@@ -72,3 +73,19 @@ def test_a_configuration_and_a_report_need_no_captured_folder(tmp_path: Path) ->
     conf.write_text("max_wal_size = 1GB\n")
     found = finding("max-wal-size", "--pg-conf", str(conf), "--pg-version", "14", *REPORT, *DEVICE)
     assert changes(found) == {"max_wal_size": "256GB"}
+
+
+@pytest.mark.requirement("R-PG-39")
+def test_recorded_bench_runs_reach_the_evidence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[object] = []
+
+    def gathered(*_: object, matrix: object, **__: object) -> Evidence:
+        asked.append(matrix)
+        return Evidence()
+
+    points = ((4, 100.0), (16, 390.0), (64, 402.0))
+    monkeypatch.setattr("pgdyno.studies.client_matrix.client_matrix", lambda *_: points)
+    monkeypatch.setattr("pgdyno.studies.advise.evidence_of_capture", gathered)
+    run(*MACHINE, "--store", f"sqlite:///{tmp_path / 'store.db'}")
+    run(*MACHINE)
+    assert asked == [points, ()]

@@ -94,6 +94,22 @@ def test_iostat_alone_gives_the_rate_of_the_guide(tmp_path):
     assert isinstance(found.statistics, Unknown)
 
 
+@pytest.mark.requirement("R-PG-39")
+def test_a_matrix_of_clients_gives_the_knee(capture):
+    known = evidence_of_capture(capture, INVENTORY, matrix=((8, 100.0), (32, 400.0), (64, 401.0)))
+    assert known.concurrency.knee_clients == 32
+    assert isinstance(evidence_of_capture(capture, INVENTORY).concurrency.knee_clients, Unknown)
+
+
+def test_named_files_need_no_folder():
+    found = evidence_of_capture(
+        None, INVENTORY, iostat=DATA / "iostat" / "iostat_before.txt", wal_device="/dev/mapper/edb_logs_enc"
+    )
+    assert found.wal_rate_bytes_s == 345965.6 * 1024
+    assert isinstance(found.log, Unknown)
+    assert "--log" in found.log.reason
+
+
 def test_empty_capture_is_unknown_throughout(tmp_path):
     found = evidence_of_capture(tmp_path, INVENTORY)
     for field in fields(Evidence):
