@@ -15,9 +15,6 @@ from json_schema import errors
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.sandbox import Sandbox
 
-# inspection and evidence are parts of their own
-pytest.importorskip("pgdyno.target.inspection")
-pytest.importorskip("pgdyno.probes.evidence")
 pytestmark = pytest.mark.pg
 PROJECT = Path(__file__).parents[2]
 SCHEMA = json.loads((PROJECT / "docs" / "reference" / "advice.schema.json").read_text("utf-8"))

@@ -12,9 +12,11 @@ connections, WAL buffers and SLRU buffers add. PostgreSQL 15 says 33516 MB for 3
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pgdyno.advisor.case import Case, Missing, known
+from pgdyno.errors import UsageError
 from pgdyno.knobs.effective import effective_bytes
 from pgdyno.knobs.linux_constraints import POOL_RESERVE
 from pgdyno.knobs.memory import shared_bytes
@@ -56,7 +58,7 @@ def need_now(case: Case) -> Need:
         size = server.peak_memory_bytes
         where = f" ({server.peak_memory_file})" if server.peak_memory_file else ""
         return Need(size, True, f"The postmaster's VmPeak is {binary_text(size)}{where}.")
-    size_now = shared_bytes({}, _facts(case))
+    size_now = _shared({}, _facts(case))
     buffers = binary_text(case.number("shared_buffers"))
     return Need(size_now, False, f"Computed from shared_buffers = {buffers}: about {binary_text(size_now)}.")
 
@@ -66,7 +68,7 @@ def need_proposed(case: Case) -> Need:
     now = need_now(case)
     facts = _facts(case)
     proposed = {name: value for name, value in case.earlier.items() if name in facts.settings}
-    difference = shared_bytes(proposed, facts) - shared_bytes({}, facts)
+    difference = _shared(proposed, facts) - _shared({}, facts)
     if difference == 0:
         return now
     size = now.bytes + difference
@@ -90,6 +92,17 @@ def shared_buffers(case: Case) -> float:
 def without_proposals(case: Case) -> Case:
     """Return the case as it stands, nothing proposed."""
     return replace(case, earlier={})
+
+
+def _shared(proposed: Mapping[str, str], facts: Facts) -> float:
+    """Return `shared_bytes`. Raises Missing where one of the settings is no number, as in a file edited by hand."""
+    try:
+        size = shared_bytes(proposed, facts)
+    except (UsageError, ArithmeticError, ValueError) as error:
+        raise Missing("the size of shared memory", str(error)) from error
+    if not math.isfinite(size):
+        raise Missing("the size of shared memory", "a setting is beyond all numbers")
+    return size
 
 
 def _facts(case: Case) -> Facts:

@@ -73,6 +73,12 @@ def test_on_where_the_machine_has_no_huge_pages_is_still_told():
     assert (finding.answer, finding.severity) == (Answer.FINDING, Severity.CRITICAL)
 
 
+@pytest.mark.parametrize("text", ["", "abc"])
+def test_a_setting_that_is_no_number_leaves_the_need_unknown(text):
+    case = make_case(huge_host(100), make_server(changed={"huge_pages": "on", "max_connections": text}))
+    assert finding_of("huge-page-use", case).answer is Answer.UNKNOWN
+
+
 @pytest.mark.requirement("R-PG-30")
 def test_try_that_fell_back_is_found():
     finding = finding_of("huge-page-use", make_case(server=make_server(huge_pages_in_use=False)))

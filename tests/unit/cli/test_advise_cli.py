@@ -182,7 +182,6 @@ def test_rules_are_listed_without_a_target(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("R-ADV-05", "R-VER-06")
 def test_a_configuration_without_a_server_is_judged(tmp_path: Path) -> None:
-    pytest.importorskip("pgdyno.target.inspection")
     conf = tmp_path / "postgresql.conf"
     conf.write_text("shared_buffers = 32MB\ncheckpoint_segments = 3\nmax_wal_size = 32MB\n")
     for version in ("9.5", "13", "18"):
