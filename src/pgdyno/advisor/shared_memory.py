@@ -6,7 +6,8 @@
 
 `shared` is `knobs.memory.shared_bytes`, measured by the project on real servers: shared_buffers x 1.025 and what
 connections, WAL buffers and SLRU buffers add. PostgreSQL 15 says 33516 MB for 32GB and 16771 MB for 16GB; it gives
-33617 and 16823. VmPeak counts the program too, so that it is a few megabytes above the need.
+33617 and 16823. VmPeak counts the program too, so that it is a few megabytes above the need; but it counts address
+space, and a library may once have reserved any amount of it. Far above what the settings explain, it is no measure.
 """
 
 from __future__ import annotations
@@ -23,16 +24,19 @@ from pgdyno.knobs.memory import shared_bytes
 from pgdyno.model.facts import Facts, HostFacts, ServerFacts, Unknown
 from pgdyno.units import binary_text
 
+PEAK_SHARE, PEAK_BYTES = 0.25, 1 << 30
+"""VmPeak may be above the computed size by a quarter or by 1 GiB, whichever is more: libraries and the program."""
 _NOT_PART = Unknown("it has no part in the size of shared memory")
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Bytes of shared memory; `source` is a sentence that says where the figure comes from."""
+    """Bytes of shared memory; `source` says where the figure comes from, `doubt` why a measured one was left aside."""
 
     bytes: float
     exact: bool
     source: str
+    doubt: str = ""
 
     def pages(self, page_bytes: int) -> int:
         """Return the huge pages that hold it, without any reserve."""
@@ -54,13 +58,22 @@ def need_now(case: Case) -> Need:
     if isinstance(server.shared_memory_bytes, int):
         size = server.shared_memory_bytes
         return Need(size, True, f"The server says that its shared memory takes {binary_text(size)}.")
-    if isinstance(server.peak_memory_bytes, int):
-        size = server.peak_memory_bytes
-        where = f" ({server.peak_memory_file})" if server.peak_memory_file else ""
-        return Need(size, True, f"The postmaster's VmPeak is {binary_text(size)}{where}.")
-    size_now = _shared({}, _facts(case))
+    computed = _computed(case)
+    if not isinstance(server.peak_memory_bytes, int):
+        return computed
+    peak = server.peak_memory_bytes
+    where = f" ({server.peak_memory_file})" if server.peak_memory_file else ""
+    told = f"The postmaster's VmPeak is {binary_text(peak)}{where}"
+    if peak > computed.bytes + max(PEAK_SHARE * computed.bytes, PEAK_BYTES):
+        doubt = f" {told}, far above what the settings explain; it counts address space, and is no measure here."
+        return replace(computed, source=f"{computed.source}{doubt}", doubt=doubt)
+    return Need(peak, True, f"{told}.")
+
+
+def _computed(case: Case) -> Need:
+    size = _sized({}, _facts(case))
     buffers = binary_text(case.number("shared_buffers"))
-    return Need(size_now, False, f"Computed from shared_buffers = {buffers}: about {binary_text(size_now)}.")
+    return Need(size, False, f"Computed from shared_buffers = {buffers}: about {binary_text(size)}.")
 
 
 def need_proposed(case: Case) -> Need:
@@ -68,7 +81,7 @@ def need_proposed(case: Case) -> Need:
     now = need_now(case)
     facts = _facts(case)
     proposed = {name: value for name, value in case.earlier.items() if name in facts.settings}
-    difference = _shared(proposed, facts) - _shared({}, facts)
+    difference = _sized(proposed, facts) - _sized({}, facts)
     if difference == 0:
         return now
     size = now.bytes + difference
@@ -77,13 +90,17 @@ def need_proposed(case: Case) -> Need:
         size,
         False,
         f"With shared_buffers = {buffers} as proposed, shared memory takes about {binary_text(size)} "
-        "(computed; `postgres -C shared_memory_size_in_huge_pages` says it exactly from 15 on).",
+        f"(computed; `postgres -C shared_memory_size_in_huge_pages` says it exactly from 15 on).{now.doubt}",
+        now.doubt,
     )
 
 
 def shared_buffers(case: Case) -> float:
     """Return shared_buffers in bytes, the proposed one where there is a proposal. Raises Missing."""
-    size = effective_bytes("shared_buffers", case.earlier, _facts(case))
+    try:
+        size = effective_bytes("shared_buffers", case.earlier, _facts(case))
+    except UsageError as error:
+        raise Missing("shared_buffers", error.message) from None
     if size is None:  # _facts has seen it
         raise Missing("shared_buffers", "this server does not show such a setting")
     return size
@@ -94,14 +111,15 @@ def without_proposals(case: Case) -> Case:
     return replace(case, earlier={})
 
 
-def _shared(proposed: Mapping[str, str], facts: Facts) -> float:
-    """Return `shared_bytes`. Raises Missing where one of the settings is no number, as in a file edited by hand."""
+def _sized(configuration: Mapping[str, str], facts: Facts) -> float:
+    """Return the computed size in bytes. Raises Missing on settings that make none, such as 1e400 in a damaged capture."""
     try:
-        size = shared_bytes(proposed, facts)
+        size = shared_bytes(configuration, facts)
+        buffers = effective_bytes("shared_buffers", configuration, facts)
     except (UsageError, ArithmeticError, ValueError) as error:
-        raise Missing("the size of shared memory", str(error)) from error
-    if not math.isfinite(size):
-        raise Missing("the size of shared memory", "a setting is beyond all numbers")
+        raise Missing("the size of shared memory", str(error)) from None
+    if not math.isfinite(size) or buffers is None or buffers <= 0:
+        raise Missing("the size of shared memory", "the server's settings make no sum")
     return size
 
 

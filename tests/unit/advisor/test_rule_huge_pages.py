@@ -202,3 +202,23 @@ def test_an_unknown_page_size_is_unknown():
     assert (
         says("huge-pages", host, make_server(15, changed={"shared_buffers": str(GB // 4096)})).answer is Answer.UNKNOWN
     )
+
+
+@pytest.mark.requirement("R-KRN-15")
+@pytest.mark.parametrize(("size", "peak", "believed"), [(128 * MB, 350 * MB, True), (128 * MB, 8810 * MB, False)])
+def test_a_peak_that_the_settings_do_not_explain_is_no_measure(size, peak, believed):
+    server = replace(buffers(size, 14), peak_memory_bytes=peak, peak_memory_file="/proc/4711/status")
+    case = make_case(server=server)
+    need = need_now(case)
+    assert (need.bytes == peak, need.exact) == (believed, believed)
+    assert "/proc/4711/status" in need.source
+    proposed = need_proposed(replace(case, earlier={"shared_buffers": "32GB"}))
+    assert 33516 * MB < proposed.bytes < 34200 * MB
+    assert ("is no measure" in need.source, "is no measure" in proposed.source) == (not believed, not believed)
+
+
+@pytest.mark.parametrize("setting", ["1e400", "-5", "abc", ""])
+def test_settings_that_add_up_to_nothing_leave_the_pool_unknown(setting):
+    server = buffers(128 * MB, 14, shared_buffers=setting, max_connections=setting, huge_pages="on")
+    finding = says("huge-pages", make_host(), server)
+    assert (finding.answer, finding.changes) == (Answer.UNKNOWN, ())
