@@ -36,11 +36,12 @@ _MANY = 3
 def print_advice(advice: Advice, stream: TextIO, *, show_all: bool = False, width: int | None = None) -> None:
     """Print advice to a stream: as wide as the terminal, or 120 columns into a file."""
     if stream.isatty() and width is None:
-        console = Console(file=stream, highlight=False)
+        console = Console(file=stream, highlight=False, markup=False, emoji=False)
         console.print(render(advice, console.width, show_all=show_all))
         return
     buffer, columns = StringIO(), width or PIPE_WIDTH
-    Console(file=buffer, width=columns, highlight=False).print(render(advice, columns, show_all=show_all))
+    console = Console(file=buffer, width=columns, highlight=False, markup=False, emoji=False)
+    console.print(render(advice, columns, show_all=show_all))
     stream.write("".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines()))
 
 

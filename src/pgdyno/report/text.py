@@ -54,11 +54,11 @@ def print_summary(report: Report, stream: TextIO) -> None:
 
 def _print(draw: Callable[[int], RenderableType], stream: TextIO) -> None:
     if stream.isatty():
-        console = Console(file=stream, highlight=False)
+        console = Console(file=stream, highlight=False, markup=False, emoji=False)
         console.print(draw(console.width))
         return
     buffer = StringIO()  # rich fills lines up with blanks, which a file is better without
-    Console(file=buffer, width=PIPE_WIDTH, highlight=False).print(draw(PIPE_WIDTH))
+    Console(file=buffer, width=PIPE_WIDTH, highlight=False, markup=False, emoji=False).print(draw(PIPE_WIDTH))
     stream.write("".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines()))
 
 
