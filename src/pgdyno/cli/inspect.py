@@ -87,7 +87,7 @@ def _inventory(flags: Flags) -> Inventory:
             "--pg-settings and --pg-conf stand in for a server that cannot be asked",
             hint="Give them with --root DIR, the folder of what is known of its host.",
         )
-    from pgdyno.studies.stand import opened
+    from pgdyno.studies.opening import opened
 
     with opened(target_request(flags)) as target:
         return inspect(target) if folder is None else _captured(target, folder, flags.number("window"))
