@@ -41,8 +41,10 @@ class Item:
         change = self.change
         if not change.knob:
             return f"{self.rule}: {self.title}"
-        where = f" of {change.device}" if change.device else ""
-        return f"{self.rule}: {change.knob}{where} {_was(change)} -> {change.value}. {self.title}"
+        name = f"{change.knob} of {change.device}" if change.device else change.knob
+        if change.device.startswith("/sys/"):  # a file has one name; the knob's is that of a sysctl elsewhere
+            name = change.device
+        return f"{self.rule}: {name} {_was(change)} -> {change.value}. {self.title}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ def sysctls_of(advice: Advice) -> Sysctls:
         if not is_sysctl(change):
             continue
         if name == linux.MIGRATION_COST and in_debugfs(host):
-            listed[name] = "this kernel has it in debugfs, which no sysctl reaches: see the systemd unit"
+            listed["the migration cost"] = "it is in debugfs here, which no sysctl reaches: see the systemd unit"
         elif isinstance(here, Unknown):
             listed[name] = f"whether this kernel has it is unknown ({here.reason})"
         elif name not in here:
