@@ -10,6 +10,7 @@ from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.model.evidence import Evidence, LogEvidence
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory
+from pgdyno.probes.evidence.captured_text import captured_text
 from pgdyno.probes.evidence.derive import Files, derive
 from pgdyno.probes.evidence.log_files import READ_AT_MOST, LogPart, find_parts, local_parts
 from pgdyno.probes.evidence.log_reader import LogReader
@@ -169,7 +170,5 @@ def _text(path: Path | None) -> str | None:
 
 
 def _text_if_there(path: Path) -> str | None:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return None
+    text = captured_text(path)
+    return None if isinstance(text, Unknown) else text

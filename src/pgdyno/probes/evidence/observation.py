@@ -11,6 +11,7 @@ from typing import Any
 
 from pgdyno.errors import ConnectError, PgdynoError
 from pgdyno.model.facts import Unknown
+from pgdyno.probes.evidence.captured_text import captured_text
 from pgdyno.probes.evidence.snapshot import ActivitySession, Snapshot, busiest_databases, opened, read_snapshot
 from pgdyno.probes.host.cpu import CpuShares
 from pgdyno.probes.host.reading import HostReading, parse_host
@@ -158,7 +159,8 @@ def load(folder: Path) -> Observation:
     known = [snapshot for snapshot in snapshots if isinstance(snapshot, dict)]
     seen.first = known[0] if len(known) == 2 else None
     reasons = [snapshot for snapshot in snapshots if isinstance(snapshot, Unknown)]
-    seen.last = known[-1] if known else reasons[0]
+    damaged = Unknown(f'the snapshots in "{folder}" are damaged')
+    seen.last = known[-1] if known else (reasons or [damaged])[0]
     activity = _read(folder / "activity.json")
     if isinstance(activity, list):
         seen.activity = activity
@@ -169,10 +171,7 @@ def load(folder: Path) -> Observation:
                 seen.host.append((float(reading["t"]), _texts_from_json(reading)))
             except (LookupError, TypeError, ValueError, AttributeError) as error:
                 seen.host_missing = Unknown(f'"{path}" is damaged: {error}')
-    try:
-        seen.kernel_log = (folder / "kernel_log.txt").read_text(errors="replace")
-    except OSError as error:
-        seen.kernel_log = Unknown(f'"{folder / "kernel_log.txt"}": {error.strerror}')
+    seen.kernel_log = captured_text(folder / "kernel_log.txt")
     return seen
 
 
@@ -202,9 +201,10 @@ def _write(path: Path, value: object) -> None:
 
 
 def _read(path: Path) -> object:
+    text = captured_text(path)
+    if isinstance(text, Unknown):
+        return text
     try:
-        return json.loads(path.read_text(errors="replace"))
-    except OSError as error:
-        return Unknown(f'"{path}": {error.strerror}')
+        return json.loads(text)
     except (ValueError, RecursionError):
         return Unknown(f'"{path}" is damaged')

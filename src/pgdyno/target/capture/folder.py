@@ -17,6 +17,9 @@ _COUNTED = ("proc/swaps", "commands/lscpu_extended.txt")
 _LARGEST = 8 << 20
 """No text that we read is larger; a log that was put beside is not ours."""
 
+_CONTROLS = {code: "\ufffd" for code in (*range(1, 32), 127) if chr(code) not in "\t\n\r"}
+"""What a terminal would obey; no file that we read has a use for it."""
+
 
 def write_folder(capture: Capture, folder: Path) -> None:
     """Write a capture: one file for each text, `capture.json` with where it is from and what is missing, and why.
@@ -65,7 +68,7 @@ def load_folder(folder: Path) -> Capture:
             if path.stat().st_size > _LARGEST:
                 missing[key] = f"{path.name} is larger than {_LARGEST >> 20} MiB"
                 continue
-            text = path.read_bytes().decode(errors="replace")
+            text = path.read_bytes().decode(errors="replace").translate(_CONTROLS)
             texts.setdefault(key, without_cut_line(key, text))
             if texts[key] != text:
                 missing[f"{key} (end)"] = "the text ends in the middle of a line, which is left out"
@@ -102,10 +105,13 @@ def _key(relative: Path) -> str | None:
 
 
 def _manifest(folder: Path) -> tuple[dict[str, object], str | None]:
+    path = folder / MANIFEST
     try:
-        found = json.loads((folder / MANIFEST).read_bytes())
+        if path.stat().st_size > _LARGEST or not path.is_file():
+            return {}, f"{MANIFEST} is no regular file, or larger than {_LARGEST >> 20} MiB"
+        found = json.loads(path.read_bytes())
     except FileNotFoundError:
         return {}, None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         return {}, f"{MANIFEST} cannot be read: {error}"
     return (found, None) if isinstance(found, dict) else ({}, f"{MANIFEST} is not a JSON object")

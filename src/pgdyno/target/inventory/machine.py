@@ -8,6 +8,8 @@ from pgdyno.model.facts import Unknown
 from pgdyno.target.capture.texts import Capture
 
 _MACHINES = re.compile(r"^(x86_64|i[3-6]86|aarch64|armv\w+|ppc64le|ppc64|s390x|riscv64|loongarch64|mips\w*|sparc64)$")
+_WORD = re.compile(r"[a-z][a-z0-9_-]{1,15}")
+"""How a kernel names a machine; a damaged file names none."""
 _RELEASE = re.compile(r"\b(\d+\.\d+[\w.+~-]*)")
 FIXED_PAGE = {"x86_64": 4096, "s390x": 4096}
 """Architectures whose kernels know one page size only."""
@@ -22,7 +24,7 @@ def architecture_of(capture: Capture) -> str | Unknown:
     if isinstance(uname, str):
         words = [word for word in uname.split() if word != "GNU/Linux"]
         found = [word for word in reversed(words) if _MACHINES.match(word)]
-        if found or len(words) > 3:
+        if found or (len(words) > 3 and _WORD.fullmatch(words[-1])):
             return found[0] if found else words[-1]
     if "IBM/S390" in (capture.maybe("proc/cpuinfo") or ""):
         return "s390x"
