@@ -112,7 +112,7 @@ def without_proposals(case: Case) -> Case:
 
 
 def _sized(configuration: Mapping[str, str], facts: Facts) -> float:
-    """Return the computed size in bytes. Raises Missing on settings that make none, such as 1e400 in a damaged capture."""
+    """Return the computed size in bytes. Raises Missing on settings that make none, such as 1e400."""
     try:
         size = shared_bytes(configuration, facts)
         buffers = effective_bytes("shared_buffers", configuration, facts)
