@@ -15,6 +15,7 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Purpose, SchedulerGeneration, SizeClass
 from pgdyno.target.capture.folder import load_folder
 from pgdyno.target.inspection import inspect_capture
+from pgdyno.target.inventory.kernel import parse_sysctls
 from pgdyno.target.inventory.reading import read_inventory
 
 FOLDERS = sorted(path.name for path in CAPTURES.iterdir() if path.is_dir() and path.name != "loose")
@@ -380,3 +381,9 @@ def test_a_last_line_without_an_end_is_left_out_and_told(tmp_path: Path) -> None
     assert isinstance(inventory.host.memory.huge_pages_supported, Unknown)  # `edat` may have stood behind the cut
     assert "proc/meminfo (end)" in inventory.missing
     assert inventory.host.kernel.release == "6.1.0"  # a single line is whole without an end
+
+
+def test_a_line_that_names_no_sysctl_is_left_out() -> None:
+    text = "vm.swappiness = 10\nnet/ipv4/ip_forward=1\n\ufffdx.y = 3\nnothing = 1\n= 5\n# kernel.sem = 1\n"
+    names = set(parse_sysctls(f"{text}-vm.dirty_ratio = 5\n"))
+    assert names == {"vm.swappiness", "net.ipv4.ip_forward", "vm.dirty_ratio"}

@@ -14,6 +14,8 @@ _COST = "kernel.sched_migration_cost_ns"
 _COST_SYSCTL = "/proc/sys/kernel/sched_migration_cost_ns"
 _COST_DEBUGFS = "sys/kernel/debug/sched/migration_cost_ns"
 _SYSCTL_FILE = re.compile(r"^(?:etc/sysctl\.conf|(?:etc|run|usr/lib)/sysctl\.d/.*\.conf)$")
+_SYSCTL_NAME = re.compile(r"[!-~]*[./][!-~]*")
+"""A path below /proc/sys with dots or slashes; anything else is a damaged line."""
 
 
 def read_kernel(capture: Capture) -> Kernel:
@@ -49,7 +51,7 @@ def parse_sysctls(text: str) -> dict[str, str]:
     for line in text.splitlines():
         name, equals, value = line.partition("=")
         name = name.strip().removeprefix("-")
-        if equals and name and name[0] not in "#;" and " " not in name:
+        if equals and name[:1] not in ("#", ";") and _SYSCTL_NAME.fullmatch(name):
             found[name if "." in name else name.replace("/", ".")] = value.strip()
     return found
 
