@@ -6,6 +6,8 @@ import json
 import os
 import random
 import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -200,3 +202,23 @@ def test_what_is_no_capture_is_an_error_with_its_exit_code(tmp_path: Path, verb:
         with pytest.raises((PgdynoError, click.ClickException)) as caught:
             pgdyno(verb, "--root", tmp_path / name)
         assert getattr(caught.value, "exit_code", None) in (ExitCode.USAGE, ExitCode.UNSUITABLE)
+
+
+@pytest.mark.requirement("R-ADV-15")
+@pytest.mark.parametrize("verb", ["inspect", "advise"])
+def test_looking_at_a_server_loads_neither_laboratory_nor_store(tmp_path: Path, verb: str) -> None:
+    asks = f"command.main(['{verb}', '--target', 'host={tmp_path} user=nobody'], standalone_mode=False)"
+    code = f"""
+import sys
+from pgdyno.cli.main import command
+from pgdyno.errors import PgdynoError
+try:
+    {asks}
+except PgdynoError as error:
+    print(error.message)
+print(sorted({{"numpy", "scipy", "sqlalchemy"}} & set(sys.modules)))
+"""
+    environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert "connect" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
