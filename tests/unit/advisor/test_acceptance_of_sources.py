@@ -222,3 +222,8 @@ print(sorted({{"numpy", "scipy", "sqlalchemy"}} & set(sys.modules)))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert "connect" in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_words_in_brackets_are_no_markup() -> None:
+    _, text = pgdyno("advise", "--root", CAPTURES / "ppc64le-64k", "--explain", "thp")
+    assert "shows [never]" in " ".join(text.split())
