@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pgdyno.advisor.ranking import expected_effect
+from pgdyno.model.classes import Criticality
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Depth, Finding, ProofState, RuleGroup, Severity
-from pgdyno.model.inventory import Criticality
 
 _STATEMENTS = frozenset({"R-ADV-09", "R-ADV-10"})
 _DEPTHS = {

@@ -146,8 +146,8 @@ def _advice(flags: Flags, store: Store | None) -> Advice:
 
 
 def _request(flags: Flags) -> AdviceRequest:
+    from pgdyno.model.classes import Criticality
     from pgdyno.model.finding import Depth
-    from pgdyno.model.inventory import Criticality
     from pgdyno.studies.advise import AdviceRequest
 
     depth, criticality = flags.text("depth"), flags.text("criticality")

@@ -53,7 +53,7 @@ def command(**values: object) -> int:
     What cannot be read is printed as unknown, with the reason. The first line names the environment: two readings of
     an unchanged one have the same name.
     """
-    from pgdyno.model.inventory import Criticality, Utilization
+    from pgdyno.model.classes import Criticality, Utilization
     from pgdyno.report.inventory_page import inventory_text
 
     flags = Flags(values)

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from pgdyno.model.classes import Utilization
 from pgdyno.model.facts import Unknown
-from pgdyno.model.inventory import Utilization
 
 UNSEEN = Unknown("no window was measured; --window SECONDS measures one")
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from pgdyno.model.classes import Criticality, SizeClass, Utilization
 from pgdyno.model.facts import SettingFact, Unknown
 
 UNREAD = Unknown("it was not read")
@@ -322,33 +323,6 @@ class ServerInventory:
         """Return a setting as pg_settings shows it."""
         fact = self.settings.get(name)
         return fact.setting if fact else Unknown(f"{name} is not a setting of this server, or not shown to this role")
-
-
-class Utilization(StrEnum):
-    """How busy the database is."""
-
-    LOW = "low"
-    HIGH = "high"
-
-
-class SizeClass(StrEnum):
-    """How large the databases are against the memory that the server may use."""
-
-    SMALL = "small"
-    """They fit into a quarter of it, which is what shared_buffers usually gets."""
-    MEDIUM = "medium"
-    """They fit into it."""
-    LARGE = "large"
-    """They are larger."""
-
-
-class Criticality(StrEnum):
-    """What depends on the database."""
-
-    BUSINESS_CRITICAL = "business-critical"
-    PRODUCTION = "production"
-    DEVELOPMENT = "development"
-    TEST = "test"
 
 
 @dataclass(frozen=True, slots=True)

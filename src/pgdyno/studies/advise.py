@@ -14,10 +14,11 @@ from pgdyno.advisor.rulebook import load_rules
 from pgdyno.advisor.selection import depth_for
 from pgdyno.errors import UsageError
 from pgdyno.model.advice import Advice
+from pgdyno.model.classes import Criticality
 from pgdyno.model.evidence import Evidence
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Depth, Proof
-from pgdyno.model.inventory import Criticality, Inventory
+from pgdyno.model.inventory import Inventory
 from pgdyno.probes.evidence import evidence_of_capture, gather
 from pgdyno.studies.advice_plan import plan_text
 from pgdyno.target.capture.texts import Capture

@@ -6,6 +6,9 @@
 
 The undo bundle is durable before the first change, each change is journalled before it is made, and a watchdog
 (watchdog.py) waits beside: a process of its own that restores from the bundle when this one does not.
+
+A few lines past 400 because the steps of a session share its state and must be read in their order; what could be
+told apart has files of its own (activation, baseline, kept_change, file_route, preflight, restore).
 """
 
 from __future__ import annotations

@@ -23,10 +23,11 @@ from pgdyno.advisor.selection import (
     is_about_statements,
     stops,
 )
+from pgdyno.model.classes import Criticality
 from pgdyno.model.evidence import WorkloadClass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Confidence, Cost, Depth, Finding, Proof, ProofState, RuleGroup, Severity
-from pgdyno.model.inventory import Criticality, Inventory
+from pgdyno.model.inventory import Inventory
 
 MEASURED = """
 [[rule]]

@@ -68,8 +68,8 @@ def test_depth_group_and_severity_choose(run: Run) -> None:
 @pytest.mark.requirement("R-INV-21")
 def test_the_depth_that_was_asked_for_is_shown() -> None:
     from advisor_case import make_case
+    from pgdyno.model.classes import Criticality
     from pgdyno.model.finding import Depth
-    from pgdyno.model.inventory import Criticality
     from pgdyno.studies.advise import AdviceRequest, advise_case
 
     case = make_case()

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from advisor_case import GB, make_host, make_server
+from pgdyno.model.classes import Utilization
 from pgdyno.model.evidence import BottleneckKind, Concurrency, DatabaseSize, DeviceActivity, HostActivity, Window
 from pgdyno.model.facts import Unknown
-from pgdyno.model.inventory import Database, Inventory, Utilization
+from pgdyno.model.inventory import Database, Inventory
 from pgdyno.probes.evidence.bottleneck import bottleneck
 from pgdyno.probes.evidence.database_class import size_class, utilization
 from pgdyno.probes.evidence.knee import knee

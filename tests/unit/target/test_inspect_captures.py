@@ -11,8 +11,9 @@ import pytest
 
 from captured import CAPTURES, LOOSE, captured, server_of
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.model.classes import SizeClass
 from pgdyno.model.facts import Unknown
-from pgdyno.model.inventory import Purpose, SchedulerGeneration, SizeClass
+from pgdyno.model.inventory import Purpose, SchedulerGeneration
 from pgdyno.target.capture.folder import load_folder
 from pgdyno.target.inspection import inspect_capture
 from pgdyno.target.inventory.kernel import parse_sysctls

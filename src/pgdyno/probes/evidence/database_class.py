@@ -5,9 +5,10 @@ The third, what depends on it, no server knows. The source gives no limits; thes
 
 from __future__ import annotations
 
+from pgdyno.model.classes import Utilization
 from pgdyno.model.evidence import Bottleneck, BottleneckKind, Concurrency, DatabaseSize, HostActivity
 from pgdyno.model.facts import Unknown
-from pgdyno.model.inventory import Inventory, Utilization
+from pgdyno.model.inventory import Inventory
 
 BUSY_PCT = 50.0
 """CPU busy from here on is high utilization: a second load of the same size would not fit."""
