@@ -76,7 +76,7 @@ def group_of(limit: int) -> Iterator[Path]:
 
 @pytest.fixture
 def memory_group() -> Iterator[Path]:
-    with group_of(800 * MB) as group:
+    with group_of(900 * MB) as group:
         yield group
 
 
@@ -119,7 +119,7 @@ def bounded(make_sandbox: Callable[..., Sandbox], memory_group: Path) -> Sandbox
 
 
 def test_memory_of_the_servers_cgroup(bounded: Sandbox, memory_group: Path, tmp_path: Path, stack: ExitStack) -> None:
-    with guarded(bounded.target(), tmp_path, "memory=40%", harm=eat(memory_group, 550 * MB, stack)) as study:
+    with guarded(bounded.target(), tmp_path, "memory=40%", harm=eat(memory_group, 650 * MB, stack)) as study:
         assert study.run().state is TrialState.FAILED
         assert_answered(study, "memory")
         assert str(memory_group) in study.watched.notices[-2]
