@@ -145,7 +145,7 @@ def test_a_load_that_stands_still(target: Target, tmp_path: Path, stack: ExitSta
         connection.execute("LOCK TABLE pgbench_accounts IN ACCESS EXCLUSIVE MODE")
 
     with guarded(target, tmp_path, measure_s=20.0) as study:
-        assert study.run(BASELINE).state is TrialState.COMPLETE
+        study.run_baseline()
         study.watched.harm, study.watched.after_s = lock, 6.0
         study.run()
         stack.close()
@@ -175,7 +175,7 @@ def test_a_load_whose_slowest_take_far_too_long(target: Target, tmp_path: Path, 
         "\\set a random(1, 100000)\nUPDATE pgbench_accounts SET abalance = 1 WHERE aid = :a;\nSELECT pg_sleep(0.004);\n"
     )
     with guarded(target, tmp_path, measure_s=20.0, workload=scripted(tmp_path, update)) as study:
-        assert study.run(BASELINE).state is TrialState.COMPLETE
+        study.run_baseline()
         study.watched.harm, study.watched.after_s = stutter, 6.0
         study.run()
         stack.close()
