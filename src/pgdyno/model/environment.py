@@ -67,7 +67,7 @@ def _stable(inventory: Inventory) -> dict[str, object]:
 
 def _plain(part: object) -> dict[str, object]:
     """Return the fields of a part; unknown ones without their reason, sets in order."""
-    values: dict[str, object] = asdict(part)  # type: ignore[call-overload]
+    values: dict[str, object] = asdict(part)  # type: ignore[call-overload]  # every part is a dataclass; no type says so
     for name in list(values):
         value = getattr(part, name)
         values[name] = (
