@@ -4,6 +4,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 from facts_from_params import make_facts
+from pgdyno.model.record import Examination
 from pgdyno.store.catalogue import Store
 from pgdyno.trial import laboratory as module
 from pgdyno.trial.laboratory import Laboratory
@@ -13,7 +14,8 @@ from simulated_laboratory import simulated_study
 class Parts:
     """Session, workload, load, sampler and watcher in one: writes down what happens and raises what it is told to."""
 
-    pid, pids, reason, histograms = 4711, (4711,), None, []
+    pid, pids, reason, histograms, instances = 4711, (4711,), None, [], ()
+    examination = Examination()
 
     def __init__(self, **errors):
         self.said, self.promises, self._errors, self.postgres = [], [], errors, self
@@ -56,6 +58,10 @@ class Parts:
     def finish(self):
         self._happens("finish load")
         return self
+
+    def examine(self, target, dbname, load, outcome):
+        self._happens("examine")
+        return self.examination
 
     def discard_logs(self):
         self._happens("discard logs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import cast
 from urllib.parse import quote
@@ -19,13 +19,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.record import CheckRecord, InstanceRecord, PlanRecord, Record, TextRecord
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import Column, Event, HistogramRow, SampleRow, SampleValue
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.store.catalogue import Store
+from pgdyno.store.codec import plan_from_json
 
 WORKLOAD = WorkloadSpec("ybio", {"rows": 1000, "update_pct": 0.5, "hot": True, "s": "x"}, "f00d", "reads", False)
+OLD_PLAN = ["clients", "jobs", "warmup_s", "measure_s", "protocol", "rate", "connect_each", "reset", "seed"]
 PLAN = LoadPlan(clients=4, jobs=2, warmup_s=10.0, measure_s=20.0, rate=12.5, seed=3)
 RESULT = {"verdict": {"word": "better", "ratio": 3.1, "ci": [2.9, 3.3]}, "warnings": ["ü", None], "keep": False}
 OUTCOME = Outcome(
@@ -331,3 +334,36 @@ def test_changes_are_kept_in_their_order(store: Store) -> None:
     store.add_changes([])
     assert store.changes() == [change, other, back]
     assert store.changes(session="s1") == [change, back]
+
+
+RECORDS: tuple[Record, ...] = (
+    InstanceRecord(0, 4, 1.0, 9.0, 800, 0, 100.0, 40.0, 0.5),
+    InstanceRecord(1, 4, 1.0, 5.0, 300, 2, None, None, None, "killed"),
+    CheckRecord("C1", 0, "sums agree"),
+    CheckRecord("C12", None, "not checked: no such column"),
+    PlanRecord("read", "abcd", "Index Scan"),
+    TextRecord("pgbench.stderr", "pgbench: ü"),
+)
+
+
+def test_records_and_factors_come_back_as_they_were(store: Store) -> None:
+    store.add_study(study())
+    run = store.begin_trial(study().id, replace(spec(), factors={"clients": "8", "SMT": "2"}))
+    plain = store.begin_trial(study().id, spec(1))
+    assert store.add_records(run, RECORDS) == len(RECORDS)
+    for kind in (InstanceRecord, CheckRecord, PlanRecord, TextRecord):
+        found: list[Record] = [*store.records(run, kind)]
+        assert found == sorted((one for one in RECORDS if isinstance(one, kind)), key=str)
+        assert store.records(plain, kind) == []
+    assert [trial.spec.factors for trial in store.trials(study().id)] == [{"clients": "8", "SMT": "2"}, {}]
+    store.finish_trial(run, OUTCOME)
+    with pytest.raises(StoreError, match="finished"):
+        store.add_records(run, RECORDS[:1])
+
+
+def test_a_plan_of_a_matrix_comes_back_and_one_of_an_older_pgdyno_has_one_instance(store: Store) -> None:
+    wide = replace(PLAN, instances=4, cpus="0-1", instance_memory_bytes=2**31, host="127.0.0.1")
+    store.add_study(replace(study(), plan=wide))
+    assert store.study("last").plan == wide
+    older = {name: value for name, value in asdict(PLAN).items() if name in OLD_PLAN}
+    assert plan_from_json(older) == PLAN

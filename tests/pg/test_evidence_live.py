@@ -199,7 +199,7 @@ def test_collected_logs_are_found_by_asking_the_server(make_sandbox: Callable[..
 def test_monitor_role_is_enough_and_a_plain_role_learns_less(sandbox18: Sandbox) -> None:
     target = sandbox18.target()
     inventory = inventory_of(target)
-    for role, statement in (("watcher", "GRANT pg_monitor TO watcher"), ("nobody_much", None)):
+    for role, statement in (("evidence_monitor", "GRANT pg_monitor TO evidence_monitor"), ("evidence_nobody", None)):
         name = sql.Identifier(role)
         target.postgres.execute(sql.SQL("CREATE ROLE {} LOGIN").format(name))
         try:

@@ -23,6 +23,12 @@ class FigureKind(StrEnum):
     """Paired ratios per block as dots, with the interval and the band of equivalence."""
     BARS = "bars"
     """Horizontal bars, stacked where there are several series."""
+    STAIRCASE = "staircase"
+    """Upright bars from left to right, the baseline at 100 first: `y` in percent with `lo` and `hi`, `labels` under
+    the bars, one series a `group` (baseline, keep, drop, null, total) that chooses its colour; `x` is the place."""
+    LINES = "lines"
+    """Curves over a number, such as throughput by clients: every series with points, and whiskers where it has
+    `lo` and `hi`; marks and bands on either axis."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,13 @@ class StudyKind(StrEnum):
     BENCH = "bench"
     AB = "ab"
     TUNE = "tune"
+    MATRIX = "matrix"
+    STAIRCASE = "staircase"
+    SWEEP = "sweep"
+    NOISE = "noise"
+    SELFTEST = "selftest"
+    IMPORTED = "imported"
+    """Runs of another tool, or of another machine's store: read, never measured here."""
 
 
 class StudyState(StrEnum):

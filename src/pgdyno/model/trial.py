@@ -18,8 +18,10 @@ class TrialState(StrEnum):
     """Measured, but foreign CPU or steal was above the bound: not used, repeated."""
     UNSTEADY = "unsteady"
     """Measured, but the series never became steady: its score is not used."""
+    PARTIAL = "partial"
+    """Measured, but not by all its load generators: one was killed or ended short."""
     VOID = "void"
-    """The configuration was not in force: nothing was measured under its name."""
+    """The configuration was not in force, or the data broke their own conditions: nothing counts under its name."""
     FAILED = "failed"
     """The server did not start, the load failed or the server died."""
     REFUSED = "refused"
@@ -43,6 +45,8 @@ class Role(StrEnum):
     RIVAL = "rival"
     ARM = "arm"
     """An arm of an A/B experiment, or a single bench run."""
+    CELL = "cell"
+    """A cell of a matrix, or a level of a sweep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +67,24 @@ class LoadPlan:
     connect_each: bool = False
     reset: str = "auto"
     seed: int | None = None
+    instances: int = 1
+    """Load generators that start together, each with `clients` and `jobs`; what they measure is added up."""
+    cpus: str = ""
+    """CPUs that the load generators may use, as `taskset -c` has them; empty for all."""
+    instance_memory_bytes: int | None = None
+    """Bound on the memory of each load generator, by a cgroup."""
+    host: str = ""
+    """Where the load connects instead of where the target's conninfo says: a socket directory, a name, an address."""
 
     @property
     def duration_s(self) -> float:
         """Return the whole time under load, in seconds."""
         return self.warmup_s + self.measure_s
+
+    @property
+    def connections(self) -> int:
+        """Return the sessions of all load generators together."""
+        return self.instances * self.clients
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +111,8 @@ class TrialSpec:
     slot: int
     repeats: int | None = None
     """The trial that this one repeats because that one was disturbed."""
+    factors: Mapping[str, str] = field(default_factory=dict)
+    """What else differs between this trial and others of its study: clients, SMT, a storage layout; words of a plan."""
 
 
 @dataclass(frozen=True, slots=True)

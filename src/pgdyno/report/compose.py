@@ -6,30 +6,21 @@ the study has: a bench run has no verdict, an unfinished study no result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdyno.model.study import Effect, Study, StudyKind
-from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Metric, Verdict, Word
 from pgdyno.report import chapters, circumstances, doubts
 from pgdyno.report.digest import digest
 from pgdyno.report.reading import Fields, effects_of, side_of, sides_of, verdict_of, verdicts_of
+from pgdyno.report.runs_page import runs_page
 from pgdyno.report.sections import Report, Section, Tile, Tone
-from pgdyno.report.traces import RunTrace
+from pgdyno.report.study_record import StudyRecord as StudyRecord
 from pgdyno.report.wording import TONES, capital, number_text, plural, quantity_text, sentence, tile
 
 BENCH_METRICS = (Metric.THROUGHPUT, Metric.LATENCY_P50, Metric.LATENCY_P99, Metric.SERVER_CPU)
 TILE_METRICS = (Metric.THROUGHPUT, Metric.LATENCY_P99, Metric.SERVER_CPU)
-
-
-@dataclass(frozen=True, slots=True)
-class StudyRecord:
-    """What the store holds of a study, as far as a report needs it. `traces` are the runs of the flight recorder."""
-
-    study: Study
-    trials: tuple[Trial, ...]
-    traces: tuple[RunTrace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +44,13 @@ def names_of(kind: StudyKind, *, keep: bool = False) -> Names:
 
 
 def compose(record: StudyRecord) -> Report:
-    """Return the report of a study."""
+    """Return the report of a study, by the page of its kind where it has one of its own."""
+    page = _PAGES.get(record.study.kind)
+    return compared(record) if page is None else page(record)
+
+
+def compared(record: StudyRecord) -> Report:
+    """Return the report of a bench, an A/B or a tune: one side, or one against the other."""
     study, result = record.study, Fields(record.study.result or {})
     verdict = verdict_of(result.child("verdict"))
     effects = effects_of(result, verdict.interval.confidence if verdict else 0.95)
@@ -134,3 +131,13 @@ def _sections(
         chapters.about(study, record.trials),
     )
     return tuple(section for section in candidates if section is not None)
+
+
+_PAGES: Mapping[StudyKind, Callable[[StudyRecord], Report]] = {
+    StudyKind.MATRIX: runs_page,
+    StudyKind.STAIRCASE: runs_page,
+    StudyKind.SWEEP: runs_page,
+    StudyKind.NOISE: runs_page,
+    StudyKind.SELFTEST: runs_page,
+    StudyKind.IMPORTED: runs_page,
+}

@@ -24,7 +24,7 @@ from pgdyno.report.wording import (
 from pgdyno.stats.noise import MOST_EFFECT
 
 FAILED = {TrialState.REFUSED, TrialState.FAILED, TrialState.VOID}
-SPOILT = {TrialState.DISTURBED, TrialState.UNSTEADY, TrialState.ABANDONED}
+SPOILT = {TrialState.DISTURBED, TrialState.UNSTEADY, TrialState.PARTIAL, TrialState.ABANDONED}
 FAILED_COLUMNS = ("trial", "state", "settings", "reason")
 MANY = 8
 

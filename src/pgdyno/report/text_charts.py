@@ -17,6 +17,7 @@ GLYPHS = {
     "effect": "■",
     "rival": "▼",
     "arm": "●",
+    "cell": "●",
 }
 LOST = "x"
 MOST_LABEL = 46

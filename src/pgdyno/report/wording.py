@@ -39,13 +39,15 @@ ROLE_NAMES = {
     Role.EFFECT: "effect of one setting",
     Role.RIVAL: "rival",
     Role.ARM: "run",
+    Role.CELL: "cell",
 }
 STATE_MEANINGS = {
     TrialState.RUNNING: "still running",
     TrialState.COMPLETE: "measured and used",
     TrialState.DISTURBED: "measured while something else used the CPU; not used",
     TrialState.UNSTEADY: "never became steady; not used",
-    TrialState.VOID: "the configuration was not in force; nothing measured",
+    TrialState.PARTIAL: "measured without all of its load generators; not used",
+    TrialState.VOID: "the configuration was not in force, or the data broke their conditions; not used",
     TrialState.FAILED: "the server or the load failed",
     TrialState.REFUSED: "refused before it cost anything",
     TrialState.ABANDONED: "interrupted",

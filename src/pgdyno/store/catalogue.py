@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.model.change import ChangeRecord
+from pgdyno.model.record import Record
 from pgdyno.model.samples import Event, HistogramRow, SampleRow, SampleValue
 from pgdyno.model.study import Study, StudyState
 from pgdyno.model.trial import Outcome, Trial, TrialSpec, TrialState
@@ -20,7 +21,7 @@ from pgdyno.store import codec, recordings
 from pgdyno.store.engine import BUSY_TIMEOUT_S, make_engine, parse_url, reading, writing
 from pgdyno.store.faults import explained, label
 from pgdyno.store.migrate import ensure_current
-from pgdyno.store.schema import CHANGE, STUDY, TRIAL, TRIAL_SETTING
+from pgdyno.store.schema import CHANGE, STUDY, TRIAL, TRIAL_FACTOR, TRIAL_SETTING
 
 _LIST = "List the studies with pgdyno store list."
 
@@ -141,6 +142,9 @@ class Store:
             settings = [{"trial_id": trial_id, "knob": k, "value": v} for k, v in spec.configuration.items()]
             if settings:
                 connection.execute(insert(TRIAL_SETTING), settings)
+            factors = [{"trial_id": trial_id, "factor": k, "value": v} for k, v in spec.factors.items()]
+            if factors:
+                connection.execute(insert(TRIAL_FACTOR), factors)
         return int(trial_id)
 
     def finish_trial(self, trial_id: int, outcome: Outcome) -> None:
@@ -202,6 +206,16 @@ class Store:
         with self.read() as connection:
             return recordings.read_events(connection, run_id)
 
+    def add_records(self, run_id: int, records: Iterable[Record]) -> int:
+        """Record what a running trial left beside its samples and return how many records they were."""
+        with self._recording(run_id) as connection:
+            return recordings.write_records(connection, run_id, records)
+
+    def records(self, run_id: int, kind: type[recordings.R]) -> list[recordings.R]:
+        """Return the records of one kind of a run."""
+        with self.read() as connection:
+            return recordings.read_records(connection, run_id, kind)
+
     def add_changes(self, changes: Iterable[ChangeRecord]) -> None:
         """Record changes, all of them or none."""
         rows = [codec.change_to_row(change) for change in changes]
@@ -250,5 +264,9 @@ def _trials(connection: Connection, which: ColumnElement[bool]) -> list[Trial]:
     chosen = select(TRIAL_SETTING).join(TRIAL, TRIAL.c.id == TRIAL_SETTING.c.trial_id).where(which)
     for trial_id, knob, value in connection.execute(chosen):
         settings[trial_id].append((knob, value))
+    factors: dict[int, list[tuple[str, str]]] = defaultdict(list)
+    varied = select(TRIAL_FACTOR).join(TRIAL, TRIAL.c.id == TRIAL_FACTOR.c.trial_id).where(which)
+    for trial_id, factor, value in connection.execute(varied):
+        factors[trial_id].append((factor, value))
     rows = connection.execute(select(TRIAL).where(which).order_by(TRIAL.c.id)).mappings()
-    return [codec.trial_from_row(dict(row), settings.get(row["id"], ())) for row in rows]
+    return [codec.trial_from_row(dict(row), settings.get(row["id"], ()), factors.get(row["id"], ())) for row in rows]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import PurePath
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
 from pgdyno.errors import StoreError
 from pgdyno.model.change import ChangeAction, ChangeRecord
@@ -125,7 +125,28 @@ def plan_from_json(row: Row) -> LoadPlan:
         connect_each=_required(row, "connect_each", bool),
         reset=_required(row, "reset", str),
         seed=_optional(row, "seed", int),
+        **_later(row),
     )
+
+
+class _LaterPlan(TypedDict, total=False):
+    """Fields of a plan that studies of an older pgdyno lack."""
+
+    instances: int
+    cpus: str
+    instance_memory_bytes: int | None
+    host: str
+
+
+def _later(row: Row) -> _LaterPlan:
+    if "instances" not in row:
+        return {}
+    return {
+        "instances": _required(row, "instances", int),
+        "cpus": _required(row, "cpus", str),
+        "instance_memory_bytes": _optional(row, "instance_memory_bytes", int),
+        "host": _required(row, "host", str),
+    }
 
 
 def spec_to_row(study_id: str, spec: TrialSpec) -> dict[str, object]:
@@ -177,8 +198,8 @@ def outcome_to_row(outcome: Outcome) -> dict[str, object]:
     }
 
 
-def trial_from_row(row: Row, settings: Iterable[tuple[str, str]]) -> Trial:
-    """Return the trial that a row of table `trial` and its rows of `trial_setting` hold."""
+def trial_from_row(row: Row, settings: Iterable[tuple[str, str]], factors: Iterable[tuple[str, str]] = ()) -> Trial:
+    """Return the trial that a row of table `trial` and its rows of `trial_setting` and `trial_factor` hold."""
     state = TrialState(_required(row, "state", str))
     spec = TrialSpec(
         configuration=Configuration(tuple(sorted(settings))),
@@ -187,6 +208,7 @@ def trial_from_row(row: Row, settings: Iterable[tuple[str, str]]) -> Trial:
         block=_required(row, "block", int),
         slot=_required(row, "slot", int),
         repeats=_optional(row, "repeats", int),
+        factors=dict(factors),
     )
     return Trial(
         id=_required(row, "id", int),

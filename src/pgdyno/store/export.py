@@ -16,10 +16,13 @@ from sqlalchemy.engine import Connection
 
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.store.catalogue import Store
-from pgdyno.store.schema import RUN_TABLES, STUDY, TRIAL, TRIAL_SETTING
+from pgdyno.store.schema import RUN_TABLES, STUDY, TRIAL, TRIAL_FACTOR, TRIAL_SETTING
 
 FORMAT = 1
 """The version of the JSON layout; it changes when a reader would have to."""
+
+_TIME = {"histogram": "second"}
+"""The column that orders a table without a key, where it is not `t`."""
 
 Cell = None | bool | int | float | str | list[object] | dict[str, object]
 
@@ -58,11 +61,11 @@ def _queries(study_id: str) -> Iterator[tuple[str, Select[tuple[object, ...]]]]:
     trials = select(TRIAL.c.id).where(TRIAL.c.study_id == study_id)
     yield "study", select(STUDY).where(STUDY.c.id == study_id)
     yield "trial", select(TRIAL).where(TRIAL.c.study_id == study_id).order_by(TRIAL.c.id)
-    settings = TRIAL_SETTING
-    yield "trial_setting", select(settings).where(settings.c.trial_id.in_(trials)).order_by(*settings.primary_key)
+    for table in (TRIAL_SETTING, TRIAL_FACTOR):
+        yield table.name, select(table).where(table.c.trial_id.in_(trials)).order_by(*table.primary_key)
     for name, table in RUN_TABLES.items():
-        order = table.c.second if name == "histogram" else table.c.t
-        yield name, select(table).where(table.c.run_id.in_(trials)).order_by(table.c.run_id, order)
+        order = table.primary_key if table.primary_key else (table.c.run_id, table.c[_TIME.get(name, "t")])
+        yield name, select(table).where(table.c.run_id.in_(trials)).order_by(*order)
 
 
 def _rows(connection: Connection, query: Select[tuple[object, ...]]) -> tuple[list[str], Iterator[list[Cell]]]:

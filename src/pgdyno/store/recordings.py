@@ -1,16 +1,21 @@
-"""What one run recorded: samples, histograms and events, written in bulk and read by column."""
+"""What one run recorded: samples, histograms, events and records, written in bulk and read by column."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import TypeVar
 
 from sqlalchemy import insert, select
 from sqlalchemy.engine import Connection
 
 from pgdyno.errors import UsageError
+from pgdyno.model.record import CheckRecord, InstanceRecord, PlanRecord, Record, TextRecord
 from pgdyno.model.samples import Event, HistogramRow, SampleRow, SampleValue
-from pgdyno.store.schema import EVENT, HISTOGRAM, SAMPLES
+from pgdyno.store.schema import EVENT, HISTOGRAM, RECORDS, SAMPLES
+
+R = TypeVar("R", InstanceRecord, CheckRecord, PlanRecord, TextRecord)
 
 _HISTOGRAM_FIELDS = ("second", "instance", "script", "count", "total_us", "failed", "retried", "skipped", "blob")
 
@@ -69,6 +74,24 @@ def read_events(connection: Connection, run_id: int) -> list[Event]:
     """Return the events of one run in the order of time."""
     query = select(EVENT.c.t, EVENT.c.kind, EVENT.c.text).where(EVENT.c.run_id == run_id).order_by(EVENT.c.t)
     return [Event(*row) for row in connection.execute(query)]
+
+
+def write_records(connection: Connection, run_id: int, records: Iterable[Record]) -> int:
+    """Insert the records, one bulk statement for each table, and return how many they were."""
+    grouped: dict[type[Record], list[dict[str, object]]] = defaultdict(list)
+    for record in records:
+        values = {field.name: getattr(record, field.name) for field in fields(record)}
+        grouped[type(record)].append({"run_id": run_id, **values})
+    for kind, rows in grouped.items():
+        connection.execute(insert(RECORDS[kind]), rows)
+    return sum(len(rows) for rows in grouped.values())
+
+
+def read_records(connection: Connection, run_id: int, kind: type[R]) -> list[R]:
+    """Return the records of one kind of a run, in the order of their key."""
+    table, names = RECORDS[kind], [field.name for field in fields(kind)]
+    query = select(*(table.c[name] for name in names)).where(table.c.run_id == run_id).order_by(table.c[names[0]])
+    return [kind(*row) for row in connection.execute(query)]
 
 
 def _sample_columns(table: str) -> list[str]:

@@ -1,11 +1,13 @@
 """The tables of the store, the same on SQLite and PostgreSQL.
 
-`study`, `trial`, `trial_setting`, `histogram`, `event` and `change` are written out here; the sample tables follow from
-`model.sample_tables`, so that a column is defined once. A change of either needs a migration and a new `REVISION`:
+What a study, a trial and a queue hold is written out here; the sample tables follow from `model.sample_tables`, so that
+a column is defined once. A change of either needs a migration and a new `REVISION`:
 a test compares this schema with what the migrations build.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from sqlalchemy import (
     JSON,
@@ -21,10 +23,11 @@ from sqlalchemy import (
     Text,
 )
 
+from pgdyno.model.record import CheckRecord, InstanceRecord, PlanRecord, Record, TextRecord
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import Kind, SampleTable
 
-REVISION = "0002"
+REVISION = "0003"
 """The newest migration: a store at this revision is opened without loading Alembic."""
 
 METADATA = MetaData()
@@ -103,6 +106,14 @@ TRIAL_SETTING = Table(
     Column("value", Text, nullable=False),
 )
 
+TRIAL_FACTOR = Table(
+    "trial_factor",
+    METADATA,
+    Column("trial_id", _ID, ForeignKey("trial.id"), primary_key=True),
+    Column("factor", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
 HISTOGRAM = Table(
     "histogram",
     METADATA,
@@ -147,6 +158,53 @@ CHANGE = Table(
 )
 
 
+JOB = Table(
+    "job",
+    METADATA,
+    Column("id", _ID, primary_key=True),
+    Column("added_at", Double, nullable=False),
+    Column("argv", _JSON, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("attempts", BigInteger, nullable=False),
+    Column("began_at", Double),
+    Column("ended_at", Double),
+    Column("exit_code", BigInteger),
+    Column("study", Text),
+    Column("reason", Text),
+)
+
+
+def _of_run(name: str, *columns: Column[Any]) -> Table:
+    """Return a table of what a run left; the run and the first column are its key."""
+    return Table(name, METADATA, Column("run_id", _ID, ForeignKey("trial.id"), primary_key=True), *columns)
+
+
+def _key(name: str) -> Column[str]:
+    return Column(name, Text, primary_key=True)
+
+
+INSTANCE = _of_run(
+    "instance",
+    Column("instance", BigInteger, primary_key=True, autoincrement=False),
+    Column("clients", BigInteger, nullable=False),
+    Column("began_at", Double, nullable=False),
+    Column("ended_at", Double, nullable=False),
+    Column("transactions", BigInteger, nullable=False),
+    Column("failed", BigInteger, nullable=False),
+    Column("throughput", Double),
+    Column("latency_ms", Double),
+    Column("driver_cpu_s", Double),
+    Column("reason", Text),
+)
+RUN_CHECK = _of_run(
+    "run_check", _key("condition"), Column("violations", BigInteger), Column("meaning", Text, nullable=False)
+)
+RUN_PLAN = _of_run(
+    "run_plan", _key("statement"), Column("shape", Text, nullable=False), Column("plan", Text, nullable=False)
+)
+RUN_TEXT = _of_run("run_text", _key("name"), Column("text", Text, nullable=False))
+
+
 def _sample_table(table: SampleTable) -> Table:
     columns: list[Column[object]] = [Column(column.name, _TYPES[column.kind]) for column in table.columns]
     return Table(
@@ -162,5 +220,18 @@ def _sample_table(table: SampleTable) -> Table:
 SAMPLES: dict[str, Table] = {name: _sample_table(table) for name, table in TABLES.items()}
 """The sample tables by name."""
 
-RUN_TABLES: dict[str, Table] = {"event": EVENT, "histogram": HISTOGRAM, **SAMPLES}
+RECORDS: dict[type[Record], Table] = {
+    InstanceRecord: INSTANCE,
+    CheckRecord: RUN_CHECK,
+    PlanRecord: RUN_PLAN,
+    TextRecord: RUN_TEXT,
+}
+"""The table of each kind of record; its columns after `run_id` are the record's fields."""
+
+RUN_TABLES: dict[str, Table] = {
+    "event": EVENT,
+    "histogram": HISTOGRAM,
+    **{table.name: table for table in RECORDS.values()},
+    **SAMPLES,
+}
 """Every table that belongs to one run and has a `run_id`."""

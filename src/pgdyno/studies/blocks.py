@@ -129,10 +129,10 @@ def _run_block(
 
 
 def run_repeating(laboratory: Laboratory, spec: TrialSpec) -> Trial:
-    """Run a trial, and again at once while it is disturbed or unsteady, up to REPEATS times."""
+    """Run a trial, and again at once while it is disturbed, unsteady or partial, up to REPEATS times."""
     trial = laboratory.run(spec)
     for _ in range(REPEATS):
-        if trial.state not in (TrialState.DISTURBED, TrialState.UNSTEADY):
+        if trial.state not in (TrialState.DISTURBED, TrialState.UNSTEADY, TrialState.PARTIAL):
             break
         trial = laboratory.run(replace(spec, repeats=trial.id))
     return trial

@@ -61,11 +61,11 @@ def assess(load: LoadResult, rows: Sequence[SampleRow], plan: LoadPlan, bounds: 
         return replace(measured, reason="no transaction ended in the measured window")
     server = server_cpu_s(rows, begin, end, load_ended_at=end)
     foreign, steal = foreign_cpu_pct(rows, begin, end), steal_pct(rows, begin, end)
-    disturbance = _disturbance(foreign, steal, bounds)
+    state, reason = _state(load, _disturbance(foreign, steal, bounds))
     return replace(
         measured,
-        state=TrialState.DISTURBED if disturbance else TrialState.COMPLETE,
-        reason=disturbance,
+        state=state,
+        reason=reason,
         steady_from=begin,
         throughput=window.throughput,
         latency_ms=window.latency,
@@ -79,6 +79,12 @@ def assess(load: LoadResult, rows: Sequence[SampleRow], plan: LoadPlan, bounds: 
             "window_transactions": window.transactions,
         },
     )
+
+
+def _state(load: LoadResult, disturbance: str | None) -> tuple[TrialState, str | None]:
+    if load.partial is not None:
+        return TrialState.PARTIAL, load.partial
+    return (TrialState.DISTURBED, disturbance) if disturbance else (TrialState.COMPLETE, None)
 
 
 def _disturbance(foreign: float | None, steal: float | None, bounds: Bounds) -> str | None:

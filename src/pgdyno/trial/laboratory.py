@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Protocol
 
 from pgdyno.errors import ApplyError, GuardTripped, PgdynoError, RollbackError, StoreError, WorkloadError
+from pgdyno.fleet.start import begin_load
 from pgdyno.knobs.constraints import check
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.facts import Facts
 from pgdyno.model.guard import Breach, Lamp
+from pgdyno.model.record import Record
 from pgdyno.model.samples import Event
 from pgdyno.model.study import Study
-from pgdyno.model.trial import OUTAGE, Outcome, Trial, TrialSpec, TrialState
+from pgdyno.model.trial import OUTAGE, LoadPlan, Outcome, Trial, TrialSpec, TrialState
 from pgdyno.probes.sampler import SampleBatch, Sampler
 from pgdyno.store.catalogue import Store
 from pgdyno.target.apply import When
@@ -73,6 +75,8 @@ class _Work:
 
     run_id: int
     spec: TrialSpec
+    plan: LoadPlan
+    workload: Workload
     began: float
     dbname: str = ""
     database_bytes: float = 0.0
@@ -85,6 +89,7 @@ class _Work:
     outcome: Outcome | None = None
     reason: str | None = None
     events: list[Event] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
     watch: ExitStack = field(default_factory=ExitStack)
 
     def driver_pids(self) -> Sequence[int]:
@@ -146,8 +151,11 @@ class Laboratory:
         """Return True while trials from before a kill are still to be given back."""
         return bool(self._recorded)
 
-    def run(self, spec: TrialSpec) -> Trial:
+    def run(self, spec: TrialSpec, *, plan: LoadPlan | None = None, workload: Workload | None = None) -> Trial:
         """Run one trial, or give back the recorded one that stands at this place.
+
+        `plan` and `workload` take the place of the study's own for this trial, as the cells of a matrix need; what is
+        different about them belongs into `spec.factors`. Such a workload was prepared by whoever brings it.
 
         Changes the server to the trial's configuration and leaves it there; the session's end puts it back. Raises
         KeyboardInterrupt again after the trial was concluded as abandoned, RollbackError and GuardTripped likewise.
@@ -158,7 +166,7 @@ class Laboratory:
             trial = self._replay(spec)
         else:
             self.restarts.allow(spec.configuration, self._waiting)
-            trial = self._measure(spec)
+            trial = self._measure(spec, plan or self.study.plan, workload or self._workload)
         if trial.outcome is not None:
             self.spent_s += trial.outcome.elapsed_s
             if trial.state is TrialState.COMPLETE and spec.configuration == BASELINE:
@@ -171,7 +179,7 @@ class Laboratory:
         Raises EnvironmentUnsuitable when one is in breach already or cannot see.
         """
         if self._sentry is not None and not self._guards_began:
-            self._watcher.notice(off_text(self._sentry.begin(self.study.plan.clients)))
+            self._watcher.notice(off_text(self._sentry.begin(self.study.plan.connections)))
             self._guards_began = True
 
     def _replay(self, spec: TrialSpec) -> Trial:
@@ -184,9 +192,9 @@ class Laboratory:
             )
         return trial
 
-    def _measure(self, spec: TrialSpec) -> Trial:
+    def _measure(self, spec: TrialSpec, plan: LoadPlan, workload: Workload) -> Trial:
         self.begin_guards()
-        work = _Work(self.store.begin_trial(self.study.id, spec), spec, self._clock())
+        work = _Work(self.store.begin_trial(self.study.id, spec), spec, plan, workload, self._clock())
         self._watcher.trial_began(spec, self._count, work.run_id)
         transition = begin()
         error: BaseException | None = None
@@ -265,7 +273,7 @@ class Laboratory:
         return end
 
     def _check(self, work: _Work, _: Transition) -> Happening:
-        refusal = check(work.spec.configuration, self.facts, connections=self.study.plan.clients)
+        refusal = check(work.spec.configuration, self.facts, connections=work.plan.connections)
         if refusal is None:
             return Happening.ACCEPTED
         work.reason = refusal.reason
@@ -289,7 +297,7 @@ class Laboratory:
         self._expect(f"reset of trial {work.run_id}")
         guarding: AbstractContextManager[None] = self._sentry.interrupting() if self._sentry else nullcontext()
         with guarding:
-            work.dbname = self._workload.reset(self._target, policy=self.study.plan.reset)
+            work.dbname = work.workload.reset(self._target, policy=work.plan.reset)
         (row,) = self._target.postgres.fetch("SELECT pg_database_size(%s) AS bytes", [work.dbname])
         work.database_bytes = float(str(row["bytes"]))
         return Happening.READY
@@ -300,12 +308,12 @@ class Laboratory:
 
     def _run_load(self, work: _Work, _: Transition) -> Happening:
         self._watcher.phase("load")
-        plan, began = self.study.plan, self._clock()
+        plan, began = work.plan, self._clock()
         self._expect(f"load of trial {work.run_id}", plan.duration_s + OVERRUN_S + BETWEEN_S)
         folder = self._folder / str(work.run_id)
         if self._sentry is not None:
             self._sentry.load_begins(work.dbname)
-        work.running = running = self._workload.begin(self._target, work.dbname, plan, folder)
+        work.running = running = begin_load(work.workload, self._target, work.dbname, plan, folder)
         if self._session is not None:
             for pid in running.pids:
                 self._session.record_process(pid, "driver")
@@ -341,12 +349,27 @@ class Laboratory:
     def _assess(self, work: _Work, _: Transition) -> Happening:
         assert work.load is not None, "the life cycle assesses only a load that ended"
         assert work.batch is not None, "the life cycle stops sampling before it assesses"
-        outcome = assess(work.load, work.batch.rows, self.study.plan, self.bounds)
+        outcome = assess(work.load, work.batch.rows, work.plan, self.bounds)
         if self._sentry is not None:
             self._sentry.check()
         size = {"database_bytes": work.database_bytes}
-        work.outcome = replace(outcome, counters={**outcome.counters, **size})
+        work.outcome = self._examine(replace(outcome, counters={**outcome.counters, **size}), work)
         return Happening.ASSESSED
+
+    def _examine(self, outcome: Outcome, work: _Work) -> Outcome:
+        """Let the workload check its own data; data that break their conditions make the run void."""
+        assert work.load is not None, "only a load that ended is examined"
+        self._watcher.phase("examine")
+        found = work.workload.examine(self._target, work.dbname, work.load, outcome)
+        work.records += [*found.checks, *found.plans, *found.texts]
+        outcome = replace(
+            outcome,
+            counters={**outcome.counters, **dict(found.figures)},
+            warnings=(*outcome.warnings, *found.warnings),
+        )
+        if found.violation is None:
+            return outcome
+        return replace(outcome, state=TrialState.VOID, reason=found.violation, throughput=None)
 
     def _conclude(self, work: _Work, transition: Transition) -> None:
         outcome = work.outcome
@@ -363,6 +386,7 @@ class Laboratory:
             self.store.add_events(work.run_id, work.batch.events)
         if work.load is not None:
             self.store.add_histograms(work.run_id, work.load.histograms)
+            self.store.add_records(work.run_id, [*work.load.instances, *work.records])
             work.load.discard_logs()
         self.store.finish_trial(work.run_id, outcome)
 

@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.errors import UsageError
-from pgdyno.model.trial import LoadPlan, WorkloadSpec
+from pgdyno.model.record import Examination
+from pgdyno.model.trial import LoadPlan, Outcome, WorkloadSpec
 from pgdyno.target.target import Target
 from pgdyno.workloads.dataset import DataSet, LoadSite
 from pgdyno.workloads.execution_plan import PlanProbe, capture_plan
 from pgdyno.workloads.pgbench_command import DriverOptions, RunCommand, check_plan, find_pgbench
 from pgdyno.workloads.pgbench_load import PgbenchLoad, prepare_directory
 from pgdyno.workloads.protocol import RunningLoad
+from pgdyno.workloads.result import LoadResult
 from pgdyno.workloads.script import Script, fingerprint
 from pgdyno.workloads.template import (
     APPLICATION_NAME,
@@ -28,6 +30,7 @@ from pgdyno.workloads.template import (
     template_name,
 )
 
+Examiner = Callable[[Target, str, LoadResult, Outcome], Examination]
 RESET_POLICIES = ("auto", "always", "never")
 
 
@@ -36,7 +39,8 @@ class PgbenchWorkload:
     """A load by pgbench.
 
     `scale` is that of pgbench's tables where clients meet on the rows of branches, else None. `hold_read_only` makes
-    the server refuse writes to the load's sessions. `pgbench` is a program to use instead of the server's own.
+    the server refuse writes to the load's sessions. `examiner` checks the data after each run. `pgbench` is a program
+    to use instead of the server's own.
     """
 
     identity: WorkloadSpec
@@ -47,6 +51,7 @@ class PgbenchWorkload:
     plan_probe: PlanProbe | None = None
     scale: int | None = None
     hold_read_only: bool = False
+    examiner: Examiner | None = None
     pgbench: Path | None = None
 
     def spec(self) -> WorkloadSpec:
@@ -98,6 +103,10 @@ class PgbenchWorkload:
             scale=self.scale,
             plans=self._plans(target, dbname, plan),
         )
+
+    def examine(self, target: Target, dbname: str, load: LoadResult, outcome: Outcome) -> Examination:
+        """Check the data that the load left. See `Workload.examine`."""
+        return Examination() if self.examiner is None else self.examiner(target, dbname, load, outcome)
 
     def drop(self, target: Target, *, template: bool = False) -> tuple[str, ...]:
         """Drop the load's database, and the template if asked for. Return the names of what was dropped."""

@@ -1,6 +1,7 @@
 """What a load looks like to the rest of pgdyno: `Workload`, the `RunningLoad` it begins, and their results.
 
-spec() --> prepare(target) once --> for each trial: reset(target) -> begin(...) -> poll()/live() ... -> finish()
+spec() --> prepare(target) once
+for each trial: reset(target) -> begin(...) -> poll()/live() ... -> finish() -> examine(...)
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from pgdyno.model.trial import LoadPlan, WorkloadSpec
+from pgdyno.model.record import Examination
+from pgdyno.model.trial import LoadPlan, Outcome, WorkloadSpec
 from pgdyno.target.target import Target
 from pgdyno.workloads.load_warnings import LoadWarning, LoadWarningKind
 from pgdyno.workloads.result import CountBins, LoadResult, WindowResult
@@ -98,6 +100,12 @@ class Workload(Protocol):
 
     def begin(self, target: Target, dbname: str, plan: LoadPlan, directory: Path, *, instance: int = 0) -> RunningLoad:
         """Start the load. `directory` (made if missing) takes scripts, logs and output of this one run."""
+
+    def examine(self, target: Target, dbname: str, load: LoadResult, outcome: Outcome) -> Examination:
+        """Check the data that the load left, and count what only they can tell: after the window, before a reset.
+
+        Reads only. A condition that the data break makes the run void.
+        """
 
     def drop(self, target: Target, *, template: bool = False) -> tuple[str, ...]:
         """Drop the load's database, and the template if asked for; return the names of what was dropped.

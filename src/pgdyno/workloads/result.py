@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pgdyno.model.record import InstanceRecord
 from pgdyno.model.samples import HistogramRow
 from pgdyno.model.trial import LatencySummary
 from pgdyno.stats.histogram import LatencyHistogram
@@ -75,6 +76,10 @@ class LoadResult:
     malformed_lines: int
     reason: str | None
     plans: tuple[str, ...] = ()
+    instances: tuple[InstanceRecord, ...] = ()
+    """What each load generator did, where there were several."""
+    partial: str | None = None
+    """Why this is not the whole of the load that was asked for: an instance was killed or ended short."""
     log: TransactionLog = field(repr=False, kw_only=True)
 
     def window(self, from_s: float, to_s: float) -> WindowResult:

@@ -1,5 +1,7 @@
 """From a load and samples to an outcome."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -96,3 +98,10 @@ def test_unknown_cpu_is_unknown_and_not_zero():
     outcome = assess(load([200] * 8), cpu_rows(8), PLAN, Bounds())
     assert outcome.server_cpu_s is None
     assert outcome.server_cpu_ms_per_tx is None
+
+
+def test_a_load_that_lost_a_generator_is_partial_even_on_a_disturbed_machine():
+    lost = replace(load([200] * 8), partial="instance 1 was killed")
+    outcome = assess(lost, cpu_rows(8, steal_pct=50.0), PLAN, Bounds())
+    assert (outcome.state, outcome.reason) == (TrialState.PARTIAL, "instance 1 was killed")
+    assert outcome.throughput == pytest.approx(200, rel=0.01)

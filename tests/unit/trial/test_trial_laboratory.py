@@ -5,8 +5,10 @@ import pytest
 from laboratory_parts import Parts, made
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable, GuardTripped, RollbackError, StoreError, WorkloadError
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.model.trial import OUTAGE, Role, TrialSpec, TrialState
+from pgdyno.model.record import CheckRecord, Examination, TextRecord
+from pgdyno.model.trial import OUTAGE, LoadPlan, Outcome, Role, TrialSpec, TrialState
 from pgdyno.store.catalogue import Store
+from pgdyno.trial import laboratory as module
 
 SPEC = TrialSpec(BASELINE, Role.BASELINE, "baseline", 0, 0)
 
@@ -87,3 +89,33 @@ def test_the_watchdog_is_told_what_comes_and_by_when(monkeypatch, tmp_path):
     assert [*promises] == ["apply", "reset", "load"]
     assert promises["reset"] is None, "data are cloned for as long as that takes"
     assert promises["load"] > duration_s
+
+
+def test_data_that_break_their_conditions_make_the_run_void_and_are_kept(monkeypatch, tmp_path):
+    parts = Parts()
+    broken, sound = CheckRecord("C1", 3, "sums agree"), CheckRecord("C2", 0, "numbers follow")
+    parts.examination = Examination((broken, sound), (("nopm", 12.0),), texts=(TextRecord("log", "x"),))
+    monkeypatch.setattr(module, "assess", lambda *_: Outcome(TrialState.COMPLETE, throughput=5.0))
+    with made(monkeypatch, tmp_path, parts) as laboratory:
+        trial = laboratory.run(SPEC)
+        assert laboratory.store.records(trial.id, CheckRecord) == [broken, sound]
+        assert laboratory.store.records(trial.id, TextRecord) == [TextRecord("log", "x")]
+    assert trial.state is TrialState.VOID
+    assert trial.outcome is not None
+    assert trial.outcome.reason == "the data break their own conditions (C1: 3)"
+    assert (trial.outcome.throughput, trial.outcome.counters["nopm"]) == (None, 12.0)
+
+
+def test_a_cell_brings_its_own_plan_and_workload(monkeypatch, tmp_path):
+    parts, own = Parts(**{"begin load": AssertionError("the study's own workload was asked")}), Parts()
+    plan = LoadPlan(clients=7, jobs=7, warmup_s=0.0, measure_s=3.0)
+    begun = []
+    own.said.append("reading")  # its load ends at once
+    monkeypatch.setattr(module, "begin_load", lambda *words: begun.append(words) or own)
+    monkeypatch.setattr(module, "assess", lambda *words: begun.append(words) or Outcome(TrialState.COMPLETE))
+    with made(monkeypatch, tmp_path, parts) as laboratory:
+        laboratory.run(SPEC, plan=plan, workload=own)
+    (started, assessed) = begun
+    assert (started[0], started[3], assessed[2]) == (own, plan, plan)
+    assert "reset" in own.said
+    assert "reset" not in parts.said

@@ -9,14 +9,14 @@
 
   // Group -> palette number; the same group has the same colour in every figure.
   const COLOR = {
-    search: 1, confirm: 3, prune: 7, effect: 2, rival: 6, arm: 1, best: "ink", baseline: "muted",
+    search: 1, confirm: 3, prune: 7, effect: 2, rival: 6, arm: 1, cell: 1, best: "ink", baseline: "muted",
     throughput: 1, p50: 3, p95: 2, p99: 6, usr: 1, sys: 2, irq: 7, iowait: 6, steal: 4, foreign: "ink",
     CPU: 3, IO: 1, LWLock: 6, Lock: 7, IPC: 5, Client: 4, Timeout: 8, other: 8,
     hit: 3, read: 2, wal: 1, read0: 1, written0: 6, read1: 5, written1: 2, pair: 1, interval: "ink", total: "ink",
   };
   const SYMBOL = {
     baseline: "circle", search: "circle", confirm: "diamond", prune: "triangle", effect: "rect",
-    arm: "circle", best: "roundRect", rival: "path://M0,0 L10,0 L5,9 Z",
+    arm: "circle", cell: "circle", best: "roundRect", rival: "path://M0,0 L10,0 L5,9 Z",
   };
   const CROSS = "path://M0,1 L1,0 L5,4 L9,0 L10,1 L6,5 L10,9 L9,10 L5,6 L1,10 L0,9 L4,5 Z";
   const HATCHED = new Set(["sys", "iowait", "IO", "Lock", "Client", "other", "read"]);

@@ -1,0 +1,1 @@
+"""Load generators: one or many, started together, their results added up. Imports probes' siblings downwards only."""

@@ -1,0 +1,55 @@
+"""The page of a study that lists its runs: the form of every kind that has no page of its own."""
+
+from __future__ import annotations
+
+from pgdyno.model.figure import Table
+from pgdyno.model.trial import Trial
+from pgdyno.report import chapters, circumstances
+from pgdyno.report.reading import Fields
+from pgdyno.report.sections import Block, Prose, Report, Section, TableBlock, Tone
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.wording import capital, number_text, plural
+
+COLUMNS = ("run", "what", "transactions/s", "p50 ms", "p99 ms", "state")
+
+
+def runs_page(record: StudyRecord) -> Report:
+    """Return the report: the result's own title and sentences, and a table of the runs."""
+    study, result = record.study, Fields(record.study.result or {})
+    sentences = result.texts("sentences")
+    told: tuple[Block, ...] = (Prose(sentences, points=len(sentences) > 1),) if sentences else ()
+    runs = Section("runs", "Runs", "What was measured?", (TableBlock(runs_table(record.trials), _caption(record)),))
+    answer = (Section("answer", "Answer", "What came of it?", told),) if told else ()
+    return Report(
+        study=study.id,
+        kind=study.kind.value,
+        title=result.text("title") or f"{capital(study.kind.value)}: {study.state.value}",
+        word=result.text("word") or study.state.value,
+        tone=Tone.NEUTRAL if result.members else Tone.UNSURE,
+        lead=capital(f"{study.workload.description or study.workload.name}, on {study.target}"),
+        stamp=circumstances.stamp(study, record.trials, ()),
+        tiles=(),
+        sections=(*answer, runs, chapters.about(study, record.trials)),
+        digest=(*answer, runs),
+        provenance=circumstances.provenance(study, record.trials, result.number("elapsed_s")),
+    )
+
+
+def runs_table(trials: tuple[Trial, ...]) -> Table:
+    """Return one row a trial; what was not measured is empty."""
+    return Table(COLUMNS, tuple(_row(trial) for trial in trials), COLUMNS[:1] + COLUMNS[2:5])
+
+
+def _row(trial: Trial) -> tuple[str, ...]:
+    outcome, latency = trial.outcome, trial.outcome.latency_ms if trial.outcome else None
+    figures = (
+        outcome.throughput if outcome else None,
+        latency.p50 if latency else None,
+        latency.p99 if latency else None,
+    )
+    what = " ".join([trial.spec.arm, *(f"{name}={value}" for name, value in trial.spec.factors.items())])
+    return (str(trial.id), what, *("" if one is None else number_text(one) for one in figures), trial.state.value)
+
+
+def _caption(record: StudyRecord) -> str:
+    return f"{plural(len(record.trials), 'run')}, in the order in which they were made."

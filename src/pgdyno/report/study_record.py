@@ -1,0 +1,21 @@
+"""What the store holds of a study, as far as its report needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pgdyno.model.record import Record
+from pgdyno.model.study import Study
+from pgdyno.model.trial import Trial
+from pgdyno.report.traces import RunTrace
+
+
+@dataclass(frozen=True, slots=True)
+class StudyRecord:
+    """A study with its trials. `traces` are the runs of the flight recorder; `records` are by run."""
+
+    study: Study
+    trials: tuple[Trial, ...]
+    traces: tuple[RunTrace, ...] = ()
+    records: Mapping[int, tuple[Record, ...]] = field(default_factory=dict)
