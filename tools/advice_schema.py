@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from generated import keep_page
 from pgdyno.report.advice_json import FORMAT, AdviceDocument
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "advice.schema.json"
@@ -38,16 +39,5 @@ def _complete(part: object) -> object:
     return found
 
 
-def main() -> int:
-    """Write the schema, or with --check say whether it is current."""
-    if "--check" in sys.argv:
-        is_current = PAGE.exists() and PAGE.read_text("utf-8") == schema()
-        if not is_current:
-            print(f"{PAGE.name} is stale: run make docs")
-        return 0 if is_current else 1
-    PAGE.write_text(schema(), "utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(keep_page(schema(), PAGE, sys.argv))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from generated import keep_page
 from pgdyno.cli.main import command
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
@@ -37,17 +38,5 @@ def _section(title: str, verb: click.Command, context: click.Context) -> str:
     return f"\n## {title}\n\n```text\n{verb.get_help(context)}\n```\n"
 
 
-def main() -> int:
-    """Write the page, or with --check say whether it is current."""
-    text = HEAD + "".join(sections())
-    if "--check" in sys.argv:
-        current = PAGE.exists() and PAGE.read_text() == text
-        if not current:
-            print(f"{PAGE.name} is stale: run make docs")
-        return 0 if current else 1
-    PAGE.write_text(text)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(keep_page(HEAD + "".join(sections()), PAGE, sys.argv))

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from generated import keep_page
 from pgdyno.model.guard import Guard, GuardKind
 from pgdyno.model.guard_table import GUARDS
 from pgdyno.trial.guard_settings import limit_text
@@ -62,16 +63,5 @@ def _section(guard: Guard) -> str:
     return f"\n## {guard.name}\n\nReads: {reads}.\n\nDefault {limit_text(guard)}: {reason}\n"
 
 
-def main() -> int:
-    """Write the page, or with --check say whether it is current."""
-    if "--check" in sys.argv:
-        is_current = PAGE.exists() and PAGE.read_text() == page()
-        if not is_current:
-            print(f"{PAGE.name} is stale: run make docs")
-        return 0 if is_current else 1
-    PAGE.write_text(page())
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(keep_page(page(), PAGE, sys.argv))

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from generated import keep_folder
 from pgdyno.advisor.rulebook import shipped_rules
 from pgdyno.knobs.catalogue import Catalogue, Knob
 from pgdyno.knobs.linux import load_all_knobs
@@ -102,29 +103,5 @@ def _policy(catalogue: Catalogue, rulings: Mapping[str, Ruling]) -> str:
     )
 
 
-def stale(wanted: Mapping[str, str], folder: Path) -> list[str]:
-    """Return the names of the pages that are missing, different, or there without a knob."""
-    present = {path.name: path.read_text("utf-8") for path in folder.glob("*.md")}
-    return sorted(name for name in {*wanted, *present} if wanted.get(name) != present.get(name))
-
-
-def main(arguments: list[str]) -> int:
-    """Write the pages, or with --check say which are stale; return the exit code."""
-    wanted = pages(load_all_knobs(), load_policy().rulings)
-    different = stale(wanted, FOLDER)
-    if arguments == ["--check"]:
-        for name in different:
-            print(f"{FOLDER.name}/{name} is stale: run python tools/knob_docs.py", file=sys.stderr)
-        return 1 if different else 0
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for name in different:
-        if name in wanted:
-            (FOLDER / name).write_text(wanted[name], "utf-8")
-        else:
-            (FOLDER / name).unlink()
-    print(f"{len(different)} of {len(wanted)} pages written")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(keep_folder(pages(load_all_knobs(), load_policy().rulings), FOLDER, sys.argv))

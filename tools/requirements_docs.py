@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from generated import keep_page
 from pgdyno.advisor.rulebook import contradictions, shipped_rules
 
 ROOT = Path(__file__).parents[1]
@@ -159,15 +160,10 @@ def main(arguments: list[str]) -> int:
     """Write the page, or with --check say what is wrong; return the exit code."""
     wanted, tests, rules = requirements(LIST.read_text("utf-8")), marked(TESTS), rules_by_id()
     text = page(wanted, tests, rules)
-    if arguments != ["--check"]:
-        PAGE.write_text(text, "utf-8")
-        return 0
-    found = problems(wanted, tests, rules)
-    if not PAGE.exists() or PAGE.read_text("utf-8") != text:
-        found.append(f"{PAGE.name} is stale: run make docs")
+    found = problems(wanted, tests, rules) if "--check" in arguments else []
     for problem in found:
         print(problem, file=sys.stderr)
-    return 1 if found else 0
+    return max(keep_page(text, PAGE, arguments), 1 if found else 0)
 
 
 if __name__ == "__main__":

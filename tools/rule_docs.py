@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from generated import keep_folder
 from pgdyno.advisor.rule import Rule, title_without_target, without_target
 from pgdyno.advisor.rulebook import Contradiction, Document, Statement, contradictions, documents, shipped_rules
 from pgdyno.advisor.vocabulary import FACTS, FUNCTIONS
@@ -221,29 +222,5 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def stale(wanted: dict[str, str], folder: Path) -> list[str]:
-    """Return the names of the pages that are missing, different, or there without a rule."""
-    present = {path.name: path.read_text("utf-8") for path in folder.glob("*.md")}
-    return sorted(name for name in {*wanted, *present} if wanted.get(name) != present.get(name))
-
-
-def main(arguments: list[str]) -> int:
-    """Write the pages, or with --check say which are stale; return the exit code."""
-    wanted = pages()
-    different = stale(wanted, FOLDER)
-    if arguments == ["--check"]:
-        for name in different:
-            print(f"rules/{name} is stale: run make docs", file=sys.stderr)
-        return 1 if different else 0
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for name in different:
-        if name in wanted:
-            (FOLDER / name).write_text(wanted[name], "utf-8")
-        else:
-            (FOLDER / name).unlink()
-    print(f"{len(different)} of {len(wanted)} pages written")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(keep_folder(pages(), FOLDER, sys.argv))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from generated import keep_page
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import Column, SampleTable
 
@@ -69,17 +70,5 @@ def _first_sentence(text: str) -> str:
     return text.partition(". ")[0].rstrip(".")
 
 
-def main() -> int:
-    """Write the page, or check it."""
-    text = page()
-    if "--check" in sys.argv[1:]:
-        if not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text:
-            print(f"{PAGE} is not up to date: run python tools/sample_docs.py", file=sys.stderr)
-            return 1
-        return 0
-    PAGE.write_text(text, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(keep_page(page(), PAGE, sys.argv))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+import requirements_docs
 
 PROJECT = Path(__file__).parents[3]
 MARKED = """
@@ -27,22 +26,11 @@ def test_d(x): ...
 LIST = '[PG]\nname = "PostgreSQL"\ntitles = ["one", "two", "three"]\n[CON]\nname = "C"\ntitles = ["x"]\n[reasons]\n'
 
 
-@pytest.fixture(scope="module")
-def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("requirements_docs", PROJECT / "tools" / "requirements_docs.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["requirements_docs"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_marks_are_found_on_functions_methods_modules_and_parameters(tool: ModuleType, tmp_path: Path) -> None:
+def test_marks_are_found_on_functions_methods_modules_and_parameters(tmp_path: Path) -> None:
     folder = tmp_path / "tests"
     folder.mkdir()
     (folder / "test_x.py").write_text(MARKED)
-    assert tool.marked(folder) == {
+    assert requirements_docs.marked(folder) == {
         "R-INV-01": ["tests/test_x.py"],
         "R-PG-03": ["tests/test_x.py::test_a"],
         "CON-19": ["tests/test_x.py::test_a"],
@@ -51,9 +39,11 @@ def test_marks_are_found_on_functions_methods_modules_and_parameters(tool: Modul
     }
 
 
-def test_every_gap_and_every_strange_id_is_told(tool: ModuleType) -> None:
-    wanted = tool.requirements(LIST + 'R-PG-02 = "no hardware"\nR-PG-01 = "not now"\n')
-    found = tool.problems(wanted, {"R-PG-01": ["t"], "R-PG-77": ["t"], "R-SAF-04": ["t"]}, {"CON-99": ["rule"]})
+def test_every_gap_and_every_strange_id_is_told() -> None:
+    wanted = requirements_docs.requirements(LIST + 'R-PG-02 = "no hardware"\nR-PG-01 = "not now"\n')
+    found = requirements_docs.problems(
+        wanted, {"R-PG-01": ["t"], "R-PG-77": ["t"], "R-SAF-04": ["t"]}, {"CON-99": ["rule"]}
+    )
     assert found == [
         "R-PG-03 has neither a test nor a reason: three",
         "CON-01 has neither a test nor a reason: x",
@@ -63,22 +53,22 @@ def test_every_gap_and_every_strange_id_is_told(tool: ModuleType) -> None:
     ]
 
 
-def test_a_reason_for_no_requirement_is_refused(tool: ModuleType) -> None:
+def test_a_reason_for_no_requirement_is_refused() -> None:
     with pytest.raises(ValueError, match="R-PG-09"):
-        tool.requirements(LIST + 'R-PG-09 = "no hardware"\n')
+        requirements_docs.requirements(LIST + 'R-PG-09 = "no hardware"\n')
 
 
-def test_the_page_counts_what_is_shown(tool: ModuleType) -> None:
-    wanted = tool.requirements(LIST + 'R-PG-02 = "no hardware"\n')
-    page = tool.page(wanted, {"R-PG-01": ["tests/unit/test_x.py::test_a"]}, {"R-PG-01": ["max-wal-size"]})
+def test_the_page_counts_what_is_shown() -> None:
+    wanted = requirements_docs.requirements(LIST + 'R-PG-02 = "no hardware"\n')
+    page = requirements_docs.page(wanted, {"R-PG-01": ["tests/unit/test_x.py::test_a"]}, {"R-PG-01": ["max-wal-size"]})
     assert "4 requirements: 1 shown by a test, 1 with a reason why no test can, 2 open." in page
     assert "| R-PG-01 | one | [max-wal-size](rules/max-wal-size.md) | `test_x.py::test_a` |" in page
     assert "| R-PG-02 | two |  | no test: no hardware |" in page
     assert "| R-PG-03 | three |  | **open** |" in page
 
 
-def test_every_id_of_the_advisor_is_listed(tool: ModuleType) -> None:
-    wanted = tool.requirements(tool.LIST.read_text("utf-8"))
+def test_every_id_of_the_advisor_is_listed() -> None:
+    wanted = requirements_docs.requirements(requirements_docs.LIST.read_text("utf-8"))
     counts = {key: sum(one.id.startswith(f"{key}-") for one in wanted) for key in ("R-INV", "R-ADV", "R-PG", "CON")}
     assert (len(wanted), counts) == (242, {"R-INV": 23, "R-ADV": 19, "R-PG": 43, "CON": 45})
     assert len({one.id for one in wanted}) == len(wanted)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+import rule_docs
 from pgdyno.advisor.rulebook import contradictions, shipped_rules
 from pgdyno.advisor.vocabulary import FACTS, FUNCTIONS
 from pgdyno.report.rule_words import rules_of_knob, scope_text
@@ -17,18 +16,8 @@ PROJECT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
-def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("rule_docs", PROJECT / "tools" / "rule_docs.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def pages(tool: ModuleType) -> dict[str, str]:
-    return tool.pages()
+def pages() -> dict[str, str]:
+    return rule_docs.pages()
 
 
 def test_every_rule_has_a_page_and_a_line_in_the_index(pages: dict[str, str]) -> None:
@@ -57,12 +46,6 @@ def test_links_between_pages_lead_somewhere(pages: dict[str, str]) -> None:
     for text in pages.values():
         for link in re.findall(r"\]\(([^)#]+\.md)", text):
             assert link in pages or (PROJECT / "docs" / "reference" / "rules" / link).resolve().exists(), link
-
-
-def test_a_stale_a_missing_and_a_left_over_page_are_found(tool: ModuleType, tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_text("old")
-    (tmp_path / "gone.md").write_text("no rule")
-    assert tool.stale({"a.md": "new", "b.md": "new"}, tmp_path) == ["a.md", "b.md", "gone.md"]
 
 
 def test_a_knob_finds_the_rules_that_concern_it() -> None:

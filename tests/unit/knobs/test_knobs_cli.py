@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from click.testing import CliRunner
 
+import generated
+import knob_docs
 from pgdyno.cli.knobs import command
 from pgdyno.errors import UsageError
 from pgdyno.knobs.linux import load_all_knobs
@@ -22,15 +22,6 @@ def run(*arguments: str) -> str:
     result = CliRunner().invoke(command, arguments, catch_exceptions=False)
     assert result.exit_code == 0
     return result.output
-
-
-def knob_docs() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("knob_docs", ROOT / "tools" / "knob_docs.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_list_shows_every_knob() -> None:
@@ -64,14 +55,6 @@ def test_show_explains_what_is_refused() -> None:
 
 
 def test_the_reference_pages_are_what_the_data_says() -> None:
-    docs = knob_docs()
-    pages = docs.pages(load_all_knobs(), load_policy().rulings)
-    assert docs.stale(pages, docs.FOLDER) == [], "run python tools/knob_docs.py"
+    pages = knob_docs.pages(load_all_knobs(), load_policy().rulings)
+    assert generated.stale(pages, knob_docs.FOLDER) == [], "run make docs"
     assert set(pages) == {*(f"{name}.md" for name in load_all_knobs()), "index.md", "policy.md"}
-
-
-def test_a_stale_page_is_found(tmp_path: Path) -> None:
-    docs = knob_docs()
-    (tmp_path / "a.md").write_text("old")
-    (tmp_path / "gone.md").write_text("no knob")
-    assert docs.stale({"a.md": "new", "b.md": "new"}, tmp_path) == ["a.md", "b.md", "gone.md"]
