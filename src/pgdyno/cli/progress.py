@@ -1,4 +1,4 @@
-"""Progress on stderr: one live line on a terminal, plain lines elsewhere. Implements `trial.laboratory.Watcher`."""
+"""Progress on stderr: one live line on a terminal, plain lines elsewhere. Implements `trial.watcher.Watcher`."""
 
 from __future__ import annotations
 

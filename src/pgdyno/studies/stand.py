@@ -34,8 +34,9 @@ from pgdyno.target.session import ServerSession
 from pgdyno.target.target import Target
 from pgdyno.target.watch import Deadlines
 from pgdyno.trial.assess import Bounds
-from pgdyno.trial.laboratory import Laboratory, Watcher
+from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.sentry import Sentry
+from pgdyno.trial.watcher import Watcher
 from pgdyno.workloads.registry import make_workload
 
 OWN_SESSIONS = 5

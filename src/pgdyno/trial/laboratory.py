@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
 
 from pgdyno.errors import ApplyError, GuardTripped, PgdynoError, RollbackError, StoreError, WorkloadError
 from pgdyno.fleet.start import begin_load
 from pgdyno.knobs.constraints import check
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.facts import Facts
-from pgdyno.model.guard import Breach, Lamp
+from pgdyno.model.guard import Breach
 from pgdyno.model.record import Record
 from pgdyno.model.samples import Event
 from pgdyno.model.study import Study
@@ -31,7 +30,8 @@ from pgdyno.trial.breach import concurrent, ending, tripped
 from pgdyno.trial.lifecycle import Happening, Instruction, Phase, Transition, begin, step
 from pgdyno.trial.restarts import Restarts
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
-from pgdyno.workloads.protocol import LoadReading, LoadResult, RunningLoad, Workload
+from pgdyno.trial.watcher import Watcher
+from pgdyno.workloads.protocol import LoadResult, RunningLoad, Workload
 
 BASELINES = 3
 """How many of the latest baseline trials a running load is held against."""
@@ -45,28 +45,6 @@ OVERRUN_S = 60.0
 
 _PREPARING = (Phase.PLANNED, Phase.APPLYING, Phase.RESETTING)
 """Here a configuration that fails is an ApplyError; any other error is the machine's and ends the study."""
-
-
-class Watcher(Protocol):
-    """Who is told how a trial goes: the progress display."""
-
-    def trial_began(self, spec: TrialSpec, number: int, run_id: int) -> None:
-        """Hear that a trial begins; `number` counts the study's trials from 1, `run_id` is its name in the store."""
-
-    def phase(self, text: str) -> None:
-        """Hear what the trial does now."""
-
-    def reading(self, elapsed_s: float, duration_s: float, load: LoadReading | None, sampler: Sampler) -> None:
-        """Hear many times a second how the load goes; raise GuardTripped to end it."""
-
-    def guards(self, lamps: Sequence[Lamp]) -> None:
-        """Hear, before each `reading`, how the guards stand."""
-
-    def notice(self, text: str) -> None:
-        """Hear what must stay to be read: guards that are off, one that tripped, the baseline in force again."""
-
-    def trial_ended(self, trial: Trial) -> None:
-        """Hear the outcome."""
 
 
 @dataclass
