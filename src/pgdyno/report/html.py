@@ -17,7 +17,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.model.figure import Figure
+from pgdyno.model.figure import Figure, Table
+from pgdyno.report.frames import FRAMED, drawn_table
 from pgdyno.report.payload import figures_json
 from pgdyno.report.sections import Block, Report
 
@@ -83,12 +84,17 @@ def _environment() -> Environment:
     )
     environment.tests["block"] = _is_block
     environment.filters["runs"] = _run_label
+    environment.filters["numbers"] = _numbers
     environment.filters["unbroken"] = _unbroken
     return environment
 
 
 def _is_block(block: Block, name: str) -> bool:
     return type(block).__name__ == name
+
+
+def _numbers(figure: Figure) -> Table | None:
+    return drawn_table(figure) if figure.kind in FRAMED else figure.table
 
 
 def _unbroken(text: str) -> str:

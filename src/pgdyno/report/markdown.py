@@ -7,6 +7,8 @@ import re
 from typing import assert_never
 
 from pgdyno.model.figure import Figure, Table
+from pgdyno.report import text_charts
+from pgdyno.report.frames import FRAMED, drawn_table
 from pgdyno.report.sections import (
     Block,
     Card,
@@ -20,6 +22,9 @@ from pgdyno.report.sections import (
     Strips,
     TableBlock,
 )
+
+CHART_WIDTH = 100
+"""Columns of a chart that is drawn in characters."""
 
 
 def render(report: Report) -> str:
@@ -78,9 +83,18 @@ def _folded(block: TableBlock) -> str:
 
 
 def _figure(figure: Figure) -> str:
+    if figure.kind in FRAMED:
+        return _drawn(figure)
     shown = "" if figure.table is None else f"\n\n{table(figure.table)}"
     caption = f"\n\n{escape(figure.caption)}" if figure.caption else ""
     return f"### {escape(figure.title)}\n\n*{escape(figure.question)}*{shown}{caption}"
+
+
+def _drawn(figure: Figure) -> str:
+    """Return a staircase or curves: drawn in characters, and the numbers below."""
+    chart = "\n".join(text_charts.framed_chart(figure, CHART_WIDTH))
+    parts = (f"### {escape(figure.title)}", f"*{escape(figure.question)}*", fence(chart), table(drawn_table(figure)))
+    return "\n\n".join((*parts, *((escape(figure.caption),) if figure.caption else ())))
 
 
 def _strip_row(columns: tuple[str, ...], row: tuple[Figure | None, ...]) -> str:

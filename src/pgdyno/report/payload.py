@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 from pgdyno.model.figure import Axis, Figure, FigureKind, Series
+from pgdyno.report.frames import FRAMED, framed, x_ticks
 from pgdyno.report.scales import ticks
 from pgdyno.report.sections import Report
 
@@ -23,7 +24,9 @@ def figures_json(figures: Iterable[Figure]) -> str:
 
 
 def figure_payload(figure: Figure) -> Json:
-    """Return one figure. Series of a timeline share their times in `t`."""
+    """Return one figure. Series of a timeline share their times in `t`; staircases and curves get their bounds."""
+    if figure.kind in FRAMED:
+        figure = framed(figure)
     payload: dict[str, Json] = {
         "kind": figure.kind.value,
         "group": figure.group,
@@ -38,6 +41,8 @@ def figure_payload(figure: Figure) -> Json:
     else:
         payload["series"] = [_series(series, with_x=True) for series in figure.series]
         payload["notes"] = _notes(figure)
+    if figure.kind is FigureKind.LINES:
+        payload["x"] = {**_axis(figure.x), "ticks": list(x_ticks(figure))}
     return payload
 
 
@@ -52,7 +57,7 @@ def _series(series: Series, *, with_x: bool) -> Json:
     return found
 
 
-def _axis(axis: Axis) -> Json:
+def _axis(axis: Axis) -> dict[str, Json]:
     return {
         "label": axis.label,
         "unit": axis.unit,

@@ -33,7 +33,12 @@ from pgdyno.report.sections import (
 )
 
 STYLES = {Tone.GOOD: "bold green", Tone.BAD: "bold red", Tone.NEUTRAL: "bold", Tone.UNSURE: "bold yellow"}
-_DRAW = {FigureKind.HISTORY: text_charts.scatter, FigureKind.BARS: text_charts.bars}
+_DRAW = {
+    FigureKind.HISTORY: text_charts.scatter,
+    FigureKind.BARS: text_charts.bars,
+    FigureKind.STAIRCASE: text_charts.framed_chart,
+    FigureKind.LINES: text_charts.framed_chart,
+}
 PIPE_WIDTH = 120
 """The width of a report that goes to a file or a pipe."""
 

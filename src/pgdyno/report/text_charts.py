@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pgdyno.model.figure import Axis, Figure, Series
+from pgdyno.model.figure import Axis, Figure, FigureKind, Series
+from pgdyno.report import text_curves
+from pgdyno.report.frames import framed
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 GAP = "·"
@@ -146,3 +148,9 @@ def bars(figure: Figure, width: int) -> list[str]:
         drawn = "█" * solid + "░" * max(0, light - solid)
         lines.append(f"{label:<{label_width}}  {drawn:<{space}}  {notes[at] if notes else ''}".rstrip())
     return lines
+
+
+def framed_chart(figure: Figure, width: int) -> list[str]:
+    """Draw a staircase or curves, whose bounds are found here where the figure leaves them open."""
+    draw = text_curves.staircase if figure.kind is FigureKind.STAIRCASE else text_curves.lines
+    return draw(framed(figure), width, _cell)
