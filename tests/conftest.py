@@ -4,7 +4,7 @@ import signal
 
 from hypothesis import settings
 
-pytest_plugins = ["fix_postgres", "fix_sshd", "fix_browser", "fix_patroni"]
+pytest_plugins = ["fix_postgres", "fix_store", "fix_sshd", "fix_browser", "fix_patroni"]
 
 # No deadline: the machines that run the suite are shared, and a slow example says nothing about the code.
 settings.register_profile("shared machine", deadline=None)

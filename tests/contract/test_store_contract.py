@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import cast
-from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
@@ -59,17 +57,9 @@ def sample_value(column: Column, second: int) -> SampleValue:
     return {"float": second + 0.5, "int": second, "text": f"{column.name} {second}"}[column.kind]
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.pg)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'store.db'}"
-        return
-    postgres = request.getfixturevalue("sandbox18").target().postgres
-    name = f"store_{uuid4().hex[:12]}"
-    postgres.execute(f"CREATE DATABASE {name}")
-    given = postgres.environment()
-    yield f"postgresql://{given['PGUSER']}@/{name}?host={quote(given['PGHOST'], safe='')}&port={given['PGPORT']}"
-    postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")
+@pytest.fixture
+def url(new_store: Callable[[], str]) -> str:
+    return new_store()
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ VERBS: dict[str, str] = {
     "rules": "List the rules of the advisor.",
     "persist": "Keep Linux knobs over a reboot: print the files, or write them.",
     "store": "List, show and export what was measured.",
+    "bundle": "Take studies to the store of another machine, in one file.",
     "host": "Prepare a database host that is reached by ssh.",
     "sandbox": "Start, stop and remove embedded PostgreSQL servers.",
 }

@@ -78,8 +78,19 @@ def environment(study: Study, trials: Sequence[Trial]) -> FactList:
         ("kernel", _fact(host, "kernel")),
         ("data file system", f"{_fact(host, 'data_filesystem')}, {_bytes(host, 'data_disk_free_bytes')} free"),
         ("environment hash", study.environment),
+        ("measured elsewhere", _origin(study)),
     )
     return FactList(tuple((name, value) for name, value in rows if value))
+
+
+def _origin(study: Study) -> str:
+    """Say that a study came from another store in a bundle; empty for one that was measured from here."""
+    mark = Fields(study.options).child("imported")
+    at = mark.number("at")
+    if at is None:
+        return ""
+    when = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")
+    return f"imported on {when} from bundle {mark.text('bundle')[:12]} of pgdyno {mark.text('pgdyno')}"
 
 
 def workload(study: Study) -> FactList:

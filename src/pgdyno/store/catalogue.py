@@ -166,7 +166,7 @@ class Store:
     def trial(self, trial_id: int) -> Trial:
         """Return one trial."""
         with self.read() as connection:
-            found = _trials(connection, TRIAL.c.id == trial_id)
+            found = read_trials(connection, TRIAL.c.id == trial_id)
         if not found:
             raise UsageError(f'trial {trial_id} is not in the store "{self.name}"', hint=_LIST)
         return found[0]
@@ -174,7 +174,7 @@ class Store:
     def trials(self, study_id: str) -> list[Trial]:
         """Return the trials of one study in the order in which they began."""
         with self.read() as connection:
-            return _trials(connection, TRIAL.c.study_id == study_id)
+            return read_trials(connection, TRIAL.c.study_id == study_id)
 
     def add_samples(self, run_id: int, rows: Iterable[SampleRow]) -> int:
         """Record sample rows of a running trial and return how many they were."""
@@ -259,7 +259,8 @@ def _require_running(connection: Connection, trial_id: int) -> None:
         raise StoreError(f"trial {trial_id} is finished ({state}), and a finished trial never changes")
 
 
-def _trials(connection: Connection, which: ColumnElement[bool]) -> list[Trial]:
+def read_trials(connection: Connection, which: ColumnElement[bool]) -> list[Trial]:
+    """Return the trials of which a condition on table `trial` holds, in the order in which they began."""
     settings: dict[int, list[tuple[str, str]]] = defaultdict(list)
     chosen = select(TRIAL_SETTING).join(TRIAL, TRIAL.c.id == TRIAL_SETTING.c.trial_id).where(which)
     for trial_id, knob, value in connection.execute(chosen):

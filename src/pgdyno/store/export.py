@@ -9,9 +9,9 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import ColumnElement, Select, Table, Text, select
 from sqlalchemy.engine import Connection
 
 from pgdyno.errors import StoreError, UsageError
@@ -38,7 +38,7 @@ def export_json(store: Store, study_id: str, path: Path) -> None:
         with part.open("w", encoding="utf-8") as file, store.read() as connection:
             _write_json(file, connection, study_id)
 
-    _write_whole(path, write, lambda part: part.unlink(missing_ok=True))
+    write_whole(path, write, lambda part: part.unlink(missing_ok=True))
 
 
 def export_csv(store: Store, study_id: str, folder: Path) -> None:
@@ -51,24 +51,32 @@ def export_csv(store: Store, study_id: str, folder: Path) -> None:
     def write(part: Path) -> None:
         part.mkdir()
         with store.read() as connection:
-            for name, query in _queries(study_id):
+            for name, query in table_queries(study_id):
                 _write_csv(part / f"{name}.csv", connection, query)
 
-    _write_whole(folder, write, lambda part: shutil.rmtree(part, ignore_errors=True))
+    write_whole(folder, write, lambda part: shutil.rmtree(part, ignore_errors=True))
 
 
-def _queries(study_id: str) -> Iterator[tuple[str, Select[tuple[object, ...]]]]:
+def table_queries(study_id: str) -> Iterator[tuple[str, Select[tuple[object, ...]]]]:
+    """Yield every table that may have rows of the study, parents first, with the query for its rows in their order."""
     trials = select(TRIAL.c.id).where(TRIAL.c.study_id == study_id)
     yield "study", select(STUDY).where(STUDY.c.id == study_id)
     yield "trial", select(TRIAL).where(TRIAL.c.study_id == study_id).order_by(TRIAL.c.id)
     for table in (TRIAL_SETTING, TRIAL_FACTOR):
         yield table.name, select(table).where(table.c.trial_id.in_(trials)).order_by(*table.primary_key)
     for name, table in RUN_TABLES.items():
-        order = table.primary_key if table.primary_key else (table.c.run_id, table.c[_TIME.get(name, "t")])
-        yield name, select(table).where(table.c.run_id.in_(trials)).order_by(*order)
+        query = select(table).where(table.c.run_id.in_(trials))
+        yield name, query.order_by(*(table.primary_key or _place(table)))
 
 
-def _rows(connection: Connection, query: Select[tuple[object, ...]]) -> tuple[list[str], Iterator[list[Cell]]]:
+def _place(table: Table) -> list[ColumnElement[Any]]:
+    """Return what orders a table without a key: run, time, and its words, which tell rows of one second apart."""
+    words = [column for column in table.columns if isinstance(column.type, Text)]
+    return [table.c.run_id, table.c[_TIME.get(table.name, "t")], *words]
+
+
+def table_rows(connection: Connection, query: Select[tuple[object, ...]]) -> tuple[list[str], Iterator[list[Cell]]]:
+    """Return the names of the columns, and the rows as they are read; bytes are base64."""
     result = connection.execution_options(stream_results=True, yield_per=1000).execute(query)
     return list(result.keys()), ([_cell(value) for value in row] for row in result)
 
@@ -83,8 +91,8 @@ def _cell(value: object) -> Cell:
 
 def _write_json(file: IO[str], connection: Connection, study_id: str) -> None:
     file.write(f'{{"format": {FORMAT}, "tables": {{')
-    for number, (name, query) in enumerate(_queries(study_id)):
-        columns, rows = _rows(connection, query)
+    for number, (name, query) in enumerate(table_queries(study_id)):
+        columns, rows = table_rows(connection, query)
         file.write(f"{', ' if number else ''}\n{json.dumps(name)}: [")
         for index, row in enumerate(rows):
             file.write((",\n" if index else "\n") + json.dumps(dict(zip(columns, row, strict=True))))
@@ -93,7 +101,7 @@ def _write_json(file: IO[str], connection: Connection, study_id: str) -> None:
 
 
 def _write_csv(path: Path, connection: Connection, query: Select[tuple[object, ...]]) -> None:
-    columns, rows = _rows(connection, query)
+    columns, rows = table_rows(connection, query)
     first = next(rows, None)
     if first is None:
         return
@@ -108,7 +116,11 @@ def _fields(row: Sequence[Cell]) -> list[Cell]:
     return [json.dumps(value) if isinstance(value, list | dict) else value for value in row]
 
 
-def _write_whole(path: Path, write: Callable[[Path], None], remove: Callable[[Path], None]) -> None:
+def write_whole(path: Path, write: Callable[[Path], None], remove: Callable[[Path], None]) -> None:
+    """Write to a place beside `path` and rename it there at the end; `remove` takes away what was begun.
+
+    Raises UsageError when `path` exists and StoreError when it cannot be written.
+    """
     if path.exists():
         raise UsageError(f'"{path}" exists', hint="Name another place with --output, or remove it.")
     part = path.with_name(f".{path.name}.part")

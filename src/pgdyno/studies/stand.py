@@ -18,6 +18,7 @@ from pgdyno.model.linux import is_linux_knob
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.probes.guards.reader import GuardReader
+from pgdyno.store.bundle_import import IMPORTED
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.opening import opened as opened  # for verbs that import it from here
 from pgdyno.studies.outages import expected_outage
@@ -239,6 +240,10 @@ def _study(
 
 def _resumed(name: str, store: Store, facts: Facts, workload: WorkloadSpec) -> Study:
     study = store.study(name)
+    if IMPORTED in study.options:
+        raise UsageError(
+            f"study {study.id} was measured on another machine", hint=f"Read it with pgdyno report {study.id}."
+        )
     if study.state is StudyState.COMPLETE:
         raise UsageError(f"study {study.id} is complete", hint=f"Read it with pgdyno report {study.id}.")
     if study.environment != facts.environment_hash():

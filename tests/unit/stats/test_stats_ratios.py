@@ -12,7 +12,7 @@ from pgdyno.errors import UsageError
 from pgdyno.stats.ratios import Change, compound, per, rounded, signed
 from seed_tables import seed_row, seed_rows
 
-positive = st.floats(1e-6, 1e9)
+positive = st.floats(1e-3, 1e6)
 
 
 def change(table: str, before: dict[str, object], after: dict[str, object], column: str = "tps") -> Change:
