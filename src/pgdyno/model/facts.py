@@ -11,6 +11,8 @@ from typing import TypeVar
 from pgdyno.model.linux import SWAP_AREA
 
 T = TypeVar("T")
+_LATER = ("physical_cores", "sockets", "threads_per_core", "data_block_size")
+"""Facts that older studies lack: left out of the name of an environment, which they would change for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,11 @@ class SettingFact:
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """The machine below the server. Memory in bytes; `memory_limit_bytes` is the smallest of cgroup and RAM."""
+    """The machine below the server. Memory in bytes; `memory_limit_bytes` is the smallest of cgroup and RAM.
+
+    `cores` counts the CPUs that the server may run on, which are hardware threads; `physical_cores` and `sockets` are
+    what those CPUs span.
+    """
 
     architecture: str | Unknown
     kernel: str | Unknown
@@ -64,6 +70,11 @@ class HostFacts:
     huge_pages_total: int | Unknown
     swap_total_bytes: int | Unknown
     huge_page_bytes: int | Unknown = field(default_factory=lambda: Unknown("it was not read"))
+    physical_cores: int | Unknown = field(default_factory=lambda: Unknown("it was not read"))
+    sockets: int | Unknown = field(default_factory=lambda: Unknown("it was not read"))
+    threads_per_core: int | Unknown = field(default_factory=lambda: Unknown("it was not read"))
+    data_block_size: int | Unknown = field(default_factory=lambda: Unknown("it was not read"))
+    """The block size of the data directory's file system, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +155,8 @@ class Facts:
         environment share it; free disk space and a swap file of pgdyno's own are left out.
         """
         host = asdict(self.host)
-        host.pop("data_disk_free_bytes")
+        for name in ("data_disk_free_bytes", *_LATER):
+            host.pop(name)
         server = {"version": self.server.version, "block_size": self.server.block_size}
         kernel = {
             name: fact.value for name, fact in self.kernel.items() if isinstance(fact.value, str) and name != SWAP_AREA

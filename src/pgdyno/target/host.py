@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from pgdyno.model.facts import HostFacts, Unknown
+from pgdyno.target.cpu_places import cpu_places
 
 _PROC = Path("/proc")
 _SYS = Path("/sys")
@@ -25,10 +26,12 @@ def read_host(data_directory: Path | None, pid: int | None = None) -> HostFacts:
     """
     memory = parse_meminfo(_text(_PROC / "meminfo") or "")
     ram = memory.get("MemTotal", Unknown("/proc/meminfo has no MemTotal"))
+    cpus = _usable_cpus(pid)
+    places = cpu_places(cpus, _text)
     return HostFacts(
         architecture=platform.machine(),
         kernel=platform.release(),
-        cores=_usable_cores(pid),
+        cores=len(cpus),
         ram_bytes=ram,
         memory_limit_bytes=smallest(ram, _cgroup_limits(pid)),
         page_size=os.sysconf("SC_PAGE_SIZE"),
@@ -40,6 +43,10 @@ def read_host(data_directory: Path | None, pid: int | None = None) -> HostFacts:
         huge_pages_total=memory.get("HugePages_Total", Unknown("/proc/meminfo has no HugePages_Total")),
         swap_total_bytes=memory.get("SwapTotal", Unknown("/proc/meminfo has no SwapTotal")),
         huge_page_bytes=memory.get("Hugepagesize", Unknown("/proc/meminfo has no Hugepagesize")),
+        physical_cores=places.cores,
+        sockets=places.sockets,
+        threads_per_core=places.threads_per_core,
+        data_block_size=_block_size(data_directory),
     )
 
 
@@ -61,6 +68,10 @@ def unknown_host(reason: str) -> HostFacts:
         huge_pages_total=unknown,
         swap_total_bytes=unknown,
         huge_page_bytes=unknown,
+        physical_cores=unknown,
+        sockets=unknown,
+        threads_per_core=unknown,
+        data_block_size=unknown,
     )
 
 
@@ -185,11 +196,20 @@ def _virtualization() -> str | Unknown:
     return Unknown(f"no sign of it is known for {platform.machine()}")
 
 
-def _usable_cores(pid: int | None) -> int:
+def _usable_cpus(pid: int | None) -> set[int]:
     try:
-        return len(os.sched_getaffinity(pid or 0))
+        return os.sched_getaffinity(pid or 0)
     except OSError:  # it is gone, or hidden from this user
-        return len(os.sched_getaffinity(0))
+        return os.sched_getaffinity(0)
+
+
+def _block_size(folder: Path | None) -> int | Unknown:
+    if folder is None:
+        return Unknown("the server does not show its data directory to this role")
+    try:
+        return os.statvfs(folder).f_bsize
+    except OSError as error:
+        return Unknown(f'the file system of "{folder}" cannot be asked: {error.strerror}')
 
 
 def _free(folder: Path | None) -> int | Unknown:
