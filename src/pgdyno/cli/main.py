@@ -18,6 +18,9 @@ VERBS: dict[str, str] = {
     "apply": "Put findings of the advisor in force, to stay, with the way back.",
     "bench": "Measure one configuration under one workload.",
     "compare": "Say what two recorded runs allow to say.",
+    "noise": "Say how small an effect this machine can show, and with which windows and pairs.",
+    "selftest": "Prove on this machine that equal is called equal and sabotage is found.",
+    "queue": "Keep runs for the night, and run them in a window with host and server to themselves.",
     "demo": "Tune the embedded PostgreSQL on a YBIO load, in under ten minutes.",
     "inspect": "Show what is known of a server and its host, or capture it into a folder.",
     "report": "Write the report of a study as text, Markdown or HTML.",
@@ -73,6 +76,10 @@ def command() -> None:
 
 def main() -> None:
     """Run pgdyno and exit with one of the exit codes; a user error is printed, never a traceback."""
+    if "PGDYNO_RUNNER" in os.environ:
+        from pgdyno.target.parent import end_with_parent
+
+        end_with_parent()
     try:
         code = command.main(standalone_mode=False)
     except PgdynoError as error:

@@ -195,6 +195,18 @@ def workload_options(function: F) -> F:
                 show_default=True,
                 help="Bound on steal, in percent.",
             ),
+            click.option(
+                "--foreign-disk",
+                type=click.FloatRange(0),
+                envvar="PGDYNO_FOREIGN_DISK",
+                help="Bound on what others move on the disks, in MB/s.  [default: not judged]",
+            ),
+            click.option(
+                "--foreign-sessions",
+                type=click.FloatRange(0),
+                envvar="PGDYNO_FOREIGN_SESSIONS",
+                help="Bound on busy sessions in other databases, on average.  [default: not judged]",
+            ),
         ],
     )
 
@@ -348,4 +360,9 @@ def bounds(flags: Flags) -> Bounds:
     """Build the bounds on disturbance."""
     from pgdyno.trial.assess import Bounds
 
-    return Bounds(foreign_cpu_pct=flags.real("foreign_cpu"), steal_pct=flags.real("steal"))
+    return Bounds(
+        foreign_cpu_pct=flags.real("foreign_cpu"),
+        steal_pct=flags.real("steal"),
+        foreign_disk_mb_per_s=flags.number("foreign_disk"),
+        foreign_sessions=flags.number("foreign_sessions"),
+    )

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+JOB = "PGDYNO_JOB"
+"""The environment variable that tells a run which job of the queue it is; its studies keep it as option `job`."""
+
 
 class JobState(StrEnum):
     """How a job stands. WAITING ones run in their order; an interrupted one goes on in the next window."""
@@ -21,12 +24,15 @@ class JobState(StrEnum):
 class Job:
     """One job. `argv` are the words after `pgdyno`, without a secret; `study` what it began, for going on with it.
 
-    Times are seconds since the epoch. `reason` says why it waits, failed or was interrupted.
+    Times are seconds since the epoch. `reason` says why it waits, failed or was interrupted. It runs on `host`, where it
+    was added, in `folder`, from which its relative paths are meant; `runner` is who runs it now, as HOST:PID.
     """
 
     id: int
     added_at: float
     argv: tuple[str, ...]
+    host: str = ""
+    folder: str = ""
     state: JobState = JobState.WAITING
     attempts: int = 0
     began_at: float | None = None
@@ -34,3 +40,4 @@ class Job:
     exit_code: int | None = None
     study: str | None = None
     reason: str | None = None
+    runner: str | None = None

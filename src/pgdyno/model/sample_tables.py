@@ -267,6 +267,7 @@ SESSIONS = SampleTable(
         _int("idle", "count", "gauge: idle outside a transaction"),
         _int("idle_in_transaction", "count", "gauge: idle inside a transaction, aborted ones included"),
         _int("autovacuum_workers", "count", "gauge: autovacuum workers, in any database"),
+        _int("foreign_busy", "count", "gauge: sessions in other databases that are not idle, pgdyno's own left out"),
     ),
 )
 

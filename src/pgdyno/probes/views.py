@@ -102,6 +102,9 @@ def session_rows(t: float, activity: Iterable[ViewRow]) -> list[SampleRow]:
     waits: dict[tuple[str, str], int] = {}
     for row in activity:
         sessions = cast(int, row["sessions"])
+        if row["backend_type"] == "other client":
+            counts["foreign_busy"] += sessions
+            continue
         if row["backend_type"] != "client backend":
             counts["autovacuum_workers"] += sessions
             continue

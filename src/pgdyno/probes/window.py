@@ -53,6 +53,16 @@ _COUNTERS: Mapping[str, Mapping[str, str]] = {
 _STACKED = ("dm-", "md", "loop", "zram", "ram", "nbd", "drbd")
 """Devices that pass their requests on to others, or to memory: counting them would count a read twice."""
 
+_BLOCK = 8192.0
+"""The usual block size; another one is a matter of a build of one's own."""
+_JOURNAL = 2.0
+"""How much a file system may write for each byte of the server's: data once, journal and metadata at most once more."""
+
+
+def is_physical(device: str) -> bool:
+    """Return True for a device that does its requests itself."""
+    return not device.startswith(_STACKED)
+
 
 def foreign_cpu_pct(rows: Rows, from_s: float, to_s: float) -> float | None:
     """Return the CPU of neither server, driver nor pgdyno, in percent of one core.
@@ -72,6 +82,53 @@ def foreign_cpu_pct(rows: Rows, from_s: float, to_s: float) -> float | None:
         seconds += share * _number(row, "interval_s")
     foreign = foreign_s(busy, server, driver, own)
     return None if not seconds or foreign is None else 100 * foreign / seconds
+
+
+def foreign_disk_mb_per_s(rows: Rows, from_s: float, to_s: float) -> float | None:
+    """Return what the physical disks moved beyond what this server can account for, in MB/s; a lower bound.
+
+    Writes: what the disks wrote less what the server wrote of relations, WAL and temporary files, less the pages that
+    were dirty before the window and no longer after it. Reads: what the disks read less what the server asked for.
+    A file system's journal adds to the server's writes, so twice as much is granted it. The server's share is that of
+    pg_stat_io (16) or, before, of pg_stat_bgwriter and pg_stat_database. None where either side was not read.
+    """
+    read = write = 0.0
+    disks = [pair for pair in _shares(rows, "disk", from_s, to_s) if is_physical(str(pair[0]["device"]))]
+    for row, share in disks:
+        span_kb = share * _number(row, "interval_s") * 1024
+        read, write = read + span_kb * _number(row, "rkb_per_s"), write + span_kb * _number(row, "wkb_per_s")
+    server = _server_io(rows, from_s, to_s)
+    if not disks or server is None:
+        return None
+    dirty = [_number(_named(row), "dirty_bytes") for row in rows if row.table == "memory" and from_s <= row.t <= to_s]
+    backlog = max(0.0, dirty[0] - dirty[-1]) if dirty else 0.0
+    beyond = max(0.0, write - _JOURNAL * server[1] - backlog) + max(0.0, read - server[0])
+    return beyond / 1048576 / (to_s - from_s)
+
+
+def _server_io(rows: Rows, from_s: float, to_s: float) -> tuple[float, float] | None:
+    """Return the bytes that the server read and wrote in the window; None where its counters were not read."""
+    read = write = blocks = 0.0
+    known = False
+    by_kind = [pair for pair in _shares(rows, "io", from_s, to_s) if pair[0]["object"] != "wal"]
+    for row, share in by_kind:
+        read += share * _number(row, "read_bytes")
+        write += share * (_number(row, "write_bytes") + _number(row, "extend_bytes"))
+    for row, share in _shares(rows, "checkpointer", from_s, to_s):
+        known = True
+        blocks += share * sum(_number(row, name) for name in ("buffers_written", "buffers_clean", "buffers_backend"))
+    for row, share in _shares(rows, "database", from_s, to_s):
+        read += share * (_number(row, "temp_bytes") + (0.0 if by_kind else _BLOCK * _number(row, "blks_read")))
+        write += share * _number(row, "temp_bytes")
+    for row, share in _shares(rows, "wal", from_s, to_s):
+        write += share * _number(row, "bytes")
+    return (read, write + (0.0 if by_kind else _BLOCK * blocks)) if known else None
+
+
+def foreign_sessions(rows: Rows, from_s: float, to_s: float) -> float | None:
+    """Return the mean number of sessions in other databases that were not idle; None without rows."""
+    found = [_named(row) for row in rows if row.table == "sessions" and from_s < row.t <= to_s]
+    return sum(_number(row, "foreign_busy") for row in found) / len(found) if found else None
 
 
 def steal_pct(rows: Rows, from_s: float, to_s: float) -> float | None:
@@ -110,7 +167,7 @@ def counters(rows: Rows, from_s: float, to_s: float, *, load_ended_at: float | N
             totals["cpu_capacity_s"] += capacity
             totals["user_cpu_s"] += capacity * _number(row, "usr_pct") / 100
     for row, share in _shares(rows, "disk", from_s, to_s, load_ended_at):
-        if not str(row["device"]).startswith(_STACKED):
+        if is_physical(str(row["device"])):
             span_kb = share * _number(row, "interval_s") * 1024
             totals["disk_read_bytes"] += span_kb * _number(row, "rkb_per_s")
             totals["disk_written_bytes"] += span_kb * _number(row, "wkb_per_s")

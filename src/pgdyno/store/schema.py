@@ -171,6 +171,9 @@ JOB = Table(
     Column("exit_code", BigInteger),
     Column("study", Text),
     Column("reason", Text),
+    Column("host", Text, nullable=False),
+    Column("folder", Text, nullable=False),
+    Column("runner", Text),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import signal
 import time
@@ -14,6 +15,7 @@ from types import FrameType
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.guard import GuardPlan
+from pgdyno.model.job import JOB
 from pgdyno.model.linux import is_linux_knob
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
@@ -232,10 +234,16 @@ def _study(
         facts=facts_image(facts),
         workload=workload,
         plan=request.plan,
-        options=request.options,
+        options={**request.options, **job_option()},
     )
     store.add_study(study)
     return study
+
+
+def job_option() -> dict[str, object]:
+    """Return the option that names the job of the queue that this process runs, nothing outside of a night run."""
+    job = os.environ.get(JOB)
+    return {} if job is None else {"job": int(job)}
 
 
 def _resumed(name: str, store: Store, facts: Facts, workload: WorkloadSpec) -> Study:

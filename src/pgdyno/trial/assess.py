@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pgdyno.model.samples import SampleRow
 from pgdyno.model.trial import LoadPlan, Outcome, TrialState
-from pgdyno.probes.window import counters, foreign_cpu_pct, server_cpu_s, steal_pct
+from pgdyno.probes.window import (
+    counters,
+    foreign_cpu_pct,
+    foreign_disk_mb_per_s,
+    foreign_sessions,
+    server_cpu_s,
+    steal_pct,
+)
 from pgdyno.stats.steady import find_steady
 from pgdyno.workloads.protocol import LoadResult
 
@@ -20,6 +27,8 @@ class Bounds:
     all cores: above either, the trial is disturbed and repeated. The default of 15 % lies above what the kernel's own
     threads need for a busy server and below the 20 % at which throughput visibly suffered on two shared cores
     (measured by the project: correlation of throughput with foreign CPU -0.84 to -0.97).
+    `foreign_disk_mb_per_s` is what the disks moved beyond what the server accounts for, `foreign_sessions` the mean
+    number of busy sessions in other databases; None judges neither, as for studies on machines that are shared anyway.
     `min_warmup_s` is dropped even from a series that is steady at once; `min_window_s` is the shortest window that
     gives a score.
     """
@@ -28,6 +37,8 @@ class Bounds:
     steal_pct: float = 5.0
     min_warmup_s: float = 1.0
     min_window_s: float = 2.0
+    foreign_disk_mb_per_s: float | None = None
+    foreign_sessions: float | None = None
 
 
 def assess(load: LoadResult, rows: Sequence[SampleRow], plan: LoadPlan, bounds: Bounds) -> Outcome:
@@ -61,7 +72,12 @@ def assess(load: LoadResult, rows: Sequence[SampleRow], plan: LoadPlan, bounds: 
         return replace(measured, reason="no transaction ended in the measured window")
     server = server_cpu_s(rows, begin, end, load_ended_at=end)
     foreign, steal = foreign_cpu_pct(rows, begin, end), steal_pct(rows, begin, end)
-    state, reason = _state(load, _disturbance(foreign, steal, bounds))
+    others = {
+        "foreign_disk_mb_per_s": foreign_disk_mb_per_s(rows, begin, end),
+        "foreign_sessions": foreign_sessions(rows, begin, end),
+    }
+    disturbance = _disturbance(foreign, steal, bounds) or _by_others(others, bounds)
+    state, reason = _state(load, disturbance)
     return replace(
         measured,
         state=state,
@@ -73,8 +89,10 @@ def assess(load: LoadResult, rows: Sequence[SampleRow], plan: LoadPlan, bounds: 
         server_cpu_ms_per_tx=None if server is None else 1000 * server / window.transactions,
         foreign_cpu_pct=foreign,
         steal_pct=steal,
+        warnings=(*measured.warnings, *_unknown(others, bounds)),
         counters={
             **counters(rows, begin, end, load_ended_at=end),
+            **{name: value for name, value in others.items() if value is not None},
             "window_s": end - begin,
             "window_transactions": window.transactions,
         },
@@ -93,3 +111,24 @@ def _disturbance(foreign: float | None, steal: float | None, bounds: Bounds) -> 
     if steal is not None and steal > bounds.steal_pct:
         return f"steal was {steal:.1f} %, above the bound of {bounds.steal_pct:.1f} %"
     return None
+
+
+_OTHERS = {
+    "foreign_disk_mb_per_s": "others moved {value:.1f} MB/s on the disks, above the bound of {bound:g} MB/s",
+    "foreign_sessions": "{value:.1f} sessions of others were busy on average, above the bound of {bound:g}",
+}
+
+
+def _by_others(found: Mapping[str, float | None], bounds: Bounds) -> str | None:
+    for name, words in _OTHERS.items():
+        value, bound = found[name], getattr(bounds, name)
+        if value is not None and bound is not None and value > bound:
+            return words.format(value=value, bound=bound)
+    return None
+
+
+def _unknown(found: Mapping[str, float | None], bounds: Bounds) -> list[str]:
+    """Return a warning for each bound that could not be judged."""
+    unjudged = [name for name in _OTHERS if found[name] is None and getattr(bounds, name) is not None]
+    why = "server or host could not be read"
+    return [f"{name} is unknown and was not judged: {why}" for name in unjudged]

@@ -111,6 +111,7 @@ def test_sessions_by_state_and_active_ones_by_wait() -> None:
         "idle": 4,
         "idle_in_transaction": 2,
         "autovacuum_workers": 2,
+        "foreign_busy": 0,
     }
     assert [row.values for row in rows[1:]] == [("CPU", "CPU", 3), ("IO", "DataFileRead", 2)]
 

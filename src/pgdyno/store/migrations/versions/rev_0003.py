@@ -61,4 +61,7 @@ def upgrade() -> None:
         sa.Column("exit_code", sa.BigInteger()),
         sa.Column("study", sa.Text()),
         sa.Column("reason", sa.Text()),
+        *_texts("host", "folder"),
+        sa.Column("runner", sa.Text()),
     )
+    op.add_column("sessions", sa.Column("foreign_busy", sa.BigInteger()))

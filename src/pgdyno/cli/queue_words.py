@@ -1,0 +1,103 @@
+"""The words of a job: checked when it is added, turned into those that go on with its study, and into its target."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.errors import UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.model.job import Job
+    from pgdyno.model.study import Study
+    from pgdyno.studies.target_request import TargetRequest
+
+RUNS = ("bench", "experiment", "matrix", "noise", "selftest", "tune", "demo")
+"""The verbs that measure and end by themselves with the server put back."""
+_SERVERS = ("PGHOST", "PGSERVICE", "PGHOSTADDR")
+
+
+def check_words(words: Sequence[str]) -> None:
+    """Refuse words that could not run unattended. Raises UsageError that names the word.
+
+    They are parsed as their verb does, so that a flag that does not exist is found now and not at night.
+    """
+    if not words:
+        raise UsageError("a job needs a verb", hint="pgdyno queue add -- tune -w ybio --trials 40.")
+    verb = words[0]
+    if verb not in RUNS:
+        raise UsageError(f'"{verb}" is not a run', hint=f"Jobs are {', '.join(RUNS)}.")
+    _refuse_secrets(words)
+    params = parsed(words)
+    if params.get("store_url") not in (None, os.environ.get("PGDYNO_STORE")):
+        raise UsageError(
+            "a job writes into the store of its queue",
+            hint="Name it before the words: pgdyno queue add --store URL --.",
+        )
+    if "target" not in params:
+        return
+    if params["target"] is None and params.get("host") is None and any(os.environ.get(name) for name in _SERVERS):
+        raise UsageError(
+            "the server is named by PG* variables, which the runner does not have at night",
+            hint="Name it in the job: --target 'host=... user=...'.",
+        )
+    names_server = params["target"] is not None or params.get("host") is not None or params.get("patroni")
+    if names_server and params.get("yes") is False:
+        raise UsageError("there is nobody to ask at night", hint="Add --yes to the job's words once you mean it.")
+
+
+def _refuse_secrets(words: Sequence[str]) -> None:
+    from pgdyno.target.postgres import redact
+
+    for word in words:
+        if redact(word) != word:
+            raise UsageError(
+                f'"{redact(word)}" holds a password, which the queue does not keep',
+                hint="Put it into ~/.pgpass or a service file, and leave it out here.",
+            )
+
+
+def parsed(words: Sequence[str]) -> dict[str, object]:
+    """Return the parameters that a verb's own command reads in the words. Raises UsageError as it would."""
+    command = importlib.import_module(f"pgdyno.cli.{words[0]}").command
+    assert isinstance(command, click.Command), "a verb's module holds its command"
+    try:
+        context = command.make_context(f"pgdyno {words[0]}", list(words[1:]))
+    except click.exceptions.Exit as ended:
+        raise UsageError(f'"{" ".join(words)}" prints help and runs nothing') from ended
+    except click.ClickException as error:
+        text = error.format_message().strip().rstrip(".")
+        raise UsageError(
+            text[:1].lower() + text[1:], hint=f"Run pgdyno {words[0]} --help for the flags and their values."
+        ) from error
+    return context.params
+
+
+def words_of(job: Job, study: Study | None) -> tuple[str, ...] | None:
+    """Return the words that begin a job, or those that go on with its study; None where its verb cannot go on."""
+    if study is None:
+        return job.argv
+    params = parsed(job.argv)
+    verb = job.argv[0]
+    if "resume" not in params or (verb == "tune" and study.kind.value != "tune"):
+        return None
+    kept = [verb, "--resume", study.id]
+    for name, flag in (("target", "--target"), ("report", "--report")):
+        if params.get(name) is not None:
+            kept += [flag, str(params[name])]
+    kept += [flag for name, flag in (("yes", "--yes"), ("as_json", "--json")) if params.get(name)]
+    return tuple(kept)
+
+
+def target_of(job: Job) -> TargetRequest:
+    """Return the server that the job's words name."""
+    from pgdyno.cli.flags import Flags
+    from pgdyno.cli.options import target_request
+    from pgdyno.studies.target_request import TargetRequest
+
+    params = parsed(job.argv)
+    return target_request(Flags(params)) if "target" in params else TargetRequest()

@@ -1,0 +1,176 @@
+"""The queue of the night: jobs in their order, each taken by one runner only, on SQLite and PostgreSQL alike."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from sqlalchemy import ColumnElement, insert, select, update
+from sqlalchemy.engine import Connection
+
+from pgdyno.errors import StoreError, UsageError
+from pgdyno.model.job import Job, JobState
+from pgdyno.store.catalogue import Store
+from pgdyno.store.schema import JOB
+
+PENDING = (JobState.INTERRUPTED, JobState.WAITING)
+"""The states from which a job can be taken; those that began in an earlier night go first."""
+ABANDONED = "its runner ended before the job did"
+_LIST = "List the jobs with pgdyno queue list."
+
+
+class Queue:
+    """The jobs of a store. Each method is one transaction, so that a kill leaves whole rows.
+
+    A job belongs to the host on which it was added: its paths and sockets are there, and exclusive use is a matter of
+    one host. Every method raises StoreError for what the database refuses.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def add(self, argv: Sequence[str], *, host: str, folder: str, at: float) -> Job:
+        """Put a job at the end of its host's queue."""
+        row = {
+            "added_at": at,
+            "argv": list(argv),
+            "state": JobState.WAITING.value,
+            "attempts": 0,
+            "host": host,
+            "folder": folder,
+        }
+        with self._store.write() as connection:
+            (job_id,) = connection.execute(insert(JOB).returning(JOB.c.id), row).one()
+            return _job(connection, int(job_id))
+
+    def job(self, job_id: int) -> Job:
+        """Return one job. Raises UsageError when it is not there."""
+        with self._store.read() as connection:
+            return _job(connection, job_id)
+
+    def jobs(self, *, host: str | None = None) -> list[Job]:
+        """Return all jobs in the order in which they were added, those of one host if it is named."""
+        query = select(JOB).order_by(JOB.c.id)
+        if host is not None:
+            query = query.where(JOB.c.host == host)
+        with self._store.read() as connection:
+            return [_from_row(dict(row)) for row in connection.execute(query).mappings()]
+
+    def claim(self, *, host: str, runner: str, at: float, but: Collection[int] = ()) -> Job | None:
+        """Take the next job of this host and call it running; None when there is none.
+
+        Interrupted jobs come before those that never began. Two runners never get the same job: the row is locked
+        while it is taken (SQLite's write lock; FOR UPDATE SKIP LOCKED on PostgreSQL). `but` names jobs to leave alone.
+        """
+        with self._store.write() as connection:
+            for state in PENDING:
+                pending = (JOB.c.state == state.value) & (JOB.c.host == host) & JOB.c.id.not_in(list(but))
+                query = select(JOB.c.id).where(pending).order_by(JOB.c.id).limit(1).with_for_update(skip_locked=True)
+                job_id = connection.execute(query).scalar()
+                if job_id is not None:
+                    taken = JOB.c.attempts + 1
+                    values = {"runner": runner, "began_at": at, "ended_at": None, "exit_code": None}
+                    connection.execute(
+                        update(JOB)
+                        .where(JOB.c.id == job_id)
+                        .values(state=JobState.RUNNING.value, attempts=taken, **values)
+                    )
+                    return _job(connection, job_id)
+        return None
+
+    def put_back(self, job_id: int, *, reason: str) -> Job:
+        """Undo a claim of a job that was never begun, and say why; it does not count as an attempt."""
+        with self._store.write() as connection:
+            job = _job(connection, job_id)
+            state = JobState.INTERRUPTED if job.study or job.attempts > 1 else JobState.WAITING
+            return _changed(
+                connection, job, {"state": state.value, "attempts": job.attempts - 1, "reason": reason, "runner": None}
+            )
+
+    def end(
+        self,
+        job_id: int,
+        state: JobState,
+        *,
+        at: float,
+        exit_code: int | None = None,
+        study: str | None = None,
+        reason: str | None = None,
+    ) -> Job:
+        """Say how a running job ended, and which study it left. Raises StoreError when it is not running."""
+        with self._store.write() as connection:
+            job = _job(connection, job_id)
+            values: dict[str, object] = {
+                "state": state.value,
+                "ended_at": at,
+                "exit_code": exit_code,
+                "reason": reason,
+                "runner": None,
+            }
+            return _changed(connection, job, values if study is None else {**values, "study": study})
+
+    def remove(self, job_id: int) -> Job:
+        """Take a job out of the queue; its row stays. Raises UsageError for one that runs or has ended."""
+        with self._store.write() as connection:
+            job = _job(connection, job_id)
+            if job.state is JobState.RUNNING:
+                raise UsageError(f"job {job_id} is running", hint="End its runner first, or wait until it is done.")
+            if job.state not in PENDING:
+                raise UsageError(f"job {job_id} is {job.state.value} and waits for nothing", hint=_LIST)
+            connection.execute(update(JOB).where(JOB.c.id == job_id).values(state=JobState.REMOVED.value))
+            return _job(connection, job_id)
+
+    def recover(self, *, host: str, at: float) -> list[Job]:
+        """Give back the jobs of this host whose runner is gone; call it only as the host's one runner."""
+        running = (JOB.c.state == JobState.RUNNING.value) & (JOB.c.host == host)
+        with self._store.write() as connection:
+            found = [_from_row(dict(row)) for row in connection.execute(select(JOB).where(running)).mappings()]
+            values = {"state": JobState.INTERRUPTED.value, "ended_at": at, "reason": ABANDONED, "runner": None}
+            return [_changed(connection, job, values) for job in found]
+
+    def keep_study(self, job_id: int, study: str) -> None:
+        """Keep which study a job began."""
+        with self._store.write() as connection:
+            connection.execute(update(JOB).where(JOB.c.id == job_id).values(study=study))
+
+
+def _changed(connection: Connection, job: Job, values: Mapping[str, object]) -> Job:
+    """Change a running job; the state is part of the condition, so that no other process changed it in between."""
+    which: ColumnElement[bool] = (JOB.c.id == job.id) & (JOB.c.state == JobState.RUNNING.value)
+    if connection.execute(update(JOB).where(which).values(dict(values))).rowcount != 1:
+        raise StoreError(f"job {job.id} is {job.state.value}, not running", hint=_LIST)
+    return _job(connection, job.id)
+
+
+def _job(connection: Connection, job_id: int) -> Job:
+    row = connection.execute(select(JOB).where(JOB.c.id == job_id)).mappings().one_or_none()
+    if row is None:
+        raise UsageError(f"job {job_id} is not in the queue", hint=_LIST)
+    return _from_row(dict(row))
+
+
+def _from_row(row: dict[str, object]) -> Job:
+    argv = row["argv"]
+    assert isinstance(argv, list), "written by add"
+    return Job(
+        id=int(str(row["id"])),
+        added_at=float(str(row["added_at"])),
+        argv=tuple(str(word) for word in argv),
+        host=str(row["host"]),
+        folder=str(row["folder"]),
+        state=JobState(str(row["state"])),
+        attempts=int(str(row["attempts"])),
+        began_at=_seconds(row["began_at"]),
+        ended_at=_seconds(row["ended_at"]),
+        exit_code=None if row["exit_code"] is None else int(str(row["exit_code"])),
+        study=_text(row["study"]),
+        reason=_text(row["reason"]),
+        runner=_text(row["runner"]),
+    )
+
+
+def _seconds(value: object) -> float | None:
+    return None if value is None else float(str(value))
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,132 @@
+"""What a night runner needs of the world: processes of pgdyno, studies of the store, a look at host and server."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pgdyno
+from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
+from pgdyno.model.job import JOB, Job
+from pgdyno.model.study import Study
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.exclusive import LOOK_S, ExclusiveLimits, disturbance, look, unknowns
+from pgdyno.studies.night import Child
+from pgdyno.studies.opening import opened
+from pgdyno.studies.target_request import TargetRequest
+from pgdyno.target import places
+from pgdyno.target.parent import PARENT
+from pgdyno.target.runner import LocalRunner
+
+BUSY_SESSIONS_SLACK = 0.5
+"""A monitoring agent's short query falls into a sample now and then: on average less than this is nobody's work."""
+ResumeWords = Callable[[Job, Study | None], tuple[str, ...] | None]
+
+
+class NightWork:
+    """Starts jobs as processes of this pgdyno, each with a log of its own, and looks whether they would be alone.
+
+    `resume` gives the words that begin a job or go on with a study; `target_of` the server that a job's words name.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        store_url: str,
+        limits: ExclusiveLimits,
+        *,
+        resume: ResumeWords,
+        target_of: Callable[[Job], TargetRequest],
+        announce: Callable[[str], None],
+        look_s: float = LOOK_S,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._store, self._url, self._limits = store, store_url, limits
+        self._resume, self._target_of, self._announce = resume, target_of, announce
+        self._look_s, self._sleep = look_s, sleep
+
+    def start(self, job: Job, words: Sequence[str]) -> Child:
+        """Start pgdyno with these words in the job's folder, as a child that is told to end when we die."""
+        log = log_of(job)
+        self._announce(f"job {job.id} writes {log}")
+        if not Path(job.folder).is_dir():
+            raise EnvironmentUnsuitable(f'folder "{job.folder}" of job {job.id} does not exist')
+        environment = {
+            "PYTHONPATH": _python_path(),
+            "PGDYNO_STORE": self._url,
+            JOB: str(job.id),
+            PARENT: str(os.getpid()),
+        }
+        bounds = {
+            "PGDYNO_FOREIGN_DISK": self._limits.disk_mb_per_s,
+            "PGDYNO_FOREIGN_SESSIONS": self._limits.sessions + BUSY_SESSIONS_SLACK,
+        }
+        environment |= {name: f"{value:g}" for name, value in bounds.items() if name not in os.environ}
+        argv = [sys.executable, "-m", "pgdyno", *words]
+        return LocalRunner().start(argv, env=environment, cwd=Path(job.folder), stdout=log, stderr=_errors(log))
+
+    def words(self, job: Job, study: Study | None) -> tuple[str, ...] | None:
+        """Return the words that begin the job, or go on with its study."""
+        return self._resume(job, study)
+
+    def studies(self, job: Job) -> list[Study]:
+        """Return the studies that name this job, the newest first."""
+        return [study for study in self._store.studies() if study.options.get("job") == job.id]
+
+    def disturbance(self, job: Job) -> str | None:
+        """Look at the host, and at the server where the job names one; what is unknown is told and keeps nothing up.
+
+        A server that cannot be reached is a disturbance: it may be there the next time.
+        """
+        request = self._target_of(job)
+        try:
+            if request.dsn is None and request.host is None:
+                activity = look(None, seconds=self._look_s, sleep=self._sleep)
+            else:
+                with opened(request) as target:
+                    activity = look(target, seconds=self._look_s, sleep=self._sleep)
+        except PgdynoError as error:
+            return f"{error.message}: {error.detail}" if error.detail else error.message
+        if unknown := unknowns(activity):
+            self._announce(f"job {job.id}: {unknown}")
+        return disturbance(activity, self._limits)
+
+
+def log_of(job: Job) -> Path:
+    """Return where an attempt of a job writes its result; what it says meanwhile is beside it in `.log`."""
+    return places.ensure(places.state_dir() / "queue") / f"job-{job.id}-{job.attempts}.out"
+
+
+def _errors(log: Path) -> Path:
+    return log.with_suffix(".log")
+
+
+def _python_path() -> str:
+    """Return a path on which the child finds this very pgdyno."""
+    root = str(Path(pgdyno.__file__).parent.parent)
+    return os.pathsep.join([root, inherited] if (inherited := os.environ.get("PYTHONPATH")) else [root])
+
+
+@contextmanager
+def only_runner() -> Iterator[None]:
+    """Be the one runner of this host. Raises EnvironmentUnsuitable when there is another.
+
+    An abstract socket (unix(7)) is the lock: it is the whole host's, whoever the user, and gone with its process. A
+    PGDYNO_HOME is a laboratory of its own, with a runner of its own.
+    """
+    home = os.environ.get("PGDYNO_HOME", "")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as lock:
+        try:
+            lock.bind(f"\0pgdyno-night-runner {home}"[:100])
+        except OSError as error:
+            raise EnvironmentUnsuitable(
+                "a runner of the queue works on this host already",
+                detail=str(error),
+                hint="Jobs that are added now are taken by that one: pgdyno queue list.",
+            ) from error
+        yield
