@@ -73,6 +73,8 @@ class LoadPlan:
     """CPUs that the load generators may use, as `taskset -c` has them; empty for all."""
     instance_memory_bytes: int | None = None
     """Bound on the memory of each load generator, by a cgroup."""
+    instance_vcpus: float | None = None
+    """Bound on the CPU time of each load generator, in CPUs, by a cgroup's quota."""
     host: str = ""
     """Where the load connects instead of where the target's conninfo says: a socket directory, a name, an address."""
 

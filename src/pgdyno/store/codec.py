@@ -136,6 +136,7 @@ class _LaterPlan(TypedDict, total=False):
     cpus: str
     instance_memory_bytes: int | None
     host: str
+    instance_vcpus: float | None
 
 
 def _later(row: Row) -> _LaterPlan:
@@ -146,6 +147,7 @@ def _later(row: Row) -> _LaterPlan:
         "cpus": _required(row, "cpus", str),
         "instance_memory_bytes": _optional(row, "instance_memory_bytes", int),
         "host": _required(row, "host", str),
+        "instance_vcpus": _optional_float(row, "instance_vcpus") if "instance_vcpus" in row else None,
     }
 
 

@@ -42,14 +42,15 @@ class Bounds:
 
 
 def assess(load: LoadResult, rows: Sequence[SampleRow], plan: LoadPlan, bounds: Bounds) -> Outcome:
-    """Return the outcome of a load that ran to its end.
+    """Return the outcome of a load that ran to its end; one that lacks a load generator is PARTIAL whatever else.
 
     The measured window begins where the counts per bin become steady, at the earliest after `bounds.min_warmup_s`
     and at the latest after `plan.warmup_s`; a series that is not steady by then is UNSTEADY and has no score.
     """
     bins = load.bins
     measured = Outcome(
-        state=TrialState.UNSTEADY,
+        state=TrialState.UNSTEADY if load.partial is None else TrialState.PARTIAL,
+        reason=load.partial,
         began_at=load.began_at,
         ended_at=load.ended_at,
         transactions=load.transactions,
@@ -61,15 +62,15 @@ def assess(load: LoadResult, rows: Sequence[SampleRow], plan: LoadPlan, bounds: 
     )
     steady = find_steady(bins.counts.astype(float), bin_s=bins.bin_s, min_window_s=bounds.min_window_s)
     if steady.start is None:
-        return replace(measured, reason=steady.reason)
+        return replace(measured, reason=load.partial or steady.reason)
     settled_s = steady.start * bins.bin_s
     if settled_s > plan.warmup_s + bins.bin_s:
         late = f"steady only after {settled_s:.1f} s, later than the warm-up bound of {plan.warmup_s:.1f} s"
-        return replace(measured, reason=late)
+        return replace(measured, reason=load.partial or late)
     begin, end = bins.origin_s + max(settled_s, bounds.min_warmup_s), load.ended_at
     window = load.window(begin, end)
     if window.transactions == 0:
-        return replace(measured, reason="no transaction ended in the measured window")
+        return replace(measured, reason=load.partial or "no transaction ended in the measured window")
     server = server_cpu_s(rows, begin, end, load_ended_at=end)
     foreign, steal = foreign_cpu_pct(rows, begin, end), steal_pct(rows, begin, end)
     others = {

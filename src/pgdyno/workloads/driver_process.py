@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pgdyno.errors import WorkloadError
+from pgdyno.workloads.gate import Gate
 
 KILL_AFTER_S = 5.0
 _POLL_S = 0.02
@@ -30,19 +31,30 @@ class DriverProcess:
 
     @classmethod
     def start(
-        cls, argv: Sequence[str], *, environment: Mapping[str, str], directory: Path, stdout: Path, stderr: Path
+        cls,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        directory: Path,
+        stdout: Path,
+        stderr: Path,
+        gate: Gate | None = None,
     ) -> DriverProcess:
-        """Start the program, detached from the terminal. `environment` adds to this process's own."""
+        """Start the program, detached from the terminal; with a `gate` it begins when that opens.
+
+        `environment` adds to this process's own.
+        """
         with stdout.open("wb") as out, stderr.open("wb") as err:
             try:
                 popen = subprocess.Popen(
-                    list(argv),
+                    list(argv) if gate is None else gate.wrap(argv),
                     env=os.environ | dict(environment),
                     cwd=directory,
                     stdin=subprocess.DEVNULL,
                     stdout=out,
                     stderr=err,
                     start_new_session=True,
+                    pass_fds=() if gate is None else gate.fds,
                 )
             except OSError as error:
                 raise WorkloadError(f'"{argv[0]}" could not be started', detail=str(error)) from error

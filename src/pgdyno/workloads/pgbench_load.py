@@ -11,6 +11,7 @@ import numpy as np
 
 from pgdyno.errors import WorkloadError
 from pgdyno.workloads.driver_process import DriverProcess
+from pgdyno.workloads.gate import Gate
 from pgdyno.workloads.load_warnings import LoadFacts, judge_load
 from pgdyno.workloads.pgbench_command import RunCommand
 from pgdyno.workloads.pgbench_log import LogReader
@@ -35,6 +36,7 @@ class PgbenchLoad:
         instance: int = 0,
         scale: int | None = None,
         plans: tuple[str, ...] = (),
+        gate: Gate | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._command = command
@@ -53,6 +55,7 @@ class PgbenchLoad:
             directory=command.directory,
             stdout=command.directory / "pgbench.stdout",
             stderr=self._errors,
+            gate=gate,
         )
         self._reader = LogReader(command.log_prefix, self._process.pid, command.log_format)
         self._recent: list[TransactionLog] = []

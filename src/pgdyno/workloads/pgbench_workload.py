@@ -12,6 +12,7 @@ from pgdyno.model.trial import LoadPlan, Outcome, WorkloadSpec
 from pgdyno.target.target import Target
 from pgdyno.workloads.dataset import DataSet, LoadSite
 from pgdyno.workloads.execution_plan import PlanProbe, capture_plan
+from pgdyno.workloads.gate import Gate
 from pgdyno.workloads.pgbench_command import DriverOptions, RunCommand, check_plan, find_pgbench
 from pgdyno.workloads.pgbench_load import PgbenchLoad, prepare_directory
 from pgdyno.workloads.protocol import RunningLoad
@@ -84,7 +85,16 @@ class PgbenchWorkload:
             clone_template(postgres, self._template(target), name)
         return name
 
-    def begin(self, target: Target, dbname: str, plan: LoadPlan, directory: Path, *, instance: int = 0) -> RunningLoad:
+    def begin(
+        self,
+        target: Target,
+        dbname: str,
+        plan: LoadPlan,
+        directory: Path,
+        *,
+        instance: int = 0,
+        gate: Gate | None = None,
+    ) -> RunningLoad:
         """Start pgbench in the directory. See `Workload.begin`."""
         check_plan(plan)
         command = RunCommand(
@@ -98,10 +108,11 @@ class PgbenchWorkload:
         )
         return PgbenchLoad(
             command,
-            self._environment(target, dbname),
+            self._environment(target, dbname, plan),
             instance=instance,
             scale=self.scale,
             plans=self._plans(target, dbname, plan),
+            gate=gate,
         )
 
     def examine(self, target: Target, dbname: str, load: LoadResult, outcome: Outcome) -> Examination:
@@ -118,8 +129,11 @@ class PgbenchWorkload:
             return ()
         return (capture_plan(target.postgres, dbname, self.plan_probe, protocol=plan.protocol),)
 
-    def _environment(self, target: Target, dbname: str) -> dict[str, str]:
+    def _environment(self, target: Target, dbname: str, plan: LoadPlan) -> dict[str, str]:
         variables = target.postgres.environment(dbname) | {"PGAPPNAME": APPLICATION_NAME}
+        if plan.host:
+            variables.pop("PGHOSTADDR", None)  # it would count before the host
+            variables["PGHOST"] = plan.host
         if self.hold_read_only:
             options = f"{variables.get('PGOPTIONS', '')} -c default_transaction_read_only=on"
             variables["PGOPTIONS"] = options.strip()

@@ -14,6 +14,7 @@ from typing import Protocol
 from pgdyno.model.record import Examination
 from pgdyno.model.trial import LoadPlan, Outcome, WorkloadSpec
 from pgdyno.target.target import Target
+from pgdyno.workloads.gate import Gate
 from pgdyno.workloads.load_warnings import LoadWarning, LoadWarningKind
 from pgdyno.workloads.result import CountBins, LoadResult, WindowResult
 
@@ -98,8 +99,20 @@ class Workload(Protocol):
         database that is only read. Sessions of an earlier load in it are ended.
         """
 
-    def begin(self, target: Target, dbname: str, plan: LoadPlan, directory: Path, *, instance: int = 0) -> RunningLoad:
-        """Start the load. `directory` (made if missing) takes scripts, logs and output of this one run."""
+    def begin(
+        self,
+        target: Target,
+        dbname: str,
+        plan: LoadPlan,
+        directory: Path,
+        *,
+        instance: int = 0,
+        gate: Gate | None = None,
+    ) -> RunningLoad:
+        """Start the load. `directory` (made if missing) takes scripts, logs and output of this one run.
+
+        `instance` is the number of this load generator among several, which begin together when their `gate` opens.
+        """
 
     def examine(self, target: Target, dbname: str, load: LoadResult, outcome: Outcome) -> Examination:
         """Check the data that the load left, and count what only they can tell: after the window, before a reset.

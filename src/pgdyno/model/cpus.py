@@ -1,0 +1,37 @@
+"""Lists of CPUs as the kernel and `taskset -c` write them: `0-3,8`. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from pgdyno.errors import UsageError
+
+_RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?(?::(\d{1,5}))?")
+
+
+def parse_cpus(text: str) -> tuple[int, ...]:
+    """Return the CPUs of a list, sorted, each once. Raises UsageError on anything but `0`, `0-3`, `0-6:2` or several.
+
+    `0-6:2` takes every second one, as taskset(1) has it.
+    """
+    found: set[int] = set()
+    for part in text.split(","):
+        match = _RANGE.fullmatch(part.strip())
+        first = int(match[1]) if match else 0
+        last = int(match[2]) if match and match[2] else first
+        step = int(match[3]) if match and match[3] else 1
+        if match is None or last < first or step < 1:
+            raise UsageError(f'CPU list "{text}" cannot be read', hint="Write it as taskset -c does, such as 0-3,8.")
+        found.update(range(first, last + 1, step))
+    return tuple(sorted(found))
+
+
+def cpus_text(cpus: tuple[int, ...]) -> str:
+    """Write CPUs as a list with ranges; `parse_cpus` reads it back."""
+    runs: list[list[int]] = []
+    for cpu in sorted(set(cpus)):
+        if runs and cpu == runs[-1][1] + 1:
+            runs[-1][1] = cpu
+        else:
+            runs.append([cpu, cpu])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

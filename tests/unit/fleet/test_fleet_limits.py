@@ -1,0 +1,66 @@
+"""Where the limits of load generators go in either cgroup tree, and lists of CPUs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.fleet.limits import LimitFile, limit_files
+from pgdyno.model.cpus import cpus_text, parse_cpus
+from pgdyno.model.trial import LoadPlan
+
+PLAN = LoadPlan(1, 1, 1.0, 1.0, instance_memory_bytes=7 << 30, instance_vcpus=2.5)
+V1 = """\
+32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu
+35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+"""
+V2 = "41 31 0:38 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n"
+
+
+@pytest.mark.requirement("R-BEN-03")
+def test_version_1_limits_are_made_below_our_own_group() -> None:
+    files = limit_files(PLAN, "9-0", V1, "4:memory:/jobs/a\n1:cpu:/\n0::/\n")
+    assert files == (
+        LimitFile(Path("/sys/fs/cgroup/memory/jobs/a/pgdyno-driver-9-0"), "memory.limit_in_bytes", str(7 << 30)),
+        LimitFile(Path("/sys/fs/cgroup/cpu/./pgdyno-driver-9-0"), "cpu.cfs_quota_us", "250000"),
+    )
+
+
+@pytest.mark.requirement("R-BEN-03")
+def test_version_2_limits_share_one_group() -> None:
+    files = limit_files(PLAN, "9-0", V2, "0::/user.slice\n")
+    assert {file.directory for file in files} == {Path("/sys/fs/cgroup/pgdyno-driver-9-0")}
+    assert [(file.file, file.value) for file in files] == [
+        ("memory.max", str(7 << 30)),
+        ("cpu.max", "250000 100000"),
+    ]
+
+
+def test_a_host_without_cgroups_is_told() -> None:
+    with pytest.raises(EnvironmentUnsuitable, match='controller "memory"'):
+        limit_files(PLAN, "9-0", "", "")
+
+
+def test_a_plan_without_limits_makes_no_group() -> None:
+    assert limit_files(LoadPlan(1, 1, 1.0, 1.0), "9-0", "", "") == ()
+
+
+@given(st.sets(st.integers(0, 2000), min_size=1).map(lambda found: tuple(sorted(found))))
+def test_a_list_of_cpus_comes_back(cpus: tuple[int, ...]) -> None:
+    assert parse_cpus(cpus_text(cpus)) == cpus
+
+
+@pytest.mark.parametrize(("text", "cpus"), [("0", (0,)), ("0-3", (0, 1, 2, 3)), ("0-6:2,1", (0, 1, 2, 4, 6))])
+def test_lists_are_read_as_taskset_reads_them(text: str, cpus: tuple[int, ...]) -> None:
+    assert parse_cpus(text) == cpus
+
+
+@pytest.mark.parametrize("text", ["", "3-1", "a", "0-", "0,,1", "-1", "0-3:0"])
+def test_what_is_no_list_of_cpus_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        parse_cpus(text)
