@@ -14,6 +14,7 @@ from pgdyno.report.sections import Report
 from pgdyno.report.traces import LoadBin, RunTrace, bin_seconds
 from pgdyno.stats.histogram import LatencyHistogram
 from pgdyno.store.catalogue import Store
+from pgdyno.trial.run_evidence import read_held_back
 
 RECORDED_TABLES = ("cpu", "database", "disk", "sessions", "waits", "wal")
 
@@ -25,8 +26,10 @@ def build_report(store: Store, study_id: str) -> Report:
     """
     study = store.study(study_id)
     trials = store.trials(study.id)
-    traces = tuple(_read_trace(store, study, trial, name) for name, trial in _recorded(study, trials))
-    return compose(StudyRecord(study, tuple(trials), traces))
+    recorded = _recorded(study, trials)
+    traces = tuple(_read_trace(store, study, trial, name) for name, trial in recorded)
+    judged = {trial.id: read_held_back(store, study, trial) for _, trial in recorded}
+    return compose(StudyRecord(study, tuple(trials), traces, held_back=judged))
 
 
 def _recorded(study: Study, trials: Sequence[Trial]) -> list[tuple[str, Trial]]:

@@ -13,6 +13,7 @@ from pgdyno.model.study import Effect, Study, StudyKind
 from pgdyno.model.verdict import Metric, Verdict, Word
 from pgdyno.report import chapters, circumstances, doubts
 from pgdyno.report.digest import digest
+from pgdyno.report.held_back_section import held_back_section
 from pgdyno.report.reading import Fields, effects_of, side_of, sides_of, verdict_of, verdicts_of
 from pgdyno.report.runs_page import runs_page
 from pgdyno.report.sections import Report, Section, Tile, Tone
@@ -126,6 +127,7 @@ def _sections(
         chapters.explanation(result),
         doubts.confidence(record.trials, result, verdict, names.subject, names.reference),
         chapters.search(record.trials, metric, result) if study.kind is StudyKind.TUNE else None,
+        held_back_section([(trace.name, trace.run, record.held_back[trace.run]) for trace in record.traces if trace.run in record.held_back]),
         chapters.flight(record.traces),
         doubts.unsuccessful(record.trials, result, metric) if study.kind is StudyKind.TUNE else None,
         chapters.about(study, record.trials),

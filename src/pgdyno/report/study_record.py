@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pgdyno.model.bottleneck import HeldBack
 from pgdyno.model.record import Record
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial
@@ -13,9 +14,13 @@ from pgdyno.report.traces import RunTrace
 
 @dataclass(frozen=True, slots=True)
 class StudyRecord:
-    """A study with its trials. `traces` are the runs of the flight recorder; `records` are by run."""
+    """A study with its trials. `traces` are the runs of the flight recorder; `records` are by run.
+
+    `held_back` are the bottleneck verdicts of the recorder's runs, by run.
+    """
 
     study: Study
     trials: tuple[Trial, ...]
     traces: tuple[RunTrace, ...] = ()
     records: Mapping[int, tuple[Record, ...]] = field(default_factory=dict)
+    held_back: Mapping[int, HeldBack] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from pgdyno.model.trial import Role, Trial, TrialSpec
 from pgdyno.studies.blocks import run_repeating
 from pgdyno.studies.result import count_states, run_json
 from pgdyno.trial.laboratory import Laboratory
+from pgdyno.trial.run_evidence import read_held_back
 
 
 def bench(laboratory: Laboratory, configuration: Configuration = BASELINE, runs: int = 1) -> list[Trial]:
@@ -22,9 +23,14 @@ def bench_result(laboratory: Laboratory, trials: list[Trial]) -> dict[str, objec
     every = laboratory.store.trials(study.id)
     return {
         "study": study.id,
-        **run_json(trials[-1]),
-        "runs": [run_json(trial) for trial in trials],
+        **_run(laboratory, trials[-1]),
+        "runs": [_run(laboratory, trial) for trial in trials],
         "trials": count_states(every),
         "environment": study.environment,
         "elapsed_s": laboratory.spent_s,
     }
+
+
+def _run(laboratory: Laboratory, trial: Trial) -> dict[str, object]:
+    judged = read_held_back(laboratory.store, laboratory.study, trial)
+    return {**run_json(trial), "bottleneck": judged.to_json()}

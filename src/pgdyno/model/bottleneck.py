@@ -1,0 +1,68 @@
+"""What held a run back: the resource that its sessions waited for, with the figures that say so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Resource(StrEnum):
+    """What a load can be held back by. NONE: nothing was short. UNKNOWN: not enough was seen to say."""
+
+    CPU = "cpu"
+    DISK = "disk"
+    WAL_FLUSH = "wal-flush"
+    LOCKS = "locks"
+    NETWORK = "network"
+    CLIENT = "client"
+    """The load generator: it is saturated, or its clients are too few to keep the server busy."""
+    NONE = "none"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One resource as the run shows it. `share` is the part of all sessions' time that went there, 0 to 1.
+
+    `is_short` is True when the resource meets its threshold; `sentence` has the figures, `threshold` the bound and why.
+    """
+
+    resource: Resource
+    share: float
+    is_short: bool
+    sentence: str
+    threshold: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """The verdict of one run. `second` is the resource that would be next, short or not; None when none was seen.
+
+    `evidence` are the sentences behind the verdict, `notes` what qualifies it: how much was read from disks and how
+    much from the page cache, where CPU time went, what was not seen.
+    """
+
+    resource: Resource
+    second: Resource | None
+    evidence: tuple[str, ...]
+    candidates: tuple[Candidate, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as `bench --json` prints it under the key `bottleneck`."""
+        return {
+            "resource": self.resource.value,
+            "second": None if self.second is None else self.second.value,
+            "evidence": list(self.evidence),
+            "candidates": [
+                {
+                    "resource": one.resource.value,
+                    "share": round(one.share, 4),
+                    "short": one.is_short,
+                    "sentence": one.sentence,
+                    "threshold": one.threshold,
+                }
+                for one in self.candidates
+            ],
+            "notes": list(self.notes),
+        }

@@ -1,0 +1,186 @@
+"""What held a run back: CPU, disk, WAL flush, locks, network, the client, or nothing, with the figures. Pure.
+
+One currency for all: the part of the sessions' time that went to a resource (average sessions by what they waited
+for). A verdict needs that and, for machines' resources, the resource itself busy. %util never decides: it says that a
+device had at least one request, and devices serve many at once.
+"""
+
+from __future__ import annotations
+
+from pgdyno.model.bottleneck import Candidate, HeldBack, Resource
+from pgdyno.probes.evidence.bottleneck import CPU_BUSY_PCT, DISK_QUEUE, NETWORK_BUSY, WAITING_SHARE
+from pgdyno.probes.held_back_notes import notes
+from pgdyno.probes.run_figures import RunFigures
+
+DRIVER_BUSY_PCT = 70.0
+"""CPU of a driver's thread above which it answers late, in percent of a core; the load's own warning uses it too."""
+OUTSIDE_SHARE = 0.5
+"""Sessions that spend more than this outside the server wait for the client's side more than for the server."""
+RATE_REACHED = 0.95
+FEW_MOMENTS = 10
+SEEN_SHARE = 0.05
+"""Below it a resource is not named as the next one."""
+_WAL = ("io:wal", "lwlock:wal", "ipc:syncrep")
+_IO = ("io:",)
+_LOCKS = ("lock:", "lwlock:")
+
+
+def held_back(run: RunFigures) -> HeldBack:
+    """Name what held the run back and what would be next; unknown when neither sessions nor CPUs were watched."""
+    if run.cpu is None and run.active is None:
+        why = "neither the server's sessions nor the machine's CPUs were sampled in the measured window"
+        return HeldBack(Resource.UNKNOWN, None, (why,))
+    judged = (_cpu(run), _disk(run), _wal(run), _locks(run), _network(run), _client(run))
+    found = sorted((one for one in judged if one is not None), key=lambda one: (not one.is_short, -one.share))
+    short = [one for one in found if one.is_short]
+    said = notes(run, few=FEW_MOMENTS)
+    if _rate_is_reached(run) or not short:
+        near = max(found, key=lambda one: one.share, default=None)
+        second = near.resource if near is not None and near.share >= SEEN_SHARE else None
+        evidence = [_nothing(run), *(one.sentence for one in found if one.resource is second)]
+        return HeldBack(Resource.NONE, second, tuple(evidence), tuple(found), said)
+    first, rest = short[0], [one for one in found if one is not short[0] and one.share >= SEEN_SHARE]
+    second = rest[0].resource if rest else None
+    evidence = [f"{first.sentence} {first.threshold}", *(one.sentence for one in rest[:1])]
+    return HeldBack(first.resource, second, tuple(evidence), tuple(found), said)
+
+
+def _rate_is_reached(run: RunFigures) -> bool:
+    rate, reached = run.load.rate, run.load.throughput
+    return rate is not None and reached is not None and reached >= RATE_REACHED * rate
+
+
+def _nothing(run: RunFigures) -> str:
+    if _rate_is_reached(run):
+        return (
+            f"The load offered {run.load.rate:g} transactions per second and {run.load.throughput:.0f} were done: the "
+            "server was not asked for more, so that nothing can have held it back."
+        )
+    return "No resource met its threshold: see what each of them showed."
+
+
+def _cpu(run: RunFigures) -> Candidate | None:
+    cpu = run.cpu
+    if cpu is None:
+        return None
+    is_short = cpu.busy >= CPU_BUSY_PCT
+    parts = f"{cpu.usr:.0f} user, {cpu.sys:.0f} system, {cpu.irq:.0f} interrupts, {cpu.steal:.0f} stolen"
+    said = f"The {cpu.cpus:.0f} CPUs were {cpu.busy:.0f} % busy ({parts}); {cpu.run_queue:.1f} threads ran or were ready"
+    shares = (("the server had", cpu.server_share), ("the driver", cpu.driver_share), ("others", cpu.foreign_share))
+    known = [f"{name} {share:.0%}".replace("%", " %") for name, share in shares if share is not None]
+    said += f"; of the busy time {', '.join(known)}." if known else "."
+    share = _part(run, sum(run.waiting("cpu:").values()))
+    if is_short and run.load.driver_is_here:
+        share += _outside(run) or 0.0  # the driver's turn waits for the same CPUs
+    if run.active is None:
+        share = cpu.busy / 100
+    bound = f"(Threshold {CPU_BUSY_PCT:.0f} %: above it the queue for a CPU grows fast.)"
+    return Candidate(Resource.CPU, min(1.0, share), is_short, said, bound)
+
+
+def _disk(run: RunFigures) -> Candidate | None:
+    if run.active is None:
+        return None
+    waits = run.waiting(*_IO, but=_WAL)
+    share, device = _part(run, sum(waits.values())), max(run.devices, key=lambda one: one.queue, default=None)
+    queue, iowait = 0.0 if device is None else device.queue, 0.0 if run.cpu is None else run.cpu.iowait
+    is_busy = queue >= DISK_QUEUE or iowait >= 100 * WAITING_SHARE
+    said = f"{_percent(share)} of the sessions' time went into I/O of data{_named(waits)}"
+    if device is not None:
+        said += f"; {device.device} had {queue:.1f} requests under way"
+        waited = (("read", device.r_await_ms), ("write", device.w_await_ms))
+        known = [f"{name} {ms:.1f} ms" for name, ms in waited if ms is not None]
+        said += f" ({', '.join(known)} each)" if known else ""
+    said += f", {iowait:.0f} % iowait." if run.cpu is not None else "."
+    if share >= WAITING_SHARE and not is_busy:
+        said += " No device was busy with it: these were copies from the page cache."
+    bound = (
+        f"(Threshold {_percent(WAITING_SHARE)} of the time, and {DISK_QUEUE:.0f} request under way or "
+        f"{100 * WAITING_SHARE:.0f} % iowait: waits alone may be the page cache, a busy device alone may be in time.)"
+    )
+    return Candidate(Resource.DISK, share, share >= WAITING_SHARE and is_busy, said, bound)
+
+
+def _wal(run: RunFigures) -> Candidate | None:
+    if run.active is None:
+        return None
+    waits = run.waiting(*_WAL)
+    share = _part(run, sum(waits.values()))
+    flushes = [one for one in run.devices if one.f_await_ms is not None]
+    said = f"{_percent(share)} of the sessions' time was waiting for WAL to be written and flushed{_named(waits)}"
+    slow = max(flushes, key=lambda one: one.f_await_ms or 0.0, default=None)
+    said += "." if slow is None else f"; a flush of {slow.device} took {slow.f_await_ms:.1f} ms."
+    return Candidate(Resource.WAL_FLUSH, share, share >= WAITING_SHARE, said, _of_time())
+
+
+def _locks(run: RunFigures) -> Candidate | None:
+    if run.active is None:
+        return None
+    waits = run.waiting(*_LOCKS, but=_WAL)
+    share = _part(run, sum(waits.values()))
+    said = f"{_percent(share)} of the sessions' time was waiting for locks{_named(waits)}."
+    return Candidate(Resource.LOCKS, share, share >= WAITING_SHARE, said, _of_time())
+
+
+def _network(run: RunFigures) -> Candidate | None:
+    known = [(one.share or 0.0, one) for one in run.interfaces if one.share is not None and one.interface != "lo"]
+    used, busiest = max(known, key=lambda pair: pair[0], default=(0.0, None))
+    waits = run.waiting("client:clientwrite")
+    share = _part(run, sum(waits.values()))
+    if busiest is None and run.active is None:
+        return None
+    is_full = used >= NETWORK_BUSY
+    outside = (_outside(run) or 0.0) if is_full else 0.0
+    said = f"{_percent(share)} of the sessions' time was sending results to the client"
+    said += f"; {busiest.interface} carried {_percent(used)} of its speed." if busiest else "; no speed is known."
+    bound = f"(Threshold {_percent(NETWORK_BUSY)} of an interface's speed, or {_percent(WAITING_SHARE)} of the time.)"
+    total = min(1.0, max(share + outside, used if is_full else 0.0))
+    return Candidate(Resource.NETWORK, total, is_full or share >= WAITING_SHARE, said, bound)
+
+
+def _client(run: RunFigures) -> Candidate | None:
+    outside, load = _outside(run), run.load
+    busy = None
+    if load.driver_cpu_s is not None and load.load_s > 0:
+        busy = 100 * load.driver_cpu_s / (load.load_s * max(1, min(load.jobs, load.clients)))
+    if outside is None and busy is None:
+        return None
+    is_saturated = busy is not None and busy >= DRIVER_BUSY_PCT
+    machine_is_full = run.cpu is not None and run.cpu.busy >= CPU_BUSY_PCT
+    is_outside = outside is not None and outside >= OUTSIDE_SHARE and load.rate is None and not machine_is_full
+    said = []
+    if outside is not None:
+        said.append(
+            f"{_percent(outside)} of the sessions' time passed outside the server, between an answer and the next "
+            f"statement of {load.clients} {'client' if load.clients == 1 else 'clients'}."
+        )
+    if busy is not None:
+        said.append(f"Each of the driver's threads used {busy:.0f} % of a core.")
+    if is_outside and not is_saturated:
+        said.append("More clients would ask more of the server.")
+    bound = (
+        f"(Threshold {_percent(OUTSIDE_SHARE)} of the time in a closed loop while CPUs were free, or "
+        f"{DRIVER_BUSY_PCT:.0f} % of a core: a thread that is busier answers late.)"
+    )
+    return Candidate(Resource.CLIENT, outside or 0.0, is_outside or is_saturated, " ".join(said), bound)
+
+
+def _outside(run: RunFigures) -> float | None:
+    """Return the part of the clients' time that they spent outside the server."""
+    return None if run.active is None else max(0.0, 1 - run.active / max(1, run.load.clients))
+
+
+def _part(run: RunFigures, sessions: float) -> float:
+    return min(1.0, sessions / max(1, run.load.clients))
+
+
+def _named(waits: dict[str, float]) -> str:
+    return f" (most in {next(iter(waits))})" if waits else ""
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _of_time() -> str:
+    return f"(Threshold {_percent(WAITING_SHARE)} of the time: without it the sessions would do nearly half as much again.)"

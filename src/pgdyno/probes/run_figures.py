@@ -1,0 +1,224 @@
+"""The figures of one run's measured window that a bottleneck shows in, from its sample rows. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pgdyno.model.sample_tables import TABLES
+from pgdyno.model.samples import SampleRow, SampleValue
+
+
+@dataclass(frozen=True, slots=True)
+class LoadShape:
+    """How the load was driven and what it reached. `driver_cpu_s` is over the whole load of `load_s` seconds."""
+
+    clients: int
+    jobs: int
+    rate: float | None = None
+    throughput: float | None = None
+    driver_cpu_s: float | None = None
+    load_s: float = 0.0
+    driver_is_here: bool = True
+    """False when the load generator runs on another machine than the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuFigures:
+    """Means over the window, in percent of all CPUs; `*_share` are parts of the busy time, None where unknown."""
+
+    cpus: float
+    usr: float
+    sys: float
+    irq: float
+    iowait: float
+    steal: float
+    run_queue: float
+    server_share: float | None = None
+    driver_share: float | None = None
+    foreign_share: float | None = None
+
+    @property
+    def busy(self) -> float:
+        """Return what was not to be had any more: steal counts, because it is not there to be used."""
+        return self.usr + self.sys + self.irq + self.steal
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFigures:
+    """Means over the window of one device; a wait is None when there was no such request."""
+
+    device: str
+    read_kb_s: float
+    write_kb_s: float
+    queue: float
+    util_pct: float
+    r_await_ms: float | None = None
+    w_await_ms: float | None = None
+    f_await_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InterfaceFigures:
+    """The traffic of one interface; `speed_mbit` is None where the kernel does not tell it."""
+
+    interface: str
+    rx_kb_s: float
+    tx_kb_s: float
+    speed_mbit: float | None = None
+
+    @property
+    def share(self) -> float | None:
+        """Return the busier direction over the speed."""
+        if not self.speed_mbit:
+            return None
+        return max(self.rx_kb_s, self.tx_kb_s) * 1024 * 8 / (self.speed_mbit * 1e6)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFigures:
+    """Everything that the verdict is made of. What was not sampled is None or empty.
+
+    `waits` are mean numbers of active sessions by `type:event` (`CPU:CPU` for those that did not wait).
+    """
+
+    load: LoadShape
+    seconds: float
+    moments: int = 0
+    sessions: float | None = None
+    active: float | None = None
+    waits: Mapping[str, float] = field(default_factory=dict)
+    cpu: CpuFigures | None = None
+    devices: tuple[DeviceFigures, ...] = ()
+    interfaces: tuple[InterfaceFigures, ...] = ()
+    blocks_read: float | None = None
+    blocks_hit: float | None = None
+    block_bytes: int = 8192
+    disk_read_bytes: float | None = None
+    shared_buffers_bytes: float | None = None
+
+    def waiting(self, *prefixes: str, but: tuple[str, ...] = ()) -> dict[str, float]:
+        """Return the waits that begin with one of `prefixes` and with none of `but`, the most frequent first."""
+        found = {n: v for n, v in self.waits.items() if n.lower().startswith(prefixes) and not n.lower().startswith(but)}
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def read_figures(
+    rows: Iterable[SampleRow],
+    load: LoadShape,
+    from_s: float,
+    to_s: float,
+    counters: Mapping[str, float],
+    *,
+    speeds: Mapping[str, float] | None = None,
+    block_bytes: int = 8192,
+    shared_buffers_bytes: float | None = None,
+) -> RunFigures:
+    """Return the figures of [`from_s`, `to_s`]; `counters` are the window's totals as an outcome has them.
+
+    `speeds` are those of the interfaces in Mbit/s, by name.
+    """
+    tables: dict[str, list[_Row]] = defaultdict(list)
+    for row in rows:
+        if from_s < row.t <= to_s + 0.5:
+            names = TABLES[row.table].column_names()
+            tables[row.table].append(dict(zip(names, (row.t, *row.values), strict=True)))
+    sessions = tables["sessions"]
+    waits: dict[str, float] = defaultdict(float)
+    for each in tables["waits"]:
+        waits[f"{each['wait_event_type']}:{each['wait_event']}"] += _number(each, "sessions") / len(sessions or [0])
+    return RunFigures(
+        load=load,
+        seconds=to_s - from_s,
+        moments=len(sessions),
+        sessions=_plain_mean(sessions, "total"),
+        active=_plain_mean(sessions, "active"),
+        waits=dict(waits),
+        cpu=_cpu(tables["cpu"]),
+        devices=tuple(_device(name, each) for name, each in _by(tables["disk"], "device").items()),
+        interfaces=tuple(
+            InterfaceFigures(name, _mean(each, "rx_kb_per_s"), _mean(each, "tx_kb_per_s"), (speeds or {}).get(name))
+            for name, each in _by(tables["net"], "interface").items()
+        ),
+        blocks_read=counters.get("blks_read"),
+        blocks_hit=counters.get("blks_hit"),
+        block_bytes=block_bytes,
+        disk_read_bytes=counters.get("disk_read_bytes"),
+        shared_buffers_bytes=shared_buffers_bytes,
+    )
+
+
+_Row = Mapping[str, SampleValue]
+
+
+def _by(rows: Sequence[_Row], key: str) -> dict[str, list[_Row]]:
+    found: dict[str, list[_Row]] = defaultdict(list)
+    for row in rows:
+        found[str(row[key])].append(row)
+    return found
+
+
+def _cpu(rows: Sequence[_Row]) -> CpuFigures | None:
+    known = [row for row in rows if row["usr_pct"] is not None and row["interval_s"]]
+    if not known:
+        return None
+    cpus = _mean(known, "cpus")
+    seconds = sum(_number(row, "interval_s") for row in known)
+    shares = [_mean(known, name) for name in ("usr_pct", "sys_pct", "irq_pct")]
+    busy_s = sum(shares) / 100 * cpus * seconds
+
+    def part(column: str) -> float | None:
+        if busy_s <= 0 or any(row[column] is None for row in known):
+            return None
+        return min(1.0, sum(_number(row, column) for row in known) / busy_s)
+
+    foreign = None if any(row["foreign_cpu_pct"] is None for row in known) else _mean(known, "foreign_cpu_pct")
+    return CpuFigures(
+        cpus=cpus,
+        usr=shares[0],
+        sys=shares[1],
+        irq=shares[2],
+        iowait=_mean(known, "iowait_pct"),
+        steal=_mean(known, "steal_pct"),
+        run_queue=_plain_mean(known, "run_queue") or 0.0,
+        server_share=part("server_cpu_s"),
+        driver_share=part("driver_cpu_s"),
+        foreign_share=None if foreign is None or busy_s <= 0 else min(1.0, foreign / 100 * seconds / busy_s),
+    )
+
+
+def _device(name: str, rows: Sequence[_Row]) -> DeviceFigures:
+    return DeviceFigures(
+        device=name,
+        read_kb_s=_mean(rows, "rkb_per_s"),
+        write_kb_s=_mean(rows, "wkb_per_s"),
+        queue=_mean(rows, "aqu_sz"),
+        util_pct=_mean(rows, "util_pct"),
+        r_await_ms=_per_request(rows, "r_await_ms", "r_per_s"),
+        w_await_ms=_per_request(rows, "w_await_ms", "w_per_s"),
+        f_await_ms=_per_request(rows, "f_await_ms", "f_per_s"),
+    )
+
+
+def _per_request(rows: Sequence[_Row], column: str, rate: str) -> float | None:
+    """Return a mean over requests, not over seconds: a busy second weighs more."""
+    known = [row for row in rows if row[column] is not None and _number(row, rate) > 0]
+    weights = sum(_number(row, rate) * _number(row, "interval_s") for row in known)
+    total = sum(_number(row, column) * _number(row, rate) * _number(row, "interval_s") for row in known)
+    return total / weights if weights else None
+
+
+def _mean(rows: Sequence[_Row], column: str) -> float:
+    """Return the mean over time: a row counts for its `interval_s`."""
+    seconds = sum(_number(row, "interval_s") for row in rows)
+    return sum(_number(row, column) * _number(row, "interval_s") for row in rows) / seconds if seconds else 0.0
+
+
+def _plain_mean(rows: Sequence[_Row], column: str) -> float | None:
+    return sum(_number(row, column) for row in rows) / len(rows) if rows else None
+
+
+def _number(row: _Row, column: str) -> float:
+    value = row[column]
+    return float(value) if isinstance(value, int | float) else 0.0
