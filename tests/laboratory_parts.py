@@ -8,6 +8,7 @@ from pgdyno.model.record import Examination
 from pgdyno.store.catalogue import Store
 from pgdyno.trial import laboratory as module
 from pgdyno.trial.laboratory import Laboratory
+from pgdyno.workloads.transaction_log import concatenate
 from simulated_laboratory import simulated_study
 
 
@@ -16,6 +17,7 @@ class Parts:
 
     pid, pids, reason, histograms, instances = 4711, (4711,), None, [], ()
     examination = Examination()
+    began_at, ended_at, log = 0.0, 10.0, concatenate([])
 
     def __init__(self, **errors):
         self.said, self.promises, self._errors, self.postgres = [], [], errors, self

@@ -1,4 +1,4 @@
-"""What a run leaves beside its samples: instances, consistency checks, execution plans, texts. Kept by the store."""
+"""What a run leaves beside its samples: instances, clients, consistency checks, execution plans, texts. Kept by the store."""
 
 from __future__ import annotations
 
@@ -38,6 +38,22 @@ class CheckRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientRecord:
+    """What one client of the load met in the measured window: a smooth total can hide a client that is served badly.
+
+    Latency in milliseconds, observed values of this client alone; clients of several load generators are numbered on.
+    """
+
+    client: int
+    transactions: int
+    mean_ms: float
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    max_ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class PlanRecord:
     """The execution plan of one statement under a run. `shape` is a hash of its nodes without costs and row counts."""
 
@@ -54,7 +70,7 @@ class TextRecord:
     text: str
 
 
-Record: TypeAlias = InstanceRecord | CheckRecord | PlanRecord | TextRecord
+Record: TypeAlias = InstanceRecord | ClientRecord | CheckRecord | PlanRecord | TextRecord
 
 
 @dataclass(frozen=True, slots=True)

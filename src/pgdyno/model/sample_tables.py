@@ -174,6 +174,11 @@ DATABASE = SampleTable(
         _float("blk_write_time_ms", "ms", "delta: time of block writes; 0 unless track_io_timing is on"),
         _float("active_time_ms", "ms", "delta: time that sessions ran statements; PostgreSQL 14"),
         _float("idle_in_transaction_time_ms", "ms", "delta: time idle in a transaction; PostgreSQL 14"),
+        *_deltas(
+            ("sessions_abandoned", "sessions whose client vanished; PostgreSQL 14"),
+            ("sessions_fatal", "sessions ended by a fatal error; PostgreSQL 14"),
+            ("sessions_killed", "sessions ended by an operator; PostgreSQL 14"),
+        ),
     ),
 )
 

@@ -1,4 +1,4 @@
-"""What happened between two readings: checkpoints, swapping, deadlocks, reloads, restarts, autovacuum. Pure."""
+"""What happened between two readings: checkpoints, swapping, deadlocks, reloads, restarts, crashes, autovacuum. Pure."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ def server_events(before: ServerReading, after: ServerReading) -> list[Event]:
     started = _pair(before, after, "server", "started_at")
     if started is not None and started[1] != started[0]:
         found.append(Event(after.t, "restart", "the server was restarted"))
+    if not found and _recovered(before, after):
+        found.append(Event(after.t, "crash", "a process of the server died: all sessions were ended and it recovered"))
     loaded = _pair(before, after, "server", "loaded_at")
     if loaded is not None and loaded[1] != loaded[0] and not found:
         found.append(Event(after.t, "reload", "the configuration was read again"))
@@ -38,6 +40,12 @@ def server_events(before: ServerReading, after: ServerReading) -> list[Event]:
         if was is not None and now is not None and was_reset(view, was, now):
             found.append(Event(after.t, "stats_reset", f"the counters of {view} were reset: this interval has no row"))
     return found + _counted(before, after) + _autovacuum(before, after)
+
+
+def _recovered(before: ServerReading, after: ServerReading) -> bool:
+    """Tell whether the server began anew without being started anew: its checkpointer is another one."""
+    was, now = (reading.value("server", "checkpointer_at") for reading in (before, after))
+    return was is not None and now is not None and was != now
 
 
 def failure_events(t: float, failures: Mapping[str, str], known: Mapping[str, str]) -> list[Event]:
@@ -62,6 +70,8 @@ def _counted(before: ServerReading, after: ServerReading) -> list[Event]:
         ("checkpointer", "done", "checkpoint_done", "a checkpoint was completed"),
         ("database", "deadlocks", "deadlock", "deadlock in the load's database"),
         ("database", "conflicts", "conflict", "a query was cancelled by recovery"),
+        ("database", "sessions_killed", "session_killed", "a session in the load's database was ended by an operator"),
+        ("database", "sessions_fatal", "session_fatal", "a session in the load's database ended by a fatal error"),
     )
     found = []
     for view, column, kind, text in texts:

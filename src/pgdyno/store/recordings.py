@@ -11,11 +11,11 @@ from sqlalchemy import insert, select
 from sqlalchemy.engine import Connection
 
 from pgdyno.errors import UsageError
-from pgdyno.model.record import CheckRecord, InstanceRecord, PlanRecord, Record, TextRecord
+from pgdyno.model.record import CheckRecord, ClientRecord, InstanceRecord, PlanRecord, Record, TextRecord
 from pgdyno.model.samples import Event, HistogramRow, SampleRow, SampleValue
 from pgdyno.store.schema import EVENT, HISTOGRAM, RECORDS, SAMPLES
 
-R = TypeVar("R", InstanceRecord, CheckRecord, PlanRecord, TextRecord)
+R = TypeVar("R", InstanceRecord, ClientRecord, CheckRecord, PlanRecord, TextRecord)
 
 _HISTOGRAM_FIELDS = ("second", "instance", "script", "count", "total_us", "failed", "retried", "skipped", "blob")
 

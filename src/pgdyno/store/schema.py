@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-from pgdyno.model.record import CheckRecord, InstanceRecord, PlanRecord, Record, TextRecord
+from pgdyno.model.record import CheckRecord, ClientRecord, InstanceRecord, PlanRecord, Record, TextRecord
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import Kind, SampleTable
 
@@ -199,6 +199,12 @@ INSTANCE = _of_run(
     Column("driver_cpu_s", Double),
     Column("reason", Text),
 )
+CLIENT = _of_run(
+    "client",
+    Column("client", BigInteger, primary_key=True, autoincrement=False),
+    Column("transactions", BigInteger, nullable=False),
+    *(Column(f"{name}_ms", Double, nullable=False) for name in ("mean", "p50", "p95", "p99", "max")),
+)
 RUN_CHECK = _of_run(
     "run_check", _key("condition"), Column("violations", BigInteger), Column("meaning", Text, nullable=False)
 )
@@ -225,6 +231,7 @@ SAMPLES: dict[str, Table] = {name: _sample_table(table) for name, table in TABLE
 
 RECORDS: dict[type[Record], Table] = {
     InstanceRecord: INSTANCE,
+    ClientRecord: CLIENT,
     CheckRecord: RUN_CHECK,
     PlanRecord: RUN_PLAN,
     TextRecord: RUN_TEXT,

@@ -15,11 +15,12 @@ from pgdyno.knobs.constraints import check
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.facts import Facts
 from pgdyno.model.guard import Breach
-from pgdyno.model.record import Record
+from pgdyno.model.record import ClientRecord, Record
 from pgdyno.model.samples import Event
 from pgdyno.model.study import Study
 from pgdyno.model.trial import OUTAGE, LoadPlan, Outcome, Trial, TrialSpec, TrialState
 from pgdyno.probes.sampler import SampleBatch, Sampler
+from pgdyno.probes.server_failures import count_failures, failure_warning
 from pgdyno.store.catalogue import Store
 from pgdyno.target.apply import When
 from pgdyno.target.restart_budget import Permission, RestartBudget
@@ -31,6 +32,7 @@ from pgdyno.trial.lifecycle import Happening, Instruction, Phase, Transition, be
 from pgdyno.trial.restarts import Restarts
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
 from pgdyno.trial.watcher import Watcher
+from pgdyno.workloads.client_latency import client_records
 from pgdyno.workloads.protocol import LoadResult, RunningLoad, Workload
 
 BASELINES = 3
@@ -360,11 +362,12 @@ class Laboratory:
         if work.events:
             self.store.add_events(work.run_id, work.events)
         if work.batch is not None:
+            outcome = _with_failures(outcome, work.batch)
             self.store.add_samples(work.run_id, work.batch.rows)
             self.store.add_events(work.run_id, work.batch.events)
         if work.load is not None:
             self.store.add_histograms(work.run_id, work.load.histograms)
-            self.store.add_records(work.run_id, [*work.load.instances, *work.records])
+            self.store.add_records(work.run_id, [*work.load.instances, *_clients(work.load, outcome), *work.records])
             work.load.discard_logs()
         self.store.finish_trial(work.run_id, outcome)
 
@@ -379,6 +382,20 @@ _STEPS: dict[Instruction, Callable[[Laboratory, _Work, Transition], Happening | 
     Instruction.ASSESS: Laboratory._assess,
     Instruction.CONCLUDE: Laboratory._conclude,
 }
+
+
+def _with_failures(outcome: Outcome, batch: SampleBatch) -> Outcome:
+    """Add the counts of what failed in the server, and flag the run where anything grave did."""
+    counts = count_failures(batch.events)
+    warning = failure_warning(counts)
+    warnings = outcome.warnings if warning is None else (*outcome.warnings, warning)
+    return replace(outcome, counters={**outcome.counters, **counts}, warnings=warnings)
+
+
+def _clients(load: LoadResult, outcome: Outcome) -> list[ClientRecord]:
+    """Return the clients' latencies in the measured window, of the whole load where there was none."""
+    begin = outcome.steady_from if outcome.steady_from is not None else load.began_at
+    return client_records(load.log.between(begin, load.ended_at + 1e-6))
 
 
 def _words(error: PgdynoError) -> str:

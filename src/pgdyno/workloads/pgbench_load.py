@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -111,7 +112,13 @@ class PgbenchLoad:
             raise WorkloadError(
                 "the load ended without a single transaction", detail=reason, hint=f'See "{self._errors}".'
             )
-        return self._result(parsed.log, parsed.malformed, aborted, reason)
+        return self._result(self._of_this_instance(parsed.log), parsed.malformed, aborted, reason)
+
+    def _of_this_instance(self, log: TransactionLog) -> TransactionLog:
+        """Number the clients on over the instances, so that those of several logs can be told apart when joined."""
+        if log.client is None or not self._instance:
+            return log
+        return replace(log, client=log.client + np.int16(self._instance * self._command.plan.clients))
 
     def _result(self, log: TransactionLog, malformed: int, aborted: int, reason: str | None) -> LoadResult:
         counts = tally(log)

@@ -160,4 +160,5 @@ def _columns(table: Int64s, form: LogFormat) -> TransactionLog:
         status=np.minimum(time, 0).astype(np.int8),
         lag_us=table[:, 6].copy() if form.lag else None,
         retries=np.minimum(table[:, 6 + form.lag], np.iinfo(np.int16).max).astype(np.int16) if form.retries else None,
+        client=np.minimum(table[:, 0], np.iinfo(np.int16).max).astype(np.int16),
     )

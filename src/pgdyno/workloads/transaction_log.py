@@ -34,8 +34,9 @@ class TransactionLog:
 
     `end_us` is the epoch time at which a transaction completed, `latency_us` its duration (0 where there is none:
     skipped or failed), counted from the scheduled start under an open loop. `lag_us` is the part of the latency
-    before the transaction really began, None in a closed loop. `retries` is None when no retry was allowed.
-    Takes 19 bytes for a transaction (more with lag and retries): a gigabyte for an hour at 15,000 a second.
+    before the transaction really began, None in a closed loop. `retries` is None when no retry was allowed. `client` is
+    the number of the client, None where it is not known.
+    Takes 21 bytes for a transaction (more with lag and retries): a gigabyte for an hour at 15,000 a second.
     """
 
     end_us: Int64s
@@ -44,6 +45,7 @@ class TransactionLog:
     status: Int8s
     lag_us: Int64s | None = None
     retries: Int16s | None = None
+    client: Int16s | None = None
 
     def __len__(self) -> int:
         return len(self.end_us)
@@ -61,6 +63,7 @@ class TransactionLog:
             self.status[rows],
             None if self.lag_us is None else self.lag_us[rows],
             None if self.retries is None else self.retries[rows],
+            None if self.client is None else self.client[rows],
         )
 
     def between(self, from_s: float, to_s: float) -> TransactionLog:
@@ -104,6 +107,7 @@ def concatenate(logs: Sequence[TransactionLog]) -> TransactionLog:
         np.concatenate([log.status for log in logs]),
         _join([log.lag_us for log in logs]),
         _join([log.retries for log in logs]),
+        _join([log.client for log in logs]),
     )
     return joined.select(np.argsort(joined.end_us, kind="stable"))
 

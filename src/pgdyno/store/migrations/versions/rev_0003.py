@@ -1,4 +1,4 @@
-"""The laboratory: factors of a trial, its instances, checks, plans and texts; and the queue of the night."""
+"""The laboratory: factors of a trial, its instances, clients, checks, plans and texts; and the queue of the night."""
 
 from __future__ import annotations
 
@@ -41,6 +41,14 @@ def upgrade() -> None:
         sa.Column("driver_cpu_s", sa.Double()),
         sa.Column("reason", sa.Text()),
     )
+    _of_run(
+        "client",
+        sa.Column("client", sa.BigInteger(), primary_key=True, autoincrement=False),
+        sa.Column("transactions", sa.BigInteger(), nullable=False),
+        *(sa.Column(f"{name}_ms", sa.Double(), nullable=False) for name in ("mean", "p50", "p95", "p99", "max")),
+    )
+    for name in ("sessions_abandoned", "sessions_fatal", "sessions_killed"):
+        op.add_column("database", sa.Column(name, sa.BigInteger()))
     _of_run(
         "run_check",
         sa.Column("condition", sa.Text(), primary_key=True),

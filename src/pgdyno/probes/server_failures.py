@@ -1,0 +1,36 @@
+"""What failed in a server during a run, counted from the run's events: none is a result as well. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pgdyno.model.samples import Event
+
+FAILURES: Mapping[str, str] = {
+    "crash": "crashes",
+    "restart": "restarts",
+    "oom_kill": "processes killed for want of memory",
+    "session_killed": "sessions ended by an operator",
+    "session_fatal": "sessions ended by a fatal error",
+    "deadlock": "deadlocks",
+}
+"""Kinds of events that are failures, and how they are called. A PANIC ends all sessions and counts as a crash."""
+GRAVE = ("crash", "restart", "oom_kill", "session_killed", "session_fatal")
+"""What no healthy run has: such a run is flagged."""
+COUNTER = "failures_"
+"""What the names of the counts begin with among an outcome's counters."""
+
+
+def count_failures(events: Iterable[Event]) -> dict[str, float]:
+    """Return the number of events of each kind of failure, as counters of an outcome; 0 where there was none."""
+    counts = {f"{COUNTER}{kind}": 0.0 for kind in FAILURES}
+    for event in events:
+        if event.kind in FAILURES:
+            counts[f"{COUNTER}{event.kind}"] += 1
+    return counts
+
+
+def failure_warning(counts: Mapping[str, float]) -> str | None:
+    """Return the sentence that flags a run in which the server failed, None for a healthy one."""
+    found = [f"{FAILURES[kind]} {counts[COUNTER + kind]:.0f}" for kind in GRAVE if counts.get(COUNTER + kind)]
+    return f"the server failed during the run: {', '.join(found)}" if found else None
