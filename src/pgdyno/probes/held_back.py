@@ -65,7 +65,9 @@ def _cpu(run: RunFigures) -> Candidate | None:
         return None
     is_short = cpu.busy >= CPU_BUSY_PCT
     parts = f"{cpu.usr:.0f} user, {cpu.sys:.0f} system, {cpu.irq:.0f} interrupts, {cpu.steal:.0f} stolen"
-    said = f"The {cpu.cpus:.0f} CPUs were {cpu.busy:.0f} % busy ({parts}); {cpu.run_queue:.1f} threads ran or were ready"
+    said = (
+        f"The {cpu.cpus:.0f} CPUs were {cpu.busy:.0f} % busy ({parts}); {cpu.run_queue:.1f} threads ran or were ready"
+    )
     shares = (("the server had", cpu.server_share), ("the driver", cpu.driver_share), ("others", cpu.foreign_share))
     known = [f"{name} {share:.0%}".replace("%", " %") for name, share in shares if share is not None]
     said += f"; of the busy time {', '.join(known)}." if known else "."

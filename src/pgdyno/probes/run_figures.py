@@ -100,7 +100,9 @@ class RunFigures:
 
     def waiting(self, *prefixes: str, but: tuple[str, ...] = ()) -> dict[str, float]:
         """Return the waits that begin with one of `prefixes` and with none of `but`, the most frequent first."""
-        found = {n: v for n, v in self.waits.items() if n.lower().startswith(prefixes) and not n.lower().startswith(but)}
+        found = {
+            n: v for n, v in self.waits.items() if n.lower().startswith(prefixes) and not n.lower().startswith(but)
+        }
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 

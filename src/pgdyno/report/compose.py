@@ -127,7 +127,13 @@ def _sections(
         chapters.explanation(result),
         doubts.confidence(record.trials, result, verdict, names.subject, names.reference),
         chapters.search(record.trials, metric, result) if study.kind is StudyKind.TUNE else None,
-        held_back_section([(trace.name, trace.run, record.held_back[trace.run]) for trace in record.traces if trace.run in record.held_back]),
+        held_back_section(
+            [
+                (trace.name, trace.run, record.held_back[trace.run])
+                for trace in record.traces
+                if trace.run in record.held_back
+            ]
+        ),
         chapters.flight(record.traces),
         doubts.unsuccessful(record.trials, result, metric) if study.kind is StudyKind.TUNE else None,
         chapters.about(study, record.trials),

@@ -216,6 +216,11 @@ class Store:
         with self.read() as connection:
             return recordings.read_records(connection, run_id, kind)
 
+    def study_records(self, study_id: str) -> dict[int, tuple[Record, ...]]:
+        """Return what the runs of a study left beside their samples, by run; a run that left nothing is not named."""
+        with self.read() as connection:
+            return recordings.read_study_records(connection, select(TRIAL.c.id).where(TRIAL.c.study_id == study_id))
+
     def add_changes(self, changes: Iterable[ChangeRecord]) -> None:
         """Record changes, all of them or none."""
         rows = [codec.change_to_row(change) for change in changes]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import TypeVar
 
-from sqlalchemy import insert, select
+from sqlalchemy import Select, insert, select
 from sqlalchemy.engine import Connection
 
 from pgdyno.errors import UsageError
@@ -92,6 +92,16 @@ def read_records(connection: Connection, run_id: int, kind: type[R]) -> list[R]:
     table, names = RECORDS[kind], [field.name for field in fields(kind)]
     query = select(*(table.c[name] for name in names)).where(table.c.run_id == run_id).order_by(table.c[names[0]])
     return [kind(*row) for row in connection.execute(query)]
+
+
+def read_study_records(connection: Connection, runs: Select[tuple[object, ...]]) -> dict[int, tuple[Record, ...]]:
+    """Return the records of the runs that a query chooses, by run; one statement a kind."""
+    found: dict[int, list[Record]] = defaultdict(list)
+    for kind, table in RECORDS.items():
+        query = select(table).where(table.c.run_id.in_(runs)).order_by(*table.primary_key)
+        for run_id, *values in connection.execute(query):
+            found[run_id].append(kind(*values))
+    return {run_id: tuple(records) for run_id, records in found.items()}
 
 
 def _sample_columns(table: str) -> list[str]:

@@ -58,6 +58,15 @@ def test_a_reason_for_no_requirement_is_refused() -> None:
         requirements_docs.requirements(LIST + 'R-PG-09 = "no hardware"\n')
 
 
+def test_open_ids_of_a_pending_section_are_shown_and_not_told() -> None:
+    wanted = requirements_docs.requirements(LIST.replace('name = "PostgreSQL"', 'name = "PostgreSQL"\npending = true'))
+    assert requirements_docs.problems(wanted, {"R-PG-01": ["t"], "R-PG-77": ["t"]}, {}) == [
+        "CON-01 has neither a test nor a reason: x",
+        "t names R-PG-77, which is no requirement",
+    ]
+    assert "| R-PG-02 | two |  | **open** |" in requirements_docs.page(wanted, {}, {})
+
+
 def test_the_page_counts_what_is_shown() -> None:
     wanted = requirements_docs.requirements(LIST + 'R-PG-02 = "no hardware"\n')
     page = requirements_docs.page(wanted, {"R-PG-01": ["tests/unit/test_x.py::test_a"]}, {"R-PG-01": ["max-wal-size"]})
@@ -67,8 +76,11 @@ def test_the_page_counts_what_is_shown() -> None:
     assert "| R-PG-03 | three |  | **open** |" in page
 
 
-def test_every_id_of_the_advisor_is_listed() -> None:
+def test_every_id_of_advisor_and_laboratory_is_listed() -> None:
     wanted = requirements_docs.requirements(requirements_docs.LIST.read_text("utf-8"))
     counts = {key: sum(one.id.startswith(f"{key}-") for one in wanted) for key in ("R-INV", "R-ADV", "R-PG", "CON")}
-    assert (len(wanted), counts) == (242, {"R-INV": 23, "R-ADV": 19, "R-PG": 43, "CON": 45})
+    assert counts == {"R-INV": 23, "R-ADV": 19, "R-PG": 43, "CON": 45}
+    laboratory = {"MON": 16, "BEN": 24, "TPC": 9, "YBI": 10, "EXP": 25, "PRJ": 7, "CMP": 10, "REP": 12}
+    assert {key: sum(one.id.startswith(f"R-{key}-") for one in wanted) for key in laboratory} == laboratory
+    assert len(wanted) == 242 + sum(laboratory.values())
     assert len({one.id for one in wanted}) == len(wanted)

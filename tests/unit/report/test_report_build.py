@@ -14,7 +14,9 @@ import pytest
 
 import study_example as example
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.model.record import CheckRecord, InstanceRecord, PlanRecord, TextRecord
 from pgdyno.model.study import StudyState
+from pgdyno.model.trial import Role, TrialSpec
 from pgdyno.report import html, markdown
 from pgdyno.report.build import build_report, load_bins
 from pgdyno.report.payload import report_json
@@ -44,6 +46,20 @@ def text_of(report: Report) -> str:
     stream = StringIO()
     print_report(report, stream)
     return stream.getvalue()
+
+
+def test_what_runs_left_beside_samples_is_read_by_run(tmp_path: Path) -> None:
+    records = (
+        InstanceRecord(0, 4, 1.0, 9.0, 800, 0, 100.0, 40.0, 0.5),
+        CheckRecord("C1", 0, "sums agree"),
+        PlanRecord("read", "abcd", "Index Scan"),
+        TextRecord("log", "a line"),
+    )
+    with Store.open(tmp_path / "store.db") as store:
+        study = example.add_bench(store)
+        run = store.begin_trial(study, TrialSpec(example.BASELINE, Role.CELL, "cell", 1, 0))
+        store.add_records(run, records)
+        assert store.study_records(study) == {run: records}
 
 
 def test_a_tune_answers_in_the_order_in_which_a_reader_asks(tune: Report) -> None:
