@@ -23,7 +23,7 @@ VERBS: dict[str, str] = {
     "queue": "Keep runs for the night, and run them in a window with host and server to themselves.",
     "demo": "Tune the embedded PostgreSQL on a YBIO load, in under ten minutes.",
     "inspect": "Show what is known of a server and its host, or capture it into a folder.",
-    "report": "Write the report of a study as text, Markdown or HTML.",
+    "report": "Write the report of a study as text, Markdown, HTML, PDF, JSON or CSV.",
     "preflight": "Say what would keep a configuration from coming into force.",
     "privileges": "List the rights that a role lacks for a verb, as GRANT statements.",
     "rollback": "Put a server back after a killed session.",
@@ -34,6 +34,7 @@ VERBS: dict[str, str] = {
     "persist": "Keep Linux knobs over a reboot: print the files, or write them.",
     "store": "List, show and export what was measured.",
     "bundle": "Take studies to the store of another machine, in one file.",
+    "store": "List, show and export what was measured, and what was changed.",
     "host": "Prepare a database host that is reached by ssh.",
     "sandbox": "Start, stop and remove embedded PostgreSQL servers.",
 }

@@ -1,4 +1,4 @@
-"""`pgdyno report`: what a study found, as text, Markdown, one HTML file or JSON."""
+"""`pgdyno report`: what a study found, as text, Markdown, one HTML file, PDF, JSON, or its tables as CSV."""
 
 from __future__ import annotations
 
@@ -13,27 +13,48 @@ from pgdyno.cli.options import open_store, store_option
 if TYPE_CHECKING:
     from pgdyno.report.sections import Report
 
-FORMATS = {".html": "html", ".htm": "html", ".md": "md", ".json": "json", ".txt": "text"}
+FORMATS = {
+    ".html": "html",
+    ".htm": "html",
+    ".md": "md",
+    ".json": "json",
+    ".txt": "text",
+    ".pdf": "pdf",
+    ".csv": "csv",
+}
+WORDS = ("text", "md", "html", "pdf", "json", "csv")
 
 
 @click.command("report")
 @click.argument("study", default="last")
-@click.option("--format", "wanted", type=click.Choice(["text", "md", "html", "json"]),
+@click.option("--format", "wanted", type=click.Choice(WORDS),
               help="What to write.  [default: by the ending of --output, else text]")  # fmt: skip
 @click.option(
-    "--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Write here instead of to the terminal."
-)
+    "--output", "-o", type=click.Path(path_type=Path, dir_okay=False),
+    help="Write here instead of to the terminal; a new folder for CSV.",
+)  # fmt: skip
 @store_option
 def command(study: str, wanted: str | None, output: Path | None, store_url: str | None) -> int:
     """Write the report of STUDY: its id, the beginning of it, or `last`.
 
-    The HTML report is one file that opens without a network and can be sent by mail. JSON holds every drawn number.
+    The HTML report is one file that opens without a network and can be sent by mail; PDF is that page printed by a
+    Chromium or Chrome on the PATH. JSON holds every drawn number and all tables; CSV is a folder with a file for each.
     """
     from pgdyno.report.build import build_report
 
     chosen = wanted or FORMATS.get(output.suffix.lower() if output else "", "text")
     with open_store(store_url) as store:
         report = build_report(store, study)
+    emit(report, chosen, output)
+    return 0
+
+
+def emit(report: Report, chosen: str, output: Path | None) -> None:
+    """Write a report in the form that was chosen, to a file or to the terminal."""
+    from pgdyno.errors import UsageError
+
+    if output is None and chosen in ("pdf", "csv"):
+        raise UsageError(f"{chosen} is not for the terminal", hint=f"Name a place with --output report.{chosen}.")
     if output is not None:
         _write(report, chosen, output)
         click.echo(f"report: {output}", err=True)
@@ -43,7 +64,6 @@ def command(study: str, wanted: str | None, output: Path | None, store_url: str 
         print_report(report, sys.stdout)
     else:
         click.echo(_content(report, chosen), nl=False)
-    return 0
 
 
 def _content(report: Report, chosen: str) -> str:
@@ -71,6 +91,16 @@ def _content(report: Report, chosen: str) -> str:
 def _write(report: Report, chosen: str, output: Path) -> None:
     from pgdyno.errors import UsageError
 
+    if chosen == "pdf":
+        from pgdyno.report.pdf import write_pdf
+
+        write_pdf(report, output)
+        return
+    if chosen == "csv":
+        from pgdyno.report.tables import write_csv
+
+        write_csv(report, output)
+        return
     content = _content(report, chosen)
     try:
         output.write_text(content, encoding="utf-8")

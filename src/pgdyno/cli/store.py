@@ -1,4 +1,4 @@
-"""`pgdyno store list|show|export`: look at what was measured and take it elsewhere."""
+"""`pgdyno store list|show|changes|export`: look at what was measured and take it elsewhere."""
 
 from __future__ import annotations
 
@@ -56,6 +56,32 @@ def show(**values: object) -> None:
             click.echo(json.dumps(to_json(_as_json(store, found))))
         else:
             _print(store, found)
+
+
+@command.command("changes")
+@click.option("--session", metavar="ID", help="Only the changes of this session.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@store_option
+def changes(**values: object) -> None:
+    """List what was put in force to stay, or taken back: who, when, which knob, from what to what, and why."""
+    from dataclasses import asdict
+
+    from pgdyno.report.closing import changes_table
+
+    flags = Flags(values)
+    with open_store(flags.text("store_url")) as store:
+        found = store.changes(session=flags.text("session"))
+    if flags.on("as_json"):
+        click.echo(json.dumps([asdict(one) for one in found]))
+        return
+    if not found:
+        click.echo("no change is on record: pgdyno apply makes one", err=True)
+        return
+    data = changes_table(found)
+    table = _table(*data.columns)
+    for row in data.rows:
+        table.add_row(*row)
+    _show(table)
 
 
 @command.command("export")

@@ -29,7 +29,18 @@ def build_report(store: Store, study_id: str) -> Report:
     recorded = _recorded(study, trials)
     traces = tuple(_read_trace(store, study, trial, name) for name, trial in recorded)
     judged = {trial.id: read_held_back(store, study, trial) for _, trial in recorded}
-    return compose(StudyRecord(study, tuple(trials), traces, store.study_records(study.id), held_back=judged))
+    changes = tuple(one for one in store.changes() if study.id == one.study or one.target == study.target)
+    return compose(
+        StudyRecord(
+            study,
+            tuple(trials),
+            traces,
+            store.study_records(study.id),
+            held_back=judged,
+            store=store.name,
+            changes=changes,
+        )
+    )
 
 
 def _recorded(study: Study, trials: Sequence[Trial]) -> list[tuple[str, Trial]]:

@@ -27,6 +27,7 @@ from pgdyno.report.wording import (
     plural,
     quantity_text,
     range_text,
+    rounded_text,
     sentence,
     settings_text,
     share_text,
@@ -253,15 +254,11 @@ def _trials_table(trials: Sequence[Trial]) -> Table:
                 str(trial.id),
                 ROLE_NAMES[trial.spec.role],
                 trial.state.value,
-                _cell(outcome.throughput if outcome else None),
-                _cell(p99),
-                _cell(outcome.server_cpu_ms_per_tx if outcome else None),
-                _cell(outcome.foreign_cpu_pct if outcome else None),
+                rounded_text(outcome.throughput if outcome else None),
+                rounded_text(p99),
+                rounded_text(outcome.server_cpu_ms_per_tx if outcome else None),
+                rounded_text(outcome.foreign_cpu_pct if outcome else None),
                 settings_text(trial.spec.configuration),
             )
         )
     return Table(columns, tuple(rows), columns[3:7] + columns[:1])
-
-
-def _cell(value: float | None) -> str:
-    return quantity_text(value, "").strip() if value is not None else ""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from pgdyno import __version__
-from pgdyno.model.study import Effect, Study
+from pgdyno.model.study import Effect, Study, StudyKind
 from pgdyno.model.trial import Trial, TrialState
 from pgdyno.report.reading import Fields
 from pgdyno.report.sections import FactList
@@ -77,6 +77,9 @@ def environment(study: Study, trials: Sequence[Trial]) -> FactList:
         ("transparent huge pages", _fact(host, "transparent_huge_pages")),
         ("kernel", _fact(host, "kernel")),
         ("data file system", f"{_fact(host, 'data_filesystem')}, {_bytes(host, 'data_disk_free_bytes')} free"),
+        ("storage devices", "not recorded by a study; pgdyno inspect lists them"),
+        ("network", _network(study)),
+        ("driver", _driver(study)),
         ("environment hash", study.environment),
         ("measured elsewhere", _origin(study)),
     )
@@ -91,6 +94,27 @@ def _origin(study: Study) -> str:
         return ""
     when = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")
     return f"imported on {when} from bundle {mark.text('bundle')[:12]} of pgdyno {mark.text('pgdyno')}"
+
+
+def _network(study: Study) -> str:
+    """Say how the load reached the server."""
+    where = study.plan.host or study.target
+    if where.startswith("/") or "sandbox" in where:
+        return "Unix socket, no network between load and server"
+    name = where.partition("@")[2] or where
+    if any(word in name for word in ("localhost", "127.0.0.1", "::1")):
+        return "loopback of the server's host"
+    return f"to {where}; adapters and distance are unknown (not recorded by a study)"
+
+
+def _driver(study: Study) -> str:
+    """Say what made the load and where it ran."""
+    plan = study.plan
+    count = plural(plan.instances, "load generator")
+    bound = f" on CPUs {plan.cpus}" if plan.cpus else ""
+    here = "on the server's host" if "no network" in _network(study) or "loopback" in _network(study) else "as recorded"
+    tool = "another tool, imported" if study.kind is StudyKind.IMPORTED else "pgbench"
+    return f"{tool}, {count}{bound}, {here}; pgdyno {__version__}"
 
 
 def workload(study: Study) -> FactList:
@@ -113,7 +137,7 @@ def provenance(study: Study, trials: Sequence[Trial], elapsed_s: float | None) -
     ids = [trial.id for trial in trials]
     known = {
         "study": f"{study.id} ({study.name})" if study.name else study.id,
-        "trials": f"{len(ids)}, run ids {_ranges(ids)}" if ids else "none",
+        "trials": f"{len(ids)}, run ids {run_ranges(ids)}" if ids else "none",
         "begun": datetime.fromtimestamp(study.created_at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "took": seconds_text(elapsed_s) if elapsed_s else "",
         "written by": f"pgdyno {__version__}",
@@ -127,7 +151,7 @@ def state_counts(trials: Sequence[Trial]) -> dict[TrialState, int]:
     return {state: count for state, count in counts.items() if count}
 
 
-def _ranges(ids: Sequence[int]) -> str:
+def run_ranges(ids: Sequence[int]) -> str:
     """Write ids as ranges: `1-4, 7`."""
     runs: list[list[int]] = []
     for number in sorted(ids):

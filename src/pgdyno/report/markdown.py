@@ -83,6 +83,11 @@ def _folded(block: TableBlock) -> str:
 
 
 def _figure(figure: Figure) -> str:
+    runs = figure.provenance.get("runs")
+    return _told(figure) + (f"\n\n*from runs {escape(runs)}*" if runs else "")
+
+
+def _told(figure: Figure) -> str:
     if figure.kind in FRAMED:
         return _drawn(figure)
     shown = "" if figure.table is None else f"\n\n{table(figure.table)}"

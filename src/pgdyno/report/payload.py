@@ -10,6 +10,7 @@ from pgdyno.model.figure import Axis, Figure, FigureKind, Series
 from pgdyno.report.frames import FRAMED, framed, x_ticks
 from pgdyno.report.scales import ticks
 from pgdyno.report.sections import Report
+from pgdyno.report.tables import tables_json
 
 DIGITS = 5
 """Significant digits of a drawn number: far finer than a pixel."""
@@ -84,5 +85,5 @@ def _number(value: float | None) -> float | None:
 
 
 def report_json(report: Report) -> str:
-    """Return the whole report as JSON: every word and every drawn number, for other programs."""
-    return json.dumps(asdict(report), indent=1) + "\n"
+    """Return the whole report as JSON: every word, every drawn number and `tables`, for other programs."""
+    return json.dumps({**asdict(report), "tables": tables_json(report)}, indent=1) + "\n"

@@ -8,7 +8,7 @@ from pgdyno.report import chapters, circumstances
 from pgdyno.report.reading import Fields
 from pgdyno.report.sections import Block, Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.wording import capital, number_text, plural
+from pgdyno.report.wording import capital, plural, rounded_text
 
 COLUMNS = ("run", "what", "transactions/s", "p50 ms", "p99 ms", "state")
 
@@ -48,7 +48,7 @@ def _row(trial: Trial) -> tuple[str, ...]:
         latency.p99 if latency else None,
     )
     what = " ".join([trial.spec.arm, *(f"{name}={value}" for name, value in trial.spec.factors.items())])
-    return (str(trial.id), what, *("" if one is None else number_text(one) for one in figures), trial.state.value)
+    return (str(trial.id), what, *(rounded_text(one) for one in figures), trial.state.value)
 
 
 def _caption(record: StudyRecord) -> str:

@@ -5,7 +5,9 @@ Pure. Ratios are B over A; a change of less than a doubling is told in percent, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from decimal import ROUND_HALF_UP, Decimal
 
 from pgdyno.model.trial import LatencySummary, Role, TrialState
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
@@ -80,6 +82,16 @@ def number_text(value: float | None) -> str:
     if 0 < abs(value) < 0.001:
         return "under 0.001"
     return f"{value:.3g}"
+
+
+def rounded_text(value: float | None, digits: int = 2) -> str:
+    """Write a figure of a table with so many decimals, rounded half up as people do; empty when it was not measured.
+
+    2.675 comes as 2.68: what counts is the number as it is written, not its nearest binary fraction.
+    """
+    if value is None or not math.isfinite(value):
+        return ""
+    return f"{Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP):,f}"
 
 
 def quantity_text(value: float | None, unit: str) -> str:

@@ -1,0 +1,131 @@
+"""What closes every report, whatever its kind: environment, what the figures do not promise, sources, changes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from pgdyno.model.change import ChangeRecord
+from pgdyno.model.figure import Figure, Table
+from pgdyno.model.study import Study
+from pgdyno.model.trial import Trial
+from pgdyno.report import chapters, circumstances
+from pgdyno.report.reading import Fields
+from pgdyno.report.sections import (
+    Block,
+    Charts,
+    FactList,
+    Prose,
+    Report,
+    Section,
+    Snippet,
+    TableBlock,
+)
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.wording import plural
+
+ABOUT = "about"
+SQL = (
+    "select id, arm, state, throughput, latency_p99_ms from trial where study_id = '{study}' order by id;\n"
+    "select t, usr_pct, sys_pct, iowait_pct from cpu where run_id = {run} order by t;"
+)
+"""Shown, never run: what a reader types into sqlite3 or psql."""
+CHANGE_COLUMNS = ("when", "who", "action", "knob", "from", "to", "why", "session")
+
+
+def closed(record: StudyRecord, report: Report) -> Report:
+    """Return the report with its circumstances told: every kind has them, its page need not think of them."""
+    study, trials = record.study, record.trials
+    runs = circumstances.run_ranges([trial.id for trial in trials])
+    sections = [_sourced(section, runs) for section in report.sections]
+    if not any(section.id == ABOUT for section in sections):
+        sections.append(chapters.about(study, trials))
+    more = (*limits(study), *sources(record.store, study, trials))
+    sections = [replace(one, blocks=(*one.blocks, *more)) if one.id == ABOUT else one for one in sections]
+    if record.changes:
+        sections.append(changes_section(record.changes))
+    return replace(report, sections=tuple(sections))
+
+
+def _sourced(section: Section, runs: str) -> Section:
+    """Give figures that name no run the runs of the study."""
+    if not runs:
+        return section
+    blocks = tuple(
+        replace(block, figures=tuple(_from_runs(one, runs) for one in block.figures))
+        if isinstance(block, Charts)
+        else block
+        for block in section.blocks
+    )
+    return replace(section, blocks=blocks)
+
+
+def _from_runs(figure: Figure, runs: str) -> Figure:
+    known = figure.provenance
+    return figure if "run" in known or "runs" in known else replace(figure, provenance={**known, "runs": runs})
+
+
+def limits(study: Study) -> tuple[Block, ...]:
+    """Say what the figures do not promise: another place, another version, another system, another load."""
+    version = Fields(study.facts).child("server").text("version")
+    what = f"PostgreSQL {version}" if version else "one version of PostgreSQL"
+    load = study.workload.description or study.workload.name
+    return (
+        Prose(
+            (
+                f"These runs were made under laboratory conditions on {study.target}. Elsewhere, with other hardware, "
+                "neighbours or data, a difference may be smaller, absent or turned round.",
+                f"They hold for {what} and the versions listed here. Another release, kernel or driver has to be "
+                "measured again.",
+                "They say nothing about other database systems: what helps PostgreSQL can do harm there.",
+                f"They hold for this load: {load}. A load of another kind, such as long analytical queries instead of "
+                "short transactions, can answer the other way.",
+                "Sizes are written as PostgreSQL writes them: 1 GB is 1024 MB, which others call 1 GiB. Shares and "
+                "ratios are computed from the rows of this report; figures in tables are rounded half up.",
+            ),
+            points=True,
+        ),
+    )
+
+
+def sources(store: str, study: Study, trials: Sequence[Trial]) -> tuple[Block, ...]:
+    """Say where the raw figures of every table and chart lie, and how to ask for them."""
+    if not store or not trials:
+        return ()
+    first = trials[0].id
+    rows = (
+        ("store", store),
+        ("runs", circumstances.run_ranges([trial.id for trial in trials])),
+        ("every figure", f"pgdyno store export {study.id} --format csv"),
+        ("one run", f"pgdyno store show {first}"),
+    )
+    return (
+        FactList(rows),
+        Snippet("The raw figures behind this report, by SQL", SQL.format(study=study.id, run=first)),
+    )
+
+
+def changes_section(changes: Sequence[ChangeRecord]) -> Section:
+    """Return the audit trail: who put what in force on this target, or took it back, when and why."""
+    count = plural(len(changes), "change")
+    caption = f"{count} of this target on record, the newest last. A session is undone with pgdyno rollback."
+    return Section(
+        "changes",
+        "Changes on record",
+        "Who changed what on this server, when and why?",
+        (TableBlock(changes_table(changes), caption),),
+    )
+
+
+def changes_table(changes: Sequence[ChangeRecord]) -> Table:
+    """Return one row a change."""
+    return Table(CHANGE_COLUMNS, tuple(_change_row(one) for one in changes))
+
+
+def _change_row(one: ChangeRecord) -> tuple[str, ...]:
+    when = datetime.fromtimestamp(one.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    why = f"rule {one.rule}" if one.rule else "no rule named"
+    proof = f", proved by {one.study}" if one.study else ""
+    values = ("unknown" if value is None else value for value in (one.old, one.new))
+    return (when, one.who, one.action.value, one.knob, *values, f"{why}{proof}", one.session)

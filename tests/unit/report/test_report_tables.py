@@ -1,0 +1,213 @@
+"""Tables of reports: exported and read back, rounded half up, with explicit units; what closes every report."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import study_example as example
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.model.change import ChangeAction, ChangeRecord
+from pgdyno.model.figure import Table
+from pgdyno.model.study import Study, StudyKind
+from pgdyno.report import html, markdown, pdf
+from pgdyno.report.build import build_report
+from pgdyno.report.compose import compose
+from pgdyno.report.payload import report_json
+from pgdyno.report.sections import Prose, Report, Section, TableBlock, Tone
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.tables import csv_text, read_csv, read_json, report_tables, write_csv
+from pgdyno.report.wording import rounded_text
+from pgdyno.store.catalogue import Store
+
+BARE_UNIT = re.compile(r"(?<![\w.])\d+(?:\.\d+)?\s?[GT]\b(?!i?B)")
+CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
+CHANGE = ChangeRecord(1_790_000_000.0, "ann@db1", ChangeAction.APPLY, "sandbox default, PostgreSQL 18.6", "e", "s-1",
+                      "jit", "jit", "on", "off", "ab-51d0e7")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
+    with Store.open(tmp_path_factory.mktemp("tables") / "store.db") as store:
+        return {name: build_report(store, add(store)) for name, add in
+                (("tune", example.add_tune), ("bench", example.add_bench), ("ab", example.add_ab))}  # fmt: skip
+
+
+def about(report: Report) -> str:
+    return markdown.render(replace(report, sections=tuple(one for one in report.sections if one.id == "about")))
+
+
+@pytest.mark.requirement("R-REP-11")
+@pytest.mark.parametrize("name", ["tune", "bench", "ab"])
+def test_all_tables_come_back_from_csv_and_json(reports: dict[str, Report], name: str, tmp_path: Path) -> None:
+    tables = report_tables(reports[name])
+    assert len({one.name for one in tables}) == len(tables) > 3
+    write_csv(reports[name], tmp_path / "out")
+    assert read_csv(tmp_path / "out") == tables
+    assert read_json(report_json(reports[name])) == tables
+
+
+@pytest.mark.requirement("R-REP-11")
+@given(st.lists(st.tuples(CELLS, CELLS), max_size=5))
+def test_any_cell_survives_the_export(rows: list[tuple[str, str]]) -> None:
+    table = Table(("a", "b, ü"), tuple(rows), ("a",))
+    report = Report("1", "ab", "t", "", Tone.NEUTRAL, "", "", (), (Section("s", "S", "?", (TableBlock(table, "c"),)),))
+    assert read_json(report_json(report))[0].table == table
+    if not any(character in cell for row in rows for cell in row for character in "\r\n"):
+        assert len(csv_text(table).splitlines()) >= 1
+
+
+def test_a_folder_that_exists_is_not_overwritten(reports: dict[str, Report], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_csv(reports["ab"], tmp_path)
+
+
+@pytest.mark.requirement("R-REP-09")
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(2.675, "2.68"), (1.005, "1.01"), (61963.9, "61,963.90"), (0.125, "0.13"), (-0.125, "-0.13"), (None, "")],
+)
+def test_figures_of_tables_are_rounded_half_up(value: float | None, text: str) -> None:
+    assert rounded_text(value) == text
+
+
+@pytest.mark.requirement("R-REP-09")
+@given(st.floats(0, 1e9))
+def test_rounding_errs_by_half_a_cent_at_most_and_never_downwards_at_half(value: float) -> None:
+    shown = Decimal(rounded_text(value).replace(",", ""))
+    assert -Decimal("0.005") < shown - Decimal(repr(value)) <= Decimal("0.005")
+
+
+@pytest.mark.requirement("R-REP-10")
+def test_no_size_is_written_with_a_bare_letter(reports: dict[str, Report]) -> None:
+    assert BARE_UNIT.search("64 G of memory")
+    assert not BARE_UNIT.search("64 GB, 64 GiB")
+    for report in reports.values():
+        text = markdown.render(report)
+        assert BARE_UNIT.findall(text) == []
+        assert "1 GB is 1024 MB, which others call 1 GiB" in text
+
+
+@pytest.mark.requirement("R-REP-10")
+def test_no_word_of_the_product_has_a_size_with_a_bare_letter() -> None:
+    folder = Path(html.__file__).parents[1]
+    texts = {path: path.read_text("utf-8") for pattern in ("report/*.py", "advisor/rules/*.toml", "knobs/data/*.toml")
+             for path in folder.glob(pattern)}  # fmt: skip
+    assert len(texts) > 30
+    assert {str(path): found for path, text in texts.items() if (found := BARE_UNIT.findall(text))} == {}
+
+
+@pytest.mark.requirement("R-REP-04", "R-REP-05", "R-REP-03")
+@pytest.mark.parametrize("kind", list(StudyKind))
+def test_every_kind_of_study_tells_environment_limits_and_sources(kind: StudyKind) -> None:
+    study: Study = replace(example.make_study(kind), plan=replace(example.make_study().plan, host="10.1.2.3"))
+    with_trial = StudyRecord(study, (), store="/data/pgdyno.db")
+    text = about(compose(with_trial))
+    for word in ("processor", "kernel", "PostgreSQL", "data file system", "network", "driver", "environment hash"):
+        assert f"| {word} |" in text
+    assert "to 10.1.2.3" in text
+    for word in ("laboratory conditions", "Another release", "other database systems", "a load of another kind"):
+        assert word.lower() in text.lower()
+
+
+@pytest.mark.requirement("R-REP-03")
+def test_every_figure_names_its_runs_and_the_report_where_they_lie(reports: dict[str, Report]) -> None:
+    for report in reports.values():
+        for figure in report.figures():
+            assert figure.provenance.get("run") or figure.provenance.get("runs")
+    text = about(reports["tune"])
+    assert "store.db" in text
+    assert "where study_id = 'tune-3fa94c'" in text
+    assert 'href="#about">from runs' in html.render(reports["tune"])
+
+
+@pytest.mark.requirement("R-REP-03")
+def test_the_sql_of_a_report_finds_its_figures(tmp_path: Path) -> None:
+    import sqlite3
+
+    with Store.open(tmp_path / "store.db") as store:
+        text = about(build_report(store, example.add_bench(store)))
+    statements = re.findall(r"select [^;]+;", text)
+    assert len(statements) == 2
+    connection = sqlite3.connect(tmp_path / "store.db")
+    assert all(connection.execute(statement).fetchall() for statement in statements)
+    connection.close()
+
+
+@pytest.mark.requirement("R-REP-03")
+def test_another_row_makes_another_text(tmp_path: Path) -> None:
+    def sentence(factor: float, name: str) -> str:
+        with Store.open(tmp_path / name) as store:
+            study = store.study(example.add_bench(store))
+            trials = store.trials(study.id)
+        assert trials[0].outcome is not None
+        outcome = replace(trials[0].outcome, throughput=1234.565 * factor)
+        trial = replace(trials[0], outcome=outcome)
+        kind = replace(study, kind=StudyKind.IMPORTED, result=None)
+        return markdown.render(compose(StudyRecord(kind, (trial,))))
+
+    assert "1,234.57" in sentence(1, "a.db")
+    assert "2,469.13" in sentence(2, "b.db")
+
+
+@pytest.mark.requirement("R-REP-12")
+def test_the_changes_of_a_target_are_told_with_who_when_and_why(tmp_path: Path) -> None:
+    other = replace(CHANGE, target="another", study=None)
+    with Store.open(tmp_path / "store.db") as store:
+        study = example.add_ab(store)
+        store.add_changes([CHANGE, other])
+        report = build_report(store, study)
+    section = next(one for one in report.sections if one.id == "changes")
+    block = section.blocks[0]
+    assert isinstance(block, TableBlock)
+    assert block.table.rows == (
+        ("2026-09-21 14:13:20 UTC", "ann@db1", "apply", "jit", "on", "off", "rule jit, proved by ab-51d0e7", "s-1"),
+    )
+
+
+def test_without_changes_there_is_no_section_of_them(reports: dict[str, Report]) -> None:
+    assert not any(section.id == "changes" for section in reports["ab"].sections)
+
+
+def test_a_page_without_about_gets_one() -> None:
+    study = example.make_study(StudyKind.MATRIX)
+    report = compose(StudyRecord(study, ()))
+    assert [section.id for section in report.sections].count("about") == 1
+    blocks = next(section for section in report.sections if section.id == "about").blocks
+    assert any(isinstance(block, Prose) and "laboratory" in block.sentences[0] for block in blocks)
+
+
+@pytest.mark.requirement("R-REP-01")
+def test_without_a_browser_a_pdf_is_refused_with_the_way_out(reports: dict[str, Report], tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentUnsuitable, match="none on the PATH") as caught:
+        pdf.write_pdf(reports["ab"], tmp_path / "x.pdf", which=lambda name: None)
+    assert caught.value.exit_code == 6
+    assert "report.html" in (caught.value.hint or "")
+    assert not (tmp_path / "x.pdf").exists()
+
+
+def test_a_browser_that_prints_nothing_is_told(reports: dict[str, Report], tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentUnsuitable, match="printed no page"):
+        pdf.write_pdf(reports["ab"], tmp_path / "x.pdf", which=lambda name: "/bin/true")
+
+
+def test_a_browser_that_hangs_is_ended(reports: dict[str, Report], tmp_path: Path) -> None:
+    hanging = tmp_path / "hanging"
+    hanging.write_text("#!/bin/sh\nexec sleep 60\n")
+    hanging.chmod(0o755)
+    with pytest.raises(EnvironmentUnsuitable, match=r"within 0\.3 s"):
+        pdf.write_pdf(reports["ab"], tmp_path / "x.pdf", which=lambda name: str(hanging), timeout_s=0.3)
+
+
+def test_only_root_prints_without_the_browsers_own_sandbox(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for user, wanted in ((0, True), (1000, False)):
+        monkeypatch.setattr("os.geteuid", lambda user=user: user)
+        argv = pdf.command("/usr/bin/chromium", tmp_path / "a.html", tmp_path / "a.pdf", tmp_path / "profile")
+        assert ("--no-sandbox" in argv) is wanted
+        assert argv[-1].startswith("file://")
