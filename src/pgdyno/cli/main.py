@@ -32,7 +32,6 @@ VERBS: dict[str, str] = {
     "disks": "Choose volumes of a storage server, and judge a list of them.",
     "rules": "List the rules of the advisor.",
     "persist": "Keep Linux knobs over a reboot: print the files, or write them.",
-    "store": "List, show and export what was measured.",
     "bundle": "Take studies to the store of another machine, in one file.",
     "store": "List, show and export what was measured, and what was changed.",
     "host": "Prepare a database host that is reached by ssh.",
