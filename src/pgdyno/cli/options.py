@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pgdyno.trial.assess import Bounds
 
 F = TypeVar("F", bound=Callable[..., object])
-WORKLOADS = ("tpcb-like", "simple-update", "select-only", "ybio", "custom")
+WORKLOADS = ("tpcb-like", "simple-update", "select-only", "ybio", "tprocc", "custom")
 
 
 def _stack(function: F, options: list[Callable[[F], F]]) -> F:

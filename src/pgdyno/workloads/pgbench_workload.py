@@ -32,6 +32,7 @@ from pgdyno.workloads.template import (
 )
 
 Examiner = Callable[[Target, str, LoadResult, Outcome], Examination]
+Starter = Callable[[Target, str], None]
 RESET_POLICIES = ("auto", "always", "never")
 
 
@@ -40,8 +41,8 @@ class PgbenchWorkload:
     """A load by pgbench.
 
     `scale` is that of pgbench's tables where clients meet on the rows of branches, else None. `hold_read_only` makes
-    the server refuse writes to the load's sessions. `examiner` checks the data after each run. `pgbench` is a program
-    to use instead of the server's own.
+    the server refuse writes to the load's sessions. `examiner` checks the data after each run, `starter` keeps in the
+    database, before each run, what the examiner counts from. `pgbench` is a program to use instead of the server's own.
     """
 
     identity: WorkloadSpec
@@ -53,6 +54,7 @@ class PgbenchWorkload:
     scale: int | None = None
     hold_read_only: bool = False
     examiner: Examiner | None = None
+    starter: Starter | None = None
     pgbench: Path | None = None
 
     def spec(self) -> WorkloadSpec:
@@ -83,6 +85,8 @@ class PgbenchWorkload:
             end_old_sessions(postgres, name)
         else:
             clone_template(postgres, self._template(target), name)
+        if self.starter is not None:
+            self.starter(target, name)
         return name
 
     def begin(

@@ -15,6 +15,8 @@ from pgdyno.workloads.pgbench_command import DriverOptions
 from pgdyno.workloads.pgbench_workload import PgbenchWorkload
 from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.script import BUILTIN_STATEMENTS, Script, fingerprint
+from pgdyno.workloads.tprocc import workload as tprocc
+from pgdyno.workloads.tprocc.examiner import keep_start
 
 _DRIVER_PARAMETERS = (
     Parameter("max_tries", 1, "tries of a transaction that fails by serialisation or deadlock", low=1, high=1000),
@@ -78,6 +80,21 @@ def _make_ybio(parameters: Mapping[str, Value], pgbench: Path | None) -> Pgbench
         options=options if update else DriverOptions(1, options.latency_limit_ms),
         variables={"run_tab_rows": str(rows), "batch_size": str(batch)},
         plan_probe=ybio.plan_probe(parameters),
+        pgbench=pgbench,
+    )
+
+
+def _make_tprocc(parameters: Mapping[str, Value], pgbench: Path | None) -> PgbenchWorkload:
+    scripts = tprocc.scripts(parameters)
+    description = tprocc.description(parameters)
+    return PgbenchWorkload(
+        identity=_spec("tprocc", parameters, scripts, description, read_only=False, data=tprocc.data(parameters).identity),
+        data=tprocc.data(parameters),
+        scripts=scripts,
+        options=_options(parameters),
+        variables=tprocc.variables(parameters),
+        examiner=tprocc.examiner(parameters),
+        starter=keep_start,
         pgbench=pgbench,
     )
 
@@ -150,6 +167,12 @@ WORKLOADS: Mapping[str, WorkloadKind] = {
         "range reads by index of rows scattered over the table, with a share of updates",
         ybio.PARAMETERS + _YBIO_DRIVER_PARAMETERS,
         _make_ybio,
+    ),
+    "tprocc": WorkloadKind(
+        "tprocc",
+        "a TPROC-C-like load: nine tables of a wholesaler, five transactions, new orders per minute, checked data",
+        tprocc.PARAMETERS + _DRIVER_PARAMETERS,
+        _make_tprocc,
     ),
     "custom": WorkloadKind(
         "custom",

@@ -29,7 +29,7 @@ def script(tmp_path: Path) -> str:
 
 
 def test_the_names() -> None:
-    assert list(WORKLOADS) == ["tpcb-like", "simple-update", "select-only", "ybio", "custom"]
+    assert list(WORKLOADS) == ["tpcb-like", "simple-update", "select-only", "ybio", "tprocc", "custom"]
 
 
 @pytest.mark.parametrize("name", ["tpcb-like", "simple-update", "select-only", "ybio"])

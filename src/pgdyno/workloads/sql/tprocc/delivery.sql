@@ -1,0 +1,2 @@
+\set w {home}
+\set carrier random(1, 10)

@@ -1,0 +1,140 @@
+"""After a run: check the data, count new orders and transactions. Reads only.
+
+NOPM is the rate of committed New-Orders in the measured window, from the driver's log. What makes it trustworthy is
+that over the whole run the log and the growth of d_next_o_id must agree to the last order; else the run is void.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import psycopg
+from psycopg.rows import DictRow
+
+from pgdyno.model.record import CheckRecord, Examination
+from pgdyno.model.trial import Outcome
+from pgdyno.target.postgres import Postgres, query_error
+from pgdyno.target.target import Target
+from pgdyno.workloads.result import LoadResult
+from pgdyno.workloads.template import APPLICATION_NAME
+from pgdyno.workloads.tprocc.conditions import CONDITIONS, INITIAL, violations
+from pgdyno.workloads.tprocc.mix import NEW_ORDER
+from pgdyno.workloads.transaction_log import TransactionLog
+
+SETTLE_S = 1.0
+"""Backends hand their counters in at most once a second; up to version 14 by way of a process that takes its time."""
+_WAIT_S = 10.0
+_KEEP_START = """
+CREATE TABLE IF NOT EXISTS pgdyno_workload.run_start (next_orders bigint NOT NULL, deadlocks bigint NOT NULL);
+TRUNCATE pgdyno_workload.run_start;
+INSERT INTO pgdyno_workload.run_start
+SELECT (SELECT sum(d_next_o_id) FROM district), deadlocks FROM pg_stat_database WHERE datname = current_database();
+"""
+_COUNTED = """
+SELECT (SELECT sum(d_next_o_id) FROM district) - next_orders AS new_orders, d.deadlocks - s.deadlocks AS deadlocks,
+       (SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 'new_order') AS dead
+FROM pgdyno_workload.run_start AS s, pg_stat_database AS d WHERE datname = current_database()
+"""
+_SESSIONS = "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = %s AND application_name = %s"
+
+
+def keep_start(target: Target, dbname: str) -> None:
+    """Keep in the load's database what the counts of the coming run begin at."""
+    target.postgres.execute(_KEEP_START, dbname=dbname)
+
+
+@dataclass(frozen=True, slots=True)
+class Examiner:
+    """Examines the data of one mix: `scripts` are the names in the driver's order. `check` False only counts."""
+
+    scripts: Sequence[str]
+    check: bool = True
+    waits: bool = False
+
+    def __call__(
+        self,
+        target: Target,
+        dbname: str,
+        load: LoadResult,
+        outcome: Outcome,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> Examination:
+        """Return the checks and the figures of a run that ended. Waits until its sessions are gone."""
+        _wait_for_counters(target.postgres, dbname, sleep)
+        with target.postgres.connect(dbname) as connection:
+            try:
+                counted = connection.execute(_COUNTED).fetchone()
+                checks = _checks(connection) if self.check else [_unchecked()]
+            except psycopg.Error as error:
+                raise query_error(target.postgres.label, error) from error
+        assert counted is not None, "the counts of the run's beginning are kept by its reset"
+        orders, deadlocks = int(counted["new_orders"]), int(counted["deadlocks"])
+        checks += [_agreement(orders, load, self._count(load.log)), CheckRecord("D1", deadlocks, "no deadlock")]
+        figures = {
+            **self._rates(load, outcome),
+            **self._mix(load.log),
+            "new_orders": float(orders),
+            "new_order_dead_tuples": float(counted["dead"] or 0),
+        }
+        waits = "every latency includes keying and think time, which the load's scripts contain"
+        return Examination(tuple(checks), tuple(figures.items()), warnings=(waits,) if self.waits else ())
+
+    def _count(self, log: TransactionLog) -> int:
+        if NEW_ORDER not in self.scripts:
+            return 0
+        return int(np.count_nonzero(log.ok() & np.equal(log.script, self.scripts.index(NEW_ORDER))))
+
+    def _rates(self, load: LoadResult, outcome: Outcome) -> dict[str, float]:
+        """Return NOPM and TPM of the measured window; nothing where there is none."""
+        if outcome.steady_from is None or outcome.ended_at <= outcome.steady_from:
+            return {}
+        minutes = (outcome.ended_at - outcome.steady_from) / 60
+        found = {"nopm": self._count(load.log.between(outcome.steady_from, outcome.ended_at)) / minutes}
+        ended = [outcome.counters.get(name) for name in ("xact_commit", "xact_rollback")]
+        if all(value is not None for value in ended):
+            found["tpm"] = sum(value for value in ended if value is not None) / minutes
+        return found
+
+    def _mix(self, log: TransactionLog) -> dict[str, float]:
+        counts = np.bincount(log.script[log.ok()], minlength=len(self.scripts))
+        every = max(1, int(counts.sum()))
+        return {f"mix_{name}_pct": 100 * float(count) / every for name, count in zip(self.scripts, counts, strict=True)}
+
+
+def _checks(connection: psycopg.Connection[DictRow]) -> list[CheckRecord]:
+    """Ask every condition in one snapshot, so that even a stray session cannot come between two of them."""
+    found: list[CheckRecord] = []
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        connection.execute("SET LOCAL work_mem = '128MB'")
+        for condition in CONDITIONS:
+            counts = violations(connection, condition)
+            found += map(CheckRecord, condition.names, counts, condition.meanings)
+    why = f"{INITIAL.meaning}: true of the first population alone, and was checked when that was loaded"
+    return [*found, CheckRecord(INITIAL.name, None, why)]
+
+
+def _unchecked() -> CheckRecord:
+    return CheckRecord("C01-C12, X1-X4", None, "not checked, because the load was run with check=false")
+
+
+def _agreement(orders: int, load: LoadResult, counted: int) -> CheckRecord:
+    meaning = f"d_next_o_id grew by the {counted:,} new orders that the driver counted"
+    if load.partial is not None or load.reason is not None or load.malformed_lines:
+        return CheckRecord("X5", None, f"{meaning}: not comparable, because the driver's log is not whole")
+    return CheckRecord("X5", abs(orders - counted), meaning)
+
+
+def _wait_for_counters(postgres: Postgres, dbname: str, sleep: Callable[[float], None]) -> None:
+    """Wait until the load's sessions have ended, because a session hands in the rest of its counters then."""
+    waited = 0.0
+    while waited < _WAIT_S and postgres.fetch(_SESSIONS, [dbname, APPLICATION_NAME])[0]["n"]:
+        sleep(0.1)
+        waited += 0.1
+    (row,) = postgres.fetch("SELECT current_setting('server_version_num')::int >= 150000 AS at_once")
+    if not row["at_once"]:
+        sleep(SETTLE_S)

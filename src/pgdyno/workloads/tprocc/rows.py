@@ -1,0 +1,290 @@
+"""The first rows of the nine tables, by the rules of clause 4.3.3. The same numbers give the same rows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from pgdyno.workloads.tprocc.binary_copy import (
+    Bytes,
+    Column,
+    Int64s,
+    constant,
+    encode,
+    fraction,
+    integers,
+    money,
+    nullable,
+    texts,
+)
+from pgdyno.workloads.tprocc.nurand import A_NAME, C_NAME_LOAD, nurand
+
+ITEMS, DISTRICTS, CUSTOMERS = 100_000, 10, 3_000
+FIRST_UNDELIVERED = 2_101
+"""Orders from this one on are not delivered yet: 900 of each district."""
+INITIAL_LINES_MONEY = 999_999
+SYLLABLES = ("BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING")
+EPOCH_US = 631_152_000_000_000
+"""The moment of the load in the data, 2020-01-01, in microseconds since 2000: a load must not depend on the clock."""
+_CHUNK = 20_000
+_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+_POOL = 1 << 16
+_ORIGINAL = np.frombuffer(b"ORIGINAL", np.uint8)
+
+
+class Source:
+    """Random numbers and texts of one table and warehouse."""
+
+    def __init__(self, *key: int) -> None:
+        self.random = np.random.default_rng([1997, *key])
+        pool = np.random.default_rng(1997).choice(np.frombuffer(_LETTERS, np.uint8), _POOL + 1024)
+        self._pool = pool
+
+    def integers(self, low: int, high: int, count: int) -> Int64s:
+        """Return numbers of `low` to `high`, both included."""
+        return self.random.integers(low, high, count, endpoint=True)
+
+    def letters(self, low: int, high: int, count: int) -> Column:
+        """Return texts of `low` to `high` letters and digits."""
+        cells = self._cells(high, count)
+        return texts(cells, None if low == high else self.integers(low, high, count))
+
+    def digits(self, width: int, count: int) -> Bytes:
+        """Return texts of `width` digits."""
+        return (self.random.integers(0, 10, (count, width)) + ord("0")).astype(np.uint8)
+
+    def data(self, count: int) -> Column:
+        """Return texts of 26 to 50 letters, every tenth with ORIGINAL somewhere inside."""
+        cells, lengths = self._cells(50, count), self.integers(26, 50, count)
+        marked = np.flatnonzero(self.random.random(count) < 0.1)
+        places = (self.random.random(len(marked)) * (lengths[marked] - 7)).astype(np.int64)
+        cells[marked[:, None], places[:, None] + np.arange(8)] = _ORIGINAL
+        return texts(cells, lengths)
+
+    def _cells(self, width: int, count: int) -> Bytes:
+        cells: Bytes = sliding_window_view(self._pool, width)[self.random.integers(0, _POOL, count)]
+        return cells.copy()
+
+
+def last_name(number: int) -> str:
+    """Return the last name of 0 to 999: one syllable for each of its three digits (clause 4.3.2.3)."""
+    return "".join(SYLLABLES[int(digit)] for digit in f"{number:03d}")
+
+
+def order_shape(warehouse: int) -> tuple[Int64s, Int64s]:
+    """Return customer and number of lines of the first orders of a warehouse, district by district."""
+    source = Source(7, warehouse)
+    customers = np.concatenate([source.random.permutation(CUSTOMERS) + 1 for _ in range(DISTRICTS)])
+    return customers, source.integers(5, 15, DISTRICTS * CUSTOMERS)
+
+
+def item_rows(warehouses: int) -> Iterator[bytes]:
+    """Yield the rows of `item`: 100,000, whatever the number of warehouses."""
+    del warehouses
+    source, n = Source(1), ITEMS
+    yield encode(
+        [
+            integers(np.arange(1, n + 1)),
+            integers(source.integers(1, 10_000, n)),
+            source.letters(14, 24, n),
+            money(source.integers(100, 10_000, n)),
+            source.data(n),
+        ]
+    )
+
+
+def warehouse_rows(warehouses: int) -> Iterator[bytes]:
+    """Yield the rows of `warehouse`."""
+    source, n = Source(2), warehouses
+    yield encode(
+        [
+            integers(np.arange(1, n + 1)),
+            source.letters(6, 10, n),
+            *_address(source, n),
+            fraction(source.integers(0, 2_000, n)),
+            money(np.full(n, 30_000_000)),
+        ]
+    )
+
+
+def district_rows(warehouses: int) -> Iterator[bytes]:
+    """Yield the rows of `district`: ten of each warehouse."""
+    source, n = Source(3), DISTRICTS * warehouses
+    yield encode(
+        [
+            integers(np.tile(np.arange(1, DISTRICTS + 1), warehouses)),
+            integers(np.repeat(np.arange(1, warehouses + 1), DISTRICTS)),
+            source.letters(6, 10, n),
+            *_address(source, n),
+            fraction(source.integers(0, 2_000, n)),
+            money(np.full(n, 3_000_000)),
+            integers(np.full(n, CUSTOMERS + 1)),
+        ]
+    )
+
+
+def stock_rows(warehouses: int) -> Iterator[bytes]:
+    """Yield the rows of `stock`: every item in every warehouse."""
+    for warehouse in range(1, warehouses + 1):
+        source = Source(4, warehouse)
+        for first in range(1, ITEMS + 1, _CHUNK):
+            n = min(_CHUNK, ITEMS + 1 - first)
+            zeros = np.zeros(n, np.int64)
+            yield encode(
+                [
+                    integers(np.arange(first, first + n)),
+                    integers(np.full(n, warehouse)),
+                    integers(source.integers(10, 100, n)),
+                    *(source.letters(24, 24, n) for _ in range(DISTRICTS)),
+                    integers(zeros, 8),
+                    integers(zeros),
+                    integers(zeros),
+                    source.data(n),
+                ]
+            )
+
+
+def customer_rows(warehouses: int) -> Iterator[bytes]:
+    """Yield the rows of `customer`: 3,000 of each district; the first 1,000 have the names 0 to 999."""
+    for warehouse in range(1, warehouses + 1):
+        source = Source(5, warehouse)
+        for district in range(1, DISTRICTS + 1):
+            n = CUSTOMERS
+            drawn = nurand(source.random, A_NAME, 0, 999, C_NAME_LOAD, n - 1_000)
+            names = np.concatenate([np.arange(1_000), drawn])
+            credit = np.where(source.random.random(n)[:, None] < 0.1, [[66, 67]], [[71, 67]]).astype(np.uint8)
+            yield encode(
+                [
+                    integers(np.arange(1, n + 1)),
+                    integers(np.full(n, district)),
+                    integers(np.full(n, warehouse)),
+                    source.letters(8, 16, n),
+                    constant(b"OE", n),
+                    texts(_NAMES[names], _NAME_LENGTHS[names]),
+                    *_address(source, n),
+                    texts(source.digits(16, n)),
+                    _moment(n),
+                    texts(credit),
+                    money(np.full(n, 5_000_000)),
+                    fraction(source.integers(0, 5_000, n)),
+                    money(np.full(n, -1_000)),
+                    money(np.full(n, 1_000)),
+                    integers(np.ones(n, np.int64)),
+                    integers(np.zeros(n, np.int64)),
+                    source.letters(300, 500, n),
+                ]
+            )
+
+
+def history_rows(warehouses: int) -> Iterator[bytes]:
+    """Yield the rows of `history`: one payment of each customer."""
+    n = DISTRICTS * CUSTOMERS
+    districts = integers(np.repeat(np.arange(1, DISTRICTS + 1), CUSTOMERS))
+    customers = integers(np.tile(np.arange(1, CUSTOMERS + 1), DISTRICTS))
+    for warehouse in range(1, warehouses + 1):
+        source, at = Source(6, warehouse), integers(np.full(n, warehouse))
+        letters = source.letters(12, 24, n)
+        yield encode(
+            [customers, districts, at, districts, at, _moment(n), money(np.full(n, 1_000)), letters]
+        )
+
+
+def order_rows(warehouses: int) -> Iterator[bytes]:
+    """Yield the rows of `orders`: one of each customer, in an order drawn by lot."""
+    numbers, districts = _order_keys()
+    delivered = numbers < FIRST_UNDELIVERED
+    for warehouse in range(1, warehouses + 1):
+        customers, lines = order_shape(warehouse)
+        source, n = Source(8, warehouse), len(numbers)
+        yield encode(
+            [
+                integers(numbers),
+                integers(districts),
+                integers(np.full(n, warehouse)),
+                integers(customers),
+                _moment(n),
+                nullable(integers(source.integers(1, 10, n)), delivered),
+                integers(lines),
+                integers(np.ones(n, np.int64)),
+            ]
+        )
+
+
+def new_order_rows(warehouses: int) -> Iterator[bytes]:
+    """Yield the rows of `new_order`: the last 900 orders of each district."""
+    numbers, districts = _order_keys()
+    waiting = numbers >= FIRST_UNDELIVERED
+    numbers, districts = numbers[waiting], districts[waiting]
+    for warehouse in range(1, warehouses + 1):
+        yield encode([integers(numbers), integers(districts), integers(np.full(len(numbers), warehouse))])
+
+
+def order_line_rows(warehouses: int) -> Iterator[bytes]:
+    """Yield the rows of `order_line`: 5 to 15 of each order."""
+    numbers, districts = _order_keys()
+    for warehouse in range(1, warehouses + 1):
+        _, lines = order_shape(warehouse)
+        source = Source(9, warehouse)
+        for first in range(0, len(numbers), CUSTOMERS):
+            part = slice(first, first + CUSTOMERS)
+            counts = lines[part]
+            n = int(counts.sum())
+            orders = np.repeat(numbers[part], counts)
+            delivered = orders < FIRST_UNDELIVERED
+            place = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts) + 1
+            amounts = np.where(delivered, 0, source.integers(1, INITIAL_LINES_MONEY, n))
+            yield encode(
+                [
+                    integers(orders),
+                    integers(np.repeat(districts[part], counts)),
+                    integers(np.full(n, warehouse)),
+                    integers(place),
+                    integers(source.integers(1, ITEMS, n)),
+                    integers(np.full(n, warehouse)),
+                    nullable(_moment(n), delivered),
+                    integers(np.full(n, 5)),
+                    money(amounts),
+                    source.letters(24, 24, n),
+                ]
+            )
+
+
+def _order_keys() -> tuple[Int64s, Int64s]:
+    numbers = np.tile(np.arange(1, CUSTOMERS + 1), DISTRICTS)
+    return numbers, np.repeat(np.arange(1, DISTRICTS + 1), CUSTOMERS)
+
+
+def _address(source: Source, count: int) -> tuple[Column, ...]:
+    zip_code = np.concatenate([source.digits(4, count), np.full((count, 5), ord("1"), np.uint8)], axis=1)
+    return (*(source.letters(10, 20, count) for _ in range(3)), source.letters(2, 2, count), texts(zip_code))
+
+
+def _moment(count: int) -> Column:
+    return integers(np.full(count, EPOCH_US), 8)
+
+
+def _names() -> tuple[Bytes, Int64s]:
+    words = [last_name(number).encode() for number in range(1_000)]
+    lengths: NDArray[np.int64] = np.array([len(word) for word in words], np.int64)
+    cells = np.zeros((1_000, int(lengths.max())), np.uint8)
+    for row, word in enumerate(words):
+        cells[row, : len(word)] = np.frombuffer(word, np.uint8)
+    return cells, lengths
+
+
+_NAMES, _NAME_LENGTHS = _names()
+ROWS: Mapping[str, Callable[[int], Iterator[bytes]]] = {
+    "order_line": order_line_rows,
+    "stock": stock_rows,
+    "customer": customer_rows,
+    "orders": order_rows,
+    "history": history_rows,
+    "new_order": new_order_rows,
+    "item": item_rows,
+    "district": district_rows,
+    "warehouse": warehouse_rows,
+}
+"""Each table with what makes its rows, the largest first."""
