@@ -28,13 +28,14 @@ SETTLE_S = 1.0
 """Backends hand their counters in at most once a second; up to version 14 by way of a process that takes its time."""
 _WAIT_S = 10.0
 _KEEP_START = """
-CREATE TABLE IF NOT EXISTS pgdyno_workload.run_start (next_orders bigint NOT NULL, deadlocks bigint NOT NULL);
-TRUNCATE pgdyno_workload.run_start;
-INSERT INTO pgdyno_workload.run_start
-SELECT (SELECT sum(d_next_o_id) FROM district), deadlocks FROM pg_stat_database WHERE datname = current_database();
+DROP TABLE IF EXISTS pgdyno_workload.run_start;
+CREATE TABLE pgdyno_workload.run_start AS
+SELECT (SELECT sum(d_next_o_id) FROM district) AS next_orders, deadlocks, xact_commit + xact_rollback AS ended
+FROM pg_stat_database WHERE datname = current_database();
 """
 _COUNTED = """
 SELECT (SELECT sum(d_next_o_id) FROM district) - next_orders AS new_orders, d.deadlocks - s.deadlocks AS deadlocks,
+       xact_commit + xact_rollback - ended AS ended,
        (SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 'new_order') AS dead
 FROM pgdyno_workload.run_start AS s, pg_stat_database AS d WHERE datname = current_database()
 """
@@ -75,7 +76,7 @@ class Examiner:
         orders, deadlocks = int(counted["new_orders"]), int(counted["deadlocks"])
         checks += [_agreement(orders, load, self._count(load.log)), CheckRecord("D1", deadlocks, "no deadlock")]
         figures = {
-            **self._rates(load, outcome),
+            **self._rates(load, outcome, int(counted["ended"])),
             **self._mix(load.log),
             "new_orders": float(orders),
             "new_order_dead_tuples": float(counted["dead"] or 0),
@@ -88,16 +89,21 @@ class Examiner:
             return 0
         return int(np.count_nonzero(log.ok() & np.equal(log.script, self.scripts.index(NEW_ORDER))))
 
-    def _rates(self, load: LoadResult, outcome: Outcome) -> dict[str, float]:
-        """Return NOPM and TPM of the measured window; nothing where there is none."""
-        if outcome.steady_from is None or outcome.ended_at <= outcome.steady_from:
+    def _rates(self, load: LoadResult, outcome: Outcome, ended: int) -> dict[str, float]:
+        """Return NOPM and TPM of the measured window; nothing where there is none.
+
+        The database counts its transactions for the whole run, exactly, since every session has ended; the driver's
+        log says which share of them fell into the window.
+        """
+        if outcome.steady_from is None or outcome.ended_at <= outcome.steady_from or not len(load.log):
             return {}
         minutes = (outcome.ended_at - outcome.steady_from) / 60
-        found = {"nopm": self._count(load.log.between(outcome.steady_from, outcome.ended_at)) / minutes}
-        ended = [outcome.counters.get(name) for name in ("xact_commit", "xact_rollback")]
-        if all(value is not None for value in ended):
-            found["tpm"] = sum(value for value in ended if value is not None) / minutes
-        return found
+        window = load.log.between(outcome.steady_from, outcome.ended_at)
+        return {
+            "nopm": self._count(window) / minutes,
+            "tpm": ended * len(window) / len(load.log) / minutes,
+            "database_transactions": float(ended),
+        }
 
     def _mix(self, log: TransactionLog) -> dict[str, float]:
         counts = np.bincount(log.script[log.ok()], minlength=len(self.scripts))

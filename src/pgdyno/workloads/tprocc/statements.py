@@ -30,14 +30,8 @@ def _new_order() -> list[str]:
     for n in range(1, MOST_LINES + 1):
         lines += [
             f"\\set i{n} ((random(0, 8191) | random(1, 100000)) + :c_item) % 100000 + 1",
-            f"\\set s{n} :w",
+            f"\\set s{n} 1 + (:w - 1 + case when :wh > 1 and random(1, 100) = 1 then random(1, :wh - 1) else 0 end) % :wh",
             f"\\set q{n} random(1, 10)",
-            "\\if :wh > 1",
-            "\\set remote random(1, 100)",
-            "\\if :remote = 1",
-            f"\\set s{n} 1 + (:w - 1 + random(1, :wh - 1)) % :wh",
-            "\\endif",
-            "\\endif",
         ]
         if n > 5:
             lines += [f"\\if :lines < {n}", f"\\set i{n} :i1", f"\\set s{n} :s1", "\\endif"]

@@ -1,18 +1,8 @@
 \set w {home}
 \set d random(1, 10)
-\set c_w :w
-\set c_d :d
-\if :wh > 1
-\set remote random(1, 100)
-\if :remote > 85
-\set c_w 1 + (:w - 1 + random(1, :wh - 1)) % :wh
-\set c_d random(1, 10)
-\endif
-\endif
+\set other case when :wh > 1 and random(1, 100) > 85 then random(1, :wh - 1) else 0 end
+\set c_w 1 + (:w - 1 + :other) % :wh
+\set c_d case when :other = 0 then :d else random(1, 10) end
 \set cents random(100, 500000)
-\set c 0
 \set name ((random(0, 255) | random(0, 999)) + :c_name) % 1000
-\set by_name random(1, 100)
-\if :by_name > 60
-\set c ((random(0, 1023) | random(1, 3000)) + :c_customer) % 3000 + 1
-\endif
+\set c case when random(1, 100) > 60 then ((random(0, 1023) | random(1, 3000)) + :c_customer) % 3000 + 1 else 0 end
