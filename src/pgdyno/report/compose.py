@@ -13,6 +13,7 @@ from pgdyno.model.study import Effect, Study, StudyKind
 from pgdyno.model.verdict import Metric, Verdict, Word
 from pgdyno.report import chapters, circumstances, doubts
 from pgdyno.report.closing import closed
+from pgdyno.report.data_checks import with_checks
 from pgdyno.report.digest import digest
 from pgdyno.report.held_back_section import held_back_section
 from pgdyno.report.reading import Fields, effects_of, side_of, sides_of, verdict_of, verdicts_of
@@ -48,7 +49,8 @@ def names_of(kind: StudyKind, *, keep: bool = False) -> Names:
 def compose(record: StudyRecord) -> Report:
     """Return the report of a study, by the page of its kind where it has one, with what closes every report."""
     page = _PAGES.get(record.study.kind)
-    return closed(record, compared(record) if page is None else page(record))
+    made = compared(record) if page is None else page(record)
+    return closed(record, with_checks(made, record))
 
 
 def compared(record: StudyRecord) -> Report:

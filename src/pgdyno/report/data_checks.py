@@ -1,0 +1,139 @@
+"""The section of a report about a load's own data: new orders per minute, and the conditions that were checked. Pure.
+
+It stands on the page of every kind of study, because a run whose data break their conditions is void in all of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pgdyno.model.figure import Table
+from pgdyno.model.record import CheckRecord
+from pgdyno.model.study import StudyKind
+from pgdyno.model.trial import Trial
+from pgdyno.report.sections import Block, Notice, Prose, Report, Section, TableBlock
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.wording import number_text, plural
+
+NOT_TPC_C = (
+    "These figures are not TPC-C results and must not be called so: the load is like TPROC-C, follows the rules of "
+    "TPC-C in part only, and nobody has audited it.",
+    "Its NOPM cannot be compared with published NOPM: the procedures are pgdyno's own, do work that other drivers "
+    "leave out, and are checked. Compare runs of the same workload fingerprint with each other.",
+)
+IMPORTED = (
+    "These figures were read from another tool's files, not measured here: nothing of the run was sampled or checked.",
+    "HammerDB's NOPM and TPM are not TPC-C results, and not comparable with those of pgdyno's own load.",
+)
+FIGURES = (
+    ("nopm", "NOPM"),
+    ("tpm", "TPM"),
+    ("new_orders", "new orders"),
+    ("deadlocks", "deadlocks"),
+    ("new_order_dead_tuples", "dead rows in new_order"),
+)
+
+
+def with_checks(report: Report, record: StudyRecord) -> Report:
+    """Return the report with the section, before the one on environment and method, and with its short form."""
+    full, short = section(record), brief(record)
+    if full is None or short is None:
+        return report
+    place = next((n for n, one in enumerate(report.sections) if one.id == "about"), len(report.sections))
+    return replace(
+        report,
+        sections=(*report.sections[:place], full, *report.sections[place:]),
+        digest=(*report.digest[:-1], short, *report.digest[-1:]),
+    )
+
+
+def section(record: StudyRecord) -> Section | None:
+    """Return figures and conditions of every run, None where a study has neither."""
+    checks = _checks(record)
+    counted = [trial for trial in record.trials if _has_orders(trial)]
+    if not checks and not counted:
+        return None
+    blocks: list[Block] = []
+    if counted:
+        blocks.append(Notice(IMPORTED if record.study.kind is StudyKind.IMPORTED else NOT_TPC_C))
+        blocks.append(TableBlock(_figures(counted), _CAPTION))
+    if checks:
+        blocks.append(Prose((_verdict(checks),)))
+        blocks.append(TableBlock(_conditions(checks), "Rows that break a condition, summed over the runs."))
+    return Section("checks", "Orders and checks", "What did the load do, and are its data sound?", tuple(blocks))
+
+
+def brief(record: StudyRecord) -> Section | None:
+    """Return the last run's figures and the verdict on the data, in sentences."""
+    checks = _checks(record)
+    counted = [trial for trial in record.trials if _has_orders(trial)]
+    sentences: list[str] = []
+    if counted:
+        last = counted[-1]
+        assert last.outcome is not None, "a trial with orders has an outcome"
+        told = [f"{_cell(last, name)} {label}" for name, label in FIGURES[:2] if name in last.outcome.counters]
+        sentences.append(f"{' and '.join(told)} in run {last.id}: not TPC-C results, not comparable with published NOPM.")
+    if checks:
+        sentences.append(_verdict(checks))
+    return Section("checks", "Orders and checks", "", (Prose(tuple(sentences)),)) if sentences else None
+
+
+_CAPTION = (
+    "NOPM: New-Orders committed in the measured window, a minute. TPM: transactions of this database alone, rolled "
+    "back ones included, in the same window. New orders: growth of d_next_o_id over the whole run, ramp-up included."
+)
+
+
+def _checks(record: StudyRecord) -> dict[int, tuple[CheckRecord, ...]]:
+    found = {
+        run: tuple(one for one in records if isinstance(one, CheckRecord)) for run, records in record.records.items()
+    }
+    return {run: checks for run, checks in found.items() if checks}
+
+
+def _has_orders(trial: Trial) -> bool:
+    return trial.outcome is not None and "nopm" in trial.outcome.counters
+
+
+def _figures(trials: Sequence[Trial]) -> Table:
+    known = {name for trial in trials if trial.outcome for name in trial.outcome.counters}
+    shown = [(name, label) for name, label in FIGURES if name in known]
+    columns = ("run", "what", *(label for _, label in shown))
+    rows = tuple((str(trial.id), _what(trial), *(_cell(trial, name) for name, _ in shown)) for trial in trials)
+    return Table(columns, rows, (columns[0], *columns[2:]))
+
+
+def _what(trial: Trial) -> str:
+    return " ".join([trial.spec.arm, *(f"{name}={value}" for name, value in trial.spec.factors.items())])
+
+
+def _cell(trial: Trial, name: str) -> str:
+    value = trial.outcome.counters.get(name) if trial.outcome else None
+    return "" if value is None else number_text(value)
+
+
+def _verdict(checks: dict[int, tuple[CheckRecord, ...]]) -> str:
+    broken = sorted({one.condition for found in checks.values() for one in found if one.violations})
+    asked = {one.condition for found in checks.values() for one in found if one.violations is not None}
+    if broken:
+        return f"{plural(len(broken), 'condition')} of {len(asked)} broken: {', '.join(broken)}; such a run is void."
+    return f"All {plural(len(asked), 'condition')} that were checked hold, in {plural(len(checks), 'run')}."
+
+
+def _conditions(checks: dict[int, tuple[CheckRecord, ...]]) -> Table:
+    counts: dict[str, list[int | None]] = defaultdict(list)
+    meanings: dict[str, str] = {}
+    for found in checks.values():
+        for one in found:
+            counts[one.condition].append(one.violations)
+            meanings[one.condition] = one.meaning
+    columns = ("condition", "demanded", "violations")
+    rows = tuple((name, meanings[name], _sum(counts[name])) for name in sorted(counts))
+    return Table(columns, rows, columns[2:])
+
+
+def _sum(counts: Sequence[int | None]) -> str:
+    known = [count for count in counts if count is not None]
+    return f"{sum(known):,}" if known else "not checked"
