@@ -34,9 +34,14 @@ VERBS: dict[str, str] = {
     "persist": "Keep Linux knobs over a reboot: print the files, or write them.",
     "bundle": "Take studies to the store of another machine, in one file.",
     "store": "List, show and export what was measured, and what was changed.",
+    "store": "List, show and export what was measured.",
+    "import": "Read what other tools measured into the store.",
+    "hammerdb": "Run HammerDB where it is installed, and keep its result beside ours.",
     "host": "Prepare a database host that is reached by ssh.",
     "sandbox": "Start, stop and remove embedded PostgreSQL servers.",
 }
+MODULES = {"import": "importing"}
+"""The module of a verb whose name Python keeps for itself."""
 INTERRUPTED = 130
 """Exit code after SIGINT or SIGTERM, as shells have it; the server was put back before."""
 
@@ -52,7 +57,7 @@ class Verbs(click.Group):
         """Import the verb's module and return its command."""
         if cmd_name not in VERBS:
             return None
-        command = importlib.import_module(f"pgdyno.cli.{cmd_name}").command
+        command = importlib.import_module(f"pgdyno.cli.{MODULES.get(cmd_name, cmd_name)}").command
         assert isinstance(command, click.Command), f"cli/{cmd_name}.py has no command"
         return command
 

@@ -16,6 +16,7 @@ from pgdyno.report.closing import closed
 from pgdyno.report.data_checks import with_checks
 from pgdyno.report.digest import digest
 from pgdyno.report.held_back_section import held_back_section
+from pgdyno.report.imported_page import imported_page
 from pgdyno.report.reading import Fields, effects_of, side_of, sides_of, verdict_of, verdicts_of
 from pgdyno.report.runs_page import runs_page
 from pgdyno.report.sections import Report, Section, Tile, Tone
@@ -150,5 +151,5 @@ _PAGES: Mapping[StudyKind, Callable[[StudyRecord], Report]] = {
     StudyKind.SWEEP: runs_page,
     StudyKind.NOISE: runs_page,
     StudyKind.SELFTEST: runs_page,
-    StudyKind.IMPORTED: runs_page,
+    StudyKind.IMPORTED: imported_page,
 }

@@ -1,0 +1,63 @@
+"""The page of an imported study: what another tool's files say, and that nothing else is known. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdyno.model.figure import Table
+from pgdyno.model.trial import Trial
+from pgdyno.report import circumstances
+from pgdyno.report.reading import Fields
+from pgdyno.report.runs_page import runs_page
+from pgdyno.report.sections import Block, FactList, Prose, Report, Section, TableBlock, Tone
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.wording import capital, number_text, plural
+
+UNKNOWN = (
+    "The files say nothing of the machine, of the server's settings, or of what else ran: a comparison with runs that "
+    "pgdyno measured would compare two unlike things."
+)
+TIMES = (("calls", "calls"), ("avg_ms", "mean ms"), ("p50_ms", "p50 ms"), ("p95_ms", "p95 ms"), ("p99_ms", "p99 ms"))
+
+
+def imported_page(record: StudyRecord) -> Report:
+    """Return the page; runs that have no orders a minute keep the plain form of any list of runs."""
+    study, result = record.study, Fields(record.study.result or {})
+    if not any(trial.outcome and "nopm" in trial.outcome.counters for trial in record.trials):
+        return runs_page(record)
+    sentences = result.texts("sentences")
+    told: tuple[Block, ...] = (Prose(sentences, points=True), Prose((UNKNOWN,)))
+    answer = Section("answer", "Answer", "What do the files say?", told)
+    times = _times(record.trials)
+    sections = [answer]
+    if times:
+        caption = "Each procedure for itself: percentiles of several cannot be put together."
+        sections.append(Section("times", "Times", "How long did a procedure take?", (TableBlock(times, caption),)))
+    files = [(item.text("name"), f"sha256 {item.text('sha256')}") for item in Fields(study.options).children("files")]
+    facts = FactList((("said to be made on", study.target), ("workload", study.workload.description), *files))
+    sections.append(Section("about", "Environment and method", "Where do these figures come from?", (facts,)))
+    return Report(
+        study=study.id,
+        kind=study.kind.value,
+        title=result.text("title") or f"{plural(len(record.trials), 'run')}, imported",
+        word=result.text("word") or study.state.value,
+        tone=Tone.NEUTRAL,
+        lead=capital(f"{study.workload.description}, on {study.target}"),
+        stamp="Read from files: environment, settings and disturbances unknown",
+        tiles=(),
+        sections=tuple(sections),
+        digest=(answer, Section("report", "The full report", "", (FactList((("read", f"pgdyno report {study.id}"),)),))),
+        provenance=circumstances.provenance(study, record.trials, None),
+    )
+
+
+def _times(trials: Sequence[Trial]) -> Table | None:
+    columns = ("run", "procedure", *(label for _, label in TIMES))
+    rows: list[tuple[str, ...]] = []
+    for trial in trials:
+        counters = trial.outcome.counters if trial.outcome else {}
+        for name in sorted(key.removesuffix("_calls") for key in counters if key.endswith("_calls")):
+            cells = [counters.get(f"{name}_{key}") for key, _ in TIMES]
+            figures = ("" if cell is None else number_text(cell) for cell in cells)
+            rows.append((str(trial.id), name, *figures))
+    return Table(columns, tuple(rows), (columns[0], *columns[2:])) if rows else None

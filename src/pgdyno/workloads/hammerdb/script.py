@@ -1,0 +1,103 @@
+"""The Tcl that HammerDB's command line is given: build the schema, or one timed test. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pgdyno.errors import UsageError
+
+_PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
+MARGIN_S = 300
+"""How much longer than its own times a test may take: HammerDB starts its users one after another."""
+
+
+@dataclass(frozen=True, slots=True)
+class HammerTest:
+    """A TPROC-C test by HammerDB. The password is not here: the script reads it from the environment."""
+
+    host: str
+    port: str
+    superuser: str
+    database: str = "tpcc"
+    user: str = "tpcc"
+    warehouses: int = 4
+    users: int = 8
+    rampup_min: int = 1
+    duration_min: int = 2
+    stored_procedures: bool = False
+    all_warehouses: bool = False
+
+
+def build_script(test: HammerTest) -> str:
+    """Return the script that makes HammerDB's own schema."""
+    builders = max(1, min(test.users, test.warehouses))
+    return _script(
+        [
+            *_connection(test),
+            f"diset tpcc pg_count_ware {test.warehouses}",
+            f"diset tpcc pg_num_vu {builders}",
+            f"diset tpcc pg_storedprocs {_word(test.stored_procedures)}",
+            "buildschema",
+        ]
+    )
+
+
+def run_script(test: HammerTest) -> str:
+    """Return the script of one timed test, after which HammerDB ends."""
+    timer = 60 * (test.rampup_min + test.duration_min) + MARGIN_S
+    return _script(
+        [
+            *_connection(test),
+            "diset tpcc pg_driver timed",
+            "diset tpcc pg_total_iterations 10000000",
+            f"diset tpcc pg_rampup {test.rampup_min}",
+            f"diset tpcc pg_duration {test.duration_min}",
+            f"diset tpcc pg_storedprocs {_word(test.stored_procedures)}",
+            f"diset tpcc pg_allwarehouse {_word(test.all_warehouses)}",
+            "diset tpcc pg_timeprofile true",
+            "diset tpcc pg_vacuum true",
+            "loadscript",
+            f"vuset vu {test.users}",
+            "vuset logtotemp 0",
+            "vuset showoutput 1",
+            "vucreate",
+            "vurun",
+            f"runtimer {timer}",
+            "vudestroy",
+        ]
+    )
+
+
+def _connection(test: HammerTest) -> list[str]:
+    password = "$::env(PGDYNO_HAMMERDB_PASSWORD)"
+    return [
+        "dbset db pg",
+        "dbset bm TPC-C",
+        f"diset connection pg_host {_quoted('host', test.host)}",
+        f"diset connection pg_port {_quoted('port', test.port)}",
+        f"diset tpcc pg_superuser {_quoted('superuser', test.superuser)}",
+        f"diset tpcc pg_superuserpass {password}",
+        "diset tpcc pg_defaultdbase postgres",
+        f"diset tpcc pg_user {_quoted('user', test.user)}",
+        f"diset tpcc pg_pass {password}",
+        f"diset tpcc pg_dbase {_quoted('database', test.database)}",
+    ]
+
+
+def _script(lines: list[str]) -> str:
+    return "\n".join(["#!/bin/tclsh", *lines, "exit", ""])
+
+
+def _word(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _quoted(what: str, text: str) -> str:
+    """Return a word that Tcl reads as it is; refuse one that it would take for a command or a variable."""
+    if not _PLAIN.fullmatch(text):
+        raise UsageError(
+            f'{what} "{text}" cannot be given to HammerDB',
+            hint="Use letters, digits and . _ - / : @ only.",
+        )
+    return text
