@@ -57,8 +57,9 @@ def section(record: StudyRecord) -> Section | None:
         return None
     blocks: list[Block] = []
     if counted:
-        blocks.append(Notice(IMPORTED if record.study.kind is StudyKind.IMPORTED else NOT_TPC_C))
-        blocks.append(TableBlock(_figures(counted), _CAPTION))
+        imported = record.study.kind is StudyKind.IMPORTED
+        blocks.append(Notice(IMPORTED if imported else NOT_TPC_C))
+        blocks.append(TableBlock(_figures(counted), _IMPORTED_CAPTION if imported else _CAPTION))
     if checks:
         blocks.append(Prose((_verdict(checks),)))
         blocks.append(TableBlock(_conditions(checks), "Rows that break a condition, summed over the runs."))
@@ -84,6 +85,9 @@ _CAPTION = (
     "NOPM: New-Orders committed in the measured window, a minute. TPM: transactions of this database alone, rolled "
     "back ones included, in the same window. New orders: growth of d_next_o_id over the whole run, ramp-up included."
 )
+
+
+_IMPORTED_CAPTION = "NOPM and TPM as HammerDB prints them. Its TPM counts the transactions of every database."
 
 
 def _checks(record: StudyRecord) -> dict[int, tuple[CheckRecord, ...]]:

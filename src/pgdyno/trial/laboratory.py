@@ -60,6 +60,7 @@ class _Work:
     began: float
     dbname: str = ""
     database_bytes: float = 0.0
+    reset_s: float = 0.0
     fingerprint: str | None = None
     outage_s: float | None = None
     sampler: Sampler | None = None
@@ -276,8 +277,10 @@ class Laboratory:
         self._watcher.phase("reset")
         self._expect(f"reset of trial {work.run_id}")
         guarding: AbstractContextManager[None] = self._sentry.interrupting() if self._sentry else nullcontext()
+        began = self._clock()
         with guarding:
             work.dbname = work.workload.reset(self._target, policy=work.plan.reset)
+        work.reset_s = self._clock() - began
         (row,) = self._target.postgres.fetch("SELECT pg_database_size(%s) AS bytes", [work.dbname])
         work.database_bytes = float(str(row["bytes"]))
         return Happening.READY
@@ -332,7 +335,7 @@ class Laboratory:
         outcome = assess(work.load, work.batch.rows, work.plan, self.bounds)
         if self._sentry is not None:
             self._sentry.check()
-        size = {"database_bytes": work.database_bytes}
+        size = {"database_bytes": work.database_bytes, "reset_s": work.reset_s}
         work.outcome = self._examine(replace(outcome, counters={**outcome.counters, **size}), work)
         return Happening.ASSESSED
 
@@ -340,6 +343,7 @@ class Laboratory:
         """Let the workload check its own data; data that break their conditions make the run void."""
         assert work.load is not None, "only a load that ended is examined"
         self._watcher.phase("examine")
+        self._expect(f"examination of trial {work.run_id}")
         found = work.workload.examine(self._target, work.dbname, work.load, outcome)
         work.records += [*found.checks, *found.plans, *found.texts]
         outcome = replace(

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.errors import EnvironmentUnsuitable, ExitCode, UsageError, WorkloadError
+from pgdyno.model.trial import TrialState
+from pgdyno.report.build import build_report
+from pgdyno.report.sections import FactList, Notice, TableBlock
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.imported import ImportedFile, import_hammerdb, outcome
+from pgdyno.workloads.hammerdb.driver import find_program, run_hammerdb
+from pgdyno.workloads.hammerdb.results import parse_results
+from pgdyno.workloads.hammerdb.script import HammerTest, build_script, run_script
+
+DATA = Path(__file__).parents[2] / "data" / "hammerdb"
+TEST = HammerTest(host="db1", port="5433", superuser="postgres", warehouses=10, users=16, rampup_min=2, duration_min=5)
+
+
+def read(name: str) -> str:
+    return (DATA / name).read_text()
+
+
+@pytest.mark.requirement("R-TPC-05")
+def test_a_log_says_users_minutes_version_and_job() -> None:
+    (run,) = parse_results(read("run.log"), source="run.log")
+    assert (run.nopm, run.tpm, run.database, run.users) == (12345, 28765, "PostgreSQL", 4)
+    assert (run.rampup_min, run.duration_min, run.version) == (2, 5, "4.10")
+    assert run.job == "6612DCDE615803E293338333"
+    assert run.failed_users == 0
+    assert run.began_at is None, "the log names no moment"
+
+
+def test_a_log_of_several_tests_gives_each_its_users() -> None:
+    text = read("run.log") + read("run.log").replace("4 Active", "8 Active").replace("12345 NOPM", "20000 NOPM")
+    assert [(run.users, run.nopm) for run in parse_results(text, source="log")] == [(4, 12345), (8, 20000)]
+
+
+def test_users_that_failed_make_a_run_partial() -> None:
+    text = read("run.log").replace("Vuser 3:FINISHED SUCCESS", "Vuser 3:FINISHED FAILED")
+    (run,) = parse_results(text, source="log")
+    assert outcome(run).state is TrialState.PARTIAL
+    assert "1 virtual users failed" in (outcome(run).reason or "")
+
+
+@pytest.mark.requirement("R-TPC-05")
+def test_json_of_a_job_and_of_the_web_service() -> None:
+    (job,) = parse_results(read("job_result.json"), source="job")
+    assert (job.nopm, job.tpm, job.users, job.job) == (39526, 91194, 8, "6556CF0D60A403E213331363")
+    assert job.began_at is not None
+    (service,) = parse_results(read("service_job.json"), source="service")
+    assert (service.nopm, service.users) == (18664, 16)
+    assert service.procedures["NEWORD"].calls == 9412
+    assert service.procedures["PAYMENT"].p95_ms == 9.5
+    assert "neword_p99_ms" in outcome(service).counters
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1, 2", "Vuser 1:RUNNING", '{"a": "NOPM"}'])
+def test_a_file_without_a_result_is_refused_by_name(text: str) -> None:
+    with pytest.raises(UsageError, match="cut.log"):
+        parse_results(text, source="cut.log")
+
+
+@given(st.text(), st.integers(0, 10**7), st.integers(0, 10**7), st.text())
+def test_a_result_is_found_among_anything(before: str, nopm: int, tpm: int, after: str) -> None:
+    line = f"Vuser 1:TEST RESULT : System achieved {nopm} NOPM from {tpm} PostgreSQL TPM"
+    runs = parse_results(f"x{before}\n{line}\n{after}", source="any")
+    assert (nopm, tpm) in [(run.nopm, run.tpm) for run in runs]
+
+
+@pytest.mark.requirement("R-TPC-05")
+def test_imported_runs_are_a_study_of_the_same_store(tmp_path: Path) -> None:
+    files = [
+        ImportedFile(name, read(name), parse_results(read(name), source=name))
+        for name in ("run.log", "service_job.json")
+    ]
+    with Store.open(tmp_path / "s.db") as store:
+        result = import_hammerdb(store, files, now=1_700_000_000.0)
+        report = build_report(store, str(result["study"]))
+        trials = store.trials(str(result["study"]))
+    assert [trial.spec.factors for trial in trials] == [{"users": "4"}, {"users": "16"}]
+    assert all(trial.outcome and trial.outcome.throughput is None for trial in trials), "TPM is no throughput"
+    blocks = [block for section in report.sections for block in section.blocks]
+    notices = " ".join(sentence for block in blocks if isinstance(block, Notice) for sentence in block.sentences)
+    assert "not TPC-C results" in notices
+    assert any("12,345" in row for block in blocks if isinstance(block, TableBlock) for row in block.table.rows)
+    assert any(name == "run.log" for block in blocks if isinstance(block, FactList) for name, _ in block.rows)
+
+
+def test_the_script_of_a_timed_test_holds_its_numbers_and_no_password() -> None:
+    script = run_script(TEST)
+    for line in ("diset tpcc pg_driver timed", "diset tpcc pg_rampup 2", "diset tpcc pg_duration 5", "vuset vu 16"):
+        assert f"\n{line}\n" in script
+    assert script.index("loadscript") < script.index("vucreate") < script.index("vurun") < script.index("vudestroy")
+    assert "runtimer 720" in script
+    assert script.count("$::env(PGDYNO_HAMMERDB_PASSWORD)") == 2
+    built = build_script(TEST)
+    assert "diset tpcc pg_count_ware 10\ndiset tpcc pg_num_vu 10\n" in built
+    assert built.endswith("buildschema\nexit\n")
+
+
+@pytest.mark.parametrize("host", ["db1; exec rm", "[exec id]", "$x", 'a"b', "a b", "a\nb", ""])
+def test_words_that_tcl_would_run_are_refused(host: str) -> None:
+    with pytest.raises(UsageError, match="host"):
+        run_script(HammerTest(host=host, port="5432", superuser="postgres"))
+
+
+def test_without_hammerdb_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EnvironmentUnsuitable, match="not installed") as caught:
+        find_program()
+    assert caught.value.exit_code is ExitCode.UNSUITABLE
+    assert "pgdyno import hammerdb" in (caught.value.hint or "")
+
+
+def fake(folder: Path, body: str) -> Path:
+    program = folder / "hammerdbcli"
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(0o755)
+    return program
+
+
+def test_hammerdb_gets_its_script_by_argv_and_the_password_by_environment(tmp_path: Path) -> None:
+    program = fake(tmp_path, f'echo "$1 $2 $PGDYNO_HAMMERDB_PASSWORD"; cat "$3"; cat {DATA / "run.log"}')
+    text, cpu_s = run_hammerdb(
+        program, run_script(TEST), tmp_path / "out", name="run", password="s3cret", timeout_s=20
+    )
+    assert text.startswith("tcl auto s3cret\n")
+    assert "vuset vu 16" in text
+    assert parse_results(text, source="run")[0].nopm == 12345
+    assert cpu_s >= 0
+    assert "s3cret" not in (tmp_path / "out" / "run.tcl").read_text()
+
+
+def test_a_hammerdb_that_fails_or_hangs_is_told(tmp_path: Path) -> None:
+    with pytest.raises(WorkloadError, match="code 3") as caught:
+        run_hammerdb(fake(tmp_path, "echo broken; exit 3"), "", tmp_path, name="run", password="", timeout_s=20)
+    assert "broken" in (caught.value.detail or "")
+    with pytest.raises(WorkloadError, match="did not end"):
+        run_hammerdb(fake(tmp_path, "exec sleep 60"), "", tmp_path, name="run", password="", timeout_s=0.3)

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.errors import UsageError
+from pgdyno.workloads.pgbench_workload import PgbenchWorkload
+from pgdyno.workloads.registry import make_workload
+from pgdyno.workloads.tprocc import mix, statements
+from pgdyno.workloads.tprocc.tables import _statements
+
+
+def made(**parameters: str | int | float | bool) -> PgbenchWorkload:
+    workload = make_workload("tprocc", parameters)
+    assert isinstance(workload, PgbenchWorkload)
+    return workload
+
+
+def weights(**parameters: str | int | float | bool) -> dict[str, int]:
+    return {script.name: script.weight for script in made(**parameters).scripts}
+
+
+@pytest.mark.requirement("R-TPC-03")
+def test_the_standard_mix_has_its_shares_and_one_percent_rolled_back() -> None:
+    found = weights()
+    assert sum(found.values()) == 10_000
+    assert found["new_order"] + found["new_order_rolled_back"] == 4_500
+    assert found["new_order_rolled_back"] == 45
+    assert (found["payment"], found["order_status"], found["delivery"], found["stock_level"]) == (4300, 400, 400, 400)
+
+
+def test_the_mix_of_hammerdb_is_10_10_1_1_1_of_23() -> None:
+    found = weights(mix="hammerdb")
+    assert sum(found.values()) == 2_300
+    assert (found["new_order"] + found["new_order_rolled_back"], found["payment"], found["delivery"]) == (1000, 1000, 100)
+
+
+@given(st.lists(st.integers(0, 100), min_size=5, max_size=5).filter(any))
+def test_any_five_shares_are_kept(shares: list[int]) -> None:
+    found = weights(mix="/".join(map(str, shares)))
+    assert sum(found.values()) == 100 * sum(shares)
+    assert all(weight > 0 for weight in found.values())
+
+
+@pytest.mark.parametrize("text", ["", "45/43/4/4", "0/0/0/0/0", "a/b/c/d/e", "1/1/1/1/-1", "tpcc"])
+def test_another_mix_is_refused_with_the_choices(text: str) -> None:
+    with pytest.raises(UsageError, match="mix") as caught:
+        mix.shares(text)
+    assert "45/43/4/4/4" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(("name", "value"), [("shape", "batch"), ("home", "none"), ("warehouses", 0)])
+def test_parameters_out_of_their_range_are_refused(name: str, value: str | int) -> None:
+    with pytest.raises(UsageError):
+        made(**{name: value})
+
+
+def test_workloads_of_other_parameters_share_the_data_and_not_the_fingerprint() -> None:
+    plain = made(warehouses=2)
+    others = [made(warehouses=2, **{name: value}) for name, value in
+              [("shape", "interactive"), ("mix", "hammerdb"), ("nurand_seed", 2), ("home", "random")]]  # fmt: skip
+    assert {other.data.identity for other in others} == {plain.data.identity}
+    assert len({plain.identity.fingerprint, *(other.identity.fingerprint for other in others)}) == 5
+    assert made(warehouses=3).data.identity != plain.data.identity
+    assert "not TPC-C" in plain.identity.description
+
+
+@pytest.mark.parametrize("shape", mix.SHAPES)
+def test_scripts_use_no_variable_that_nobody_sets(shape: str) -> None:
+    workload = made(warehouses=3, shape=shape)
+    for script in workload.scripts:
+        text = script.text or ""
+        known = set(workload.variables) | {"client_id"} | set(re.findall(r"\\set (\w+)", text))
+        for line in text.splitlines():
+            if line.endswith("\\gset"):
+                known |= set(re.findall(r" AS (\w+)", line)) | {"w_tax", "d_tax"}
+        assert set(re.findall(r"(?<!:):([a-z]\w*)", text)) <= known, script.name
+        assert text.count("\\if") == text.count("\\endif")
+        assert "{" not in text
+
+
+def test_one_call_is_one_transaction_and_the_rolled_back_one_ends_so() -> None:
+    texts = {script.name: script.text or "" for script in made().scripts}
+    assert "BEGIN" not in texts["new_order"]
+    assert texts["new_order_rolled_back"].endswith("ROLLBACK;\n")
+    interactive = {script.name: script.text or "" for script in made(shape="interactive").scripts}
+    assert interactive["new_order_rolled_back"].endswith("ROLLBACK;\n")
+    assert interactive["new_order"].endswith("COMMIT;\n")
+    assert interactive["new_order"].count("UPDATE stock") == statements.MOST_LINES
+
+
+def test_stock_is_locked_in_order_and_the_warehouse_comes_last() -> None:
+    interactive = {script.name: script.text or "" for script in made(shape="interactive").scripts}
+    assert "ORDER BY s_w_id, s_i_id FOR UPDATE" in interactive["new_order"]
+    payment = [line for line in interactive["payment"].splitlines() if "UPDATE" in line]
+    assert [re.search(r"UPDATE (\w+)", line)[1] for line in payment] == [  # type: ignore[index]
+        "customer",
+        "district",
+        "warehouse",
+    ]
+
+
+def test_waits_are_those_of_the_specification_and_their_share() -> None:
+    texts = {script.name: script.text or "" for script in made(wait_pct=50).scripts}
+    assert texts["payment"].startswith("\\sleep 1500 ms\n")
+    assert "* 6000)" in texts["payment"]
+    assert texts["payment"].endswith("\\sleep :think ms\n")
+    assert not any("\\sleep" in (script.text or "") for script in made().scripts)
+
+
+@pytest.mark.requirement("R-TPC-07")
+def test_tables_have_plain_storage_and_the_keys_that_the_transactions_need() -> None:
+    tables, indexes = _statements("tables"), _statements("indexes")
+    assert len(tables) == 9
+    assert all(len(made_by) == 1 for made_by in tables.values())
+    assert sum(map(len, indexes.values())) == 10
+    every = " ".join(text for found in (tables, indexes) for made_by in found.values() for text in made_by)
+    assert not re.search(r"TABLESPACE|fillfactor|UNLOGGED|autovacuum", every, re.IGNORECASE)
