@@ -1,0 +1,132 @@
+"""Two platforms and what their rows say of each other: plain data in, plain data out of `studies.platforms`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pgdyno.model.facts import Unknown
+from pgdyno.model.verdict import Interval
+
+UNTOLD = Unknown("it was not told")
+
+
+class Denominator(StrEnum):
+    """What a throughput is divided by. A ratio without its denominator says nothing: the order may turn round."""
+
+    TOTAL = "total"
+    CORE = "per core"
+    THREAD = "per thread"
+    SOCKET = "per socket"
+    VCPU = "per vCPU"
+    BUSY_CORE = "per core kept busy"
+    PRICE = "per price"
+
+
+ESTIMATES = frozenset({Denominator.BUSY_CORE})
+"""Denominators that assume what was not measured: that the next percent of CPU brings as much as the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformRow:
+    """One cell: what a platform did under one load. `clients` is of each instance; `cpu_pct` of all its CPUs.
+
+    `throughputs` holds the runs of the cell; `tps` is their mean. `threads` replaces the platform's own where the row
+    was measured with another SMT level.
+    """
+
+    configuration: str
+    mode: str
+    instances: int
+    clients: int
+    tps: float
+    latency_ms: float | None = None
+    cpu_pct: float | None = None
+    threads: int | None = None
+    throughputs: tuple[float, ...] = ()
+    runs: tuple[int, ...] = ()
+
+    @property
+    def connections(self) -> int:
+        """Return the sessions of all instances."""
+        return self.instances * self.clients
+
+    @property
+    def load(self) -> tuple[str, str, int, int]:
+        """Return what has to be equal for two rows to be under equal load."""
+        return (self.configuration, self.mode, self.instances, self.clients)
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """A machine with what was measured on it.
+
+    `same` holds what has to agree for a comparison to be valid, `unlike` what may differ and is listed; both map a
+    name to words, and a value that is not known is absent. `price` is in a currency of the user's, for the whole.
+    """
+
+    name: str
+    rows: tuple[PlatformRow, ...]
+    cores: int | Unknown = UNTOLD
+    threads: int | Unknown = UNTOLD
+    sockets: int | Unknown = UNTOLD
+    vcpus: int | Unknown = UNTOLD
+    price: float | None = None
+    study: str = ""
+    environment: str = ""
+    same: Mapping[str, str] = field(default_factory=dict)
+    unlike: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """The throughput of two rows by one denominator, and the first over the second; `interval` where runs repeat."""
+
+    denominator: Denominator
+    a: float | Unknown
+    b: float | Unknown
+    ratio: float | Unknown
+    interval: Interval | None = None
+
+    @property
+    def is_estimate(self) -> bool:
+        """Return whether the denominator assumes what was not measured."""
+        return self.denominator in ESTIMATES
+
+
+@dataclass(frozen=True, slots=True)
+class Matchup:
+    """Two rows beside each other. `past_best` names the platforms whose best is at a smaller load than this one."""
+
+    a: PlatformRow
+    b: PlatformRow
+    ratios: tuple[Ratio, ...]
+    past_best: tuple[str, ...] = ()
+
+    def by(self, denominator: Denominator) -> Ratio:
+        """Return the ratio by one denominator."""
+        return next(one for one in self.ratios if one.denominator is denominator)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Something in which the platforms are not alike; None where it is not known of one of them."""
+
+    what: str
+    a: str | None
+    b: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformComparison:
+    """What two platforms' rows allow to say. With `invalid` reasons the figures are shown and mean nothing."""
+
+    a: Platform
+    b: Platform
+    best: Matchup | None
+    equal: tuple[Matchup, ...]
+    unlike: tuple[Difference, ...]
+    invalid: tuple[str, ...]
+    unchecked: tuple[str, ...]
+    """What should agree and is not known of both."""
