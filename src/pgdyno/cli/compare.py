@@ -1,16 +1,18 @@
-"""`pgdyno compare RUN RUN`: what two recorded runs allow to say."""
+"""`pgdyno compare`: what two recorded runs, platforms or iostat reports allow to say."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import open_store, store_option
+from pgdyno.cli.report import WORDS
 from pgdyno.cli.tune import METRICS
-from pgdyno.errors import ExitCode
+from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from pgdyno.model.trial import Trial
@@ -25,27 +27,69 @@ CODES = {
 
 
 @click.command("compare")
-@click.argument("runs", nargs=2, type=int, metavar="RUN RUN")
+@click.argument("runs", nargs=-1, type=int, metavar="[RUN RUN]")
+@click.option("--platforms", nargs=2, metavar="A B",
+              help="Two platforms: studies of this store or files of pgdyno bundle; NAME=STUDY names one.")  # fmt: skip
+@click.option("--iostat", nargs=2, type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              metavar="BEFORE AFTER", help="Two texts of iostat -x.")  # fmt: skip
+@click.option("--generation", "generations", multiple=True, metavar="STEP=METRIC/CLOCK",
+              help="A step between machines, such as 'z900->z990=2.2/1.6'; may be given again.")  # fmt: skip
 @click.option(
     "--metric", type=click.Choice(METRICS), default="throughput", show_default=True, help="What the verdict is on."
 )
 @click.option("--smallest-effect", type=click.FloatRange(0, 1, min_open=True), default=0.02, show_default=True,
               help="Smallest effect of interest; within it the runs are equivalent.")  # fmt: skip
 @click.option("--confidence", type=click.FloatRange(0.5, 0.999), default=0.9975, show_default=True,
-              help="Confidence of the interval.")  # fmt: skip
+              help="Confidence of the interval of two runs.")  # fmt: skip
+@click.option("--count", "counts", multiple=True, metavar="NAME.WHAT=N",
+              help="Cores, threads, sockets or vcpus, such as A.cores=8; may be given again.")  # fmt: skip
+@click.option("--price", "prices", multiple=True, metavar="NAME=PRICE[/core]",
+              help="What a platform costs, in any currency; for both of them.")  # fmt: skip
+@click.option("--own-settings", is_flag=True, help="Each platform has settings of its own: list them, do not refuse.")
+@click.option("--device", "devices", multiple=True, metavar="NAME", help="Only this device of iostat; again for more.")
+@click.option("--of", "subject", default="the metric", show_default=True, help="What --generation's factors are of.")
+@click.option("--format", "wanted", type=click.Choice(WORDS),
+              help="What to write, but of two runs.  [default: by the ending of --output, else text]")  # fmt: skip
+@click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Write the report here.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
 def command(**values: object) -> int:
-    """Compare the second run with the first, by their numbers in `pgdyno store show`.
+    """Compare two runs, two platforms, two iostat reports, or machine generations.
 
-    Runs that are arms of one interleaved study are compared by all of its pairs. Other runs are shown side by side,
-    and the verdict is "not resolved": a difference between two moments is not an effect.
+    RUN RUN are numbers of `pgdyno store show`; the second is compared with the first. Runs that are arms of one
+    interleaved study are compared by all of its pairs. Other runs are shown side by side, and the verdict is
+    "not resolved": a difference between two moments is not an effect.
+
+    --platforms states ratios of A over B by every denominator, and no verdict. Exit code 3 when the two were not
+    measured alike: another load, data set, driver, period or configuration.
     """
+    flags = Flags(values)
+    ways = [name for name in ("runs", "platforms", "iostat", "generations") if flags.words(name)]
+    if len(ways) != 1 or len(flags.words("runs")) not in (0, 2):
+        raise UsageError(
+            "compare needs two runs, --platforms, --iostat or --generation, and one of them only",
+            hint="Write pgdyno compare 12 15, or pgdyno compare --platforms STUDY FILE.",
+        )
+    if ways == ["platforms"]:
+        from pgdyno.cli.compare_platforms import compare_command
+
+        return compare_command(flags)
+    if ways == ["iostat"]:
+        from pgdyno.cli.compare_iostat import iostat_command
+
+        return iostat_command(flags)
+    if ways == ["generations"]:
+        from pgdyno.cli.compare_generations import generations_command
+
+        return generations_command(flags)
+    return _compare_runs(flags)
+
+
+def _compare_runs(flags: Flags) -> int:
     from pgdyno.model.verdict import Metric
     from pgdyno.stats.sequential import Design
     from pgdyno.studies.comparison import compare_runs
 
-    flags = Flags(values)
     design = Design(smallest_effect=flags.real("smallest_effect"), confidence=flags.real("confidence"))
     first, second = (int(word) for word in flags.words("runs"))
     with open_store(flags.text("store_url")) as store:

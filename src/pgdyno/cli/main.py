@@ -21,6 +21,7 @@ VERBS: dict[str, str] = {
     "noise": "Say how small an effect this machine can show, and with which windows and pairs.",
     "selftest": "Prove on this machine that equal is called equal and sabotage is found.",
     "queue": "Keep runs for the night, and run them in a window with host and server to themselves.",
+    "compare": "Say what two recorded runs, platforms or iostat reports allow to say.",
     "demo": "Tune the embedded PostgreSQL on a YBIO load, in under ten minutes.",
     "inspect": "Show what is known of a server and its host, or capture it into a folder.",
     "report": "Write the report of a study as text, Markdown, HTML, PDF, JSON or CSV.",

@@ -62,8 +62,9 @@ class PlatformRow:
 class Platform:
     """A machine with what was measured on it.
 
-    `same` holds what has to agree for a comparison to be valid, `unlike` what may differ and is listed; both map a
-    name to words, and a value that is not known is absent. `price` is in a currency of the user's, for the whole.
+    `same` holds what has to agree for a comparison to be valid: `workload`, `data set`, `driver`, `period` and
+    `configuration`, and `configuration NAME` for those that rows name. `unlike` holds what may differ and is listed.
+    Both map a name to words, and a value that is not known is absent. `price` is of the whole, in any currency.
     """
 
     name: str

@@ -6,7 +6,7 @@ from the scatter of repeated runs where both sides have them, and all that is un
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pgdyno.model.facts import Unknown
 from pgdyno.model.platform import (
@@ -23,7 +23,8 @@ from pgdyno.stats.ratios import per
 from pgdyno.stats.unpaired import ratio_interval
 
 CONFIDENCE = 0.95
-MUST_AGREE = ("workload", "data set", "driver", "period", "configuration")
+CONFIGURATION = "configuration"
+MUST_AGREE = ("workload", "data set", "driver", "period", CONFIGURATION)
 
 
 def compare_platforms(a: Platform, b: Platform, *, own_settings: bool = False) -> PlatformComparison:
@@ -31,9 +32,9 @@ def compare_platforms(a: Platform, b: Platform, *, own_settings: bool = False) -
 
     `own_settings` accepts that each platform has settings of its own: they are then listed as unlike.
     """
-    differing = [(what, a.same[what], b.same[what]) for what in MUST_AGREE if _both(a.same, b.same, what)]
-    differing = [(what, left, right) for what, left, right in differing if left != right]
-    accepted = {"configuration"} if own_settings else set()
+    shared = [what for what in a.same if what in b.same]
+    differing = [(what, a.same[what], b.same[what]) for what in shared if a.same[what] != b.same[what]]
+    accepted = {what for what in shared if own_settings and what.startswith(CONFIGURATION)}
     invalid = [
         f"{what} differs: {left} on {a.name}, {right} on {b.name}"
         for what, left, right in differing
@@ -53,12 +54,8 @@ def compare_platforms(a: Platform, b: Platform, *, own_settings: bool = False) -
         equal=equal,
         unlike=(*listed, *_unlike(a, b, best)),
         invalid=tuple(invalid),
-        unchecked=tuple(what for what in MUST_AGREE if not _both(a.same, b.same, what)),
+        unchecked=tuple(what for what in MUST_AGREE if what not in shared),
     )
-
-
-def _both(left: Mapping[str, str], right: Mapping[str, str], what: str) -> bool:
-    return what in left and what in right
 
 
 def best_row(rows: Sequence[PlatformRow]) -> PlatformRow:
@@ -151,8 +148,13 @@ def _unlike(a: Platform, b: Platform, best: Matchup | None) -> list[Difference]:
     names = [*a.unlike, *(name for name in b.unlike if name not in a.unlike)]
     found = [Difference(name, a.unlike.get(name), b.unlike.get(name)) for name in names]
     counts = [
-        Difference(name, _count(getattr(a, name)), _count(getattr(b, name)))
-        for name in ("cores", "threads", "sockets", "vcpus")
+        Difference(name, _count(left), _count(right))
+        for name, left, right in (
+            ("cores", a.cores, b.cores),
+            ("threads", a.threads, b.threads),
+            ("sockets", a.sockets, b.sockets),
+            ("vCPUs", a.vcpus, b.vcpus),
+        )
     ]
     if best is not None:
         left, right = (None if row.cpu_pct is None else f"{row.cpu_pct:.2f} %" for row in (best.a, best.b))

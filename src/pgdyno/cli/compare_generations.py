@@ -1,0 +1,46 @@
+"""`pgdyno compare --generation STEP=METRIC/CLOCK`: what machines gained from one to the next, beyond their clock."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.flags import Flags
+from pgdyno.cli.report import FORMATS, emit
+from pgdyno.errors import UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.report.platform_figures import Generation
+
+_STEP = re.compile(r"(?P<step>[^=]{1,60})=(?P<metric>\d+(?:\.\d+)?)/(?P<clock>\d+(?:\.\d+)?)")
+
+
+def generations_command(flags: Flags) -> int:
+    """Draw the steps that were given."""
+    from pgdyno.report.generations_page import generations_page, step_sentences
+
+    steps = [_step(word) for word in flags.words("generations")]
+    subject, output = flags.choice("subject"), flags.path("output")
+    if flags.on("as_json") and output is None:
+        rows = [
+            {"step": one.step, "metric": one.metric, "clock": one.clock, "beyond_clock": one.per_clock} for one in steps
+        ]
+        click.echo(json.dumps({"of": subject, "steps": rows, "sentences": step_sentences(steps, subject)}))
+        return 0
+    chosen = flags.text("wanted") or FORMATS.get(output.suffix.lower() if output else "", "text")
+    emit(generations_page(steps, subject), chosen, output)
+    return 0
+
+
+def _step(word: str) -> Generation:
+    from pgdyno.report.platform_figures import Generation
+
+    match = _STEP.fullmatch(word)
+    if match is None or not float(match["metric"]) or not float(match["clock"]):
+        raise UsageError(
+            f'generation "{word}" is not STEP=METRIC/CLOCK', hint="Write factors above 0, such as z900->z990=2.2/1.6."
+        )
+    return Generation(match["step"].strip(), float(match["metric"]), float(match["clock"]))

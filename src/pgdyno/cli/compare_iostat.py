@@ -1,0 +1,51 @@
+"""`pgdyno compare --iostat BEFORE AFTER`: two reports of iostat -x, such as before and after a table moved."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.flags import Flags
+from pgdyno.cli.report import FORMATS, emit
+from pgdyno.errors import UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.model.evidence import DeviceActivity
+
+
+def iostat_command(flags: Flags) -> int:
+    """Compare the two files and write the page."""
+    from pgdyno.probes.evidence.iostat import compare
+    from pgdyno.report.iostat_page import change_sentences, iostat_page, new_device_sentences
+    from pgdyno.store.codec import to_json
+
+    before, after = (_devices(path, flags.words("devices")) for path in flags.paths("iostat"))
+    comparison, output = compare(before, after), flags.path("output")
+    if flags.on("as_json") and output is None:
+        said = [*change_sentences(comparison), *new_device_sentences(before, comparison)]
+        values = {"before": before, "after": after, "comparison": comparison, "sentences": said}
+        click.echo(json.dumps(to_json(values)))
+        return 0
+    chosen = flags.text("wanted") or FORMATS.get(output.suffix.lower() if output else "", "text")
+    emit(iostat_page(before, after, comparison), chosen, output)
+    return 0
+
+
+def _devices(path: Path, wanted: tuple[str, ...]) -> tuple[DeviceActivity, ...]:
+    from pgdyno.probes.evidence.iostat import mean_devices, parse_iostat
+
+    try:
+        rows = mean_devices(parse_iostat(path.read_text(encoding="utf-8", errors="replace")))
+    except OSError as error:
+        raise UsageError(f'"{path}" cannot be read', detail=error.strerror) from error
+    found = tuple(row for row in rows if not wanted or row.device in wanted)
+    if not found:
+        raise UsageError(
+            f'"{path}" has no device row of iostat -x' if not rows else f'"{path}" has none of these devices',
+            detail=", ".join(row.device for row in rows) or None,
+            hint="Record one with iostat -x 10 2 > FILE." if not rows else "Name one that it has with --device.",
+        )
+    return found
