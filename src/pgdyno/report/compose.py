@@ -17,9 +17,11 @@ from pgdyno.report.data_checks import with_checks
 from pgdyno.report.digest import digest
 from pgdyno.report.held_back_section import held_back_section
 from pgdyno.report.imported_page import imported_page
+from pgdyno.report.noise_page import noise_page
 from pgdyno.report.reading import Fields, effects_of, side_of, sides_of, verdict_of, verdicts_of
 from pgdyno.report.runs_page import runs_page
 from pgdyno.report.sections import Report, Section, Tile, Tone
+from pgdyno.report.selftest_page import selftest_page
 from pgdyno.report.study_record import StudyRecord as StudyRecord
 from pgdyno.report.wording import TONES, capital, number_text, plural, quantity_text, sentence, tile
 
@@ -152,4 +154,7 @@ _PAGES: Mapping[StudyKind, Callable[[StudyRecord], Report]] = {
     StudyKind.NOISE: runs_page,
     StudyKind.SELFTEST: runs_page,
     StudyKind.IMPORTED: imported_page,
+    StudyKind.NOISE: noise_page,
+    StudyKind.SELFTEST: selftest_page,
+    StudyKind.IMPORTED: runs_page,
 }

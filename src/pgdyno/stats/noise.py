@@ -75,7 +75,7 @@ class NoiseFloor:
         """Return the log ratio at which the last look alone has about this power (Student's approximation)."""
         if pairs < 2:
             raise UsageError(f"{pairs} pairs cannot resolve an effect", hint="Plan at least 2 pairs, better 6.")
-        critical = _last_critical(pairs, confidence)
+        critical = last_critical(pairs, confidence)
         return (critical + float(stdtrit(pairs - 1, power))) * self.pair_sd / math.sqrt(pairs)
 
 
@@ -118,7 +118,7 @@ def odd_run(values: Sequence[float] | Floats) -> int | None:
     return None
 
 
-def _last_critical(pairs: int, confidence: float) -> float:
+def last_critical(pairs: int, confidence: float) -> float:
     """Return the critical |t| of the last look of a design of `pairs` pairs."""
     exact = min(pairs, _EXACT_PAIRS)
     critical = critical_values(min(3, exact), exact, confidence)[-1]

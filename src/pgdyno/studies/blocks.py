@@ -5,17 +5,29 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable
 from pgdyno.model.configuration import Configuration
+from pgdyno.model.study import Study
 from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
-from pgdyno.trial.laboratory import Laboratory
+from pgdyno.store.catalogue import Store
 
 REPEATS = 2
 """How often a disturbed or unsteady trial is repeated at its place before its block is given up."""
 LOST_BLOCKS = 3
 """How many blocks may be given up before the machine is called unsuitable."""
+
+
+class Runs(Protocol):
+    """What blocks need of a laboratory."""
+
+    study: Study
+    store: Store
+
+    def run(self, spec: TrialSpec, /) -> Trial:
+        """Run one trial, or give back the recorded one of its place."""
 
 
 def block_order(arms: Sequence[str], block: int, seed: int) -> tuple[str, ...]:
@@ -70,7 +82,7 @@ def _figure(trial: Trial, metric: Metric) -> float | None:
 
 
 def run_blocks(
-    laboratory: Laboratory,
+    laboratory: Runs,
     arms: Mapping[str, Configuration],
     roles: Mapping[str, Role],
     *,
@@ -78,8 +90,9 @@ def run_blocks(
     first_block: int,
     max_blocks: int,
     is_enough: Callable[[Blocks], bool],
+    factors: Mapping[str, str] | None = None,
 ) -> Blocks:
-    """Run blocks until `is_enough` says so or `max_blocks` are complete.
+    """Run blocks until `is_enough` says so or `max_blocks` are complete; `factors` are those of every trial.
 
     `is_enough` is asked after each complete block and must be a rule that allows looking (`stats.sequential`).
     Raises ApplyError when an arm's configuration is not in force or a load fails with it twice in a row, and
@@ -88,7 +101,8 @@ def run_blocks(
     blocks = Blocks(arms)
     block = first_block
     while len(blocks.complete) < max_blocks:
-        trials = _run_block(laboratory, arms, roles, block, block_order(tuple(arms), block, seed))
+        order = block_order(tuple(arms), block, seed)
+        trials = _run_block(laboratory, arms, roles, block, order, factors or {})
         block += 1
         if trials is None:
             blocks.lost += 1
@@ -102,15 +116,16 @@ def run_blocks(
 
 
 def _run_block(
-    laboratory: Laboratory,
+    laboratory: Runs,
     arms: Mapping[str, Configuration],
     roles: Mapping[str, Role],
     block: int,
     order: Sequence[str],
+    factors: Mapping[str, str],
 ) -> Mapping[str, Trial] | None:
     trials: dict[str, Trial] = {}
     for slot, arm in enumerate(order):
-        spec = TrialSpec(arms[arm], roles[arm], arm, block, slot)
+        spec = TrialSpec(arms[arm], roles[arm], arm, block, slot, factors=factors)
         trial = run_repeating(laboratory, spec)
         if trial.state is TrialState.FAILED:
             # Once may have been somebody else's doing: a server that was killed, a network that broke.
@@ -128,7 +143,7 @@ def _run_block(
     return trials
 
 
-def run_repeating(laboratory: Laboratory, spec: TrialSpec) -> Trial:
+def run_repeating(laboratory: Runs, spec: TrialSpec) -> Trial:
     """Run a trial, and again at once while it is disturbed, unsteady or partial, up to REPEATS times."""
     trial = laboratory.run(spec)
     for _ in range(REPEATS):
@@ -138,7 +153,7 @@ def run_repeating(laboratory: Laboratory, spec: TrialSpec) -> Trial:
     return trial
 
 
-def _unsuitable(laboratory: Laboratory) -> EnvironmentUnsuitable:
+def _unsuitable(laboratory: Runs) -> EnvironmentUnsuitable:
     unused = [t for t in laboratory.store.trials(laboratory.study.id) if t.state is not TrialState.COMPLETE]
     reasons = [trial.outcome.reason for trial in unused if trial.outcome and trial.outcome.reason]
     return EnvironmentUnsuitable(

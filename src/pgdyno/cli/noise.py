@@ -1,0 +1,104 @@
+"""`pgdyno noise`: how small an effect this machine can show with this load, and how long that takes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.flags import Flags
+from pgdyno.cli.options import (
+    bounds,
+    load_plan,
+    open_store,
+    store_option,
+    target_options,
+    target_request,
+    workload_options,
+    workload_parameters,
+)
+from pgdyno.cli.safety import safety, safety_options
+from pgdyno.errors import ExitCode
+
+if TYPE_CHECKING:
+    from pgdyno.model.facts import Facts
+    from pgdyno.model.trial import WorkloadSpec
+    from pgdyno.studies.stand import Stand
+    from pgdyno.target.outage import Outage
+    from pgdyno.target.target import Target
+
+
+@click.command("noise")
+@target_options
+@workload_options
+@safety_options
+@click.option("--minutes", type=click.FloatRange(0, min_open=True), default=15.0, show_default=True,
+              help="Time for equal runs; four are made in any case.")  # fmt: skip
+@click.option("--smallest-effect", type=click.FloatRange(0, 1, min_open=True), default=0.02, show_default=True,
+              help="The effect for which window, pairs and minutes are proposed.")  # fmt: skip
+@click.option("--confidence", type=click.FloatRange(0.8, 0.999), default=0.9975, show_default=True,
+              help="Confidence of the comparisons that are planned; as of pgdyno experiment.")  # fmt: skip
+@click.option("--restart-each", is_flag=True,
+              help="Restart before every run, as comparisons of knobs that need it do.")  # fmt: skip
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the coin that pairs equal runs.")
+@click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report here.")
+@click.option("--yes", is_flag=True, help="Do not ask before restarting a --target.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@store_option
+def command(**values: object) -> int:
+    """Measure the server as it is again and again, and print the smallest effect that can be told from noise.
+
+    The table has a row for each length of the window: the runs are cut to it, so that its noise is seen and not
+    assumed. Nothing is changed, unless --restart-each is given. Exit code 3 when an hour would show nothing.
+    """
+    from pgdyno.cli.progress import Progress
+    from pgdyno.cli.study import check_report_path, confirm_changes, outage_text, print_result, run_study
+    from pgdyno.model.study import StudyKind
+    from pgdyno.stats.sequential import Design
+    from pgdyno.studies.noise import noise_result, run_noise
+    from pgdyno.studies.stand import StudyRequest
+
+    flags = Flags(values)
+    check_report_path(flags.path("report"))
+    store, progress = open_store(flags.text("store_url")), Progress()
+    restarts = flags.on("restart_each")
+    design = Design(smallest_effect=flags.real("smallest_effect"), confidence=flags.real("confidence"), min_pairs=4)
+
+    def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
+        words = outage_text("a restart before every run", outage) if restarts else "none: no setting is touched"
+        what = f"equal runs for {flags.real('minutes'):g} minutes"
+        confirm_changes(target, workload, what, words, ask=restarts and not flags.on("yes"))
+
+    server, bound, safe = target_request(flags), bounds(flags), safety(flags)
+    request = StudyRequest(
+        kind=StudyKind.NOISE,
+        name=f"noise {flags.choice('workload')}",
+        target=server,
+        workload=flags.choice("workload"),
+        parameters=workload_parameters(flags),
+        plan=load_plan(flags),
+        options={
+            "target": server.to_json(),
+            "bounds": asdict(bound),
+            "design": asdict(design),
+            "minutes": flags.real("minutes"),
+            "restart_each": restarts,
+            "safety": safe.to_json(),
+        },
+        bounds=bound,
+        guards=safe.plan(),
+        watch=safe.deadlines(),
+        check=check,
+        changes=restarts,
+    )
+
+    def body(stand: Stand) -> dict[str, object]:
+        runs = run_noise(stand.laboratory, budget_s=60 * flags.real("minutes"), announce=progress.announce)
+        effect, seed = flags.real("smallest_effect"), flags.whole("seed")
+        return noise_result(stand.laboratory, runs, design=design, effect=effect, seed=seed)
+
+    result = run_study(request, store, progress, body, flags.path("report"))
+    print_result(store, result, flags.on("as_json"))
+    return int(ExitCode.OK if result["word"] == "measured" else ExitCode.NOT_RESOLVED)

@@ -1,0 +1,137 @@
+"""`pgdyno selftest`: on this machine equal is called equal, and sabotage is found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.flags import Flags
+from pgdyno.cli.options import open_store, store_option, target_options, target_request
+from pgdyno.cli.safety import safety, safety_options
+from pgdyno.errors import ExitCode, PgdynoError
+
+if TYPE_CHECKING:
+    from pgdyno.model.facts import Facts
+    from pgdyno.model.trial import WorkloadSpec
+    from pgdyno.studies.stand import Stand
+    from pgdyno.studies.target_request import TargetRequest
+    from pgdyno.target.outage import Outage
+    from pgdyno.target.target import Target
+
+CASES = ("equal", "cache", "planner", "wal")
+CODES = {"pass": ExitCode.OK, "fail": ExitCode.FINDINGS, "not resolved here": ExitCode.NOT_RESOLVED}
+_SLOW = ("throughput", "p99")
+"""Guards that end a trial because it is slow: a sabotage is meant to be."""
+
+
+@click.command("selftest")
+@target_options
+@safety_options
+@click.option("--quick", is_flag=True, help="Shorter windows and fewer pairs: some five minutes instead of twenty.")
+@click.option("--case", "cases", multiple=True, type=click.Choice(CASES), help="This case only; may be given again.")
+@click.option("--clients", "-c", type=click.IntRange(1), default=2, show_default=True, help="Sessions of the loads.")
+@click.option("--foreign-cpu", type=click.FloatRange(0), default=15.0, show_default=True,
+              help="Bound on CPU of other processes, in percent of one core; above it a run is repeated.")  # fmt: skip
+@click.option("--steal", type=click.FloatRange(0, 100), default=5.0, show_default=True,
+              help="Bound on steal, in percent.")  # fmt: skip
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the interleaving.")
+@click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report here.")
+@click.option("--yes", is_flag=True, help="Do not ask before changing a --target.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@store_option
+def command(**values: object) -> int:
+    """Prove the method here: the server against itself, then three settings that are known to harm.
+
+    Equal must come out equivalent or not resolved; a starved cache, a misled planner and commits that wait must come
+    out worse; and afterwards every setting must be what it was. Exit code 0 when all cases pass, 1 when one fails, 3
+    when one cannot be resolved on this machine.
+    """
+    from pgdyno.cli.progress import Progress
+    from pgdyno.cli.study import check_report_path, confirm_changes, outage_text, print_result, run_study
+    from pgdyno.model.study import StudyKind
+    from pgdyno.model.trial import LoadPlan
+    from pgdyno.stats.sequential import Design
+    from pgdyno.studies.selftest import chosen, run_selftest, selftest_result, with_restored
+    from pgdyno.studies.stand import StudyRequest
+    from pgdyno.trial.assess import Bounds
+
+    flags = Flags(values)
+    check_report_path(flags.path("report"))
+    store, progress = open_store(flags.text("store_url")), Progress()
+    cases, quick, clients = chosen(flags.words("cases")), flags.on("quick"), flags.whole("clients")
+    warmup_s, measure_s, most = (2.0, 3.0, 8) if quick else (6.0, 12.0, 16)
+    design = Design(smallest_effect=0.05, confidence=0.99, min_pairs=4, max_pairs=most)
+    bound = Bounds(foreign_cpu_pct=flags.real("foreign_cpu"), steal_pct=flags.real("steal"))
+    server, asked = target_request(flags), safety(flags)
+    safe = replace(asked, guards=(*(f"{name}=off" for name in _SLOW), *asked.guards))
+
+    def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
+        names = ", ".join(case.name for case in cases)
+        words = outage_text("a restart before each run of the case cache, reloads else", outage)
+        confirm_changes(target, workload, f"cases {names}: harmful settings, each undone", words,
+                        ask=not flags.on("yes"))  # fmt: skip
+
+    request = StudyRequest(
+        kind=StudyKind.SELFTEST,
+        name="selftest" + (" --quick" if quick else ""),
+        target=replace(server, keep=True),
+        workload=cases[0].workload,
+        parameters=cases[0].parameters,
+        plan=LoadPlan(clients=clients, jobs=1, warmup_s=warmup_s, measure_s=measure_s),
+        options={
+            "target": server.to_json(),
+            "bounds": asdict(bound),
+            "design": asdict(design),
+            "seed": flags.whole("seed"),
+            "cases": [case.name for case in cases],
+            "safety": safe.to_json(),
+        },
+        bounds=bound,
+        guards=safe.plan(),
+        watch=safe.deadlines(),
+        restart="as-needed",
+        check=check,
+    )
+    before: dict[str, str] = {}
+
+    def body(stand: Stand) -> dict[str, object]:
+        before.update({name: row.setting for name, row in stand.facts.settings.items()})
+        outcomes = run_selftest(
+            stand.laboratory, stand.target, cases, design=design, seed=flags.whole("seed"), announce=progress.announce
+        )
+        return selftest_result(stand.laboratory, outcomes)
+
+    result = run_study(request, store, progress, body, None)
+    left, reason = _left_changed(server, before)
+    result = with_restored(result, left, reason)
+    store.update_study(str(result["study"]), result=result)
+    if (report := flags.path("report")) is not None:
+        from pgdyno.report.build import build_report
+        from pgdyno.report.html import write_html
+
+        write_html(build_report(store, str(result["study"])), report)
+        progress.announce(f"report: {report}")
+    if flags.on("as_json"):
+        click.echo(json.dumps(result))
+    else:
+        print_result(store, result, as_json=False)
+    return int(CODES[str(result["word"])])
+
+
+def _left_changed(server: TargetRequest, before: Mapping[str, str]) -> tuple[list[str] | None, str | None]:
+    """Open the server again and return the settings that are not what they were; None with the reason if it cannot."""
+    from pgdyno.studies.opening import opened
+    from pgdyno.studies.selftest import changed_settings
+    from pgdyno.target.inspect import read_facts
+
+    try:
+        with opened(server) as target:
+            after = {name: row.setting for name, row in read_facts(target).settings.items()}
+    except PgdynoError as error:
+        return None, f"the server could not be read again: {error.message}"
+    return changed_settings(before, after), None

@@ -1,0 +1,168 @@
+"""The page of a noise study: the smallest effect that can be told here, by window, pairs and minutes."""
+
+from __future__ import annotations
+
+from pgdyno.model.figure import Axis, Figure, FigureKind, Mark, Series, Table
+from pgdyno.model.study import StudyState
+from pgdyno.model.verdict import Metric
+from pgdyno.report import chapters, circumstances
+from pgdyno.report.reading import Fields, verdict_of
+from pgdyno.report.runs_page import runs_table
+from pgdyno.report.sections import Block, Charts, Notice, Prose, Report, Section, TableBlock, Tile, Tone
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.wording import METRIC_NAMES, capital, number_text, plural, sentence
+
+_NOTHING = "-"
+
+
+def noise_page(record: StudyRecord) -> Report:
+    """Return the report."""
+    study, result = record.study, Fields(record.study.result or {})
+    metrics = [one for one in result.children("metrics") if one.text("metric") in {*Metric}]
+    sections = [_section(one, result) for one in metrics]
+    about_runs = TableBlock(runs_table(record.trials), f"{plural(len(record.trials), 'run')} of one configuration.")
+    runs = Section("runs", "Runs", "What was measured?", (about_runs,))
+    return Report(
+        study=study.id,
+        kind=study.kind.value,
+        title=result.text("title") or f"No answer: the study is {study.state.value}",
+        word=result.text("word") or study.state.value,
+        tone=Tone.NEUTRAL if study.state is StudyState.COMPLETE else Tone.UNSURE,
+        lead=capital(f"{study.workload.description or study.workload.name}, on {study.target}"),
+        stamp=circumstances.stamp(study, record.trials, ()),
+        tiles=tuple(tile for one in metrics if (tile := _tile(one)) is not None),
+        sections=(*sections, runs, chapters.about(study, record.trials)),
+        digest=(*[Section(s.id, s.title, s.question, _short(s.blocks)) for s in sections],),
+        provenance=circumstances.provenance(study, record.trials, result.number("elapsed_s")),
+    )
+
+
+def _short(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    return tuple(block for block in blocks if not isinstance(block, Charts))
+
+
+def _name(metric: Fields) -> str:
+    return METRIC_NAMES[Metric(metric.text("metric"))]
+
+
+def _tile(metric: Fields) -> Tile | None:
+    hour = metric.child("hour")
+    smallest = hour.number("detectable")
+    if smallest is None:
+        return None
+    how = f"{plural(hour.whole('pairs') or 0, 'pair')} of {number_text(hour.number('window_s'))} s windows"
+    worst = hour.number("at_most")
+    bound = "" if worst is None else f"at most {percent(worst)}, with 90 % confidence"
+    return Tile(f"{_name(metric)}, in one hour", percent(smallest), bound, how, "detectable", Tone.NEUTRAL)
+
+
+def _section(metric: Fields, result: Fields) -> Section:
+    name, windows = _name(metric), metric.children("windows")
+    question = f"Which effects on {name} can be told from noise, and in which time?"
+    if not windows:
+        return Section(
+            metric.text("metric"), capital(name), question, (Notice((f"Unknown: {metric.text('reason')}.",)),)
+        )
+    design = result.child("design")
+    caption = (
+        "Smallest effect that a comparison of so many interleaved pairs shows with 80 % probability, at "
+        f"{100 * (design.number('confidence') or 0.95):g} % confidence, with the minutes that it takes; - is none below a "
+        "doubling. * extrapolated from the windows above."
+    )
+    blocks: tuple[Block, ...] = (
+        Prose(_sentences(metric, result), points=True),
+        TableBlock(_table(windows), caption),
+        Charts((_figure(metric, windows, result),)),
+    )
+    return Section(metric.text("metric"), capital(name), question, blocks)
+
+
+def _sentences(metric: Fields, result: Fields) -> tuple[str, ...]:
+    name, found = _name(metric), []
+    runs, beside = result.count("runs"), result.number("beside_s")
+    found.append(
+        f"{capital(name)} of {plural(runs, 'equal run')} scatters by {percent(metric.number('cv') or 0.0)} (CV); "
+        f"a run costs {number_text(beside)} s beside its window."
+    )
+    advice = metric.child("advice")
+    effect = percent(result.child("design").number("smallest_effect") or 0.0)
+    if advice.members:
+        how = "" if advice.flag("measured") else " (extrapolated)"
+        found.append(
+            f"For an effect of {effect}: --measure {number_text(advice.number('window_s'))}{how} and up to "
+            f"{advice.whole('pairs')} pairs, {number_text(advice.number('minutes'))} minutes."
+        )
+    else:
+        found.append(f"An effect of {effect} cannot be shown here with 1000 pairs: quieten the machine first.")
+    like = metric.number("neighbours")
+    if like is not None and like > 0.5:
+        found.append(
+            f"Neighbouring runs resemble each other (correlation {like:.2f}): the machine drifts, which pairs cancel "
+            "and single runs do not."
+        )
+    verdict = verdict_of(metric.child("aa"))
+    if verdict is not None:
+        found.append(f"The runs against themselves: {sentence(verdict, 'one half', 'the other')}.")
+    odd = result.child("odd")
+    if odd.members:
+        found.append(f"Run {odd.whole('run')} stands apart from all the others and is left out.")
+    return tuple(found)
+
+
+def _table(windows: tuple[Fields, ...]) -> Table:
+    pairs = [cell.whole("pairs") or 0 for cell in windows[0].children("cells")]
+    columns = ("window s", "noise of a pair", *(f"{count} pairs: % in min" for count in pairs), "one hour: % (pairs)")
+    rows = []
+    for window in windows:
+        star = "" if window.flag("measured") else " *"
+        cells = [_cell(cell.number("detectable"), cell.number("minutes")) for cell in window.children("cells")]
+        hour = window.child("hour")
+        last = f"{_effect(hour.number('detectable'))} ({hour.whole('pairs')})"
+        noise = percent(window.number("pair_sd") or 0.0)
+        rows.append((f"{number_text(window.number('window_s'))}{star}", noise, *cells, last))
+    return Table(columns, tuple(rows), columns)
+
+
+def _cell(effect: float | None, minutes: float | None) -> str:
+    return f"{_effect(effect)} in {minutes or 0.0:.2g}"
+
+
+def _effect(effect: float | None) -> str:
+    return _NOTHING if effect is None else f"{100 * effect:.2g}" if effect < 0.995 else f"{100 * effect:.0f}"
+
+
+def percent(share: float) -> str:
+    """Write a share in percent with two digits, as far as an estimate of a few runs goes."""
+    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
+
+
+def _figure(metric: Fields, windows: tuple[Fields, ...], result: Fields) -> Figure:
+    series = []
+    for window in windows:
+        cells = [cell for cell in window.children("cells") if cell.number("detectable") is not None]
+        hour = window.child("hour")
+        points = [(cell.number("minutes") or 0.0, 100 * (cell.number("detectable") or 0.0)) for cell in cells]
+        if hour.number("detectable") is not None:
+            points.append((60.0, 100 * (hour.number("detectable") or 0.0)))
+        points.sort()
+        if points:
+            name = f"{number_text(window.number('window_s'))} s" + (
+                "" if window.flag("measured") else " (extrapolated)"
+            )
+            series.append(Series(name, tuple(x for x, _ in points), tuple(y for _, y in points)))
+    effect = 100 * (result.child("design").number("smallest_effect") or 0.0)
+    hour = metric.child("hour").number("detectable")
+    title = "nothing below a doubling in an hour" if hour is None else f"from {percent(hour)} on in an hour"
+    return Figure(
+        kind=FigureKind.LINES,
+        id=f"noise-{metric.text('metric')}",
+        title=f"{capital(_name(metric))}: {title}",
+        question="What does more time buy?",
+        x=Axis("time of measuring", "min", scale="log"),
+        y=Axis("smallest effect", "%", scale="log"),
+        series=tuple(series),
+        marks=(Mark("y", effect, "effect of interest"),) if effect else (),
+        table=_table(windows),
+        caption="One line a window length; lower is better.",
+        n=result.count("runs"),
+    )

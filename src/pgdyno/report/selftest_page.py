@@ -1,0 +1,71 @@
+"""The page of a self-test: a table of cases with what was expected, what was found and whether they pass."""
+
+from __future__ import annotations
+
+from pgdyno.model.figure import Table
+from pgdyno.report import chapters, circumstances
+from pgdyno.report.reading import Fields, interval_of
+from pgdyno.report.runs_page import runs_table
+from pgdyno.report.sections import Notice, Prose, Report, Section, TableBlock, Tone
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.wording import plural
+
+TONES_OF = {"pass": Tone.GOOD, "fail": Tone.BAD, "not resolved here": Tone.UNSURE}
+COLUMNS = ("case", "what was done", "expected", "found", "throughput against before", "pairs", "result")
+
+
+def selftest_page(record: StudyRecord) -> Report:
+    """Return the report."""
+    study, result = record.study, Fields(record.study.result or {})
+    cases = result.children("cases")
+    word = result.text("word") or study.state.value
+    table = Table(COLUMNS, tuple(_row(case) for case in cases), ("pairs",))
+    blocks: list[Prose | Notice | TableBlock] = [TableBlock(table, _CAPTION)]
+    reasons = tuple(f"{case.text('name')}: {case.text('reason')}." for case in cases if case.text("reason"))
+    if reasons:
+        blocks.append(Notice(reasons))
+    answer = Section("cases", "Cases", "Does the method find what is there, and nothing else?", tuple(blocks))
+    runs = Section(
+        "runs",
+        "Runs",
+        "What was measured?",
+        (TableBlock(runs_table(record.trials), plural(len(record.trials), "run")),),
+    )
+    return Report(
+        study=study.id,
+        kind=study.kind.value,
+        title=result.text("title") or f"No answer: the study is {study.state.value}",
+        word=word,
+        tone=TONES_OF.get(word, Tone.UNSURE),
+        lead=f"Self-test on {study.target}, {plural(study.plan.clients, 'client')}",
+        stamp=circumstances.stamp(study, record.trials, ()),
+        tiles=(),
+        sections=(answer, runs, chapters.about(study, record.trials)),
+        digest=(answer,),
+        provenance=circumstances.provenance(study, record.trials, result.number("elapsed_s")),
+    )
+
+
+_CAPTION = (
+    "Each case is a comparison in interleaved pairs with the server as it is. A harm that is not resolved was not "
+    "shown on this machine in this time; one that is called equivalent or better was missed, and fails."
+)
+
+
+def _row(case: Fields) -> tuple[str, ...]:
+    verdict = case.child("verdict")
+    interval = interval_of(verdict)
+    ratio = verdict.number("ratio")
+    against = str(interval) if interval else f"{ratio:.2g}x" if ratio is not None else ""
+    found = verdict.text("word") or ("as it was" if case.text("result") == "pass" else "")
+    expected = " or ".join(case.texts("expected")) or "as it was"
+    pairs = verdict.whole("pairs")
+    return (
+        case.text("name"),
+        case.text("what"),
+        expected,
+        found,
+        against,
+        "" if pairs is None else str(pairs),
+        case.text("result"),
+    )

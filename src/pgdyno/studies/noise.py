@@ -1,0 +1,249 @@
+"""The noise study: equal runs until the time is over, and what they say about this machine and this load."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.model.configuration import BASELINE
+from pgdyno.model.sample_tables import TABLES
+from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
+from pgdyno.model.verdict import Metric
+from pgdyno.stats.detect import (
+    Series,
+    WindowNoise,
+    at_most,
+    detectable,
+    neighbour_correlation,
+    noise_by_window,
+    pairs_for,
+    run_figures,
+)
+from pgdyno.stats.noise import odd_run
+from pgdyno.stats.sequential import Design, judge
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.blocks import LOST_BLOCKS, metric_of, run_repeating
+from pgdyno.studies.result import count_states, run_json, verdict_json
+from pgdyno.trial.laboratory import Laboratory
+
+METRICS = (Metric.THROUGHPUT, Metric.SERVER_CPU)
+FEWEST_RUNS = 4
+PAIRS = (4, 6, 12, 24, 48)
+HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What a run costs beside its window: warm-up, reset, restart and collection, in seconds."""
+
+    beside_s: float
+
+    def pair_s(self, window_s: float) -> float:
+        """Return the time of a pair of runs with this window."""
+        return 2 * (self.beside_s + window_s)
+
+
+def run_noise(laboratory: Laboratory, *, budget_s: float, announce: Callable[[str], None]) -> list[Trial]:
+    """Measure the server as it is again and again until the time is over, FEWEST_RUNS times at least.
+
+    Raises EnvironmentUnsuitable when runs in a row could not be used.
+    """
+    runs: list[Trial] = []
+    lost = 0
+    for block in range(1, 10_000):
+        trial = run_repeating(laboratory, TrialSpec(BASELINE, Role.ARM, "A", block, 0))
+        lost = 0 if trial.state is TrialState.COMPLETE else lost + 1
+        if lost >= LOST_BLOCKS:
+            reason = trial.outcome.reason if trial.outcome else None
+            raise EnvironmentUnsuitable(
+                f"{lost} runs in a row could not be used",
+                detail=reason,
+                hint="Quieten the machine, lengthen --warmup and --measure, or raise --foreign-cpu.",
+            )
+        if lost == 0:
+            runs.append(trial)
+        if len(runs) >= FEWEST_RUNS and laboratory.spent_s * (block + 1) / block > budget_s:
+            break
+        left = max(0.0, budget_s - laboratory.spent_s) / 60
+        announce(f"{len(runs)} equal runs, {left:.0f} minutes left")
+    return runs
+
+
+def noise_result(
+    laboratory: Laboratory, runs: Sequence[Trial], *, design: Design, effect: float, seed: int
+) -> dict[str, object]:
+    """Return the result: for each metric the noise, the table and what to use; one odd run is left out and named."""
+    study, store = laboratory.study, laboratory.store
+    figures = [figure for trial in runs if (figure := _figure(trial, Metric.THROUGHPUT)) is not None]
+    odd = odd_run(figures)
+    used = [trial for place, trial in enumerate(runs) if place != odd]
+    timing = Timing(float(np.median([_beside_s(trial) for trial in used])))
+    metrics = [_metric_json(store, used, metric, timing, design, effect, seed) for metric in METRICS]
+    trials = store.trials(study.id)
+    first = metrics[0]
+    return {
+        "study": study.id,
+        "title": _title(first),
+        "word": "measured" if first.get("hour") else "too noisy",
+        "metrics": metrics,
+        "design": {"confidence": design.confidence, "power": 0.8, "smallest_effect": effect},
+        "beside_s": timing.beside_s,
+        "odd": None if odd is None else run_json(runs[odd]),
+        "runs": [run_json(trial) for trial in used],
+        "trials": count_states(trials),
+        "environment": study.environment,
+        "elapsed_s": laboratory.spent_s,
+    }
+
+
+def _metric_json(
+    store: Store, runs: Sequence[Trial], metric: Metric, timing: Timing, design: Design, effect: float, seed: int
+) -> dict[str, object]:
+    every = [series_of(store, trial, metric) for trial in runs]
+    series = [one for one in every if one is not None]
+    if len(series) < len(runs) or len(series) < 3:
+        reason = "the server's CPU could not be read" if metric is Metric.SERVER_CPU else "runs have too few seconds"
+        return {"metric": metric.value, "reason": reason, "windows": []}
+    figures = run_figures(series)
+    windows = [_window_json(noise, len(series), timing, design) for noise in noise_by_window(series)]
+    verdict = _aa(runs, metric, design, seed)
+    return {
+        "metric": metric.value,
+        "cv": float(figures.std(ddof=1) / figures.mean()),
+        "neighbours": neighbour_correlation(figures),
+        "windows": windows,
+        "hour": _best_hour(windows),
+        "advice": _cheapest(noise_by_window(series), timing, design, effect),
+        "aa": verdict,
+    }
+
+
+def _window_json(noise: WindowNoise, runs: int, timing: Timing, design: Design) -> dict[str, object]:
+    pair_s = timing.pair_s(noise.window_s)
+    hour = int(HOUR_S // pair_s)
+    worst = at_most(noise.pair_sd, runs)
+    cells = [
+        {"pairs": pairs, "minutes": pairs * pair_s / 60, "detectable": detectable(noise.pair_sd, pairs, design)}
+        for pairs in PAIRS
+    ]
+    return {
+        "window_s": noise.window_s,
+        "measured": noise.measured,
+        "pair_sd": noise.pair_sd,
+        "pair_s": pair_s,
+        "cells": cells,
+        "hour": {
+            "pairs": hour,
+            "detectable": detectable(noise.pair_sd, hour, design),
+            "at_most": detectable(worst, hour, design),
+        },
+    }
+
+
+def _best_hour(windows: Sequence[Mapping[str, object]]) -> dict[str, object] | None:
+    """Return the window that shows the smallest effect in an hour, None when none shows any."""
+    found: list[tuple[float, dict[str, object]]] = []
+    for window in windows:
+        hour = window["hour"]
+        assert isinstance(hour, Mapping), "made above"
+        smallest = hour["detectable"]
+        if isinstance(smallest, float):
+            found.append((smallest, {"window_s": window["window_s"], "measured": window["measured"], **hour}))
+    return min(found, key=lambda one: one[0])[1] if found else None
+
+
+def _cheapest(noises: Sequence[WindowNoise], timing: Timing, design: Design, effect: float) -> dict[str, object] | None:
+    """Return window and pairs that show the effect of interest in the shortest time, None when nothing does."""
+    found = []
+    for noise in noises:
+        pairs = pairs_for(noise.pair_sd, effect, design)
+        if pairs is not None:
+            minutes = pairs * timing.pair_s(noise.window_s) / 60
+            found.append((minutes, noise, pairs))
+    if not found:
+        return None
+    minutes, noise, pairs = min(found, key=lambda one: one[0])
+    return {
+        "effect": effect,
+        "window_s": noise.window_s,
+        "measured": noise.measured,
+        "pairs": pairs,
+        "minutes": minutes,
+    }
+
+
+def _aa(runs: Sequence[Trial], metric: Metric, design: Design, seed: int) -> dict[str, object] | None:
+    """Judge the runs against themselves: neighbours are pairs, and a coin says which of the two is B."""
+    chance = random.Random(seed)  # noqa: S311 - a seeded order that must repeat
+    a: list[float] = []
+    b: list[float] = []
+    for left, right in zip(runs[::2], runs[1::2], strict=False):
+        pair = [_figure(left, metric), _figure(right, metric)]
+        chance.shuffle(pair)
+        first, second = pair
+        if first is not None and second is not None and len(a) < design.max_pairs:
+            a.append(first)
+            b.append(second)
+    return verdict_json(judge(a, b, metric=metric, design=design)) if len(a) >= 2 else None
+
+
+def series_of(store: Store, trial: Trial, metric: Metric) -> Series | None:
+    """Return a run's measured window second by second, None where it was not measured so.
+
+    Throughput counts the transactions of each whole second; server CPU sets its seconds in relation to them.
+    """
+    outcome = trial.outcome
+    if outcome is None or outcome.steady_from is None:
+        return None
+    first, last = int(np.ceil(outcome.steady_from)), int(np.floor(outcome.ended_at))
+    counts = np.zeros(max(0, last - first))
+    for row in store.histograms(trial.id):
+        if first <= row.second < last:
+            counts[row.second - first] += row.count
+    if counts.size < 2 or counts.sum() == 0:
+        return None
+    if metric is Metric.THROUGHPUT:
+        return Series(counts, np.ones_like(counts))
+    cpu = _cpu_by_second(store, trial.id, first, last)
+    return None if cpu is None else Series(1000 * cpu, counts)
+
+
+def _cpu_by_second(
+    store: Store, run_id: int, first: int, last: int
+) -> np.ndarray[tuple[int], np.dtype[np.float64]] | None:
+    assert "server_cpu_s" in TABLES["cpu"].column_names(), "the sample tables are the contract"
+    columns = store.samples(run_id, "cpu")
+    cpu = np.zeros(last - first)
+    for t, interval, seconds in zip(columns["t"], columns["interval_s"], columns["server_cpu_s"], strict=True):
+        if not isinstance(t, int | float) or not isinstance(interval, int | float) or interval <= 0:
+            continue
+        if not isinstance(seconds, int | float):
+            return None
+        begin = t - interval
+        for second in range(max(first, int(np.floor(begin))), min(last, int(np.ceil(t)))):
+            cpu[second - first] += seconds * (min(t, second + 1) - max(begin, second)) / interval
+    return cpu
+
+
+def _beside_s(trial: Trial) -> float:
+    outcome = trial.outcome
+    assert outcome is not None, "complete trials have one"
+    window = outcome.ended_at - (outcome.steady_from or outcome.ended_at)
+    return max(0.0, outcome.elapsed_s - window)
+
+
+def _figure(trial: Trial, metric: Metric) -> float | None:
+    return None if trial.outcome is None else metric_of(trial.outcome, metric)
+
+
+def _title(metric: Mapping[str, object]) -> str:
+    hour = metric.get("hour")
+    if not isinstance(hour, Mapping):
+        return "The runs differ too much to show any effect below a doubling in an hour"
+    effect, pairs, window = hour["detectable"], hour["pairs"], hour["window_s"]
+    assert isinstance(effect, float), "an hour that shows nothing is None"
+    return f"An hour shows effects from {100 * effect:.2g} % on: {pairs} pairs with windows of {window:g} s"

@@ -1,0 +1,276 @@
+"""The self-test: on this machine equal is called equal, and three sabotages are found. Each case is a comparison.
+
+A sabotage is a setting of class A or B that no one would choose and whose harm is known beforehand, so that what is
+tested is the method here: target, load, clocks, noise and rule. Everything is undone like any other study.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pgdyno.errors import ApplyError, EnvironmentUnsuitable
+from pgdyno.knobs.policy import check_settings
+from pgdyno.model.configuration import BASELINE
+from pgdyno.model.facts import Facts
+from pgdyno.model.study import Study
+from pgdyno.model.trial import Role, Trial, TrialSpec
+from pgdyno.model.verdict import Metric, Verdict, Word
+from pgdyno.stats.sequential import Design, is_final
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.ab import A, B
+from pgdyno.studies.blocks import Blocks, run_blocks
+from pgdyno.studies.judging import verdict_of
+from pgdyno.studies.result import count_states, pairs_json, verdict_json
+from pgdyno.target.target import Target
+from pgdyno.trial.laboratory import Laboratory
+from pgdyno.units import parse_quantity
+from pgdyno.workloads.protocol import Workload
+from pgdyno.workloads.registry import make_workload
+
+Parameters = Mapping[str, str | int | float | bool]
+
+
+class CaseResult(StrEnum):
+    """How a case ended."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    NOT_RESOLVED = "not resolved here"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One comparison with the server as it is, and the words in which it must end."""
+
+    name: str
+    what: str
+    harm: str
+    workload: str
+    parameters: Parameters
+    settings: Mapping[str, str]
+    expected: tuple[Word, ...]
+
+    def judge(self, word: Word) -> CaseResult:
+        """Say what the word means for the test: a sabotage that is not resolved was not missed, only not shown."""
+        if word in self.expected:
+            return CaseResult.PASS
+        return CaseResult.NOT_RESOLVED if word is Word.NOT_RESOLVED else CaseResult.FAIL
+
+
+_LOOKUPS: Parameters = {"scale": 2}
+YBIO_ROWS = 60_000
+CASES = (
+    Case(
+        "equal",
+        "the server as it is against itself",
+        "none: whatever differs is noise",
+        "select-only",
+        _LOOKUPS,
+        {},
+        (Word.EQUIVALENT, Word.NOT_RESOLVED),
+    ),
+    Case(
+        "cache",
+        "shared_buffers starved to 1MB under scattered reads of 30 MB",
+        "every page is read from the operating system again",
+        "ybio",
+        {"tab_rows": YBIO_ROWS, "batch_size": 2000},
+        {"shared_buffers": "1MB"},
+        (Word.WORSE,),
+    ),
+    Case(
+        "planner",
+        "random_page_cost so high that lookups of one row read the whole table",
+        "the planner leaves the index",
+        "select-only",
+        _LOOKUPS,
+        {"random_page_cost": "1000000"},
+        (Word.WORSE,),
+    ),
+    Case(
+        "wal",
+        "commit_delay of 100 ms before each flush of the WAL",
+        "each commit waits for others that do not come",
+        "tpcb-like",
+        {"scale": 2},
+        {"commit_delay": "100000", "commit_siblings": "0"},
+        (Word.WORSE,),
+    ),
+)
+_CACHED_BYTES = 48 << 20
+"""The least shared_buffers that the cache case starves; below it nothing would be lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseOutcome:
+    """What came of a case; `reason` says why there is no verdict."""
+
+    case: Case
+    result: CaseResult
+    verdict: Verdict | None = None
+    reason: str | None = None
+    pairs: Sequence[object] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True, slots=True)
+class _With:
+    """A laboratory whose trials run a case's workload."""
+
+    laboratory: Laboratory
+    workload: Workload
+
+    @property
+    def study(self) -> Study:
+        return self.laboratory.study
+
+    @property
+    def store(self) -> Store:
+        return self.laboratory.store
+
+    def run(self, spec: TrialSpec, /) -> Trial:
+        return self.laboratory.run(spec, workload=self.workload)
+
+
+def chosen(names: Sequence[str]) -> tuple[Case, ...]:
+    """Return the cases of these names in their order, all without a name."""
+    return tuple(case for case in CASES if not names or case.name in names)
+
+
+def obstacle(case: Case, facts: Facts) -> str | None:
+    """Say why a sabotage would do no harm on this server, None when it should."""
+    settings = {name: row.setting for name, row in facts.settings.items()}
+    if case.name == "wal" and (settings.get("fsync") == "off" or settings.get("synchronous_commit") == "off"):
+        return "commits do not wait for the WAL on this server (fsync or synchronous_commit is off)"
+    if case.name == "cache":
+        row = facts.settings.get("shared_buffers")
+        if row is not None and float(row.setting) * parse_quantity(f"1{row.unit or 'B'}", "B") < _CACHED_BYTES:
+            return "shared_buffers is smaller than the case's data already"
+    return None
+
+
+def run_selftest(
+    laboratory: Laboratory,
+    target: Target,
+    cases: Sequence[Case],
+    *,
+    design: Design,
+    seed: int,
+    announce: Callable[[str], None],
+) -> list[CaseOutcome]:
+    """Run the cases one after another; one that this machine cannot measure does not keep the others from theirs."""
+    outcomes = []
+    for number, case in enumerate(cases, start=1):
+        announce(f"case {number} of {len(cases)}, {case.name}: {case.what}")
+        outcome = _run_case(laboratory, target, case, design, seed, 1000 * number, announce)
+        word = f"{outcome.verdict.word.value}, " if outcome.verdict else ""
+        announce(f"case {case.name}: {word}{outcome.result.value}" + (f": {outcome.reason}" if outcome.reason else ""))
+        outcomes.append(outcome)
+    return outcomes
+
+
+def _run_case(
+    laboratory: Laboratory,
+    target: Target,
+    case: Case,
+    design: Design,
+    seed: int,
+    first_block: int,
+    announce: Callable[[str], None],
+) -> CaseOutcome:
+    reason = obstacle(case, laboratory.facts)
+    if reason is not None:
+        return CaseOutcome(case, CaseResult.NOT_RESOLVED, reason=reason)
+
+    def is_enough(blocks: Blocks) -> bool:
+        found = verdict_of(blocks, A, B, Metric.THROUGHPUT, design)
+        return found is not None and is_final(found, design)
+
+    try:
+        workload = make_workload(case.workload, case.parameters)
+        workload.prepare(target, progress=announce)
+        blocks = run_blocks(
+            _With(laboratory, workload),
+            {A: BASELINE, B: check_settings(case.settings, laboratory.facts)},
+            {A: Role.ARM, B: Role.ARM},
+            seed=seed,
+            first_block=first_block,
+            max_blocks=design.max_pairs,
+            is_enough=is_enough,
+            factors={"case": case.name, "workload": case.workload},
+        )
+    except (ApplyError, EnvironmentUnsuitable) as error:
+        said = f"{error.message}: {error.detail}" if error.detail else error.message
+        return CaseOutcome(case, CaseResult.NOT_RESOLVED, reason=said)
+    verdict = verdict_of(blocks, A, B, Metric.THROUGHPUT, design)
+    if verdict is None:
+        return CaseOutcome(case, CaseResult.NOT_RESOLVED, reason="fewer than two pairs could be measured")
+    return CaseOutcome(case, case.judge(verdict.word), verdict, pairs=pairs_json(blocks, A, B))
+
+
+def selftest_result(laboratory: Laboratory, outcomes: Sequence[CaseOutcome]) -> dict[str, object]:
+    """Return the result; whether the server was put back is added when it was (`with_restored`)."""
+    study = laboratory.study
+    return {
+        "study": study.id,
+        **_summary([outcome.result for outcome in outcomes]),
+        "cases": [_case_json(outcome) for outcome in outcomes],
+        "trials": count_states(laboratory.store.trials(study.id)),
+        "environment": study.environment,
+        "elapsed_s": laboratory.spent_s,
+    }
+
+
+def with_restored(
+    result: Mapping[str, object], left: Sequence[str] | None, reason: str | None = None
+) -> dict[str, object]:
+    """Return the result with the case that the server is as it was: `left` names the settings that are not."""
+    ended = CaseResult.NOT_RESOLVED if left is None else CaseResult.FAIL if left else CaseResult.PASS
+    said = reason if left is None else f"still changed: {', '.join(left)}" if left else None
+    case = {
+        "name": "restored",
+        "what": "every setting of the server is what it was before",
+        "harm": "",
+        "settings": {},
+        "expected": [],
+        "result": ended.value,
+        "reason": said,
+        "verdict": None,
+        "pairs": [],
+    }
+    before = result["cases"]
+    assert isinstance(before, list), "made by selftest_result"
+    cases = [*before, case]
+    return {**result, **_summary([CaseResult(str(one["result"])) for one in cases]), "cases": cases}
+
+
+def _summary(results: Sequence[CaseResult]) -> dict[str, object]:
+    failed, open_ = results.count(CaseResult.FAIL), results.count(CaseResult.NOT_RESOLVED)
+    passed = results.count(CaseResult.PASS)
+    word = CaseResult.FAIL if failed else CaseResult.NOT_RESOLVED if open_ else CaseResult.PASS
+    counts = [f"{passed} of {len(results)} cases pass"]
+    counts += [f"{failed} fail{'s' if failed == 1 else ''}"] if failed else []
+    counts += [f"{open_} not resolved here"] if open_ else []
+    return {"word": word.value, "title": ", ".join(counts)}
+
+
+def _case_json(outcome: CaseOutcome) -> dict[str, object]:
+    case = outcome.case
+    return {
+        "name": case.name,
+        "what": case.what,
+        "harm": case.harm,
+        "workload": case.workload,
+        "settings": dict(case.settings),
+        "expected": [word.value for word in case.expected],
+        "result": outcome.result.value,
+        "reason": outcome.reason,
+        "verdict": None if outcome.verdict is None else verdict_json(outcome.verdict),
+        "pairs": list(outcome.pairs),
+    }
+
+
+def changed_settings(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """Return the names whose values differ between two readings of pg_settings."""
+    return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
