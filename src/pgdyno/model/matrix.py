@@ -1,0 +1,106 @@
+"""A matrix: cells of a load on a server, and the row of figures that each one came to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+
+BASELINE_NAME = "default"
+"""The configuration that changes nothing: the server as it was found."""
+LOCK_MODES: Mapping[str, str] = {
+    "row_exclusive": "RowExclusiveLock",
+    "access_share": "AccessShareLock",
+    "exclusive": "ExclusiveLock",
+}
+"""The columns of locks, and the modes of `pg_locks` that they count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One point of a matrix. An empty `smt` or `server_cpus` leaves the host as it is.
+
+    `placement` is `socket`, `loopback` or the name of a host, as the load generators reach the server.
+    """
+
+    instances: int
+    clients: int
+    jobs: int
+    mode: str
+    scale: int
+    configuration: str
+    smt: str = ""
+    server_cpus: str = ""
+    placement: str = "socket"
+
+    @property
+    def connections(self) -> int:
+        """Return the sessions of all load generators together."""
+        return self.instances * self.clients
+
+    def factors(self) -> dict[str, str]:
+        """Return every factor as a word, for the trial that measures the cell; what is left as it is has none."""
+        words = {field.name: str(getattr(self, field.name)) for field in fields(self)}
+        return {name: word for name, word in words.items() if word}
+
+    @classmethod
+    def of_factors(cls, factors: Mapping[str, str]) -> Cell:
+        """Rebuild a cell. Raises KeyError or ValueError on words that no matrix wrote."""
+        return cls(
+            instances=int(factors["instances"]),
+            clients=int(factors["clients"]),
+            jobs=int(factors["jobs"]),
+            mode=factors["mode"],
+            scale=int(factors["scale"]),
+            configuration=factors["configuration"],
+            smt=factors.get("smt", ""),
+            server_cpus=factors.get("server_cpus", ""),
+            placement=factors["placement"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixRow:
+    """The figures of one cell over its runs. None means not measured, and `reason` says why.
+
+    `tps` is transactions per second of all load generators, `latency_ms` their mean weighted by transactions;
+    `cpu_pct` is the CPU of the server's host alone, in percent of all its CPUs. Locks are concurrencies, the mean and
+    the largest of the samples. `runs` holds the throughput of each complete run by its repetition. `durability` is the
+    worst class among what the configuration sets. `checks` are sentences on what did not hold.
+    """
+
+    cell: Cell
+    state: str = "complete"
+    reason: str | None = None
+    tps: float | None = None
+    latency_ms: float | None = None
+    cpu_pct: float | None = None
+    smt: str = ""
+    locks: Mapping[str, float] = field(default_factory=dict)
+    locks_max: Mapping[str, float] = field(default_factory=dict)
+    runs: Mapping[int, float] = field(default_factory=dict)
+    durability: str = ""
+    system: str = ""
+    cores: int | None = None
+    vcpus: int | None = None
+    server_cpu_pct: float | None = None
+    driver_cpu_pct: float | None = None
+    p99_ms: float | None = None
+    transactions: int = 0
+    history_rows: int | None = None
+    bytes_before: Mapping[str, float] = field(default_factory=dict)
+    bytes_after: Mapping[str, float] = field(default_factory=dict)
+    checks: tuple[str, ...] = ()
+    trials: tuple[int, ...] = ()
+
+    @property
+    def usable(self) -> bool:
+        """Return True when its figures may be compared with those of other cells."""
+        return self.state == "complete" and self.tps is not None and self.tps > 0
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedCell:
+    """A cell that was not measured, and why."""
+
+    cell: Cell
+    reason: str

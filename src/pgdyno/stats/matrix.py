@@ -1,0 +1,180 @@
+"""What the rows of a matrix say: Little's law, the best cell, the knee, the growth of locks, one factor's effect. Pure.
+
+Every percentage is computed from the rows. A difference is a claim only with the interval of interleaved
+repetitions, by the rule of `sequential`; the intervals of one matrix hold together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pgdyno.model.matrix import BASELINE_NAME, LOCK_MODES, Cell, MatrixRow
+from pgdyno.model.verdict import Metric, Verdict
+from pgdyno.stats.multiplicity import family_design
+from pgdyno.stats.sequential import Design, judge
+
+LITTLE_BOUND = 0.01
+"""Throughput times latency may differ from the connections by this share; beyond it a row contradicts itself."""
+KNEE_SHARE = 0.95
+"""The knee is the smallest load with this share of the curve's greatest throughput."""
+FEWEST_ON_A_CURVE = 3
+"""Below this many loads a curve has no knee that could be named."""
+AXES = ("configuration", "mode", "placement", "smt", "server_cpus")
+"""The factors whose levels are compared at equal load, in this order."""
+_FIRST = {"configuration": BASELINE_NAME, "mode": "tpcb-like", "placement": "socket"}
+SMALLEST_EFFECT = 0.02
+CONFIDENCE = 0.95
+Curve = tuple[MatrixRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Little:
+    """Little's law for one row: `demand` sessions are busy on average by throughput and latency."""
+
+    connections: int
+    demand: float
+
+    @property
+    def deviation(self) -> float:
+        """Return the demand's relative distance from the connections; 0.01 is 1 % too many."""
+        return self.demand / self.connections - 1
+
+    @property
+    def flagged(self) -> bool:
+        """Return True when the row contradicts itself."""
+        return abs(self.deviation) > LITTLE_BOUND
+
+
+def little(row: MatrixRow) -> Little | None:
+    """Return Little's law for a row: in a closed loop connections = throughput x latency. None when not measured."""
+    if row.tps is None or row.latency_ms is None:
+        return None
+    return Little(row.cell.connections, row.tps * row.latency_ms / 1000)
+
+
+def best(rows: Sequence[MatrixRow]) -> MatrixRow | None:
+    """Return the usable row of the greatest throughput, the first of equals; None without any."""
+    usable = [row for row in rows if row.usable]
+    return max(usable, key=lambda row: row.tps or 0.0, default=None)
+
+
+def curves(rows: Sequence[MatrixRow]) -> list[Curve]:
+    """Return the usable rows that differ in their load alone, each curve by number of connections."""
+    found: dict[object, list[MatrixRow]] = {}
+    for row in rows:
+        if row.usable:
+            found.setdefault((row.system, replace(row.cell, instances=0, clients=0, jobs=0)), []).append(row)
+    return [tuple(sorted(each, key=lambda row: row.cell.connections)) for each in found.values()]
+
+
+def knee(curve: Curve) -> MatrixRow | None:
+    """Return the smallest load that has nearly all of the curve's throughput; None for a curve of too few loads."""
+    if len({row.cell.connections for row in curve}) < FEWEST_ON_A_CURVE:
+        return None
+    most = max(row.tps or 0.0 for row in curve)
+    return next(row for row in curve if (row.tps or 0.0) >= KNEE_SHARE * most)
+
+
+@dataclass(frozen=True, slots=True)
+class LockGrowth:
+    """How locks grew from the smallest to the largest load of a curve. Ratios of the last to the first."""
+
+    first: MatrixRow
+    last: MatrixRow
+    load: float
+    throughput: float
+    locks: Mapping[str, float]
+
+    @property
+    def outgrow(self) -> bool:
+        """Return True when a kind of lock grew more than the load did."""
+        return any(ratio > self.load for ratio in self.locks.values())
+
+
+def lock_growth(curve: Curve) -> LockGrowth | None:
+    """Return how locks grew with the load; None when there is but one load, or no lock was counted at its ends."""
+    if len(curve) < 2:
+        return None
+    first, last = curve[0], curve[-1]
+    ratios = {
+        name: last.locks[name] / first.locks[name]
+        for name in LOCK_MODES
+        if first.locks.get(name) and last.locks.get(name) is not None
+    }
+    if not ratios or last.cell.connections == first.cell.connections:
+        return None
+    throughput = (last.tps or 0.0) / (first.tps or 1.0)
+    return LockGrowth(first, last, last.cell.connections / first.cell.connections, throughput, ratios)
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """Row `b` against row `a`, which differ in the factor `axis` alone. `verdict` is None when nothing is claimed."""
+
+    axis: str
+    a: MatrixRow
+    b: MatrixRow
+    verdict: Verdict | None
+
+    @property
+    def change(self) -> float:
+        """Return the relative change of the throughput, 0.2096 for 20.96 %."""
+        return (self.b.tps or 0.0) / (self.a.tps or 1.0) - 1
+
+    @property
+    def level_a(self) -> str:
+        """Return the factor's level of row `a`."""
+        return level(self.a, self.axis)
+
+    @property
+    def level_b(self) -> str:
+        """Return the factor's level of row `b`."""
+        return level(self.b, self.axis)
+
+
+def level(row: MatrixRow, axis: str) -> str:
+    """Return the level of a factor; one that was left as it is has a word too."""
+    return str(getattr(row.cell, axis)) or "as found"
+
+
+def contrasts(rows: Sequence[MatrixRow]) -> list[Contrast]:
+    """Return every pair of usable rows that differ in one factor at equal load, the reference level first.
+
+    The reference is the default configuration, the default script, the socket; else the level that comes first.
+    Pairs with two common repetitions or more carry a verdict; together its intervals hold with 95 % confidence.
+    """
+    pairs = [(axis, a, b) for axis in AXES for a, b in _pairs(rows, axis)]
+    claims = sum(len(_common(a, b)) >= 2 for _, a, b in pairs)
+    return [Contrast(axis, a, b, _verdict(a, b, claims)) for axis, a, b in pairs]
+
+
+def _pairs(rows: Sequence[MatrixRow], axis: str) -> Iterator[tuple[MatrixRow, MatrixRow]]:
+    groups: dict[tuple[str, Cell], list[MatrixRow]] = {}
+    for row in rows:
+        if row.usable:
+            groups.setdefault((row.system, replace(row.cell, **{axis: ""})), []).append(row)
+    for group in groups.values():
+        reference = next((row for row in group if getattr(row.cell, axis) == _FIRST.get(axis)), group[0])
+        for row in group:
+            if row is not reference:
+                yield reference, row
+
+
+def _common(a: MatrixRow, b: MatrixRow) -> list[int]:
+    return sorted(a.runs.keys() & b.runs.keys())
+
+
+def _verdict(a: MatrixRow, b: MatrixRow, claims: int) -> Verdict | None:
+    common = _common(a, b)
+    if len(common) < 2:
+        return None
+    design = Design(
+        smallest_effect=SMALLEST_EFFECT, confidence=CONFIDENCE, min_pairs=len(common), max_pairs=len(common)
+    )
+    return judge(
+        [a.runs[block] for block in common],
+        [b.runs[block] for block in common],
+        metric=Metric.THROUGHPUT,
+        design=family_design(design, claims),
+    )

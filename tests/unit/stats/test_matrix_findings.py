@@ -1,0 +1,159 @@
+"""What the rows of a matrix say, fed with the published study's rows and with made-up ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from matrix_example import made_row, seed_rows
+from pgdyno.model.matrix import Cell, MatrixRow
+from pgdyno.model.verdict import Word
+from pgdyno.stats.matrix import best, contrasts, curves, knee, little, lock_growth
+
+CONFIGURATIONS = {"Default": "default", "No Tune": "default", "Tune": "tuned"}
+SMT8 = seed_rows("power_smt8", configuration=CONFIGURATIONS)
+SMT4 = seed_rows("power_smt4", configuration=CONFIGURATIONS)
+X86 = seed_rows("x86_ht", configuration=CONFIGURATIONS)
+
+
+def percents(rows: list[MatrixRow], axis: str = "configuration") -> list[float]:
+    return [round(100 * contrast.change, 2) for contrast in contrasts(rows) if contrast.axis == axis]
+
+
+@pytest.mark.requirement("R-BEN-18")
+def test_default_against_tuned_for_each_load_and_smt() -> None:
+    assert percents(SMT8) == [7.39, 12.17, 10.55]
+    assert percents(SMT4) == [2.09, 2.43]
+    assert percents(X86) == [1.49, 2.46]
+    assert percents([*SMT8, *SMT4]) == [7.39, 12.17, 10.55, 2.09, 2.43]
+    changed = [replace(SMT8[3], tps=2 * (SMT8[0].tps or 0)), *SMT8[:3]]
+    assert percents(changed) == [100.0]
+
+
+@pytest.mark.requirement("R-BEN-15")
+def test_simple_update_against_the_default_at_equal_load() -> None:
+    rows = seed_rows("pgbench_N", mode={"Without -N": "tpcb-like", "With -N": "simple-update"})
+    (found,) = contrasts(rows)
+    assert (found.axis, found.level_a, found.level_b) == ("mode", "tpcb-like", "simple-update")
+    assert round(100 * found.change, 2) == 20.96
+    assert (found.a.cpu_pct, found.b.cpu_pct) == (75.2, 59.2)
+    assert [*found.a.locks.values()] == [2993, 897, 995]
+    assert [*found.b.locks.values()] == [1093, 638, 782]
+    assert found.verdict is None, "one run each claims nothing"
+
+
+@pytest.mark.requirement("R-BEN-16")
+def test_fsync_off_against_on() -> None:
+    rows = seed_rows("fsync", configuration={"fsync Off": "fsync-off", "fsync On": "default"})
+    assert percents(rows) == [15.05], "the default is the reference wherever its row stands"
+    assert percents(rows[::-1]) == [15.05]
+
+
+@pytest.mark.requirement("R-BEN-17")
+def test_one_network_adapter_against_two() -> None:
+    levels = {"Diff N/W Adapter": "two-adapters", "Same N/W adapter": "one-port"}
+    assert percents(seed_rows("network_adapter", placement=levels), "placement") == [3.79]
+
+
+@pytest.mark.requirement("R-BEN-14")
+def test_the_best_cell_and_the_knee_are_named() -> None:
+    found = best([*SMT8, *SMT4])
+    assert found is not None
+    assert (found.cell.instances, found.cell.configuration, found.tps) == (32, "tuned", 61963.9)
+    by_name = {curve[0].cell.configuration: curve for curve in curves(SMT8)}
+    knees = {name: knee(curve) for name, curve in by_name.items()}
+    assert {name: row.cell.instances for name, row in knees.items() if row} == {"default": 16, "tuned": 16}
+    assert [knee(curve) for curve in curves(SMT4)] == [None, None], "two loads are no curve"
+    slow = [made_row(1, 100.0), made_row(2, 190.0), made_row(4, 380.0), made_row(8, 390.0)]
+    row = knee(curves(slow)[0])
+    assert row is not None
+    assert row.cell.connections == 4
+
+
+def test_rows_that_are_not_complete_are_no_evidence() -> None:
+    partial = replace(made_row(8, 1e6), state="partial", reason="one was killed")
+    rows = [made_row(1, 10.0), partial, replace(made_row(4, 50.0), tps=None)]
+    found = best(rows)
+    assert found is rows[0]
+    assert [len(curve) for curve in curves(rows)] == [1]
+    assert contrasts([made_row(8, 5.0), replace(partial, cell=replace(partial.cell, mode="simple-update"))]) == []
+    assert best([partial]) is None
+
+
+@pytest.mark.requirement("R-BEN-14")
+def test_locks_grow_with_the_load() -> None:
+    growth = {curve[0].cell.configuration: lock_growth(curve) for curve in curves(SMT8)}
+    default = growth["default"]
+    assert default is not None
+    assert default.load == 4
+    assert round(default.locks["row_exclusive"], 2) == 4.81
+    assert default.throughput < 1
+    assert default.outgrow
+    assert lock_growth(curves([made_row(4, 9.0)])[0]) is None
+    even = lock_growth(curves([made_row(2, 9.0), made_row(4, 18.0)])[0])
+    assert even is not None
+    assert not even.outgrow
+
+
+@pytest.mark.requirement("R-BEN-12")
+def test_every_published_row_keeps_littles_law() -> None:
+    rows = [*SMT8, *SMT4, *X86]
+    rows += seed_rows("pgbench_N", mode={"Without -N": "tpcb-like", "With -N": "simple-update"})
+    rows += seed_rows("fsync", configuration={"fsync Off": "fsync-off", "fsync On": "default"})
+    rows += seed_rows("network_adapter", placement={"Diff N/W Adapter": "a", "Same N/W adapter": "b"})
+    found = [check for row in rows if (check := little(row)) is not None]
+    assert len(found) == 20
+    assert max(abs(check.deviation) for check in found) < 0.0052
+    assert not any(check.flagged for check in found)
+    corrupted = little(replace(rows[0], latency_ms=2.1))
+    assert corrupted is not None
+    assert corrupted.flagged
+
+
+@pytest.mark.requirement("R-BEN-12")
+@given(
+    st.integers(1, 5000), st.integers(1, 64), st.floats(0.5, 1e6), st.floats(-0.5, 0.5).filter(lambda e: abs(e) > 0.011)
+)
+def test_a_row_is_flagged_exactly_when_it_contradicts_itself(
+    clients: int, instances: int, tps: float, error: float
+) -> None:
+    cell = Cell(instances, clients, 1, "tpcb-like", 1, "default")
+    right = MatrixRow(cell, tps=tps, latency_ms=1000 * instances * clients / tps)
+    check, wrong = little(right), little(replace(right, latency_ms=(1 + error) * (right.latency_ms or 0)))
+    assert check is not None
+    assert wrong is not None
+    assert not check.flagged
+    assert wrong.flagged
+    assert wrong.deviation == pytest.approx(error, abs=1e-6)
+    assert little(replace(right, latency_ms=None)) is None
+
+
+def test_a_claim_needs_interleaved_repetitions() -> None:
+    base = {block: 100.0 + block for block in range(1, 9)}
+    faster = {block: 1.2 * value for block, value in base.items()}
+    rows = [made_row(4, 104.5, runs=base), made_row(4, 125.4, runs=faster, configuration="tuned")]
+    (found,) = contrasts(rows)
+    assert found.verdict is not None
+    assert found.verdict.word is Word.BETTER
+    assert found.verdict.pairs == 8
+    (same,) = contrasts([rows[0], replace(rows[1], runs=base)])
+    assert same.verdict is not None
+    assert same.verdict.word in (Word.EQUIVALENT, Word.NOT_RESOLVED)
+    once = [replace(row, runs={1: row.runs[1]}) for row in rows]
+    assert contrasts(once)[0].verdict is None
+    apart = [rows[0], replace(rows[1], runs={block + 100: value for block, value in faster.items()})]
+    assert contrasts(apart)[0].verdict is None, "runs of other repetitions are no pairs"
+
+
+def test_more_comparisons_make_each_interval_wider() -> None:
+    base = {block: 100.0 + block % 3 for block in range(1, 7)}
+    rows = [made_row(4, 101.0, runs=base)]
+    rows += [made_row(4, 103.0, runs=base, configuration=name) for name in ("b", "c", "d")]
+    few, many = contrasts(rows[:2])[0].verdict, contrasts(rows)[0].verdict
+    assert few is not None
+    assert many is not None
+    assert many.interval.hi > few.interval.hi
+    assert many.interval.confidence == pytest.approx(1 - 0.05 / 3)
