@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pgdyno.model.matrix import BASELINE_NAME, LOCK_MODES, Cell, MatrixRow
+from pgdyno.model.matrix import BASELINE_NAME, LOCK_MODES, MatrixRow
 from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.stats.multiplicity import family_design
 from pgdyno.stats.sequential import Design, judge
@@ -150,10 +150,11 @@ def contrasts(rows: Sequence[MatrixRow]) -> list[Contrast]:
 
 
 def _pairs(rows: Sequence[MatrixRow], axis: str) -> Iterator[tuple[MatrixRow, MatrixRow]]:
-    groups: dict[tuple[str, Cell], list[MatrixRow]] = {}
+    groups: dict[object, list[MatrixRow]] = {}
     for row in rows:
         if row.usable:
-            groups.setdefault((row.system, replace(row.cell, **{axis: ""})), []).append(row)
+            others = tuple(item for item in row.cell.factors().items() if item[0] != axis)
+            groups.setdefault((row.system, others), []).append(row)
     for group in groups.values():
         reference = next((row for row in group if getattr(row.cell, axis) == _FIRST.get(axis)), group[0])
         for row in group:

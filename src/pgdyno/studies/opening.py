@@ -32,6 +32,8 @@ def opened(request: TargetRequest) -> Iterator[Target]:
     sandbox = Sandbox.open_or_create(request.sandbox, bin_dir=request.sandbox_bin)
     try:
         sandbox.start()
+        if request.loopback:
+            sandbox.open_loopback()
         yield sandbox.target()
     finally:
         sandbox.close(keep=request.keep)

@@ -19,7 +19,8 @@ class TargetRequest:
 
     With `host`, an address of ssh, `dsn` is meant as seen from there, and the agent works as `sudo_user` if given.
     `patroni` are addresses of the API of a Patroni cluster, of which `dsn` names role and database; its credentials
-    are in the file `patroni_auth`. `sql_only` says that nothing but SQL may be used.
+    are in the file `patroni_auth`. `sql_only` says that nothing but SQL may be used. `loopback` lets the sandbox listen
+    on 127.0.0.1 while it is open.
     """
 
     dsn: str | None = None
@@ -34,6 +35,7 @@ class TargetRequest:
     patroni_ca: Path | None = None
     patroni_cert: Path | None = None
     sql_only: bool = False
+    loopback: bool = False
 
     def __post_init__(self) -> None:
         if self.patroni and (self.sql_only or self.restart_command):
@@ -72,6 +74,7 @@ class TargetRequest:
             "patroni_ca": str(self.patroni_ca) if self.patroni_ca else None,
             "patroni_cert": str(self.patroni_cert) if self.patroni_cert else None,
             "sql_only": self.sql_only,
+            "loopback": self.loopback,
         }
 
     @classmethod
@@ -97,6 +100,7 @@ class TargetRequest:
             patroni_ca=_path(values.get("patroni_ca")),
             patroni_cert=_path(values.get("patroni_cert")),
             sql_only=bool(values.get("sql_only")),
+            loopback=bool(values.get("loopback")),
         )
 
 

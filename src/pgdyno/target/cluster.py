@@ -62,11 +62,11 @@ def initialise(runner: Runner, build: Build, data: Path, user: str | None) -> No
         file.write(lines)
 
 
-def write_settings(data: Path, name: str, socket_dir: Path, user: str | None) -> None:
-    """Write the sandbox's own settings file, replaced whole."""
+def write_settings(data: Path, name: str, socket_dir: Path, user: str | None, *, loopback: int | None = None) -> None:
+    """Write the sandbox's own settings file, replaced whole. `loopback` is a port of 127.0.0.1, None for no TCP."""
     settings = {
-        "listen_addresses": "",
-        "port": str(PORT),
+        "listen_addresses": "" if loopback is None else "127.0.0.1",
+        "port": str(PORT if loopback is None else loopback),
         "unix_socket_directories": str(socket_dir),
         "unix_socket_permissions": "0700",
         "cluster_name": f"pgdyno-{name}",

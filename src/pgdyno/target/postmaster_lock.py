@@ -49,6 +49,12 @@ def read_lines(data_directory: Path) -> list[str]:
     return lines if lines and lines[0].isdigit() else []
 
 
+def port(data_directory: Path) -> int | None:
+    """Return the port in postmaster.pid, None without the file."""
+    lines = read_lines(data_directory)
+    return int(lines[_PORT_LINE]) if len(lines) > _PORT_LINE and lines[_PORT_LINE].isdigit() else None
+
+
 def wait_gone(
     data_directory: Path,
     *,

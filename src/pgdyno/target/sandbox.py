@@ -20,7 +20,7 @@ from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, RestartError, UsageError
 from pgdyno.model.facts import Unknown
-from pgdyno.target import accounts, binaries, cluster, databases, places, postmaster_lock, processes, registry
+from pgdyno.target import accounts, binaries, cluster, databases, loopback, places, postmaster_lock, processes, registry
 from pgdyno.target.binaries import Build
 from pgdyno.target.cpu import CpuGroup, ServerCpu
 from pgdyno.target.postgres import Postgres
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 DEFAULT_NAME = "default"
 CLOSE_TIMEOUT_S = 60.0
 """How long a sandbox that is let go may take for its last checkpoint before it is stopped without one."""
-_OURS = {"server", registry.RECORD, f"{registry.RECORD}.partial"}
+_OURS = {"server", registry.RECORD, f"{registry.RECORD}.partial", loopback.PASSFILE}
 
 
 class Sandbox:
@@ -52,6 +52,7 @@ class Sandbox:
         self._runner = runner
         self._control = self._pg_ctl()
         self._group = self._cpu_group()
+        self._loopback: int | None = None
 
     @classmethod
     def open_or_create(
@@ -115,9 +116,26 @@ class Sandbox:
 
     def start(self) -> None:
         """Start the server and wait; make `pgdyno_observer` if it is missing. Raise RestartError with the log."""
+        elsewhere = postmaster_lock.port(self.data_directory) not in (None, cluster.PORT)
+        if self.is_running() and self._loopback is None and elsewhere:
+            self._control.stop("fast")  # a killed pgdyno had opened it to the loopback
         if not self.is_running():
             self._start_server()
         databases.ensure_observer(self._postgres("postgres"))
+
+    def open_loopback(self) -> None:
+        """Let the server listen on a free port of 127.0.0.1, for loads by TCP; until it is let go. Restarts it.
+
+        Only a password that is made here, and kept in a file of this user, opens a session there.
+        """
+        if self._loopback is not None:
+            return
+        self.start()
+        loopback.set_password(self._postgres("postgres"), port := loopback.free_port(), self._passfile)
+        loopback.admit(self.data_directory)
+        self._control.stop("fast")
+        self._loopback = port
+        self.start()
 
     def stop(self, mode: str = "fast") -> None:
         """Stop the server: `smart`, `fast` or `immediate`."""
@@ -154,9 +172,11 @@ class Sandbox:
             if not keep:
                 self.destroy()
                 return
-            if self._lock.held and not self.record.stay_up:
+            if self._lock.held and (not self.record.stay_up or self._loopback is not None):
                 self._stop_at_last()
                 self._remove_group()
+            if self._lock.held and self._loopback is not None:
+                self._close_loopback()
             self._lock.release()
 
     def leave_running(self) -> None:
@@ -187,9 +207,24 @@ class Sandbox:
         """Drop a database with every session in it; do nothing when there is none."""
         databases.drop_database(self._postgres("postgres"), name)
 
+    @property
+    def _passfile(self) -> Path:
+        return self.folder / loopback.PASSFILE
+
+    def _close_loopback(self) -> None:
+        """Take the way by TCP away again; a server that the user had started runs on without it."""
+        loopback.dismiss(self.data_directory)
+        self._passfile.unlink(missing_ok=True)
+        self._loopback = None
+        if self.record.stay_up:
+            self._group = self._cpu_group()
+            self._start_server()
+
     def _postgres(self, dbname: str) -> Postgres:
-        where = make_conninfo("", host=self.record.socket_dir, port=cluster.PORT, user=cluster.SUPERUSER, dbname=dbname)
-        return Postgres(where)
+        where = make_conninfo("", host=self.record.socket_dir, user=cluster.SUPERUSER, dbname=dbname)
+        if self._loopback is None:
+            return Postgres(make_conninfo(where, port=cluster.PORT))
+        return Postgres(make_conninfo(where, port=self._loopback, passfile=str(self._passfile)))
 
     def _pg_ctl(self) -> PgCtl:
         return PgCtl(
@@ -233,7 +268,8 @@ class Sandbox:
         postmaster_lock.clear(self.data_directory, reused=True)
         socket_dir = Path(self.record.socket_dir)
         cluster.ensure_socket_dir(socket_dir, self.record.os_user)
-        cluster.write_settings(self.data_directory, self.name, socket_dir, self.record.os_user)
+        settings = (self.data_directory, self.name, socket_dir, self.record.os_user)
+        cluster.write_settings(*settings, loopback=self._loopback)
         self._control.start()
 
     def _set_stay_up(self, stay_up: bool) -> None:

@@ -85,7 +85,7 @@ def make_template(
     load()
     progress(f"{workload}: vacuum and analyse")
     postgres.execute("VACUUM (FREEZE, ANALYZE)", dbname=name)
-    _checkpoint(postgres)
+    checkpoint(postgres)
     postgres.execute("UPDATE pgdyno_workload.origin SET complete_at = now()", dbname=name)
     progress(f"{workload}: loaded ({_size(postgres, name)})")
 
@@ -146,7 +146,8 @@ def _create(postgres: Postgres, name: str) -> None:
     postgres.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name)))
 
 
-def _checkpoint(postgres: Postgres) -> None:
+def checkpoint(postgres: Postgres) -> None:
+    """Ask for a checkpoint; a role that may not is no error, because cloning by file copy makes one anyway."""
     try:
         postgres.execute("CHECKPOINT")
     except EnvironmentUnsuitable as error:

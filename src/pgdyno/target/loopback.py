@@ -1,0 +1,67 @@
+"""A sandbox's way in by TCP, for loads that shall not come by the socket: 127.0.0.1 only, by a password of our own.
+
+A sandbox trusts its socket because nobody else may enter its folder. The loopback is open to every user of the host:
+there, a password that is made for the occasion is asked for, by SCRAM.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from pathlib import Path
+
+from psycopg import sql
+
+from pgdyno.target import cluster, durable
+from pgdyno.target.postgres import Postgres
+
+PASSFILE = "loopback.pgpass"
+_MARK = "# pgdyno: loopback for a load"
+_LINE = f"host all {cluster.SUPERUSER} 127.0.0.1/32 scram-sha-256 {_MARK}\n"
+
+
+def free_port() -> int:
+    """Return a port of 127.0.0.1 that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def set_password(postgres: Postgres, port: int, passfile: Path) -> None:
+    """Give the superuser a new password; it is in the passfile (mode 0600) alone, and the server gets its hash only."""
+    password = secrets.token_urlsafe(32)
+    with postgres.connect() as connection:
+        hashed = connection.pgconn.encrypt_password(password.encode(), cluster.SUPERUSER.encode(), b"scram-sha-256")
+        statement = sql.SQL("ALTER ROLE {} PASSWORD {}").format(
+            sql.Identifier(cluster.SUPERUSER), sql.Literal(hashed.decode())
+        )
+        connection.execute(statement)
+    passfile.unlink(missing_ok=True)
+    durable.write_new(passfile, f"127.0.0.1:{port}:*:{cluster.SUPERUSER}:{password}\n".encode())
+
+
+def admit(data: Path) -> None:
+    """Put the line that lets the superuser in by password in front of pg_hba.conf; it counts from the next start."""
+    hba = data / "pg_hba.conf"
+    text = _read(hba)
+    if _LINE not in text:
+        _rewrite(hba, _LINE + text)
+
+
+def dismiss(data: Path) -> None:
+    """Take that line out again."""
+    hba = data / "pg_hba.conf"
+    text = _read(hba)
+    if _LINE in text:
+        _rewrite(hba, text.replace(_LINE, ""))
+
+
+def _read(hba: Path) -> str:
+    # The server's user owns the folder: a link that it put there is not followed.
+    with os.fdopen(os.open(hba, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as file:
+        return file.read()
+
+
+def _rewrite(hba: Path, text: str) -> None:
+    durable.replace(hba, text.encode(), durable.Attributes.of(hba).without_time())
