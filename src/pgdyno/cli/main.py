@@ -17,6 +17,7 @@ VERBS: dict[str, str] = {
     "experiment": "Compare two configurations in interleaved pairs.",
     "apply": "Put findings of the advisor in force, to stay, with the way back.",
     "bench": "Measure one configuration under one workload.",
+    "matrix": "Measure loads x configurations x host states, and print the table.",
     "compare": "Say what two recorded runs allow to say.",
     "noise": "Say how small an effect this machine can show, and with which windows and pairs.",
     "selftest": "Prove on this machine that equal is called equal and sabotage is found.",

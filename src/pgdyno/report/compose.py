@@ -18,6 +18,7 @@ from pgdyno.report.digest import digest
 from pgdyno.report.held_back_section import held_back_section
 from pgdyno.report.imported_page import imported_page
 from pgdyno.report.noise_page import noise_page
+from pgdyno.report.matrix_page import matrix_page
 from pgdyno.report.reading import Fields, effects_of, side_of, sides_of, verdict_of, verdicts_of
 from pgdyno.report.runs_page import runs_page
 from pgdyno.report.sections import Report, Section, Tile, Tone
@@ -148,7 +149,7 @@ def _sections(
 
 
 _PAGES: Mapping[StudyKind, Callable[[StudyRecord], Report]] = {
-    StudyKind.MATRIX: runs_page,
+    StudyKind.MATRIX: matrix_page,
     StudyKind.STAIRCASE: runs_page,
     StudyKind.SWEEP: runs_page,
     StudyKind.NOISE: runs_page,

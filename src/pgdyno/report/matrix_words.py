@@ -97,7 +97,10 @@ def best_sentence(rows: Sequence[MatrixRow]) -> str | None:
     if row is None:
         return None
     runs = "one run" if len(row.runs) < 2 else f"{len(row.runs)} runs"
-    return f"Best cell: {describe(row)}, {figure(row.tps, 1)} transactions per second at {figure(row.latency_ms, 2)} ms ({runs})."
+    return (
+        f"Best cell: {describe(row)}, {figure(row.tps, 1)} transactions per second "
+        f"at {figure(row.latency_ms, 2)} ms ({runs})."
+    )
 
 
 def knee_sentences(rows: Sequence[MatrixRow]) -> list[str]:
@@ -114,16 +117,17 @@ def _knee_sentence(curve: Curve) -> str | None:
     share = 100 * (row.tps or 0.0) / (most.tps or 1.0)
     if row is most:
         return (
-            f"Knee of {_curve_name(curve)}: none within the loads that were run; throughput still rises at "
+            f"Knee of {curve_name(curve)}: none within the loads that were run; throughput still rises at "
             f"{plural(row.cell.connections, 'connection')}."
         )
     return (
-        f"Knee of {_curve_name(curve)}: {plural(row.cell.connections, 'connection')} already give {share:.1f} % of the "
+        f"Knee of {curve_name(curve)}: {plural(row.cell.connections, 'connection')} already give {share:.1f} % of the "
         f"greatest throughput, which {most.cell.connections} reach."
     )
 
 
-def _curve_name(curve: Curve) -> str:
+def curve_name(curve: Curve) -> str:
+    """Return what a curve is called: the factors that its rows share, as far as they are not the plain ones."""
     cell = curve[0].cell
     extra = "" if cell.mode == "tpcb-like" else f", {MODE_WORDS[cell.mode]}"
     extra += f", SMT {cell.smt}" if cell.smt else ""
@@ -140,11 +144,11 @@ def _growth_sentence(curve: Curve, growth: LockGrowth) -> str:
     locks = ", ".join(f"{LOCK_MODES[name]} {ratio:.3g} times" for name, ratio in growth.locks.items())
     change = 100 * (growth.throughput - 1)
     said = (
-        f"{_curve_name(curve)}: from {growth.first.cell.connections} to {growth.last.cell.connections} connections "
+        f"{curve_name(curve)}: from {growth.first.cell.connections} to {growth.last.cell.connections} connections "
         f"({growth.load:.3g} times) locks held grew to {locks}, throughput by {change:+.1f} %."
     ).replace("-", "−")
     if growth.outgrow and growth.throughput < growth.load:
-        return f"{said} Locks grew faster than the load: sessions hold them longer because they wait for each other."
+        return f"{said} Locks grew faster than the load, as they do where sessions hold them while they wait."
     return said
 
 

@@ -1,0 +1,136 @@
+"""The flags of a matrix: one for each factor, taken over those of a plan file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.flags import Flags
+from pgdyno.cli.options import F
+from pgdyno.errors import UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.studies.matrix_plan import MatrixPlan
+
+_NUMBERS = {"instances": "instances", "clients": "clients", "jobs": "jobs", "scale": "scales"}
+_WORDS = {"mode": "modes", "smt": "smt", "server_cpus": "server_cpus", "placement": "placements"}
+_MODES = "tpcb-like, simple-update (-N), select-only (-S), custom"
+
+
+def matrix_options(function: F) -> F:
+    """Add the flags that say which cells a matrix has and how they are run."""
+    option: Callable[..., Callable[[F], F]] = click.option
+    options = [
+        option("--instances", metavar="N,N", help="Load generators that begin together, such as 16,32.  [default: 1]"),
+        option("--clients", "-c", metavar="N,N", help="Sessions of each load generator.  [default: 1]"),
+        option("--jobs", "-j", metavar="N,N", help="Threads of each load generator.  [default: as clients]"),
+        option("--mode", "-b", metavar="MODE,MODE", help=f"{_MODES}.  [default: tpcb-like]"),
+        option("--scale", "-s", metavar="N,N", help="Scale of pgbench's tables, about 16 MB each.  [default: 10]"),
+        option("--conf", "confs", multiple=True, metavar="NAME=FILE",
+               help="A configuration of `name = value` lines; the default one is measured beside it."),
+        option("--smt", metavar="LEVEL,LEVEL", help="SMT levels of the server's host, such as off,on or 2,4,8."),
+        option("--server-cpus", multiple=True, metavar="LIST", help="CPUs of a sandbox's server; may be given again."),
+        option("--placement", metavar="WHERE,WHERE", help="socket, loopback or a host's name.  [default: socket]"),
+        option("--script", "scripts", multiple=True, metavar="FILE[@WEIGHT]", help="A script of mode custom."),
+        option("--init", metavar="FILE", type=click.Path(path_type=Path), help="SQL that loads custom's data."),
+        option("--driver-cpus", metavar="LIST", help="CPUs of the load generators, as taskset -c has them."),
+        option("--vcpus-total", type=click.FloatRange(0, min_open=True),
+               help="CPUs of all load generators together; each gets its share, by cgroup."),
+        option("--memory-total", metavar="SIZE", help="Memory of all load generators together, such as 224GB."),
+        option("--repetitions", "-r", type=click.IntRange(1), help="How often every cell is run.  [default: 3]"),
+        option("--seed", type=int, help="Seed of the order of cells.  [default: 1]"),
+        option("--protocol", "-M", type=click.Choice(["simple", "extended", "prepared"]),
+               help="pgbench's query protocol.  [default: prepared]"),
+        option("--warmup", type=click.FloatRange(0), help="Longest warm-up of a run, in seconds.  [default: 20]"),
+        option("--measure", type=click.FloatRange(2), help="Measured window, in seconds.  [default: 30]"),
+        option("--foreign-cpu", type=click.FloatRange(0), default=15.0, show_default=True,
+               help="Bound on CPU of other processes, in percent of one core; above it a run is repeated."),
+        option("--steal", type=click.FloatRange(0, 100), default=5.0, show_default=True,
+               help="Bound on steal, in percent."),
+    ]  # fmt: skip
+    for one in reversed(options):
+        function = one(function)
+    return function
+
+
+def plan_of(flags: Flags) -> MatrixPlan:
+    """Return the plan of file and flags, checked. Raises UsageError on either."""
+    from pgdyno.cli.study import settings_from
+    from pgdyno.studies.matrix_plan import MatrixPlan, check, pods_of_totals, with_configurations
+
+    file = flags.path("plan_file")
+    plan = MatrixPlan() if file is None else _read(file)
+    changes: dict[str, object] = {}
+    for flag, name in _NUMBERS.items():
+        if (text := flags.text(flag)) is not None:
+            changes[name] = _numbers(text, flag)
+    for flag, name in _WORDS.items():
+        words = flags.words(flag) if flag == "server_cpus" else tuple((flags.text(flag) or "").split(","))
+        if any(words):
+            changes[name] = tuple(word.strip() for word in words)
+    for flag, name in (("warmup", "warmup_s"), ("measure", "measure_s")):
+        if (seconds := flags.number(flag)) is not None:
+            changes[name] = seconds
+    for flag in ("repetitions", "seed"):
+        if (number := flags.number(flag)) is not None:
+            changes[flag] = int(number)
+    for flag in ("protocol", "driver_cpus"):
+        if (text := flags.text(flag)) is not None:
+            changes[flag] = text
+    if custom := _custom(flags):
+        changes["custom"] = {**plan.custom, **custom}
+    plan = replace(plan, force=flags.on("force"), **changes)  # type: ignore[arg-type]
+    if confs := flags.words("confs"):
+        plan = with_configurations(
+            plan, {**_beyond_default(plan.configurations), **_configurations(confs, settings_from)}
+        )
+    totals = pods_of_totals(plan.instances, flags.number("vcpus_total"), flags.text("memory_total"))
+    return check(replace(plan, pods=totals) if totals else plan)
+
+
+def _beyond_default(configurations: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str]]:
+    return {name: settings for name, settings in configurations.items() if settings}
+
+
+def _read(file: Path) -> MatrixPlan:
+    from pgdyno.cli.study import settings_from
+    from pgdyno.studies.matrix_file import parse_matrix
+
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f'plan "{file}" cannot be read', detail=str(error)) from error
+    return parse_matrix(text, lambda name: settings_from(file.parent / name), source=file.name)
+
+
+def _numbers(text: str, flag: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(word) for word in text.split(","))
+    except ValueError:
+        raise UsageError(f'--{flag} "{text}" is not a list of whole numbers', hint=f"--{flag} 16,32,64") from None
+
+
+def _configurations(
+    words: tuple[str, ...], settings_from: Callable[[Path], Mapping[str, str]]
+) -> dict[str, Mapping[str, str]]:
+    found: dict[str, Mapping[str, str]] = {}
+    for word in words:
+        name, equals, path = word.partition("=")
+        if not equals or not name:
+            raise UsageError(f'configuration "{word}" is not NAME=FILE', hint="Write it as --conf tuned=tuned.conf.")
+        if name in found:
+            raise UsageError(f'configuration "{name}" is named twice')
+        found[name] = settings_from(Path(path))
+    return found
+
+
+def _custom(flags: Flags) -> dict[str, str | int]:
+    from pgdyno.cli.options import workload_parameters
+
+    # What scripts and init mean is told by the flags of the other verbs; this one has no -D.
+    given = workload_parameters(Flags({**flags.values, "params": ()}))
+    return {name: value for name, value in given.items() if isinstance(value, str)}

@@ -1,0 +1,237 @@
+"""The page of a matrix: the published table, curves by clients, locks, one factor at a time, what was skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pgdyno.model.figure import Axis, Figure, FigureKind, Series, Table
+from pgdyno.model.matrix import LOCK_MODES, MatrixRow, SkippedCell
+from pgdyno.model.matrix_json import row_from_json, skipped_from_json
+from pgdyno.report import chapters, circumstances
+from pgdyno.report.matrix_words import (
+    best_sentence,
+    contrast_table,
+    curve_name,
+    figure,
+    growth_sentences,
+    knee_sentences,
+    little_table,
+    load_text,
+    matrix_table,
+)
+from pgdyno.report.reading import Fields
+from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.wording import capital, number_text, plural
+from pgdyno.stats.matrix import best, contrasts, curves, little
+from pgdyno.units import bytes_text
+
+CAPTION = (
+    "TPS is the sum of all load generators over the window in which all ran, LAT their mean latency in ms. "
+    "CPU % is that of the database's host alone. Locks are concurrencies: the mean number held at the samples, one a "
+    "second, and the largest in parentheses, our own session excluded. Every cell begins with fresh data and a "
+    "checkpoint, so that each one is measured in its phase of full-page images."
+)
+
+
+def matrix_page(record: StudyRecord) -> Report:
+    """Return the report of a matrix; one that is not finished has no rows yet and says so."""
+    study, result = record.study, Fields(record.study.result or {})
+    rows = [row for item in result.children("rows") if (row := row_from_json(item.members)) is not None]
+    skipped = [one for item in result.children("skipped") if (one := skipped_from_json(item.members)) is not None]
+    answer = _answer(rows, result)
+    table = Section("matrix", "Matrix", "What did each cell reach?", _table_blocks(rows, result))
+    sections = [
+        *((answer,) if answer else ()),
+        *((table,) if rows else ()),
+        *(_curves(rows) if rows else ()),
+        *((_comparisons(rows),) if rows else ()),
+        *((_checks(rows),) if rows else ()),
+        *((_sizes(rows),) if any(row.bytes_after for row in rows) else ()),
+        *((_skipped(skipped),) if skipped else ()),
+        _method(result),
+        chapters.about(study, record.trials),
+    ]
+    return Report(
+        study=study.id,
+        kind=study.kind.value,
+        title=_title(rows) or f"No rows: the matrix is {study.state.value}",
+        word="" if rows else study.state.value,
+        tone=Tone.NEUTRAL if rows and all(row.usable for row in rows) else Tone.UNSURE,
+        lead=capital(f"{plural(len(rows), 'cell')}, on {study.target}"),
+        stamp=circumstances.stamp(study, record.trials, ()) + _durability(rows),
+        tiles=_tiles(rows),
+        sections=tuple(sections),
+        digest=tuple(
+            section for section in (answer, table, _comparisons(rows) if rows else None) if section and section.blocks
+        ),
+        provenance=circumstances.provenance(study, record.trials, result.number("elapsed_s")),
+    )
+
+
+def _title(rows: Sequence[MatrixRow]) -> str | None:
+    sentence = best_sentence(rows)
+    if sentence is not None:
+        return sentence.rstrip(".")
+    return "No cell was measured whole" if rows else None
+
+
+def _durability(rows: Sequence[MatrixRow]) -> str:
+    return " · some cells of class X: can lose committed data" if any(row.durability == "X" for row in rows) else ""
+
+
+def _tiles(rows: Sequence[MatrixRow]) -> tuple[Tile, ...]:
+    row = best(rows)
+    if row is None:
+        return ()
+    demand = little(row)
+    detail = "" if demand is None else f"Little's law: {demand.demand:.1f} of {demand.connections} connections"
+    return (
+        Tile("greatest throughput", f"{number_text(row.tps)} tps", "", row.cell.configuration, "", Tone.NEUTRAL),
+        Tile("at connections", str(row.cell.connections), "", f"{row.cell.instances} x {load_text(row.cell)}", "",
+             Tone.NEUTRAL),
+        Tile("mean latency there", f"{figure(row.latency_ms, 2)} ms", "", detail, "", Tone.NEUTRAL),
+    )  # fmt: skip
+
+
+def _answer(rows: Sequence[MatrixRow], result: Fields) -> Section | None:
+    if not rows:
+        return None
+    best_one = best_sentence(rows)
+    sentences = [*([best_one] if best_one else []), *knee_sentences(rows), *growth_sentences(rows)]
+    blocks: list[Block] = [Prose(tuple(sentences), points=True)]
+    lost = [row for row in rows if not row.usable]
+    flagged = [row for row in rows if (check := little(row)) is not None and check.flagged]
+    warned = [
+        f"{plural(len(lost), 'row')} of {len(rows)} did not come out whole and took no part in what is said here."
+    ]
+    notice = [*(warned if lost else ())]
+    notice += [f"{plural(len(flagged), 'row')} contradict Little's law by more than 1 %."] if flagged else []
+    if any(row.durability == "X" for row in rows):
+        notice.append(
+            "Rows marked [X] were measured with settings that can lose committed data: a measurement, no advice."
+        )
+    if not any(len(row.runs) > 1 for row in rows):
+        notice.append("One run each: no difference between cells is claimed.")
+    notice += result.texts("notes")
+    if notice:
+        blocks.append(Notice(tuple(notice)))
+    return Section("answer", "Answer", "Which cell is best, and where does more load stop to help?", tuple(blocks))
+
+
+def _table_blocks(rows: Sequence[MatrixRow], result: Fields) -> tuple[Block, ...]:
+    systems = any(row.cores is not None for row in rows)
+    return (TableBlock(matrix_table(rows, systems=systems), f"{CAPTION} {result.text('driver')}".strip()),)
+
+
+def _curves(rows: Sequence[MatrixRow]) -> list[Section]:
+    if not any(len(curve) > 1 for curve in curves(rows)):
+        return []
+    figures = (
+        _lines(rows, "throughput", "Throughput by connections", "transactions per second", lambda row: row.tps),
+        _lines(rows, "latency", "Mean latency by connections", "ms", lambda row: row.latency_ms),
+        *(
+            _lines(rows, f"locks-{name}", f"{mode} held by connections", "locks", _held(name))
+            for name, mode in LOCK_MODES.items()
+            if any(row.locks for row in rows)
+        ),
+    )
+    return [Section("curves", "By load", "How do throughput, latency and locks go with the load?", (Charts(figures),))]
+
+
+def _held(name: str) -> Callable[[MatrixRow], float | None]:
+    return lambda row: row.locks.get(name)
+
+
+def _lines(
+    rows: Sequence[MatrixRow], name: str, title: str, unit: str, value: Callable[[MatrixRow], float | None]
+) -> Figure:
+    found = curves(rows)
+    series = tuple(
+        Series(
+            curve_name(curve),
+            tuple(float(row.cell.connections) for row in curve),
+            tuple(value(row) for row in curve),
+            labels=tuple(f"{row.cell.instances} x {load_text(row.cell)}" for row in curve),
+            group="cell",
+        )
+        for curve in found
+    )
+    cells = tuple(
+        (one.name, f"{x:g}", "" if y is None else f"{y:.2f}")
+        for one in series
+        for x, y in zip(one.x, one.y, strict=True)
+    )
+    most = max((y for one in series for y in one.y if y is not None), default=1.0)
+    last = max((x for one in series for x in one.x), default=1.0)
+    return Figure(
+        kind=FigureKind.LINES,
+        id=f"matrix-{name}",
+        title=title,
+        question=f"{title}?",
+        x=Axis("connections", "", lo=0.0, hi=last),
+        y=Axis(title.split(" by ")[0].lower(), unit, lo=0.0, hi=1.05 * most or 1.0),
+        series=series,
+        table=Table(("curve", "connections", unit), cells, ("connections", unit)),
+        caption="One point a cell; whole rows only.",
+        n=sum(len(curve) for curve in found),
+    )
+
+
+def _comparisons(rows: Sequence[MatrixRow]) -> Section:
+    found = contrasts(rows)
+    if not found:
+        block: Block = Prose(("No two whole rows differ in one factor alone at equal load.",))
+    else:
+        caption = (
+            "One factor at a time at equal load; percentages are computed from the rows. A claim has the interval of "
+            "interleaved repetitions, and all intervals of this table hold together with 95 % confidence. Locks: RE, "
+            "AS and E as in the table above."
+        )
+        block = TableBlock(contrast_table(found), caption)
+    return Section("comparisons", "One factor at a time", "What does each factor do at equal load?", (block,))
+
+
+def _checks(rows: Sequence[MatrixRow]) -> Section:
+    caption = (
+        "In a closed loop connections = throughput x latency; a row that is off by more than 1 % contradicts itself. "
+        "The history table must have grown by exactly the transactions that were reported."
+    )
+    return Section("checks", "Checks", "Do the rows hold together?", (TableBlock(little_table(rows), caption),))
+
+
+def _sizes(rows: Sequence[MatrixRow]) -> Section:
+    names = sorted(
+        {name for row in rows for name in (*row.bytes_before, *row.bytes_after)}, key=lambda n: n != "database"
+    )
+    lines = []
+    for row in rows:
+        for name in names:
+            before, after = row.bytes_before.get(name), row.bytes_after.get(name)
+            if before is not None and after is not None:
+                lines.append((str(row.trials[-1]) if row.trials else "", name, bytes_text(before), bytes_text(after)))
+    table = Table(("run", "relation", "before", "after"), tuple(lines))
+    caption = "Sizes of the database, and of its tables with their indexes, at the last run of each cell."
+    return Section(
+        "sizes", "Sizes", "How large were the data before and after?", (TableBlock(table, caption, folded=True),)
+    )
+
+
+def _skipped(skipped: Sequence[SkippedCell]) -> Section:
+    lines = tuple(
+        (one.cell.configuration, f"{one.cell.instances} x {load_text(one.cell)}", one.cell.mode, one.reason)
+        for one in skipped
+    )
+    table = Table(("configuration", "load", "mode", "why"), lines)
+    return Section(
+        "skipped",
+        "Skipped",
+        "Which cells were not measured, and why?",
+        (TableBlock(table, f"{plural(len(lines), 'cell')}."),),
+    )
+
+
+def _method(result: Fields) -> Section:
+    rows = [(name, value) for name, value in result.settings("method").items()]
+    rows += [(f"{name} network", value) for name, value in result.settings("network").items()]
+    return Section("method", "How the cells were run", "What was the same for all cells?", (FactList(tuple(rows)),))

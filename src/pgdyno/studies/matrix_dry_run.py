@@ -1,0 +1,55 @@
+"""What a matrix would run, without running it: every cell with its limits and pgbench's exact command line."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from pgdyno.model.matrix import Cell
+from pgdyno.model.trial import LoadPlan
+from pgdyno.studies.matrix_plan import MatrixPlan, order
+from pgdyno.units import bytes_text
+from pgdyno.workloads.dataset import PgbenchTables
+from pgdyno.workloads.dry_run import pgbench_argv
+from pgdyno.workloads.pgbench_command import Pgbench
+from pgdyno.workloads.script import BUILTIN_STATEMENTS
+
+FOLDER, DATABASE = Path("RUN"), "LOAD"
+
+
+def dry_run(plan: MatrixPlan, pgbench: Pgbench) -> Iterator[str]:
+    """Yield the lines: data with their estimated sizes, each cell's command, the order of the repetitions."""
+    cells = plan.cells()
+    yield f"# {len(cells)} cells, {plan.repetitions} repetitions, the baseline before them; pgbench {pgbench.version}"
+    for scale in plan.scales:
+        yield f"# scale {scale}: about {bytes_text(PgbenchTables(scale).estimated_bytes)}"
+    for mode in plan.modes:
+        yield f"# mode {mode}: {BUILTIN_STATEMENTS.get(mode, 'the scripts that were named')}"
+    for number, cell in enumerate(cells, start=1):
+        load = plan.load(cell)
+        yield f"# cell {number}: {_factors(cell)}"
+        for name, value in plan.settings(cell).items():
+            yield f"#   {name} = {value}"
+        yield f"#   {cell.instances} at once, {cell.connections} connections{_limits(load)}"
+        yield shlex.join(command(plan, cell, pgbench))
+    numbers = {cell: number for number, cell in enumerate(cells, start=1)}
+    for repetition in range(1, plan.repetitions + 1):
+        places = " ".join(str(numbers[cell]) for cell in order(cells, repetition, plan.seed))
+        yield f"# order of repetition {repetition}: {places}"
+
+
+def command(plan: MatrixPlan, cell: Cell, pgbench: Pgbench) -> list[str]:
+    """Return pgbench's argument list for one load generator of a cell; the database's name is given at run time."""
+    return pgbench_argv(cell.mode, plan.parameters(cell), plan.load(cell), pgbench, FOLDER, DATABASE)
+
+
+def _factors(cell: Cell) -> str:
+    return ", ".join(f"{name} {word}" for name, word in cell.factors().items())
+
+
+def _limits(load: LoadPlan) -> str:
+    words = [f"{load.instance_vcpus:g} vCPU each"] if load.instance_vcpus is not None else []
+    words += [f"{bytes_text(load.instance_memory_bytes)} each"] if load.instance_memory_bytes is not None else []
+    words += [f"on CPUs {load.cpus}"] if load.cpus else []
+    return "".join(f", {word}" for word in words)
