@@ -97,6 +97,11 @@ def target_options(function: F) -> F:
                 help="bin folder of another PostgreSQL build for the sandbox (13 to 18).",
             ),
             click.option(
+                "--sandbox-memory",
+                metavar="SIZE",
+                help="Bound the sandbox's server to this much memory, page cache included, such as 1GB; needs root.",
+            ),
+            click.option(
                 "--keep/--discard", default=True, help="Keep the sandbox afterwards, or remove it.  [default: keep]"
             ),
         ],
@@ -281,7 +286,14 @@ def target_request(flags: Flags) -> TargetRequest:
         patroni_ca=_absolute(flags.path("patroni_ca")),
         patroni_cert=_absolute(flags.path("patroni_cert")),
         sql_only=flags.on("sql_only"),
+        sandbox_memory=_bytes(flags.text("sandbox_memory")),
     )
+
+
+def _bytes(text: str | None) -> int | None:
+    from pgdyno.units import parse_quantity
+
+    return None if text is None else int(parse_quantity(text, "B"))
 
 
 def host_request(flags: Flags) -> HostRequest | None:

@@ -169,6 +169,7 @@ def counters(rows: Rows, from_s: float, to_s: float, *, load_ended_at: float | N
     for row, share in _shares(rows, "disk", from_s, to_s, load_ended_at):
         if is_physical(str(row["device"])):
             span_kb = share * _number(row, "interval_s") * 1024
+            totals["disk_reads"] += span_kb / 1024 * _number(row, "r_per_s")
             totals["disk_read_bytes"] += span_kb * _number(row, "rkb_per_s")
             totals["disk_written_bytes"] += span_kb * _number(row, "wkb_per_s")
     return dict(totals)

@@ -17,8 +17,8 @@ from pgdyno.report.data_checks import with_checks
 from pgdyno.report.digest import digest
 from pgdyno.report.held_back_section import held_back_section
 from pgdyno.report.imported_page import imported_page
-from pgdyno.report.noise_page import noise_page
 from pgdyno.report.matrix_page import matrix_page
+from pgdyno.report.noise_page import noise_page
 from pgdyno.report.reading import Fields, effects_of, side_of, sides_of, verdict_of, verdicts_of
 from pgdyno.report.runs_page import runs_page
 from pgdyno.report.sections import Report, Section, Tile, Tone

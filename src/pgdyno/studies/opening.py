@@ -29,7 +29,7 @@ def opened(request: TargetRequest) -> Iterator[Target]:
             restart_command=request.restart_command,
         )
         return
-    sandbox = Sandbox.open_or_create(request.sandbox, bin_dir=request.sandbox_bin)
+    sandbox = Sandbox.open_or_create(request.sandbox, bin_dir=request.sandbox_bin, memory_bytes=request.sandbox_memory)
     try:
         sandbox.start()
         if request.loopback:

@@ -41,6 +41,7 @@ from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.sentry import Sentry
 from pgdyno.trial.watcher import Watcher
 from pgdyno.workloads.registry import make_workload
+from pgdyno.workloads.working_set import sized
 
 OWN_SESSIONS = 5
 """Sessions that a study opens beside the load's: probes, reset, read-back; of the same order as the reserved ones."""
@@ -121,7 +122,10 @@ def open_stand(
                 hint='Give --restart-command "ARGV ...", or --reload-only to leave restart knobs alone.',
             )
         _require_room(target, facts, request.plan)
-        workload = make_workload(request.workload, request.parameters)
+        parameters, working_set = sized(request.parameters, facts)
+        if working_set is not None:
+            announce(str(working_set))
+        workload = make_workload(request.workload, parameters)
         outage = expected_outage(target, store) if request.changes and not target.disposable else None
         if request.check is not None:
             request.check(target, facts, workload.spec(), outage)

@@ -36,6 +36,8 @@ class TargetRequest:
     patroni_cert: Path | None = None
     sql_only: bool = False
     loopback: bool = False
+    sandbox_memory: int | None = None
+    """Bound on the memory of the sandbox's server in bytes, page cache included."""
 
     def __post_init__(self) -> None:
         if self.patroni and (self.sql_only or self.restart_command):
@@ -48,6 +50,8 @@ class TargetRequest:
             raise UsageError(
                 f"--host and {other} exclude each other", hint="Leave --host out: the other way needs no host."
             )
+        if self.sandbox_memory is not None and (self.dsn is not None or self.host is not None):
+            raise UsageError("--sandbox-memory is for the sandbox", hint="Leave --target and --host out.")
         if self.sql_only and self.dsn is None:
             raise UsageError("--sql-only needs a server", hint="Name it: --target 'host=db1 dbname=app user=dba'.")
 
@@ -75,6 +79,7 @@ class TargetRequest:
             "patroni_cert": str(self.patroni_cert) if self.patroni_cert else None,
             "sql_only": self.sql_only,
             "loopback": self.loopback,
+            "sandbox_memory": self.sandbox_memory,
         }
 
     @classmethod
@@ -101,6 +106,7 @@ class TargetRequest:
             patroni_cert=_path(values.get("patroni_cert")),
             sql_only=bool(values.get("sql_only")),
             loopback=bool(values.get("loopback")),
+            sandbox_memory=None if (bound := values.get("sandbox_memory")) is None else int(str(bound)),
         )
 
 

@@ -23,6 +23,7 @@ from pgdyno.model.facts import Unknown
 from pgdyno.target import accounts, binaries, cluster, databases, loopback, places, postmaster_lock, processes, registry
 from pgdyno.target.binaries import Build
 from pgdyno.target.cpu import CpuGroup, ServerCpu
+from pgdyno.target.memory_group import MemoryGroup, forget_cached
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.registry import SandboxLock, SandboxRecord
 from pgdyno.target.restart import PgCtl
@@ -44,7 +45,15 @@ class Sandbox:
     Works as root, whose server runs as the system user `pgdyno`, and as an ordinary user. PostgreSQL 13 to 18.
     """
 
-    def __init__(self, record: SandboxRecord, build: Build, folder: Path, lock: SandboxLock, runner: Runner) -> None:
+    def __init__(
+        self,
+        record: SandboxRecord,
+        build: Build,
+        folder: Path,
+        lock: SandboxLock,
+        runner: Runner,
+        memory_bytes: int | None = None,
+    ) -> None:
         self.record = record
         self.folder = folder
         self._build = build
@@ -53,6 +62,8 @@ class Sandbox:
         self._control = self._pg_ctl()
         self._group = self._cpu_group()
         self._loopback: int | None = None
+        self._memory_bytes = memory_bytes
+        self._memory: MemoryGroup | None = None
 
     @classmethod
     def open_or_create(
@@ -62,12 +73,15 @@ class Sandbox:
         bin_dir: Path | None = None,
         root: Path | None = None,
         runner: Runner | None = None,
+        memory_bytes: int | None = None,
     ) -> Sandbox:
         """Open the sandbox of this name, or make it; the server is left as it is, stopped when new.
 
         `bin_dir` names the build, by default the embedded one (or the one that the sandbox was made with); `root`
-        replaces the cache folder. Raises UsageError on a wrong folder or a sandbox of another major version, and
-        EnvironmentUnsuitable when another process holds it, or the folder, the disk or the build will not do.
+        replaces the cache folder. `memory_bytes` bounds the server's memory, page cache included, for as long as the
+        sandbox is held: it needs root, and the server is started anew inside. Raises UsageError on a wrong folder or a
+        sandbox of another major version, and EnvironmentUnsuitable when another process holds it, or the folder, the
+        disk or the build will not do.
         """
         runner = runner or LocalRunner()
         folder = registry.sandbox_dir(name, root)
@@ -82,7 +96,7 @@ class Sandbox:
                 record, build = _make(name, folder, bin_dir, user, runner)
             else:
                 build = _build_of(record, bin_dir, folder, runner)
-            return cls(record, build, folder, lock, runner)
+            return cls(record, build, folder, lock, runner, memory_bytes)
         except BaseException:
             lock.release(delete=record is None)
             raise
@@ -119,6 +133,8 @@ class Sandbox:
         elsewhere = postmaster_lock.port(self.data_directory) not in (None, cluster.PORT)
         if self.is_running() and self._loopback is None and elsewhere:
             self._control.stop("fast")  # a killed pgdyno had opened it to the loopback
+        if self._memory_bytes is not None and self._memory is None:
+            self._bound(self._memory_bytes)
         if not self.is_running():
             self._start_server()
         databases.ensure_observer(self._postgres("postgres"))
@@ -172,11 +188,11 @@ class Sandbox:
             if not keep:
                 self.destroy()
                 return
-            if self._lock.held and (not self.record.stay_up or self._loopback is not None):
+            is_altered = self._memory is not None or self._loopback is not None
+            if self._lock.held and (is_altered or not self.record.stay_up):
                 self._stop_at_last()
                 self._remove_group()
-            if self._lock.held and self._loopback is not None:
-                self._close_loopback()
+                self._as_it_was()
             self._lock.release()
 
     def leave_running(self) -> None:
@@ -197,6 +213,7 @@ class Sandbox:
             directory=self.data_directory,
             cpu=ServerCpu(self._postmaster, self._group if isinstance(self._group, CpuGroup) else None),
             client_bin_dir=binaries.client_bin_dir(self._build.bin_dir),
+            block_reads=None if self._memory is None else self._memory.device_reads,
         )
 
     def clone_database(self, template: str, name: str) -> None:
@@ -210,15 +227,6 @@ class Sandbox:
     @property
     def _passfile(self) -> Path:
         return self.folder / loopback.PASSFILE
-
-    def _close_loopback(self) -> None:
-        """Take the way by TCP away again; a server that the user had started runs on without it."""
-        loopback.dismiss(self.data_directory)
-        self._passfile.unlink(missing_ok=True)
-        self._loopback = None
-        if self.record.stay_up:
-            self._group = self._cpu_group()
-            self._start_server()
 
     def _postgres(self, dbname: str) -> Postgres:
         where = make_conninfo("", host=self.record.socket_dir, user=cluster.SUPERUSER, dbname=dbname)
@@ -254,7 +262,19 @@ class Sandbox:
         """Return the cgroups to start in; the group is made again if somebody tidied it away."""
         if isinstance(self._group, CpuGroup) and not self._group.path.is_dir():
             self._group = self._cpu_group()
-        return self._group.paths if isinstance(self._group, CpuGroup) else ()
+        paths = self._group.paths if isinstance(self._group, CpuGroup) else ()
+        return (*paths, *(() if self._memory is None else self._memory.paths))
+
+    def _bound(self, limit: int) -> None:
+        """Make the memory group, and have the next start enter it with nothing of the data in the page cache."""
+        digest = hashlib.sha256(str(self.folder).encode()).hexdigest()[:10]
+        group = MemoryGroup.create(
+            f"memory-{digest}", limit, self._group if isinstance(self._group, CpuGroup) else None
+        )
+        self._memory = group
+        if self.is_running():
+            self._control.stop()
+        forget_cached(self.data_directory)
 
     def _release_shared_memory(self) -> None:
         """Let a server that died uncleanly come up once more: only its next start frees what it left in /dev/shm."""
@@ -286,8 +306,21 @@ class Sandbox:
             self._control.stop("immediate")
 
     def _remove_group(self) -> None:
+        if self._memory is not None:
+            self._memory.remove()
         if isinstance(self._group, CpuGroup):
             self._group.remove()
+
+    def _as_it_was(self) -> None:
+        """Take the way by TCP and the bound on memory away; a server that the user had started runs on without them."""
+        is_altered = self._memory is not None or self._loopback is not None
+        if self._loopback is not None:
+            loopback.dismiss(self.data_directory)
+            self._passfile.unlink(missing_ok=True)
+        self._loopback = self._memory = self._memory_bytes = None
+        if is_altered and self.record.stay_up:
+            self._group = self._cpu_group()
+            self._start_server()
 
     def _remove_files(self) -> None:
         self._release_shared_memory()

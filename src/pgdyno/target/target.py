@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +28,8 @@ class Target:
     `route` is how settings reach a server whose configuration files are not at hand; None means through the files.
     `directory` is the data directory when it is on this host and we can reach it. `no_control` says what was seen
     where `control` is None because no way to restart was sure. `remote` is the server's host when an agent of ours
-    runs there: then `runner` and the programs are this machine's, for the load.
+    runs there: then `runner` and the programs are this machine's, for the load. `block_reads` counts the requests to
+    read that this server alone sent to devices, where a cgroup counts them.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Target:
     route: Route | None = None
     no_control: str | None = None
     remote: RemoteHost | None = None
+    block_reads: Callable[[], int | None] | None = None
 
     def program(self, name: str) -> Path:
         """Return the path of a PostgreSQL program such as pgbench. Raise EnvironmentUnsuitable when it is missing."""

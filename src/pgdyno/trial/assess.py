@@ -61,10 +61,12 @@ def assess(load: LoadResult, rows: Sequence[SampleRow], plan: LoadPlan, bounds: 
         warnings=tuple(warning.text for warning in load.warnings),
     )
     steady = find_steady(bins.counts.astype(float), bin_s=bins.bin_s, min_window_s=bounds.min_window_s)
-    if steady.start is None:
-        return replace(measured, reason=load.partial or steady.reason)
-    settled_s = steady.start * bins.bin_s
-    if settled_s > plan.warmup_s + bins.bin_s:
+    if steady.start is None and load.partial is None:
+        return replace(measured, reason=steady.reason)
+    settled_s = (steady.start or 0) * bins.bin_s
+    if load.partial is not None:
+        settled_s = min(settled_s, plan.warmup_s)  # a load that lost something is not steady: its figures are shown
+    elif settled_s > plan.warmup_s + bins.bin_s:
         late = f"steady only after {settled_s:.1f} s, later than the warm-up bound of {plan.warmup_s:.1f} s"
         return replace(measured, reason=load.partial or late)
     begin, end = bins.origin_s + max(settled_s, bounds.min_warmup_s), load.ended_at

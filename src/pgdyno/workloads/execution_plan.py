@@ -15,11 +15,15 @@ _EXECUTIONS_TO_SETTLE = 6
 
 @dataclass(frozen=True, slots=True)
 class PlanProbe:
-    """A statement with the bigint parameters $1, $2 ..., and typical arguments."""
+    """A statement with the bigint parameters $1, $2 ..., and typical arguments.
+
+    `protocol` says how it is planned where that does not follow from the load's own.
+    """
 
     name: str
     statement: sql.Composed
     arguments: tuple[int, ...]
+    protocol: str | None = None
 
 
 def capture_plan(postgres: Postgres, dbname: str, probe: PlanProbe, *, protocol: str) -> str:
@@ -32,7 +36,7 @@ def capture_plan(postgres: Postgres, dbname: str, probe: PlanProbe, *, protocol:
     prepare = sql.SQL("PREPARE pgdyno_plan ({}) AS {}").format(types, probe.statement)
     arguments = sql.SQL(", ").join(sql.Literal(value) for value in probe.arguments)
     explain = sql.SQL("EXPLAIN (COSTS OFF) EXECUTE pgdyno_plan ({})").format(arguments)
-    lines: list[str] = []
+    protocol, lines = probe.protocol or protocol, list[str]()
     with postgres.connect(dbname) as connection:
         try:
             connection.execute(prepare)

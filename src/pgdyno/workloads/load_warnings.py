@@ -213,6 +213,7 @@ def _plan(plan: str) -> LoadWarning | None:
 
 _PLANS = {
     "Gather": "its workers take CPU that other sessions could use",
+    "Bitmap Heap Scan": "a batch is sorted by page first, and past work_mem whole pages are read and rechecked",
     "Seq Scan": "the whole table is read, not scattered rows",
 }
 

@@ -12,6 +12,7 @@ from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.trial import LoadPlan
 from pgdyno.target.target import Target
 from pgdyno.workloads.pgbench_log import LogFormat
+from pgdyno.workloads.result import Gap
 from pgdyno.workloads.script import Script
 
 PROTOCOLS = ("simple", "extended", "prepared")
@@ -77,6 +78,10 @@ class RunCommand:
         for script in self.scripts:
             words += script.argument(self.directory)
         return [*words, self.dbname]
+
+    def gaps(self) -> tuple[Gap, ...]:
+        """Return none: pgbench gives up when its server goes away."""
+        return ()
 
     def _by_version(self) -> list[str]:
         version, options = self.pgbench.version, self.options

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,15 +14,17 @@ from pgdyno.errors import WorkloadError
 from pgdyno.workloads.driver_process import DriverProcess
 from pgdyno.workloads.gate import Gate
 from pgdyno.workloads.load_warnings import LoadFacts, judge_load
+from pgdyno.workloads.loop_command import LoopCommand
 from pgdyno.workloads.pgbench_command import RunCommand
 from pgdyno.workloads.pgbench_log import LogReader
 from pgdyno.workloads.progress import count_aborted, first_reason, parse_progress
 from pgdyno.workloads.protocol import LoadReading
-from pgdyno.workloads.result import LoadResult, count_bins, histogram_rows
+from pgdyno.workloads.result import Gap, LoadResult, away_s, count_bins, histogram_rows
 from pgdyno.workloads.transaction_log import TransactionLog, tally
 
 GRACE_S = 60.0
 """How long a load may outlast its time: pgbench lets every client finish its last transaction."""
+READS_EVERY_S = 0.2
 LIVE_WINDOW_US = 5_000_000
 
 
@@ -31,13 +33,14 @@ class PgbenchLoad:
 
     def __init__(
         self,
-        command: RunCommand,
+        command: RunCommand | LoopCommand,
         environment: Mapping[str, str],
         *,
         instance: int = 0,
         scale: int | None = None,
         plans: tuple[str, ...] = (),
         gate: Gate | None = None,
+        block_reads: Callable[[], int | None] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._command = command
@@ -61,6 +64,9 @@ class PgbenchLoad:
         self._reader = LogReader(command.log_prefix, self._process.pid, command.log_format)
         self._recent: list[TransactionLog] = []
         self._ended_by_us: str | None = None
+        self._block_reads = block_reads
+        self._device_reads: list[tuple[float, int]] = []
+        self._count_reads()
         self._seen = self._seen_failed = 0
 
     @property
@@ -75,6 +81,7 @@ class PgbenchLoad:
 
     def poll(self) -> bool:
         """Return True once pgbench has ended."""
+        self._count_reads()
         return self._process.poll() is not None
 
     def live(self) -> LoadReading | None:
@@ -124,6 +131,7 @@ class PgbenchLoad:
         counts = tally(log)
         ended_at = float(log.end_us[-1]) / 1e6
         driver_cpu_s = self._process.cpu_s or 0.0
+        gaps = self._command.gaps()
         facts = LoadFacts(
             plan=self._command.plan,
             seconds=ended_at - self._began_at,
@@ -152,8 +160,19 @@ class PgbenchLoad:
             malformed_lines=malformed,
             reason=reason,
             plans=self._plans,
+            partial=_away(gaps, ended_at),
+            gaps=gaps,
+            device_reads=tuple(self._device_reads),
             log=log,
         )
+
+    def _count_reads(self) -> None:
+        now = self._clock()
+        if self._block_reads is None or (self._device_reads and now - self._device_reads[-1][0] < READS_EVERY_S):
+            return
+        count = self._block_reads()
+        if count is not None:
+            self._device_reads.append((now, count))
 
     def _reason(self, text: str, aborted: int) -> str | None:
         if self._ended_by_us is not None:
@@ -166,6 +185,15 @@ class PgbenchLoad:
 
     def _stderr(self) -> str:
         return self._errors.read_text(errors="replace")
+
+
+def _away(gaps: Sequence[Gap], ended_at: float) -> str | None:
+    """Return what must be said of a load whose server was away, None when it never was."""
+    if not gaps:
+        return None
+    seconds = away_s(gaps, 0.0, ended_at)
+    sessions = len({gap.session for gap in gaps})
+    return f"the server was away for {seconds:.1f} s ({sessions} sessions lost, then open again): {gaps[0].reason}"
 
 
 def prepare_directory(directory: Path) -> Path:

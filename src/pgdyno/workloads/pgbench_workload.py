@@ -13,6 +13,7 @@ from pgdyno.target.target import Target
 from pgdyno.workloads.dataset import DataSet, LoadSite
 from pgdyno.workloads.execution_plan import PlanProbe, capture_plan
 from pgdyno.workloads.gate import Gate
+from pgdyno.workloads.loop_command import LoopCommand, SessionLoop
 from pgdyno.workloads.pgbench_command import DriverOptions, RunCommand, check_plan, find_pgbench
 from pgdyno.workloads.pgbench_load import PgbenchLoad, prepare_directory
 from pgdyno.workloads.protocol import RunningLoad
@@ -42,7 +43,8 @@ class PgbenchWorkload:
 
     `scale` is that of pgbench's tables where clients meet on the rows of branches, else None. `hold_read_only` makes
     the server refuse writes to the load's sessions. `examiner` checks the data after each run, `starter` keeps in the
-    database, before each run, what the examiner counts from. `pgbench` is a program to use instead of the server's own.
+    database, before each run, what the examiner counts from. `loop` runs the load by sessions that come again instead
+    of pgbench. `pgbench` is a program to use instead of the server's own.
     """
 
     identity: WorkloadSpec
@@ -55,6 +57,7 @@ class PgbenchWorkload:
     hold_read_only: bool = False
     examiner: Examiner | None = None
     starter: Starter | None = None
+    loop: SessionLoop | None = None
     pgbench: Path | None = None
 
     def spec(self) -> WorkloadSpec:
@@ -101,22 +104,14 @@ class PgbenchWorkload:
     ) -> RunningLoad:
         """Start pgbench in the directory. See `Workload.begin`."""
         check_plan(plan)
-        command = RunCommand(
-            pgbench=find_pgbench(target, self.pgbench),
-            plan=plan,
-            scripts=self.scripts,
-            variables=self.variables,
-            options=self.options,
-            directory=prepare_directory(directory),
-            dbname=dbname,
-        )
         return PgbenchLoad(
-            command,
+            self._command(target, dbname, plan, prepare_directory(directory)),
             self._environment(target, dbname, plan),
             instance=instance,
             scale=self.scale,
             plans=self._plans(target, dbname, plan),
             gate=gate,
+            block_reads=target.block_reads,
         )
 
     def examine(self, target: Target, dbname: str, load: LoadResult, outcome: Outcome) -> Examination:
@@ -127,6 +122,19 @@ class PgbenchWorkload:
         """Drop the load's database, and the template if asked for. Return the names of what was dropped."""
         names = [load_name(self._fingerprint(target))] + ([self._template(target)] if template else [])
         return tuple(name for name in names if drop_owned(target.postgres, name))
+
+    def _command(self, target: Target, dbname: str, plan: LoadPlan, directory: Path) -> RunCommand | LoopCommand:
+        if self.loop is not None:
+            return LoopCommand(self.loop, plan, self.scripts, directory, dbname)
+        return RunCommand(
+            pgbench=find_pgbench(target, self.pgbench),
+            plan=plan,
+            scripts=self.scripts,
+            variables=self.variables,
+            options=self.options,
+            directory=directory,
+            dbname=dbname,
+        )
 
     def _plans(self, target: Target, dbname: str, plan: LoadPlan) -> tuple[str, ...]:
         if self.plan_probe is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pgdyno.errors import UsageError
 from pgdyno.model.trial import WorkloadSpec
-from pgdyno.workloads import custom, ybio
+from pgdyno.workloads import custom, ybio, ybio_figures
 from pgdyno.workloads.dataset import PgbenchTables
 from pgdyno.workloads.parameters import Parameter, Value, resolve
 from pgdyno.workloads.pgbench_command import DriverOptions
@@ -67,19 +67,28 @@ def _make_builtin(name: str, parameters: Mapping[str, Value], pgbench: Path | No
 
 
 def _make_ybio(parameters: Mapping[str, Value], pgbench: Path | None) -> PgbenchWorkload:
+    ybio.check(parameters)
     scripts, rows = ybio.scripts(parameters), ybio.touched_rows(parameters)
     batch, update = int(parameters["batch_size"]), int(parameters["pct_update"])
-    options = _options(parameters)
-    description = f"reads of {batch} rows by index, scattered over {rows} rows, {update} % updates"
+    options, data = _options(parameters), ybio.data(parameters)
     return PgbenchWorkload(
         identity=_spec(
-            "ybio", parameters, scripts, description, read_only=not update, unit="batches", rows_per_transaction=batch
+            "ybio",
+            parameters,
+            scripts,
+            ybio.description(parameters),
+            read_only=not update,
+            unit="calls" if parameters["run_duration"] else "batches",
+            rows_per_transaction=None if parameters["run_duration"] else batch,
+            data=data.identity,
         ),
-        data=ybio.data(parameters),
+        data=data,
         scripts=scripts,
         options=options if update else DriverOptions(1, options.latency_limit_ms),
         variables={"run_tab_rows": str(rows), "batch_size": str(batch)},
         plan_probe=ybio.plan_probe(parameters),
+        examiner=ybio_figures.examiner(parameters, ybio.table_name(parameters)),
+        loop=ybio.loop(parameters),
         pgbench=pgbench,
     )
 

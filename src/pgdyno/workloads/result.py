@@ -49,6 +49,25 @@ class WindowResult:
     lag_ms: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """When a session of the load had no server: from the moment it was lost until it was open again, in seconds."""
+
+    session: int
+    from_s: float
+    to_s: float
+    reason: str
+
+
+def away_s(gaps: Sequence[Gap], from_s: float, to_s: float) -> float:
+    """Return for how long of a window at least one session had no server."""
+    total, reached = 0.0, from_s
+    for gap in sorted(gaps, key=lambda gap: gap.from_s):
+        begin, end = max(gap.from_s, reached), min(gap.to_s, to_s)
+        total, reached = total + max(0.0, end - begin), max(reached, end)
+    return total
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadResult:
     """One finished load. Times in seconds since the epoch of this machine's clock.
@@ -80,6 +99,10 @@ class LoadResult:
     """What each load generator did, where there were several."""
     partial: str | None = None
     """Why this is not the whole of the load that was asked for: an instance was killed or ended short."""
+    gaps: tuple[Gap, ...] = ()
+    """When sessions had no server, of a load that waits for one."""
+    device_reads: tuple[tuple[float, int], ...] = ()
+    """Moments, and the requests to read that the server alone had sent to devices by then, where they are counted."""
     log: TransactionLog = field(repr=False, kw_only=True)
 
     def window(self, from_s: float, to_s: float) -> WindowResult:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import psycopg
@@ -11,11 +12,17 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from pgdyno.target.postgres import query_error
+from pgdyno.units import bytes_text
 from pgdyno.workloads.dataset import TOLD_EVERY_PCT, LoadSite
+from pgdyno.workloads.script import packaged_script
 
 MOST_ROWS = 1 << 31
 """The products of the permutation stay within 63 bits up to here."""
 BATCH = 100_000
+CHUNK = 4096
+"""Rows of one segment that lie together before the next segment has its turn: a megabyte or two."""
+MOST_SEGMENTS = 50
+_PAGE, _SHORT_VARLENA = 8192, 127
 _MULTIPLIERS = (1540483477, 1779033703, 668265263)
 _COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 _COPY_TRAILER = b"\xff\xff"
@@ -29,18 +36,59 @@ _COPY_ROW = np.dtype(
 
 @dataclass(frozen=True, slots=True)
 class YbioTable:
-    """The table: `mykey` 1 to `rows` with an index, `scratch`, and `filler` blanks, in random physical order."""
+    """The table: `mykey` 1 to `rows` with an index, `scratch`, and `filler` blanks, in random physical order.
+
+    The keys are cut into `segments` ranges; each has pages of its own, so that a load that is bound to the first keys
+    touches as much less of the table. `called` fills it by the procedure `setup` in batches that commit, else by COPY.
+    """
 
     table: str
     rows: int
     filler: int
+    segments: int = 1
+    called: tuple[str, int, int] | None = None
+    """Prefix, number and batch size of the call of `setup`; None for COPY."""
 
     @property
     def identity(self) -> str:
         """Return the text that determines the data."""
-        return f"ybio table={self.table} rows={self.rows} filler={self.filler}"
+        how = "" if self.called is None else f" setup batch_size={self.called[2]}"
+        return f"ybio 2 table={self.table} rows={self.rows} filler={self.filler} segments={self.segments}{how}"
+
+    @property
+    def bytes_per_row(self) -> float:
+        """Return about how much a row takes in table and index together, in bytes."""
+        return row_bytes(self.filler)
 
     def load(self, site: LoadSite) -> None:
+        """Install `setup` and `runit`, and make the table by the one or by COPY; tell its size."""
+        with site.postgres.connect() as connection:
+            connection.execute(procedures().encode())
+        if self.called is None:
+            self._load_by_copy(site)
+        else:
+            self._load_by_setup(site, self.called)
+        site.progress(f"{self.table}: {size_text(self.sizes(site))}")
+
+    def sizes(self, site: LoadSite) -> tuple[int, int]:
+        """Return the bytes of the table and of its indexes, as they are."""
+        query = "SELECT pg_table_size(%(name)s) AS heap, pg_indexes_size(%(name)s) AS indexes"
+        (row,) = site.postgres.fetch(query, {"name": self.table})
+        return int(str(row["heap"])), int(str(row["indexes"]))
+
+    def _load_by_setup(self, site: LoadSite, called: tuple[str, int, int]) -> None:
+        prefix, number, batch = called
+        site.progress(f"loading {self.table}, {self.rows:,} rows: setup, a commit each {batch:,} rows")
+        call = sql.SQL("CALL setup({}, {}, {}, {}, {}, {})").format(
+            *map(sql.Literal, (prefix, number, self.rows, batch, self.filler, self.segments))
+        )
+        with site.postgres.connect() as connection:
+            try:
+                connection.execute(call)
+            except psycopg.Error as error:
+                raise query_error(site.target.postgres.label, error) from error
+
+    def _load_by_copy(self, site: LoadSite) -> None:
         """Create and fill the table in one transaction, by COPY with FREEZE, then build the index.
 
         YBIO commits each batch; here the whole database is dropped when a load is interrupted, and FREEZE wants the
@@ -66,7 +114,7 @@ class YbioTable:
         done, told = 0, 0
         with cursor.copy(statement) as copy:
             copy.write(_COPY_HEADER)
-            for keys, scratch in scattered_keys(self.rows):
+            for keys, scratch in scattered_keys(self.rows, self.segments):
                 copy.write(_copy_rows(keys, scratch))
                 done += len(keys)
                 percent = 100 * done // self.rows
@@ -76,23 +124,55 @@ class YbioTable:
             copy.write(_COPY_TRAILER)
 
 
-def scattered_keys(rows: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def scattered_keys(rows: int, segments: int = 1) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Yield the keys 1 to `rows` in their physical order, in batches, each with its rising `scratch` values.
 
-    A key is a permutation of a counter over 2^bits: odd multipliers modulo a power of two and xor-shifts are each a
-    bijection, so every key comes exactly once; values past `rows` are left out. Consecutive keys land on pages as if
-    these were drawn at random. `rows` is at most 2^31.
+    Within a segment a key is a permutation of a counter over 2^bits: odd multipliers modulo a power of two and
+    xor-shifts are each a bijection, so every key comes exactly once; values past the segment are left out. Consecutive
+    keys land on the segment's pages as if these were drawn at random. The segments take turns, `CHUNK` counters each.
+    `rows` is at most 2^31. The procedure `setup` computes the same.
     """
-    bits = max(2, (rows - 1).bit_length())
+    share = -(-rows // segments)
+    bits = max(2, (share - 1).bit_length())
     mask, shift = (1 << bits) - 1, bits // 2
-    for first in range(0, 1 << bits, BATCH):
-        numbers = np.arange(first, min(first + BATCH, 1 << bits), dtype=np.int64)
-        keys = numbers
+    end = 1 << bits if segments == 1 else segments * -(-(1 << bits) // CHUNK) * CHUNK
+    for first in range(0, end, BATCH):
+        numbers = np.arange(first, min(first + BATCH, end), dtype=np.int64)
+        segment = numbers // CHUNK % segments
+        keys = counters = numbers if segments == 1 else numbers // CHUNK // segments * CHUNK + numbers % CHUNK
         for multiplier in _MULTIPLIERS:
             keys = (keys * multiplier) & mask
             keys = keys ^ (keys >> shift)
-        inside = keys < rows
-        yield keys[inside] + 1, numbers[inside]
+        inside = (counters <= mask) & (keys < share) & (segment * share + keys < rows)
+        yield (segment * share + keys + 1)[inside], numbers[inside]
+
+
+def segments_for(rows: int, touched: int) -> int:
+    """Return into how few segments a table is cut so that its first `touched` rows are whole segments, about."""
+    return Fraction(touched, rows).limit_denominator(MOST_SEGMENTS).denominator if touched else 1
+
+
+def row_bytes(filler: int) -> float:
+    """Return about how much a row takes in table and index, in bytes: pages of 8 kB, tuples as PostgreSQL aligns them.
+
+    A tuple has 24 bytes of header, two bigint, and the filler with a length word of 1 or 4 bytes; an entry of the
+    index 16 bytes; either has a pointer of 4 bytes on its page. Index pages are filled to 90 %.
+    """
+    content = filler + (1 if filler < _SHORT_VARLENA else 4)
+    tuple_bytes = -(-(24 + 16 + content) // 8) * 8 + 4
+    return _PAGE / ((_PAGE - 24) // tuple_bytes) + 20 / 0.9
+
+
+def procedures() -> str:
+    """Return the SQL that makes `setup`, `runit` and `benchruns`, for any database."""
+    first, second, third = map(str, _MULTIPLIERS)
+    words = {"first": first, "second": second, "third": third, "chunk": str(CHUNK), "most_rows": str(MOST_ROWS)}
+    return packaged_script("ybio_procedures", **words)
+
+
+def size_text(sizes: tuple[int, int]) -> str:
+    """Return the size report of a table."""
+    return f"table {bytes_text(sizes[0])}, index {bytes_text(sizes[1])}"
 
 
 def _copy_rows(keys: NDArray[np.int64], scratch: NDArray[np.int64]) -> bytes:

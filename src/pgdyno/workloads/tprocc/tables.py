@@ -109,7 +109,7 @@ _SENT_ALWAYS = 9_000_000
 def _statements(script: str) -> Mapping[str, tuple[str, ...]]:
     """Return the statements of a script by the table that each one is about."""
     text = re.sub(r"(?m)^--.*\n", "", packaged_script(f"tprocc/{script}"))
-    found: dict[str, tuple[str, ...]] = {table: () for table in ROWS}
+    found: dict[str, tuple[str, ...]] = dict.fromkeys(ROWS, ())
     for statement in filter(None, (part.strip() for part in text.split("\n\n"))):
         match = re.match(r"(?:CREATE TABLE|ALTER TABLE|CREATE INDEX \w+ ON) (\w+)", statement)
         assert match is not None, f"{script}.sql has a statement about no table: {statement}"

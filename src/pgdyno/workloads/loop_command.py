@@ -1,0 +1,81 @@
+"""The command line of the session loop, in the place of pgbench's: what is run, and how its sessions come again."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.errors import UsageError
+from pgdyno.model.trial import LoadPlan
+from pgdyno.workloads.pgbench_command import check_plan
+from pgdyno.workloads.pgbench_log import LogFormat
+from pgdyno.workloads.result import Gap
+from pgdyno.workloads.script import Script
+from pgdyno.workloads.session_loop import Job, Statement, read_gaps
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLoop:
+    """What a workload asks of the loop: its statements in the order of the scripts, rows, batch and the rhythm."""
+
+    statements: tuple[Statement, ...]
+    rows: int
+    batch: int
+    iterations: int
+    pause_s: float
+    tries: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoopCommand:
+    """Everything that a run of the loop is made of; stands where `RunCommand` stands for pgbench."""
+
+    loop: SessionLoop
+    plan: LoadPlan
+    scripts: tuple[Script, ...]
+    directory: Path
+    dbname: str
+
+    @property
+    def log_prefix(self) -> Path:
+        """Return what the names of the transaction logs begin with."""
+        return self.directory / "transactions"
+
+    @property
+    def log_format(self) -> LogFormat:
+        """Return the columns that the transaction logs will have."""
+        return LogFormat()
+
+    def argv(self) -> list[str]:
+        """Write the job and return the argument list. Raise UsageError on a plan that the loop cannot run."""
+        check_plan(self.plan)
+        if self.plan.rate is not None or self.plan.connect_each:
+            raise UsageError(
+                "driver=loop has no --rate and no --connect-each",
+                hint="Leave it out; iterations=1 opens a session for each call.",
+            )
+        plan, loop = self.plan, self.loop
+        job = self.directory / "job.json"
+        Job(
+            dbname=self.dbname,
+            clients=plan.clients,
+            duration_s=plan.duration_s,
+            iterations=loop.iterations,
+            pause_s=loop.pause_s,
+            tries=loop.tries,
+            prepare=plan.protocol == "prepared",
+            rows=loop.rows,
+            batch=loop.batch,
+            seed=plan.seed,
+            log_prefix=str(self.log_prefix),
+            statements=loop.statements,
+        ).write(job)
+        return [sys.executable, "-m", "pgdyno.workloads.session_loop", str(job)]
+
+    def gaps(self) -> tuple[Gap, ...]:
+        """Return when the sessions had no server, once the run is over."""
+        return tuple(
+            Gap(int(str(one["session"])), float(str(one["from_s"])), float(str(one["to_s"])), str(one["reason"]))
+            for one in read_gaps(self.directory)
+        )

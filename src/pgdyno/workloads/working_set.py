@@ -1,0 +1,101 @@
+"""Working sets by class: how much of shared_buffers and of memory a load touches. Pure.
+
+The source ran 5, 10 and 24 GB on a machine of 22 GB: what fits twice (in shared_buffers and in the page cache), what
+fits once, and what fits nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.model.facts import Facts, Unknown
+from pgdyno.units import bytes_text, parse_quantity
+from pgdyno.workloads.parameters import Value
+from pgdyno.workloads.ybio_table import MOST_ROWS, row_bytes
+
+CLASSES: Mapping[str, float] = {
+    "fits-shared-buffers": 0.8,
+    "fits-ram-twice": 0.25,
+    "fits-ram-once": 0.5,
+    "exceeds": 1.25,
+}
+"""Share of memory, of the first one share of shared_buffers, that table and index together take."""
+OF_SHARED_BUFFERS = "fits-shared-buffers"
+ROOM = 2.2
+"""The template and its clone are both on the disk, and WAL beside them."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkingSet:
+    """A class in figures: `rows`, the `size` in bytes that they take, and `share` of the `whole` called `of`."""
+
+    name: str
+    rows: int
+    size: float
+    share: float
+    whole: int
+    of: str
+
+    def __str__(self) -> str:
+        return (
+            f"class {self.name}: {self.rows:,} rows, about {bytes_text(self.size)} with the index, "
+            f"{100 * self.size / self.whole:.0f} % of {bytes_text(self.whole)} ({self.of})"
+        )
+
+
+def chosen(name: str, whole: int, of: str, *, filler: int) -> WorkingSet:
+    """Return the working set of a class on a server where `of` is `whole` bytes. Raise UsageError on an unknown one."""
+    share = CLASSES.get(name)
+    if share is None:
+        raise UsageError(f'class "{name}" is not one of {", ".join(CLASSES)}')
+    rows = int(share * whole / row_bytes(filler))
+    if rows > MOST_ROWS:
+        raise UsageError(
+            f"class {name} needs {rows:,} rows of {filler} bytes, more than {MOST_ROWS:,}", hint="Raise filler."
+        )
+    return WorkingSet(name, rows, rows * row_bytes(filler), share, whole, of)
+
+
+def sized(parameters: Mapping[str, Value], facts: Facts) -> tuple[dict[str, Value], WorkingSet | None]:
+    """Return the parameters with `tab_rows` in the place of a class, and the class in figures.
+
+    `memory` is what the share is of; without it the smallest of the server's cgroups and the RAM of its host. Raises
+    UsageError where that is not known, and EnvironmentUnsuitable where the disk has no room.
+    """
+    name = str(parameters.get("class", ""))
+    if not name:
+        return dict(parameters), None
+    if "tab_rows" in parameters:
+        raise UsageError("class and tab_rows exclude each other", hint="Leave one of them out.")
+    whole, of = _shared_buffers(facts) if name == OF_SHARED_BUFFERS else _memory(str(parameters.get("memory", "")), facts)
+    found = chosen(name, whole, of, filler=int(parameters.get("filler", 400)))
+    _require_disk(found, facts)
+    return {**parameters, "class": "", "memory": "", "tab_rows": found.rows}, found
+
+
+def _shared_buffers(facts: Facts) -> tuple[int, str]:
+    setting = facts.settings["shared_buffers"]
+    return int(parse_quantity(setting.setting, None) * parse_quantity(setting.unit or "8kB", "B")), "shared_buffers"
+
+
+def _memory(given: str, facts: Facts) -> tuple[int, str]:
+    if given:
+        return int(parse_quantity(given, "B")), "the memory that was given"
+    host = facts.host
+    if isinstance(host.memory_limit_bytes, Unknown):
+        raise UsageError(
+            f"the memory of the server is {host.memory_limit_bytes}", hint="Give it: -D memory=64GB, or give tab_rows."
+        )
+    bounded = not isinstance(host.ram_bytes, Unknown) and host.memory_limit_bytes < host.ram_bytes
+    return host.memory_limit_bytes, "the server's memory cgroup" if bounded else "the host's memory"
+
+
+def _require_disk(found: WorkingSet, facts: Facts) -> None:
+    free = facts.host.data_disk_free_bytes
+    if not isinstance(free, Unknown) and ROOM * found.size > free:
+        raise EnvironmentUnsuitable(
+            f"class {found.name} needs about {bytes_text(ROOM * found.size)} of disk, {bytes_text(free)} are free",
+            hint="Bound the sandbox's memory (--sandbox-memory 1GB), or give -D memory=SIZE.",
+        )
