@@ -19,6 +19,7 @@ from pgdyno.cli.options import (
     workload_options,
     workload_parameters,
 )
+from pgdyno.cli.planned import PlannedCommand, plan_option
 from pgdyno.cli.safety import safety, safety_options
 from pgdyno.errors import ExitCode
 
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
     from pgdyno.target.target import Target
 
 
-@click.command("bench")
+@click.command("bench", cls=PlannedCommand)
 @target_options
 @workload_options
+@plan_option
 @safety_options
 @click.option("--conf", type=click.Path(path_type=Path), help="Measure with these settings; undone afterwards.")
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="How often to measure.")

@@ -22,6 +22,7 @@ from pgdyno.cli.options import (
     workload_options,
     workload_parameters,
 )
+from pgdyno.cli.planned import PlannedCommand
 from pgdyno.cli.safety import safety, safety_options
 from pgdyno.cli.tune import METRICS
 from pgdyno.errors import ExitCode, UsageError
@@ -60,7 +61,7 @@ class Question:
     by_hand: tuple[str, ...] = ()
 
 
-@click.command("experiment")
+@click.command("experiment", cls=PlannedCommand)
 @target_options
 @workload_options
 @safety_options

@@ -317,9 +317,10 @@ def _absolute(path: Path | None) -> Path | None:
 
 def workload_parameters(flags: Flags) -> dict[str, str | int | float | bool]:
     """Read -D NAME=VALUE, --script and --init into the workload's parameters."""
+    from pgdyno.cli.planned import planned_parameters
     from pgdyno.errors import UsageError
 
-    parameters: dict[str, str | int | float | bool] = {}
+    parameters = planned_parameters(flags.values.get("workload"))
     for word in flags.words("params"):
         name, equals, value = word.partition("=")
         if not equals or not name:

@@ -20,6 +20,7 @@ from pgdyno.cli.options import (
     workload_options,
     workload_parameters,
 )
+from pgdyno.cli.planned import PlannedCommand, plan_option
 from pgdyno.cli.safety import safety, safety_options
 from pgdyno.errors import UsageError
 
@@ -36,9 +37,10 @@ if TYPE_CHECKING:
 METRICS = ("throughput", "latency_p50", "latency_p95", "latency_p99", "server_cpu_ms_per_tx")
 
 
-@click.command("tune")
+@click.command("tune", cls=PlannedCommand)
 @target_options
 @workload_options
+@plan_option
 @safety_options
 @click.option("--trials", type=click.IntRange(1), default=40, show_default=True, help="Most search trials.")
 @click.option(

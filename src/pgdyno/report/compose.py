@@ -20,6 +20,7 @@ from pgdyno.report.imported_page import imported_page
 from pgdyno.report.matrix_page import matrix_page
 from pgdyno.report.noise_page import noise_page
 from pgdyno.report.reading import Fields, effects_of, side_of, sides_of, verdict_of, verdicts_of
+from pgdyno.report.reads import reads_section
 from pgdyno.report.runs_page import runs_page
 from pgdyno.report.sections import Report, Section, Tile, Tone
 from pgdyno.report.selftest_page import selftest_page
@@ -133,6 +134,7 @@ def _sections(
         chapters.arms(sides_of(result)) if study.kind is StudyKind.AB and result.members else None,
         chapters.explanation(result),
         doubts.confidence(record.trials, result, verdict, names.subject, names.reference),
+        reads_section(record.trials),
         chapters.search(record.trials, metric, result) if study.kind is StudyKind.TUNE else None,
         held_back_section(
             [

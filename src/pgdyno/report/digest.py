@@ -15,6 +15,7 @@ from pgdyno.model.verdict import Verdict
 from pgdyno.report import chapters, circumstances, doubts
 from pgdyno.report.figures import verdict_table
 from pgdyno.report.reading import Fields, sides_of, verdicts_of
+from pgdyno.report.reads import reads_facts
 from pgdyno.report.sections import Block, FactList, Prose, Section, TableBlock
 from pgdyno.report.wording import plural
 
@@ -95,7 +96,8 @@ def _bench(
 ) -> tuple[Section, ...]:
     del verdict, effects  # one run compares nothing
     measured = chapters.run_facts(trials[-1]) if trials and trials[-1].outcome is not None else FactList(())
-    rows = [*measured.rows, *(("mind", warning) for warning in doubts.warnings_of(result))]
+    reads = reads_facts(trials[-1]) if trials else ()
+    rows = [*measured.rows, *reads, *(("mind", warning) for warning in doubts.warnings_of(result))]
     return (_section("run", "The run", _facts(rows)),)
 
 

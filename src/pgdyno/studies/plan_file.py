@@ -16,6 +16,7 @@ from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.knobs.policy import refuse
 from pgdyno.model.finding import Confidence, Cost
 from pgdyno.model.linux import is_linux_knob
+from pgdyno.studies.plan_load import without_load
 
 VERSION = 1
 ORIGINS = ("document", "documentation", "list post", "run-time analysis")
@@ -111,6 +112,7 @@ def parse_plan(text: str, *, source: str = "plan") -> Plan:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{source}: not TOML: {error}") from error
+    document = without_load(document)
     _check_shape(document, "the plan", source)
     if document["version"] != VERSION:
         raise UsageError(f"{source}: version {document['version']} is not {VERSION}", hint="Upgrade pgdyno.")

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.target.cpu import PREFIX, CpuGroup
-from pgdyno.target.host import group_folders
+from pgdyno.target.host import filesystem_of, group_folders
 from pgdyno.units import bytes_text
 
 LEAST_BYTES = 64 << 20
 _PROC = Path("/proc")
 _V1_LIMIT, _V2_LIMIT = "memory.limit_in_bytes", "memory.max"
+STACKED = ("dm-", "md", "loop", "zram", "ram", "nbd", "drbd")
+_V1_BOUND, _NO_BOUND = "blkio.throttle.read_iops_device", 1_000_000_000
 _V1_READS, _V2_READS = "blkio.throttle.io_serviced", "io.stat"
 
 
@@ -32,8 +35,10 @@ class MemoryGroup:
     reads: Path | None
 
     @classmethod
-    def create(cls, label: str, limit: int, cpu: CpuGroup | None) -> MemoryGroup:
+    def create(cls, label: str, limit: int, cpu: CpuGroup | None, data: Path) -> MemoryGroup:
         """Make the group `pgdyno-<label>` with this bound. Raise EnvironmentUnsuitable where that cannot be.
+
+        `data` is where the server's data are: on a file system in memory there is nothing to bound.
 
         In a v2 tree the server's own CPU group is bound, because a process is in one v2 group alone. Side effects on
         the host: one or two cgroup directories, until `remove`.
@@ -46,6 +51,12 @@ class MemoryGroup:
             raise EnvironmentUnsuitable(
                 "a bound on the sandbox's memory needs root: it is a cgroup of its own",
                 hint="Run pgdyno as root, or leave --sandbox-memory out.",
+            )
+        kind = filesystem_of(data.resolve(), (_PROC / "self/mountinfo").read_text())
+        if kind in ("tmpfs", "ramfs"):
+            raise EnvironmentUnsuitable(
+                f'the sandbox in "{data}" lies on {kind}: its data are memory, whatever bounds the server',
+                hint="Put PGDYNO_HOME on a disk, or leave --sandbox-memory out.",
             )
         mounts, own = (_PROC / "self/mountinfo").read_text(), (_PROC / "self/cgroup").read_text()
         try:
@@ -130,7 +141,21 @@ def _version_1(label: str, limit: int, mounts: str, own: str) -> MemoryGroup | N
         counting = counting / f"{PREFIX}{label}"
         counting.mkdir(exist_ok=True)
         made.append(counting)
+        _count_reads_of_disks(counting)
     return MemoryGroup(limit, tuple(made), tuple(made), None if counting is None else counting / _V1_READS)
+
+
+def _count_reads_of_disks(group: Path) -> None:
+    """Have a v1 group count: Linux does so only where a bound is set, so one is set that no disk reaches.
+
+    A device that refuses is not counted. Stacked devices are left out: their disks count.
+    """
+    for device in Path("/sys/block").iterdir():
+        if device.name.startswith(STACKED):
+            continue
+        with suppress(OSError):
+            number = (device / "dev").read_text().strip()
+            (group / _V1_BOUND).write_text(f"{number} {_NO_BOUND}")
 
 
 def _version_2(limit: int, cpu: CpuGroup | None) -> MemoryGroup:

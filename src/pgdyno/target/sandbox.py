@@ -268,10 +268,8 @@ class Sandbox:
     def _bound(self, limit: int) -> None:
         """Make the memory group, and have the next start enter it with nothing of the data in the page cache."""
         digest = hashlib.sha256(str(self.folder).encode()).hexdigest()[:10]
-        group = MemoryGroup.create(
-            f"memory-{digest}", limit, self._group if isinstance(self._group, CpuGroup) else None
-        )
-        self._memory = group
+        cpu = self._group if isinstance(self._group, CpuGroup) else None
+        self._memory = MemoryGroup.create(f"memory-{digest}", limit, cpu, self.data_directory)
         if self.is_running():
             self._control.stop()
         forget_cached(self.data_directory)

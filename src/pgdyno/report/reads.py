@@ -1,0 +1,58 @@
+"""Rows, responses and reads of the YBIO shape: logical ones beside those that reached a disk, and gaps. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pgdyno.model.figure import Table
+from pgdyno.model.trial import Trial
+from pgdyno.report.sections import Block, Notice, Section, TableBlock
+from pgdyno.report.wording import number_text
+
+COLUMNS = ("run", "rows/s", "response ms", "logical reads/s", "of them not in buffers/s", "physical reads/s", "away s")
+_NAMES = ("rows_per_s", "response_ms", "logical_reads_per_s", "buffer_misses_per_s")
+_OWN, _HOST = "physical_reads_per_s", "physical_reads_per_s_of_host"
+CAPTION = (
+    "Logical reads are blocks of 8 kB that the load's database asked shared buffers for; what was not there came from "
+    "the page cache or a disk. Response is the mean of a call."
+)
+HOST_WIDE = "Physical reads are requests to all disks of the host, whoever made them."
+OWN = "Physical reads are requests to disks by the server's own cgroup."
+
+
+def reads_section(trials: Sequence[Trial]) -> Section | None:
+    """Return the table of reads, one row a run; None when no run counted them."""
+    counted = [(trial, trial.outcome.counters) for trial in trials if trial.outcome and "rows_per_s" in trial.outcome.counters]
+    if not counted:
+        return None
+    rows = tuple(_row(trial, counters) for trial, counters in counted)
+    own = any(_OWN in counters for _, counters in counted)
+    blocks: list[Block] = [TableBlock(Table(COLUMNS, rows, COLUMNS), f"{CAPTION} {OWN if own else HOST_WIDE}")]
+    gaps = [trial.outcome.reason for trial, counters in counted if trial.outcome and "away_s" in counters]
+    if gaps:
+        blocks.append(Notice(tuple(f"{reason}. Rows per second hold for the time with the gap in it." for reason in gaps)))
+    return Section("reads", "Reads", "How many rows, and from where did they come?", tuple(blocks))
+
+
+def reads_facts(trial: Trial) -> tuple[tuple[str, str], ...]:
+    """Return the same of one run as names and values; empty when it did not count them."""
+    counters = trial.outcome.counters if trial.outcome else {}
+    if "rows_per_s" not in counters:
+        return ()
+    _, rows, response, logical, missed, physical, away = _row(trial, counters)
+    whose = "by the server" if _OWN in counters else "by the whole host"
+    facts = [("rows", f"{rows} a second, {response} ms a call")]
+    if logical:
+        facts.append(("logical reads", f"{logical} blocks a second, {missed} of them not in shared buffers"))
+    if physical:
+        facts.append(("physical reads", f"{physical} requests a second {whose}"))
+    if away:
+        facts.append(("server away", f"{away} s, {counters.get('sessions_reopened', 0):.0f} sessions opened again"))
+    return tuple(facts)
+
+
+def _row(trial: Trial, counters: Mapping[str, float]) -> tuple[str, ...]:
+    figures = [counters.get(name) for name in _NAMES]
+    physical = counters.get(_OWN, counters.get(_HOST))
+    words = ["" if value is None else number_text(value) for value in (*figures, physical, counters.get("away_s"))]
+    return (str(trial.id), *words)
