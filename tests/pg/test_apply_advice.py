@@ -192,8 +192,10 @@ commands = ["blockdev --setra 0 /dev/sda"]
     assert [step["outcome"] for step in result["steps"]] == ["drop", "skipped", "skipped"]
     assert result["kept"] == {}
     with store_of(pgdyno_home) as store:
-        option = store.study(result["steps"][0]["study"]).options["rule"]
-    assert (option["plan"], option["step"]) == ("plan.toml", "bad")
+        study = store.study(result["study"])
+        proof = proofs_of(store, inventory_of(study))["bad"]
+    assert (proof.study, proof.verdict) == (study.id, "worse")
+    assert result["plan"] == "plan.toml"
 
 
 def has_the_advisor():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.apply import source, source_options
+from pgdyno.cli.experiment_request import budget_of, design_of, drawn_seed, outage_of
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import (
     bounds,
@@ -34,10 +34,8 @@ if TYPE_CHECKING:
     from pgdyno.model.trial import WorkloadSpec
     from pgdyno.stats.sequential import Design
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.plan_file import Plan
     from pgdyno.studies.stand import Stand
     from pgdyno.target.outage import Outage
-    from pgdyno.target.restart_budget import RestartBudget
     from pgdyno.target.target import Target
 
 CODES = {
@@ -46,8 +44,10 @@ CODES = {
     "worse": ExitCode.FINDINGS,
     "not resolved": ExitCode.NOT_RESOLVED,
 }
-OUTCOMES = {"better": "keep", "equivalent": "null", "worse": "drop", "not resolved": "null"}
-"""What becomes of a step of a plan. A null step is left out of what follows, as a dropped one: it earned nothing."""
+
+
+QUESTIONS = ("ab", "rule", "plan", "from_advice", "sweep", "factorial", "resume")
+_OF_PLANS = ("step", "mode", "stage", "candidates", "manual", "skip_manual", "stop_after")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,32 @@ class Question:
               help="Two files of `name = value` lines; an empty file is the server as it is.")  # fmt: skip
 @click.option("--rule", metavar="RULE", help="Compare the server as it is with what this rule proposes.")
 @click.option("--plan", type=click.Path(path_type=Path), metavar="FILE",
-              help="Run a plan's steps, each against what was kept before; see pgdyno advise --plan.")  # fmt: skip
+              help="Run a plan's steps one at a time, a staircase; see pgdyno advise --plan.")  # fmt: skip
+@click.option("--from-advice", is_flag=True, help="Make the plan of what the advisor proposes on this target.")
+@click.option("--source", "document", metavar="DOC",
+              help="Of --from-advice: only what this document recommends: its key, code or year.")  # fmt: skip
+@click.option("--sweep", metavar="KNOB=V1,V2,...", help="Measure a series of values and find where a plateau begins.")
+@click.option("--factorial", nargs=2, metavar="A=X B=Y",
+              help="Measure two factors with and without each other, and how they interact.")  # fmt: skip
+@click.option("--resume", metavar="STUDY", help="Go on with an interrupted plan or sweep; its own options hold.")
 @click.option("--step", metavar="NAME", help="Run this step of the plan alone.")
+@click.option("--mode", type=click.Choice(["accumulate", "isolate"]),
+              help="Each step against what was kept before, or the baseline.  [default: the plan's]")  # fmt: skip
+@click.option("--stage", type=click.Choice(["sandbox", "large"]),
+              help="Short runs for candidates, or the environment that counts.  [default: the plan's]")  # fmt: skip
+@click.option("--candidates", metavar="STUDY", help="Of --stage large: run only what this sandbox stage proposed.")
+@click.option("--confirm", multiple=True, metavar="STEP",
+              help="This step for people is done (STEP=undone: taken back); may be given again.")  # fmt: skip
+@click.option("--manual", is_flag=True, help="Wait for people at steps that are only commands, too.")
+@click.option("--skip-manual", is_flag=True, help="Pass over every step that needs a person.")
+@click.option("--stop-after", type=click.IntRange(1), metavar="N",
+              help="End the plan after N steps in a row without a gain.  [default: run all]")  # fmt: skip
+@click.option("--noise-runs", type=click.IntRange(2), default=4, show_default=True,
+              help="Baseline runs before the first step of a plan.")  # fmt: skip
+@click.option("--baseline-runs", type=click.IntRange(0), default=2, show_default=True,
+              help="Baseline runs between the steps of a plan, against drift.")  # fmt: skip
+@click.option("--sweep-blocks", type=click.IntRange(2), default=6, show_default=True,
+              help="How often each level of a sweep is measured.")  # fmt: skip
 @click.option(
     "--metric", type=click.Choice(METRICS), default="throughput", show_default=True, help="What the verdict is on."
 )
@@ -91,28 +115,55 @@ class Question:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
 def command(**values: object) -> int:
-    """Compare configuration B with A: interleaved, randomised pairs until the verdict is final.
+    """Compare configuration B with A, climb the steps of a plan, or sweep the values of a knob.
 
-    With --rule or --plan the verdict flows back to the rule: pgdyno advise then says that it was tested or refuted
-    here. Exit code 0 for better or equivalent, 1 for worse, 3 for not resolved; of a plan 0 when a step was kept.
+    All in interleaved, randomised blocks until the verdict is final. With --rule, --plan or --from-advice the verdicts
+    flow back to the rules: pgdyno advise then says that they were tested or refuted here. Exit code 0 for better or
+    equivalent, 1 for worse, 3 for not resolved; of a plan 0 when a step was kept; 6 when a step waits for a person.
     """
     from pgdyno.cli.progress import Progress
     from pgdyno.cli.study import check_report_path
 
     flags = Flags(values)
-    asked = [name for name in ("ab", "rule", "plan") if flags.values[name]]
+    asked = [name for name in QUESTIONS if flags.values[name]]
     if len(asked) != 1:
-        raise UsageError("give one of --ab, --rule and --plan", hint="pgdyno experiment --ab A.conf B.conf.")
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in QUESTIONS)
+        raise UsageError(f"give one of {names}", hint="pgdyno experiment --ab A.conf B.conf.")
     check_report_path(flags.path("report"))
-    if flags.text("step") is not None and asked != ["plan"]:
-        raise UsageError("--step is for --plan")
+    _check_companions(flags, asked[0])
     store, progress = open_store(flags.text("store_url")), Progress()
-    if asked == ["plan"]:
-        return _run_plan(flags, store, progress)
-    question = _of_files(flags) if asked == ["ab"] else _of_rule(flags, store, progress)
+    if asked[0] not in ("ab", "rule"):
+        return _other(asked[0], flags, store, progress)
+    question = _of_files(flags) if asked[0] == "ab" else _of_rule(flags, store, progress)
     result = run_question(question, flags, store, progress)
     _print(store, result, flags)
     return int(CODES[word_of(result)])
+
+
+def _check_companions(flags: Flags, asked: str) -> None:
+    """Refuse flags that mean nothing beside the question."""
+    for name in _OF_PLANS:
+        if flags.values[name] and asked not in ("plan", "from_advice"):
+            raise UsageError(f"--{name.replace('_', '-')} is for --plan")
+    if flags.words("confirm") and asked not in ("plan", "from_advice", "resume"):
+        raise UsageError("--confirm is for --plan and --resume")
+    if flags.text("document") is not None and asked != "from_advice":
+        raise UsageError("--source is for --from-advice")
+
+
+def _other(asked: str, flags: Flags, store: Store, progress: Progress) -> int:
+    """Run what is not one pair of configurations."""
+    from pgdyno.cli import climbing, sweeping
+    from pgdyno.cli.experiment_request import resumable
+    from pgdyno.model.study import StudyKind
+
+    if asked in ("plan", "from_advice"):
+        return climbing.run_plan(flags, store, progress)
+    if asked != "resume":
+        return sweeping.run_sweep_study(flags, store, progress)
+    study = resumable(store, flags.choice("resume"))
+    is_sweep = store.study(study).kind is StudyKind.SWEEP
+    return (sweeping.resume_sweep if is_sweep else climbing.resume_plan)(flags, store, progress, study)
 
 
 def run_question(question: Question, flags: Flags, store: Store, progress: Progress) -> dict[str, object]:
@@ -124,13 +175,9 @@ def run_question(question: Question, flags: Flags, store: Store, progress: Progr
     from pgdyno.studies.ab import ab, ab_result, within_budget
     from pgdyno.studies.proofs import OPTION
     from pgdyno.studies.stand import StudyRequest, linux_knobs
-    from pgdyno.target.restart_budget import RestartBudget
 
-    design, metric = _design(flags), Metric(flags.choice("metric"))
-    given = flags.number("seed")
-    seed = secrets.randbelow(1 << 31) if given is None else int(given)
-    restarts = flags.text("restarts")
-    budget = None if restarts is None else RestartBudget.parse(restarts)
+    design, metric = design_of(flags), Metric(flags.choice("metric"))
+    seed, budget = drawn_seed(flags), budget_of(flags.text("restarts"))
 
     def planned(facts: Facts) -> tuple[Configuration, Configuration, Design]:
         a, b = check_settings(question.a, facts), check_settings(question.b, facts)
@@ -141,7 +188,7 @@ def run_question(question: Question, flags: Flags, store: Store, progress: Progr
         if pairs < design.max_pairs:
             progress.announce(f"restart budget {budget}: enough for {pairs} of {design.max_pairs} pairs")
         words, ask = f"up to {pairs} pairs of trials", not flags.on("yes")
-        confirm_changes(target, workload, words, _outage(budget, outage), ask=ask)
+        confirm_changes(target, workload, words, outage_of(budget, outage), ask=ask)
 
     server, bound, safe = target_request(flags), bounds(flags), safety(flags)
     options: dict[str, object] = {
@@ -220,97 +267,12 @@ def _of_rule(flags: Flags, store: Store, progress: Progress) -> Question:
     return Question(f"rule {name}", {}, parts.settings, rule_option((name,), parts.settings), parts.commands)
 
 
-def _run_plan(flags: Flags, store: Store, progress: Progress) -> int:
-    from pgdyno.studies.proofs import rule_option
-
-    path = flags.path("plan")
-    assert path is not None, "the flag was given"
-    plan = _read_plan(path)
-    only = flags.text("step")
-    kept: dict[str, str] = {}
-    results: list[dict[str, object]] = []
-    for step in [plan.step(only)] if only else plan.steps:
-        missing = [] if only else [name for name in step.after if _outcome_of(name, results) != "keep"]
-        if missing or not step.settings:
-            why = f"it depends on {', '.join(missing)}" if missing else "it is for people: see its commands"
-            results.append({"step": step.name, "outcome": "skipped", "why": why})
-            progress.announce(f"step {step.name}: skipped, {why}")
-            continue
-        _say_by_hand(step.commands, progress)
-        option = rule_option(step.rules, step.settings, plan=path.name, step=step.name)
-        question = Question(f"plan {path.name}, step {step.name}", dict(kept), {**kept, **step.settings}, option)
-        result = run_question(question, flags, store, progress)
-        outcome = OUTCOMES[word_of(result)]
-        if outcome == "keep":
-            kept.update(step.settings)
-        results.append({"step": step.name, "outcome": outcome, "study": result["study"], "verdict": result["verdict"]})
-        progress.announce(f"step {step.name}: {outcome}{_figure(result)}")
-    _print_plan(results, kept, flags)
-    return int(ExitCode.OK if kept else ExitCode.NOT_RESOLVED)
-
-
-def _outcome_of(name: str, results: list[dict[str, object]]) -> object:
-    return next((result["outcome"] for result in results if result["step"] == name), None)
-
-
-def _read_plan(path: Path) -> Plan:
-    from pgdyno.studies.plan_file import parse_plan
-
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f'plan "{path}" cannot be read', detail=str(error)) from error
-    return parse_plan(text, source=path.name)
-
-
 def _say_by_hand(commands: tuple[str, ...], progress: Progress) -> None:
     for line in commands:
         progress.announce(f"not run, for you to decide: {line}")
-
-
-def _figure(result: Mapping[str, object]) -> str:
-    verdict = result["verdict"]
-    ratio = verdict.get("ratio") if isinstance(verdict, dict) else None
-    return f", {100 * (ratio - 1):+.1f} %" if isinstance(ratio, float) else ""
 
 
 def _print(store: Store, result: Mapping[str, object], flags: Flags) -> None:
     from pgdyno.cli.study import print_result
 
     print_result(store, result, flags.on("as_json"))
-
-
-def _print_plan(results: list[dict[str, object]], kept: Mapping[str, str], flags: Flags) -> None:
-    import json
-
-    if flags.on("as_json"):
-        click.echo(json.dumps({"steps": results, "kept": dict(kept)}))
-        return
-    for result in results:
-        verdict = result.get("verdict")
-        words = f"{verdict['word']}{_figure(result)}" if isinstance(verdict, dict) else str(result.get("why"))
-        click.echo(f"{result['outcome']!s:8} {result['step']!s:30} {words}  {result.get('study', '')}".rstrip())
-    for name, value in kept.items():
-        click.echo(f"{name} = '{value}'")
-
-
-def _outage(budget: RestartBudget | None, outage: Outage | None) -> str:
-    from pgdyno.cli.study import outage_text
-
-    if budget is None:
-        return outage_text("a restart before every trial", outage)
-    if budget.is_reload_only:
-        return "reloads only"
-    return outage_text(f"restarts only where a knob needs one, budget {budget}", outage)
-
-
-def _design(flags: Flags) -> Design:
-    from pgdyno.stats.sequential import Design
-
-    least, most = flags.least_and_most("pairs")
-    return Design(
-        smallest_effect=flags.real("smallest_effect"),
-        confidence=flags.real("confidence"),
-        min_pairs=least,
-        max_pairs=most,
-    )

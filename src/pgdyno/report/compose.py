@@ -24,7 +24,9 @@ from pgdyno.report.reads import reads_section
 from pgdyno.report.runs_page import runs_page
 from pgdyno.report.sections import Report, Section, Tile, Tone
 from pgdyno.report.selftest_page import selftest_page
+from pgdyno.report.staircase_page import staircase_page
 from pgdyno.report.study_record import StudyRecord as StudyRecord
+from pgdyno.report.sweep_page import sweep_page
 from pgdyno.report.wording import TONES, capital, number_text, plural, quantity_text, sentence, tile
 
 BENCH_METRICS = (Metric.THROUGHPUT, Metric.LATENCY_P50, Metric.LATENCY_P99, Metric.SERVER_CPU)
@@ -40,6 +42,7 @@ class Names:
 
 
 TUNE_NAMES = Names("the winner", "the baseline")
+STAIR_NAMES = Names("all kept", "the baseline")
 KEEP_NAMES = Names("the best candidate", "the baseline")
 AB_NAMES = Names("B", "A")
 
@@ -48,7 +51,7 @@ def names_of(kind: StudyKind, *, keep: bool = False) -> Names:
     """Return the names of the two sides of this kind of study; a candidate that did not win is no winner."""
     if kind is StudyKind.TUNE and keep:
         return KEEP_NAMES
-    return TUNE_NAMES if kind is StudyKind.TUNE else AB_NAMES
+    return {StudyKind.TUNE: TUNE_NAMES, StudyKind.STAIRCASE: STAIR_NAMES}.get(kind, AB_NAMES)
 
 
 def compose(record: StudyRecord) -> Report:
@@ -154,6 +157,9 @@ _PAGES: Mapping[StudyKind, Callable[[StudyRecord], Report]] = {
     StudyKind.MATRIX: matrix_page,
     StudyKind.STAIRCASE: runs_page,
     StudyKind.SWEEP: runs_page,
+    StudyKind.MATRIX: runs_page,
+    StudyKind.STAIRCASE: staircase_page,
+    StudyKind.SWEEP: sweep_page,
     StudyKind.NOISE: runs_page,
     StudyKind.SELFTEST: runs_page,
     StudyKind.IMPORTED: imported_page,

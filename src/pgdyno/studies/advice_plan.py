@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pgdyno.advisor.rulebook import documents
+from pgdyno.errors import UsageError
 from pgdyno.model import linux
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, ChangeKind, Effect, Finding, ProofState
@@ -67,6 +69,23 @@ def plan_text(findings: Sequence[Finding], inventory: Inventory) -> str:
     if not drafts:
         head.insert(-5, "step = []")
     return "\n".join([*head, *(line for draft in drafts for line in _step_lines(draft, names))]) + "\n"
+
+
+def from_document(findings: Sequence[Finding], name: str) -> Sequence[Finding]:
+    """Keep what one document recommends: an older guide is tried again, step by step, on the platform of today.
+
+    `name` is a key of documents.toml, its code or its year. Raises UsageError when nothing here comes from it.
+    """
+    known = documents()
+    keys = {key for key, document in known.items() if name in (key, document.code, str(document.year))}
+    if not keys:
+        raise UsageError(f'there is no document "{name}"', hint=f"There are {', '.join(known)}, or their years.")
+    kept = [finding for finding in findings if any(source.document in keys for source in finding.provenance)]
+    if not any(finding.answer is Answer.FINDING for finding in kept):
+        raise UsageError(
+            f'nothing that "{name}" recommends is to be changed here', hint="pgdyno advise --all says why."
+        )
+    return kept
 
 
 def _choose(findings: Sequence[Finding]) -> tuple[list[Finding], list[str]]:
@@ -166,8 +185,9 @@ def _step_lines(draft: _Draft, names: Mapping[str, str]) -> list[str]:
         f"{source.document}, {source.section}, {source.year}" for found in draft.findings for source in found.provenance
     )
     lines = ["", "[[step]]", f"name = {_text(_name(draft))}", f"rules = {_list(draft.rules)}"]
-    if draft.group and len(parts.settings) + len(parts.commands) > 1:
-        lines.append(f"group = {_text(draft.group)}")
+    group = draft.group or f"rule {draft.rules[0]}"
+    if len(parts.settings) + len(parts.commands) > 1 and (draft.group or len(parts.settings) > 1):
+        lines.append(f"group = {_text(group)}")
     lines += [f"after = {_list(after)}"] if after else []
     lines += [
         f"origin = {_text(first.origin)}",

@@ -2,6 +2,8 @@
 
 The file is TOML; docs/reference/plan.md describes it and plan.schema.json is its JSON Schema. Reading is strict: what
 is not in the form is refused with the step's name, so that nobody's typing slip becomes an unmeasured change.
+
+Version 2 refuses two settings in a step that declares no `group`. In version 1 the single rule of a step is its group.
 """
 
 from __future__ import annotations
@@ -9,25 +11,37 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import cast
 
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.knobs.policy import refuse
 from pgdyno.model.finding import Confidence, Cost
 from pgdyno.model.linux import is_linux_knob
+from pgdyno.studies.plan import Expected, Level, Manual, Plan, Step, Sweep, level_of
 from pgdyno.studies.plan_load import without_load
 
-VERSION = 1
-ORIGINS = ("document", "documentation", "list post", "run-time analysis")
+VERSION = 2
+READABLE = (1, VERSION)
+ORIGINS = ("document", "documentation", "list post", "run-time analysis", "own idea")
+MODES = ("accumulate", "isolate")
+STAGES = ("sandbox", "large")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 _SHAPE: Mapping[str, Mapping[str, type]] = {
     "the plan": {"version": int, "plan": dict, "step": list},
-    "[plan]": {"target": str, "environment": str, "created": str},
+    "[plan]": {
+        "target": str,
+        "environment": str,
+        "created": str,
+        "mode": str,
+        "stage": str,
+        "baseline": dict,
+    },
     "step": {
         "name": str,
         "rules": list,
         "group": str,
+        "level": str,
+        "stage": str,
         "after": list,
         "origin": str,
         "sources": list,
@@ -37,73 +51,26 @@ _SHAPE: Mapping[str, Mapping[str, type]] = {
         "why": str,
         "expected": dict,
         "settings": dict,
+        "sweep": dict,
+        "manual": dict,
         "found": dict,
         "commands": list,
         "undo": list,
         "check": str,
     },
     "expected": {"text": str, "low": float, "high": float, "metric": str},
+    "sweep": {"knob": str, "values": list},
+    "manual": {"instructions": list, "undo": list, "verify": list, "expect": str},
 }
 REQUIRED: Mapping[str, tuple[str, ...]] = {
     "the plan": ("version", "plan", "step"),
     "[plan]": (),
-    "step": ("name", "rules", "origin", "cost", "check"),
+    "step": ("name",),
     "expected": ("text",),
+    "sweep": ("knob", "values"),
+    "manual": ("instructions",),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """The effect as the source states it; `low` and `high` are relative gains, None when there are only words."""
-
-    text: str
-    low: float | None = None
-    high: float | None = None
-    metric: str = "throughput"
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One factor. `settings` are what a session can set; `commands` are for people, before the step is measured.
-
-    `found` are the values of the same knobs when the plan was made. A `group` names why several knobs are one factor.
-    """
-
-    name: str
-    rules: tuple[str, ...]
-    origin: str
-    cost: Cost
-    check: str
-    group: str = ""
-    after: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    confidence: Confidence = Confidence.MEDIUM
-    risk: str = ""
-    why: str = ""
-    expected: Expected | None = None
-    settings: Mapping[str, str] = field(default_factory=dict)
-    found: Mapping[str, str] = field(default_factory=dict)
-    commands: tuple[str, ...] = ()
-    undo: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A plan; its baseline is the server as it is when the plan is run."""
-
-    target: str
-    environment: str
-    created: str
-    steps: tuple[Step, ...]
-
-    def step(self, name: str) -> Step:
-        """Return a step by its name. Raises UsageError when there is none."""
-        for step in self.steps:
-            if step.name == name:
-                return step
-        raise UsageError(
-            f'the plan has no step "{name}"', hint=f"It has {', '.join(step.name for step in self.steps) or 'none'}."
-        )
+REQUIRED_IN_1 = ("name", "rules", "origin", "cost", "check")
 
 
 def parse_plan(text: str, *, source: str = "plan") -> Plan:
@@ -114,20 +81,36 @@ def parse_plan(text: str, *, source: str = "plan") -> Plan:
         raise UsageError(f"{source}: not TOML: {error}") from error
     document = without_load(document)
     _check_shape(document, "the plan", source)
-    if document["version"] != VERSION:
-        raise UsageError(f"{source}: version {document['version']} is not {VERSION}", hint="Upgrade pgdyno.")
+    version = document["version"]
+    if version not in READABLE:
+        words = " or ".join(map(str, READABLE))
+        raise UsageError(f"{source}: version {version} is not {words}", hint="Upgrade pgdyno.")
     head = document["plan"]
     _check_shape(head, "[plan]", source)
     steps: list[Step] = []
     for number, table in enumerate(document["step"], start=1):
         if not isinstance(table, dict):
             raise UsageError(f"{source}: step {number} is not a table", hint="Write [[step]].")
-        steps.append(_step(table, f"{source}: step {table.get('name', number)}", [step.name for step in steps]))
-    return Plan(head.get("target", ""), head.get("environment", ""), head.get("created", ""), tuple(steps))
+        where = f"{source}: step {table.get('name', number)}"
+        steps.append(_step(table, where, [step.name for step in steps], version))
+    baseline = _texts(head, "baseline", f"{source}: [plan]")
+    for knob in baseline:
+        _refuse(knob, f"{source}: [plan]")
+    return Plan(
+        target=head.get("target", ""),
+        environment=head.get("environment", ""),
+        created=head.get("created", ""),
+        steps=tuple(steps),
+        mode=_one_of(head.get("mode", MODES[0]), MODES, "mode", f"{source}: [plan]"),
+        stage=_one_of(head.get("stage", ""), ("", *STAGES), "stage", f"{source}: [plan]"),
+        baseline=baseline,
+    )
 
 
-def _step(table: Mapping[str, object], where: str, earlier: list[str]) -> Step:
+def _step(table: Mapping[str, object], where: str, earlier: list[str], version: int) -> Step:
     _check_shape(table, "step", where)
+    if version == 1:
+        _require(table, REQUIRED_IN_1, where)
     name, after = str(table["name"]), _words(table, "after", where)
     if not _NAME.fullmatch(name) or name in earlier:
         raise UsageError(f'{where}: name "{name}" is taken, or not of lower-case letters, digits and hyphens')
@@ -136,17 +119,27 @@ def _step(table: Mapping[str, object], where: str, earlier: list[str]) -> Step:
         raise UsageError(f'{where}: "{strangers[0]}" in after is not an earlier step')
     rules = _words(table, "rules", where)
     settings, commands = _texts(table, "settings", where), _words(table, "commands", where)
-    if not settings and not commands:
-        raise UsageError(f"{where}: there is nothing to do", hint="Give settings, or commands.")
-    for knob in settings:
+    sweep, manual = _sweep(table.get("sweep"), where), _manual(table.get("manual"), where)
+    _check_factor(settings, commands, sweep, manual, where)
+    for knob in (*settings, *((sweep.knob,) if sweep else ())):
         _refuse(knob, where)
+    group = str(table.get("group", ""))
+    if version == 1 and not group and len(rules) == 1:
+        group = f"rule {rules[0]}"
+    if len(settings) > 1 and not group:
+        raise UsageError(
+            f"{where}: {len(settings)} factors in one step: {', '.join(settings)}",
+            hint='One factor a step: make two steps of it, or say with group = "why" that they mean nothing apart.',
+        )
     return Step(
         name=name,
         rules=rules,
-        origin=_one_of(str(table["origin"]), ORIGINS, "origin", where),
-        cost=Cost(_one_of(str(table["cost"]), tuple(Cost), "cost", where)),
-        check=str(table["check"]),
-        group=str(table.get("group", "")),
+        level=_level(table, (*settings, *((sweep.knob,) if sweep else ())), where),
+        stage=_one_of(str(table.get("stage", "")), ("", *STAGES), "stage", where),
+        origin=_one_of(str(table.get("origin", ORIGINS[-1])), ORIGINS, "origin", where),
+        cost=Cost(_one_of(str(table.get("cost", Cost.NONE)), tuple(Cost), "cost", where)),
+        check=str(table.get("check", "")),
+        group=group,
         after=after,
         sources=_words(table, "sources", where),
         confidence=Confidence(
@@ -156,10 +149,68 @@ def _step(table: Mapping[str, object], where: str, earlier: list[str]) -> Step:
         why=str(table.get("why", "")),
         expected=_expected(table.get("expected"), where),
         settings=settings,
+        sweep=sweep,
+        manual=manual,
         found=_texts(table, "found", where),
         commands=commands,
         undo=_words(table, "undo", where),
     )
+
+
+def _check_factor(
+    settings: Mapping[str, str], commands: tuple[str, ...], sweep: Sweep | None, manual: Manual | None, where: str
+) -> None:
+    """Refuse a step without a factor, and one with several kinds of them."""
+    if not settings and not commands and sweep is None and manual is None:
+        raise UsageError(f"{where}: there is nothing to do", hint="Give settings, a sweep, a manual part, or commands.")
+    kinds = [word for word, given in (("settings", settings), ("sweep", sweep), ("manual", manual)) if given]
+    if len(kinds) > 1:
+        raise UsageError(
+            f"{where}: {' and '.join(kinds)} in one step are two factors", hint="Make a step of each of them."
+        )
+
+
+def _level(table: Mapping[str, object], knobs: tuple[str, ...], where: str) -> Level:
+    follows = level_of(knobs)
+    if "level" not in table:
+        return follows
+    given = Level(_one_of(str(table["level"]), tuple(Level), "level", where))
+    if knobs and given is not follows:
+        raise UsageError(f'{where}: level "{given}" does not fit {", ".join(knobs)}', hint=f'It is "{follows}".')
+    if not knobs and given not in (Level.STORAGE, Level.MANUAL):
+        raise UsageError(
+            f'{where}: level "{given}" needs settings or a sweep', hint='What people do is "storage" or "manual".'
+        )
+    return given
+
+
+def _sweep(value: object, where: str) -> Sweep | None:
+    if value is None:
+        return None
+    table = cast(Mapping[str, object], value)
+    _check_shape(table, "sweep", f"{where}: sweep")
+    values = _words(table, "values", f"{where}: sweep")
+    if len(values) < 2 or len(set(values)) < len(values):
+        raise UsageError(f"{where}: sweep: values are fewer than two, or one is named twice")
+    return Sweep(str(table["knob"]), values)
+
+
+def _manual(value: object, where: str) -> Manual | None:
+    if value is None:
+        return None
+    table, place = cast(Mapping[str, object], value), f"{where}: manual"
+    _check_shape(table, "manual", place)
+    manual = Manual(
+        instructions=_words(table, "instructions", place),
+        undo=_words(table, "undo", place),
+        verify=_words(table, "verify", place),
+        expect=str(table.get("expect", "")),
+    )
+    if not manual.instructions:
+        raise UsageError(f"{place}: instructions are empty", hint="Say what a person has to do.")
+    if manual.expect and not manual.verify:
+        raise UsageError(f"{place}: expect needs verify", hint='Write verify = ["cat", "/sys/..."].')
+    return manual
 
 
 def _expected(value: object, where: str) -> Expected | None:
@@ -184,7 +235,11 @@ def _check_shape(table: Mapping[str, object], kind: str, where: str) -> None:
         wanted = (int, float) if shape[name] is float else shape[name]
         if not isinstance(value, wanted) or isinstance(value, bool):
             raise UsageError(f'{where}: "{name}" is {type(value).__name__} and not {shape[name].__name__}')
-    missing = [name for name in REQUIRED[kind] if name not in table]
+    _require(table, REQUIRED[kind], where)
+
+
+def _require(table: Mapping[str, object], names: tuple[str, ...], where: str) -> None:
+    missing = [name for name in names if name not in table]
     if missing:
         raise UsageError(f'{where}: "{missing[0]}" is missing')
 

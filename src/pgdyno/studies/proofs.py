@@ -1,4 +1,7 @@
-"""From studies back to rules: which verdict was measured for a rule on this target, in this environment."""
+"""From studies back to rules: which verdict was measured for a rule on this target, in this environment.
+
+An A/B tests what its option says; every step of a staircase tests the rules that it came from.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +34,12 @@ def proofs_of(store: Store, inventory: Inventory) -> Mapping[str, Proof]:
     """
     proofs: dict[str, Proof] = {}
     for study in store.studies():  # the newest first
-        proof = _proof(study)
-        if proof is None or not is_here(study, inventory):
+        tested = _tested(study)
+        if not tested or not is_here(study, inventory):
             continue
-        for rule in _rules(study):
-            proofs.setdefault(rule, proof)
+        for tried, proof in tested:
+            for rule in _rules(tried):
+                proofs.setdefault(rule, proof)
     return proofs
 
 
@@ -69,16 +73,33 @@ def _same_kernel_values(study: Study, inventory: Inventory) -> bool:
     for name, value in ((THP_ENABLED, host.memory.thp_enabled), (THP_DEFRAG, host.memory.thp_defrag)):
         if isinstance(value, str):
             now[name] = value
-    own = _table(_option(study).get("settings"))
+    own = {name for tried, _ in _tested(study) for name in _table(tried.get("settings"))}
     return all(now[name] == value for name, value in then.items() if name in now and name not in own)
 
 
-def _proof(study: Study) -> Proof | None:
-    if study.kind is not StudyKind.AB or study.state is not StudyState.COMPLETE or study.result is None:
-        return None
-    verdict = _table(study.result.get("verdict"))
-    if not verdict or not _option(study):
-        return None
+def _tested(study: Study) -> list[tuple[Mapping[str, object], Proof]]:
+    """Return what a study tried, with its proof: the option of an A/B, the measured steps of a staircase.
+
+    Steps of the sandbox stage prove nothing, and neither does what could not be interleaved.
+    """
+    if study.state is not StudyState.COMPLETE or study.result is None:
+        return []
+    if study.kind is StudyKind.AB and study.options.get(OPTION):
+        tried = [(_table(study.options.get(OPTION)), _table(study.result.get("verdict")))]
+    elif study.kind is StudyKind.STAIRCASE and study.result.get("stage") != "sandbox":
+        steps = study.result.get("steps")
+        tables = [_table(step) for step in steps] if isinstance(steps, list) else []
+        tried = [
+            ({"ids": step.get("rules"), "settings": step.get("settings")}, _table(step.get("verdict")))
+            for step in tables
+            if step.get("interleaved") is True
+        ]
+    else:
+        return []
+    return [(what, _proof(study, what, verdict)) for what, verdict in tried if verdict]
+
+
+def _proof(study: Study, tried: Mapping[str, object], verdict: Mapping[str, object]) -> Proof:
     interval = verdict.get("ci")
     low, high = interval if isinstance(interval, list) and len(interval) == 2 else (None, None)
     return Proof(
@@ -88,17 +109,13 @@ def _proof(study: Study) -> Proof | None:
         lo=_number(low),
         hi=_number(high),
         metric=str(verdict.get("metric", "throughput")),
-        settings=tuple(sorted((name, str(value)) for name, value in _table(_option(study).get("settings")).items())),
+        settings=tuple(sorted((name, str(value)) for name, value in _table(tried.get("settings")).items())),
     )
 
 
-def _rules(study: Study) -> list[str]:
-    ids = _option(study).get("ids")
+def _rules(tried: Mapping[str, object]) -> list[str]:
+    ids = tried.get("ids")
     return [str(rule) for rule in ids] if isinstance(ids, list) else []
-
-
-def _option(study: Study) -> Mapping[str, object]:
-    return _table(study.options.get(OPTION))
 
 
 def _table(value: object) -> Mapping[str, object]:

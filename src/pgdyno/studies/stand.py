@@ -63,6 +63,8 @@ class StudyRequest:
     restart: When = "always"
     budget: RestartBudget | None = None
     resume: str | None = None
+    other_environment: bool = False
+    """A study with steps that people do may be resumed in an environment that they have changed."""
     watch: Deadlines = field(default_factory=Deadlines)
     guards: GuardPlan = field(default_factory=GuardPlan)
     kernel: Callable[[Target, Facts, WorkloadSpec], Sequence[str]] | None = None
@@ -224,7 +226,7 @@ def _study(
     clock: Callable[[], float],
 ) -> Study:
     if request.resume is not None:
-        return _resumed(request.resume, store, facts, workload)
+        return _resumed(request.resume, store, facts, workload, other_environment=request.other_environment)
     now = clock()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
     study = Study(
@@ -250,7 +252,7 @@ def job_option() -> dict[str, object]:
     return {} if job is None else {"job": int(job)}
 
 
-def _resumed(name: str, store: Store, facts: Facts, workload: WorkloadSpec) -> Study:
+def _resumed(name: str, store: Store, facts: Facts, workload: WorkloadSpec, *, other_environment: bool) -> Study:
     study = store.study(name)
     if IMPORTED in study.options:
         raise UsageError(
@@ -258,7 +260,7 @@ def _resumed(name: str, store: Store, facts: Facts, workload: WorkloadSpec) -> S
         )
     if study.state is StudyState.COMPLETE:
         raise UsageError(f"study {study.id} is complete", hint=f"Read it with pgdyno report {study.id}.")
-    if study.environment != facts.environment_hash():
+    if study.environment != facts.environment_hash() and not other_environment:
         raise EnvironmentUnsuitable(
             f"study {study.id} was begun in environment {study.environment}, this is {facts.environment_hash()}",
             hint="Begin a new study: trials of different environments do not compare.",

@@ -1,0 +1,184 @@
+"""`pgdyno experiment --plan`, --from-advice and --resume: a staircase from flags to result."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.apply import source
+from pgdyno.cli.experiment_request import design_of, drawn_seed, new_request, resumed_request
+from pgdyno.cli.flags import Flags
+from pgdyno.cli.options import target_request
+from pgdyno.errors import UsageError
+from pgdyno.model.study import StudyKind
+
+if TYPE_CHECKING:
+    from pgdyno.cli.progress import Progress
+    from pgdyno.model.facts import Facts
+    from pgdyno.store.catalogue import Store
+    from pgdyno.studies.plan import Plan
+    from pgdyno.studies.staircase_options import StaircaseOptions
+    from pgdyno.studies.stand import Stand, StudyRequest
+
+OPTION = "staircase"
+"""The key of a study's options that holds those of its staircase."""
+
+
+def run_plan(flags: Flags, store: Store, progress: Progress) -> int:
+    """Run the plan of --plan, or the one that is made of the advice on the target."""
+    from pgdyno.studies.by_hand import check_confirmed
+
+    path = flags.path("plan")
+    text = _plan_text(path) if path is not None else advice_text(flags, store, progress)
+    options = _options(flags, store, text, path.name if path is not None else "advice")
+    plan = options.read_plan()
+    check_confirmed(plan, flags.words("confirm"))
+    if not options.chosen(plan):
+        raise UsageError(f"{options.source} has no step for this stage", hint="See what it left out, and why.")
+    request = new_request(
+        flags,
+        kind=StudyKind.STAIRCASE,
+        name=f"plan {options.source}",
+        options={OPTION: options.to_json()},
+        knobs=plan.knobs,
+        words=_words(plan, options),
+        refuse=_refusing(plan),
+    )
+    return _run(request, options, flags, store, progress)
+
+
+def resume_plan(flags: Flags, store: Store, progress: Progress, study: str) -> int:
+    """Go on with an interrupted staircase; its own options hold, only what people confirm is new."""
+    from pgdyno.studies.staircase_options import StaircaseOptions
+
+    kept = store.study(study).options[OPTION]
+    assert isinstance(kept, Mapping), "a staircase keeps its options"
+    options = StaircaseOptions.from_json(kept)
+    plan = options.read_plan()
+    request = resumed_request(
+        flags,
+        store,
+        study,
+        knobs=plan.knobs,
+        words=_words(plan, options),
+        refuse=_refusing(plan),
+        other_environment=any(step.by_hand is not None for step in plan.steps),
+    )
+    return _run(request, options, flags, store, progress)
+
+
+def advice_text(flags: Flags, store: Store, progress: Progress) -> str:
+    """Return the plan that the advice on this target comes to; --source keeps one document's recommendations."""
+    from pgdyno.studies import advised
+    from pgdyno.studies.advice_plan import from_document, plan_text
+    from pgdyno.studies.stand import opened
+
+    # The sandbox is opened twice, for the advice and for the study: it has to outlive the first time.
+    with opened(replace(target_request(flags), keep=True)) as target:
+        findings, inventory = advised.advise_on(target, source(flags), store=store, progress=progress.announce)
+    document = flags.text("document")
+    return plan_text(findings if document is None else from_document(findings, document), inventory)
+
+
+def _run(request: StudyRequest, options: StaircaseOptions, flags: Flags, store: Store, progress: Progress) -> int:
+    from pgdyno.cli.study import print_result, run_study
+    from pgdyno.studies.by_hand import GatedRuns, gate_of
+    from pgdyno.studies.staircase import Staircase
+    from pgdyno.studies.staircase_result import exit_code, staircase_result
+
+    def body(stand: Stand) -> dict[str, object]:
+        runner, here = stand.target.runner, stand.target.local and stand.target.remote is None
+        gate = gate_of(
+            options.read_plan(),
+            stand.study,
+            flags.words("confirm"),
+            ask=_ask,
+            verify=(lambda argv: runner.run(argv, check=False, timeout_s=60).stdout) if here else None,
+            announce=progress.announce,
+            resumed=request.resume is not None,
+        )
+        runs = GatedRuns(stand.laboratory, gate)
+        found = Staircase(runs, stand.facts, options, progress.announce).climb()
+        return staircase_result(stand.laboratory, found, options)
+
+    result = run_study(request, store, progress, body, flags.path("report"))
+    print_result(store, result, flags.on("as_json"))
+    return int(exit_code(result))
+
+
+def _ask(question: str) -> bool | None:
+    """Ask a person; None where there is no terminal."""
+    return click.confirm(question, err=True) if sys.stdin.isatty() else None
+
+
+def _options(flags: Flags, store: Store, text: str, name: str) -> StaircaseOptions:
+    from pgdyno.model.verdict import Metric
+    from pgdyno.studies.staircase_options import StaircaseOptions
+
+    design, given = design_of(flags), flags.text("candidates")
+    stop_after = flags.number("stop_after")
+    options = StaircaseOptions(
+        plan=text,
+        source=name,
+        metric=Metric(flags.choice("metric")),
+        smallest_effect=design.smallest_effect,
+        confidence=design.confidence,
+        min_pairs=design.min_pairs,
+        max_pairs=design.max_pairs,
+        seed=drawn_seed(flags),
+        mode=flags.text("mode") or "",
+        stage=flags.text("stage") or "",
+        only=flags.text("step") or "",
+        noise_runs=flags.whole("noise_runs"),
+        baseline_runs=flags.whole("baseline_runs"),
+        sweep_blocks=flags.whole("sweep_blocks"),
+        stop_after=None if stop_after is None else int(stop_after),
+        manual=flags.on("manual"),
+        skip_manual=flags.on("skip_manual"),
+    )
+    if given is None:
+        return options
+    return replace(options, **_candidates(store, given, options))  # type: ignore[arg-type]  # fields of the options
+
+
+def _candidates(store: Store, name: str, options: StaircaseOptions) -> dict[str, object]:
+    """Return which steps a sandbox study proposed; its figures stay where they are."""
+    study = store.study(name)
+    result = study.result or {}
+    if result.get("stage") != "sandbox":
+        raise UsageError(
+            f"study {study.id} is no finished sandbox stage", hint="pgdyno experiment --plan FILE --stage sandbox"
+        )
+    if options.read_plan().stage != "large":
+        raise UsageError("--candidates is for the stage large", hint="Add --stage large.")
+    found = result.get("candidates")
+    return {"candidates": tuple(str(one) for one in found) if isinstance(found, list) else (),
+            "candidates_from": study.id}  # fmt: skip
+
+
+def _plan_text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f'plan "{path}" cannot be read', detail=str(error)) from error
+
+
+def _words(plan: Plan, options: StaircaseOptions) -> str:
+    steps = options.chosen(plan)
+    by_hand = sum(step.by_hand is not None for step in steps)
+    people = f", {by_hand} of them for you" if by_hand else ""
+    return f"{len(steps)} step{'' if len(steps) == 1 else 's'}{people}, each in up to {options.max_pairs} pairs"
+
+
+def _refusing(plan: Plan) -> Callable[[Facts], object]:
+    def refuse(facts: Facts) -> None:
+        from pgdyno.studies.staircase import check_plan
+
+        check_plan(plan, facts)
+
+    return refuse

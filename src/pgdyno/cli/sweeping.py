@@ -1,0 +1,92 @@
+"""`pgdyno experiment --sweep` and --factorial, from flags to result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from pgdyno.cli.experiment_request import design_of, drawn_seed, new_request, resumed_request
+from pgdyno.cli.flags import Flags
+from pgdyno.errors import ExitCode, UsageError
+from pgdyno.model.study import StudyKind
+
+if TYPE_CHECKING:
+    from pgdyno.cli.progress import Progress
+    from pgdyno.model.facts import Facts
+    from pgdyno.store.catalogue import Store
+    from pgdyno.studies.stand import Stand, StudyRequest
+    from pgdyno.studies.sweep_options import SweepOptions
+
+OPTION = "sweep"
+
+
+def run_sweep_study(flags: Flags, store: Store, progress: Progress) -> int:
+    """Run the sweep of --sweep, or the four arms of --factorial."""
+    options = _options(flags)
+    request = new_request(
+        flags,
+        kind=StudyKind.SWEEP,
+        name=options.name,
+        options={OPTION: options.to_json()},
+        knobs=options.knobs,
+        words=options.words,
+        refuse=_refusing(options),
+    )
+    return _run(request, options, flags, store, progress)
+
+
+def resume_sweep(flags: Flags, store: Store, progress: Progress, study: str) -> int:
+    """Go on with an interrupted sweep or factorial."""
+    from pgdyno.studies.sweep_options import SweepOptions
+
+    kept = store.study(study).options[OPTION]
+    assert isinstance(kept, Mapping), "a sweep keeps its options"
+    options = SweepOptions.from_json(kept)
+    request = resumed_request(flags, store, study, knobs=options.knobs, words=options.words, refuse=_refusing(options))
+    return _run(request, options, flags, store, progress)
+
+
+def _run(request: StudyRequest, options: SweepOptions, flags: Flags, store: Store, progress: Progress) -> int:
+    from pgdyno.cli.study import print_result, run_study
+    from pgdyno.studies.sweep_result import measure
+
+    def body(stand: Stand) -> dict[str, object]:
+        return measure(stand.laboratory, options, progress.announce)
+
+    result = run_study(request, store, progress, body, flags.path("report"))
+    print_result(store, result, flags.on("as_json"))
+    return int(ExitCode.NOT_RESOLVED if result["word"] == "not resolved" else ExitCode.OK)
+
+
+def _options(flags: Flags) -> SweepOptions:
+    from pgdyno.model.verdict import Metric
+    from pgdyno.studies.sweep_options import SweepOptions
+
+    design, sweep = design_of(flags), flags.text("sweep")
+    knob, values = _named(sweep, "--sweep", "shared_buffers=32MB,64MB,128MB,512MB") if sweep else ("", "")
+    levels = tuple(value.strip() for value in values.split(",")) if sweep else ()
+    if sweep and (len(levels) < 2 or not all(levels) or len(set(levels)) < len(levels)):
+        raise UsageError(f'--sweep "{sweep}" has fewer than two values, or one of them twice')
+    return SweepOptions(
+        knob=knob,
+        values=levels,
+        factors=tuple(_named(word, "--factorial", "work_mem=64MB jit=off") for word in flags.words("factorial")),
+        metric=Metric(flags.choice("metric")),
+        smallest_effect=design.smallest_effect,
+        confidence=design.confidence,
+        min_pairs=design.min_pairs,
+        max_pairs=design.max_pairs,
+        seed=drawn_seed(flags),
+        sweep_blocks=flags.whole("sweep_blocks"),
+    )
+
+
+def _named(word: str, flag: str, example: str) -> tuple[str, str]:
+    name, equals, value = word.partition("=")
+    if not equals or not name.strip() or not value.strip():
+        raise UsageError(f'{flag} "{word}" is not KNOB=VALUE', hint=f"Write it as {flag} {example}.")
+    return name.strip(), value.strip()
+
+
+def _refusing(options: SweepOptions) -> Callable[[Facts], object]:
+    return lambda facts: options.configurations(facts)

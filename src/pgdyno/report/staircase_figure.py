@@ -1,0 +1,191 @@
+"""The staircase: 100 % at the left, one bar a step, gains multiplied, and an honest bar for what the steps leave open.
+
+Pure: rows in, `Figure` out. A bar stands at the level that the kept steps before it reached, times its own ratio; its
+interval compounds theirs with its own (`stats.compound`). A dropped or null step is drawn where it would have led, and
+the next one goes on from where it began. The last bars are the end as it was measured and end against product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pgdyno.model.figure import Axis, Figure, FigureKind, Mark, Series, Table
+from pgdyno.model.verdict import Interval
+from pgdyno.report.wording import bare_range_text, capital, change_text, number_text, plural, range_text
+from pgdyno.stats.compound import product, quotient
+
+GROUPS = {"keep": "kept", "candidate": "candidate", "null": "no effect shown", "drop": "dropped"}
+COLUMNS = ("step", "what", "step's own effect", "interval", "level, %", "level's interval", "became of it")
+
+
+@dataclass(frozen=True, slots=True)
+class StairRow:
+    """One measured step. `ratio` is its gain, above 1 for a better one; `interval` None where only a figure is known.
+
+    `outcome` is keep, drop, null or candidate.
+    """
+
+    name: str
+    ratio: float
+    interval: Interval | None
+    outcome: str
+    what: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    label: str
+    group: str
+    level: float
+    lo: float | None
+    hi: float | None
+
+
+def staircase(
+    rows: Sequence[StairRow],
+    *,
+    end: Interval | None = None,
+    stated_end: float | None = None,
+    mode: str = "accumulate",
+    metric: str = "throughput",
+) -> Figure:
+    """Draw the steps in their order; `end` is all kept steps against the baseline in fresh runs.
+
+    `stated_end` is a ratio that a document states without an interval. In the mode `isolate` each step stands on the
+    baseline, and only the last bars compound.
+    """
+    bars = [_Bar("baseline", "baseline", 100.0, None, None)]
+    kept: list[StairRow] = []
+    cells: list[tuple[str, ...]] = []
+    for row in rows:
+        bar = _step_bar(row, [] if mode == "isolate" else kept)
+        bars.append(bar)
+        cells.append(_cells(row, bar))
+        if row.outcome == "keep":
+            kept.append(row)
+    expected = product([row.interval or _exactly(row.ratio) for row in kept])
+    known = all(row.interval is not None for row in kept)
+    bars += _ends(expected, end, stated_end, known=known)
+    cells += [(bar.label, "", "", "", number_text(bar.level), _bounds(bar), "") for bar in bars[1 + len(rows) :]]
+    return Figure(
+        kind=FigureKind.STAIRCASE,
+        id="staircase",
+        title=_title(rows, kept, expected, end, stated_end, metric, known=known),
+        question="What did each change buy?",
+        x=Axis("step"),
+        y=Axis(f"{metric}, baseline = 100", unit="%", lo=0.0),
+        series=_series(bars),
+        marks=(Mark("y", 100.0, "baseline", "reference"),),
+        table=Table(COLUMNS, tuple(cells), COLUMNS[2:6]),
+        caption=_caption(mode, end),
+        n=len(rows),
+    )
+
+
+def _step_bar(row: StairRow, before: Sequence[StairRow]) -> _Bar:
+    level = product([one.interval or _exactly(one.ratio) for one in (*before, row)])
+    known = all(one.interval is not None for one in (*before, row))
+    return _bar(row.name, row.outcome if row.outcome != "candidate" else "keep", level, known=known)
+
+
+def _bar(label: str, group: str, level: Interval, *, known: bool) -> _Bar:
+    hi = 100 * level.hi if known and level.hi != float("inf") else None
+    return _Bar(label, group, 100 * level.ratio, 100 * level.lo if known and hi is not None else None, hi)
+
+
+def _ends(expected: Interval, end: Interval | None, stated: float | None, *, known: bool) -> list[_Bar]:
+    bars = [_bar("product of the kept", "total", expected, known=known)]
+    if end is not None:
+        bars.append(_bar("all kept, measured", "total", end, known=True))
+        rest = quotient(end, expected)
+        group = "null" if rest.lo <= 1 <= rest.hi else "keep" if rest.lo > 1 else "drop"
+        bars.append(_bar("interaction", group, rest, known=known))
+    elif stated is not None:
+        bars.append(_Bar("end as stated", "total", 100 * stated, None, None))
+        bars.append(_Bar("interaction", "null", 100 * stated / expected.ratio, None, None))
+    return bars
+
+
+def _series(bars: Sequence[_Bar]) -> tuple[Series, ...]:
+    names = {"baseline": "baseline", "keep": "kept", "drop": "dropped", "null": "no effect shown", "total": "end"}
+    found = []
+    for group, name in names.items():
+        chosen = [(float(at), bar) for at, bar in enumerate(bars) if bar.group == group]
+        if chosen:
+            found.append(
+                Series(
+                    name,
+                    tuple(at for at, _ in chosen),
+                    tuple(bar.level for _, bar in chosen),
+                    tuple(bar.lo for _, bar in chosen),
+                    tuple(bar.hi for _, bar in chosen),
+                    style="bars",
+                    labels=tuple(bar.label for _, bar in chosen),
+                    group=group,
+                )
+            )
+    return tuple(found)
+
+
+def _cells(row: StairRow, bar: _Bar) -> tuple[str, ...]:
+    interval = "unknown" if row.interval is None else range_text(row.interval)
+    became = "; ".join(text for text in (GROUPS.get(row.outcome, row.outcome), row.note) if text)
+    return (row.name, row.what, change_text(row.ratio), interval, number_text(bar.level), _bounds(bar), became)
+
+
+def _bounds(bar: _Bar) -> str:
+    return "unknown" if bar.lo is None or bar.hi is None else f"[{number_text(bar.lo)}, {number_text(bar.hi)}]"
+
+
+def _title(
+    rows: Sequence[StairRow],
+    kept: Sequence[StairRow],
+    expected: Interval,
+    end: Interval | None,
+    stated: float | None,
+    metric: str,
+    *,
+    known: bool,
+) -> str:
+    if not kept:
+        proposed = sum(row.outcome == "candidate" for row in rows)
+        found = f"{plural(proposed, 'candidate')} found" if proposed else "none kept"
+        return f"{plural(len(rows), 'step')} measured, {found}"
+    steps = f"{plural(len(kept), 'kept step')} of {len(rows)}"
+    multiplied = f"{steps} multiply to {100 * expected.ratio:.1f} %"
+    multiplied += f" {_in_percent(expected)}" if known else ""
+    if end is not None:
+        return f"{capital(metric)} ends at {100 * end.ratio:.1f} % {_in_percent(end)}: {multiplied}"
+    return f"{multiplied}, beside {100 * stated:.1f} % as stated" if stated is not None else multiplied
+
+
+def _in_percent(found: Interval) -> str:
+    hi = f"{100 * found.hi:.1f}" if found.hi != float("inf") else "unbounded"
+    return f"[{100 * found.lo:.1f}, {hi}]"
+
+
+def _caption(mode: str, end: Interval | None) -> str:
+    stands = "on the baseline" if mode == "isolate" else "on the steps kept before it"
+    said = [f"Each bar stands {stands}; levels multiply, and intervals compound on the scale of logarithms (MOVER)."]
+    if end is not None:
+        said.append(
+            "Steps were kept because they did well, so their product flatters itself: the end is measured in fresh "
+            "runs. The last bar is end over product; 100 means that the steps explain the end."
+        )
+    return " ".join(said)
+
+
+def interaction_sentence(expected: Interval, end: Interval) -> str:
+    """Say whether the measured end is the product of the steps."""
+    rest = quotient(end, expected)
+    figures = f"measured end over product {bare_range_text(rest)} around {rest.ratio:.3g}"
+    if rest.lo <= 1 <= rest.hi:
+        return f"The product of the kept steps explains the measured end: {figures}, which includes 1."
+    words = "more than the product of its steps" if rest.lo > 1 else "less than the product of its steps"
+    return f"The whole is {words}: {figures}; some steps act on each other, or were flattered when they were kept."
+
+
+def _exactly(ratio: float) -> Interval:
+    return Interval(ratio, ratio, ratio, 1.0)

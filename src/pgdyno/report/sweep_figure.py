@@ -1,0 +1,59 @@
+"""The curve of a sweep: gain over its first level by level, with intervals that hold together. Pure."""
+
+from __future__ import annotations
+
+from pgdyno.model.figure import Axis, Band, Figure, FigureKind, Mark, Series, Table
+from pgdyno.report.reading import Fields, interval_of
+from pgdyno.report.wording import capital, change_text, number_text, range_text
+
+LOG_FROM = 8.0
+"""A factor's axis is logarithmic when its largest level is so many times the smallest."""
+COLUMNS = ("level", "median", "over the first level", "interval", "may be the best")
+
+
+def sweep_figure(sweep: Fields) -> Figure:
+    """Draw a sweep's result. Levels that are words stand in their order."""
+    levels = sweep.children("levels")
+    numbers = [level.number("number") for level in levels]
+    known = [number for number in numbers if number is not None]
+    numeric = len(known) == len(levels)
+    xs = tuple(known) if numeric else tuple(float(place) for place in range(len(levels)))
+    gains = [interval_of(level.child("gain")) for level in levels]
+    scale = "log" if numeric and min(xs) > 0 and max(xs) / min(xs) >= LOG_FROM else "linear"
+    rows = tuple(
+        (
+            level.text("level"),
+            number_text(level.number("figure")),
+            change_text(gain.ratio) if gain and place else "",
+            range_text(gain) if gain and place else "",
+            "yes" if level.flag("in_region") else "no",
+        )
+        for place, (level, gain) in enumerate(zip(levels, gains, strict=True))
+    )
+    region = [x for x, level in zip(xs, levels, strict=True) if level.flag("in_region")]
+    chosen = [x for x, level in zip(xs, levels, strict=True) if level.text("level") == sweep.text("chosen")]
+    return Figure(
+        kind=FigureKind.LINES,
+        id=f"sweep-{sweep.text('knob').replace('.', '-')}",
+        title=capital(sweep.text("sentence")),
+        question=f"Which {sweep.text('knob')} is the right one?",
+        x=Axis(sweep.text("knob"), scale=scale),
+        y=Axis("against the first level", unit="%"),
+        series=(
+            Series(
+                "gain",
+                xs,
+                tuple(100 * gain.ratio if gain else None for gain in gains),
+                tuple(100 * gain.lo if gain else None for gain in gains),
+                tuple(100 * gain.hi if gain else None for gain in gains),
+                labels=tuple(level.text("level") for level in levels),
+                group="total",
+            ),
+        ),
+        bands=(Band("x", min(region), max(region), "may be the best"),) if len(region) > 1 else (),
+        marks=(Mark("y", 100.0, "first level", "reference"), *(Mark("x", x, "taken") for x in chosen[:1])),
+        table=Table(COLUMNS, rows, COLUMNS[1:4]),
+        caption=f"{sweep.whole('blocks')} blocks, all levels once in each, in an order drawn by lot. The intervals of "
+        "all pairs of levels hold together (Student on log ratios of the blocks, Bonferroni).",
+        n=sum(level.count("runs") for level in levels),
+    )

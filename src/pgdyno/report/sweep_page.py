@@ -1,0 +1,86 @@
+"""The page of a sweep, and of a factorial of two factors. Pure."""
+
+from __future__ import annotations
+
+from pgdyno.model.figure import Table
+from pgdyno.report import chapters, circumstances
+from pgdyno.report.reading import Fields, interval_of, verdict_of
+from pgdyno.report.runs_page import runs_page, runs_table
+from pgdyno.report.sections import Block, Charts, FactList, Prose, Report, Section, TableBlock, Tone
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.sweep_figure import sweep_figure
+from pgdyno.report.wording import capital, change_text, number_text, plural, range_text, settings_text
+
+
+def sweep_page(record: StudyRecord) -> Report:
+    """Return the report of a sweep or a factorial; of an unfinished one the list of its runs."""
+    study, result = record.study, Fields(record.study.result or {})
+    if not result.members:
+        return runs_page(record)
+    is_sweep = bool(result.child("sweep").members)
+    answer = _sweep(result.child("sweep")) if is_sweep else _factorial(result.child("factorial"))
+    table = TableBlock(runs_table(record.trials), f"{plural(len(record.trials), 'run')}, in their order.", folded=True)
+    runs = Section("runs", "Runs", "What was measured?", (table,))
+    return Report(
+        study=study.id,
+        kind=study.kind.value,
+        title=capital(result.text("title")),
+        word=result.text("word"),
+        tone=Tone.UNSURE if result.text("word") == "not resolved" else Tone.NEUTRAL,
+        lead=capital(f"{study.workload.description or study.workload.name}, on {study.target}"),
+        stamp=circumstances.stamp(study, record.trials, ()),
+        tiles=(),
+        sections=tuple(
+            section
+            for section in (answer, chapters.flight(record.traces), runs, chapters.about(study, record.trials))
+            if section is not None
+        ),
+        digest=(_short(answer), _pointer(study.id)),
+        provenance=circumstances.provenance(study, record.trials, result.number("elapsed_s")),
+    )
+
+
+def _sweep(sweep: Fields) -> Section:
+    region = ", ".join(sweep.texts("region"))
+    said = [f"Levels of {sweep.text('knob')}: {', '.join(one.text('level') for one in sweep.children('levels'))}."]
+    if not sweep.flag("flat"):
+        said.append(f"Optimum region: {region}. The plateau begins at {sweep.text('plateau')}.")
+        said.append(f"The level to take is {sweep.text('chosen')}: nothing above it is shown to be better.")
+    figure = sweep_figure(sweep)
+    blocks: list[Block] = [Prose((" ".join(said),))]
+    if figure.table is not None:
+        blocks.append(TableBlock(figure.table, "Each level, against the first one."))
+    return Section("sweep", "The sweep", figure.question, (*blocks, Charts((figure,))))
+
+
+def _factorial(found: Fields) -> Section:
+    rows = []
+    for arm in found.children("arms"):
+        verdict = verdict_of(arm.child("verdict"))
+        rows.append((
+            arm.text("name"),
+            settings_text(arm.settings("settings")),
+            number_text(arm.number("throughput")),
+            change_text(verdict.interval.ratio) if verdict else "",
+            range_text(verdict.interval) if verdict else "",
+            verdict.word.value if verdict else "",
+        ))  # fmt: skip
+    columns = ("arm", "settings", "transactions/s", "against neither", "interval", "word")
+    rest = interval_of(found.child("interaction"))
+    said = "Both times neither, over the one times the other: 1 when the two effects multiply."
+    shown = f"The interaction ratio is {rest}. {said}" if rest is not None else said
+    blocks: tuple[Block, ...] = (
+        Prose((shown,)),
+        TableBlock(Table(columns, tuple(rows), columns[2:5]), "The four arms, interleaved in blocks."),
+    )
+    return Section("factorial", "Two factors", "With and without each other, what are they worth?", blocks)
+
+
+def _short(answer: Section) -> Section:
+    blocks = tuple(block for block in answer.blocks if not isinstance(block, Charts))
+    return Section(answer.id, answer.title, "", blocks)
+
+
+def _pointer(study: str) -> Section:
+    rows = (("in the terminal", f"pgdyno report {study}"), ("as a page", f"pgdyno report {study} -o report.html"))
+    return Section("report", "The full report", "", (FactList(rows),))

@@ -1,0 +1,146 @@
+"""Steps that people do: pgdyno says what to do, waits until it is done, and looks for itself where a command can tell.
+
+What is done by hand holds for all runs that follow and is written into each of them, so that a resumed study knows
+in which state a run was measured. The kernel of the gate is pure but for its two seams: asking and verifying.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.model.study import Study
+from pgdyno.model.trial import Trial, TrialSpec
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.plan import Plan, Step
+from pgdyno.trial.laboratory import Laboratory
+
+FACTOR = "by hand"
+"""Among a trial's factors: the steps that people had done when it ran, with commas between."""
+UNDONE = "undone"
+
+Ask = Callable[[str], bool | None]
+"""Asks a person whether it is done; None where there is nobody to ask."""
+Verify = Callable[[tuple[str, ...]], str]
+"""Runs an argument list on this host and returns what it prints."""
+
+
+def factors_of(done: Iterable[str], step: str = "") -> dict[str, str]:
+    """Return the factors of a trial: the step it belongs to, and what people had done."""
+    names = ",".join(sorted(done))
+    return {**({"step": step} if step else {}), **({FACTOR: names} if names else {})}
+
+
+@dataclass
+class Gate:
+    """Waits for people. `confirmed` holds `STEP` or `STEP=undone`, as --confirm gave them."""
+
+    steps: Mapping[str, Step]
+    study: str
+    confirmed: frozenset[str]
+    ask: Ask
+    verify: Verify | None
+    announce: Callable[[str], None]
+    resumed: bool = False
+    _done: frozenset[str] = frozenset()
+    _sure: bool = field(default=False)
+
+    def replayed(self, factors: Mapping[str, str]) -> None:
+        """Note the state in which a recorded run was measured."""
+        self._done = _names(factors)
+
+    def ensure(self, factors: Mapping[str, str]) -> None:
+        """Wait until what people do is in the state that a run needs.
+
+        On a resumed study everything that is to be done is confirmed or verified again: a machine may have been
+        rebooted meanwhile. Raises EnvironmentUnsuitable where nobody can be asked: the study can be resumed.
+        """
+        wanted = _names(factors)
+        doubtful = wanted & self._done if self.resumed and not self._sure else frozenset()
+        for name in sorted(self._done - wanted):
+            self._wait(name, UNDONE)
+        for name in sorted((wanted - self._done) | doubtful):
+            self._wait(name, "done")
+        self._done, self._sure = wanted, True
+
+    def _wait(self, name: str, state: str) -> None:
+        manual = self.steps[name].by_hand
+        assert manual is not None, "only steps for people are waited for"
+        lines = manual.instructions if state == "done" else manual.undo or ("take back what was done for this step",)
+        self.announce(f"step {name}: for you to do" if state == "done" else f"step {name}: for you to take back")
+        for line in lines:
+            self.announce(f"    {line}")
+        key = name if state == "done" else f"{name}={UNDONE}"
+        if key not in self.confirmed:
+            answer = self.ask(f"Is step {name} {state}?")
+            if not answer:
+                raise EnvironmentUnsuitable(
+                    f"step {name} waits until it is {state}",
+                    detail="Nothing was measured meanwhile; the runs so far are kept.",
+                    hint=f"Then: pgdyno experiment --resume {self.study} --confirm {key}",
+                )
+        self._look(name, state)
+
+    def _look(self, name: str, state: str) -> None:
+        manual = self.steps[name].by_hand
+        if manual is None or not manual.verify or self.verify is None:
+            why = "the server is on another host" if manual and manual.verify else "it has no command to verify it"
+            self.announce(f"step {name}: {state} on your word; {why}")
+            return
+        found = self.verify(manual.verify).strip()
+        if (manual.expect in found) is not (state == "done"):
+            raise EnvironmentUnsuitable(
+                f"step {name} is not {state}: {' '.join(manual.verify)} prints {found!r}",
+                detail=f'Its plan expects "{manual.expect}" when it is done.',
+                hint=f"Mend it, then: pgdyno experiment --resume {self.study} --confirm {name}",
+            )
+        self.announce(f"step {name}: {state}, {' '.join(manual.verify)} prints {found!r}")
+
+
+def _names(factors: Mapping[str, str]) -> frozenset[str]:
+    return frozenset(name for name in factors.get(FACTOR, "").split(",") if name)
+
+
+def gate_of(
+    plan: Plan,
+    study: Study,
+    confirmed: Iterable[str],
+    *,
+    ask: Ask,
+    verify: Verify | None,
+    announce: Callable[[str], None],
+    resumed: bool = False,
+) -> Gate:
+    """Return the gate of a study. Raises UsageError when --confirm names a step that is not for people."""
+    steps = {step.name: step for step in plan.steps if step.by_hand is not None}
+    check_confirmed(plan, confirmed)
+    return Gate(steps, study.id, frozenset(confirmed), ask, verify, announce, resumed)
+
+
+def check_confirmed(plan: Plan, confirmed: Iterable[str]) -> None:
+    """Refuse a confirmation of what is no step for people."""
+    for word in confirmed:
+        name, _, state = word.partition("=")
+        if state not in ("", UNDONE):
+            raise UsageError(f'--confirm "{word}" is not STEP or STEP={UNDONE}')
+        if plan.step(name).by_hand is None:
+            raise UsageError(f"step {name} is not for people", hint="Only a manual step is confirmed.")
+
+
+class GatedRuns:
+    """Runs trials as the laboratory does, and waits for people before a run that needs them."""
+
+    def __init__(self, laboratory: Laboratory, gate: Gate) -> None:
+        self.study: Study = laboratory.study
+        self.store: Store = laboratory.store
+        self._laboratory = laboratory
+        self._gate = gate
+
+    def run(self, spec: TrialSpec) -> Trial:
+        """Run one trial, or give back the recorded one of its place."""
+        if self._laboratory.is_replaying:
+            self._gate.replayed(spec.factors)
+        else:
+            self._gate.ensure(spec.factors)
+        return self._laboratory.run(spec)

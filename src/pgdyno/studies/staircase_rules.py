@@ -1,0 +1,70 @@
+"""What becomes of a step, and when a plan has nothing more to give: the rules of a staircase. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pgdyno.model.verdict import Verdict, Word
+from pgdyno.studies.plan import Plan, Step
+
+KEEP, DROP, NULL, SKIPPED, CANDIDATE = "keep", "drop", "null", "skipped", "candidate"
+OUTCOMES = {Word.BETTER: KEEP, Word.WORSE: DROP, Word.EQUIVALENT: NULL, Word.NOT_RESOLVED: NULL}
+"""A null step is left out of what follows, as a dropped one: it earned nothing. All of them stay in the record."""
+
+
+def outcome_of(verdict: Verdict, *, stage: str = "") -> str:
+    """Return what becomes of a measured step.
+
+    The stage "sandbox" only chooses: what is better there is a candidate for the large environment, and so is what is
+    not resolved but stands beyond the smallest effect of interest, because few short pairs could not decide it.
+    """
+    if stage != "sandbox":
+        return OUTCOMES[verdict.word]
+    if verdict.word is Word.BETTER:
+        return CANDIDATE
+    gain = verdict.interval.ratio if verdict.metric.higher_is_better else 1 / verdict.interval.ratio
+    if verdict.word is Word.NOT_RESOLVED and gain > 1 + verdict.smallest_effect:
+        return CANDIDATE
+    return OUTCOMES[verdict.word]
+
+
+def why_not(
+    step: Step, plan: Plan, outcomes: Mapping[str, str], candidates: Sequence[str] | None, *, by_hand: bool, alone: bool
+) -> str:
+    """Return why a step is passed over, empty when it is to be run.
+
+    `by_hand` tells whether steps that are only commands are waited for; `alone` that the step was asked for by name,
+    so that what it depends on is not looked at.
+    """
+    if candidates is not None and step.name not in candidates:
+        return "it was no candidate of the sandbox stage"
+    missing = [name for name in step.after if outcomes.get(name) not in (KEEP, CANDIDATE)]
+    if missing and not alone:
+        return f"it depends on {', '.join(missing)}"
+    if step.by_hand is not None and not by_hand:
+        return "it is for people: see its commands"
+    if step.by_hand is not None and plan.stage == "sandbox":
+        return "what people do is tried in the large environment only"
+    return ""
+
+
+def stop_reason(outcomes: Sequence[str], stop_after: int | None) -> str:
+    """Return why the plan ends before its last step, empty while it goes on.
+
+    `outcomes` are those of the measured steps in their order; `stop_after` how many in a row may show no gain.
+    """
+    if stop_after is None or len(outcomes) < stop_after:
+        return ""
+    if any(outcome in (KEEP, CANDIDATE) for outcome in outcomes[-stop_after:]):
+        return ""
+    return f"the last {stop_after} steps in a row gained nothing above the noise"
+
+
+def end_sentence(outcomes: Sequence[str], detectable: float | None, *, stage: str = "") -> str:
+    """Say what it means when no step was kept: none exceeded the noise floor. Empty when one was."""
+    measured = [outcome for outcome in outcomes if outcome != SKIPPED]
+    if not measured or any(outcome in (KEEP, CANDIDATE) for outcome in measured):
+        return ""
+    floor = "" if detectable is None else f"; six pairs would show {100 * detectable:.3g} % here"
+    what = "candidate for the large environment" if stage == "sandbox" else "step"
+    return f"stopped: no {what} of {len(measured)} gave more than the noise{floor}"

@@ -1,0 +1,41 @@
+"""How long a staircase will still take, between the fewest and the most pairs of every step. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pgdyno.stats.sequential import Design
+from pgdyno.studies.plan import Step
+from pgdyno.units import seconds_text
+
+if TYPE_CHECKING:
+    from pgdyno.studies.staircase_options import StaircaseOptions
+
+OVERHEAD_S = 3.0
+"""About what a run costs beside its load; a restart or a clone of large data takes longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLeft:
+    """Counts what is left; `duration_s` is a run's time under load."""
+
+    duration_s: float
+
+    def text(self, design: Design, steps: Sequence[Step], options: StaircaseOptions, *, measured: int) -> str:
+        """Return the words; `steps` are those that are left, of the first `measured` pairs are done."""
+        fewest, most = (runs_left(pairs, steps, options, measured) for pairs in (design.min_pairs, design.max_pairs))
+        each = self.duration_s + OVERHEAD_S
+        low, high = seconds_text(fewest * each), seconds_text(most * each)
+        return f"{low} left" if low == high else f"{low} to {high} left"
+
+
+def runs_left(pairs: int, steps: Sequence[Step], options: StaircaseOptions, measured: int = 0) -> int:
+    """Return how many runs are left when every step takes so many pairs, the proof included."""
+    runs = 2 * -min(measured, pairs)
+    for place, step in enumerate(steps):
+        if step.sweep is not None and (place or not measured):
+            runs += options.sweep_blocks * len(step.sweep.values)
+        runs += 2 * pairs + options.baseline_runs
+    return max(0, runs) + pairs * (2 + len(steps))
