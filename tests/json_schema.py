@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ KINDS = {
 }
 NOTES = {"$schema", "$comment", "$defs", "title", "description"}
 KNOWN = NOTES | {"$ref", "type", "properties", "required", "items", "enum", "anyOf", "additionalProperties", "const"}
-KNOWN |= {"prefixItems", "minItems", "maxItems"}
+KNOWN |= {"prefixItems", "minItems", "maxItems", "pattern", "uniqueItems"}
 
 
 def errors(
@@ -38,11 +39,15 @@ def errors(
         return
     if "enum" in schema and value not in schema["enum"]:
         yield f"{at}: {value!r} is none of {schema['enum']}"
+    if isinstance(value, str) and not re.search(schema.get("pattern", ""), value):
+        yield f"{at}: {value!r} does not match {schema['pattern']}"
     if isinstance(value, dict):
         yield from _object(value, schema, root, at)
     if isinstance(value, list):
         if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
             yield f"{at}: {len(value)} are too few or too many"
+        if schema.get("uniqueItems") and any(one in value[:place] for place, one in enumerate(value)):
+            yield f"{at}: {value!r} names something twice"
         first = schema.get("prefixItems", [])
         for number, one in enumerate(value):
             kind = first[number] if number < len(first) else schema.get("items", {})

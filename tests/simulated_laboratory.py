@@ -75,6 +75,10 @@ class SimulatedLaboratory:
         self._fails = fails
         self._kill_after = kill_after
 
+    @property
+    def is_replaying(self) -> bool:
+        return bool(self._recorded)
+
     def run(self, spec: TrialSpec) -> Trial:
         self.restarts.replay(spec.configuration)
         if self._recorded:

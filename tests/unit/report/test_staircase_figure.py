@@ -1,0 +1,152 @@
+"""The staircase as a figure: the published one of 2017, bars below 100, the honest last bar; and its page."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.model.figure import FigureKind
+from pgdyno.model.study import StudyKind, StudyState
+from pgdyno.model.verdict import Interval
+from pgdyno.report.compose import compose
+from pgdyno.report.markdown import render
+from pgdyno.report.staircase_figure import StairRow, staircase
+from pgdyno.report.study_record import StudyRecord
+from simulated_laboratory import simulated_study
+
+FIGURES = json.loads((Path(__file__).parents[2] / "data/staircase/figures_2017.json").read_text())
+
+
+def rows_2017(**gains):
+    return [
+        StairRow(step["name"], 1 + gains.get(step["name"], step["gain"]), None, "keep") for step in FIGURES["steps"]
+    ]
+
+
+def bars(figure):
+    placed = [(x, series.group, label, y) for series in figure.series
+              for x, label, y in zip(series.x, series.labels, series.y, strict=True)]  # fmt: skip
+    return [(group, label, y) for _, group, label, y in sorted(placed)]
+
+
+@pytest.mark.requirement("R-EXP-03", "R-EXP-04")
+def test_the_published_staircase_multiplies_to_144_beside_the_stated_145():
+    figure = staircase(rows_2017(), stated_end=FIGURES["stated_end"])
+    drawn = bars(figure)
+    assert figure.kind is FigureKind.STAIRCASE
+    assert drawn[0] == ("baseline", "baseline", 100.0)
+    assert [round(y, 1) for group, _, y in drawn if group == "keep"] == [112.0, 114.2, 121.1, 129.6, 141.2, 144.1]
+    assert [(label, round(y, 1)) for group, label, y in drawn if group == "total"] == [
+        ("product of the kept", 144.1), ("end as stated", 145.0),
+    ]  # fmt: skip
+    assert round(drawn[-1][2], 1) == 100.7
+    assert figure.title == "6 kept steps of 6 multiply to 144.1 %, beside 145.0 % as stated"
+    assert "interval" in figure.table.columns
+    assert figure.table.rows[0][3] == "unknown", "the guide states no interval, so none is drawn"
+
+
+@pytest.mark.requirement("R-EXP-03")
+def test_another_figure_in_the_rows_is_another_title():
+    assert "144.1" not in staircase(rows_2017(**{"huge pages": 0.17}), stated_end=1.45).title
+
+
+@pytest.mark.requirement("R-EXP-16")
+def test_a_harmful_step_stands_below_100_and_the_next_goes_on_from_before_it():
+    rows = [
+        StairRow("harm", 0.98, Interval(0.98, 0.97, 0.99, 0.95), "drop"),
+        StairRow("nothing", 1.0, Interval(1.0, 0.99, 1.01, 0.95), "null"),
+        StairRow("good", 1.1, Interval(1.1, 1.08, 1.12, 0.95), "keep"),
+    ]
+    drawn = {label: (group, y) for group, label, y in bars(staircase(rows, end=Interval(1.1, 1.07, 1.13, 0.95)))}
+    assert drawn["harm"][0] == "drop"
+    assert drawn["harm"][1] == pytest.approx(98)
+    assert drawn["nothing"] == ("null", pytest.approx(100))
+    assert drawn["good"] == ("keep", pytest.approx(110))
+    assert drawn["interaction"] == ("null", pytest.approx(100))
+
+
+def test_in_isolation_every_bar_stands_on_the_baseline():
+    rows = [StairRow(name, 1.2, Interval(1.2, 1.1, 1.3, 0.95), "keep") for name in ("a", "b")]
+    grown, alone = (
+        {label: y for _, label, y in bars(staircase(rows, mode=mode))} for mode in ("accumulate", "isolate")
+    )
+    assert (round(grown["b"]), round(alone["b"])) == (144, 120)
+    assert grown["product of the kept"] == alone["product of the kept"]
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.3, 3), st.floats(1.001, 2), st.sampled_from(["keep", "drop", "null"])), max_size=8)
+)
+def test_the_last_level_is_the_product_of_the_kept_whatever_the_steps(steps):
+    rows = [StairRow(str(at), ratio, Interval(ratio, ratio / width, ratio * width, 0.95), outcome)
+            for at, (ratio, width, outcome) in enumerate(steps)]  # fmt: skip
+    figure = staircase(rows, end=Interval(1.5, 1.4, 1.6, 0.95))
+    expected = 100.0
+    for ratio, _, outcome in steps:
+        expected *= ratio if outcome == "keep" else 1
+    drawn = {label: y for _, label, y in bars(figure)}
+    assert drawn["product of the kept"] == pytest.approx(expected)
+    assert drawn["interaction"] == pytest.approx(100 * 150 / expected)
+    for series in figure.series:
+        for y, lo, hi in zip(series.y, series.lo, series.hi, strict=True):
+            assert lo is None or lo <= y * (1 + 1e-9) <= hi * (1 + 1e-6)
+
+
+VERDICT = {"confidence": 0.95, "pairs": 8, "metric": "throughput", "smallest_effect": 0.02, "more_pairs": None}
+
+
+def step(name, outcome, ratio, word, **more):
+    verdict = {**VERDICT, "word": word, "ratio": ratio, "ci": [ratio * 0.98, ratio * 1.02]}
+    return {
+        "step": name,
+        "outcome": outcome,
+        "settings": {"work_mem": "8MB"},
+        "interleaved": True,
+        "verdict": verdict,
+        **more,
+    }
+
+
+def record(**changes):
+    result = {
+        "mode": "accumulate", "metric": "throughput", "kept": {"work_mem": "8MB"}, "kept_steps": ["good"],
+        "start": {"settings": {}, "differs": {}, "out_of_the_box": True},
+        "steps": [
+            step("good", "keep", 1.2, "better"), step("bad", "drop", 0.9, "worse"),
+            {"step": "people", "outcome": "skipped", "why": "it is for people: see its commands"},
+        ],
+        "product": {"ratio": 1.2, "ci": [1.18, 1.22], "confidence": 0.95},
+        "verdict": {**VERDICT, "word": "better", "ratio": 1.21, "ci": [1.18, 1.24]},
+        "effects_left_out": {}, "drift": {"sentence": ""}, "sentences": [], **changes,
+    }  # fmt: skip
+    study = replace(simulated_study(), kind=StudyKind.STAIRCASE, state=StudyState.COMPLETE, result=result)
+    return StudyRecord(study, ())
+
+
+@pytest.mark.requirement("R-EXP-16", "R-EXP-24")
+def test_the_page_tells_every_step_and_where_it_started():
+    report = compose(record())
+    text = render(report)
+    assert report.title.startswith("The kept configuration is better")
+    for words in ("out of the box", "bad", "dropped", "it is for people", "explains the measured end"):
+        assert words in text, words
+    assert "| bad |" in render(report)
+
+
+def test_the_page_of_a_drifting_and_of_an_unfinished_staircase():
+    drifting = compose(record(drift={"sentence": "the baseline drifted: so and so"}))
+    assert "The baseline drifted" in render(drifting)
+    unfinished = record()
+    unfinished = replace(unfinished, study=replace(unfinished.study, result=None, state=StudyState.INTERRUPTED))
+    assert "interrupted" in compose(unfinished).title
+
+
+def test_less_is_better_stands_upside_up():
+    slow = {**VERDICT, "metric": "latency_p99", "word": "better", "ratio": 0.5, "ci": [0.45, 0.55]}
+    (figure,) = compose(record(metric="latency_p99", verdict=slow,
+                               steps=[{**step("good", "keep", 1, "better"), "verdict": slow}])).figures()  # fmt: skip
+    assert [round(y) for group, _, y in bars(figure) if group == "keep"] == [200]
+    assert figure.y.label.startswith("1 / p99")

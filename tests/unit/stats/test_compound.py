@@ -1,0 +1,69 @@
+"""Ratios that compound: products, what a measured end leaves open, and that the intervals cover."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.errors import UsageError
+from pgdyno.model.verdict import Interval
+from pgdyno.stats.compound import inverse, product, quotient
+from pgdyno.stats.paired import t_interval
+
+FIGURES = json.loads((Path(__file__).parents[2] / "data/staircase/figures_2017.json").read_text())
+ratios = st.floats(0.2, 5)
+widths = st.floats(1.0, 3.0)
+intervals = st.builds(lambda r, a, b: Interval(r, r / a, r * b, 0.95), ratios, widths, widths)
+
+
+@pytest.mark.requirement("R-EXP-04")
+def test_the_gains_of_2017_multiply_to_44_percent_and_do_not_add_to_38():
+    gains = [step["gain"] for step in FIGURES["steps"]]
+    found = product(Interval(1 + gain, 1 + gain, 1 + gain, 0.95) for gain in gains)
+    assert round(100 * found.ratio, 1) == 144.1
+    assert round(100 * sum(gains)) == 38
+
+
+def test_no_step_leaves_everything_as_it_was():
+    assert product([]).ratio == 1.0
+    assert (product([]).lo, product([]).hi) == (1.0, 1.0)
+
+
+@given(st.lists(intervals, min_size=1, max_size=6))
+def test_a_product_is_at_least_as_uncertain_as_each_of_its_steps(steps):
+    found = product(steps)
+    assert found.lo <= found.ratio <= found.hi
+    assert found.ratio == pytest.approx(math.prod(one.ratio for one in steps))
+    for one in steps:
+        assert found.ratio / found.lo >= one.ratio / one.lo * (1 - 1e-9)
+        assert found.hi / found.ratio >= one.hi / one.ratio * (1 - 1e-9)
+    sure = math.prod(one.lo for one in steps)
+    assert found.lo >= sure * (1 - 1e-9), "independent errors do not all fall the same way"
+
+
+@given(intervals, intervals)
+def test_dividing_undoes_multiplying(a, b):
+    assert quotient(product([a, b]), b).ratio == pytest.approx(a.ratio)
+    back = inverse(inverse(a))
+    assert (back.ratio, back.lo, back.hi) == pytest.approx((a.ratio, a.lo, a.hi))
+
+
+def test_an_unbounded_step_leaves_the_product_unbounded():
+    found = product([Interval(1.1, 0.0, math.inf, 0.9), Interval(1.2, 1.1, 1.3, 0.95)])
+    assert (found.lo, found.hi, found.confidence) == (0.0, math.inf, 0.9)
+    with pytest.raises(UsageError, match="cannot be compounded"):
+        product([Interval(0.0, 0.0, 1.0, 0.95)])
+
+
+def test_the_interval_of_a_product_covers_as_often_as_it_says():
+    chance, truth, inside, times = np.random.default_rng(7), [0.1, -0.05, 0.3, 0.0], 0, 2000
+    for _ in range(times):
+        steps = [t_interval(chance.normal(mean, 0.02 * (place + 1), 5 + place), 0.95)
+                 for place, mean in enumerate(truth)]  # fmt: skip
+        found = product(steps)
+        inside += found.lo <= math.exp(sum(truth)) <= found.hi
+    assert inside / times >= 0.94

@@ -1,0 +1,80 @@
+"""Sweeps: the region of the best, where the plateau begins, and what is not claimed."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.errors import UsageError
+from pgdyno.stats.plateau import find_plateau
+
+NAMES = ("32MB", "64MB", "128MB", "512MB")
+
+
+def levels(*means, cv=0.005, blocks=8, seed=1, drift=0.3):
+    """Draw figures of levels that share the drift of their blocks."""
+    chance = np.random.default_rng(seed)
+    common = np.exp(chance.normal(0, drift, blocks))
+    return [list(mean * common * np.exp(chance.normal(0, cv, blocks))) for mean in means]
+
+
+@pytest.mark.requirement("R-EXP-14")
+def test_the_plateau_begins_where_going_further_gains_nothing():
+    found = find_plateau(levels(100, 130, 160, 160.3))
+    assert (found.start, found.proven, found.region) == (2, True, (2, 3))
+    assert found.at_most <= 0.02
+    assert found.sentence(NAMES) == (
+        "the best lies among 128MB, 512MB; from 128MB on going further gains less than 2 %"
+    )
+
+
+def test_noise_leaves_the_plateau_unproven_and_says_what_is_not_excluded():
+    found = find_plateau(levels(100, 130, 160, 161, cv=0.05))
+    assert found.start == 2
+    assert not found.proven
+    assert "is not excluded" in found.sentence(NAMES)
+
+
+def test_a_curve_that_still_rises_has_no_plateau():
+    found = find_plateau(levels(100, 110, 120, 130))
+    assert found.region == (3,)
+    assert "before any plateau" in found.sentence(NAMES)
+
+
+def test_a_fall_after_the_best_is_told():
+    found = find_plateau(levels(100, 130, 160, 120))
+    assert (found.best, found.falls, found.start, found.region) == (2, True, 2, (2,))
+    assert "worse again" in found.sentence(NAMES)
+
+
+def test_of_equal_levels_nothing_is_claimed():
+    found = find_plateau(levels(100, 100, 100, 100))
+    assert found.is_flat
+    assert found.start == 0
+    assert found.sentence(NAMES).startswith("no level is shown to differ")
+
+
+def test_less_is_better_for_latency():
+    found = find_plateau(levels(10, 5, 5.01, 8), higher_is_better=False)
+    assert found.start == 1
+    assert 3 not in found.region
+    assert found.over_first[1].ratio == pytest.approx(2, rel=0.02)
+
+
+def test_equal_levels_are_rarely_told_apart():
+    wrong = sum(not find_plateau(levels(100, 100, 100, cv=0.05, seed=seed)).is_flat for seed in range(300))
+    assert wrong <= 26, "at most one in twenty, and three standard deviations of that count"
+
+
+@given(st.lists(st.lists(st.floats(1, 1e6), min_size=3, max_size=3), min_size=2, max_size=5))
+def test_any_figures_give_a_region_and_a_start(figures):
+    found = find_plateau(figures)
+    assert found.region
+    assert 0 <= found.start < len(figures)
+    assert found.at_most >= 0
+    assert found.sentence([str(place) for place in range(len(figures))])
+
+
+def test_one_level_is_no_sweep():
+    with pytest.raises(UsageError, match="at least two levels"):
+        find_plateau([[1.0, 2.0]])

@@ -1,0 +1,306 @@
+"""The staircase on a simulated laboratory: modes, outcomes, product against end, drift, stop, resume."""
+
+from dataclasses import replace
+
+import pytest
+
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.model.trial import Role
+from pgdyno.model.verdict import Word
+from pgdyno.stats.compound import product, quotient
+from pgdyno.studies.by_hand import FACTOR, GatedRuns, gate_of
+from pgdyno.studies.run_identity import common_fingerprint, differences
+from pgdyno.studies.staircase import AFTER, BEFORE, Staircase
+from pgdyno.studies.staircase_options import StaircaseOptions
+from pgdyno.studies.staircase_result import exit_code, staircase_result
+from simulated_laboratory import SimulatedLaboratory
+
+PLAN = """version = 2
+[plan]
+[[step]]
+name = "good"
+rules = ["good"]
+settings = { work_mem = "64MB" }
+[[step]]
+name = "harmful"
+settings = { random_page_cost = "10" }
+[[step]]
+name = "neutral"
+settings = { temp_buffers = "16MB" }
+[[step]]
+name = "better"
+after = ["good"]
+settings = { jit = "off" }
+[[step]]
+name = "after-harm"
+after = ["harmful"]
+settings = { seq_page_cost = "2" }
+"""
+GAINS = {"work_mem": {"64MB": 1.4}, "random_page_cost": {"10": 0.7}, "jit": {"off": 1.2}}
+
+
+def surface(settings):
+    """Gains multiply: no factor knows of another."""
+    gain = 1.0
+    for knob, value in settings.items():
+        gain *= GAINS.get(knob, {}).get(value, 1.0)
+    return gain
+
+
+def options(plan=PLAN, **changes):
+    values = {"confidence": 0.95, "max_pairs": 12, "seed": 5}
+    return StaircaseOptions(plan=plan, source="plan.toml", **{**values, **changes})
+
+
+def climb(wanted, *, confirmed=(), ask=lambda _: None, verify=None, resumed=False, **lab):
+    laboratory = SimulatedLaboratory(lab.pop("surface", surface), **{"cv": 0.01, **lab})
+    said = []
+    gate = gate_of(wanted.read_plan(), laboratory.study, confirmed, ask=ask, verify=verify, announce=said.append,
+                   resumed=resumed)  # fmt: skip
+    found = Staircase(GatedRuns(laboratory, gate), laboratory.facts, wanted, said.append).climb()
+    return found, staircase_result(laboratory, found, wanted), laboratory, said
+
+
+@pytest.mark.requirement("R-EXP-02", "R-EXP-03", "R-EXP-04", "R-EXP-16")
+def test_good_harmful_and_neutral_steps_and_the_product_is_the_end():
+    found, result, _, said = climb(options())
+    assert found.outcomes == {
+        "good": "keep", "harmful": "drop", "neutral": "null", "better": "keep", "after-harm": "skipped",
+    }  # fmt: skip
+    steps = {step["step"]: step for step in result["steps"]}
+    assert steps["harmful"]["verdict"]["ratio"] < 1
+    assert steps["neutral"]["verdict"]["word"] in ("equivalent", "not resolved")
+    assert result["kept"] == {"work_mem": "64MB", "jit": "off"}
+    expected = product(c.comparison.verdict.interval for c in found.kept)
+    end = found.proof.comparison.verdict.interval
+    rest = quotient(end, expected)
+    assert rest.lo <= 1 <= rest.hi
+    assert result["interaction"]["word"] == "explained"
+    assert result["product"]["ratio"] == pytest.approx(1.4 * 1.2, rel=0.05)
+    assert set(found.proof.effects) == {"good", "better"}
+    assert found.proof.effects["better"].interval.ratio == pytest.approx(1.2, rel=0.05)
+    assert exit_code(result) == 0
+    assert any("step 2/5 harmful" in line and "left" in line for line in said), "progress says k of n and time left"
+
+
+@pytest.mark.requirement("R-EXP-02")
+def test_accumulate_builds_on_what_was_kept_and_isolate_on_the_baseline():
+    grown, _, _, _ = climb(options())
+    alone, result, _, _ = climb(options(mode="isolate"))
+    assert dict(grown.climbs[3].blocks.arms[BEFORE]) == {"work_mem": "64MB"}
+    assert dict(alone.climbs[3].blocks.arms[BEFORE]) == {}
+    assert alone.outcomes == grown.outcomes
+    assert result["product"]["ratio"] == pytest.approx(1.4 * 1.2, rel=0.05)
+
+
+@pytest.mark.requirement("R-EXP-04")
+def test_steps_that_act_on_each_other_show_as_less_than_their_product():
+    """Each of two steps alone gives 40 %, both together no more than one."""
+
+    def either(settings):
+        return 1.4 if {"work_mem", "jit"} & set(settings) else 1.0
+
+    found, result, _, _ = climb(options(mode="isolate"), surface=either)
+    assert [c.step.name for c in found.kept] == ["good", "better"]
+    assert result["interaction"]["word"] == "less"
+    assert result["product"]["ratio"] == pytest.approx(1.96, rel=0.05)
+
+
+@pytest.mark.requirement("R-EXP-07", "R-EXP-17")
+def test_the_two_runs_of_a_pair_are_equal_but_for_the_factor():
+    found, result, laboratory, _ = climb(options())
+    for taken in found.climbs:
+        for block in taken.blocks.complete if taken.blocks else ():
+            a, b = block[BEFORE], block[AFTER]
+            assert common_fingerprint(laboratory.study, a) == common_fingerprint(laboratory.study, b)
+            assert differences(a, b) == tuple(taken.step.settings)
+            assert b.spec.configuration[differences(a, b)[0]] == next(iter(taken.step.settings.values()))
+    same = result["steps"][0]["same"]
+    assert (same["before"] == same["after"], same["differs"]) == (True, ["work_mem"])
+    other = replace(laboratory.study, plan=replace(laboratory.study.plan, clients=9))
+    assert common_fingerprint(other, a) != common_fingerprint(laboratory.study, a)
+
+
+@pytest.mark.requirement("R-EXP-12")
+def test_the_baseline_is_measured_between_steps_and_its_drift_is_told():
+    still, quiet, laboratory, _ = climb(options())
+    between = [t for t in laboratory.store.kept if t.spec.role is Role.BASELINE and 0 < t.spec.block < 1_000_000]
+    assert len(between) == 2 * 4
+    assert quiet["drift"]["sentence"] == ""
+    assert len(still.drift.ratios) == 4
+    _, drifting, _, said = climb(options(), drift_per_h=1.0)
+    assert "the baseline drifted" in drifting["drift"]["sentence"]
+    assert any(line.startswith("warning: the baseline drifted") for line in said)
+    assert drifting["steps"][1]["outcome"] == "drop", "pairs side by side do not mind the drift"
+
+
+@pytest.mark.requirement("R-EXP-19")
+def test_a_plan_ends_when_its_steps_gain_nothing():
+    found, result, _, _ = climb(options(stop_after=2), surface=lambda settings: 1.0)
+    assert list(found.outcomes.values()) == ["null", "null"]
+    assert "2 steps in a row" in result["stopped"]
+    assert exit_code(result) == 3
+    _, all_run, _, _ = climb(options(), surface=lambda settings: 1.0)
+    assert all_run["stopped"].startswith("stopped: no step of 3 gave more than the noise")
+    assert "verdict" not in all_run
+
+
+@pytest.mark.requirement("R-EXP-05", "R-EXP-06")
+def test_the_sandbox_stage_chooses_candidates_and_the_large_stage_runs_only_those():
+    found, result, _, _ = climb(options(stage="sandbox"))
+    assert result["candidates"] == ["good", "better"]
+    assert found.proof is None
+    assert found.plan.mode == "isolate"
+    assert not result["kept_steps"]
+    chosen = options(stage="large", candidates=("good", "better"), candidates_from="s0")
+    large, told, _, _ = climb(chosen)
+    assert large.outcomes == {
+        "good": "keep", "harmful": "skipped", "neutral": "skipped", "better": "keep", "after-harm": "skipped",
+    }  # fmt: skip
+    assert "only the candidates of sandbox study s0" in told["sentences"][1]
+    _, straight, _, _ = climb(options(stage="large"))
+    assert "without a sandbox stage" in straight["sentences"][1]
+
+
+@pytest.mark.requirement("R-EXP-15", "R-EXP-22")
+def test_each_step_has_its_four_phases_and_one_qualified_run_an_arm():
+    found, result, _, _ = climb(options())
+    step = result["steps"][0]
+    assert [phase["phase"] for phase in step["phases"]] == ["prepare", "run and monitor", "analyse", "adjust"]
+    times = [time for phase in step["phases"] for time in (phase["began_at"], phase["ended_at"])]
+    assert times == sorted(times)
+    for arm, trials in ((BEFORE, found.climbs[0].blocks.trials(BEFORE)), (AFTER, found.climbs[0].blocks.trials(AFTER))):
+        runs = step["runs"][arm]
+        assert runs["all"] == [trial.id for trial in trials]
+        assert runs["qualified"] in runs["all"]
+
+
+@pytest.mark.requirement("R-EXP-21")
+@pytest.mark.parametrize("killed_after", [0, 3, 7, 20, 31])
+def test_a_killed_staircase_goes_on_where_it_was(killed_after):
+    _, whole, laboratory, _ = climb(options())
+    first = SimulatedLaboratory(surface, cv=0.01, kill_after=killed_after)
+    gate = gate_of(options().read_plan(), first.study, (), ask=lambda _: None, verify=None, announce=lambda _: None)
+    with pytest.raises(KeyboardInterrupt):
+        Staircase(GatedRuns(first, gate), first.facts, options(), lambda _: None).climb()
+    _, again, second, _ = climb(options(), recorded=first.store.kept, resumed=True)
+    assert [t.spec for t in second.store.kept] == [t.spec for t in laboratory.store.kept]
+    assert second.measured == laboratory.measured - killed_after
+    assert again == whole
+
+
+def test_a_step_that_cannot_be_measured_is_dropped_and_the_plan_goes_on():
+    found, result, _, _ = climb(options(), fails=lambda settings: "random_page_cost" in settings)
+    assert found.outcomes["harmful"] == "drop"
+    assert "cannot be measured" in found.climbs[1].why
+    assert found.outcomes["better"] == "keep"
+    assert result["refused"]
+
+
+SWEEP = """version = 2
+[plan]
+[[step]]
+name = "sweep"
+[step.sweep]
+knob = "work_mem"
+values = ["4MB", "16MB", "64MB", "256MB"]
+"""
+
+
+@pytest.mark.requirement("R-EXP-14")
+def test_a_sweep_chooses_where_the_plateau_begins_and_proves_it_in_fresh_pairs():
+    levels = {"4MB": 1.0, "16MB": 1.2, "64MB": 1.5, "256MB": 1.5}
+    found, result, _, _ = climb(options(SWEEP), surface=lambda settings: levels[settings.get("work_mem", "4MB")])
+    sweep = result["steps"][0]["sweep"]
+    assert (sweep["plateau"], sweep["chosen"]) == ("64MB", "64MB")
+    assert [level["number"] for level in sweep["levels"]] == [4096, 16384, 65536, 262144]
+    assert found.climbs[0].comparison.verdict.word is Word.BETTER
+    assert found.climbs[0].settings == {"work_mem": "64MB"}
+
+
+ONE = """version = 2
+[plan]
+[[step]]
+name = "same"
+settings = { temp_buffers = "16MB" }
+"""
+BY_HAND = """version = 2
+[plan]
+[[step]]
+name = "smt"
+[step.manual]
+instructions = ["turn SMT off"]
+undo = ["turn SMT on"]
+verify = ["cat", "smt"]
+expect = "off"
+[[step]]
+name = "good"
+settings = { work_mem = "64MB" }
+"""
+
+
+@pytest.mark.requirement("R-EXP-18")
+def test_a_step_by_hand_waits_is_confirmed_verified_and_taken_back():
+    wanted = options(BY_HAND)
+    with pytest.raises(EnvironmentUnsuitable, match="step smt waits until it is done") as waiting:
+        climb(wanted)
+    assert waiting.value.hint == "Then: pgdyno experiment --resume s1 --confirm smt"
+    with pytest.raises(EnvironmentUnsuitable, match="step smt is not done: cat smt prints 'on'"):
+        climb(wanted, confirmed=("smt",), verify=lambda argv: "on\n")
+    state = iter(["off\n", "on\n"])
+    found, result, laboratory, said = climb(wanted, ask=lambda question: True, verify=lambda argv: next(state))
+    assert "    turn SMT off" in said
+    assert "    turn SMT on" in said, "it gained nothing, so it is taken back before the next step"
+    assert [t.spec.factors.get(FACTOR, "") for t in laboratory.store.kept if t.spec.factors.get("step") == "smt"] == (
+        [""] * 6 + ["smt"] * 6
+    )
+    assert found.outcomes == {"smt": "null", "good": "keep"}
+    assert result["steps"][0]["interleaved"] is False
+
+
+@pytest.mark.requirement("R-EXP-18", "R-EXP-21")
+def test_a_resumed_study_asks_again_for_what_people_had_done():
+    wanted = options(BY_HAND.replace('verify = ["cat", "smt"]\nexpect = "off"\n', ""))
+    first = SimulatedLaboratory(surface, cv=0.01, kill_after=13)
+    gate = gate_of(wanted.read_plan(), first.study, ("smt",), ask=lambda _: None, verify=None, announce=lambda _: None)
+    with pytest.raises(KeyboardInterrupt):
+        Staircase(GatedRuns(first, gate), first.facts, wanted, lambda _: None).climb()
+    with pytest.raises(EnvironmentUnsuitable, match="waits until it is done"):
+        climb(wanted, recorded=list(first.store.kept), resumed=True)
+    found, _, _, _ = climb(wanted, recorded=list(first.store.kept), resumed=True, confirmed=("smt", "smt=undone"))
+    assert found.outcomes["good"] == "keep"
+
+
+def test_steps_for_people_are_passed_over_when_nobody_asked_for_them():
+    before, _, after = BY_HAND.partition("[step.manual]")
+    plan = f'{before}commands = ["turn SMT off"]\n{after[after.index("[[step]]") :]}'
+    assert climb(options(plan))[0].outcomes["smt"] == "skipped"
+    assert climb(options(BY_HAND, skip_manual=True))[0].outcomes["smt"] == "skipped"
+    with pytest.raises(EnvironmentUnsuitable):
+        climb(options(plan, manual=True))
+
+
+def test_one_step_alone():
+    found, result, _, _ = climb(options(only="better"))
+    assert found.outcomes == {"better": "keep"}
+    assert found.proof is None
+    assert exit_code(result) == 0
+
+
+def test_options_survive_the_store():
+    import json
+
+    wanted = options(stage="large", candidates=("good",), stop_after=3)
+    assert StaircaseOptions.from_json(json.loads(json.dumps(wanted.to_json()))) == wanted
+
+
+@pytest.mark.requirement("R-EXP-11")
+def test_what_changes_nothing_is_hardly_ever_kept():
+    kept = sum(
+        climb(options(ONE, confidence=0.95, min_pairs=3, max_pairs=8), surface=lambda _: 1.0, cv=0.03, seed=seed)[
+            0
+        ].outcomes["same"]
+        != "null"
+        for seed in range(200)
+    )
+    assert kept <= 0.05 * 200

@@ -1,0 +1,114 @@
+"""Sweeps and factorials on a simulated laboratory, and their options through the store."""
+
+import json
+
+import pytest
+
+from pgdyno.cli.flags import Flags
+from pgdyno.cli.sweeping import _options
+from pgdyno.errors import PolicyError, UsageError
+from pgdyno.model.study import StudyKind
+from pgdyno.report.markdown import render
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.sweep_page import sweep_page
+from pgdyno.studies.sweep_options import SweepOptions
+from pgdyno.studies.sweep_result import measure
+from simulated_laboratory import SimulatedLaboratory
+
+SWEEP = SweepOptions("shared_buffers", ("32MB", "64MB", "128MB", "512MB"), seed=3)
+FACTORS = (("work_mem", "64MB"), ("jit", "off"))
+
+
+def by_buffers(settings):
+    return {"32MB": 0.6, "64MB": 0.8}.get(settings.get("shared_buffers"), 1.0)
+
+
+def measured(options, surface, **lab):
+    laboratory = SimulatedLaboratory(surface, **{"cv": 0.01, **lab})
+    return measure(laboratory, options, lambda _: None), laboratory
+
+
+def page(result, laboratory):
+    from dataclasses import replace
+
+    study = replace(laboratory.study, kind=StudyKind.SWEEP, result=result)
+    return sweep_page(StudyRecord(study, tuple(laboratory.store.kept)))
+
+
+@pytest.mark.requirement("R-EXP-14")
+def test_a_sweep_of_four_values_finds_plateau_and_region_and_draws_them():
+    result, laboratory = measured(SWEEP, by_buffers)
+    assert (result["word"], result["sweep"]["plateau"]) == ("plateau", "128MB")
+    assert result["sweep"]["region"] == ["128MB", "512MB"]
+    assert len(laboratory.store.kept) == 4 * 6
+    report = page(result, laboratory)
+    (figure,) = report.figures()
+    assert figure.x.scale == "log"
+    assert [round(y / figure.series[0].y[0], 1) for y in figure.series[0].y] == [1.0, 1.3, 1.7, 1.7]
+    assert figure.bands[0].label == "may be the best"
+    assert "128MB" in render(report)
+
+
+def test_a_flat_sweep_takes_the_first_level_and_says_not_resolved():
+    result, _ = measured(SWEEP, lambda settings: 1.0)
+    assert (result["word"], result["sweep"]["chosen"]) == ("not resolved", "32MB")
+
+
+@pytest.mark.requirement("R-EXP-20")
+@pytest.mark.parametrize(("together", "word"), [(1.3 * 1.2, "independently"), (1.3, "weaken"), (2.0, "strengthen")])
+def test_a_factorial_tells_whether_two_factors_act_on_each_other(together, word):
+    def surface(settings):
+        a, b = "work_mem" in settings, "jit" in settings
+        return together if a and b else 1.3 if a else 1.2 if b else 1.0
+
+    options = SweepOptions(factors=FACTORS, confidence=0.95, max_pairs=40, seed=2)
+    result, laboratory = measured(options, surface, cv=0.005)
+    assert word in result["title"]
+    found = result["factorial"]
+    assert found["interaction"]["ratio"] == pytest.approx(together / 1.56, rel=0.02)
+    lo, hi = found["interaction"]["ci"]
+    assert lo < together / 1.56 < hi
+    assert [arm["name"] for arm in found["arms"]] == ["neither", "a", "b", "both"]
+    assert "interaction ratio" in render(page(result, laboratory))
+
+
+def test_a_sweep_that_is_killed_goes_on():
+    whole, laboratory = measured(SWEEP, by_buffers)
+    with pytest.raises(KeyboardInterrupt):
+        measured(SWEEP, by_buffers, kill_after=9)
+    again, second = measured(SWEEP, by_buffers, recorded=laboratory.store.kept[:9])
+    assert again == whole
+    assert second.measured == 24 - 9
+
+
+def test_options_come_back_from_the_store_as_they_were():
+    for options in (SWEEP, SweepOptions(factors=FACTORS, seed=8)):
+        assert SweepOptions.from_json(json.loads(json.dumps(options.to_json()))) == options
+
+
+def flags(**values):
+    plain = {"sweep": None, "factorial": None, "metric": "throughput", "smallest_effect": 0.02, "confidence": 0.95,
+             "pairs": (4, 8), "seed": 1, "sweep_blocks": 3}  # fmt: skip
+    return Flags({**plain, **values})
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"sweep": "shared_buffers"}, "is not KNOB=VALUE"),
+        ({"sweep": "shared_buffers=32MB"}, "fewer than two values"),
+        ({"sweep": "shared_buffers=32MB,,64MB"}, "fewer than two values"),
+        ({"factorial": ("a=1", "b")}, "is not KNOB=VALUE"),
+    ],
+)
+def test_a_slip_in_the_flags_is_told(values, words):
+    with pytest.raises(UsageError, match=words):
+        _options(flags(**values))
+
+
+def test_what_target_and_policy_do_not_allow_is_refused():
+    laboratory = SimulatedLaboratory(by_buffers)
+    with pytest.raises(PolicyError, match="class X"):
+        _options(flags(sweep="fsync=on,off")).configurations(laboratory.facts)
+    with pytest.raises(UsageError, match="both factors are work_mem"):
+        _options(flags(factorial=("work_mem=4MB", "work_mem=8MB"))).configurations(laboratory.facts)
