@@ -75,6 +75,8 @@ class HostFacts:
     threads_per_core: int | Unknown = field(default_factory=lambda: Unknown("it was not read"))
     data_block_size: int | Unknown = field(default_factory=lambda: Unknown("it was not read"))
     """The block size of the data directory's file system, in bytes."""
+    container: str | None = None
+    """The container that the server runs in, None when there is no sign of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,7 @@ class Facts:
         host = asdict(self.host)
         for name in ("data_disk_free_bytes", *_LATER):
             host.pop(name)
+        host.pop("container")  # told beside the counters; the limits that it sets are in the hash by themselves
         server = {"version": self.server.version, "block_size": self.server.block_size}
         kernel = {
             name: fact.value for name, fact in self.kernel.items() if isinstance(fact.value, str) and name != SWAP_AREA

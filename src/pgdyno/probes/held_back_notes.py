@@ -7,6 +7,8 @@ from pgdyno.units import bytes_text
 
 MISSING = 0.01
 """Below this part of all blocks touched, reads say nothing about a run."""
+FOREIGN = 0.25
+"""Others with this part of the busy time may have made the bottleneck."""
 BUSY_UTIL = 90.0
 CACHED = 0.5
 """With less than this part of the reads from devices, the page cache served most of them."""
@@ -23,7 +25,7 @@ def physical_share(blocks_read: float, block_bytes: int, device_bytes: float) ->
 
 def notes(run: RunFigures, *, few: int) -> tuple[str, ...]:
     """Return the sentences, each made of this run's figures."""
-    found = (_moments(run, few), _reads(run), _double_buffering(run), _system_time(run), _utilization(run))
+    found = (_moments(run, few), _others(run), _reads(run), _double_buffering(run), _system_time(run), _utilization(run))
     return tuple(text for text in found if text)
 
 
@@ -33,6 +35,16 @@ def _moments(run: RunFigures, few: int) -> str | None:
     if run.moments >= few:
         return None
     return f"Shares of time rest on {run.moments} moments, one a second: they are rough."
+
+
+def _others(run: RunFigures) -> str | None:
+    foreign = None if run.cpu is None else run.cpu.foreign_share
+    if foreign is None or foreign < FOREIGN:
+        return None
+    return (
+        f"{100 * foreign:.0f} % of the CPU time that was used was neither the server's nor the load's: on a quiet "
+        "machine the run may be held back by something else."
+    )
 
 
 def _reads(run: RunFigures) -> str | None:

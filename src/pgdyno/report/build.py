@@ -14,7 +14,7 @@ from pgdyno.report.sections import Report
 from pgdyno.report.traces import LoadBin, RunTrace, bin_seconds
 from pgdyno.stats.histogram import LatencyHistogram
 from pgdyno.store.catalogue import Store
-from pgdyno.trial.run_evidence import read_held_back
+from pgdyno.trial.run_evidence import read_evidence
 
 RECORDED_TABLES = ("cpu", "database", "disk", "sessions", "waits", "wal")
 
@@ -28,7 +28,7 @@ def build_report(store: Store, study_id: str) -> Report:
     trials = store.trials(study.id)
     recorded = _recorded(study, trials)
     traces = tuple(_read_trace(store, study, trial, name) for name, trial in recorded)
-    judged = {trial.id: read_held_back(store, study, trial) for _, trial in recorded}
+    judged = {trial.id: read_evidence(store, study, trial) for _, trial in recorded}
     changes = tuple(one for one in store.changes() if study.id == one.study or one.target == study.target)
     return compose(
         StudyRecord(
@@ -36,7 +36,7 @@ def build_report(store: Store, study_id: str) -> Report:
             tuple(trials),
             traces,
             store.study_records(study.id),
-            held_back=judged,
+            evidence=judged,
             store=store.name,
             changes=changes,
         )

@@ -21,6 +21,7 @@ from pgdyno.report.matrix_page import matrix_page
 from pgdyno.report.noise_page import noise_page
 from pgdyno.report.reading import Fields, effects_of, side_of, sides_of, verdict_of, verdicts_of
 from pgdyno.report.reads import reads_section
+from pgdyno.report.run_details import plan_section, run_details
 from pgdyno.report.runs_page import runs_page
 from pgdyno.report.sections import Report, Section, Tile, Tone
 from pgdyno.report.selftest_page import selftest_page
@@ -130,6 +131,7 @@ def _sections(
 ) -> tuple[Section, ...]:
     study, names = record.study, names_of(record.study.kind, keep=result.flag("keep"))
     metric = verdict.metric if verdict else Metric.THROUGHPUT
+    judged = [(one.name, one.run, record.evidence[one.run]) for one in record.traces if one.run in record.evidence]
     candidates = (
         chapters.change(result, effects, verdict, circumstances.data_bytes(record.trials))
         if study.kind is StudyKind.TUNE
@@ -146,7 +148,10 @@ def _sections(
                 if trace.run in record.held_back
             ]
         ),
+        held_back_section([(name, run, one.held_back) for name, run, one in judged]),
+        plan_section(result, (names.reference, names.subject)),
         chapters.flight(record.traces),
+        run_details(judged),
         doubts.unsuccessful(record.trials, result, metric) if study.kind is StudyKind.TUNE else None,
         chapters.about(study, record.trials),
     )

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pgdyno.model.bottleneck import Resource
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.study import Effect, Study, StudyKind
 from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Verdict
 from pgdyno.report import chapters, circumstances, doubts
 from pgdyno.report.figures import verdict_table
+from pgdyno.report.held_back_section import WORDS
 from pgdyno.report.reading import Fields, sides_of, verdicts_of
 from pgdyno.report.reads import reads_facts
 from pgdyno.report.sections import Block, FactList, Prose, Section, TableBlock
@@ -87,7 +89,10 @@ def _ab(
     judged: tuple[Block, ...] = ()
     if verdicts:
         judged = (TableBlock(verdict_table(verdicts), "B against A, by metric."),)
-    facts = _facts([("trials", _states(trials)), *(("mind", text) for text in doubts.warnings_of(result))])
+    inside = result.child("inside")
+    held = [row for arm in ("A", "B") for row in _held_back(f"{arm} held back by", inside.child(arm))]
+    plans = [("another plan", one.text("statement")) for one in result.children("plans") if one.text("word") == "changed"]
+    facts = _facts([("trials", _states(trials)), *held, *plans, *(("mind", text) for text in doubts.warnings_of(result))])
     return (chapters.arms(sides_of(result)), _section("confidence", "How sure is it?", (*judged, *facts)))
 
 
@@ -96,9 +101,23 @@ def _bench(
 ) -> tuple[Section, ...]:
     del verdict, effects  # one run compares nothing
     measured = chapters.run_facts(trials[-1]) if trials and trials[-1].outcome is not None else FactList(())
-    reads = reads_facts(trials[-1]) if trials else ()
-    rows = [*measured.rows, *reads, *(("mind", warning) for warning in doubts.warnings_of(result))]
+    rows = [
+        *measured.rows,
+        *(reads_facts(trials[-1]) if trials else ()),
+        *_held_back("held back by", result),
+        *(("mind", warning) for warning in doubts.warnings_of(result)),
+    ]
     return (_section("run", "The run", _facts(rows)),)
+
+
+def _held_back(label: str, run: Fields) -> list[tuple[str, str]]:
+    """Return the bottleneck of a run and its first sentence of evidence, and what failed if anything did."""
+    verdict = run.child("bottleneck")
+    if not verdict.members:
+        return []
+    word = Resource(verdict.text("resource"))
+    evidence = next(iter(verdict.texts("evidence")), "")
+    return [(label, f"{WORDS[word]}. {evidence.partition(' (Threshold')[0]}")]
 
 
 def _section(name: str, title: str, blocks: tuple[Block, ...]) -> Section:

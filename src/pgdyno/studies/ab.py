@@ -14,6 +14,7 @@ from pgdyno.model.verdict import Metric
 from pgdyno.stats.sequential import Design, is_final
 from pgdyno.studies.blocks import Blocks, block_order, run_blocks
 from pgdyno.studies.explain import user_time
+from pgdyno.studies.inside import inside_json
 from pgdyno.studies.judging import compare_arms, verdict_of
 from pgdyno.studies.result import comparison_json, count_states, refused_json
 from pgdyno.target.restart_budget import RestartBudget
@@ -108,6 +109,7 @@ def ab_result(laboratory: Laboratory, comparison: Comparison, blocks: Blocks) ->
     return {
         "study": study.id,
         **comparison_json(comparison, blocks, laboratory.facts),
+        **inside_json(laboratory, blocks, A, B),
         "notes": [] if note is None else [note],
         "refused": refused_json(trials),
         "trials": count_states(trials),

@@ -7,7 +7,7 @@ from pgdyno.model.trial import Role, Trial, TrialSpec
 from pgdyno.studies.blocks import run_repeating
 from pgdyno.studies.result import count_states, run_json
 from pgdyno.trial.laboratory import Laboratory
-from pgdyno.trial.run_evidence import read_held_back
+from pgdyno.trial.run_evidence import read_evidence
 
 
 def bench(laboratory: Laboratory, configuration: Configuration = BASELINE, runs: int = 1) -> list[Trial]:
@@ -32,5 +32,4 @@ def bench_result(laboratory: Laboratory, trials: list[Trial]) -> dict[str, objec
 
 
 def _run(laboratory: Laboratory, trial: Trial) -> dict[str, object]:
-    judged = read_held_back(laboratory.store, laboratory.study, trial)
-    return {**run_json(trial), "bottleneck": judged.to_json()}
+    return {**run_json(trial), **read_evidence(laboratory.store, laboratory.study, trial).to_json()}

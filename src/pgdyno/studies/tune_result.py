@@ -11,6 +11,7 @@ from pgdyno.model.facts import Facts
 from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Word
 from pgdyno.studies.explain import explain
+from pgdyno.studies.inside import inside_json
 from pgdyno.studies.judging import representative, summarise
 from pgdyno.studies.options import TuneOptions
 from pgdyno.studies.proof import BASE, WINNER, Proof
@@ -63,6 +64,7 @@ def tune_result(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> d
         result["effects"] = effects_json(tuned.proof.effects, tuned.winner, facts, catalogue)
         result["rivals"] = _rivals_json(tuned.proof, options)
         result["unpruned"] = verdict_json(tuned.proof.unpruned) if tuned.proof.unpruned else None
+        result |= inside_json(laboratory, tuned.proof.blocks, BASE, WINNER)
         arms = tuned.proof.blocks.trials
         result["explanation"] = [] if keep else explain(arms(BASE), arms(WINNER), tuned.winner, facts, study.workload)
     return result

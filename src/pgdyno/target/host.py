@@ -47,6 +47,7 @@ def read_host(data_directory: Path | None, pid: int | None = None) -> HostFacts:
         sockets=places.sockets,
         threads_per_core=places.threads_per_core,
         data_block_size=_block_size(data_directory),
+        container=container_of(_text(Path("/run/systemd/container")), _container_marks(), _text(_PROC / "1/cgroup")),
     )
 
 
@@ -194,6 +195,22 @@ def _virtualization() -> str | Unknown:
     if platform.machine() == "x86_64":
         return "none"
     return Unknown(f"no sign of it is known for {platform.machine()}")
+
+
+def container_of(named: str | None, marks: frozenset[str], cgroup: str | None) -> str | None:
+    """Return which container this is: systemd's own word, a file that an engine leaves, or the cgroup of process 1."""
+    if named and named.strip():
+        return named.strip()
+    found = next((engine for mark, engine in _MARKS.items() if mark in marks), None)
+    return found or next((engine for sign, engine in _ENGINES.items() if sign in (cgroup or "")), None)
+
+
+def _container_marks() -> frozenset[str]:
+    return frozenset(mark for mark in _MARKS if Path(mark).exists())
+
+
+_MARKS = {"/.dockerenv": "Docker", "/run/.containerenv": "Podman"}
+_ENGINES = {"kubepods": "Kubernetes", "docker": "Docker", "libpod": "Podman", "lxc": "LXC"}
 
 
 def _usable_cpus(pid: int | None) -> set[int]:

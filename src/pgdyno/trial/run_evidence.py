@@ -1,28 +1,75 @@
-"""What the store holds of one run, judged: what held it back. The reports and the JSON of every study share it."""
+"""What the store holds of one run, judged: what held it back, what failed, how even it was, who waited.
+
+The reports and the JSON of every study share it; nothing of it is kept, so that an old run is judged by today's rules.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 from pgdyno.model.bottleneck import HeldBack, Resource
-from pgdyno.model.samples import SampleRow, SampleValue
+from pgdyno.model.facts import Unknown
+from pgdyno.model.record import ClientRecord, PlanRecord
+from pgdyno.model.samples import HistogramRow, SampleRow, SampleValue
 from pgdyno.model.study import Study
-from pgdyno.model.trial import LoadPlan, Trial
+from pgdyno.model.trial import LoadPlan, Outcome, Trial
+from pgdyno.probes.counter_scope import scope_notes
+from pgdyno.probes.evidence.warm_up import warm_up
 from pgdyno.probes.held_back import held_back
+from pgdyno.probes.lock_figures import LockFigures, lock_figures
 from pgdyno.probes.run_figures import LoadShape, read_figures
+from pgdyno.probes.server_failures import COUNTER, FAILURES
+from pgdyno.stats.smoothness import Smoothness, smoothness
 from pgdyno.store.catalogue import Store
+from pgdyno.trial.alignment import by_second
 from pgdyno.units import parse_quantity
 
-TABLES = ("cpu", "disk", "net", "sessions", "waits")
+TABLES = ("cpu", "disk", "net", "sessions", "waits", "locks", "memory")
 """What the verdict reads."""
 
 
-def read_held_back(store: Store, study: Study, trial: Trial) -> HeldBack:
-    """Return what held a run back; UNKNOWN with the reason for one that was not measured."""
-    outcome = trial.outcome
+@dataclass(frozen=True, slots=True)
+class RunEvidence:
+    """Everything that one run's samples say beside its score.
+
+    `failures` counts what failed in the server, None where that was not recorded; `filling` are the signs that caches
+    still filled in the measured window, empty when there were none; `scope` says what the host's counters cover.
+    """
+
+    held_back: HeldBack
+    failures: Mapping[str, int] | None = None
+    failed_transactions: int = 0
+    smoothness: Smoothness | None = None
+    locks: tuple[LockFigures, ...] = ()
+    clients: tuple[ClientRecord, ...] = ()
+    filling: tuple[str, ...] = ()
+    scope: tuple[str, ...] = ()
+    plans: tuple[PlanRecord, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as `bench --json` prints it beside the run's figures."""
+        return {
+            "bottleneck": self.held_back.to_json(),
+            "failures": None if self.failures is None else dict(self.failures),
+            "smoothness": None if self.smoothness is None else asdict(self.smoothness),
+            "locks": [asdict(one) for one in self.locks],
+            "clients": [asdict(one) for one in self.clients],
+            "not_steady": list(self.filling),
+            "scope": list(self.scope),
+            "plans": [asdict(one) for one in self.plans],
+        }
+
+
+def read_evidence(store: Store, study: Study, trial: Trial) -> RunEvidence:
+    """Return the evidence of a run; what held it back is UNKNOWN with the reason for one that was not measured."""
+    outcome, failures = trial.outcome, _failures(trial.outcome)
+    plans = tuple(store.records(trial.id, PlanRecord))
     if outcome is None or outcome.ended_at <= outcome.began_at or outcome.transactions == 0:
         reason = (outcome.reason if outcome else None) or f"the run is {trial.state.value}"
-        return HeldBack(Resource.UNKNOWN, None, (f"nothing was measured: {reason}",))
+        unknown = HeldBack(Resource.UNKNOWN, None, (f"Nothing was measured: {reason}.",))
+        return RunEvidence(unknown, failures, outcome.failed if outcome else 0, plans=plans)
     rows = [row for table in TABLES for row in sample_rows(table, store.samples(trial.id, table))]
     begin = outcome.steady_from if outcome.steady_from is not None else outcome.began_at
     server = _child(study.facts, "server")
@@ -30,26 +77,84 @@ def read_held_back(store: Store, study: Study, trial: Trial) -> HeldBack:
     block_bytes = block if isinstance(block, int) else 8192
     figures = read_figures(
         rows,
-        LoadShape(
-            clients=_clients(trial, study.plan),
-            jobs=_whole(trial.spec.factors.get("jobs"), study.plan.jobs) * study.plan.instances,
-            rate=study.plan.rate,
-            throughput=outcome.throughput,
-            driver_cpu_s=outcome.driver_cpu_s,
-            load_s=outcome.ended_at - outcome.began_at,
-        ),
+        _load_shape(trial, study.plan, outcome),
         begin,
         outcome.ended_at,
         outcome.counters,
         block_bytes=block_bytes,
         shared_buffers_bytes=_shared_buffers(trial, study, block_bytes),
     )
-    return held_back(figures)
+    histograms = store.histograms(trial.id)
+    counts = _per_second(histograms, begin, outcome.ended_at)
+    return RunEvidence(
+        held_back=held_back(figures),
+        failures=failures,
+        failed_transactions=outcome.failed,
+        smoothness=smoothness(list(counts.values())),
+        locks=lock_figures(rows, begin, outcome.ended_at),
+        clients=tuple(store.records(trial.id, ClientRecord)),
+        filling=_filling(rows, histograms, begin, outcome.ended_at),
+        scope=_scope(study),
+        plans=plans,
+    )
 
 
-def sample_rows(table: str, columns: Mapping[str, list[SampleValue]]) -> list[SampleRow]:
+def sample_rows(table: str, columns: Mapping[str, Sequence[SampleValue]]) -> list[SampleRow]:
     """Return the rows of a sample table that was read as columns, `t` first."""
     return [SampleRow(table, float(t or 0.0), tuple(values)) for t, *values in zip(*columns.values(), strict=True)]
+
+
+def _load_shape(trial: Trial, plan: LoadPlan, outcome: Outcome) -> LoadShape:
+    factors = trial.spec.factors
+    return LoadShape(
+        clients=_whole(factors.get("clients"), plan.clients) * plan.instances,
+        jobs=_whole(factors.get("jobs"), plan.jobs) * plan.instances,
+        rate=plan.rate,
+        throughput=outcome.throughput,
+        driver_cpu_s=outcome.driver_cpu_s,
+        load_s=outcome.ended_at - outcome.began_at,
+    )
+
+
+def _failures(outcome: Outcome | None) -> Mapping[str, int] | None:
+    counters = {} if outcome is None else outcome.counters
+    known = {kind: round(counters[COUNTER + kind]) for kind in FAILURES if COUNTER + kind in counters}
+    return known or None
+
+
+def _per_second(rows: Sequence[HistogramRow], begin: float, end: float) -> dict[int, float]:
+    """Return the transactions of each whole second of the window, 0 for one without any."""
+    first, last = int(-(-begin // 1)), int(end // 1)
+    counts = dict.fromkeys(range(first, last), 0.0)
+    for row in rows:
+        if row.second in counts:
+            counts[row.second] += row.count
+    return counts
+
+
+def _filling(
+    rows: Sequence[SampleRow], histograms: Sequence[HistogramRow], begin: float, end: float
+) -> tuple[str, ...]:
+    """Return the signs that caches filled in the window: memory that grows, answers that take longer for a while."""
+    totals: dict[int, tuple[float, int]] = defaultdict(lambda: (0.0, 0))
+    for row in histograms:
+        if begin <= row.second and row.second + 1 <= end and row.count:
+            micros, count = totals[row.second]
+            totals[row.second] = micros + row.total_us, count + row.count
+    shared = by_second(rows, "memory", "shared_bytes")
+    seconds = [second for second in sorted(totals) if second in shared]
+    response = [totals[second][0] / totals[second][1] / 1000 for second in seconds]
+    judged = warm_up([shared[second] for second in seconds], response)
+    return () if isinstance(judged, Unknown) else judged.phases
+
+
+def _scope(study: Study) -> tuple[str, ...]:
+    host = _child(study.facts, "host")
+    container, layer = host.get("container"), host.get("virtualization")
+    ram, limit = host.get("ram_bytes"), host.get("memory_limit_bytes")
+    is_limited = isinstance(ram, int) and isinstance(limit, int) and limit < ram
+    named = container if isinstance(container, str) else None
+    return scope_notes(named, layer if isinstance(layer, str) else "", is_limited=is_limited)
 
 
 def _shared_buffers(trial: Trial, study: Study, block_bytes: int) -> float | None:
@@ -57,10 +162,6 @@ def _shared_buffers(trial: Trial, study: Study, block_bytes: int) -> float | Non
     if not isinstance(text, str):
         return None  # the default, which builds choose for themselves
     return parse_quantity(text, "8kB") * (block_bytes if text.isdigit() else 8192)
-
-
-def _clients(trial: Trial, plan: LoadPlan) -> int:
-    return _whole(trial.spec.factors.get("clients"), plan.clients) * plan.instances
 
 
 def _whole(text: str | None, default: int) -> int:

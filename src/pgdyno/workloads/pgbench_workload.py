@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgdyno.errors import UsageError
@@ -19,6 +19,8 @@ from pgdyno.workloads.pgbench_load import PgbenchLoad, prepare_directory
 from pgdyno.workloads.protocol import RunningLoad
 from pgdyno.workloads.result import LoadResult
 from pgdyno.workloads.script import Script, fingerprint
+from pgdyno.workloads.script_statements import statements
+from pgdyno.workloads.statement_plans import plan_records
 from pgdyno.workloads.template import (
     APPLICATION_NAME,
     DatabaseState,
@@ -115,8 +117,11 @@ class PgbenchWorkload:
         )
 
     def examine(self, target: Target, dbname: str, load: LoadResult, outcome: Outcome) -> Examination:
-        """Check the data that the load left. See `Workload.examine`."""
-        return Examination() if self.examiner is None else self.examiner(target, dbname, load, outcome)
+        """Check the data that the load left and take its statements' plans. See `Workload.examine`."""
+        found = Examination() if self.examiner is None else self.examiner(target, dbname, load, outcome)
+        planned = {plan.statement for plan in found.plans}
+        taken = plan_records(target.postgres, dbname, statements(self.scripts))
+        return replace(found, plans=(*found.plans, *(plan for plan in taken if plan.statement not in planned)))
 
     def drop(self, target: Target, *, template: bool = False) -> tuple[str, ...]:
         """Drop the load's database, and the template if asked for. Return the names of what was dropped."""

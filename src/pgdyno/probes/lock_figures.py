@@ -1,0 +1,54 @@
+"""Locks by mode over a window: mean and greatest number held and awaited. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pgdyno.model.sample_tables import TABLES
+from pgdyno.model.samples import SampleRow
+
+FIRST = ("RowExclusiveLock", "AccessShareLock", "ExclusiveLock")
+"""The modes that a load's own statements and transactions take; listed even when none was seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockFigures:
+    """Concurrency of one mode over `moments` readings; a count is no rate."""
+
+    mode: str
+    mean: float
+    most: float
+    waiting_mean: float
+    waiting_most: float
+
+
+def lock_figures(rows: Iterable[SampleRow], from_s: float, to_s: float) -> tuple[LockFigures, ...]:
+    """Return one row for each mode, means over all seconds in which sessions were sampled; empty without any.
+
+    The observer's own session is not among them, which the query sees to.
+    """
+    inside = [row for row in rows if from_s < row.t <= to_s + 0.5]
+    moments = sum(1 for row in inside if row.table == "sessions")
+    if not moments:
+        return ()
+    held: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
+    awaited: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
+    names = TABLES["locks"].column_names()[1:]
+    for row in inside:
+        if row.table == "locks":
+            named = dict(zip(names, row.values, strict=True))
+            held[str(named["mode"])][row.t] += float(named["granted"] or 0)
+            awaited[str(named["mode"])][row.t] += float(named["waiting"] or 0)
+    modes = [*FIRST, *sorted({*held} - {*FIRST})]
+    return tuple(
+        LockFigures(
+            mode,
+            sum(held[mode].values()) / moments,
+            max(held[mode].values(), default=0.0),
+            sum(awaited[mode].values()) / moments,
+            max(awaited[mode].values(), default=0.0),
+        )
+        for mode in modes
+    )

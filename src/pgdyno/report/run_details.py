@@ -1,0 +1,142 @@
+"""The section on what happened inside the recorded runs: failures, evenness, clients, locks, scope, plans. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdyno.model.figure import Table
+from pgdyno.model.record import ClientRecord
+from pgdyno.probes.server_failures import FAILURES
+from pgdyno.report.reading import Fields
+from pgdyno.report.sections import Block, FactList, Notice, Prose, Section, TableBlock
+from pgdyno.report.wording import number_text, plural
+from pgdyno.stats.smoothness import CAVEAT
+from pgdyno.trial.run_evidence import RunEvidence
+
+MOST_CLIENTS = 64
+"""So many clients are listed, the slowest first; the store has them all."""
+SLOW_CLIENT = 2.0
+"""A client whose p95 is this many times that of the middle client is named."""
+Runs = Sequence[tuple[str, int, RunEvidence]]
+
+
+def run_details(runs: Runs) -> Section | None:
+    """Return the section, None without runs."""
+    if not runs:
+        return None
+    blocks: list[Block] = [FactList(tuple((f"{name}, trial {run}", _facts(one)) for name, run, one in runs))]
+    if any(one.smoothness for _, _, one in runs):
+        blocks.append(Prose((*_evenness(runs), CAVEAT)))
+    for name, run, one in runs:
+        where = f"{name}, trial {run}"
+        if one.filling:
+            text = f"{where}: not steady. {'. '.join(_capital(phase) for phase in one.filling)}."
+            blocks.append(Notice((_capital(text), "Such a run holds for no state of the caches: warm up longer.")))
+        if one.clients:
+            blocks.append(TableBlock(clients_table(one.clients), _clients_caption(where, one.clients), folded=True))
+        if one.locks:
+            caption = f"Locks held and awaited in {where}: concurrency at each second, our own session left out."
+            blocks.append(TableBlock(_locks_table(one), caption, folded=True))
+    scope = tuple(dict.fromkeys(note for _, _, one in runs for note in one.scope))
+    if scope:
+        blocks.append(Prose(scope, points=len(scope) > 1))
+    return Section("inside", "Inside the runs", "What failed, how even was it, and who waited?", tuple(blocks))
+
+
+def failures_text(one: RunEvidence) -> str:
+    """Write what failed during a run; none is a result, not recorded is another."""
+    said = f"{one.failed_transactions:,} failed transactions"
+    if one.failures is None:
+        return f"{said}; failures of the server were not recorded"
+    found = [f"{FAILURES[kind]} {count}" for kind, count in one.failures.items() if count]
+    if found:
+        return f"{said}; {', '.join(found)}"
+    return f"{said}; no crash, restart, killed session or deadlock of the server"
+
+
+def plan_section(result: Fields, names: tuple[str, str]) -> Section | None:
+    """List the statements whose plans differ between the two sides; None where no plans were recorded."""
+    changes = result.children("plans")
+    if not changes:
+        return None
+    changed = [one for one in changes if one.text("word") == "changed"]
+    unknown = [one for one in changes if one.text("word") == "unknown"]
+    same = len(changes) - len(changed) - len(unknown)
+    said = f"{plural(len(changed), 'statement')} of {len(changes)} changed the shape of its plan; {same} kept it"
+    said += f"; {len(unknown)} could not be compared." if unknown else "."
+    note = (
+        "A shape is the nodes of the generic plan with their tables and indexes, without costs, row counts and "
+        "conditions, taken after the run with its settings in force."
+    )
+    rows = tuple(
+        (one.text("word"), one.text("statement"), " or ".join(one.texts("before")), " or ".join(one.texts("after")))
+        for one in (*changed, *unknown, *(one for one in changes if one.text("word") == "same"))
+    )
+    table = Table(("plan", "statement", *names), rows)
+    blocks: tuple[Block, ...] = (Prose((f"{said} {note}",)), TableBlock(table, "Plans by statement.", not changed))
+    return Section("plans", "Execution plans", "Did a statement get another plan?", blocks)
+
+
+def clients_table(clients: Sequence[ClientRecord]) -> Table:
+    """Return the clients, those with the longest p95 first."""
+    columns = ("client", "transactions", "mean ms", "p50 ms", "p95 ms", "p99 ms", "max ms")
+    ordered = sorted(clients, key=lambda one: -one.p95_ms)[:MOST_CLIENTS]
+    rows = tuple(
+        (
+            str(one.client),
+            f"{one.transactions:,}",
+            *(number_text(value) for value in (one.mean_ms, one.p50_ms, one.p95_ms, one.p99_ms, one.max_ms)),
+        )
+        for one in ordered
+    )
+    return Table(columns, rows, columns)
+
+
+def slow_clients(clients: Sequence[ClientRecord]) -> tuple[int, ...]:
+    """Return the clients whose p95 is far above that of the middle one."""
+    if len(clients) < 2:
+        return ()
+    middle = sorted(one.p95_ms for one in clients)[(len(clients) - 1) // 2]
+    return tuple(one.client for one in clients if middle > 0 and one.p95_ms >= SLOW_CLIENT * middle)
+
+
+def _clients_caption(where: str, clients: Sequence[ClientRecord]) -> str:
+    slow = slow_clients(clients)
+    if not slow:
+        told = f"none has a p95 of {SLOW_CLIENT:g} times that of the middle client"
+    else:
+        who = ", ".join(str(client) for client in slow)
+        told = f"client {who} waited far longer than the others (p95 at least {SLOW_CLIENT:g} times the middle one's)"
+    return f"Latency of each client in {where}, the slowest first: {told}."
+
+
+def _facts(one: RunEvidence) -> str:
+    return failures_text(one)
+
+
+def _evenness(runs: Runs) -> list[str]:
+    said = []
+    for name, run, one in runs:
+        even = one.smoothness
+        if even is None:
+            said.append(f"{name}, trial {run}: too short to tell how even the throughput was")
+        else:
+            said.append(
+                f"{name}, trial {run}: coefficient of variation {100 * even.cv:.1f} % over {even.seconds} seconds, "
+                f"{number_text(even.least)} to {number_text(even.most)} transactions in a second"
+                + (f", {even.empty} without any" if even.empty else "")
+            )
+    return [f"How even the throughput was, second by second. {_capital('; '.join(said))}."]
+
+
+def _locks_table(one: RunEvidence) -> Table:
+    columns = ("mode", "mean held", "most held", "mean awaited", "most awaited")
+    rows = tuple(
+        (lock.mode, *(number_text(v) for v in (lock.mean, lock.most, lock.waiting_mean, lock.waiting_most)))
+        for lock in one.locks
+    )
+    return Table(columns, rows, columns[1:])
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

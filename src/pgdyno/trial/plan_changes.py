@@ -1,0 +1,63 @@
+"""Which statements of a load have another plan under one configuration than under another. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pgdyno.model.record import PlanRecord
+from pgdyno.workloads.plan_shape import UNKNOWN_SHAPE, outline
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChange:
+    """One statement under two configurations; the outlines are what its runs had, several where they differed.
+
+    `word` is changed, same, or unknown where the plan of either side could not be had.
+    """
+
+    statement: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    word: str
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as results keep it."""
+        return {
+            "statement": self.statement,
+            "before": list(self.before),
+            "after": list(self.after),
+            "word": self.word,
+        }
+
+
+def plan_changes(before: Iterable[Sequence[PlanRecord]], after: Iterable[Sequence[PlanRecord]]) -> list[PlanChange]:
+    """Compare the plans of the runs of two sides, statement by statement, those that changed first.
+
+    A plan that varies among runs of one side is a change only when the other side never had one of its shapes.
+    """
+    left, right = _by_statement(before), _by_statement(after)
+    found = [_compare(name, left.get(name, []), right.get(name, [])) for name in dict.fromkeys([*left, *right])]
+    return sorted(found, key=lambda change: ("changed", "unknown", "same").index(change.word))
+
+
+def _by_statement(runs: Iterable[Sequence[PlanRecord]]) -> dict[str, list[PlanRecord]]:
+    found: dict[str, list[PlanRecord]] = {}
+    for records in runs:
+        for record in records:
+            found.setdefault(record.statement, []).append(record)
+    return found
+
+
+def _compare(statement: str, before: Sequence[PlanRecord], after: Sequence[PlanRecord]) -> PlanChange:
+    shapes = [{one.shape for one in side if one.shape != UNKNOWN_SHAPE} for side in (before, after)]
+    if not all(shapes):
+        word = "unknown"
+    else:
+        word = "same" if shapes[0] & shapes[1] else "changed"
+    return PlanChange(statement, _outlines(before), _outlines(after), word)
+
+
+def _outlines(records: Sequence[PlanRecord]) -> tuple[str, ...]:
+    told = [one.plan if one.shape == UNKNOWN_SHAPE else outline(one.plan) for one in records]
+    return tuple(dict.fromkeys(told)) or ("unknown: no plan was recorded",)

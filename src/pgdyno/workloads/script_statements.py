@@ -1,0 +1,100 @@
+"""The statements of a pgbench script that have a plan, with its variables as parameters. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from pgdyno.workloads.script import Script
+
+BUILTIN_SQL = {
+    "tpcb-like": (
+        "UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid",
+        "SELECT abalance FROM pgbench_accounts WHERE aid = :aid",
+        "UPDATE pgbench_tellers SET tbalance = tbalance + :delta WHERE tid = :tid",
+        "UPDATE pgbench_branches SET bbalance = bbalance + :delta WHERE bid = :bid",
+        "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) "
+        "VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP)",
+    ),
+    "simple-update": (
+        "UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid",
+        "SELECT abalance FROM pgbench_accounts WHERE aid = :aid",
+        "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) "
+        "VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP)",
+    ),
+    "select-only": ("SELECT abalance FROM pgbench_accounts WHERE aid = :aid",),
+}
+"""What pgbench's built-in scripts send, `pgbench --show-script` has it: only a server can plan it, not a script's name."""
+_PLANNED = ("select", "insert", "update", "delete", "merge", "values", "with")
+_TOKEN = re.compile(
+    r"""'(?:[^']|'')*'            # a literal
+      | "(?:[^"]|"")*"           # a quoted name
+      | (\$\w*\$).*?\1           # a dollar-quoted literal
+      | --[^\n]*                 # comments
+      | /\*.*?\*/
+      | ::                       # a cast, whose type is no variable
+      | :(?P<variable>[A-Za-z_]\w*)
+      | ;
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_MOST_CHARACTERS = 300
+
+
+def statements(scripts: Iterable[Script]) -> list[str]:
+    """Return the statements with $1, $2 ... for the variables, each once, in the order of the scripts."""
+    found: list[str] = []
+    for script in scripts:
+        texts = BUILTIN_SQL.get(script.name, ()) if script.text is None else split_script(script.text)
+        found += [numbered(text) for text in texts if text.lower().startswith(_PLANNED)]
+    return list(dict.fromkeys(found))
+
+
+def split_script(text: str) -> list[str]:
+    """Return the statements of a script without its meta-commands (`\\set ...`), in order."""
+    lines: list[str] = []
+    continued = False
+    for line in text.splitlines():
+        is_meta = continued or line.lstrip().startswith("\\")
+        continued = is_meta and line.rstrip().endswith("\\")
+        # pgbench ends a statement at a meta-command such as \gset too
+        lines.append(";" if is_meta else re.sub(r"\\(gset|aset)\b.*$", ";", line))
+    whole, found, begin = "\n".join(lines), [], 0
+    for token in _TOKEN.finditer(whole):
+        if token.group() == ";":
+            found.append(whole[begin : token.start()])
+            begin = token.end()
+    return [clean for part in (*found, whole[begin:]) if (clean := _without_comments(part))]
+
+
+def numbered(statement: str) -> str:
+    """Return a statement with its variables numbered $1, $2 ..., equal ones alike, as the server would see it."""
+    numbers: dict[str, int] = {}
+
+    def number(token: re.Match[str]) -> str:
+        name = token.group("variable")
+        return token.group() if name is None else f"${numbers.setdefault(name, len(numbers) + 1)}"
+
+    return _TOKEN.sub(number, statement)
+
+
+def parameters_of(statement: str) -> int:
+    """Return how many parameters a numbered statement has."""
+    return max((int(number) for number in re.findall(r"\$(\d+)\b", _TOKEN.sub(_blank, statement))), default=0)
+
+
+def label(statement: str) -> str:
+    """Return the statement on one line, cut where it is very long: how it is named in a report."""
+    line = " ".join(statement.split())
+    return line if len(line) <= _MOST_CHARACTERS else f"{line[:_MOST_CHARACTERS]} ..."
+
+
+def _blank(token: re.Match[str]) -> str:
+    return " " if token.group()[0] in "'\"" else token.group()
+
+
+def _without_comments(statement: str) -> str:
+    def drop(token: re.Match[str]) -> str:
+        return " " if token.group().startswith(("--", "/*")) else token.group()
+
+    return _TOKEN.sub(drop, statement).strip()

@@ -1,0 +1,78 @@
+"""Ask a server for the plans of a load's statements, after the run and with the settings of the run still in force."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import DictRow
+
+from pgdyno.errors import PgdynoError
+from pgdyno.model.record import PlanRecord
+from pgdyno.target.postgres import Postgres
+from pgdyno.workloads.plan_shape import UNKNOWN_SHAPE, shape_of
+from pgdyno.workloads.script_statements import label, parameters_of
+
+GENERIC_FROM = 160000
+"""EXPLAIN (GENERIC_PLAN) came with 16."""
+PATIENCE = "5s"
+"""A statement that takes longer to be planned stays without a plan."""
+
+
+def plan_records(postgres: Postgres, dbname: str, statements: Iterable[str]) -> list[PlanRecord]:
+    """Return the generic plan of each statement; one that cannot be had has the shape `unknown` and says why.
+
+    A generic plan is that for any value of the parameters: what a prepared statement settles on, and the same on every
+    run, so that a difference between two runs is the server's. 16 and newer plan it by EXPLAIN (GENERIC_PLAN), 13 to 15
+    by EXPLAIN EXECUTE of a prepared statement under plan_cache_mode = force_generic_plan. Nothing is executed; the
+    session is ended. Never raises for what the server does.
+    """
+    wanted = list(dict.fromkeys(statements))
+    if not wanted:
+        return []
+    try:
+        with postgres.connect(dbname) as connection:
+            connection.execute(sql.SQL("SET statement_timeout = {}").format(sql.Literal(PATIENCE)))
+            connection.execute("SET plan_cache_mode = force_generic_plan")
+            found = [_plan(connection, number, statement) for number, statement in enumerate(wanted, 1)]
+    except (PgdynoError, psycopg.Error) as error:
+        found = [_unknown(statement, error) for statement in wanted]
+    return list({record.statement: record for record in found}.values())
+
+
+def _plan(connection: psycopg.Connection[DictRow], number: int, statement: str) -> PlanRecord:
+    try:
+        if connection.info.server_version >= GENERIC_FROM:
+            lines = _explain(connection, sql.SQL("EXPLAIN (GENERIC_PLAN, COSTS OFF) {}").format(_text(statement)))
+        else:
+            lines = _explain_prepared(connection, f"pgdyno_plan_{number}", statement)
+    except psycopg.Error as error:
+        if connection.closed or connection.broken:
+            raise
+        return _unknown(statement, error)
+    plan = "\n".join(lines)
+    return PlanRecord(label(statement), shape_of(plan), plan)
+
+
+def _explain_prepared(connection: psycopg.Connection[DictRow], name: str, statement: str) -> list[str]:
+    connection.execute(sql.SQL("PREPARE {} AS {}").format(sql.Identifier(name), _text(statement)))
+    nulls = sql.SQL(", ").join([sql.SQL("NULL")] * parameters_of(statement))
+    arguments = sql.SQL("({})").format(nulls) if parameters_of(statement) else sql.SQL("")
+    return _explain(
+        connection, sql.SQL("EXPLAIN (COSTS OFF) EXECUTE {}{}").format(sql.Identifier(name), arguments)
+    )
+
+
+def _explain(connection: psycopg.Connection[DictRow], query: sql.Composed) -> list[str]:
+    return [str(row["QUERY PLAN"]) for row in connection.execute(query)]
+
+
+def _text(statement: str) -> sql.SQL:
+    """Return a statement of the user's own script, which pgbench has just run in the same database, as it stands."""
+    return sql.SQL(statement.replace("{", "{{").replace("}", "}}"))  # type: ignore[arg-type]
+
+
+def _unknown(statement: str, error: Exception) -> PlanRecord:
+    said = error.message if isinstance(error, PgdynoError) else str(error).strip().splitlines()[0]
+    return PlanRecord(label(statement), UNKNOWN_SHAPE, f"unknown: {said}")
