@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import psycopg
 from psycopg.rows import DictRow
+from psycopg.types.numeric import FloatLoader
 
 from pgdyno.errors import ConnectError
-from pgdyno.model.samples import SampleValue
 from pgdyno.probes.views import ViewRow, load_views, queries_for
 from pgdyno.target.postgres import Postgres
 
@@ -47,13 +47,17 @@ class Observer:
     """One session, opened when it is first needed and again after it was lost.
 
     It sits in `database` (`fallback` where that does not exist), never in the load's own, so that it is not part of
-    what it counts. It only reads. Prepared statements, autocommit, PostgreSQL 13 to 18.
+    what it counts. It only reads. Prepared statements, autocommit, PostgreSQL 13 to 18. All views of a reading go in
+    one round trip (pipeline mode, libpq 14): measured back to back on 18.6, the eight views of a tick took 0.47 ms of CPU
+    here instead of 0.70, and 0.50 ms in the server's session instead of 0.66 (`bench/sampling.py --cpu`). When one of
+    them fails, each is read again by itself, to find which.
     """
 
     postgres: Postgres
     load_database: str
     database: str = OBSERVER_DATABASE
     fallback: str = FALLBACK_DATABASE
+    in_one_trip: bool = True
     _connection: psycopg.Connection[DictRow] | None = None
     _queries: dict[str, str] = field(default_factory=dict)
     _refused: set[str] = field(default_factory=set)
@@ -61,11 +65,12 @@ class Observer:
     def read(self, t: float, views: Sequence[str] = _TICK_VIEWS) -> ServerReading:
         """Read the views now. Never raises for what the server does: failures are part of the reading."""
         failures: dict[str, str] = {}
-        found: dict[str, list[dict[str, SampleValue]]] = {}
+        found: dict[str, list[ViewRow]] = {}
         try:
             connection = self._session()
-            for view in views:
-                if view in self._queries and view not in self._refused:
+            wanted = [view for view in views if view in self._queries and view not in self._refused]
+            if not self._read_together(connection, wanted, found):
+                for view in wanted:
                     self._read_view(connection, view, found, failures)
         except (ConnectError, psycopg.Error) as error:
             self.close()
@@ -79,23 +84,41 @@ class Observer:
             self._connection.close()
             self._connection = None
 
+    def _read_together(
+        self, connection: psycopg.Connection[DictRow], views: Sequence[str], found: dict[str, list[ViewRow]]
+    ) -> bool:
+        """Read all views in one round trip; False, and nothing read, when one of them failed."""
+        if not self.in_one_trip or len(views) < 2 or not psycopg.Pipeline.is_supported():
+            return False
+        try:
+            with connection.pipeline():
+                cursors = [self._execute(connection, view) for view in views]
+            rows = [_plain_rows(cursor) for cursor in cursors]
+        except psycopg.Error:
+            if connection.broken or connection.closed:
+                raise
+            return False
+        found.update(zip(views, rows, strict=True))
+        return True
+
+    def _execute(self, connection: psycopg.Connection[DictRow], view: str) -> psycopg.Cursor[DictRow]:
+        return connection.execute(self._queries[view], {"database": self.load_database}, prepare=True)
+
     def _read_view(
         self,
         connection: psycopg.Connection[DictRow],
         view: str,
-        found: dict[str, list[dict[str, SampleValue]]],
+        found: dict[str, list[ViewRow]],
         failures: dict[str, str],
     ) -> None:
         try:
-            rows = connection.execute(self._queries[view], {"database": self.load_database}, prepare=True).fetchall()
+            found[view] = _plain_rows(self._execute(connection, view))
         except psycopg.Error as error:
             if connection.broken or connection.closed:
                 raise
             failures[view] = str(error).strip()
             if not isinstance(error, psycopg.errors.QueryCanceled):
                 self._refused.add(view)
-            return
-        found[view] = [{name: _plain(value) for name, value in row.items()} for row in rows]
 
     def _session(self) -> psycopg.Connection[DictRow]:
         if self._connection is not None and not self._connection.broken:
@@ -107,6 +130,7 @@ class Observer:
             except psycopg.Error:
                 if connection.broken:
                     raise
+        connection.adapters.register_loader("numeric", FloatLoader)  # as the store keeps it, without Decimal in between
         self._queries = queries_for(connection.info.server_version, load_views())
         self._refused.clear()
         self._connection = connection
@@ -121,8 +145,5 @@ class Observer:
             return self.postgres.connect(self.fallback)
 
 
-def _plain(value: object) -> SampleValue:
-    """Return the value as the store keeps it; numeric columns of the views arrive as Decimal."""
-    if value is None or isinstance(value, float | int | str):
-        return value
-    return float(str(value))
+def _plain_rows(cursor: psycopg.Cursor[DictRow]) -> list[ViewRow]:
+    return list(cursor.fetchall())

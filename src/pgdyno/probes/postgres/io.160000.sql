@@ -4,3 +4,5 @@ SELECT backend_type, object, context,
        extends, extends * op_bytes AS extend_bytes,
        hits, evictions, reuses, fsyncs, fsync_time AS fsync_time_ms
 FROM pg_stat_io
+-- Most combinations never did anything: left out, a row counts from 0 when it first appears.
+WHERE reads > 0 OR writes > 0 OR extends > 0 OR hits > 0 OR evictions > 0 OR reuses > 0 OR fsyncs > 0
