@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from pgdyno.cli.flags import Flags
+from pgdyno.cli.import_samples import COMMANDS
 from pgdyno.cli.options import open_store, store_option
 from pgdyno.errors import UsageError
 
@@ -14,6 +15,10 @@ from pgdyno.errors import UsageError
 @click.group("import")
 def command() -> None:
     """Read what other tools measured into the store. Nothing is measured, and no server is asked."""
+
+
+for samples in COMMANDS:
+    command.add_command(samples)
 
 
 @command.command("hammerdb")

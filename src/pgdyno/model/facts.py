@@ -75,7 +75,7 @@ class HostFacts:
     threads_per_core: int | Unknown = field(default_factory=lambda: Unknown("it was not read"))
     data_block_size: int | Unknown = field(default_factory=lambda: Unknown("it was not read"))
     """The block size of the data directory's file system, in bytes."""
-    container: str | None = None
+    container: str | Unknown | None = None
     """The container that the server runs in, None when there is no sign of one."""
 
 

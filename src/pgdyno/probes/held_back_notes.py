@@ -25,7 +25,14 @@ def physical_share(blocks_read: float, block_bytes: int, device_bytes: float) ->
 
 def notes(run: RunFigures, *, few: int) -> tuple[str, ...]:
     """Return the sentences, each made of this run's figures."""
-    found = (_moments(run, few), _others(run), _reads(run), _double_buffering(run), _system_time(run), _utilization(run))
+    found = (
+        _moments(run, few),
+        _others(run),
+        _reads(run),
+        _double_buffering(run),
+        _system_time(run),
+        _utilization(run),
+    )
     return tuple(text for text in found if text)
 
 

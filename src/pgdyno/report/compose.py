@@ -22,7 +22,6 @@ from pgdyno.report.noise_page import noise_page
 from pgdyno.report.reading import Fields, effects_of, side_of, sides_of, verdict_of, verdicts_of
 from pgdyno.report.reads import reads_section
 from pgdyno.report.run_details import plan_section, run_details
-from pgdyno.report.runs_page import runs_page
 from pgdyno.report.sections import Report, Section, Tile, Tone
 from pgdyno.report.selftest_page import selftest_page
 from pgdyno.report.staircase_page import staircase_page
@@ -141,13 +140,6 @@ def _sections(
         doubts.confidence(record.trials, result, verdict, names.subject, names.reference),
         reads_section(record.trials),
         chapters.search(record.trials, metric, result) if study.kind is StudyKind.TUNE else None,
-        held_back_section(
-            [
-                (trace.name, trace.run, record.held_back[trace.run])
-                for trace in record.traces
-                if trace.run in record.held_back
-            ]
-        ),
         held_back_section([(name, run, one.held_back) for name, run, one in judged]),
         plan_section(result, (names.reference, names.subject)),
         chapters.flight(record.traces),
@@ -160,15 +152,9 @@ def _sections(
 
 _PAGES: Mapping[StudyKind, Callable[[StudyRecord], Report]] = {
     StudyKind.MATRIX: matrix_page,
-    StudyKind.STAIRCASE: runs_page,
-    StudyKind.SWEEP: runs_page,
-    StudyKind.MATRIX: runs_page,
     StudyKind.STAIRCASE: staircase_page,
     StudyKind.SWEEP: sweep_page,
-    StudyKind.NOISE: runs_page,
-    StudyKind.SELFTEST: runs_page,
-    StudyKind.IMPORTED: imported_page,
     StudyKind.NOISE: noise_page,
     StudyKind.SELFTEST: selftest_page,
-    StudyKind.IMPORTED: runs_page,
+    StudyKind.IMPORTED: imported_page,
 }

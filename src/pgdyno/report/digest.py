@@ -91,8 +91,12 @@ def _ab(
         judged = (TableBlock(verdict_table(verdicts), "B against A, by metric."),)
     inside = result.child("inside")
     held = [row for arm in ("A", "B") for row in _held_back(f"{arm} held back by", inside.child(arm))]
-    plans = [("another plan", one.text("statement")) for one in result.children("plans") if one.text("word") == "changed"]
-    facts = _facts([("trials", _states(trials)), *held, *plans, *(("mind", text) for text in doubts.warnings_of(result))])
+    plans = [
+        ("another plan", one.text("statement")) for one in result.children("plans") if one.text("word") == "changed"
+    ]
+    facts = _facts(
+        [("trials", _states(trials)), *held, *plans, *(("mind", text) for text in doubts.warnings_of(result))]
+    )
     return (chapters.arms(sides_of(result)), _section("confidence", "How sure is it?", (*judged, *facts)))
 
 

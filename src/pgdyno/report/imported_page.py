@@ -46,7 +46,10 @@ def imported_page(record: StudyRecord) -> Report:
         stamp="Read from files: environment, settings and disturbances unknown",
         tiles=(),
         sections=tuple(sections),
-        digest=(answer, Section("report", "The full report", "", (FactList((("read", f"pgdyno report {study.id}"),)),))),
+        digest=(
+            answer,
+            Section("report", "The full report", "", (FactList((("read", f"pgdyno report {study.id}"),)),)),
+        ),
         provenance=circumstances.provenance(study, record.trials, None),
     )
 

@@ -22,7 +22,9 @@ OWN = "Physical reads are requests to disks by the server's own cgroup."
 
 def reads_section(trials: Sequence[Trial]) -> Section | None:
     """Return the table of reads, one row a run; None when no run counted them."""
-    counted = [(trial, trial.outcome.counters) for trial in trials if trial.outcome and "rows_per_s" in trial.outcome.counters]
+    counted = [
+        (trial, trial.outcome.counters) for trial in trials if trial.outcome and "rows_per_s" in trial.outcome.counters
+    ]
     if not counted:
         return None
     rows = tuple(_row(trial, counters) for trial, counters in counted)
@@ -30,7 +32,9 @@ def reads_section(trials: Sequence[Trial]) -> Section | None:
     blocks: list[Block] = [TableBlock(Table(COLUMNS, rows, COLUMNS), f"{CAPTION} {OWN if own else HOST_WIDE}")]
     gaps = [trial.outcome.reason for trial, counters in counted if trial.outcome and "away_s" in counters]
     if gaps:
-        blocks.append(Notice(tuple(f"{reason}. Rows per second hold for the time with the gap in it." for reason in gaps)))
+        blocks.append(
+            Notice(tuple(f"{reason}. Rows per second hold for the time with the gap in it." for reason in gaps))
+        )
     return Section("reads", "Reads", "How many rows, and from where did they come?", tuple(blocks))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from pgdyno.errors import UsageError
 
@@ -38,7 +39,7 @@ class PlannedLoad:
     parameters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
 
 
-def without_load(document: Mapping[str, object]) -> dict[str, object]:
+def without_load(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a plan's document without the tables of its load."""
     return {name: value for name, value in document.items() if name not in TABLES}
 
@@ -69,7 +70,9 @@ def planned_load(text: str, *, source: str = "plan") -> PlannedLoad:
         assert isinstance(value, dict), "it was required"
         for parameter, given in value.items():
             _require(
-                isinstance(given, str | int | float | bool), f"{source}: parameter {parameter} is {given!r}", "Write text."
+                isinstance(given, str | int | float | bool),
+                f"{source}: parameter {parameter} is {given!r}",
+                "Write text.",
             )
             parameters[str(parameter)] = given
     return PlannedLoad(flags, parameters)

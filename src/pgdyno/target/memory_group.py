@@ -45,7 +45,8 @@ class MemoryGroup:
         """
         if limit < LEAST_BYTES:
             raise EnvironmentUnsuitable(
-                f"a sandbox cannot live in {bytes_text(limit)} of memory", hint=f"Give {bytes_text(LEAST_BYTES)} or more."
+                f"a sandbox cannot live in {bytes_text(limit)} of memory",
+                hint=f"Give {bytes_text(LEAST_BYTES)} or more.",
             )
         if os.geteuid() != 0:
             raise EnvironmentUnsuitable(
@@ -160,9 +161,7 @@ def _count_reads_of_disks(group: Path) -> None:
 
 def _version_2(limit: int, cpu: CpuGroup | None) -> MemoryGroup:
     if cpu is None or cpu.version != 2:
-        raise EnvironmentUnsuitable(
-            "no cgroup tree that bounds memory is mounted", hint="Leave --sandbox-memory out."
-        )
+        raise EnvironmentUnsuitable("no cgroup tree that bounds memory is mounted", hint="Leave --sandbox-memory out.")
     control = cpu.path.parent / "cgroup.subtree_control"
     for controller in ("memory", "io"):
         if controller not in control.read_text().split():

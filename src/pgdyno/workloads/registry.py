@@ -97,7 +97,9 @@ def _make_tprocc(parameters: Mapping[str, Value], pgbench: Path | None) -> Pgben
     scripts = tprocc.scripts(parameters)
     description = tprocc.description(parameters)
     return PgbenchWorkload(
-        identity=_spec("tprocc", parameters, scripts, description, read_only=False, data=tprocc.data(parameters).identity),
+        identity=_spec(
+            "tprocc", parameters, scripts, description, read_only=False, data=tprocc.data(parameters).identity
+        ),
         data=tprocc.data(parameters),
         scripts=scripts,
         options=_options(parameters),

@@ -59,9 +59,7 @@ def _explain_prepared(connection: psycopg.Connection[DictRow], name: str, statem
     connection.execute(sql.SQL("PREPARE {} AS {}").format(sql.Identifier(name), _text(statement)))
     nulls = sql.SQL(", ").join([sql.SQL("NULL")] * parameters_of(statement))
     arguments = sql.SQL("({})").format(nulls) if parameters_of(statement) else sql.SQL("")
-    return _explain(
-        connection, sql.SQL("EXPLAIN (COSTS OFF) EXECUTE {}{}").format(sql.Identifier(name), arguments)
-    )
+    return _explain(connection, sql.SQL("EXPLAIN (COSTS OFF) EXECUTE {}{}").format(sql.Identifier(name), arguments))
 
 
 def _explain(connection: psycopg.Connection[DictRow], query: sql.Composed) -> list[str]:

@@ -69,7 +69,9 @@ def sized(parameters: Mapping[str, Value], facts: Facts) -> tuple[dict[str, Valu
         return dict(parameters), None
     if "tab_rows" in parameters:
         raise UsageError("class and tab_rows exclude each other", hint="Leave one of them out.")
-    whole, of = _shared_buffers(facts) if name == OF_SHARED_BUFFERS else _memory(str(parameters.get("memory", "")), facts)
+    whole, of = (
+        _shared_buffers(facts) if name == OF_SHARED_BUFFERS else _memory(str(parameters.get("memory", "")), facts)
+    )
     found = chosen(name, whole, of, filler=int(parameters.get("filler", 400)))
     _require_disk(found, facts)
     return {**parameters, "class": "", "memory": "", "tab_rows": found.rows}, found

@@ -15,9 +15,7 @@ IDLE = CpuFigures(8, usr=5, sys=3, irq=0, iowait=0, steal=0, run_queue=1, server
 FULL = replace(IDLE, usr=70, sys=25, run_queue=14)
 DEVICE = DeviceFigures("vda", read_kb_s=10, write_kb_s=10, queue=0.1, util_pct=3, r_await_ms=0.2, w_await_ms=0.4)
 LOAD = LoadShape(clients=10, jobs=2, throughput=1000, driver_cpu_s=2, load_s=60)
-BUSY = RunFigures(
-    LOAD, 60, moments=60, sessions=10, active=9, waits={"CPU:CPU": 9.0}, cpu=IDLE, devices=(DEVICE,)
-)
+BUSY = RunFigures(LOAD, 60, moments=60, sessions=10, active=9, waits={"CPU:CPU": 9.0}, cpu=IDLE, devices=(DEVICE,))
 
 
 def verdict(**changes):
@@ -161,16 +159,16 @@ def test_system_time_is_split_from_user_time_and_tied_to_cached_reads():
     assert not any("copies from the page cache" in note for note in hitting)
 
 
-@given(
-    blocks=st.floats(0, 1e12), block=st.sampled_from([4096, 8192, 32768]), device=st.floats(0, 1e15)
-)
+@given(blocks=st.floats(0, 1e12), block=st.sampled_from([4096, 8192, 32768]), device=st.floats(0, 1e15))
 def test_the_physical_share_is_a_share(blocks, block, device):
     share = physical_share(blocks, block, device)
     assert share is None if blocks == 0 else 0 <= share <= 1
 
 
 WAITS = st.dictionaries(
-    st.sampled_from(["CPU:CPU", "Lock:tuple", "IO:WalSync", "IO:DataFileRead", "Client:ClientWrite", "Timeout:PgSleep"]),
+    st.sampled_from(
+        ["CPU:CPU", "Lock:tuple", "IO:WalSync", "IO:DataFileRead", "Client:ClientWrite", "Timeout:PgSleep"]
+    ),
     st.floats(0, 20),
 )
 

@@ -125,9 +125,7 @@ def fake(folder: Path, body: str) -> Path:
 
 def test_hammerdb_gets_its_script_by_argv_and_the_password_by_environment(tmp_path: Path) -> None:
     program = fake(tmp_path, f'echo "$1 $2 $PGDYNO_HAMMERDB_PASSWORD"; cat "$3"; cat {DATA / "run.log"}')
-    text, cpu_s = run_hammerdb(
-        program, run_script(TEST), tmp_path / "out", name="run", password="s3cret", timeout_s=20
-    )
+    text, cpu_s = run_hammerdb(program, run_script(TEST), tmp_path / "out", name="run", password="s3cret", timeout_s=20)
     assert text.startswith("tcl auto s3cret\n")
     assert "vuset vu 16" in text
     assert parse_results(text, source="run")[0].nopm == 12345

@@ -281,7 +281,10 @@ def _epoch(stamp: re.Match[str]) -> float | None:
     date, clock, half, _zone = stamp.groups()
     for form in _DATES:
         try:
-            text, pattern = f"{date} {clock}{f' {half}' if half else ''}", f"{form} {'%I:%M:%S %p' if half else '%H:%M:%S'}"
+            text, pattern = (
+                f"{date} {clock}{f' {half}' if half else ''}",
+                f"{form} {'%I:%M:%S %p' if half else '%H:%M:%S'}",
+            )
             return datetime.strptime(text, pattern).replace(tzinfo=UTC).timestamp()
         except ValueError:
             continue

@@ -38,9 +38,7 @@ def run_constants(seed: int, load: int = C_NAME_LOAD) -> RunConstants:
     return RunConstants(drawn.choice(names), drawn.randint(0, A_CUSTOMER), drawn.randint(0, A_ITEM))
 
 
-def nurand(
-    generator: np.random.Generator, a: int, low: int, high: int, c: int, count: int
-) -> NDArray[np.int64]:
+def nurand(generator: np.random.Generator, a: int, low: int, high: int, c: int, count: int) -> NDArray[np.int64]:
     """Return `count` numbers of `low` to `high`: ((random(0, a) | random(low, high)) + c) modulo the range, + low."""
     mixed = generator.integers(0, a, count, endpoint=True) | generator.integers(low, high, count, endpoint=True)
     found: NDArray[np.int64] = (mixed + c) % (high - low + 1) + low

@@ -187,9 +187,7 @@ def history_rows(warehouses: int) -> Iterator[bytes]:
     for warehouse in range(1, warehouses + 1):
         source, at = Source(6, warehouse), integers(np.full(n, warehouse))
         letters = source.letters(12, 24, n)
-        yield encode(
-            [customers, districts, at, districts, at, _moment(n), money(np.full(n, 1_000)), letters]
-        )
+        yield encode([customers, districts, at, districts, at, _moment(n), money(np.full(n, 1_000)), letters])
 
 
 def order_rows(warehouses: int) -> Iterator[bytes]:
