@@ -99,7 +99,7 @@ def remove(job_id: int, store_url: str | None) -> None:
 @click.option("--once", is_flag=True, help="This window only; when it is closed now, nothing is started.")
 @click.option("--until", metavar="TIME", help="End at this moment, such as 2026-12-24T06:00, at the latest.")
 @click.option("--restore", "restore_s", type=click.FloatRange(0), default=120.0, show_default=True,
-              help="Seconds before the window's end at which a job is told to end and put its server back.")  # fmt: skip
+              help="Seconds before the end at which a job is told to put its server back.")  # fmt: skip
 @click.option("--shortest", "shortest_s", type=click.FloatRange(0), default=600.0, show_default=True,
               help="Begin no job with fewer seconds left.")  # fmt: skip
 @click.option("--retry", "retry_s", type=click.FloatRange(1), default=60.0, show_default=True,

@@ -24,8 +24,8 @@ class JobState(StrEnum):
 class Job:
     """One job. `argv` are the words after `pgdyno`, without a secret; `study` what it began, for going on with it.
 
-    Times are seconds since the epoch. `reason` says why it waits, failed or was interrupted. It runs on `host`, where it
-    was added, in `folder`, from which its relative paths are meant; `runner` is who runs it now, as HOST:PID.
+    Times are seconds since the epoch. `reason` says why it waits, failed or was interrupted. It runs on `host`, where
+    it was added, in `folder`, from which its relative paths are meant; `runner` is who runs it now, as HOST:PID.
     """
 
     id: int

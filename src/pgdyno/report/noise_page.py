@@ -66,8 +66,8 @@ def _section(metric: Fields, result: Fields) -> Section:
     design = result.child("design")
     caption = (
         "Smallest effect that a comparison of so many interleaved pairs shows with 80 % probability, at "
-        f"{100 * (design.number('confidence') or 0.95):g} % confidence, with the minutes that it takes; - is none below a "
-        "doubling. * extrapolated from the windows above."
+        f"{100 * (design.number('confidence') or 0.95):g} % confidence, with the minutes that it takes; - is "
+        "none below a doubling. * extrapolated from the windows above."
     )
     blocks: tuple[Block, ...] = (
         Prose(_sentences(metric, result), points=True),
@@ -151,8 +151,8 @@ def _figure(metric: Fields, windows: tuple[Fields, ...], result: Fields) -> Figu
             )
             series.append(Series(name, tuple(x for x, _ in points), tuple(y for _, y in points)))
     effect = 100 * (result.child("design").number("smallest_effect") or 0.0)
-    hour = metric.child("hour").number("detectable")
-    title = "nothing below a doubling in an hour" if hour is None else f"from {percent(hour)} on in an hour"
+    smallest = metric.child("hour").number("detectable")
+    title = "nothing below a doubling in an hour" if smallest is None else f"from {percent(smallest)} on in an hour"
     return Figure(
         kind=FigureKind.LINES,
         id=f"noise-{metric.text('metric')}",

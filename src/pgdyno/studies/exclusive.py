@@ -1,4 +1,4 @@
-"""Whether a host and a server are left to us: foreign CPU, disk activity and sessions, looked at while we do nothing."""
+"""Whether a host and a server are left to us: foreign CPU, disk activity and sessions, while we do nothing."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ Reader = Callable[[], HostReading]
 class ExclusiveLimits:
     """What others may do at most before a night run begins and while it measures.
 
-    `cpu_pct` of one core is the bound that trials have (`trial.assess.Bounds`, measured by the project). `disk_mb_per_s`
-    on the data's disks: an idle host writes well below 1 MB/s of logs and journals, a backup or a restore tens of it;
-    the default lies between the two. `sessions` that are not idle: none, because the published night runs had host and
+    `cpu_pct` of one core is the bound that trials have (`trial.assess.Bounds`, measured by the project).
+    `disk_mb_per_s` on the data's disks: an idle host writes well below 1 MB/s of logs and journals, a backup tens of
+    it; the default lies between the two. `sessions` that are not idle: none, because the published night runs had host and
     storage to themselves (PostgreSQL on Linux on Z, 2017: exclusive use, for reproducible results).
     """
 

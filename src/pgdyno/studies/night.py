@@ -21,8 +21,8 @@ from pgdyno.units import seconds_text
 TICK_S = 1.0
 HUNG_S = 1800.0
 """A job that still puts its server back so long after it was told to end is killed; its watchdog does the rest."""
-ATTEMPTS = 3
-"""How often a job may fail to get anywhere, on an unsuitable machine or without a study to go on with."""
+ATTEMPTS, NIGHTS = 3, 14
+"""How often a job may end without a result: when it has to begin anew each time, and when it can go on."""
 INTERRUPTED_CODE = 130
 _RESULTS = (ExitCode.OK, ExitCode.FINDINGS, ExitCode.NOT_RESOLVED)
 
@@ -217,13 +217,13 @@ class NightRunner:
             return self._again(job, code, f"{took}, and has to begin anew: it cannot be resumed")
         if code == INTERRUPTED_CODE or code < 0:
             signal = f"signal {-code}" if code < 0 else "a signal"
-            return self._again(job, code, f"ended by {signal} that was not the runner's")
+            return self._again(job, code, f"ended by {signal} that was not the runner's", can_go_on=can_go_on)
         if code == ExitCode.UNSUITABLE:
-            return self._again(job, code, "the environment was unsuitable; its log says why")
+            return self._again(job, code, "the environment was unsuitable; its log says why", can_go_on=can_go_on)
         return self._end(job, JobState.FAILED, code, f"exit code {code}; its log says why")
 
-    def _again(self, job: Job, code: int, reason: str) -> Job:
-        if job.attempts >= ATTEMPTS:
+    def _again(self, job: Job, code: int, reason: str, *, can_go_on: bool = False) -> Job:
+        if job.attempts >= (NIGHTS if can_go_on else ATTEMPTS):
             return self._end(job, JobState.FAILED, code, f"{reason}; given up after {job.attempts} attempts")
         return self._end(job, JobState.INTERRUPTED, code, reason)
 

@@ -14,11 +14,9 @@ from pgdyno.errors import ApplyError, EnvironmentUnsuitable
 from pgdyno.knobs.policy import check_settings
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.facts import Facts
-from pgdyno.model.study import Study
 from pgdyno.model.trial import Role, Trial, TrialSpec
 from pgdyno.model.verdict import Metric, Verdict, Word
 from pgdyno.stats.sequential import Design, is_final
-from pgdyno.store.catalogue import Store
 from pgdyno.studies.ab import A, B
 from pgdyno.studies.blocks import Blocks, run_blocks
 from pgdyno.studies.judging import verdict_of
@@ -35,8 +33,8 @@ Parameters = Mapping[str, str | int | float | bool]
 class CaseResult(StrEnum):
     """How a case ended."""
 
-    PASS = "pass"
-    FAIL = "fail"
+    AS_EXPECTED = "pass"
+    MISSED = "fail"
     NOT_RESOLVED = "not resolved here"
 
 
@@ -55,8 +53,8 @@ class Case:
     def judge(self, word: Word) -> CaseResult:
         """Say what the word means for the test: a sabotage that is not resolved was not missed, only not shown."""
         if word in self.expected:
-            return CaseResult.PASS
-        return CaseResult.NOT_RESOLVED if word is Word.NOT_RESOLVED else CaseResult.FAIL
+            return CaseResult.AS_EXPECTED
+        return CaseResult.NOT_RESOLVED if word is Word.NOT_RESOLVED else CaseResult.MISSED
 
 
 _LOOKUPS: Parameters = {"scale": 2}
@@ -114,23 +112,15 @@ class CaseOutcome:
     pairs: Sequence[object] = field(default_factory=tuple)
 
 
-@dataclass(frozen=True, slots=True)
 class _With:
     """A laboratory whose trials run a case's workload."""
 
-    laboratory: Laboratory
-    workload: Workload
-
-    @property
-    def study(self) -> Study:
-        return self.laboratory.study
-
-    @property
-    def store(self) -> Store:
-        return self.laboratory.store
+    def __init__(self, laboratory: Laboratory, workload: Workload) -> None:
+        self.study, self.store = laboratory.study, laboratory.store
+        self._laboratory, self._workload = laboratory, workload
 
     def run(self, spec: TrialSpec, /) -> Trial:
-        return self.laboratory.run(spec, workload=self.workload)
+        return self._laboratory.run(spec, workload=self._workload)
 
 
 def chosen(names: Sequence[str]) -> tuple[Case, ...]:
@@ -226,9 +216,9 @@ def with_restored(
     result: Mapping[str, object], left: Sequence[str] | None, reason: str | None = None
 ) -> dict[str, object]:
     """Return the result with the case that the server is as it was: `left` names the settings that are not."""
-    ended = CaseResult.NOT_RESOLVED if left is None else CaseResult.FAIL if left else CaseResult.PASS
+    ended = CaseResult.NOT_RESOLVED if left is None else CaseResult.MISSED if left else CaseResult.AS_EXPECTED
     said = reason if left is None else f"still changed: {', '.join(left)}" if left else None
-    case = {
+    case: dict[str, object] = {
         "name": "restored",
         "what": "every setting of the server is what it was before",
         "harm": "",
@@ -246,9 +236,9 @@ def with_restored(
 
 
 def _summary(results: Sequence[CaseResult]) -> dict[str, object]:
-    failed, open_ = results.count(CaseResult.FAIL), results.count(CaseResult.NOT_RESOLVED)
-    passed = results.count(CaseResult.PASS)
-    word = CaseResult.FAIL if failed else CaseResult.NOT_RESOLVED if open_ else CaseResult.PASS
+    failed, open_ = results.count(CaseResult.MISSED), results.count(CaseResult.NOT_RESOLVED)
+    passed = results.count(CaseResult.AS_EXPECTED)
+    word = CaseResult.MISSED if failed else CaseResult.NOT_RESOLVED if open_ else CaseResult.AS_EXPECTED
     counts = [f"{passed} of {len(results)} cases pass"]
     counts += [f"{failed} fail{'s' if failed == 1 else ''}"] if failed else []
     counts += [f"{open_} not resolved here"] if open_ else []
