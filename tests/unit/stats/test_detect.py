@@ -1,0 +1,114 @@
+"""What a machine can show: held against the verdict rule itself by simulation."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pgdyno.errors import UsageError
+from pgdyno.stats.detect import Series, at_most, detectable, neighbour_correlation, noise_by_window, pairs_for
+from pgdyno.stats.noise_models import normal, paired_log_ratios
+from pgdyno.stats.sequential import Design
+from pgdyno.stats.simulation import run_studies
+
+pytestmark = pytest.mark.requirement("R-EXP-11")
+
+
+def design(pairs, **more):
+    return Design(smallest_effect=0.0, min_pairs=4, max_pairs=pairs, **more)
+
+
+@pytest.mark.parametrize("pairs", [6, 12, 24, 48])
+@pytest.mark.parametrize("cv", [0.02, 0.1])
+def test_the_effect_that_is_named_is_found_with_about_the_stated_power(pairs, cv):
+    effect = detectable(cv * math.sqrt(2), pairs, design(pairs, confidence=0.95))
+    rng = np.random.default_rng(5)
+    ratios = paired_log_ratios(normal, rng=rng, studies=2000, pairs=pairs, cv=cv, effect=effect)
+    found = run_studies(ratios, design(pairs, confidence=0.95), give_up=False).higher.mean()
+    assert 0.75 <= found <= 0.97
+
+
+@pytest.mark.parametrize("cv", [0.02, 0.3])
+def test_equal_runs_are_called_different_no_more_often_than_stated(cv):
+    rng = np.random.default_rng(6)
+    ratios = paired_log_ratios(normal, rng=rng, studies=4000, pairs=24, cv=cv)
+    assert run_studies(ratios, Design(confidence=0.95, min_pairs=4, max_pairs=24)).claims <= 0.055
+
+
+@settings(max_examples=30)
+@given(st.floats(0.001, 0.2), st.sampled_from([6, 12, 24, 48]))
+def test_more_pairs_and_less_noise_show_smaller_effects(sd, pairs):
+    one = detectable(sd, pairs, design(48))
+    more, less = detectable(sd, 2 * pairs, design(48)), detectable(sd / 2, pairs, design(48))
+    assert more is None or one is None or more < one
+    assert less is None or one is None or less < one
+
+
+@settings(max_examples=20)
+@given(st.floats(0.005, 0.2), st.floats(0.02, 0.5))
+def test_the_pairs_for_an_effect_show_it_and_one_fewer_does_not(sd, effect):
+    pairs = pairs_for(sd, effect, design(48))
+    if pairs is None:
+        assert (detectable(sd, 1000, design(48)) or math.inf) > effect
+        return
+    assert detectable(sd, pairs, design(48)) <= effect
+    before = detectable(sd, pairs - 1, design(48))
+    assert before is None or before > effect
+
+
+def test_few_pairs_and_great_noise_show_nothing():
+    assert detectable(0.01, 3, design(48)) is None
+    assert detectable(2.0, 6, design(48)) is None
+    assert pairs_for(5.0, 0.02, design(48)) is None
+
+
+def runs(rng, count, seconds, *, second_sd=0.0, run_sd=0.0):
+    made = []
+    for _ in range(count):
+        level = 1000 * math.exp(rng.normal(0, run_sd))
+        made.append(Series(level * np.exp(rng.normal(0, second_sd, seconds)), np.ones(seconds)))
+    return made
+
+
+def by_window(found):
+    return {noise.window_s: noise for noise in found}
+
+
+def test_noise_of_seconds_falls_with_the_root_of_the_window():
+    found = by_window(noise_by_window(runs(np.random.default_rng(1), 200, 32, second_sd=0.2)))
+    assert list(found) == [2, 4, 8, 16, 32, 64, 128]
+    assert [noise.measured for noise in found.values()] == [True] * 5 + [False] * 2
+    for short, long in ((2, 8), (4, 16), (8, 32)):
+        assert found[short].pair_sd / found[long].pair_sd == pytest.approx(2, rel=0.25)
+    assert found[128].pair_sd == pytest.approx(0.2 * math.sqrt(2 / 128), rel=0.4)
+
+
+def test_noise_between_runs_is_helped_by_no_window():
+    found = by_window(noise_by_window(runs(np.random.default_rng(2), 200, 16, run_sd=0.1)))
+    for noise in found.values():
+        assert noise.pair_sd == pytest.approx(0.1 * math.sqrt(2), rel=0.15)
+
+
+def test_a_steady_drift_is_no_noise():
+    drift = [Series(np.full(8, 1000 * 1.01**i), np.ones(8)) for i in range(10)]
+    assert noise_by_window(drift)[0].pair_sd < 1e-9
+    assert neighbour_correlation([run.above.sum() for run in drift]) > 0.5
+
+
+def test_a_ratio_of_sums_is_the_figure_of_a_part():
+    odd = [Series(np.array([1.0, 3.0, 1.0, 3.0]), np.array([1.0, 1.0, 1.0, 1.0])) for _ in range(4)]
+    assert by_window(noise_by_window(odd))[2].pair_sd == 0
+
+
+def test_few_runs_leave_room_above():
+    assert at_most(0.1, 4) > at_most(0.1, 20) > 0.1
+
+
+def test_too_few_runs_or_seconds_are_refused():
+    with pytest.raises(UsageError):
+        noise_by_window(runs(np.random.default_rng(3), 2, 10))
+    with pytest.raises(UsageError):
+        noise_by_window(runs(np.random.default_rng(3), 5, 1))
+    assert neighbour_correlation([1.0, 2.0]) is None
