@@ -34,6 +34,8 @@ _SLOW = ("throughput", "p99")
 @safety_options
 @click.option("--quick", is_flag=True, help="Shorter windows and fewer pairs: some five minutes instead of twenty.")
 @click.option("--case", "cases", multiple=True, type=click.Choice(CASES), help="This case only; may be given again.")
+@click.option("--window", type=click.FloatRange(2),
+              help="Measured window, in seconds; warm-up at most half of it.  [default: 12, quick 3]")  # fmt: skip
 @click.option("--clients", "-c", type=click.IntRange(1), default=2, show_default=True, help="Sessions of the loads.")
 @click.option("--foreign-cpu", type=click.FloatRange(0), default=15.0, show_default=True,
               help="Bound on CPU of other processes, in percent of one core; above it a run is repeated.")  # fmt: skip
@@ -64,7 +66,8 @@ def command(**values: object) -> int:
     check_report_path(flags.path("report"))
     store, progress = open_store(flags.text("store_url")), Progress()
     cases, quick, clients = chosen(flags.words("cases")), flags.on("quick"), flags.whole("clients")
-    warmup_s, measure_s, most = (2.0, 3.0, 8) if quick else (6.0, 12.0, 16)
+    measure_s = flags.number("window") or (3.0 if quick else 12.0)
+    warmup_s, most = measure_s / 2, 8 if quick else 16
     design = Design(smallest_effect=0.05, confidence=0.99, min_pairs=4, max_pairs=most)
     bound = Bounds(foreign_cpu_pct=flags.real("foreign_cpu"), steal_pct=flags.real("steal"))
     server, asked = target_request(flags), safety(flags)

@@ -104,12 +104,13 @@ def _metric_json(
     store: Store, runs: Sequence[Trial], metric: Metric, timing: Timing, design: Design, effect: float, seed: int
 ) -> dict[str, object]:
     every = [series_of(store, trial, metric) for trial in runs]
-    series = [one for one in every if one is not None]
-    if len(series) < len(runs) or len(series) < 3:
-        reason = "the server's CPU could not be read" if metric is Metric.SERVER_CPU else "runs have too few seconds"
+    series = _long_enough([one for one in every if one is not None])
+    if len(series) < 3:
+        reason = _too_few(metric)
         return {"metric": metric.value, "reason": reason, "windows": []}
     figures = run_figures(series)
-    windows = [_window_json(noise, len(series), timing, design) for noise in noise_by_window(series)]
+    noises = noise_by_window(series)
+    windows = [_window_json(noise, len(series), timing, design) for noise in noises]
     verdict = _aa(runs, metric, design, seed)
     return {
         "metric": metric.value,
@@ -117,9 +118,15 @@ def _metric_json(
         "neighbours": neighbour_correlation(figures),
         "windows": windows,
         "hour": _best_hour(windows),
-        "advice": _cheapest(noise_by_window(series), timing, design, effect),
+        "advice": _cheapest(noises, timing, design, effect),
         "aa": verdict,
     }
+
+
+def _long_enough(series: Sequence[Series]) -> list[Series]:
+    """Leave out runs that settled so late that they would shorten all the others to less than half."""
+    least = np.median([one.above.size for one in series]) / 2 if series else 0
+    return [one for one in series if one.above.size >= least]
 
 
 def _window_json(noise: WindowNoise, runs: int, timing: Timing, design: Design) -> dict[str, object]:
@@ -174,6 +181,12 @@ def _cheapest(noises: Sequence[WindowNoise], timing: Timing, design: Design, eff
         "pairs": pairs,
         "minutes": minutes,
     }
+
+
+def _too_few(metric: Metric) -> str:
+    if metric is Metric.SERVER_CPU:
+        return "the server's CPU could not be read, or the measured windows are too short: lengthen --measure"
+    return "the measured windows are too short: lengthen --measure"
 
 
 def _aa(runs: Sequence[Trial], metric: Metric, design: Design, seed: int) -> dict[str, object] | None:

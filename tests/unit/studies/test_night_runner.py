@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -103,7 +104,7 @@ def test_the_jobs_of_a_night_run_one_after_another(queue):
     ((night,), _) = run(queue, world)
     assert [job.state for job in night.jobs] == [JobState.DONE] * 3
     began = [moment for moment, _ in world.started]
-    assert all(later - earlier >= 60 for earlier, later in zip(began, began[1:], strict=False))
+    assert all(later - earlier >= 60 for earlier, later in pairwise(began))
     assert night.stopped == "no job waits"
 
 

@@ -59,7 +59,7 @@ def test_a_window_that_the_clocks_skip_does_not_happen():
     assert skipped.following(at("2026-03-29T00:00:00")).opens == at("2026-03-30T02:50:00")
 
 
-@given(MINUTES, MINUTES, st.datetimes(datetime(2024, 1, 1), datetime(2028, 1, 1)))  # noqa: DTZ001 - made aware below
+@given(MINUTES, MINUTES, st.datetimes(datetime(2024, 1, 1), datetime(2028, 1, 1)))
 def test_open_now_means_that_it_closes_later_and_the_next_opens_after_now(begin, end, naive):
     if begin == end:
         return
