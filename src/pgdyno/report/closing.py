@@ -67,25 +67,23 @@ def _from_runs(figure: Figure, runs: str) -> Figure:
 
 
 def limits(study: Study) -> tuple[Block, ...]:
-    """Say what the figures do not promise: another place, another version, another system, another load."""
+    """Say what the figures of a study do not promise."""
     version = Fields(study.facts).child("server").text("version")
-    what = f"PostgreSQL {version}" if version else "one version of PostgreSQL"
-    load = study.workload.description or study.workload.name
+    what = f"PostgreSQL {version} and the versions listed here" if version else "one version of PostgreSQL"
+    return (Prose(limit_sentences(study.target, what, study.workload.description or study.workload.name), points=True),)
+
+
+def limit_sentences(where: str, versions: str, load: str) -> tuple[str, ...]:
+    """Say what figures do not promise: another place, another version, another system, another load."""
     return (
-        Prose(
-            (
-                f"These runs were made under laboratory conditions on {study.target}. Elsewhere, with other hardware, "
-                "neighbours or data, a difference may be smaller, absent or turned round.",
-                f"They hold for {what} and the versions listed here. Another release, kernel or driver has to be "
-                "measured again.",
-                "They say nothing about other database systems: what helps PostgreSQL can do harm there.",
-                f"They hold for this load: {load}. A load of another kind, such as long analytical queries instead of "
-                "short transactions, can answer the other way.",
-                "Sizes are written as PostgreSQL writes them: 1 GB is 1024 MB, which others call 1 GiB. Shares and "
-                "ratios are computed from the rows of this report; figures in tables are rounded half up.",
-            ),
-            points=True,
-        ),
+        f"These runs were made under laboratory conditions on {where}. Elsewhere, with other hardware, "
+        "neighbours or data, a difference may be smaller, absent or turned round.",
+        f"They hold for {versions}. Another release, kernel or driver has to be measured again.",
+        "They say nothing about other database systems: what helps PostgreSQL can do harm there.",
+        f"They hold for this load: {load}. A load of another kind, such as long analytical queries instead of "
+        "short transactions, can answer the other way.",
+        "Sizes are written as PostgreSQL writes them: 1 GB is 1024 MB, which others call 1 GiB. Shares and "
+        "ratios are computed from the rows of this report; figures in tables are rounded half up.",
     )
 
 

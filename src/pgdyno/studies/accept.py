@@ -123,7 +123,7 @@ def put_in_force(
 def taken_back(records: Sequence[ChangeRecord], at: float) -> list[ChangeRecord]:
     """Return the records of the rollback of these changes."""
     swapped = [replace(record, old=record.new, new=record.old) for record in records]
-    return [replace(record, at=at, who=_who(), action=ChangeAction.ROLLBACK) for record in swapped]
+    return [replace(record, at=at, who=who(), action=ChangeAction.ROLLBACK) for record in swapped]
 
 
 def record_rollback(store: Store, session: str, at: float) -> int:
@@ -178,7 +178,7 @@ def _records(target: Target, acceptance: Acceptance, session: str, at: float) ->
         records.append(
             ChangeRecord(
                 at=at,
-                who=_who(),
+                who=who(),
                 action=ChangeAction.APPLY,
                 target=target.name,
                 environment=acceptance.facts.environment_hash(),
@@ -193,7 +193,8 @@ def _records(target: Target, acceptance: Acceptance, session: str, at: float) ->
     return records
 
 
-def _who() -> str:
+def who() -> str:
+    """Return the user of the operating system and the host that pgdyno runs on."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):

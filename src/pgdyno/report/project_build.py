@@ -1,0 +1,215 @@
+"""Read what the store holds of a project's scenarios: days, runs, figures of its studies, and peaks of their hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from pgdyno.model.project import ROW_METRICS, Criterion, Measured, Peak, Project, Scenario, row_metric
+from pgdyno.model.samples import SampleValue
+from pgdyno.model.study import Study
+from pgdyno.model.trial import Outcome, Trial, TrialState
+from pgdyno.model.verdict import Metric, Verdict
+from pgdyno.report.compose import names_of
+from pgdyno.report.reading import Fields, verdict_of, verdicts_of
+from pgdyno.report.wording import number_text, plural, sentence
+from pgdyno.store.catalogue import Store
+
+PEAK_S = 10
+"""A peak is the greatest mean of so many samples in a row, one a second: a single second says little."""
+RATIOS = {f"{name}_ratio": metric for name, metric in
+          (("throughput", Metric.THROUGHPUT), ("p50", Metric.LATENCY_P50), ("p95", Metric.LATENCY_P95),
+           ("p99", Metric.LATENCY_P99), ("server_cpu", Metric.SERVER_CPU))}  # fmt: skip
+FIGURES: Mapping[str, Callable[[Outcome], float | None]] = {
+    "throughput": lambda outcome: outcome.throughput,
+    "p50_ms": lambda outcome: outcome.latency_ms.p50 if outcome.latency_ms else None,
+    "p95_ms": lambda outcome: outcome.latency_ms.p95 if outcome.latency_ms else None,
+    "p99_ms": lambda outcome: outcome.latency_ms.p99 if outcome.latency_ms else None,
+    "server_cpu_ms_per_tx": lambda outcome: outcome.server_cpu_ms_per_tx,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StudyLine:
+    """A study of a scenario: its finished runs, and what came of it in one sentence."""
+
+    id: str
+    kind: str
+    runs: tuple[int, ...]
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Actual:
+    """What was really done: calendar days and runs, None where nobody knows; `first` is when the first run began."""
+
+    days: float | None
+    runs: int | None
+    source: str
+    first: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioFacts:
+    """What is known of one scenario."""
+
+    actual: Actual
+    measured: Measured | None
+    studies: tuple[StudyLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFacts:
+    """What is known of a project: by scenario, and the peaks of every host."""
+
+    scenarios: Mapping[str, ScenarioFacts]
+    peaks: tuple[Peak, ...]
+    store: str = ""
+    runs: tuple[int, ...] = field(default=())
+
+
+def read_project(project: Project, store: Store | None) -> ProjectFacts:
+    """Return what is known. Without a store only rows count. Raises UsageError for a study that is not in the store."""
+    found, peaks = {}, list(project.peaks)
+    ids: list[int] = []
+    for scenario in project.scenarios:
+        pairs = [] if store is None else [_studied(store, name) for name in scenario.studies]
+        found[scenario.name] = scenario_facts(scenario, pairs)
+        for study, trials in pairs:
+            ids += [trial.id for trial in trials]
+            if store is not None and (peak := _peak(store, study, trials)) is not None:
+                peaks.append(peak)
+    return ProjectFacts(found, tuple(peaks), "" if store is None else store.name, tuple(sorted(set(ids))))
+
+
+def _studied(store: Store, name: str) -> tuple[Study, list[Trial]]:
+    study = store.study(name)
+    return study, [trial for trial in store.trials(study.id) if trial.outcome is not None]
+
+
+def scenario_facts(scenario: Scenario, pairs: Sequence[tuple[Study, Sequence[Trial]]]) -> ScenarioFacts:
+    """Return what rows and studies say of a scenario. Pure."""
+    trials = [trial for _, some in pairs for trial in some]
+    lines = tuple(
+        StudyLine(study.id, study.kind.value, tuple(trial.id for trial in some), _came_of(study, some))
+        for study, some in pairs
+    )
+    return ScenarioFacts(_actual(scenario, trials), measure(scenario, pairs), lines)
+
+
+def _actual(scenario: Scenario, trials: Sequence[Trial]) -> Actual:
+    """Count from the store where it holds the runs; what the file states is for what was done elsewhere."""
+    times = sorted(trial.outcome.began_at for trial in trials if trial.outcome is not None and trial.outcome.began_at)
+    if not times:
+        source = "stated in the file" if scenario.days is not None or scenario.runs is not None else "not recorded"
+        return Actual(scenario.days, scenario.runs, source)
+    first, last = (datetime.fromtimestamp(at, UTC).date() for at in (times[0], times[-1]))
+    return Actual(float((last - first).days + 1), len(trials), f"the store, {first} to {last}", times[0])
+
+
+def measure(scenario: Scenario, pairs: Sequence[tuple[Study, Sequence[Trial]]]) -> Measured | None:
+    """Return the figure that the criterion names, None when nothing was measured of it."""
+    criterion = scenario.criterion
+    if criterion.metric in ROW_METRICS:
+        return row_metric(scenario.rows, criterion.metric)
+    if criterion.metric in RATIOS:
+        return _ratio(RATIOS[criterion.metric], pairs)
+    return _of_runs(criterion, [trial for _, some in pairs for trial in some])
+
+
+def _ratio(metric: Metric, pairs: Sequence[tuple[Study, Sequence[Trial]]]) -> Measured | None:
+    verdicts = [(study, one) for study, _ in pairs for one in _verdicts(study) if one.metric is metric]
+    if not verdicts:
+        return None
+    study, last = verdicts[-1]
+    low, high = (
+        min(one.interval.lo for _, one in verdicts),
+        max(one.interval.hi for _, one in verdicts),
+    )
+    names = names_of(study.kind)
+    how = f"{names.subject} over {names.reference}, {plural(last.pairs, 'interleaved pair')}"
+    more = f", range of {plural(len(verdicts), 'study').replace('studys', 'studies')}" if len(verdicts) > 1 else ""
+    return Measured(last.interval.ratio, low, high, how + more)
+
+
+def _verdicts(study: Study) -> Iterator[Verdict]:
+    result = Fields(study.result or {})
+    head = verdict_of(result.child("verdict"))
+    yield from (*((head,) if head is not None else ()), *verdicts_of(result))
+
+
+def _of_runs(criterion: Criterion, trials: Sequence[Trial]) -> Measured | None:
+    """Return the range of all usable runs: every one has to keep the criterion. Percentiles are not averaged."""
+
+    def read(outcome: Outcome) -> float | None:
+        figure = FIGURES.get(criterion.metric)
+        return outcome.counters.get(criterion.metric) if figure is None else figure(outcome)
+
+    found = [
+        (value, trial.id)
+        for trial in trials
+        if trial.state is TrialState.COMPLETE
+        and trial.outcome is not None
+        and (not criterion.arm or trial.spec.arm == criterion.arm)
+        and (value := read(trial.outcome)) is not None
+    ]
+    if not found:
+        return None
+    values = [value for value, _ in found]
+    shown = min(values) if criterion.at_least is not None else max(values)
+    word = "lowest" if criterion.at_least is not None else "highest"
+    which = plural(len(values), "usable run")
+    return Measured(shown, min(values), max(values), f"the {word} of {which}", tuple(run for _, run in found))
+
+
+def _came_of(study: Study, trials: Sequence[Trial]) -> str:
+    verdict = next(_verdicts(study), None)
+    if verdict is not None:
+        names = names_of(study.kind)
+        return sentence(verdict, names.subject, names.reference)
+    known = [trial.outcome.throughput for trial in trials if trial.outcome is not None and trial.outcome.throughput]
+    if not known:
+        return f"no usable figure; the study is {study.state.value}"
+    return f"{number_text(min(known))} to {number_text(max(known))} transactions/s, no comparison"
+
+
+def _peak(store: Store, study: Study, trials: Sequence[Trial]) -> Peak | None:
+    """Return the greatest need of all runs of a study, None when no run was sampled."""
+    cores, memory, run = 0.0, 0.0, 0
+    for trial in trials:
+        busy = greatest_mean(busy_cores(store.samples(trial.id, "cpu")))
+        used = greatest_mean(used_bytes(store.samples(trial.id, "memory")))
+        if busy > cores:
+            cores, run = busy, trial.id
+        memory = max(memory, used)
+    if not cores and not memory:
+        return None
+    return Peak(study.target, cores or None, memory or None, f"study {study.id}, run {run}" if run else study.id)
+
+
+def busy_cores(samples: Mapping[str, Sequence[SampleValue]]) -> list[float]:
+    """Return the cores that were busy in each sample: all but idle and waiting for a disk."""
+    columns = (samples.get(name, ()) for name in ("cpus", "idle_pct", "iowait_pct"))
+    return [
+        float(cpus) * (100.0 - float(idle) - float(wait or 0.0)) / 100.0
+        for cpus, idle, wait in zip(*columns, strict=False)
+        if isinstance(cpus, int | float) and isinstance(idle, int | float) and not isinstance(wait, str)
+    ]
+
+
+def used_bytes(samples: Mapping[str, Sequence[SampleValue]]) -> list[float]:
+    """Return the memory that others could not have had: total less available."""
+    columns = (samples.get(name, ()) for name in ("total_bytes", "available_bytes"))
+    return [
+        float(total) - float(available)
+        for total, available in zip(*columns, strict=False)
+        if isinstance(total, int | float) and isinstance(available, int | float)
+    ]
+
+
+def greatest_mean(values: Sequence[float], width: int = PEAK_S) -> float:
+    """Return the greatest mean of so many values in a row, of all of them when they are fewer; 0 without values."""
+    if len(values) <= width:
+        return sum(values) / len(values) if values else 0.0
+    return max(sum(values[at : at + width]) / width for at in range(len(values) - width + 1))
