@@ -179,7 +179,7 @@ def _plan_row(one: Judged) -> tuple[str, ...]:
     return (
         scenario.name,
         scenario.goal,
-        f"{scenario.criterion.text} ({scenario.criterion.metric} {bound_text(scenario.criterion)})",
+        f"{scenario.criterion.text} ({bound_text(scenario.criterion)})",
         f"{scenario.planned_days:g}",
         NOT_RECORDED if actual.days is None else f"{actual.days:g}",
         NOT_RECORDED if actual.runs is None else f"{actual.runs}",
@@ -233,7 +233,8 @@ def _scenario(one: Judged, number: int) -> Section:
         blocks.append(Prose(tuple(f"Constraint: {text}" for text in scenario.constraints), points=True))
     rows = (
         ("goal", scenario.goal),
-        ("criterion", f"{scenario.criterion.text}: {scenario.criterion.metric} {bound_text(scenario.criterion)}"),
+        ("criterion", scenario.criterion.text),
+        ("judged by", f"{scenario.criterion.metric}, {bound_text(scenario.criterion)}"),
         ("planned", f"{scenario.planned_days:g} days"),
         ("actual", _actual_text(facts)),
         ("verdict", _verdict_sentence(one)),
