@@ -8,6 +8,7 @@ import pytest
 
 from fix_browser import Browser
 from pgdyno.report.html import write_html
+from seed_charts import batch_windows, delays, locks, scaling
 from staircase_example import curves, page, staircase
 
 pytestmark = pytest.mark.web
@@ -37,7 +38,17 @@ COLOURS = """
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("curves") / "curves.html"
     names = ("baseline", *(f"autovacuum_vacuum_cost_limit {at} → {at + 1}" for at in range(19)))
-    write_html(page(staircase((1.03, 1.0, 0.95, 1.02) * 4 + (1.1, 0.9, 1.0), names=names), curves()), path)
+    write_html(
+        page(
+            staircase((1.03, 1.0, 0.95, 1.02) * 4 + (1.1, 0.9, 1.0), names=names),
+            curves(),
+            scaling(),
+            locks(),
+            batch_windows(),
+            delays(),
+        ),
+        path,
+    )
     return path
 
 

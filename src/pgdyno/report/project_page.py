@@ -96,7 +96,7 @@ def project_page(project: Project, facts: ProjectFacts, fixed: Fixed | None, edi
     return Report(
         study="",
         kind="project",
-        title=f"{project.name}: of {plural(len(scenarios), 'criterion').replace('criterions', 'criteria')}, {told}",
+        title=f"{capital(project.name)}: of {len(scenarios)} criteria, {told}",
         word=whole.value,
         tone=TONES[whole],
         lead=project.background or f"Benchmark project {project.name}",
@@ -205,7 +205,7 @@ def _days(scenarios: Sequence[Judged]) -> Figure:
         f"{known - late} of {plural(known, 'scenario')} with known days kept to the plan",
         "Was the planned time enough?",
         Axis("scenario"),
-        Axis("days", "days", lo=most[0], hi=most[1]),
+        Axis("calendar days", "days", lo=most[0], hi=most[1]),
         (
             Series(
                 "days",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from io import StringIO
 from pathlib import Path
@@ -255,3 +256,10 @@ def test_explain_hints_at_the_nearest_rule() -> None:
 def test_a_confidence_that_is_not_lowered_needs_no_words() -> None:
     assert "lowered" not in explained("max-wal-size", whole())
     assert whole().of("max-wal-size").confidence is Confidence.HIGH
+
+
+@pytest.mark.requirement("R-REP-08")
+def test_every_finding_says_how_its_effect_is_verified() -> None:
+    told = replace(whole().findings[0], verify="sar -u 1 60 shows less iowait, and the log no hint")
+    text = markdown.render(advice_report(make_advice([told])))
+    assert "| verify | sar -u 1 60 shows less iowait, and the log no hint |" in text

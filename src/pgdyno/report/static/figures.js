@@ -15,7 +15,7 @@
     hit: 3, read: 2, wal: 1, read0: 1, written0: 6, read1: 5, written1: 2, pair: 1, interval: "ink", total: "ink",
     keep: 3, drop: 6, null: 8,
   };
-  const CURVES = [1, 6, 3, 7, 2, 8, 5, "ink"];
+  const CURVES = [1, 6, 3, 7, "ink", 8, 2, 5];
   const CURVE_SYMBOLS = ["circle", "diamond", "triangle", "rect", "roundRect", "pin"];
   const CURVE_DASHES = ["solid", [7, 3], [2, 2], [9, 3, 2, 3]];
   const SYMBOL = {
@@ -249,7 +249,7 @@
     chart.setOption({
       ...option,
       grid: { left: narrow ? 172 : 260, right: narrow ? 106 : 190, top: 12, bottom: 46 },
-      xAxis: { ...value, nameGap: 28, axisLabel: { color: muted, formatter: at => `${number(at)} ${figure.y.unit}`, customValues: figure.y.ticks } },
+      xAxis: { ...value, name: figure.y.label, nameGap: 28, axisLabel: { color: muted, formatter: at => `${number(at)} ${figure.y.unit}`, customValues: figure.y.ticks } },
       yAxis: [
         { ...category, data: one.labels, axisLabel: { formatter: twoLines, rich, margin: 14, interval: 0, width: narrow ? 160 : 240, overflow: "truncate" } },
         { ...category, data: figure.notes.map((text, at) => `${at}\n${text}`), position: "right",
