@@ -261,5 +261,5 @@ def test_a_confidence_that_is_not_lowered_needs_no_words() -> None:
 @pytest.mark.requirement("R-REP-08")
 def test_every_finding_says_how_its_effect_is_verified() -> None:
     told = replace(whole().findings[0], verify="sar -u 1 60 shows less iowait, and the log no hint")
-    text = markdown.render(advice_report(make_advice([told])))
+    text = markdown.render(advice_report(make_advice(told)))
     assert "| verify | sar -u 1 60 shows less iowait, and the log no hint |" in text
