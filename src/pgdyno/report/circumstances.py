@@ -97,12 +97,11 @@ def _origin(study: Study) -> str:
 
 
 def _network(study: Study) -> str:
-    """Say how the load reached the server."""
-    where = study.plan.host or study.target
-    if where.startswith("/") or "sandbox" in where:
+    """Say how the load reached the server; a target is `user@host:port/dbname`, or the name of a sandbox."""
+    where = study.plan.host or study.target.partition("@")[2] or study.target
+    if where.startswith(("/", "local:", "sandbox")):
         return "Unix socket, no network between load and server"
-    name = where.partition("@")[2] or where
-    if any(word in name for word in ("localhost", "127.0.0.1", "::1")):
+    if where.startswith(("localhost", "127.", "[::1]", "::1")):
         return "loopback of the server's host"
     return f"to {where}; adapters and distance are unknown (not recorded by a study)"
 
@@ -112,7 +111,8 @@ def _driver(study: Study) -> str:
     plan = study.plan
     count = plural(plan.instances, "load generator")
     bound = f" on CPUs {plan.cpus}" if plan.cpus else ""
-    here = "on the server's host" if "no network" in _network(study) or "loopback" in _network(study) else "as recorded"
+    is_remote = _network(study).startswith("to ")
+    here = "on pgdyno's host, over the network" if is_remote else "on the server's host, whose processors it shares"
     tool = "another tool, imported" if study.kind is StudyKind.IMPORTED else "pgbench"
     return f"{tool}, {count}{bound}, {here}; pgdyno {__version__}"
 

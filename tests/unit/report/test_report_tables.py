@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import study_example as example
+from pgdyno.cli.store import command as store_command
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.figure import Table
@@ -116,6 +119,26 @@ def test_every_kind_of_study_tells_environment_limits_and_sources(kind: StudyKin
         assert word.lower() in text.lower()
 
 
+@pytest.mark.requirement("R-REP-04")
+@pytest.mark.parametrize(
+    ("target", "host", "told"),
+    [
+        ("sandbox default, PostgreSQL 18.6", "", "Unix socket"),
+        ("ann@local:5432/shop", "", "Unix socket"),
+        ("ann@/run/postgresql:5432/shop", "", "Unix socket"),
+        ("ann@localhost:5432/shop", "", "loopback"),
+        ("ann@db1:5432/shop", "", "to db1:5432/shop"),
+        ("ann@db1:5432/shop", "127.0.0.1", "loopback"),
+    ],
+)
+def test_the_way_of_the_load_to_the_server_is_told(target: str, host: str, told: str) -> None:
+    study = example.make_study(StudyKind.BENCH)
+    text = about(compose(StudyRecord(replace(study, target=target, plan=replace(study.plan, host=host)), ())))
+    row = next(line for line in text.splitlines() if line.startswith("| network |"))
+    assert told in row
+    assert ("over the network" in text) is told.startswith("to ")
+
+
 @pytest.mark.requirement("R-REP-03")
 def test_every_figure_names_its_runs_and_the_report_where_they_lie(reports: dict[str, Report]) -> None:
     for report in reports.values():
@@ -169,6 +192,21 @@ def test_the_changes_of_a_target_are_told_with_who_when_and_why(tmp_path: Path) 
     assert block.table.rows == (
         ("2026-09-21 14:13:20 UTC", "ann@db1", "apply", "jit", "on", "off", "rule jit, proved by ab-51d0e7", "s-1"),
     )
+
+
+@pytest.mark.requirement("R-REP-12")
+def test_changes_are_listed_from_the_command_line(tmp_path: Path) -> None:
+    where = str(tmp_path / "store.db")
+    with Store.open(where) as store:
+        store.add_changes([CHANGE, replace(CHANGE, session="s-2", action=ChangeAction.ROLLBACK)])
+    run = CliRunner()
+    text = run.invoke(store_command, ["changes", "--store", where], env={"COLUMNS": "200"}).output
+    assert "ann@db1" in text
+    assert "rollback" in text
+    told = run.invoke(store_command, ["changes", "--store", where, "--session", "s-1", "--json"]).output
+    assert [(one["knob"], one["old"], one["new"], one["rule"]) for one in json.loads(told)] == [
+        ("jit", "on", "off", "jit")
+    ]
 
 
 def test_without_changes_there_is_no_section_of_them(reports: dict[str, Report]) -> None:
