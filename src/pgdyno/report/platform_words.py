@@ -90,7 +90,7 @@ def headroom_sentences(comparison: PlatformComparison) -> tuple[str, ...]:
 def unknown_sentences(matchup: Matchup) -> tuple[str, ...]:
     """Say why a ratio is not known."""
     return tuple(
-        f"{capital(one.denominator.value)} is unknown. {capital(one.ratio.reason)}."
+        f"{capital(one.denominator.value)} is unknown ({one.ratio.reason})."
         for one in matchup.ratios
         if isinstance(one.ratio, Unknown)
     )

@@ -156,13 +156,15 @@ def _row(row: PlatformRow) -> tuple[str, ...]:
 
 
 def _size(platform: Platform) -> str:
-    parts = (
+    counts = (
         ("core", platform.cores),
         ("thread", platform.threads),
         ("socket", platform.sockets),
         ("vCPU", platform.vcpus),
     )
-    return ", ".join(f"{name}s {count}" if isinstance(count, Unknown) else plural(count, name) for name, count in parts)
+    known = [plural(count, name) for name, count in counts if not isinstance(count, Unknown)]
+    missing = [f"{name}s unknown" for name, count in counts if isinstance(count, Unknown)]
+    return ", ".join([*known, *missing])
 
 
 def _origin(platform: Platform) -> Sequence[tuple[str, str]]:
