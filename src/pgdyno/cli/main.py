@@ -22,6 +22,7 @@ VERBS: dict[str, str] = {
     "selftest": "Prove on this machine that equal is called equal and sabotage is found.",
     "queue": "Keep runs for the night, and run them in a window with host and server to themselves.",
     "compare": "Say what two recorded runs, platforms or iostat reports allow to say.",
+    "bundle": "Take studies to the store of another machine, in one file.",
     "demo": "Tune the embedded PostgreSQL on a YBIO load, in under ten minutes.",
     "inspect": "Show what is known of a server and its host, or capture it into a folder.",
     "report": "Write the report of a study as text, Markdown, HTML, PDF, JSON or CSV.",
@@ -38,6 +39,7 @@ VERBS: dict[str, str] = {
     "store": "List, show and export what was measured, and what was changed.",
     "import": "Read what other tools measured into the store.",
     "hammerdb": "Run HammerDB where it is installed, and keep its result beside ours.",
+    "store": "List, show and export what was measured.",
     "host": "Prepare a database host that is reached by ssh.",
     "sandbox": "Start, stop and remove embedded PostgreSQL servers.",
 }

@@ -15,11 +15,11 @@ UNTOLD = Unknown("it was not told")
 class Denominator(StrEnum):
     """What a throughput is divided by. A ratio without its denominator says nothing: the order may turn round."""
 
-    TOTAL = "total"
     CORE = "per core"
     THREAD = "per thread"
     SOCKET = "per socket"
     VCPU = "per vCPU"
+    TOTAL = "in total"
     BUSY_CORE = "per core kept busy"
     PRICE = "per price"
 

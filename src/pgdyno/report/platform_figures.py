@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.figure import Axis, Figure, FigureKind, Mark, Series, Table
 from pgdyno.model.platform import Denominator, Platform, PlatformComparison, PlatformRow
-from pgdyno.report.platform_words import by_words, load_text
+from pgdyno.report.platform_words import load_text
 from pgdyno.report.scales import nice_bounds, zero_based
 from pgdyno.report.wording import capital, plural
 from pgdyno.stats.ratios import Change, rounded
@@ -44,7 +44,7 @@ def ratio_bars(comparison: PlatformComparison) -> Figure | None:
     return Figure(
         kind=FigureKind.BARS,
         id="ratios",
-        title=" to ".join(f"{rounded(ratio)} {by_words(one.denominator)}" for one, ratio in (least, most)),
+        title=" to ".join(f"{rounded(ratio)} {one.denominator.value}" for one, ratio in (least, most)),
         question=f"What does {a} do over {b}, each at its own best?",
         x=Axis("denominator"),
         y=Axis(f"throughput of {a} over that of {b}", "x", lo=0.0, hi=top),

@@ -20,7 +20,7 @@ def title(comparison: PlatformComparison) -> str:
     known = [one for one in best.ratios if isinstance(one.ratio, float) and not one.is_estimate]
     turned = [one for one in known if (number(one) > 1) is not (number(head) > 1) and number(one) != 1]
     also = f"; but {said(turned[0])}: the order depends on the denominator" if turned else ""
-    by = capital(by_words(head.denominator))
+    by = capital(head.denominator.value)
     return f"{by}, {a} does {rounded(number(head))} times what {b} does, each at its own best{also}"
 
 
@@ -111,12 +111,7 @@ def comparison_json(comparison: PlatformComparison) -> dict[str, object]:
 
 def said(one: Ratio) -> str:
     """Write a ratio with its denominator: `per core 2.72 times`."""
-    return f"{by_words(one.denominator)} {rounded(number(one))} times"
-
-
-def by_words(denominator: Denominator) -> str:
-    """Return a denominator as it stands in a sentence."""
-    return "in total" if denominator is Denominator.TOTAL else denominator.value
+    return f"{one.denominator.value} {rounded(number(one))} times"
 
 
 def number(one: Ratio) -> float:

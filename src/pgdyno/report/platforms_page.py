@@ -68,7 +68,7 @@ def _tiles(comparison: PlatformComparison) -> tuple[Tile, ...]:
         Tile(
             f"{one.denominator.value}{' (estimate)' if one.is_estimate else ''}",
             f"{rounded(number(one))}x",
-            _interval(one),
+            _run_to_run(one),
             f"{_figure(one.a)} and {_figure(one.b)} transactions/s",
             "",
             Tone.NEUTRAL,
@@ -111,7 +111,7 @@ def ratio_table(comparison: PlatformComparison) -> Table:
     for head, matchup in lines:
         interval = (_interval(matchup.by(Denominator.TOTAL)) or "single runs",) if scatter else ()
         rows.append((head, *(_cell(matchup, name) for name in names), *interval))
-    heads = (*(_label(name) for name in names), *(("interval of total",) if scatter else ()))
+    heads = (*(_label(name) for name in names), *(("interval in total",) if scatter else ()))
     return Table(("load", *heads), tuple(rows), heads)
 
 
@@ -137,6 +137,10 @@ def _cell(matchup: Matchup, name: Denominator) -> str:
 
 def _interval(one: Ratio) -> str:
     return "" if one.interval is None else f"[{rounded(one.interval.lo)}, {rounded(one.interval.hi)}]"
+
+
+def _run_to_run(one: Ratio) -> str:
+    return "" if one.interval is None else f"{_interval(one)}, {one.interval.confidence * 100:g} %, run to run"
 
 
 def _figure(value: float | Unknown) -> str:
