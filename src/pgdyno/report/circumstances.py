@@ -132,16 +132,6 @@ def workload(study: Study) -> FactList:
     return FactList(rows)
 
 
-def _origin(study: Study) -> str:
-    """Say that a study came from another store in a bundle; empty for one that was measured from here."""
-    mark = Fields(study.options).child("imported")
-    at = mark.number("at")
-    if at is None:
-        return ""
-    when = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")
-    return f"imported on {when} from bundle {mark.text('bundle')[:12]} of pgdyno {mark.text('pgdyno')}"
-
-
 def provenance(study: Study, trials: Sequence[Trial], elapsed_s: float | None) -> Mapping[str, str]:
     """Return where the numbers come from: study, trials, time and the version that measured and wrote them."""
     ids = [trial.id for trial in trials]

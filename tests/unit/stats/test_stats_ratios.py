@@ -97,3 +97,41 @@ def test_nothing_is_divided_by_nothing() -> None:
     assert per(10, 4) == 2.5
     with pytest.raises(UsageError, match="no number to divide by"):
         per(10, 0)
+
+
+def tps(table: str, **wanted: object) -> float:
+    value = seed_row(table, **wanted)["tps"]
+    assert isinstance(value, float | int)
+    return float(value)
+
+
+def test_the_fsync_row_is_the_tuned_one_and_not_the_default() -> None:
+    kept = seed_row("fsync", test="fsync On")
+    assert kept["tps"] == tps("power_smt8", test="Tune", pods=64) != tps("power_smt8", test="Default", pods=64)
+    off = tps("fsync", test="fsync Off")
+    assert Change(tps("power_smt8", test="Default", pods=64), off).percent == pytest.approx(27.2, abs=0.05)
+
+
+def test_the_faster_network_came_with_more_locks() -> None:
+    before, after = {"test": "Diff N/W Adapter"}, {"test": "Same N/W adapter"}
+    locks = [
+        change("network_adapter", before, after, name).percent
+        for name in ("row_exclusive", "access_share", "exclusive")
+    ]
+    assert locks == pytest.approx([77.0, 78.3, 23.4], abs=0.05)
+
+
+def test_past_the_knee_and_with_fewer_threads_throughput_falls() -> None:
+    falls = [change("power_smt8", {"test": t, "pods": 32}, {"test": t, "pods": 64}) for t in ("Default", "Tune")]
+    assert [fall.percent for fall in falls] == pytest.approx([-5.91, -7.27], abs=0.005)
+    smt = [
+        Change(tps("power_smt8", test="Default", pods=n), tps("power_smt4", test="Default", pods=n)) for n in (16, 32)
+    ]
+    assert [fall.percent for fall in smt] == pytest.approx([-10.57, -11.88], abs=0.005)
+
+
+def test_the_pods_of_a_platform_have_the_same_cpus_and_memory_in_all() -> None:
+    for table, vcpus in (("pods_power", 64), ("pods_x86", 32)):
+        rows = seed_rows(table)
+        assert {row["pods"] * row["vcpu"] for row in rows} == {vcpus}
+        assert {row["pods"] * row["mem_gb"] for row in rows} == {224}
