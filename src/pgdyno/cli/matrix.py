@@ -104,7 +104,7 @@ def _new(plan: MatrixPlan, flags: Flags) -> tuple[StudyRequest, MatrixPlan]:
         guards=safe.plan(),
         watch=safe.deadlines(),
         check=_checks(plan, ask=not flags.on("yes")),
-        kernel=lambda *_: _kernel_knobs(plan),
+        kernel=lambda target, facts, _: _kernel_knobs(plan, target, facts),
         changes=plan.changes,
     )
     return request, plan
@@ -140,7 +140,7 @@ def _resumed(store: Store, name: str, flags: Flags) -> tuple[StudyRequest, Matri
         watch=safe.deadlines(),
         resume=study.id,
         check=_checks(plan, ask=not flags.on("yes")),
-        kernel=lambda *_: _kernel_knobs(plan),
+        kernel=lambda target, facts, _: _kernel_knobs(plan, target, facts),
         changes=plan.changes,
     )
     return request, plan
@@ -151,11 +151,12 @@ def _study_load(plan: MatrixPlan) -> LoadPlan:
     return plan.load(min(plan.cells(), key=lambda cell: cell.connections))
 
 
-def _kernel_knobs(plan: MatrixPlan) -> tuple[str, ...]:
-    from pgdyno.model.linux import SMT
+def _kernel_knobs(plan: MatrixPlan, target: Target, facts: Facts) -> tuple[str, ...]:
+    """Return the Linux knobs of the cells that can be measured: one that cannot be changed here is not asked for."""
+    from pgdyno.studies.matrix import room_of, split
     from pgdyno.studies.stand import linux_knobs
 
-    return linux_knobs(*plan.configurations.values(), (SMT,) if any(plan.smt) else ())
+    return linux_knobs(*(plan.settings(cell) for cell in split(plan, room_of(target, facts))[0]))
 
 
 def _checks(plan: MatrixPlan, *, ask: bool) -> Check:
@@ -163,9 +164,10 @@ def _checks(plan: MatrixPlan, *, ask: bool) -> Check:
 
     def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
         from pgdyno.cli.study import confirm_changes, outage_text
-        from pgdyno.studies.matrix import configurations, room_of, split
+        from pgdyno.studies.matrix import configurations, require_cells, room_of, split
 
         cells, skipped = split(plan, room_of(target, facts))
+        require_cells(cells, skipped)
         configurations(replace(plan, smt=("",)), facts, disposable=target.disposable)
         words = f"{len(cells)} cells in {plan.repetitions} repetitions, {len(skipped)} skipped"
         restarts = "a restart before every run" if plan.changes else "none: no setting is touched"
@@ -182,15 +184,18 @@ def _print_dry_run(plan: MatrixPlan, flags: Flags) -> int:
     return int(ExitCode.OK)
 
 
-def _pgbench(flags: Flags) -> Pgbench:
-    """Return the pgbench that would run: the target's, or the sandbox build's without making a sandbox."""
+def _pgbench(flags: Flags, *, look: bool = True) -> Pgbench:
+    """Return the pgbench that would run: the target's, or that of the sandbox's build, without making a sandbox.
+
+    Without `look` no server is asked.
+    """
     from pgdyno.studies.stand import opened
     from pgdyno.target.binaries import client_bin_dir, find_build
     from pgdyno.target.runner import LocalRunner
     from pgdyno.workloads.pgbench_command import Pgbench, find_pgbench
 
     request = target_request(flags)
-    if request.dsn is not None or request.host is not None:
+    if look and (request.dsn is not None or request.host is not None):
         with opened(request) as target:
             return find_pgbench(target)
     build = find_build(LocalRunner(), request.sandbox_bin)
@@ -204,7 +209,9 @@ def _write_manifests(plan: MatrixPlan, flags: Flags) -> int:
 
     folder = flags.path("manifests")
     assert folder is not None, "the flag was given"
-    written = write_manifests(plan, Address.of_conninfo(flags.text("target") or ""), _pgbench(flags), folder)
+    written = write_manifests(
+        plan, Address.of_conninfo(flags.text("target") or ""), _pgbench(flags, look=False), folder
+    )
     for path in written:
         click.echo(str(path))
     return int(ExitCode.OK)

@@ -12,12 +12,14 @@ from pgdyno.report.matrix_words import (
     best_sentence,
     contrast_table,
     curve_name,
+    describe,
     figure,
     growth_sentences,
     knee_sentences,
     little_table,
     load_text,
     matrix_table,
+    side_table,
 )
 from pgdyno.report.reading import Fields
 from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
@@ -46,6 +48,7 @@ def matrix_page(record: StudyRecord) -> Report:
         *((table,) if rows else ()),
         *(_curves(rows) if rows else ()),
         *((_comparisons(rows),) if rows else ()),
+        *((_beside(rows),) if contrasts(rows) else ()),
         *((_checks(rows),) if rows else ()),
         *((_sizes(rows),) if any(row.bytes_after for row in rows) else ()),
         *((_skipped(skipped),) if skipped else ()),
@@ -87,7 +90,7 @@ def _tiles(rows: Sequence[MatrixRow]) -> tuple[Tile, ...]:
     demand = little(row)
     detail = "" if demand is None else f"Little's law: {demand.demand:.1f} of {demand.connections} connections"
     return (
-        Tile("greatest throughput", f"{number_text(row.tps)} tps", "", row.cell.configuration, "", Tone.NEUTRAL),
+        Tile("greatest throughput", f"{number_text(row.tps)} tps", "", describe(row).split(", ")[0], "", Tone.NEUTRAL),
         Tile("at connections", str(row.cell.connections), "", f"{row.cell.instances} x {load_text(row.cell)}", "",
              Tone.NEUTRAL),
         Tile("mean latency there", f"{figure(row.latency_ms, 2)} ms", "", detail, "", Tone.NEUTRAL),
@@ -102,11 +105,11 @@ def _answer(rows: Sequence[MatrixRow], result: Fields) -> Section | None:
     blocks: list[Block] = [Prose(tuple(sentences), points=True)]
     lost = [row for row in rows if not row.usable]
     flagged = [row for row in rows if (check := little(row)) is not None and check.flagged]
-    warned = [
-        f"{plural(len(lost), 'row')} of {len(rows)} did not come out whole and took no part in what is said here."
-    ]
-    notice = [*(warned if lost else ())]
-    notice += [f"{plural(len(flagged), 'row')} contradict Little's law by more than 1 %."] if flagged else []
+    notice = []
+    if lost:
+        notice.append(f"{len(lost)} of {plural(len(rows), 'row')} did not come out whole and take no part in this.")
+    if flagged:
+        notice.append(f"Little's law is off by more than 1 % in {plural(len(flagged), 'row')}: see the checks.")
     if any(row.durability == "X" for row in rows):
         notice.append(
             "Rows marked [X] were measured with settings that can lose committed data: a measurement, no advice."
@@ -128,10 +131,10 @@ def _curves(rows: Sequence[MatrixRow]) -> list[Section]:
     if not any(len(curve) > 1 for curve in curves(rows)):
         return []
     figures = (
-        _lines(rows, "throughput", "Throughput by connections", "transactions per second", lambda row: row.tps),
-        _lines(rows, "latency", "Mean latency by connections", "ms", lambda row: row.latency_ms),
+        _lines(rows, "throughput", "throughput", "transactions/s", lambda row: row.tps),
+        _lines(rows, "latency", "mean latency", "ms", lambda row: row.latency_ms),
         *(
-            _lines(rows, f"locks-{name}", f"{mode} held by connections", "locks", _held(name))
+            _lines(rows, f"locks-{name}", f"{mode}s held", "locks", _held(name))
             for name, mode in LOCK_MODES.items()
             if any(row.locks for row in rows)
         ),
@@ -144,7 +147,7 @@ def _held(name: str) -> Callable[[MatrixRow], float | None]:
 
 
 def _lines(
-    rows: Sequence[MatrixRow], name: str, title: str, unit: str, value: Callable[[MatrixRow], float | None]
+    rows: Sequence[MatrixRow], name: str, quantity: str, unit: str, value: Callable[[MatrixRow], float | None]
 ) -> Figure:
     found = curves(rows)
     series = tuple(
@@ -167,10 +170,12 @@ def _lines(
     return Figure(
         kind=FigureKind.LINES,
         id=f"matrix-{name}",
-        title=title,
-        question=f"{title}?",
+        title=f"{quantity[0].upper()}{quantity[1:]} by connections",
+        question=f"How do {quantity} go with the load?"
+        if unit == "locks"
+        else f"How does {quantity} go with the load?",
         x=Axis("connections", "", lo=0.0, hi=last),
-        y=Axis(title.split(" by ")[0].lower(), unit, lo=0.0, hi=1.05 * most or 1.0),
+        y=Axis(quantity, unit, lo=0.0, hi=1.05 * most or 1.0),
         series=series,
         table=Table(("curve", "connections", unit), cells, ("connections", unit)),
         caption="One point a cell; whole rows only.",
@@ -184,12 +189,17 @@ def _comparisons(rows: Sequence[MatrixRow]) -> Section:
         block: Block = Prose(("No two whole rows differ in one factor alone at equal load.",))
     else:
         caption = (
-            "One factor at a time at equal load; percentages are computed from the rows. A claim has the interval of "
-            "interleaved repetitions, and all intervals of this table hold together with 95 % confidence. Locks: RE, "
-            "AS and E as in the table above."
+            "Percentages are computed from the rows. A claim has the interval of interleaved repetitions, and all "
+            "intervals of this table hold together with 95 % confidence."
         )
         block = TableBlock(contrast_table(found), caption)
     return Section("comparisons", "One factor at a time", "What does each factor do at equal load?", (block,))
+
+
+def _beside(rows: Sequence[MatrixRow]) -> Section:
+    caption = "What went with each comparison; locks are the mean number held."
+    block = TableBlock(side_table(contrasts(rows)), caption)
+    return Section("beside", "What went with it", "How did latency, CPU and locks change?", (block,))
 
 
 def _checks(rows: Sequence[MatrixRow]) -> Section:

@@ -13,6 +13,9 @@ COLUMNS = ("Test", "PODs", "C/J", "TPS", "LAT", "CPU %", "SMT", "Row Exclusive",
 """The columns of the published study, in its order and spelling."""
 SYSTEM_COLUMNS = ("System", "Core", "vCPU")
 """The columns that it adds where systems are compared."""
+AXIS_WORDS = {"configuration": "settings", "server_cpus": "server's CPUs", "smt": "SMT"}
+WIDEST = 4.0
+"""An interval whose ends are further apart than this factor is not worth its digits."""
 MODE_WORDS = {"tpcb-like": "default script", "simple-update": "-N", "select-only": "-S", "custom": "custom script"}
 
 
@@ -84,7 +87,8 @@ def _locks(row: MatrixRow, name: str) -> str:
 def describe(row: MatrixRow) -> str:
     """Return a cell as a reader names it."""
     cell = row.cell
-    extra = f", SMT {cell.smt}" if cell.smt else ""
+    extra = " [X]" if row.durability == "X" else ""
+    extra += f", SMT {cell.smt}" if cell.smt else ""
     extra += f", {cell.placement}" if cell.placement != "socket" else ""
     extra += f", {MODE_WORDS[cell.mode]}" if cell.mode != "tpcb-like" else ""
     load = f"{plural(cell.instances, 'load generator')} with {plural(cell.clients, 'client')} each"
@@ -129,7 +133,8 @@ def _knee_sentence(curve: Curve) -> str | None:
 def curve_name(curve: Curve) -> str:
     """Return what a curve is called: the factors that its rows share, as far as they are not the plain ones."""
     cell = curve[0].cell
-    extra = "" if cell.mode == "tpcb-like" else f", {MODE_WORDS[cell.mode]}"
+    extra = " [X]" if curve[0].durability == "X" else ""
+    extra += "" if cell.mode == "tpcb-like" else f", {MODE_WORDS[cell.mode]}"
     extra += f", SMT {cell.smt}" if cell.smt else ""
     return f"{cell.configuration}{extra}" + (f", {cell.placement}" if cell.placement != "socket" else "")
 
@@ -154,31 +159,51 @@ def _growth_sentence(curve: Curve, growth: LockGrowth) -> str:
 
 def contrast_table(found: Sequence[Contrast]) -> Table:
     """Return one line for each comparison at equal load, percentages computed from the rows."""
-    columns = ("factor", "from", "to", "at", "TPS before", "TPS after", "change %", "claim", "CPU %", "locks")
+    columns = ("factor", "from", "to", "at", "TPS before", "TPS after", "change %", "claim")
     return Table(columns, tuple(_contrast_line(one) for one in found), ("TPS before", "TPS after", "change %"))
+
+
+def side_table(found: Sequence[Contrast]) -> Table:
+    """Return what else went with each comparison: latency, CPU and locks, before and after."""
+    columns = ("factor", "from", "to", "at", "LAT", "CPU %", *COLUMNS[-len(LOCK_MODES) :])
+    lines = [
+        (
+            *_contrast_line(one)[:4],
+            _both(one.a.latency_ms, one.b.latency_ms, 2),
+            _both(one.a.cpu_pct, one.b.cpu_pct, 1),
+            *(_both(one.a.locks.get(name), one.b.locks.get(name), 1) for name in LOCK_MODES),
+        )
+        for one in found
+    ]
+    return Table(columns, tuple(lines))
+
+
+def _both(before: float | None, after: float | None, digits: int) -> str:
+    return "" if before is None or after is None else f"{figure(before, digits)} → {figure(after, digits)}"
+
+
+def _labelled(level: str, row: MatrixRow) -> str:
+    """Return a level with the label of class X where its figures were bought with durability."""
+    return f"{level} [X]" if row.durability == "X" else level
 
 
 def _contrast_line(one: Contrast) -> tuple[str, ...]:
     a, b = one.a, one.b
-    locks = "; ".join(
-        f"{_short(name)} {number_text(a.locks[name])} → {number_text(b.locks[name])}"
-        for name in LOCK_MODES
-        if name in a.locks and name in b.locks
-    )
-    cpu = "" if a.cpu_pct is None or b.cpu_pct is None else f"{a.cpu_pct:.1f} → {b.cpu_pct:.1f}"
     change = f"{100 * one.change:+.2f}".replace("-", "−")
     return (
-        one.axis.replace("_", " "),
-        one.level_a,
-        one.level_b + (" [X]" if b.durability == "X" else ""),
+        AXIS_WORDS.get(one.axis, one.axis),
+        _labelled(_level_word(one, one.level_a), a),
+        _labelled(_level_word(one, one.level_b), b),
         _where(one),
         figure(a.tps, 1),
         figure(b.tps, 1),
         change,
         claim(one),
-        cpu,
-        locks,
     )
+
+
+def _level_word(one: Contrast, level: str) -> str:
+    return MODE_WORDS.get(level, level) if one.axis == "mode" else level
 
 
 def _where(one: Contrast) -> str:
@@ -189,11 +214,11 @@ def _where(one: Contrast) -> str:
         words.append(MODE_WORDS[cell.mode])
     if one.axis != "smt" and cell.smt:
         words.append(f"SMT {cell.smt}")
+    if one.axis != "placement" and cell.placement != "socket":
+        words.append(cell.placement)
+    if one.axis != "server_cpus" and cell.server_cpus:
+        words.append(f"CPUs {cell.server_cpus}")
     return ", ".join([f"{cell.instances} x {load_text(cell)}", *words])
-
-
-def _short(name: str) -> str:
-    return "".join(word[0].upper() for word in name.split("_"))
 
 
 def claim(one: Contrast) -> str:
@@ -202,6 +227,8 @@ def claim(one: Contrast) -> str:
     if verdict is None:
         runs = min(len(one.a.runs), len(one.b.runs))
         return "no claim: one run each" if runs <= 1 else "no claim: no common repetitions"
+    if verdict.interval.hi > WIDEST * verdict.interval.lo:
+        return f"{verdict.word.value}: {verdict.pairs} pairs leave it open"
     bounds = [f"{100 * (bound - 1):+.1f}".replace("-", "−") for bound in (verdict.interval.lo, verdict.interval.hi)]
     return f"{verdict.word.value} [{', '.join(bounds)}] %, {verdict.pairs} pairs"
 

@@ -54,8 +54,12 @@ def little(row: MatrixRow) -> Little | None:
 
 
 def best(rows: Sequence[MatrixRow]) -> MatrixRow | None:
-    """Return the usable row of the greatest throughput, the first of equals; None without any."""
+    """Return the usable row of the greatest throughput, the first of equals; None without any.
+
+    A row of class X is a measurement that nobody is to run: it is best only among its like.
+    """
     usable = [row for row in rows if row.usable]
+    usable = [row for row in usable if row.durability != "X"] or usable
     return max(usable, key=lambda row: row.tps or 0.0, default=None)
 
 

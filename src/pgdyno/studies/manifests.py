@@ -158,6 +158,11 @@ def lint(manifest: dict[str, object]) -> list[str]:
 
 def write_manifests(plan: MatrixPlan, address: Address, pgbench: Pgbench, folder: Path) -> list[Path]:
     """Write the namespace and one file a cell, and return the paths. Raises UsageError when the folder will not do."""
+    if "custom" in plan.modes:
+        raise UsageError(
+            "mode custom has scripts on this machine, which the pods have not",
+            hint="Leave it out with --mode, or put the scripts into an image of your own.",
+        )
     manifests = [namespace()]
     manifests += [job(plan, cell, number, address, pgbench) for number, cell in enumerate(plan.cells(), start=1)]
     wrong = [problem for manifest in manifests for problem in lint(manifest)]

@@ -100,6 +100,14 @@ def split(plan: MatrixPlan, room: Room) -> tuple[tuple[Cell, ...], tuple[Skipped
     )
 
 
+def require_cells(cells: Sequence[Cell], skipped: Sequence[SkippedCell]) -> None:
+    """Raise EnvironmentUnsuitable when no cell can be measured here."""
+    if not cells:
+        raise EnvironmentUnsuitable(
+            "no cell of the matrix can be measured here", detail=skipped[0].reason, hint="Choose other levels."
+        )
+
+
 def configurations(plan: MatrixPlan, facts: Facts, *, disposable: bool) -> dict[Cell, Configuration]:
     """Return each cell's configuration in canonical text. Class X passes on a disposable sandbox only, and is labelled.
 
@@ -118,10 +126,7 @@ def run_matrix(stand: Stand, plan: MatrixPlan, announce: Callable[[str], None]) 
     target, laboratory = stand.target, stand.laboratory
     room = room_of(target, stand.facts)
     cells, skipped = split(plan, room)
-    if not cells:
-        raise EnvironmentUnsuitable(
-            "no cell of the matrix can be measured here", detail=skipped[0].reason, hint="Choose other levels."
-        )
+    require_cells(cells, skipped)
     for one in skipped:
         announce(f"skipped: {label(one.cell)}: {one.reason}")
     known = configurations(
