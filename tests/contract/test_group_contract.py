@@ -73,7 +73,7 @@ def check_sums(result: LoadResult) -> None:
         assert sum(row.count for row in rows) == one.transactions
 
 
-@pytest.mark.requirement("R-BEN-02")
+@pytest.mark.requirement("R-BEN-02", "R-BEN-22")
 def test_a_group_adds_up_to_what_its_generators_did(
     begin: Callable[[LoadPlan], RunningLoad], workload: Workload, target: Target
 ) -> None:

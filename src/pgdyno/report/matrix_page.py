@@ -205,6 +205,7 @@ def _beside(rows: Sequence[MatrixRow]) -> Section:
 def _checks(rows: Sequence[MatrixRow]) -> Section:
     caption = (
         "In a closed loop connections = throughput x latency; a row that is off by more than 1 % contradicts itself. "
+        "Below, part of the clients' time is in no latency: load generators that waited for a CPU. "
         "The history table must have grown by exactly the transactions that were reported."
     )
     return Section("checks", "Checks", "Do the rows hold together?", (TableBlock(little_table(rows), caption),))

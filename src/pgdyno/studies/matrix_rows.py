@@ -90,10 +90,10 @@ def build_row(cell: Cell, runs: Sequence[CellRun], around: Surroundings) -> Matr
 
 
 def group_runs(runs: Sequence[CellRun]) -> dict[Cell, list[CellRun]]:
-    """Return the runs of role CELL by their cell, in the order in which they were made."""
+    """Return the runs of role CELL by their cell, in the order in which they were made, without abandoned ones."""
     found: dict[Cell, list[CellRun]] = defaultdict(list)
     for run in runs:
-        if run.trial.spec.role is Role.CELL:
+        if run.trial.spec.role is Role.CELL and run.trial.state is not TrialState.ABANDONED:
             found[Cell.of_factors(run.trial.spec.factors)].append(run)
     return found
 

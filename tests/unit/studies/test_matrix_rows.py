@@ -122,8 +122,8 @@ def test_a_run_that_was_repeated_does_not_speak_for_its_cell() -> None:
     assert build_row(CELL, [], Surroundings()).state == "not measured"
 
 
-def test_the_first_baseline_is_no_run_of_a_cell() -> None:
-    runs = [run(1, role=Role.BASELINE), run(2)]
+def test_the_first_baseline_and_what_a_kill_ended_are_no_runs_of_a_cell() -> None:
+    runs = [run(1, role=Role.BASELINE), run(2), run(3, state=TrialState.ABANDONED)]
     assert [one.trial.id for one in group_runs(runs)[CELL]] == [2]
 
 
