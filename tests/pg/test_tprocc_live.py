@@ -1,0 +1,277 @@
+"""The TPROC-C-like load on real servers: its data, its checks, and what one run leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.rows import DictRow
+
+from pgdyno.errors import WorkloadError
+from pgdyno.model.record import Examination
+from pgdyno.model.trial import LoadPlan, Outcome, TrialState
+from pgdyno.target.sandbox import Sandbox
+from pgdyno.target.target import Target
+from pgdyno.workloads.protocol import LoadResult, Workload
+from pgdyno.workloads.registry import make_workload
+from pgdyno.workloads.template import APPLICATION_NAME
+from pgdyno.workloads.tprocc.conditions import CONDITIONS, INITIAL, violations
+
+pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("tprocc")]
+
+CLIENTS = 4
+LOAD = ["-w", "tprocc", "-D", "warehouses=1", "-c", "2"]
+QUICK = ["--warmup", "2", "--measure", "3", "--foreign-cpu", "1000", "--steal", "100"]
+
+
+def workload(**parameters: str | int | bool) -> Workload:
+    return make_workload("tprocc", {"warehouses": 2, **parameters})
+
+
+@pytest.fixture(scope="module")
+def target(sandbox18: Sandbox) -> Iterator[Target]:
+    target = sandbox18.target()
+    workload().prepare(target, progress=lambda text: None)
+    yield target
+    for shape in ("proc", "interactive"):
+        workload(shape=shape).drop(target, template=True)
+    workload(mix="hammerdb", home="random").drop(target, template=True)
+
+
+Run = tuple[str, LoadResult, Examination, list[int]]
+
+
+def run(target: Target, folder: Path, load: Workload, *, seconds: float = 4, clients: int = CLIENTS) -> Run:
+    dbname = load.reset(target)
+    running = load.begin(target, dbname, LoadPlan(clients, 1, 1, seconds - 1, seed=1), folder)
+    sessions: list[int] = []
+    query = "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = %s AND application_name = %s"
+    try:
+        while not running.poll():
+            sessions.append(int(str(target.postgres.fetch(query, [dbname, APPLICATION_NAME])[0]["n"])))
+            time.sleep(0.1)
+        result = running.finish()
+    finally:
+        running.terminate()
+    window = Outcome(TrialState.COMPLETE, steady_from=result.began_at + 1, ended_at=result.ended_at)
+    return dbname, result, load.examine(target, dbname, result, window), sessions
+
+
+@pytest.fixture(scope="module", params=["proc", "interactive"])
+def ended(request: pytest.FixtureRequest, target: Target, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run(target, tmp_path_factory.mktemp("run"), workload(shape=request.param))
+
+
+@pytest.mark.requirement("R-TPC-01", "R-TPC-03")
+def test_every_condition_holds_after_a_run(ended: Run) -> None:
+    _, result, examination, _ = ended
+    assert result.reason is None
+    assert examination.violation is None
+    found = {check.condition: check.violations for check in examination.checks}
+    assert found == {name: 0 for name in found if name != "C11"} | {"C11": None}
+    assert {f"C{n:02d}" for n in range(1, 13)} | {"X1", "X2", "X3", "X4", "X5", "D1"} == set(found)
+
+
+@pytest.mark.requirement("R-TPC-01", "R-TPC-04")
+def test_new_orders_a_minute_are_those_of_the_window_alone(ended: Run) -> None:
+    _, result, examination, _ = ended
+    figures = dict(examination.figures)
+    assert 0 < figures["nopm"] < figures["tpm"]
+    minutes = (result.ended_at - result.began_at - 1) / 60
+    assert figures["nopm"] * minutes < figures["new_orders"], "orders of the ramp-up do not count"
+    ours = figures["tpm"] * minutes / result.window(result.began_at + 1, result.ended_at).transactions
+    assert 0.99 < ours < 1.05, "the database counts the driver's transactions, and next to nothing else"
+
+
+@pytest.mark.requirement("R-TPC-03")
+def test_the_mix_is_that_of_the_plan(ended: Run) -> None:
+    _, result, examination, _ = ended
+    figures = dict(examination.figures)
+    spread = 4 * 50 / result.transactions**0.5 + 0.1  # four standard deviations of a share, in percent
+    new_orders = figures["mix_new_order_pct"] + figures["mix_new_order_rolled_back_pct"]
+    assert new_orders == pytest.approx(45, abs=spread)
+    assert figures["mix_payment_pct"] == pytest.approx(43, abs=spread)
+    assert figures["mix_stock_level_pct"] == pytest.approx(4, abs=spread)
+    assert sum(value for name, value in figures.items() if name.startswith("mix_")) == pytest.approx(100)
+
+
+@pytest.mark.requirement("R-TPC-04", "R-TPC-09")
+def test_a_virtual_user_is_one_server_process_from_ramp_up_to_the_end(ended: Run) -> None:
+    *_, sessions = ended
+    first = sessions.index(CLIENTS)
+    last = len(sessions) - sessions[::-1].index(CLIENTS)
+    assert max(sessions) == CLIENTS
+    assert set(sessions[first:last]) == {CLIENTS}
+    assert last - first > 20
+
+
+def one(target: Target, dbname: str, query: sql.SQL) -> list[object]:
+    return list(target.postgres.fetch(query, dbname=dbname)[0].values())
+
+
+def test_orders_reach_other_warehouses_and_payments_other_customers(ended: Run, target: Target) -> None:
+    dbname, result, *_ = ended
+    lines = one(target, dbname, sql.SQL(
+        "SELECT count(*) AS n, count(*) FILTER (WHERE ol_supply_w_id <> ol_w_id) AS remote FROM order_line WHERE ol_o_id > 3000"
+    ))  # fmt: skip
+    every, remote = (int(str(value)) for value in lines)
+    assert 0 < remote < 0.05 * every
+    marked = one(target, dbname, sql.SQL(
+        "SELECT count(*) FROM orders WHERE o_id > 3000 AND (o_all_local = 0) <> EXISTS (SELECT FROM order_line"
+        " WHERE ol_w_id = o_w_id AND ol_d_id = o_d_id AND ol_o_id = o_id AND ol_supply_w_id <> o_w_id)"
+    ))  # fmt: skip
+    assert marked == [0]
+    paid = one(target, dbname, sql.SQL(
+        "SELECT count(*) AS n, count(*) FILTER (WHERE h_c_w_id <> h_w_id) AS m FROM history WHERE h_date > '2020-01-02'"
+    ))  # fmt: skip
+    payments, foreign = (int(str(value)) for value in paid)
+    assert foreign / payments == pytest.approx(0.15, abs=4 * 0.36 / payments**0.5)
+    assert result.transactions > payments
+
+
+def schema(target: Target, dbname: str) -> list[object]:
+    query = sql.SQL(
+        "SELECT (SELECT array_agg(pg_get_indexdef(indexrelid) ORDER BY 1) FROM pg_index JOIN pg_class c"
+        " ON c.oid = indexrelid WHERE c.relnamespace = 'public'::regnamespace) AS indexes,"
+        " (SELECT array_agg(pg_get_functiondef(oid) ORDER BY 1) FROM pg_proc"
+        " WHERE pronamespace = 'public'::regnamespace) AS functions,"
+        " (SELECT array_agg(concat(relname, reltablespace, reloptions) ORDER BY 1) FROM pg_class"
+        " WHERE relnamespace = 'public'::regnamespace) AS storage"
+    )
+    return one(target, dbname, query)
+
+
+@pytest.mark.requirement("R-TPC-07")
+def test_no_run_alters_tables_indexes_or_functions(ended: Run, target: Target) -> None:
+    load = workload()
+    before = load.reset(target)
+    assert schema(target, ended[0]) == schema(target, before)
+    assert "tproc_delivery" in str(schema(target, before))
+
+
+def test_the_mix_of_hammerdb_with_random_homes_holds_too(target: Target, tmp_path: Path) -> None:
+    dbname, _, examination, _ = run(target, tmp_path, workload(mix="hammerdb", home="random"), clients=1, seconds=3)
+    assert examination.violation is None
+    assert one(target, dbname, sql.SQL("SELECT count(DISTINCT o_w_id) FROM orders WHERE o_id > 3000")) == [2]
+
+
+Session = psycopg.Connection[DictRow]
+BREAKS = {
+    "C01": "UPDATE warehouse SET w_ytd = w_ytd + 0.01 WHERE w_id = 1",
+    "C02": "UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_w_id = 1 AND d_id = 3",
+    "C03": "DELETE FROM new_order WHERE no_w_id = 1 AND no_d_id = 3 AND no_o_id = 2500",
+    "C04": "DELETE FROM order_line WHERE ol_w_id = 1 AND ol_d_id = 3 AND ol_o_id = 7 AND ol_number = 1",
+    "C05": "UPDATE orders SET o_carrier_id = 1 WHERE o_w_id = 1 AND o_d_id = 3 AND o_id = 2500",
+    "C06": "UPDATE orders SET o_ol_cnt = o_ol_cnt + 1 WHERE o_w_id = 1 AND o_d_id = 3 AND o_id = 7",
+    "C07": "UPDATE order_line SET ol_delivery_d = NULL WHERE ol_w_id = 1 AND ol_d_id = 3 AND ol_o_id = 7"
+    " AND ol_number = 1",
+    "C08": "DELETE FROM history WHERE h_w_id = 1 AND h_d_id = 3 AND h_c_id = 7",
+    "C09": "UPDATE district SET d_ytd = d_ytd - 0.01 WHERE d_w_id = 1 AND d_id = 3",
+    "C10": "UPDATE customer SET c_balance = c_balance + 0.01 WHERE c_w_id = 1 AND c_d_id = 3 AND c_id = 7",
+    "C11": "DELETE FROM new_order WHERE no_w_id = 1 AND no_d_id = 3 AND no_o_id = 2101",
+    "C12": "UPDATE customer SET c_ytd_payment = 0 WHERE c_w_id = 1 AND c_d_id = 3 AND c_id = 7",
+    "X1": "ALTER TABLE order_line ALTER ol_amount DROP NOT NULL;"
+    " UPDATE order_line SET ol_amount = NULL WHERE ol_w_id = 1 AND ol_d_id = 3 AND ol_o_id = 7",
+    "X2": "UPDATE order_line SET ol_i_id = 100001 WHERE ol_w_id = 1 AND ol_d_id = 3 AND ol_o_id = 7",
+    "X3": "UPDATE stock SET s_order_cnt = s_order_cnt + 1 WHERE s_w_id = 1 AND s_i_id = 7",
+    "X4": "INSERT INTO order_line SELECT 3001, ol_d_id, ol_w_id, ol_number, ol_i_id, ol_supply_w_id, NULL, 1, 0.01,"
+    " ol_dist_info FROM order_line WHERE ol_w_id = 1 AND ol_d_id = 3 AND ol_o_id = 7",
+}
+
+
+@pytest.mark.requirement("R-TPC-03")
+@pytest.mark.parametrize("name", BREAKS)
+def test_each_condition_finds_what_breaks_it(target: Target, name: str) -> None:
+    dbname = workload().reset(target, policy="never")
+    (condition,) = [one for one in (*CONDITIONS, INITIAL) if name in one.names]
+    with target.postgres.connect(dbname) as connection, connection.transaction(force_rollback=True):
+        before = violations(connection, condition)[condition.names.index(name)]
+        connection.execute(BREAKS[name].encode())
+        after = violations(connection, condition)[condition.names.index(name)]
+    assert after > before
+
+
+def test_broken_data_make_the_run_void(target: Target, tmp_path: Path) -> None:
+    load = workload(check=False)
+    dbname, result, unchecked, _ = run(target, tmp_path, load, seconds=2, clients=1)
+    assert unchecked.violation is None
+    assert [check.violations for check in unchecked.checks] == [None, 0, 0]
+    target.postgres.execute("UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_id = 1", dbname=dbname)
+    window = Outcome(TrialState.COMPLETE, steady_from=result.began_at, ended_at=result.ended_at)
+    violation = workload().examine(target, dbname, result, window).violation or ""
+    assert "C02: 2" in violation
+    assert "X5: 2" in violation, "the driver did not order what the districts counted"
+    load.drop(target)
+
+
+def test_data_that_were_loaded_wrong_are_refused(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pgdyno.workloads.tprocc import rows, tables
+
+    broken: Callable[[int], Iterator[bytes]] = lambda warehouses: iter(list(rows.new_order_rows(1))[:0])  # noqa: E731
+    monkeypatch.setitem(tables.ROWS, "new_order", broken)  # type: ignore[arg-type]
+    load = make_workload("tprocc", {"warehouses": 1})
+    told: list[str] = []
+    with pytest.raises(WorkloadError, match="C05"):
+        load.prepare(target, progress=told.append)
+    monkeypatch.undo()
+    assert any("loading 1 warehouse" in text and "%" in text for text in told)
+    load.drop(target, template=True)
+
+
+@pytest.mark.requirement("R-TPC-02")
+def test_size_grows_with_the_warehouses(target: Target) -> None:
+    single = make_workload("tprocc", {"warehouses": 1})
+    told: list[str] = []
+    single.prepare(target, progress=told.append)
+    query = sql.SQL("SELECT pg_database_size(current_database()) - pg_total_relation_size('item') AS bytes")
+    sizes = [int(str(one(target, load.reset(target), query)[0])) for load in (single, workload())]
+    assert 1.8 < sizes[1] / sizes[0] < 2.0, "the catalogue is the same in both"
+    rows = sql.SQL(
+        "SELECT (SELECT count(*) FROM stock) AS s, (SELECT count(*) FROM customer) AS c, (SELECT count(*) FROM item) AS i"
+    )
+    assert one(target, workload().reset(target), rows) == [200_000, 60_000, 100_000]
+    frozen = sql.SQL(
+        "SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relallvisible < relpages"
+        " AND relnamespace = 'public'::regnamespace"
+    )
+    assert one(target, single.reset(target), frozen) == [0]
+    single.drop(target, template=True)
+
+
+@pytest.mark.parametrize("any_postgres", ["npm-13"], indirect=True)
+def test_the_oldest_server_runs_both_shapes(any_postgres: Sandbox, tmp_path: Path) -> None:
+    target = any_postgres.target()
+    for shape in ("proc", "interactive"):
+        load = make_workload("tprocc", {"warehouses": 1, "shape": shape})
+        load.prepare(target, progress=lambda text: None)
+        _, result, examination, _ = run(target, tmp_path / shape, load, seconds=2, clients=2)
+        assert result.reason is None
+        assert examination.violation is None
+        load.drop(target, template=shape == "interactive")
+
+
+@pytest.mark.requirement("R-TPC-01", "R-TPC-06", "R-TPC-08")
+def test_bench_tells_orders_checks_and_that_it_is_not_tpc_c(pgdyno_home: Path) -> None:
+    def pgdyno(*words: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PGDYNO_HOME": str(pgdyno_home)}
+        return subprocess.run([sys.executable, "-m", "pgdyno", *words], capture_output=True, text=True, timeout=240,
+                              check=False, env=environment)  # fmt: skip
+
+    done = pgdyno("bench", "-w", "tprocc", "-c", "1", *QUICK, "--keep", "--json")
+    assert done.returncode == 0, done.stderr
+    counters = json.loads(done.stdout.splitlines()[-1])["counters"]
+    assert counters["nopm"] > 0
+    assert counters["reset_s"] > 0, "how long the template took to be restored"
+    assert counters["deadlocks"] == 0
+    page = pgdyno("report", "last")
+    assert "not TPC-C results" in page.stdout
+    assert "cannot be compared with published NOPM" in " ".join(page.stdout.split())
+    assert "All 17 conditions that were checked hold" in page.stdout
