@@ -120,7 +120,8 @@ def one(target: Target, dbname: str, query: sql.SQL) -> list[object]:
 def test_orders_reach_other_warehouses_and_payments_other_customers(ended: Run, target: Target) -> None:
     dbname, result, *_ = ended
     lines = one(target, dbname, sql.SQL(
-        "SELECT count(*) AS n, count(*) FILTER (WHERE ol_supply_w_id <> ol_w_id) AS remote FROM order_line WHERE ol_o_id > 3000"
+        "SELECT count(*) AS n, count(*) FILTER (WHERE ol_supply_w_id <> ol_w_id) AS remote FROM order_line"
+        " WHERE ol_o_id > 3000"
     ))  # fmt: skip
     every, remote = (int(str(value)) for value in lines)
     assert 0 < remote < 0.05 * every
@@ -235,7 +236,8 @@ def test_size_grows_with_the_warehouses(target: Target) -> None:
     sizes = [int(str(one(target, load.reset(target), query)[0])) for load in (single, workload())]
     assert 1.8 < sizes[1] / sizes[0] < 2.0, "the catalogue is the same in both"
     rows = sql.SQL(
-        "SELECT (SELECT count(*) FROM stock) AS s, (SELECT count(*) FROM customer) AS c, (SELECT count(*) FROM item) AS i"
+        "SELECT (SELECT count(*) FROM stock) AS s, (SELECT count(*) FROM customer) AS c,"
+        " (SELECT count(*) FROM item) AS i"
     )
     assert one(target, workload().reset(target), rows) == [200_000, 60_000, 100_000]
     frozen = sql.SQL(

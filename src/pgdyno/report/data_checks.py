@@ -75,9 +75,8 @@ def brief(record: StudyRecord) -> Section | None:
         last = counted[-1]
         assert last.outcome is not None, "a trial with orders has an outcome"
         told = [f"{_cell(last, name)} {label}" for name, label in FIGURES[:2] if name in last.outcome.counters]
-        sentences.append(
-            f"{' and '.join(told)} in run {last.id}: not TPC-C results, not comparable with published NOPM."
-        )
+        figures = f"{' and '.join(told)} in run {last.id}"
+        sentences.append(f"{figures}: not TPC-C results, not comparable with published NOPM.")
     if checks:
         sentences.append(_verdict(checks))
     return Section("checks", "Orders and checks", "", (Prose(tuple(sentences)),)) if sentences else None

@@ -36,6 +36,7 @@ def imported_page(record: StudyRecord) -> Report:
     files = [(item.text("name"), f"sha256 {item.text('sha256')}") for item in Fields(study.options).children("files")]
     facts = FactList((("said to be made on", study.target), ("workload", study.workload.description), *files))
     sections.append(Section("about", "Environment and method", "Where do these figures come from?", (facts,)))
+    pointer = Section("report", "The full report", "", (FactList((("read", f"pgdyno report {study.id}"),)),))
     return Report(
         study=study.id,
         kind=study.kind.value,
@@ -46,10 +47,7 @@ def imported_page(record: StudyRecord) -> Report:
         stamp="Read from files: environment, settings and disturbances unknown",
         tiles=(),
         sections=tuple(sections),
-        digest=(
-            answer,
-            Section("report", "The full report", "", (FactList((("read", f"pgdyno report {study.id}"),)),)),
-        ),
+        digest=(answer, pointer),
         provenance=circumstances.provenance(study, record.trials, None),
     )
 

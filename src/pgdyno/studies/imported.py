@@ -90,14 +90,10 @@ def outcome(run: HammerRun) -> Outcome:
         counters["virtual_users"] = float(run.users)
     for name, times in run.procedures.items():
         counters[f"{name.lower()}_calls"] = float(times.calls)
-        known = {
-            "avg": times.avg_ms,
-            "p50": times.p50_ms,
-            "p95": times.p95_ms,
-            "p99": times.p99_ms,
-            "max": times.max_ms,
-        }
-        counters.update({f"{name.lower()}_{key}_ms": ms for key, ms in known.items() if ms is not None})
+        for key in ("avg_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms"):
+            milliseconds: float | None = getattr(times, key)
+            if milliseconds is not None:
+                counters[f"{name.lower()}_{key}"] = milliseconds
     partial = f"{run.failed_users} virtual users failed" if run.failed_users else None
     began = run.began_at or 0.0
     return Outcome(

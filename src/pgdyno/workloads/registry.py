@@ -94,13 +94,11 @@ def _make_ybio(parameters: Mapping[str, Value], pgbench: Path | None) -> Pgbench
 
 
 def _make_tprocc(parameters: Mapping[str, Value], pgbench: Path | None) -> PgbenchWorkload:
-    scripts = tprocc.scripts(parameters)
+    scripts, data = tprocc.scripts(parameters), tprocc.data(parameters)
     description = tprocc.description(parameters)
     return PgbenchWorkload(
-        identity=_spec(
-            "tprocc", parameters, scripts, description, read_only=False, data=tprocc.data(parameters).identity
-        ),
-        data=tprocc.data(parameters),
+        identity=_spec("tprocc", parameters, scripts, description, read_only=False, data=data.identity),
+        data=data,
         scripts=scripts,
         options=_options(parameters),
         variables=tprocc.variables(parameters),

@@ -60,7 +60,7 @@ def test_json_of_a_job_and_of_the_web_service() -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", "[1, 2", "Vuser 1:RUNNING", '{"a": "NOPM"}'])
 def test_a_file_without_a_result_is_refused_by_name(text: str) -> None:
-    with pytest.raises(UsageError, match="cut.log"):
+    with pytest.raises(UsageError, match=r"cut\.log"):
         parse_results(text, source="cut.log")
 
 

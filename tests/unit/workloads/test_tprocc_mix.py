@@ -35,11 +35,8 @@ def test_the_standard_mix_has_its_shares_and_one_percent_rolled_back() -> None:
 def test_the_mix_of_hammerdb_is_10_10_1_1_1_of_23() -> None:
     found = weights(mix="hammerdb")
     assert sum(found.values()) == 2_300
-    assert (found["new_order"] + found["new_order_rolled_back"], found["payment"], found["delivery"]) == (
-        1000,
-        1000,
-        100,
-    )
+    assert found["new_order"] + found["new_order_rolled_back"] == found["payment"] == 1_000
+    assert found["order_status"] == found["delivery"] == found["stock_level"] == 100
 
 
 @given(st.lists(st.integers(0, 100), min_size=5, max_size=5).filter(any))

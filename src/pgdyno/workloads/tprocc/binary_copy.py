@@ -72,7 +72,8 @@ def encode(columns: Sequence[Column]) -> bytes:
     rows = np.concatenate(parts, axis=1)
     if all(column.lengths is None for column in columns):
         return rows.tobytes()
-    return rows[np.concatenate(masks, axis=1)].tobytes()
+    present: Bytes = rows[np.concatenate(masks, axis=1)]
+    return present.tobytes()
 
 
 def _numeric(*, weight: int, scale: int, sign: Int64s, digits: Sequence[Int64s]) -> Column:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,9 +32,10 @@ def allowed(load: int, run: int) -> bool:
 
 def run_constants(seed: int, load: int = C_NAME_LOAD) -> RunConstants:
     """Return the constants that belong to a seed: equal for both sides of a comparison, which have the same seed."""
-    drawn = random.Random(seed)
+    drawn = np.random.default_rng(seed)
     names = [run for run in range(A_NAME + 1) if allowed(load, run)]
-    return RunConstants(drawn.choice(names), drawn.randint(0, A_CUSTOMER), drawn.randint(0, A_ITEM))
+    name, customer, item = (int(number) for number in drawn.integers(0, [len(names), A_CUSTOMER + 1, A_ITEM + 1]))
+    return RunConstants(names[name], customer, item)
 
 
 def nurand(generator: np.random.Generator, a: int, low: int, high: int, c: int, count: int) -> NDArray[np.int64]:

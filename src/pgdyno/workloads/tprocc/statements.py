@@ -30,7 +30,8 @@ def _new_order() -> list[str]:
     for n in range(1, MOST_LINES + 1):
         lines += [
             f"\\set i{n} ((random(0, 8191) | random(1, 100000)) + :c_item) % 100000 + 1",
-            f"\\set s{n} 1 + (:w - 1 + case when :wh > 1 and random(1, 100) = 1 then random(1, :wh - 1) else 0 end) % :wh",
+            f"\\set s{n} case when :wh > 1 and random(1, 100) = 1 then random(1, :wh - 1) else 0 end",
+            f"\\set s{n} 1 + (:w - 1 + :s{n}) % :wh",
             f"\\set q{n} random(1, 10)",
         ]
         if n > 5:

@@ -119,7 +119,7 @@ def _statements(script: str) -> Mapping[str, tuple[str, ...]]:
 
 def _raw(text: str) -> Query:
     """Return a statement of this package as it is: none holds anything that came from outside."""
-    return sql.Composed([sql.SQL(text)])  # type: ignore[arg-type]
+    return sql.Composed([sql.SQL(text)])
 
 
 def _run(site: LoadSite, statement: Query) -> None:
