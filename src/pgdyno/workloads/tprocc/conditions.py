@@ -5,6 +5,7 @@ A query gives one row with one number, the violations. They read whole tables: s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -19,11 +20,6 @@ class Condition:
     names: tuple[str, ...]
     meanings: tuple[str, ...]
     query: sql.SQL
-
-    @property
-    def name(self) -> str:
-        """Return the names as one text."""
-        return ", ".join(self.names)
 
     @property
     def meaning(self) -> str:
@@ -156,9 +152,14 @@ INITIAL = Condition(
 """What holds for the first population alone, because deliveries change it: checked when the data are loaded."""
 
 
-def count_violations(connection: psycopg.Connection[DictRow], condition: Condition) -> int:
-    """Return how many rows break the condition, or any of several that are asked together."""
-    return sum(violations(connection, condition))
+def ask(
+    connection: psycopg.Connection[DictRow], conditions: Sequence[Condition]
+) -> list[tuple[Condition, tuple[int, ...]]]:
+    """Ask the conditions in one snapshot, so that even a stray session cannot come between two of them."""
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        connection.execute("SET LOCAL work_mem = '128MB'")
+        return [(condition, violations(connection, condition)) for condition in conditions]
 
 
 def violations(connection: psycopg.Connection[DictRow], condition: Condition) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from pgdyno.units import bytes_text
 from pgdyno.workloads.dataset import TOLD_EVERY_PCT, LoadSite
 from pgdyno.workloads.script import fingerprint, packaged_script
 from pgdyno.workloads.tprocc.binary_copy import HEADER, TRAILER
-from pgdyno.workloads.tprocc.conditions import CONDITIONS, INITIAL, count_violations
+from pgdyno.workloads.tprocc.conditions import CONDITIONS, INITIAL, ask
 from pgdyno.workloads.tprocc.rows import ROWS
 
 BYTES_PER_WAREHOUSE = 104_000_000
@@ -128,10 +128,11 @@ def _run(site: LoadSite, statement: Query) -> None:
 
 def _require_sound(site: LoadSite) -> None:
     with site.postgres.connect() as connection:
-        for condition in (*CONDITIONS, INITIAL):
-            if violations := count_violations(connection, condition):
-                raise WorkloadError(
-                    f"the loaded data break condition {condition.name} in {violations} places",
-                    detail=condition.meaning,
-                    hint="This is an error of pgdyno: please report it with the version of the server.",
-                )
+        asked = ask(connection, (*CONDITIONS, INITIAL))
+    broken = {name: n for condition, counts in asked for name, n in zip(condition.names, counts, strict=True) if n}
+    if broken:
+        raise WorkloadError(
+            f"the loaded data break their conditions: {', '.join(f'{name} {n} times' for name, n in broken.items())}",
+            detail="; ".join(condition.meaning for condition, counts in asked if any(counts)),
+            hint="This is an error of pgdyno: please report it with the version of the server.",
+        )

@@ -1,0 +1,267 @@
+"""Print how the TPROC-C-like load stands beside sysbench, in interleaved rounds on one sandbox.
+
+    python bench/peers.py [--warehouses 4] [--clients 8] [--rounds 3] [--seconds 10] [--tpcc DIR]
+
+Needs Debian's package sysbench. Two questions, each answered as a ratio within the same round, because a shared machine
+is never the same twice:
+
+Driving. pgbench with pgdyno's functions, and with single statements, against sysbench with the same statements and
+the same functions (bench/peers/tprocc.lua: written here, text protocol, as sysbench has no prepared one for them) on
+clones of the same data. New orders a minute are the growth of d_next_o_id; the data are checked after every run. With
+--tpcc the folder of Percona's sysbench-tpcc scripts, those are loaded and run as well.
+
+Loading. pgdyno's COPY with indexes, check, vacuum and analyse, against sysbench's own `oltp_read_write prepare` of as
+many bytes with its index and VACUUM ANALYZE, and against sysbench-tpcc where it was given. The first of these is no
+TPC-C loader: one short row is all it makes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from psycopg import sql
+
+from pgdyno.model.trial import LoadPlan, Outcome, TrialState
+from pgdyno.target.sandbox import Sandbox
+from pgdyno.target.target import Target
+from pgdyno.workloads.driver_process import DriverProcess
+from pgdyno.workloads.registry import make_workload
+from pgdyno.workloads.tprocc.conditions import CONDITIONS, ask
+from pgdyno.workloads.tprocc.workload import PARAMETERS, variables
+
+LUA = Path(__file__).parent / "peers" / "tprocc.lua"
+OURS = "pgbench, functions"
+CPU_TARGET_S, LOAD_TARGET = 0.03, 7.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run: new orders a minute, the driver's CPU seconds for 1,000 transactions, rows that break conditions."""
+
+    nopm: float
+    cpu_s: float
+    violations: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """The server and the size of the load."""
+
+    target: Target
+    folder: Path
+    warehouses: int
+    clients: int
+    seconds: int
+
+    def pgbench(self, shape: str) -> Run:
+        """Run pgdyno's load once on a fresh clone."""
+        load = make_workload("tprocc", {"warehouses": self.warehouses, "shape": shape})
+        load.prepare(self.target, progress=lambda text: None)
+        dbname = load.reset(self.target)
+        running = load.begin(self.target, dbname, LoadPlan(self.clients, 1, 0, self.seconds), self.folder / shape)
+        try:
+            result = running.finish()
+        finally:
+            running.terminate()
+        outcome = Outcome(TrialState.COMPLETE, steady_from=result.began_at, ended_at=result.ended_at)
+        found = load.examine(self.target, dbname, result, outcome)
+        figures = dict(found.figures)
+        broken = sum(check.violations or 0 for check in found.checks)
+        return Run(figures["nopm"], 1000 * result.driver_cpu_s / result.transactions, broken)
+
+    def sysbench(self, shape: str) -> Run:
+        """Run the same transactions by sysbench once on a fresh clone."""
+        load = make_workload("tprocc", {"warehouses": self.warehouses})
+        load.prepare(self.target, progress=lambda text: None)
+        dbname = load.reset(self.target)
+        constants = variables({parameter.name: parameter.default for parameter in PARAMETERS})
+        words = [f"--{name}={constants[name]}" for name in ("c_name", "c_customer", "c_item")]
+        words += [f"--warehouses={self.warehouses}", f"--shape={shape}"]
+        run = self._timed(dbname, LUA, words, "district")
+        with self.target.postgres.connect(dbname) as connection:
+            broken = sum(sum(counts) for _, counts in ask(connection, CONDITIONS))
+        return Run(run.nopm, run.cpu_s, broken)
+
+    def tpcc(self, scripts: Path) -> Run:
+        """Run Percona's scripts once, on the data that they have loaded before; their tables cannot be checked."""
+        words = [f"--scale={self.warehouses}", "--tables=1", "--trx_level=RC"]
+        return self._timed("peer_tpcc", scripts / "tpcc.lua", words, "district1", cwd=scripts)
+
+    def command(self, dbname: str, script: Path, words: Sequence[str], action: str, threads: int) -> list[str]:
+        """Return sysbench's argument list."""
+        given = self.target.postgres.environment(dbname)
+        login = [f"--pgsql-host={given['PGHOST']}", f"--pgsql-user={given.get('PGUSER', 'postgres')}"]
+        login += [f"--pgsql-port={given.get('PGPORT', '5432')}", f"--pgsql-db={dbname}", f"--threads={threads}"]
+        return ["sysbench", str(script), "--db-driver=pgsql", *login, *words, action]
+
+    def run(self, argv: Sequence[str], cwd: Path | None = None) -> tuple[float, float]:
+        """Run a program to its end and return its wall and CPU seconds."""
+        out, err = self.folder / "sysbench.out", self.folder / "sysbench.err"
+        began = time.monotonic()
+        process = DriverProcess.start(argv, environment={}, directory=cwd or self.folder, stdout=out, stderr=err)
+        try:
+            code = process.wait(3600)
+        finally:
+            process.terminate()
+        if code != 0:
+            raise RuntimeError(f"{argv[0]} {argv[-1]} ended with {code}: {err.read_text()}{out.read_text()[-800:]}")
+        return time.monotonic() - began, process.cpu_s or 0.0
+
+    def _timed(self, dbname: str, script: Path, words: Sequence[str], district: str, cwd: Path | None = None) -> Run:
+        before, ended_before = self._counts(dbname, district)
+        time_s = ["--events=0", f"--time={self.seconds}", "--report-interval=0"]
+        _, cpu_s = self.run(self.command(dbname, script, [*words, *time_s], "run", self.clients), cwd)
+        time.sleep(1)
+        after, ended_after = self._counts(dbname, district)
+        return Run(60 * (after - before) / self.seconds, 1000 * cpu_s / max(1, ended_after - ended_before), None)
+
+    def _counts(self, dbname: str, district: str) -> tuple[int, int]:
+        query = sql.SQL(
+            "SELECT (SELECT sum(d_next_o_id) FROM {}) AS orders, xact_commit + xact_rollback AS ended"
+            " FROM pg_stat_database WHERE datname = current_database()"
+        )
+        row = self.target.postgres.fetch(query.format(sql.Identifier(district)), dbname=dbname)[0]
+        return int(str(row["orders"])), int(str(row["ended"]))
+
+
+def compare_drivers(bench: Bench, rounds: int, tpcc: Path | None) -> None:
+    """Print each round and the ratios to pgbench with functions in the same round."""
+    arms: dict[str, Callable[[], Run]] = {
+        OURS: lambda: bench.pgbench("proc"),
+        "pgbench, statements": lambda: bench.pgbench("interactive"),
+        "sysbench, functions": lambda: bench.sysbench("proc"),
+        "sysbench, statements": lambda: bench.sysbench("interactive"),
+    }
+    if tpcc is not None:
+        arms["sysbench-tpcc"] = lambda: bench.tpcc(tpcc)
+    found: dict[str, list[Run]] = {name: [] for name in arms}
+    for number in range(1, rounds + 1):
+        for name in random.sample(list(arms), len(arms)):
+            run = arms[name]()
+            found[name].append(run)
+            broken = "not checked" if run.violations is None else f"{run.violations} violations"
+            print(f"round {number}: {name:21} {run.nopm:9,.0f} NOPM  {run.cpu_s:.3f} s CPU/1,000  {broken}", flush=True)
+    print(f"\n{'driver':21} {'NOPM, least to most':>22} {'ratio of rounds':>20} {'CPU s per 1,000':>16}")
+    for name, runs in found.items():
+        ratios = [run.nopm / ours.nopm for run, ours in zip(runs, found[OURS], strict=True)]
+        middle = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        span = f"{min(run.nopm for run in runs):,.0f} - {max(run.nopm for run in runs):,.0f}"
+        seen = f"{middle:.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
+        cpu = sorted(run.cpu_s for run in runs)[len(runs) // 2]
+        print(f"{name:21} {span:>22} {seen:>20} {cpu:16.3f}")
+    cpu = sorted(run.cpu_s for run in found[OURS])[rounds // 2]
+    print(f"driver CPU: {cpu:.3f} s per 1,000 transactions, target at most {CPU_TARGET_S}: {_met(cpu <= CPU_TARGET_S)}")
+    broken_rows = sum(run.violations or 0 for runs in found.values() for run in runs)
+    print(f"rows that break a condition, all checked runs: {broken_rows}: {_met(broken_rows == 0)}")
+
+
+def compare_loaders(bench: Bench, rounds: int, tpcc: Path | None) -> None:
+    """Print seconds for each loader, and for 100 MB of finished database."""
+    loaders: dict[str, Callable[[], float]] = {
+        "pgdyno": lambda: _load_ours(bench),
+        "sysbench oltp": lambda: _load_oltp(bench),
+    }
+    if tpcc is not None:
+        loaders["sysbench-tpcc"] = lambda: _load_tpcc(bench, tpcc)
+    rates: dict[str, list[float]] = {name: [] for name in loaders}
+    for number in range(1, rounds + 1):
+        for name in random.sample(list(loaders), len(loaders)):
+            began = time.monotonic()
+            megabytes = loaders[name]()
+            seconds = time.monotonic() - began
+            rates[name].append(100 * seconds / megabytes)
+            print(
+                f"load {number}: {name:14} {seconds:6.1f} s, {megabytes:6.0f} MB, {rates[name][-1]:.2f} s/100 MB",
+                flush=True,
+            )
+    for name in rates:
+        ratios = [peer / ours for peer, ours in zip(rates[name], rates["pgdyno"], strict=True)]
+        print(
+            f"{name:14} takes {math.exp(sum(map(math.log, ratios)) / len(ratios)):.1f} times as long for as many bytes"
+        )
+    fastest = min(
+        min(a / b for a, b in zip(rates[name], rates["pgdyno"], strict=True)) for name in rates if name != "pgdyno"
+    )
+    seen = f"{fastest:.1f} times, target {LOAD_TARGET:.0f}"
+    print(f"fastest peer loader in any round: {seen}: {_met(fastest >= LOAD_TARGET)}")
+
+
+def _load_ours(bench: Bench) -> float:
+    load = make_workload("tprocc", {"warehouses": bench.warehouses})
+    load.drop(bench.target, template=True)
+    load.prepare(bench.target, progress=lambda text: None)
+    (row,) = bench.target.postgres.fetch("SELECT datname FROM pg_database WHERE datname LIKE 'pgdyno%template'")
+    return _megabytes(bench, str(row["datname"]))
+
+
+def _load_oltp(bench: Bench) -> float:
+    tables, rows = 8, 1_750_000 * bench.warehouses // 4
+    _fresh(bench, "peer_oltp")
+    words = [f"--tables={tables}", f"--table-size={rows // tables}"]
+    script = Path("/usr/share/sysbench/oltp_read_write.lua")
+    bench.run(bench.command("peer_oltp", script, words, "prepare", os.cpu_count() or 1))
+    bench.target.postgres.execute("VACUUM ANALYZE", dbname="peer_oltp")
+    return _megabytes(bench, "peer_oltp")
+
+
+def _load_tpcc(bench: Bench, scripts: Path) -> float:
+    _fresh(bench, "peer_tpcc")
+    words = [f"--scale={bench.warehouses}", "--tables=1", "--use_fk=0", "--trx_level=RC"]
+    command = bench.command("peer_tpcc", scripts / "tpcc.lua", words, "prepare", os.cpu_count() or 1)
+    bench.run(command, cwd=scripts)
+    bench.target.postgres.execute("VACUUM ANALYZE", dbname="peer_tpcc")
+    return _megabytes(bench, "peer_tpcc")
+
+
+def _fresh(bench: Bench, dbname: str) -> None:
+    name = sql.Identifier(dbname)
+    bench.target.postgres.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(name))
+    bench.target.postgres.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(name))
+
+
+def _megabytes(bench: Bench, dbname: str) -> float:
+    row: Mapping[str, object] = bench.target.postgres.fetch("SELECT pg_database_size(%s::text) AS bytes", [dbname])[0]
+    return float(str(row["bytes"])) / 1e6
+
+
+def _met(met: bool) -> str:
+    return "met" if met else "NOT MET"
+
+
+def main() -> None:
+    """Parse the arguments and run."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--warehouses", type=int, default=4)
+    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--tpcc", type=Path, help="folder of Percona's sysbench-tpcc scripts")
+    given = parser.parse_args()
+    if shutil.which("sysbench") is None:
+        sys.exit("sysbench is not installed: apt-get install sysbench")
+    scripts = None if given.tpcc is None else given.tpcc.absolute()
+    with tempfile.TemporaryDirectory(prefix="pgdyno-peers-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        sandbox = Sandbox.open_or_create("peers", root=folder)
+        try:
+            sandbox.start()
+            bench = Bench(sandbox.target(), folder, given.warehouses, given.clients, given.seconds)
+            compare_loaders(bench, given.rounds, scripts)
+            compare_drivers(bench, given.rounds, scripts)
+        finally:
+            sandbox.destroy()
+
+
+if __name__ == "__main__":
+    main()
