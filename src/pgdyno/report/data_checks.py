@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from pgdyno.model.figure import Table
 from pgdyno.model.record import CheckRecord
 from pgdyno.model.study import StudyKind
-from pgdyno.model.trial import Trial
+from pgdyno.model.trial import LoadPlan, Trial
 from pgdyno.report.sections import Block, Notice, Prose, Report, Section, TableBlock
 from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.traces import RunTrace
 from pgdyno.report.wording import number_text, plural
 
 NOT_TPC_C = (
@@ -60,6 +62,8 @@ def section(record: StudyRecord) -> Section | None:
         imported = record.study.kind is StudyKind.IMPORTED
         blocks.append(Notice(IMPORTED if imported else NOT_TPC_C))
         blocks.append(TableBlock(_figures(counted), _IMPORTED_CAPTION if imported else _CAPTION))
+        if users := tuple(filter(None, map(partial(_users, record.study.plan), record.traces))):
+            blocks.append(Prose(users))
     if checks:
         blocks.append(Prose((_verdict(checks),)))
         blocks.append(TableBlock(_conditions(checks), "Rows that break a condition, summed over the runs."))
@@ -96,6 +100,26 @@ def _checks(record: StudyRecord) -> dict[int, tuple[CheckRecord, ...]]:
         run: tuple(one for one in records if isinstance(one, CheckRecord)) for run, records in record.records.items()
     }
     return {run: checks for run, checks in found.items() if checks}
+
+
+def _users(plan: LoadPlan, trace: RunTrace) -> str:
+    """Say how many server processes the virtual users were, second by second; nothing where nobody looked."""
+    sessions = trace.samples.get("sessions", {})
+    seen = [
+        int(total)
+        for t, total in zip(sessions.get("t", ()), sessions.get("total", ()), strict=True)
+        if isinstance(t, float | int) and isinstance(total, int | float) and _inside(float(t), trace)
+    ]
+    if not seen:
+        return ""
+    processes = str(seen[0]) if min(seen) == max(seen) else f"{min(seen)} to {max(seen)}"
+    users = plural(plan.connections, "virtual user")
+    return f"Run {trace.run}: {users}, {processes} server processes in each of {plural(len(seen), 'second')} looked at."
+
+
+def _inside(t: float, trace: RunTrace) -> bool:
+    """Leave out the first and the last second, in which sessions come and go."""
+    return trace.began_at + 1 <= t <= trace.ended_at - 1
 
 
 def _has_orders(trial: Trial) -> bool:

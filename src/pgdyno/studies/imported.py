@@ -54,7 +54,11 @@ def import_hammerdb(
         options={"files": [{"name": file.name, "sha256": _hash(file.text)} for file in files]},
     )
     store.add_study(study)
-    numbers = [_keep(store, study, number, file) for number, file in enumerate(files, 1)]
+    try:
+        numbers = [_keep(store, study, number, file) for number, file in enumerate(files, 1)]
+    except BaseException:
+        store.update_study(study.id, state=StudyState.FAILED)
+        raise
     count = sum(map(len, numbers))
     result: dict[str, object] = {
         "study": study.id,

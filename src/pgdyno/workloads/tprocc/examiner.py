@@ -125,7 +125,7 @@ def _unchecked() -> CheckRecord:
 
 
 def _agreement(orders: int, load: LoadResult, counted: int) -> CheckRecord:
-    meaning = f"d_next_o_id grew by the {counted:,} new orders that the driver counted"
+    meaning = "d_next_o_id grew by exactly the new orders that the driver's log counts"
     if load.partial is not None or load.reason is not None or load.malformed_lines:
         return CheckRecord("X5", None, f"{meaning}: not comparable, because the driver's log is not whole")
     return CheckRecord("X5", abs(orders - counted), meaning)
