@@ -41,6 +41,7 @@ VERBS: dict[str, str] = {
     "hammerdb": "Run HammerDB where it is installed, and keep its result beside ours.",
     "store": "List, show and export what was measured.",
     "host": "Prepare a database host that is reached by ssh.",
+    "ybio": "Print the procedures setup and runit, and the sizes of their classes.",
     "sandbox": "Start, stop and remove embedded PostgreSQL servers.",
 }
 MODULES = {"import": "importing"}

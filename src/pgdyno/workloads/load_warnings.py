@@ -213,7 +213,7 @@ def _plan(plan: str) -> LoadWarning | None:
 
 _PLANS = {
     "Gather": "its workers take CPU that other sessions could use",
-    "Bitmap Heap Scan": "a batch is sorted by page first, and past work_mem whole pages are read and rechecked",
+    "Bitmap Heap Scan": "pages are read in their order on disk, not by key; past work_mem it rechecks whole pages",
     "Seq Scan": "the whole table is read, not scattered rows",
 }
 

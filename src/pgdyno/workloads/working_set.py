@@ -69,12 +69,16 @@ def sized(parameters: Mapping[str, Value], facts: Facts) -> tuple[dict[str, Valu
         return dict(parameters), None
     if "tab_rows" in parameters:
         raise UsageError("class and tab_rows exclude each other", hint="Leave one of them out.")
-    whole, of = (
-        _shared_buffers(facts) if name == OF_SHARED_BUFFERS else _memory(str(parameters.get("memory", "")), facts)
-    )
-    found = chosen(name, whole, of, filler=int(parameters.get("filler", 400)))
+    memory, filler = str(parameters.get("memory", "")), int(parameters.get("filler", 400))
+    found = measured_by(name, facts, memory=memory, filler=filler)
     _require_disk(found, facts)
     return {**parameters, "class": "", "memory": "", "tab_rows": found.rows}, found
+
+
+def measured_by(name: str, facts: Facts, *, memory: str, filler: int) -> WorkingSet:
+    """Return what a class comes to on a server. Raise UsageError where its memory is not known or rows are too many."""
+    whole, of = _shared_buffers(facts) if name == OF_SHARED_BUFFERS else _memory(memory, facts)
+    return chosen(name, whole, of, filler=filler)
 
 
 def _shared_buffers(facts: Facts) -> tuple[int, str]:

@@ -43,6 +43,7 @@ def test_a_sound_load_has_none() -> None:
         ({"counts": Tally(1000, 1, 0, 0)}, KIND.TRANSACTIONS_FAILED),
         ({"malformed_lines": 1}, KIND.LOG_DAMAGED),
         ({"plan": replace(PLAN, connect_each=True)}, KIND.CONNECT_EACH),
+        ({"plans": ("read:\nAggregate\n  ->  Bitmap Heap Scan on bench0001",)}, KIND.PLAN),
         ({"plans": ("read:\nGather\n  ->  Parallel Bitmap Heap Scan on bench0001",)}, KIND.PLAN),
         ({"plans": ("read:\nAggregate\n  ->  Seq Scan on bench0001",)}, KIND.PLAN),
     ],
@@ -58,7 +59,7 @@ def test_each_warning_stands_alone(change: dict[str, object], expected: LoadWarn
         {"plan": replace(PLAN, clients=8), "scale": None},
         {"scale": None},
         {"plan": replace(PLAN, rate=104.0)},
-        {"plans": ("read:\nAggregate\n  ->  Bitmap Heap Scan on bench0001",)},
+        {"plans": ("read:\nAggregate\n  ->  Index Scan using bench0001_mykey_idx on bench0001",)},
     ],
 )
 def test_just_inside_the_bounds_there_is_none(change: dict[str, object]) -> None:

@@ -1,0 +1,56 @@
+"""`pgdyno ybio`: the procedures of the YBIO shape as SQL, and the sizes that its classes come to."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from pgdyno.cli.flags import Flags
+from pgdyno.cli.options import target_options, target_request
+
+
+@click.group("ybio")
+def command() -> None:
+    """Print the procedures setup and runit, and what the classes of working sets come to.
+
+    The load itself is a workload of the other verbs: pgdyno bench -w ybio -D class=fits-ram-once. Four laboratories
+    are ready as plans in examples/ybio.
+    """
+
+
+@command.command("sql")
+def sql() -> None:
+    """Print SQL that makes setup, runit and the table benchruns in a database of yours.
+
+    Run it by psql, then: CALL setup(tab_rows => 1000000); VACUUM ANALYZE bench0001; CALL runit(run_duration => '0 s').
+    """
+    from pgdyno.workloads.ybio_table import procedures
+
+    click.echo(procedures(), nl=False)
+
+
+@command.command("classes")
+@target_options
+@click.option("--memory", metavar="SIZE", help="What the classes are relative to.  [default: the server's cgroup or host]")
+@click.option("--filler", type=click.IntRange(1, 1900), default=400, show_default=True, help="Filler of a row, in bytes.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def classes(**values: object) -> None:
+    """List the classes of working sets with the rows and bytes that they are on a server. Reads only."""
+    from pgdyno.studies.opening import opened
+    from pgdyno.target.inspect import read_facts
+    from pgdyno.workloads.working_set import CLASSES, measured_by
+
+    flags = Flags(values)
+    with opened(target_request(flags)) as target:
+        facts = read_facts(target)
+    found = [measured_by(name, facts, memory=flags.text("memory") or "", filler=flags.whole("filler")) for name in CLASSES]
+    if flags.on("as_json"):
+        members = [
+            {"class": one.name, "tab_rows": one.rows, "bytes": round(one.size), "of": one.of, "of_bytes": one.whole}
+            for one in found
+        ]
+        click.echo(json.dumps({"classes": members}))
+        return
+    for one in found:
+        click.echo(str(one))

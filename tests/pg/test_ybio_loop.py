@@ -1,0 +1,103 @@
+"""Sessions in a loop on a real server: one and ten on one table, and a restart in the middle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pgdyno.model.samples import SampleRow
+from pgdyno.model.trial import LoadPlan, Outcome, TrialState
+from pgdyno.target.sandbox import Sandbox
+from pgdyno.target.target import Target
+from pgdyno.trial.assess import Bounds, assess
+from pgdyno.workloads.protocol import Workload
+from pgdyno.workloads.registry import make_workload
+
+pytestmark = pytest.mark.pg
+SMALL = {"tab_rows": 20_000, "batch_size": 100, "driver": "loop"}
+NO_ROWS: list[SampleRow] = []
+
+
+def ready(target: Target, **parameters: str | int | float) -> tuple[Workload, str]:
+    load = make_workload("ybio", {**SMALL, **parameters})
+    load.prepare(target, progress=lambda text: None)
+    return load, load.reset(target)
+
+
+@pytest.mark.requirement("R-YBI-06", "R-YBI-08", "R-YBI-10")
+@pytest.mark.parametrize("sessions", [1, 10])
+def test_one_session_and_ten_on_the_same_table(sandbox18: Sandbox, tmp_path: Path, sessions: int) -> None:
+    target = sandbox18.target()
+    load, dbname = ready(target, shape="procedure", iterations=20, pct_update=20)
+    result = load.begin(target, dbname, LoadPlan(sessions, 1, warmup_s=0.0, measure_s=2.0), tmp_path).finish()
+    assert (result.reason, result.partial, result.failed, result.malformed_lines) == (None, None, 0, 0)
+    assert len(result.log_files) == sessions
+    assert all(file.stat().st_size for file in result.log_files), "every session did something"
+    outcome = Outcome(TrialState.COMPLETE, throughput=result.transactions / 2, steady_from=result.began_at,
+                      ended_at=result.ended_at, counters={"window_s": 2.0})  # fmt: skip
+    found = load.examine(target, dbname, result, outcome)
+    assert found.violation is None
+    assert [check.violations for check in found.checks] == [0]
+    figures = dict(found.figures)
+    assert figures["rows_per_s"] == pytest.approx(100 * result.transactions / 2, rel=0.1)
+    (log,) = found.texts
+    assert log.name == "runit.log"
+    assert {"progress:", "benchruns", "table", "index", "sessions opened"} <= {
+        word for word in ("progress:", "benchruns", "table", "index", "sessions opened") if word in log.text
+    }
+    (plan,) = found.plans
+    assert (plan.statement, len(plan.shape)) == ("read", 16)
+    load.drop(target, template=True)
+
+
+@pytest.mark.requirement("R-YBI-07")
+def test_a_restart_in_the_middle_is_survived_and_the_gap_is_counted(
+    make_sandbox: Callable[..., Sandbox], tmp_path: Path
+) -> None:
+    sandbox = make_sandbox("restarted")
+    sandbox.start()
+    target = sandbox.target()
+    load, dbname = ready(target)
+    plan = LoadPlan(2, 1, warmup_s=0.0, measure_s=8.0)
+    running = load.begin(target, dbname, plan, tmp_path)
+    try:
+        time.sleep(2.0)
+        sandbox.stop()
+        away_from = time.time()
+        time.sleep(1.5)
+        sandbox.start()
+        back_at = time.time()
+        result = running.finish()
+    finally:
+        running.terminate()
+    assert result.reason is None
+    assert result.partial is not None
+    assert "away for" in result.partial
+    assert {gap.session for gap in result.gaps} == {0, 1}
+    for gap in result.gaps:
+        assert gap.from_s <= away_from
+        assert away_from + 1.0 < gap.to_s <= back_at + 3.0
+    before, after = result.window(0.0, away_from), result.window(back_at, result.ended_at)
+    assert before.transactions > 0
+    assert after.transactions > 0, "the sessions came again"
+    outcome = assess(result, NO_ROWS, plan, Bounds())
+    assert outcome.state is TrialState.PARTIAL
+    assert outcome.reason == result.partial
+    assert outcome.throughput is not None
+    figures = dict(load.examine(target, dbname, result, outcome).figures)
+    assert figures["away_s"] >= 1.4
+    assert figures["sessions_reopened"] == len(result.gaps)
+
+
+def test_a_statement_that_fails_ends_the_load_with_its_reason(sandbox18: Sandbox, tmp_path: Path) -> None:
+    target = sandbox18.target()
+    load, dbname = ready(target, tab_num=77, shape="procedure")
+    target.postgres.execute("DROP PROCEDURE runit", dbname=dbname)
+    running = load.begin(target, dbname, LoadPlan(1, 1, warmup_s=0.0, measure_s=5.0), tmp_path)
+    with pytest.raises(Exception, match="without a single transaction") as caught:
+        running.finish()
+    assert "runit" in str(getattr(caught.value, "detail", ""))
+    load.drop(target, template=True)
