@@ -68,9 +68,7 @@ def test_a_working_set_beyond_the_bound_is_read_from_the_disk(on_disk: Path, tmp
     assert not list(Path("/sys/fs/cgroup").rglob(name))
 
 
-def test_only_root_bounds_memory_and_only_of_files_on_a_disk(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_only_root_bounds_memory_and_only_of_files_on_a_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(memory_group.os, "geteuid", lambda: 1000)
     with pytest.raises(EnvironmentUnsuitable, match="needs root"):
         MemoryGroup.create("test", LIMIT, None, tmp_path)

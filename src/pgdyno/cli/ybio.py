@@ -32,8 +32,12 @@ def sql() -> None:
 
 @command.command("classes")
 @target_options
-@click.option("--memory", metavar="SIZE", help="What the classes are relative to.  [default: the server's cgroup or host]")
-@click.option("--filler", type=click.IntRange(1, 1900), default=400, show_default=True, help="Filler of a row, in bytes.")
+@click.option(
+    "--memory", metavar="SIZE", help="What the classes are relative to.  [default: the server's cgroup or host]"
+)
+@click.option(
+    "--filler", type=click.IntRange(1, 1900), default=400, show_default=True, help="Filler of a row, in bytes."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def classes(**values: object) -> None:
     """List the classes of working sets with the rows and bytes that they are on a server. Reads only."""
@@ -44,7 +48,9 @@ def classes(**values: object) -> None:
     flags = Flags(values)
     with opened(target_request(flags)) as target:
         facts = read_facts(target)
-    found = [measured_by(name, facts, memory=flags.text("memory") or "", filler=flags.whole("filler")) for name in CLASSES]
+    found = [
+        measured_by(name, facts, memory=flags.text("memory") or "", filler=flags.whole("filler")) for name in CLASSES
+    ]
     if flags.on("as_json"):
         members = [
             {"class": one.name, "tab_rows": one.rows, "bytes": round(one.size), "of": one.of, "of_bytes": one.whole}

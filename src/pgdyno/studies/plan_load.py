@@ -1,4 +1,4 @@
-"""The load of a plan file: its tables [workload], [load] and [sandbox], which stand for the flags of the same names. Pure.
+"""The load of a plan file: its tables [workload], [load] and [sandbox], which stand for flags of these names. Pure.
 
 A plan with these tables is a whole experiment: `bench --plan` measures its load, `experiment --plan` tries its steps
 under it, `tune --plan` searches under it. Flags of the command line win.

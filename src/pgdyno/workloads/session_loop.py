@@ -1,8 +1,8 @@
 """Sessions in a loop: so many calls with a pause, a new session, and again; a server that went away is waited for.
 
-The program behind `driver=loop`, run as a child of pgdyno: `python -m pgdyno.workloads.session_loop JOB.json`. It writes
-what pgbench writes (a log of transactions for each session, a progress line each second), so that whatever reads the
-one reads the other, and the gaps of its sessions into `gaps.json` beside the job.
+The program behind `driver=loop`, run as a child of pgdyno: `python -m pgdyno.workloads.session_loop JOB.json`. It
+writes what pgbench writes (a log of transactions for each session, a progress line each second), so that whatever
+reads the one reads the other, and the gaps of its sessions into `gaps.json` beside the job.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass
 from io import TextIOWrapper
 from os import getpid
 from pathlib import Path
-from typing import cast
 
 import psycopg
 
@@ -124,7 +123,7 @@ class Session(threading.Thread):
         began, word = time.time(), "failed"
         for _ in range(job.tries):
             try:
-                connection.execute(cast("str", statements[place].text).encode(), keys, prepare=job.prepare)
+                connection.execute(statements[place].text.encode(), keys, prepare=job.prepare)
             except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
                 continue
             word = str(round((time.time() - began) * 1e6))
@@ -142,7 +141,7 @@ def run(job: Job, folder: Path) -> int:
     """Run the sessions, tell their progress each second, and return the exit code: 0, or 2 when a session gave up."""
     deadline = time.time() + job.duration_s
     names = [f"{job.log_prefix}.{getpid()}" + (f".{n}" if n else "") for n in range(job.clients)]
-    logs = [cast(TextIOWrapper, open(name, "w", buffering=1)) for name in names]  # noqa: SIM115 - closed below
+    logs = [Path(name).open("w", buffering=1) for name in names]
     sessions = [Session(number, job, log, deadline) for number, log in enumerate(logs)]
     for session in sessions:
         session.start()

@@ -126,8 +126,9 @@ def loop(parameters: Mapping[str, Value]) -> SessionLoop | None:
         return None
     rows, batch, table = touched_rows(parameters), int(parameters["batch_size"]), table_name(parameters)
     texts = {
-        "read": f"SELECT count(*), max(scratch) FROM {table} WHERE mykey BETWEEN %s AND %s",
-        "update": f"UPDATE {table} SET scratch = scratch + 1 WHERE mykey BETWEEN %s AND %s",
+        name: " ".join(line for line in text.splitlines() if not line.startswith(("--", "\\")))
+        for name in ("read", "update")
+        for text in [packaged_script(f"ybio_{name}", table=table).replace(":first", "%s").replace(":last", "%s")]
     }
     statements = []
     for script in scripts(parameters):

@@ -24,6 +24,7 @@ from pgdyno.workloads.result import LoadResult, away_s
 
 ROWS, RESPONSE, LOGICAL, MISSED = "rows_per_s", "response_ms", "logical_reads_per_s", "buffer_misses_per_s"
 PHYSICAL, PHYSICAL_OF_HOST = "physical_reads_per_s", "physical_reads_per_s_of_host"
+PHYSICAL_OF_ROWS = "physical_reads_per_1000_rows"
 AWAY, REOPENED = "away_s", "sessions_reopened"
 LOG = "runit.log"
 MOST_JOBS, MOST_TEXT = 1000, 200_000
@@ -47,11 +48,12 @@ def examiner(parameters: Mapping[str, Value], table: str) -> Callable[[Target, s
     """Return what examines a run with these parameters. It reads only."""
 
     def examine(target: Target, dbname: str, load: LoadResult, outcome: Outcome) -> Examination:
-        figures = dict(rates(outcome, load.device_reads))
+        batch = 0 if parameters["run_duration"] else int(parameters["batch_size"])
+        figures = dict(rates(outcome, load.device_reads, batch))
         called = parameters["shape"] == "procedure"
         rows = _rows_by_benchruns(target, dbname, outcome) if called else None
-        if rows is None and outcome.throughput is not None and not parameters["run_duration"]:
-            rows = outcome.throughput * int(parameters["batch_size"])
+        if rows is None and outcome.throughput is not None and batch:
+            rows = outcome.throughput * batch
         if rows is not None:
             figures[ROWS] = rows
         if load.gaps:
@@ -71,8 +73,8 @@ def examiner(parameters: Mapping[str, Value], table: str) -> Callable[[Target, s
     return examine
 
 
-def rates(outcome: Outcome, device_reads: Sequence[tuple[float, int]] = ()) -> Mapping[str, float]:
-    """Return the rates of the measured window; what was not counted is left out."""
+def rates(outcome: Outcome, device_reads: Sequence[tuple[float, int]] = (), batch: int = 0) -> Mapping[str, float]:
+    """Return the rates of the measured window; what was not counted is left out. `batch` 0: rows a call are unknown."""
     counted, found = outcome.counters, dict[str, float]()
     if outcome.latency_ms is not None:
         found[RESPONSE] = outcome.latency_ms.mean
@@ -82,16 +84,19 @@ def rates(outcome: Outcome, device_reads: Sequence[tuple[float, int]] = ()) -> M
     if "blks_hit" in counted and "blks_read" in counted:
         found[LOGICAL] = (counted["blks_hit"] + counted["blks_read"]) / seconds
         found[MISSED] = counted["blks_read"] / seconds
+    rows = (outcome.throughput or 0.0) * batch
     own = None if outcome.steady_from is None else reads_between(device_reads, outcome.steady_from, outcome.ended_at)
     if own is not None:
         found[PHYSICAL] = own / seconds
+        if rows:
+            found[PHYSICAL_OF_ROWS] = 1000 * own / seconds / rows
     elif "disk_reads" in counted:
         found[PHYSICAL_OF_HOST] = counted["disk_reads"] / seconds
     return found
 
 
 def reads_between(readings: Sequence[tuple[float, int]], from_s: float, to_s: float) -> float | None:
-    """Return how far a counter went in a window, between its readings in a straight line; None where it was not read."""
+    """Return how far a counter went in a window, in a straight line between readings; None where it was not read."""
     if len(readings) < 2 or readings[0][0] > to_s or readings[-1][0] < from_s:
         return None
     times, counts = [one[0] for one in readings], [float(one[1]) for one in readings]

@@ -57,7 +57,12 @@ def test_what_is_not_known_is_refused(text, words):
 
 @pytest.mark.parametrize(
     ("words", "name"),
-    [(["--plan", "a.toml", "-c", "2"], "a.toml"), (["--plan=b.toml"], "b.toml"), (["-c", "2"], None), (["--plan"], None)],
+    [
+        (["--plan", "a.toml", "-c", "2"], "a.toml"),
+        (["--plan=b.toml"], "b.toml"),
+        (["-c", "2"], None),
+        (["--plan"], None),
+    ],
 )
 def test_the_plan_is_found_among_the_words(words, name):
     found = named_plan(words)
