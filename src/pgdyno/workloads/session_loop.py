@@ -141,7 +141,7 @@ def run(job: Job, folder: Path) -> int:
     """Run the sessions, tell their progress each second, and return the exit code: 0, or 2 when a session gave up."""
     deadline = time.time() + job.duration_s
     names = [f"{job.log_prefix}.{getpid()}" + (f".{n}" if n else "") for n in range(job.clients)]
-    logs = [Path(name).open("w", buffering=1) for name in names]
+    logs = [Path(name).open("w", buffering=1) for name in names]  # noqa: SIM115 - closed when the sessions are
     sessions = [Session(number, job, log, deadline) for number, log in enumerate(logs)]
     for session in sessions:
         session.start()

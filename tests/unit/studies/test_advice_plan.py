@@ -26,7 +26,7 @@ from pgdyno.model.finding import (
     RuleGroup,
 )
 from pgdyno.model.inventory import BlockDevice, Inventory
-from pgdyno.studies import plan_file
+from pgdyno.studies import plan_file, plan_load
 from pgdyno.studies.advice_plan import plan_text
 from pgdyno.studies.plan import Expected
 from pgdyno.studies.plan_file import parse_plan
@@ -183,9 +183,12 @@ def test_the_schema_has_the_keys_of_the_loader():
         "manual": step["properties"]["manual"],
     }
     for kind, table in shapes.items():
-        assert list(table["properties"]) == list(plan_file._SHAPE[kind]), kind
+        named = [name for name in table["properties"] if table is not schema or name not in plan_load.TABLES]
+        assert named == list(plan_file._SHAPE[kind]), kind
         assert table.get("required", []) == list(plan_file.REQUIRED[kind]), kind
         assert table["additionalProperties"] is False
+    assert list(schema["properties"]["load"]["properties"]) == list(plan_load._LOAD)
+    assert list(schema["properties"]["sandbox"]["properties"]) == list(plan_load._SANDBOX)
     assert step["properties"]["origin"]["enum"] == list(plan_file.ORIGINS)
     assert step["properties"]["cost"]["enum"] == list(Cost)
 
