@@ -68,6 +68,26 @@ def test_a_working_set_beyond_the_bound_is_read_from_the_disk(on_disk: Path, tmp
     assert not list(Path("/sys/fs/cgroup").rglob(name))
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="a cgroup needs root")
+def test_a_bound_that_a_killed_pgdyno_left_is_taken_off(on_disk: Path) -> None:
+    first = Sandbox.open_or_create("left", root=on_disk, memory_bytes=LIMIT)
+    try:
+        first.start()
+    except EnvironmentUnsuitable as error:
+        first.destroy()
+        pytest.skip(str(error))
+    assert read_facts(first.target()).host.memory_limit_bytes == LIMIT
+    first._lock.release()  # as a kill does: the server lives on in its group
+    second = Sandbox.open_or_create("left", root=on_disk)
+    try:
+        assert second.is_running()
+        second.start()
+        facts = read_facts(second.target())
+        assert facts.host.memory_limit_bytes != LIMIT
+    finally:
+        second.destroy()
+
+
 def test_only_root_bounds_memory_and_only_of_files_on_a_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(memory_group.os, "geteuid", lambda: 1000)
     with pytest.raises(EnvironmentUnsuitable, match="needs root"):

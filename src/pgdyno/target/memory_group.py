@@ -97,6 +97,33 @@ class MemoryGroup:
         return True
 
 
+def left_behind(label: str, pid: int | None) -> tuple[Path, ...]:
+    """Return the directories of a v1 group of this label that a killed pgdyno left: around the server, or empty here."""
+    mounts, name = (_PROC / "self/mountinfo").read_text(), f"{PREFIX}{label}"
+    found: list[Path] = []
+    for process in ("self", *(() if pid is None else (str(pid),))):
+        try:
+            groups = (_PROC / process / "cgroup").read_text()
+        except OSError:
+            continue
+        for controller in ("memory", "blkio"):
+            folders = group_folders(groups, mounts, controller)
+            found += [folder if folder.name == name else folder / name for folder in folders]
+    return tuple(path for path in dict.fromkeys(found) if path.is_dir())
+
+
+def unbind(cpu: CpuGroup) -> bool:
+    """Take the bound off a v2 group; return whether there was one."""
+    limit = cpu.path / _V2_LIMIT
+    try:
+        if limit.read_text().strip() == "max":
+            return False
+        limit.write_text("max")
+    except OSError:
+        return False
+    return True
+
+
 def count_reads(text: str) -> int:
     """Return the reads of all devices in `blkio.throttle.io_serviced` (v1) or `io.stat` (v2)."""
     total = 0

@@ -12,6 +12,7 @@ import os
 import signal
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +24,7 @@ from pgdyno.model.facts import Unknown
 from pgdyno.target import accounts, binaries, cluster, databases, loopback, places, postmaster_lock, processes, registry
 from pgdyno.target.binaries import Build
 from pgdyno.target.cpu import CpuGroup, ServerCpu
-from pgdyno.target.memory_group import MemoryGroup, forget_cached
+from pgdyno.target.memory_group import MemoryGroup, forget_cached, left_behind, unbind
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.registry import SandboxLock, SandboxRecord
 from pgdyno.target.restart import PgCtl
@@ -135,6 +136,8 @@ class Sandbox:
             self._control.stop("fast")  # a killed pgdyno had opened it to the loopback
         if self._memory_bytes is not None and self._memory is None:
             self._bound(self._memory_bytes)
+        elif self._memory is None:
+            self._leave_bound()
         if not self.is_running():
             self._start_server()
         databases.ensure_observer(self._postgres("postgres"))
@@ -267,12 +270,25 @@ class Sandbox:
 
     def _bound(self, limit: int) -> None:
         """Make the memory group, and have the next start enter it with nothing of the data in the page cache."""
-        digest = hashlib.sha256(str(self.folder).encode()).hexdigest()[:10]
         cpu = self._group if isinstance(self._group, CpuGroup) else None
-        self._memory = MemoryGroup.create(f"memory-{digest}", limit, cpu, self.data_directory)
+        self._memory = MemoryGroup.create(self._memory_label(), limit, cpu, self.data_directory)
         if self.is_running():
             self._control.stop()
         forget_cached(self.data_directory)
+
+    def _leave_bound(self) -> None:
+        """Take the server out of the bound that a killed pgdyno left it in: nobody asked for it now."""
+        groups = left_behind(self._memory_label(), self._postmaster())
+        if groups and self.is_running():
+            self._control.stop()
+        for group in groups:
+            with suppress(OSError):
+                group.rmdir()
+        if isinstance(self._group, CpuGroup) and self._group.version == 2 and unbind(self._group):
+            log.info("the bound on the memory of sandbox %s was taken off", self.name)
+
+    def _memory_label(self) -> str:
+        return f"memory-{hashlib.sha256(str(self.folder).encode()).hexdigest()[:10]}"
 
     def _release_shared_memory(self) -> None:
         """Let a server that died uncleanly come up once more: only its next start frees what it left in /dev/shm."""
