@@ -98,7 +98,7 @@ class MemoryGroup:
 
 
 def left_behind(label: str, pid: int | None) -> tuple[Path, ...]:
-    """Return the directories of a v1 group of this label that a killed pgdyno left: around the server, or empty here."""
+    """Return the directories of a v1 group of this label that a killed pgdyno left: about the server, or empty."""
     mounts, name = (_PROC / "self/mountinfo").read_text(), f"{PREFIX}{label}"
     found: list[Path] = []
     for process in ("self", *(() if pid is None else (str(pid),))):
