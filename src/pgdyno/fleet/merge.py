@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pgdyno.model.record import InstanceRecord
 from pgdyno.model.trial import LoadPlan
 from pgdyno.workloads.load_warnings import LoadFacts, judge_load
-from pgdyno.workloads.result import LoadResult, count_bins
+from pgdyno.workloads.result import Gap, LoadResult, count_bins
 from pgdyno.workloads.transaction_log import Tally, concatenate
 
 
@@ -47,6 +47,7 @@ def merge(parts: Sequence[Part], plan: LoadPlan, *, began_at: float, scale: int 
     counts = Tally(*(sum(getattr(result, name) for result in measured) for name in _COUNTS))
     cpu = sum(result.driver_cpu_s for result in measured)
     malformed = sum(result.malformed_lines for result in measured)
+    away = next((result.partial for result in measured if result.partial), None)
     return LoadResult(
         began_at=began_at,
         ended_at=ended,
@@ -78,9 +79,17 @@ def merge(parts: Sequence[Part], plan: LoadPlan, *, began_at: float, scale: int 
         reason=_all_early(early) if len(early) == len(parts) else None,
         plans=measured[0].plans,
         instances=tuple(_record(part, plan, began_at, began, ended) for part in parts),
-        partial=_some_early(early, len(parts)) if 0 < len(early) < len(parts) else None,
+        partial=_some_early(early, len(parts)) if 0 < len(early) < len(parts) else away,
+        gaps=_gaps(measured, plan),
+        device_reads=measured[0].device_reads,
         log=log,
     )
+
+
+def _gaps(results: Sequence[LoadResult], plan: LoadPlan) -> tuple[Gap, ...]:
+    """Return the gaps of all generators, their sessions numbered through."""
+    every = [(number * plan.clients, gap) for number, result in enumerate(results) for gap in result.gaps]
+    return tuple(replace(gap, session=first + gap.session) for first, gap in every)
 
 
 _COUNTS = ("transactions", "failed", "retried", "skipped")
