@@ -42,6 +42,7 @@ _NEW_FILE = click.Path(path_type=Path, dir_okay=False)
               help="How deep the advice goes.  [default: by --criticality, else basic]")  # fmt: skip
 @click.option("--group", type=click.Choice(["throughput", "response time", "general"]), help="Only this group.")
 @click.option("--severity", type=click.Choice(SEVERITIES), help="Only findings of this severity or worse.")
+@click.option("--source", "document", metavar="DOC", help="Only what this document recommends: its key, code or year.")
 @click.option("--criticality", type=click.Choice(["business-critical", "production", "development", "test"]),
               help="What depends on the database; sets the depth.")  # fmt: skip
 @click.option("--fail-on", type=click.Choice([*SEVERITIES, "never"]), default="warning", show_default=True,
@@ -169,11 +170,15 @@ def _chosen(advice: Advice, flags: Flags) -> Advice:
 
     from pgdyno.advisor.selection import as_bad_as, at_depth, in_group
     from pgdyno.model.finding import RuleGroup, Severity
+    from pgdyno.studies.advice_plan import from_document
 
     group, severity = flags.text("group"), flags.text("severity")
     findings = at_depth(advice.findings, advice.depth)
     findings = in_group(findings, None if group is None else RuleGroup(group))
     findings = as_bad_as(findings, None if severity is None else Severity(severity))
+    document = flags.text("document")
+    if document is not None:
+        findings = from_document(findings, document)
     return replace(advice, findings=findings)
 
 

@@ -16,6 +16,8 @@ from pgdyno.report.wording import bare_range_text, capital, change_text, number_
 from pgdyno.stats.compound import product, quotient
 
 GROUPS = {"keep": "kept", "candidate": "candidate", "null": "no effect shown", "drop": "dropped"}
+AS_MULTIPLE = 10.0
+"""From here on a level is told as a multiple: nobody reads 3600 %."""
 COLUMNS = ("step", "what", "step's own effect", "interval", "level, %", "level's interval", "became of it")
 
 
@@ -153,17 +155,25 @@ def _title(
         proposed = sum(row.outcome == "candidate" for row in rows)
         found = f"{plural(proposed, 'candidate')} found" if proposed else "none kept"
         return f"{plural(len(rows), 'step')} measured, {found}"
-    steps = f"{plural(len(kept), 'kept step')} of {len(rows)}"
-    multiplied = f"{steps} multiply to {100 * expected.ratio:.1f} %"
-    multiplied += f" {_in_percent(expected)}" if known else ""
+    steps = f"the {len(kept)} kept of {plural(len(rows), 'step')} multiply to"
+    if len(kept) == 1:
+        steps = f"the one kept of {plural(len(rows), 'step')} gave"
+    multiplied = f"{steps} {_level(expected)}{f' {_bracket(expected)}' if known else ''}"
     if end is not None:
-        return f"{capital(metric)} ends at {100 * end.ratio:.1f} % {_in_percent(end)}: {multiplied}"
-    return f"{multiplied}, beside {100 * stated:.1f} % as stated" if stated is not None else multiplied
+        return f"{capital(metric)} ends at {_level(end)} {_bracket(end)} of the baseline; {multiplied}"
+    return capital(f"{multiplied}, beside {100 * stated:.1f} % as stated" if stated is not None else multiplied)
 
 
-def _in_percent(found: Interval) -> str:
-    hi = f"{100 * found.hi:.1f}" if found.hi != float("inf") else "unbounded"
-    return f"[{100 * found.lo:.1f}, {hi}]"
+def _level(found: Interval) -> str:
+    return f"{found.ratio:.3g}x" if found.ratio >= AS_MULTIPLE else f"{100 * found.ratio:.1f} %"
+
+
+def _bracket(found: Interval) -> str:
+    if found.hi == float("inf"):
+        return "[unbounded]"
+    if found.ratio >= AS_MULTIPLE:
+        return bare_range_text(found)
+    return f"[{100 * found.lo:.1f}, {100 * found.hi:.1f}]"
 
 
 def _caption(mode: str, end: Interval | None) -> str:

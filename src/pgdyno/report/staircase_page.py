@@ -182,7 +182,7 @@ def _sweeps(steps: Sequence[Fields]) -> Section | None:
         return None
     blocks: list[Block] = []
     for sweep in swept:
-        blocks += [Prose((f"{capital(sweep.text('sentence'))}. Taken: {sweep.text('chosen')}.",))]
+        blocks += [Prose((f"Taken into the pairs of the step: {sweep.text('knob')} = {sweep.text('chosen')}.",))]
         blocks += [Charts((sweep_figure(sweep),))]
     return Section("sweeps", "Sweeps", "Which value is the right one?", tuple(blocks))
 

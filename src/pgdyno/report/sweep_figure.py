@@ -37,7 +37,7 @@ def sweep_figure(sweep: Fields) -> Figure:
         id=f"sweep-{sweep.text('knob').replace('.', '-')}",
         title=capital(sweep.text("sentence")),
         question=f"Which {sweep.text('knob')} is the right one?",
-        x=Axis(sweep.text("knob"), scale=scale),
+        x=Axis(sweep.text("knob"), unit=sweep.text("unit") if numeric else "", scale=scale),
         y=Axis("against the first level", unit="%"),
         series=(
             Series(

@@ -71,7 +71,7 @@ def plan_text(findings: Sequence[Finding], inventory: Inventory) -> str:
     return "\n".join([*head, *(line for draft in drafts for line in _step_lines(draft, names))]) + "\n"
 
 
-def from_document(findings: Sequence[Finding], name: str) -> Sequence[Finding]:
+def from_document(findings: Sequence[Finding], name: str) -> tuple[Finding, ...]:
     """Keep what one document recommends: an older guide is tried again, step by step, on the platform of today.
 
     `name` is a key of documents.toml, its code or its year. Raises UsageError when nothing here comes from it.
@@ -80,7 +80,7 @@ def from_document(findings: Sequence[Finding], name: str) -> Sequence[Finding]:
     keys = {key for key, document in known.items() if name in (key, document.code, str(document.year))}
     if not keys:
         raise UsageError(f'there is no document "{name}"', hint=f"There are {', '.join(known)}, or their years.")
-    kept = [finding for finding in findings if any(source.document in keys for source in finding.provenance)]
+    kept = tuple(found for found in findings if any(source.document in keys for source in found.provenance))
     if not any(finding.answer is Answer.FINDING for finding in kept):
         raise UsageError(
             f'nothing that "{name}" recommends is to be changed here', hint="pgdyno advise --all says why."

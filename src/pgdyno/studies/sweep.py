@@ -16,10 +16,11 @@ from pgdyno.stats.plateau import Plateau, find_plateau
 from pgdyno.stats.sequential import Design, is_final, judge
 from pgdyno.studies.blocks import Blocks, Runs, run_blocks
 from pgdyno.studies.judging import verdict_of
-from pgdyno.units import parse_quantity
+from pgdyno.units import parse_quantity, split_unit
 
 FACTORIAL = ("neither", "a", "b", "both")
 """The arms of a factorial of two factors."""
+KB_PER_MB = 1024
 JOINT_CONFIDENCE = 0.95
 """Confidence that all statements on one sweep hold together."""
 
@@ -178,9 +179,13 @@ def interaction_of(blocks: Blocks, metric: Metric, design: Design) -> Verdict:
     return judge(apart, together, metric=metric, design=design)
 
 
-def level_number(facts: Facts, knob: str, value: str) -> float | None:
-    """Return a level as a number in the knob's own unit; None when it is a word."""
+def level_number(facts: Facts, knob: str, value: str) -> tuple[float | None, str]:
+    """Return a level as a number with its unit, memory in MB; None and no unit when it is a word."""
     row = facts.row(knob)
     if row is None or row.vartype not in ("integer", "real"):
-        return None
-    return parse_quantity(value, row.unit)
+        return None, ""
+    number, unit = parse_quantity(value, row.unit), row.unit or ""
+    if not unit.endswith("B"):
+        return number, unit
+    blocks, name = split_unit(unit)
+    return number * blocks * parse_quantity(f"1{name}", "kB") / KB_PER_MB, "MB"

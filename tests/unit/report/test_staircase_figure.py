@@ -43,7 +43,7 @@ def test_the_published_staircase_multiplies_to_144_beside_the_stated_145():
         ("product of the kept", 144.1), ("end as stated", 145.0),
     ]  # fmt: skip
     assert round(drawn[-1][2], 1) == 100.7
-    assert figure.title == "6 kept steps of 6 multiply to 144.1 %, beside 145.0 % as stated"
+    assert figure.title == "The 6 kept of 6 steps multiply to 144.1 %, beside 145.0 % as stated"
     assert "interval" in figure.table.columns
     assert figure.table.rows[0][3] == "unknown", "the guide states no interval, so none is drawn"
 

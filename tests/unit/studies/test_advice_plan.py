@@ -27,7 +27,8 @@ from pgdyno.model.finding import (
 )
 from pgdyno.model.inventory import BlockDevice, Inventory
 from pgdyno.studies import plan_file, plan_load
-from pgdyno.studies.advice_plan import plan_text
+from pgdyno.studies.advice_plan import from_document, plan_text
+from pgdyno.studies.advise import AdviceRequest, OfflineFiles, advise_offline
 from pgdyno.studies.plan import Expected
 from pgdyno.studies.plan_file import parse_plan
 
@@ -198,3 +199,24 @@ def test_every_example_is_a_plan(path):
     text = path.read_text()
     assert parse_plan(text, source=path.name).steps
     assert tomllib.loads(text)["version"] in plan_file.READABLE
+
+
+@pytest.mark.requirement("R-EXP-13")
+@pytest.mark.parametrize("name", ["2017", "003", "postgresql-z13-2017"])
+def test_an_older_guide_is_tried_again_step_by_step_on_another_platform(name):
+    advice = advise_offline(OfflineFiles(ROOT / "tests/data/captures/ppc64le-64k"), AdviceRequest(), store=None)
+    plan = parse_plan(plan_text(from_document(advice.findings, name), advice.inventory))
+    assert len(plan.steps) >= 6
+    assert all(any(source.startswith("postgresql-z13-2017") for source in step.sources) for step in plan.steps)
+
+
+def test_a_document_that_nobody_knows_or_that_recommends_nothing_here():
+    with pytest.raises(UsageError, match='there is no document "1999"'):
+        from_document([BUFFERS], "1999")
+    with pytest.raises(UsageError, match="is to be changed here"):
+        from_document([BUFFERS], "postgresql-z13-2017")
+
+
+def test_several_knobs_of_one_rule_are_written_as_its_group():
+    both = finding("both", pg("work_mem", "8MB"), pg("jit", "off"))
+    assert parse_plan(plan_text([both], known())).step("both").group == "rule both"

@@ -213,7 +213,7 @@ def test_a_sweep_chooses_where_the_plateau_begins_and_proves_it_in_fresh_pairs()
     found, result, _, _ = climb(options(SWEEP), surface=lambda settings: levels[settings.get("work_mem", "4MB")])
     sweep = result["steps"][0]["sweep"]
     assert (sweep["plateau"], sweep["chosen"]) == ("64MB", "64MB")
-    assert [level["number"] for level in sweep["levels"]] == [4096, 16384, 65536, 262144]
+    assert [level["number"] for level in sweep["levels"]] == [4, 16, 64, 256]
     assert found.climbs[0].comparison.verdict.word is Word.BETTER
     assert found.climbs[0].settings == {"work_mem": "64MB"}
 

@@ -1,0 +1,77 @@
+"""What `pgdyno experiment` refuses before anything is opened, and what --resume and --candidates accept."""
+
+import pytest
+from click.testing import CliRunner
+
+from pgdyno.cli.main import command
+from pgdyno.errors import PgdynoError
+from pgdyno.model.study import StudyKind, StudyState
+from pgdyno.store.catalogue import Store
+from simulated_laboratory import simulated_study
+
+PLAN = 'version = 2\n[plan]\n[[step]]\nname = "one"\nsettings = { work_mem = "8MB" }\n'
+
+
+def refused(*words):
+    done = CliRunner().invoke(command, ["experiment", *map(str, words)])
+    assert isinstance(done.exception, PgdynoError), done.output
+    return done.exception
+
+
+@pytest.fixture
+def plan(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN)
+    return path
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A store with a sandbox stage, a large stage and a tune in it."""
+    from dataclasses import replace
+
+    path = tmp_path / "store.db"
+    with Store.open(path) as opened:
+        for name, kind, stage in (("a-sandbox", "staircase", "sandbox"), ("b-large", "staircase", "large"),
+                                  ("c-tune", "tune", "")):  # fmt: skip
+            opened.add_study(replace(simulated_study(), id=name, kind=StudyKind(kind)))
+            opened.update_study(name, state=StudyState.COMPLETE, result={"stage": stage, "candidates": ["one"]})
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "give one of --ab, --rule, --plan, --from-advice, --sweep, --factorial, --resume"),
+        (["--sweep", "work_mem=4MB,8MB", "--rule", "x"], "give one of"),
+        (["--sweep", "work_mem=4MB,8MB", "--step", "x"], "--step is for --plan"),
+        (["--sweep", "work_mem=4MB,8MB", "--stop-after", "2"], "--stop-after is for --plan"),
+        (["--rule", "x", "--confirm", "smt"], "--confirm is for --plan and --resume"),
+        (["--rule", "x", "--source", "2017"], "--source is for --from-advice"),
+    ],
+)
+def test_flags_that_mean_nothing_together(words, message):
+    assert message in refused(*words).message
+
+
+@pytest.mark.requirement("R-EXP-18")
+def test_a_step_that_a_session_sets_is_not_confirmed(plan, store):
+    error = refused("--plan", plan, "--confirm", "one", "--store", store)
+    assert error.message == "step one is not for people"
+    assert "has no step" in refused("--plan", plan, "--confirm", "two", "--store", store).message
+
+
+@pytest.mark.requirement("R-EXP-05")
+def test_candidates_come_from_a_finished_sandbox_stage_into_a_large_one(plan, store):
+    words = ["--plan", plan, "--store", store, "--candidates"]
+    assert "is no finished sandbox stage" in refused(*words, "b-large", "--stage", "large").message
+    assert refused(*words, "a-sandbox").message == "--candidates is for the stage large"
+
+
+@pytest.mark.requirement("R-EXP-21")
+def test_only_staircases_and_sweeps_are_resumed(store):
+    assert "kind tune" in refused("--resume", "c-tune", "--store", store).message
+
+
+def test_a_plan_that_is_not_there(tmp_path, store):
+    assert "cannot be read" in refused("--plan", tmp_path / "none.toml", "--store", store).message
