@@ -94,7 +94,7 @@ class Question:
               help="Baseline runs before the first step of a plan.")  # fmt: skip
 @click.option("--baseline-runs", type=click.IntRange(0), default=2, show_default=True,
               help="Baseline runs between the steps of a plan, against drift.")  # fmt: skip
-@click.option("--sweep-blocks", type=click.IntRange(2), default=6, show_default=True,
+@click.option("--sweep-blocks", type=click.IntRange(3), default=6, show_default=True,
               help="How often each level of a sweep is measured.")  # fmt: skip
 @click.option(
     "--metric", type=click.Choice(METRICS), default="throughput", show_default=True, help="What the verdict is on."

@@ -19,6 +19,9 @@ from pgdyno.errors import UsageError
 from pgdyno.model.verdict import Interval
 from pgdyno.stats.paired import log_ratios, t_interval
 
+UNTOLD = 9.0
+"""A gain that is left possible is not told in percent from a tenfold on."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plateau:
@@ -46,21 +49,24 @@ class Plateau:
     def sentence(self, names: Sequence[str]) -> str:
         """Return the answer as one sentence for people; `names` are the levels'."""
         if self.is_flat:
-            more = f"differences of up to {100 * self._widest():.3g} % are not excluded"
-            return f"no level is shown to differ from another; {more}"
+            return f"no level is shown to differ from another; {_up_to(self._widest())} is not excluded"
         region = ", ".join(names[place] for place in self.region)
         said = f"the best lies among {region}" if len(self.region) > 1 else f"{region} is the best"
         if self.start == len(names) - 1:
-            return f"{said}; throughput still rises at the last level {names[-1]}: the sweep ends before any plateau"
+            return f"{said}; it still gains up to the last level: the sweep ends before any plateau"
         if self.proven:
             gain = f"going further gains less than {100 * self.smallest_effect:g} %"
         else:
-            gain = f"no further gain is shown, one of up to {100 * self.at_most:.3g} % is not excluded"
+            gain = f"no further gain is shown, {_up_to(self.at_most)} is not excluded"
         fall = ", and a later level is worse again" if self.falls else ""
         return f"{said}; from {names[self.start]} on {gain}{fall}"
 
     def _widest(self) -> float:
         return max(max(one.hi, 1 / one.lo if one.lo > 0 else float("inf")) for one in self.over_first) - 1
+
+
+def _up_to(ratio: float) -> str:
+    return f"one of up to {100 * ratio:.3g} %" if ratio < UNTOLD else "even a tenfold one (more blocks would tell)"
 
 
 def find_plateau(

@@ -71,7 +71,7 @@ class Gate:
         self.announce(f"step {name}: for you to do" if state == "done" else f"step {name}: for you to take back")
         for line in lines:
             self.announce(f"    {line}")
-        key = name if state == "done" else f"{name}={UNDONE}"
+        key = _key(name, state)
         if key not in self.confirmed:
             answer = self.ask(f"Is step {name} {state}?")
             if not answer:
@@ -89,13 +89,17 @@ class Gate:
             self.announce(f"step {name}: {state} on your word; {why}")
             return
         found = self.verify(manual.verify).strip()
-        if (manual.expect in found) is not (state == "done"):
+        if manual.expect and (manual.expect in found) is not (state == "done"):
             raise EnvironmentUnsuitable(
                 f"step {name} is not {state}: {' '.join(manual.verify)} prints {found!r}",
                 detail=f'Its plan expects "{manual.expect}" when it is done.',
-                hint=f"Mend it, then: pgdyno experiment --resume {self.study} --confirm {name}",
+                hint=f"Mend it, then: pgdyno experiment --resume {self.study} --confirm {_key(name, state)}",
             )
         self.announce(f"step {name}: {state}, {' '.join(manual.verify)} prints {found!r}")
+
+
+def _key(name: str, state: str) -> str:
+    return name if state == "done" else f"{name}={UNDONE}"
 
 
 def _names(factors: Mapping[str, str]) -> frozenset[str]:

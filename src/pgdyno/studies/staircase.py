@@ -121,7 +121,7 @@ class Staircase:
         self._runs, self._facts, self._announce = runs, facts, announce
         self._found = Stairs(self.plan, check_settings(self.plan.baseline, facts))
         self._steps = options.chosen(self.plan)
-        self._time = TimeLeft(runs.study.plan.duration_s)
+        self._time = TimeLeft(runs.study.plan.duration_s, proof=self.plan.stage != "sandbox" and not options.only)
 
     def climb(self) -> Stairs:
         """Run the whole staircase. Leaves the server in some trial's configuration."""
@@ -360,7 +360,8 @@ def _what(step: Step) -> str:
 
 
 def _gain(verdict: Verdict) -> str:
-    return f"{verdict.metric.value} {100 * (verdict.interval.ratio - 1):+.1f} %"
+    ratio = verdict.interval.ratio
+    return f"{verdict.metric.value} {f'{ratio:.3g}x' if ratio >= 2 else f'{100 * (ratio - 1):+.1f} %'}"
 
 
 def _percent(value: float | None) -> str:

@@ -67,4 +67,4 @@ def end_sentence(outcomes: Sequence[str], detectable: float | None, *, stage: st
         return ""
     floor = "" if detectable is None else f"; six pairs would show {100 * detectable:.3g} % here"
     what = "candidate for the large environment" if stage == "sandbox" else "step"
-    return f"stopped: no {what} of {len(measured)} gave more than the noise{floor}"
+    return f"no {what} of {len(measured)} gave more than the noise{floor}"

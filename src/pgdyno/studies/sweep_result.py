@@ -38,7 +38,7 @@ def _sweep(laboratory: Laboratory, options: SweepOptions, announce: Callable[[st
     first, chosen = found.levels[0], found.chosen
     sides = {"baseline": first, "winner": chosen}
     return {
-        "title": f"{options.knob}: {found.plateau.sentence(found.levels)}",
+        "title": f"sweep of {options.knob}: {found.plateau.sentence(found.levels)}",
         "word": "not resolved" if found.plateau.is_flat else "plateau",
         "sweep": sweep_json(found, laboratory.facts),
         **{
@@ -66,7 +66,7 @@ def _factorial(laboratory: Laboratory, options: SweepOptions, announce: Callable
     )
     said = found.sentence()
     return {
-        "title": said,
+        "title": f"factorial: {said}",
         "word": next((word for word in ("not resolved", "independently", "strengthen", "weaken") if word in said), ""),
         "factorial": {
             "factors": [list(factor) for factor in options.factors],

@@ -19,23 +19,28 @@ OVERHEAD_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
-    """Counts what is left; `duration_s` is a run's time under load."""
+    """Counts what is left; `duration_s` is a run's time under load, `proof` whether one follows the last step."""
 
     duration_s: float
+    proof: bool = True
 
     def text(self, design: Design, steps: Sequence[Step], options: StaircaseOptions, *, measured: int) -> str:
         """Return the words; `steps` are those that are left, of the first `measured` pairs are done."""
-        fewest, most = (runs_left(pairs, steps, options, measured) for pairs in (design.min_pairs, design.max_pairs))
+        bounds = (design.min_pairs, design.max_pairs)
+        proofs = [pairs * (2 + len(steps)) if self.proof else 0 for pairs in bounds]
+        fewest, most = (
+            runs_left(pairs, steps, options, measured) + more for pairs, more in zip(bounds, proofs, strict=True)
+        )
         each = self.duration_s + OVERHEAD_S
         low, high = seconds_text(fewest * each), seconds_text(most * each)
         return f"{low} left" if low == high else f"{low} to {high} left"
 
 
 def runs_left(pairs: int, steps: Sequence[Step], options: StaircaseOptions, measured: int = 0) -> int:
-    """Return how many runs are left when every step takes so many pairs, the proof included."""
+    """Return how many runs are left when every step takes so many pairs, without the proof."""
     runs = 2 * -min(measured, pairs)
     for place, step in enumerate(steps):
         if step.sweep is not None and (place or not measured):
             runs += options.sweep_blocks * len(step.sweep.values)
         runs += 2 * pairs + options.baseline_runs
-    return max(0, runs) + pairs * (2 + len(steps))
+    return max(0, runs)

@@ -141,7 +141,7 @@ def test_a_plan_ends_when_its_steps_gain_nothing():
     assert "2 steps in a row" in result["stopped"]
     assert exit_code(result) == 3
     _, all_run, _, _ = climb(options(), surface=lambda settings: 1.0)
-    assert all_run["stopped"].startswith("stopped: no step of 3 gave more than the noise")
+    assert all_run["stopped"].startswith("no step of 3 gave more than the noise")
     assert "verdict" not in all_run
 
 
