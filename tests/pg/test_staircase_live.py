@@ -1,6 +1,6 @@
 """A staircase of a good, a harmful and a neutral step on a real sandbox, with the tool killed in the middle of it.
 
-The effects are of a factor of ten and far more, a short range by its index against the whole table: relations, no speed.
+The effects are of a factor of ten and more, a short range by its index against the whole table: relations, no speed.
 """
 
 import json
