@@ -69,7 +69,8 @@ def staircase(
             kept.append(row)
     expected = product([row.interval or _exactly(row.ratio) for row in kept])
     known = all(row.interval is not None for row in kept)
-    bars += _ends(expected, end, stated_end, known=known)
+    if kept:
+        bars += _ends(expected, end, stated_end, known=known)
     cells += [(bar.label, "", "", "", number_text(bar.level), _bounds(bar), "") for bar in bars[1 + len(rows) :]]
     return Figure(
         kind=FigureKind.STAIRCASE,
@@ -78,7 +79,7 @@ def staircase(
         question="What did each change buy?",
         x=Axis("step"),
         y=Axis(f"{metric}, baseline = 100", unit="%", lo=0.0),
-        series=_series(bars),
+        series=_series(bars, "candidate" if any(row.outcome == "candidate" for row in rows) else "kept"),
         marks=(Mark("y", 100.0, "baseline", "reference"),),
         table=Table(COLUMNS, tuple(cells), COLUMNS[2:6]),
         caption=_caption(mode, end),
@@ -110,8 +111,8 @@ def _ends(expected: Interval, end: Interval | None, stated: float | None, *, kno
     return bars
 
 
-def _series(bars: Sequence[_Bar]) -> tuple[Series, ...]:
-    names = {"baseline": "baseline", "keep": "kept", "drop": "dropped", "null": "no effect shown", "total": "end"}
+def _series(bars: Sequence[_Bar], good: str) -> tuple[Series, ...]:
+    names = {"baseline": "baseline", "keep": good, "drop": "dropped", "null": "no effect shown", "total": "end"}
     found = []
     for group, name in names.items():
         chosen = [(float(at), bar) for at, bar in enumerate(bars) if bar.group == group]

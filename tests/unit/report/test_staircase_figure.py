@@ -88,11 +88,20 @@ def test_the_last_level_is_the_product_of_the_kept_whatever_the_steps(steps):
     for ratio, _, outcome in steps:
         expected *= ratio if outcome == "keep" else 1
     drawn = {label: y for _, label, y in bars(figure)}
+    if not any(outcome == "keep" for *_, outcome in steps):
+        assert "product of the kept" not in drawn, "nothing was kept, so nothing is multiplied"
+        return
     assert drawn["product of the kept"] == pytest.approx(expected)
     assert drawn["interaction"] == pytest.approx(100 * 150 / expected)
     for series in figure.series:
         for y, lo, hi in zip(series.y, series.lo, series.hi, strict=True):
             assert lo is None or lo <= y * (1 + 1e-9) <= hi * (1 + 1e-6)
+
+
+def test_candidates_are_not_called_kept():
+    figure = staircase([StairRow("a", 1.2, Interval(1.2, 1.1, 1.3, 0.95), "candidate")], mode="isolate")
+    assert [series.name for series in figure.series] == ["baseline", "candidate"]
+    assert figure.title == "1 step measured, 1 candidate found"
 
 
 VERDICT = {"confidence": 0.95, "pairs": 8, "metric": "throughput", "smallest_effect": 0.02, "more_pairs": None}
