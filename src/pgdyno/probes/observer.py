@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +13,9 @@ from psycopg.types.numeric import FloatLoader
 from pgdyno.errors import ConnectError
 from pgdyno.probes.views import ViewRow, load_views, queries_for
 from pgdyno.target.postgres import Postgres
+
+# A pipeline whose session was lost warns of it on stderr where nobody listens; here it is part of the reading.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 OBSERVER_DATABASE = "pgdyno_observer"
 FALLBACK_DATABASE = "postgres"

@@ -25,6 +25,8 @@ from pgdyno.target.target import Target
 
 STOP_PATIENCE_S = 15.0
 """How long `stop` waits for the last tick: longer than the session's timeout for statements, 5 s a view that hangs."""
+RECOVERY_PATIENCE_S = 8.0
+"""How long `stop` waits for a server that is gone: a crash recovery without much WAL takes a second or two."""
 _SHORTEST = 0.25
 """A tick this small a part of the interval after another is left out: its rates would be noise."""
 
@@ -139,6 +141,7 @@ class Sampler:
             is_left, self._thread = self._thread.is_alive(), None
             if not is_left:
                 self.mark()
+                self._await_server()
                 self._finish_statements()
         if not is_left:
             self._observer.close()
@@ -146,6 +149,17 @@ class Sampler:
         mean = kept.wall_s / kept.ticks if kept.ticks else 0.0
         overhead = Overhead(kept.ticks, kept.skipped, kept.cpu_s, mean, kept.longest_s)
         return SampleBatch(list(kept.rows), list(kept.events), overhead)
+
+    def _await_server(self) -> None:
+        """Where the session was lost, wait for the server: only its next reading tells a crash from a lost line."""
+        if self._kept.server is None or "server" not in self._kept.failures:
+            return
+        deadline = time.monotonic() + RECOVERY_PATIENCE_S
+        while "server" in self._kept.failures and time.monotonic() < deadline:
+            time.sleep(_SHORTEST * self._interval_s)
+            self.take()
+        if "server" in self._kept.failures:
+            self._kept.events.append(Event(self._clock(), "down", "the server did not answer at the end of the run"))
 
     def mark(self) -> None:
         """Take a reading at once, so that a row ends exactly here: call it where a window begins or ends.

@@ -9,13 +9,14 @@ from pgdyno.model.samples import Event
 FAILURES: Mapping[str, str] = {
     "crash": "crashes",
     "restart": "restarts",
+    "down": "times that it did not answer at the end",
     "oom_kill": "processes killed for want of memory",
     "session_killed": "sessions ended by an operator",
     "session_fatal": "sessions ended by a fatal error",
     "deadlock": "deadlocks",
 }
 """Kinds of events that are failures, and how they are called. A PANIC ends all sessions and counts as a crash."""
-GRAVE = ("crash", "restart", "oom_kill", "session_killed", "session_fatal")
+GRAVE = ("crash", "restart", "down", "oom_kill", "session_killed", "session_fatal")
 """What no healthy run has: such a run is flagged."""
 COUNTER = "failures_"
 """What the names of the counts begin with among an outcome's counters."""

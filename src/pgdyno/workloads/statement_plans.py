@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import psycopg
 from psycopg import sql
@@ -42,11 +42,17 @@ def plan_records(postgres: Postgres, dbname: str, statements: Iterable[str]) -> 
 
 
 def _plan(connection: psycopg.Connection[DictRow], number: int, statement: str) -> PlanRecord:
+    count = parameters_of(statement)
     try:
         if connection.info.server_version >= GENERIC_FROM:
             lines = _explain(connection, sql.SQL("EXPLAIN (GENERIC_PLAN, COSTS OFF) {}").format(_text(statement)))
         else:
-            lines = _explain_prepared(connection, f"pgdyno_plan_{number}", statement)
+            lines = _explain_prepared(connection, f"pgdyno_plan_{number}", statement, [""] * count)
+    except psycopg.errors.AmbiguousFunction as error:
+        try:  # `$1 + $2` says nothing of its types; pgbench's variables are numbers
+            lines = _explain_prepared(connection, f"pgdyno_plan_{number}_typed", statement, ["bigint"] * count)
+        except psycopg.Error:
+            return _unknown(statement, error)
     except psycopg.Error as error:
         if connection.closed or connection.broken:
             raise
@@ -55,11 +61,17 @@ def _plan(connection: psycopg.Connection[DictRow], number: int, statement: str) 
     return PlanRecord(label(statement), shape_of(plan), plan)
 
 
-def _explain_prepared(connection: psycopg.Connection[DictRow], name: str, statement: str) -> list[str]:
-    connection.execute(sql.SQL("PREPARE {} AS {}").format(sql.Identifier(name), _text(statement)))
-    nulls = sql.SQL(", ").join([sql.SQL("NULL")] * parameters_of(statement))
-    arguments = sql.SQL("({})").format(nulls) if parameters_of(statement) else sql.SQL("")
-    return _explain(connection, sql.SQL("EXPLAIN (COSTS OFF) EXECUTE {}{}").format(sql.Identifier(name), arguments))
+def _explain_prepared(
+    connection: psycopg.Connection[DictRow], name: str, statement: str, types: Sequence[str]
+) -> list[str]:
+    declared = sql.SQL("({})").format(sql.SQL(", ").join(map(sql.SQL, types))) if any(types) else sql.SQL("")
+    prepare = sql.SQL("PREPARE {}{} AS {}").format(sql.Identifier(name), declared, _text(statement))
+    connection.execute(prepare)
+    nulls = sql.SQL(", ").join([sql.SQL("NULL")] * len(types))
+    arguments = sql.SQL("({})").format(nulls) if types else sql.SQL("")
+    return _explain(
+        connection, sql.SQL("EXPLAIN (COSTS OFF) EXECUTE {}{}").format(sql.Identifier(name), arguments)
+    )
 
 
 def _explain(connection: psycopg.Connection[DictRow], query: sql.Composed) -> list[str]:
