@@ -19,7 +19,10 @@ from pgdyno.workloads.registry import make_workload
 
 ANY_MACHINE = Bounds(foreign_cpu_pct=1e6, steal_pct=100.0)
 """Tests run beside others: nothing is disturbed."""
-ITEMS = "CREATE TABLE item (id int PRIMARY KEY, n int NOT NULL); INSERT INTO item SELECT i, 0 FROM generate_series(1, 2000) i;"
+ITEMS = (
+    "CREATE TABLE item (id int PRIMARY KEY, n int NOT NULL); "
+    "INSERT INTO item SELECT i, 0 FROM generate_series(1, 2000) i;"
+)
 
 
 class Silent:

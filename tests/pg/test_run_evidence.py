@@ -99,7 +99,9 @@ def _during_the_load(lab, act):
 
     def wait_and_act():
         deadline = time.monotonic() + 60
-        query = "SELECT pid FROM pg_stat_activity WHERE application_name = %s AND datname LIKE %s AND backend_start < %s"
+        query = (
+            "SELECT pid FROM pg_stat_activity WHERE application_name = %s AND datname LIKE %s AND backend_start < %s"
+        )
         while time.monotonic() < deadline:
             with suppress(psycopg.Error, ConnectError):
                 since = datetime.now(UTC) - timedelta(seconds=1.2)
@@ -149,7 +151,11 @@ def test_the_statements_of_a_run_leave_their_plans(lab):
     assert all("item" in plan for plan in plans.values())
 
 
-STATEMENTS = ["SELECT n FROM item WHERE id = $1", "SELECT nonsense FROM item", "SELECT count(*) FROM item WHERE n > $1 + $2"]
+STATEMENTS = [
+    "SELECT n FROM item WHERE id = $1",
+    "SELECT nonsense FROM item",
+    "SELECT count(*) FROM item WHERE n > $1 + $2",
+]
 
 
 def test_plans_can_be_had_on_every_version_and_a_setting_changes_them(any_postgres):
@@ -203,5 +209,3 @@ def test_sql_on_the_store_joins_runs_and_samples_of_each_second(lab, tmp_path):
     assert abs(joined[0][1] - seconds) <= 2
     assert late[0] is not None
     assert late[0] <= 1
-
-

@@ -1,4 +1,4 @@
-"""What a run leaves beside its samples: instances, clients, consistency checks, execution plans, texts. Kept by the store."""
+"""What a run leaves beside its samples: instances, clients, checks, plans, texts. Kept by the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened between two readings: checkpoints, swapping, deadlocks, reloads, restarts, crashes, autovacuum. Pure."""
+"""What happened between two readings: checkpoints, swapping, deadlocks, restarts, crashes, autovacuum. Pure."""
 
 from __future__ import annotations
 

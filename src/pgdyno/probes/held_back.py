@@ -190,4 +190,5 @@ def _percent(share: float) -> str:
 
 
 def _of_time() -> str:
-    return f"(Threshold {_percent(WAITING_SHARE)} of the time: without it the sessions would do nearly half as much again.)"
+    again = "without it the sessions would do nearly half as much again"
+    return f"(Threshold {_percent(WAITING_SHARE)} of the time: {again}.)"

@@ -51,10 +51,11 @@ class Observer:
     """One session, opened when it is first needed and again after it was lost.
 
     It sits in `database` (`fallback` where that does not exist), never in the load's own, so that it is not part of
-    what it counts. It only reads. Prepared statements, autocommit, PostgreSQL 13 to 18. All views of a reading go in
-    one round trip (pipeline mode, libpq 14): measured back to back on 18.6, the eight views of a tick took 0.47 ms of CPU
-    here instead of 0.70, and 0.50 ms in the server's session instead of 0.66 (`bench/sampling.py --cpu`). When one of
-    them fails, each is read again by itself, to find which.
+    what it counts. It only reads. Prepared statements, autocommit, PostgreSQL 13 to 18.
+
+    All views of a reading go in one round trip (pipeline mode, libpq 14): measured back to back on 18.6, the eight
+    views of a tick took 0.47 ms of CPU here instead of 0.70, and 0.50 ms in the server's session instead of 0.66
+    (`bench/sampling.py --cpu`). When one of them fails, each is read again by itself, to find which.
     """
 
     postgres: Postgres

@@ -51,10 +51,7 @@ def _by_statement(runs: Iterable[Sequence[PlanRecord]]) -> dict[str, list[PlanRe
 
 def _compare(statement: str, before: Sequence[PlanRecord], after: Sequence[PlanRecord]) -> PlanChange:
     shapes = [{one.shape for one in side if one.shape != UNKNOWN_SHAPE} for side in (before, after)]
-    if not all(shapes):
-        word = "unknown"
-    else:
-        word = "same" if shapes[0] & shapes[1] else "changed"
+    word = "unknown" if not all(shapes) else "same" if shapes[0] & shapes[1] else "changed"
     return PlanChange(statement, _outlines(before), _outlines(after), word)
 
 

@@ -24,7 +24,7 @@ BUILTIN_SQL = {
     ),
     "select-only": ("SELECT abalance FROM pgbench_accounts WHERE aid = :aid",),
 }
-"""What pgbench's built-in scripts send, `pgbench --show-script` has it: only a server can plan it, not a script's name."""
+"""The statements of pgbench's built-in scripts, which `pgbench --show-script` prints."""
 _PLANNED = ("select", "insert", "update", "delete", "merge", "values", "with")
 _TOKEN = re.compile(
     r"""'(?:[^']|'')*'            # a literal

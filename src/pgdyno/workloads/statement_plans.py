@@ -69,9 +69,7 @@ def _explain_prepared(
     connection.execute(prepare)
     nulls = sql.SQL(", ").join([sql.SQL("NULL")] * len(types))
     arguments = sql.SQL("({})").format(nulls) if types else sql.SQL("")
-    return _explain(
-        connection, sql.SQL("EXPLAIN (COSTS OFF) EXECUTE {}{}").format(sql.Identifier(name), arguments)
-    )
+    return _explain(connection, sql.SQL("EXPLAIN (COSTS OFF) EXECUTE {}{}").format(sql.Identifier(name), arguments))
 
 
 def _explain(connection: psycopg.Connection[DictRow], query: sql.Composed) -> list[str]:
@@ -80,7 +78,7 @@ def _explain(connection: psycopg.Connection[DictRow], query: sql.Composed) -> li
 
 def _text(statement: str) -> sql.SQL:
     """Return a statement of the user's own script, which pgbench has just run in the same database, as it stands."""
-    return sql.SQL(statement.replace("{", "{{").replace("}", "}}"))  # type: ignore[arg-type]
+    return sql.SQL(statement.replace("{", "{{").replace("}", "}}"))
 
 
 def _unknown(statement: str, error: Exception) -> PlanRecord:

@@ -31,7 +31,10 @@ def lock(t, mode, granted, waiting=0, locktype="relation"):
 def test_locks_are_means_and_maxima_over_all_seconds_and_the_three_modes_are_always_there():
     rows = [sessions(1), sessions(2), sessions(3), sessions(4)]
     rows += [lock(1, "RowExclusiveLock", 8), lock(2, "RowExclusiveLock", 4), lock(9, "RowExclusiveLock", 999)]
-    rows += [lock(2, "ShareLock", 0, waiting=3, locktype="transactionid"), lock(2, "RowExclusiveLock", 2, locktype="tuple")]
+    rows += [
+        lock(2, "ShareLock", 0, waiting=3, locktype="transactionid"),
+        lock(2, "RowExclusiveLock", 2, locktype="tuple"),
+    ]
     found = {one.mode: one for one in lock_figures(rows, 0.0, 4.0)}
     assert list(found)[:3] == ["RowExclusiveLock", "AccessShareLock", "ExclusiveLock"]
     assert (found["RowExclusiveLock"].mean, found["RowExclusiveLock"].most) == (14 / 4, 8)

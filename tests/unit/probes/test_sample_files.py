@@ -86,7 +86,9 @@ def test_reports_without_times_need_an_interval():
 
 
 @pytest.mark.requirement("R-MON-12")
-@pytest.mark.parametrize("text", ["", "{}", '{"sysstat": {"hosts": []}}', "[1]", '{"sysstat": {"hosts": [{"statistics": [3]}]}}'])
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"sysstat": {"hosts": []}}', "[1]", '{"sysstat": {"hosts": [{"statistics": [3]}]}}']
+)
 def test_what_is_not_of_the_tool_is_refused_by_name(text):
     with pytest.raises(UsageError, match='file "f" is not what sadf prints'):
         read_sadf(text, source="f")

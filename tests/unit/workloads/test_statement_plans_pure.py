@@ -85,7 +85,8 @@ def test_costs_rows_and_conditions_are_no_part_of_a_shape():
 
 
 @pytest.mark.parametrize(
-    ("was", "now"), [("Index Scan using t_pkey", "Seq Scan"), ("t_pkey", "t_other"), ("Limit", "Sort"), ("on u", "on v")]
+    ("was", "now"),
+    [("Index Scan using t_pkey", "Seq Scan"), ("t_pkey", "t_other"), ("Limit", "Sort"), ("on u", "on v")],
 )
 def test_another_node_index_or_table_is_another_shape(was, now):
     assert shape_of(INDEX.replace(was, now)) != shape_of(INDEX)
@@ -112,7 +113,11 @@ def test_a_plan_that_varies_within_a_side_is_a_change_only_without_a_common_shap
     assert (lost.word, lost.after) == ("unknown", ("unknown: no plan was recorded",))
 
 
-LOG = b"".join(b"%d 1 %d 0 1700000000 %06d\n" % (client, 1000 + 9000 * (client == 2), n * 10) for n in range(50) for client in (0, 2))
+LOG = b"".join(
+    b"%d 1 %d 0 1700000000 %06d\n" % (client, 1000 + 9000 * (client == 2), n * 10)
+    for n in range(50)
+    for client in (0, 2)
+)
 
 
 @pytest.mark.requirement("R-MON-10")

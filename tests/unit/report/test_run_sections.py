@@ -1,0 +1,170 @@
+"""The sections on what held runs back and what happened inside them, and the same as JSON."""
+
+import math
+
+import pytest
+
+from pgdyno.model.bottleneck import Candidate, HeldBack, Resource
+from pgdyno.model.configuration import BASELINE
+from pgdyno.model.record import ClientRecord, PlanRecord
+from pgdyno.model.samples import HistogramRow
+from pgdyno.model.study import StudyKind
+from pgdyno.model.trial import Outcome, Role, TrialSpec, TrialState
+from pgdyno.report.build import build_report
+from pgdyno.report.held_back_section import WORDS, headline, held_back_section
+from pgdyno.report.markdown import render
+from pgdyno.report.reading import Fields
+from pgdyno.report.run_details import failures_text, plan_section, run_details, slow_clients
+from pgdyno.stats.histogram import LatencyHistogram
+from pgdyno.stats.smoothness import CAVEAT, Smoothness
+from pgdyno.store.catalogue import Store
+from pgdyno.trial.plan_changes import PlanChange
+from pgdyno.trial.run_evidence import RunEvidence, read_evidence
+from study_example import make_study
+from study_recording import sample_row
+
+CANDIDATE = Candidate(Resource.LOCKS, 0.6, True, "60 % waited.", "(Threshold 30 %.)")
+VERDICT = HeldBack(Resource.LOCKS, Resource.CPU, ("60 % waited.",), (CANDIDATE,), ("A note.",))
+
+
+def client(number, p95):
+    return ClientRecord(number, 100, p95 / 2, p95 / 2, p95, p95 * 2, p95 * 3)
+
+
+def texts(section):
+    return str(section)
+
+
+@pytest.mark.requirement("R-MON-14")
+def test_the_verdict_its_evidence_and_what_is_next_are_in_the_section():
+    section = held_back_section([("A", 3, VERDICT)])
+    assert section.title == "What held it back?"
+    assert "A, trial 3: locks held it back; next: the processors." in texts(section)
+    assert "60 % waited." in texts(section)
+    assert "A note." in texts(section)
+    assert held_back_section([]) is None
+    assert set(WORDS) == set(Resource)
+    assert headline(HeldBack(Resource.UNKNOWN, None, ("x",))) == "what held it back is unknown."
+    assert headline(HeldBack(Resource.NONE, Resource.CPU, ("x",))) == "nothing held it back; busiest: the processors."
+
+
+@pytest.mark.requirement("R-MON-10")
+def test_a_client_that_is_served_badly_is_named():
+    even = [client(number, 5.0) for number in range(4)]
+    assert slow_clients(even) == ()
+    assert slow_clients([*even, client(9, 50.0)]) == (9,)
+    assert slow_clients([client(0, 5.0)]) == ()
+    section = run_details([("the run", 1, RunEvidence(VERDICT, clients=(*even, client(9, 50.0))))])
+    assert "client 9 waited far longer" in texts(section)
+
+
+@pytest.mark.requirement("R-MON-15")
+def test_no_failure_is_told_and_not_recorded_is_another_thing():
+    none = dict.fromkeys(("crash", "restart", "deadlock"), 0)
+    assert "no crash" in failures_text(RunEvidence(VERDICT, none))
+    assert "crashes 2" in failures_text(RunEvidence(VERDICT, {**none, "crash": 2}))
+    assert "not recorded" in failures_text(RunEvidence(VERDICT, None, failed_transactions=1234))
+    assert failures_text(RunEvidence(VERDICT, None, 1234)).startswith("1,234 failed transactions")
+
+
+@pytest.mark.requirement("R-MON-09")
+def test_evenness_of_both_sides_stands_with_its_caveat():
+    runs = [
+        (name, run, RunEvidence(VERDICT, smoothness=Smoothness(cv, 40, 90, 110, 0)))
+        for name, run, cv in (("A", 1, 0.12), ("B", 2, 0.031))
+    ]
+    told = texts(run_details(runs))
+    assert told.index("variation 12.0 %") < told.index("variation 3.1 %")
+    assert CAVEAT in told
+
+
+def test_plans_that_changed_are_listed_with_both_shapes():
+    changes = [
+        PlanChange("SELECT 1", ("Seq Scan on t",), ("Index Scan on t",), "changed"),
+        PlanChange("SELECT 2", ("Result",), ("Result",), "same"),
+        PlanChange("SELECT 3", ("unknown: x",), ("Result",), "unknown"),
+    ]
+    section = plan_section(Fields({"plans": [change.to_json() for change in changes]}), ("A", "B"))
+    table = section.blocks[1].table
+    assert table.columns == ("plan", "statement", "A", "B")
+    assert table.rows[0] == ("changed", "SELECT 1", "Seq Scan on t", "Index Scan on t")
+    assert "1 statement of 3 changed" in texts(section.blocks[0])
+    assert "1 could not be compared" in texts(section.blocks[0])
+    assert plan_section(Fields({}), ("A", "B")) is None
+
+
+SECONDS = 60
+
+
+def record_filling(store, study, *, grows=True, slow_middle=True):
+    """Record a run whose shared memory grows and whose answers are slow in its middle: caches that fill."""
+    run = store.begin_trial(study.id, TrialSpec(BASELINE, Role.ARM, "bench", 1, 0))
+    rows, histograms = [], []
+    for second in range(SECONDS):
+        t = 1000.0 + second + 1
+        shared = 1e9 * (1 + second / 30) if grows else 1e9
+        rows.append(sample_row("memory", t, interval_s=1.0, shared_bytes=int(shared)))
+        rows.append(sample_row("sessions", t, total=4, active=1, waiting=0, idle=3, idle_in_transaction=0))
+        rows.append(sample_row("waits", t, wait_event_type="CPU", wait_event="CPU", sessions=1))
+        micros = 9000 if slow_middle and SECONDS // 3 <= second < 2 * SECONDS // 3 else 2000
+        histogram = LatencyHistogram()
+        histogram.record([micros] * 20)
+        histograms.append(HistogramRow(1000 + second, 0, "x", 20, 20 * micros, 0, 0, 0, histogram.encode()))
+    store.add_samples(run, rows)
+    store.add_histograms(run, histograms)
+    store.add_records(run, [client(0, 2.0), client(1, 9.0), PlanRecord("SELECT 1", "abc", "Result")])
+    done = Outcome(
+        TrialState.COMPLETE, began_at=1000.0, steady_from=1000.0, ended_at=1060.0, throughput=20.0, transactions=1200,
+        driver_cpu_s=1.0, counters={"failures_crash": 0.0, "failures_restart": 0.0},
+    )  # fmt: skip
+    store.finish_trial(run, done)
+    return store.trial(run)
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store.open(tmp_path / "s.db") as made:
+        made.add_study(make_study(StudyKind.BENCH, "bench-1"))
+        yield made
+
+
+@pytest.mark.requirement("R-MON-11")
+def test_three_phases_of_a_warm_up_are_flagged_as_not_steady(store):
+    study = store.study("bench-1")
+    found = read_evidence(store, study, record_filling(store, study))
+    assert len(found.filling) == 3
+    assert "shared memory grew" in found.filling[0]
+    assert "middle" in found.filling[1]
+    assert "not steady" in texts(run_details([("the run", 1, found)]))
+    steady = read_evidence(store, study, record_filling(store, study, grows=False, slow_middle=False))
+    assert steady.filling == ()
+    assert "not steady" not in texts(run_details([("the run", 2, steady)]))
+
+
+@pytest.mark.requirement("R-MON-14", "R-MON-10", "R-MON-15")
+def test_json_and_report_say_the_same_of_a_recorded_run(store):
+    study = store.study("bench-1")
+    trial = record_filling(store, study)
+    found = read_evidence(store, study, trial)
+    image = found.to_json()
+    assert image["bottleneck"]["resource"] == found.held_back.resource.value == "client"
+    assert image["failures"] == {"crash": 0, "restart": 0}
+    assert [one["client"] for one in image["clients"]] == [0, 1]
+    assert image["plans"] == [{"statement": "SELECT 1", "shape": "abc", "plan": "Result"}]
+    store.update_study(study.id, result={"study": study.id, "run": trial.id, "tps": 20.0, **image})
+    page = render(build_report(store, study.id))
+    assert "What held it back?" in page
+    assert "Inside the runs" in page
+    assert found.held_back.evidence[0][:40] in page
+
+
+@pytest.mark.requirement("R-MON-14")
+def test_a_run_that_was_not_measured_has_an_unknown_bottleneck_with_the_reason(store):
+    study = store.study("bench-1")
+    run = store.begin_trial(study.id, TrialSpec(BASELINE, Role.ARM, "bench", 1, 0))
+    store.finish_trial(run, Outcome(TrialState.FAILED, reason="the server died"))
+    found = read_evidence(store, study, store.trial(run))
+    assert found.held_back.resource is Resource.UNKNOWN
+    assert "the server died" in found.held_back.evidence[0]
+    assert found.failures is None
+    assert math.isclose(sum(one.share for one in found.held_back.candidates), 0.0)
