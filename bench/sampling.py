@@ -31,6 +31,7 @@ from scipy.special import ndtri
 from pgdyno.model.verdict import Interval
 from pgdyno.probes.host.process import DriverCpu
 from pgdyno.probes.host.reading import PROC, TICKS_PER_S
+from pgdyno.probes.observer import Observer
 from pgdyno.probes.sampler import Sampler
 from pgdyno.stats.paired import log_ratios
 from pgdyno.target.sandbox import Sandbox
@@ -143,6 +144,34 @@ def measure(target: Target, workload: Workload, builtin: str, options: argparse.
     return found
 
 
+def tick_cost(target: Target, dbname: str, rounds: int = 60, ticks: int = 10) -> dict[str, tuple[float, float]]:
+    """Return the CPU milliseconds of a tick's views, (here, in the server's session), one by one and in one trip.
+
+    The two take turns in an order drawn by lot, on one session, so that the machine is the same for both.
+    """
+    chance, observer = random.Random(1), Observer(target.postgres, dbname)
+    observer.read(0.0)
+    query = "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgdyno_observer'"
+    (pid,) = (int(str(row["pid"])) for row in target.postgres.fetch(query))
+    ways = {"one by one": False, "in one trip": True}
+    spent = {name: [0.0, 0.0] for name in ways}
+    for _ in range(rounds):
+        for name in chance.sample(list(ways), len(ways)):
+            observer.in_one_trip = ways[name]
+            here, there = time.thread_time(), session_cpu_s(pid)
+            for _ in range(ticks):
+                observer.read(0.0)
+            spent[name][0] += time.thread_time() - here
+            spent[name][1] += session_cpu_s(pid) - there
+    observer.close()
+    return {name: (1e3 * a / rounds / ticks, 1e3 * b / rounds / ticks) for name, (a, b) in spent.items()}
+
+
+def session_cpu_s(pid: int) -> float:
+    """Return the CPU seconds of a process, by the nanosecond and not by the clock's tick."""
+    return int((PROC / str(pid) / "schedstat").read_text().split()[0]) / 1e9
+
+
 def signed_rank_interval(log_ratios: Sequence[float] | NDArray[np.float64], confidence: float = 0.95) -> Interval:
     """Return the ratio with the interval of Wilcoxon's signed ranks for a number of pairs that was fixed beforehand.
 
@@ -190,11 +219,16 @@ def main() -> None:
     parser.add_argument("--block", type=int, default=1, metavar="SECONDS", help="length of a block; short is best")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workload", choices=WORKLOADS, action="append", help="only this one; may be repeated")
+    parser.add_argument("--cpu", action="store_true", help="only the CPU of a tick's views, one by one and together")
     options = parser.parse_args()
     sandbox = Sandbox.open_or_create("bench-sampling")
     try:
         sandbox.start()
         target = sandbox.target()
+        if options.cpu:
+            for name, (here, there) in tick_cost(target, "postgres").items():
+                print(f"{name:12s} {here:.3f} ms of CPU here, {there:.3f} ms in the server's session, for each tick")
+            return
         for name in options.workload or WORKLOADS:
             workload = make_workload(name, {"scale": 10})
             workload.prepare(target, progress=lambda _: None)

@@ -88,6 +88,7 @@ def version_of(postgres: Postgres) -> int:
     return int(str(postgres.fetch("SELECT current_setting('server_version_num') AS n")[0]["n"]))
 
 
+@pytest.mark.requirement("R-MON-05", "R-MON-01")
 def test_every_view_of_this_version_can_be_read(postgres: Postgres, load: str) -> None:
     observer = Observer(postgres, load)
     reading = observer.read(1.0, VIEWS)
@@ -154,10 +155,12 @@ def locks(made: Sampler) -> dict[str, tuple[SampleValue, SampleValue]]:
     return {str(row["mode"]): (row["granted"], row["waiting"]) for row in named(made.take(), "locks")}
 
 
+@pytest.mark.requirement("R-MON-04")
 def test_an_idle_server_has_no_locks_because_the_observer_does_not_count_itself(made: Sampler, load: str) -> None:
     wait_until(lambda: locks(made) == {})
 
 
+@pytest.mark.requirement("R-MON-04")
 def test_locks_are_counted_by_mode_held_and_awaited(made: Sampler, postgres: Postgres, load: str) -> None:
     with postgres.connect(load) as holder, postgres.connect(load) as waiter:
         holder.execute("BEGIN")
@@ -216,6 +219,7 @@ def test_checkpoints_and_reloads_are_events(made: Sampler, postgres: Postgres, l
     assert not {"restart", "probe"} & {event.kind for event in batch.events}
 
 
+@pytest.mark.requirement("R-MON-05")
 def test_io_says_who_read_and_wrote(made: Sampler, postgres: Postgres, load: str) -> None:
     if version_of(postgres) < 160000:
         pytest.skip("pg_stat_io came with 16")
@@ -274,6 +278,7 @@ def test_a_role_without_privileges_is_told_less_but_not_stopped(sandbox18: Sandb
     assert set(reading.failures) <= {"statements"}
 
 
+@pytest.mark.requirement("R-MON-15")
 def test_a_restart_is_an_event_and_sampling_goes_on(make_sandbox: Callable[..., Sandbox]) -> None:
     sandbox = make_sandbox("probes-restart")
     sandbox.start()
@@ -291,6 +296,7 @@ def test_a_restart_is_an_event_and_sampling_goes_on(make_sandbox: Callable[..., 
     assert max(row.t for row in batch.rows if row.table == "sessions") == last
 
 
+@pytest.mark.requirement("R-MON-15")
 def test_a_crash_resets_counters_without_negative_deltas(make_sandbox: Callable[..., Sandbox]) -> None:
     sandbox = make_sandbox("probes-crash")
     sandbox.start()
@@ -307,3 +313,42 @@ def test_a_crash_resets_counters_without_negative_deltas(make_sandbox: Callable[
     for table in ("database", "wal", "checkpointer", "io"):
         for row in named(rows, table):
             assert all(value >= 0 for value in row.values() if isinstance(value, int | float))
+
+
+def _cpu_s(pid: int) -> float:
+    """Return the CPU seconds of a process, which the kernel counts by the nanosecond."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+@pytest.mark.requirement("R-MON-13")
+def test_a_tick_takes_less_than_one_percent_of_a_cpu_at_one_a_second(sandbox18: Sandbox) -> None:
+    with load_database(sandbox18.target().postgres) as load:
+        made = sampler(sandbox18, load)
+        made.take()
+        query = "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgdyno_observer' AND backend_start IN "
+        newest = "(SELECT max(backend_start) FROM pg_stat_activity WHERE application_name = 'pgdyno_observer')"
+        pid = int(str(sandbox18.target().postgres.fetch(query + newest)[0]["pid"]))
+        session, thread, ticks = -_cpu_s(pid), -time.thread_time(), 100
+        for _ in range(ticks):
+            made.take()
+        session, thread = session + _cpu_s(pid), thread + time.thread_time()
+        made.stop()
+    assert (session + thread) / ticks < 0.01
+
+
+def test_one_round_trip_and_one_by_one_read_the_same_and_a_view_that_fails_costs_itself(
+    postgres: Postgres, load: str
+) -> None:
+    together, alone = Observer(postgres, load), Observer(postgres, load, in_one_trip=False)
+    for observer in (together, alone):
+        observer.read(1.0)
+        observer._queries["locks"] = "SELECT 1 / 0 AS granted"
+    readings = [observer.read(2.0) for observer in (together, alone)]
+    again = together.read(3.0)
+    together.close()
+    alone.close()
+    assert set(readings[0].views) == set(readings[1].views)
+    assert "database" in readings[0].views
+    assert "division by zero" in readings[0].failures["locks"]
+    assert again.failures == {}
+    assert "locks" not in again.views

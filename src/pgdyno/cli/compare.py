@@ -111,6 +111,7 @@ def _as_json(comparison: RunComparison) -> dict[str, object]:
         "a": run_json(comparison.a),
         "b": run_json(comparison.b),
         "differences": [{"knob": n, "a": a, "b": b} for n, a, b in comparison.differences],
+        "plans": [change.to_json() for change in comparison.plans],
     }
 
 
@@ -134,6 +135,10 @@ def _print(comparison: RunComparison) -> None:
     console.print(table)
     for name, before, after in comparison.differences:
         console.print(f"{name}: {before or 'as found'} -> {after or 'as found'}", highlight=False)
+    for change in comparison.plans:
+        if change.word != "same":
+            before, after = " or ".join(change.before), " or ".join(change.after)
+            console.print(f"plan {change.word}  {change.statement}: {before} -> {after}", highlight=False, markup=False)
     if comparison.interleaved:
         console.print(f"verdict  {comparison.verdict.sentence()}", highlight=False)
     else:

@@ -10,12 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
+from pgdyno.model.record import PlanRecord
 from pgdyno.model.study import StudyKind
 from pgdyno.model.trial import Trial, TrialState
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 from pgdyno.stats.sequential import Design, judge
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.blocks import metric_of
+from pgdyno.trial.plan_changes import PlanChange, plan_changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class RunComparison:
     interleaved: bool
     note: str
     differences: tuple[tuple[str, str | None, str | None], ...]
+    plans: tuple[PlanChange, ...] = ()
+    """The statements of the load with their plans in run A and in run B."""
 
 
 def compare_runs(store: Store, a_id: int, b_id: int, metric: Metric, design: Design) -> RunComparison:
@@ -49,7 +53,8 @@ def compare_runs(store: Store, a_id: int, b_id: int, metric: Metric, design: Des
     else:
         verdict = _unresolved(a, b, metric, design)
         note = "the runs are not interleaved pairs of one study: prove it with pgdyno experiment --ab A.conf B.conf"
-    return RunComparison(a, b, verdict, pairs is not None, note, _differences(a, b))
+    plans = plan_changes(*([store.records(trial.id, PlanRecord)] for trial in (a, b)))
+    return RunComparison(a, b, verdict, pairs is not None, note, _differences(a, b), tuple(plans))
 
 
 def _figure(trial: Trial, metric: Metric) -> float | None:

@@ -9,6 +9,7 @@ from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.trial import Trial, WorkloadSpec
 from pgdyno.model.verdict import Metric
+from pgdyno.probes.held_back_notes import physical_share
 from pgdyno.studies.judging import median_of
 from pgdyno.units import bytes_text, parse_quantity
 
@@ -70,10 +71,9 @@ def _double_buffering(
     """Say where the missing blocks came from: the kernel's page cache, unless the disk was read as much."""
     if not {"blks_read", "disk_read_bytes"} <= before.keys() or SHARED_BUFFERS not in facts.settings:
         return None
-    asked = before["blks_read"] * facts.server.block_size
-    if asked <= 0 or SHARED_BUFFERS not in settings:
+    physical = physical_share(before["blks_read"], facts.server.block_size, before["disk_read_bytes"])
+    if physical is None or SHARED_BUFFERS not in settings:
         return None
-    physical = min(1.0, before["disk_read_bytes"] / asked)
     if physical > 0.5:
         return (
             f"{100 * physical:.0f} % of those blocks came from the disk: the working set fits neither "

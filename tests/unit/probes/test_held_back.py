@@ -129,7 +129,7 @@ CACHED = {
 }  # fmt: skip
 
 
-@pytest.mark.requirement("R-MON-03", "R-TUN-15")
+@pytest.mark.requirement("R-MON-03")
 def test_reads_are_split_into_physical_ones_and_those_of_the_page_cache():
     (reads,) = [note for note in verdict(**CACHED).notes if note.startswith("Logical reads")]
     assert "1,667 blocks a second, 40.0 % of them in shared_buffers" in reads
