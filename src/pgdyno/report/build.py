@@ -16,7 +16,7 @@ from pgdyno.stats.histogram import LatencyHistogram
 from pgdyno.store.catalogue import Store
 from pgdyno.trial.run_evidence import read_evidence
 
-RECORDED_TABLES = ("cpu", "database", "disk", "sessions", "waits", "wal")
+RECORDED_TABLES = ("cpu", "database", "disk", "memory", "sessions", "waits", "wal")
 
 
 def build_report(store: Store, study_id: str) -> Report:

@@ -25,6 +25,11 @@ CPU_PARTS = {
     "iowait_pct": "iowait",
     "steal_pct": "steal",
 }
+MEMORY_PARTS = {
+    "cached_bytes": ("page cache", "hit"),
+    "anonymous_bytes": ("processes", "read1"),
+    "shared_bytes": ("shared memory", "wal"),
+}
 MARKED_EVENTS = {
     "checkpoint": "checkpoint begins",
     "checkpoint_done": "checkpoint done",
@@ -33,11 +38,12 @@ MARKED_EVENTS = {
     "reload": "reload",
     "swap": "swapping",
     "oom_kill": "out of memory",
+    "crash": "crash",
 }
 SHOWN_DEVICES = 2
-STRIP_KEYS = ("throughput", "latency", "cpu", "waits", "blocks", "wal", "disk")
+STRIP_KEYS = ("throughput", "latency", "cpu", "waits", "memory", "blocks", "wal", "disk", "iops")
 """Top to bottom, whichever run has them."""
-QUIET_STRIPS = ("wal", "disk")
+QUIET_STRIPS = ("wal", "disk", "iops")
 QUIET_SHARE = 0.02
 """A strip of these that stays below this share of its axis in every run says nothing as a picture."""
 TITLE_SHARE = 0.1
@@ -54,7 +60,7 @@ class _Line:
 
 def recorder(trace: RunTrace) -> list[Figure]:
     """Return the strips of one run, top to bottom; strips without data are left out."""
-    strips = (_throughput, _latency, _cpu, _waits, _blocks, _wal, _disk)
+    strips = (_throughput, _latency, _cpu, _waits, _memory, _blocks, _wal, _disk, _iops)
     return [figure for strip in strips if (figure := strip(trace)) is not None]
 
 
@@ -74,7 +80,7 @@ def align(runs: Sequence[Sequence[Figure]]) -> tuple[tuple[Figure | None, ...], 
 
 
 def without_quiet(runs: Sequence[Sequence[Figure]]) -> tuple[list[list[Figure]], tuple[str, ...]]:
-    """Leave out the WAL and disk strips in which no run shows anything, and return what they would have shown."""
+    """Leave out the WAL, disk and IOPS strips in which no run shows anything, and return what they would have shown."""
     figures = [figure for run in runs for figure in run]
     loud = {strip_key(figure) for figure in figures if not _is_quiet(figure)}
     labels = tuple(dict.fromkeys(figure.y.label for figure in figures if strip_key(figure) not in loud))
@@ -136,6 +142,35 @@ def _waits(trace: RunTrace) -> Figure | None:
     cores = Mark("y", float(trace.cores), f"{trace.cores} cores", "limit")
     top = max(figure.y.hi or 0.0, zero_based([trace.cores * 1.2])[1])
     return replace(figure, marks=(*figure.marks, cores), y=replace(figure.y, hi=top))
+
+
+def _memory(trace: RunTrace) -> Figure | None:
+    grid = read(trace, "memory", tuple(MEMORY_PARTS))
+    lines = [
+        _Line(name, group, _scaled(grid.columns[column], 1 / 1024**3))
+        for column, (name, group) in MEMORY_PARTS.items()
+        if _has(grid, column)
+    ]
+    return _strip(trace, "memory", Axis("Memory of the machine", "GB"), grid.times, lines)
+
+
+def _iops(trace: RunTrace) -> Figure | None:
+    if not {"r_per_s", "w_per_s"} <= trace.samples.get("disk", {}).keys():
+        return None
+    reads = pivot(trace, "disk", "device", "r_per_s")
+    writes = pivot(trace, "disk", "device", "w_per_s")
+
+    def requests(device: str) -> float:
+        return sum(value or 0.0 for grid in (reads, writes) for value in grid.columns.get(device, ()))
+
+    busiest = sorted(sorted({*reads.columns, *writes.columns}, key=requests, reverse=True)[:SHOWN_DEVICES])
+    lines = [
+        _Line(f"{device} {word}", f"{group}{rank}", grid.columns[device])
+        for rank, device in enumerate(busiest)
+        for word, group, grid in (("reads", "read", reads), ("writes", "written", writes))
+        if device in grid.columns
+    ]
+    return _strip(trace, "iops", Axis("Requests that the disks completed", "1/s"), reads.times, lines)
 
 
 def _blocks(trace: RunTrace) -> Figure | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from pgdyno.report.recorder import align, recorder, strip_key, without_quiet
-from pgdyno.report.traces import RunTrace, read, window_values
+from pgdyno.report.traces import LoadBin, RunTrace, read, window_values
 
 TIMES = [100.7, 101.7, 102.7, 103.0]
 
@@ -53,3 +55,23 @@ def test_strips_keep_their_order_when_the_first_run_lacks_one() -> None:
     part = [figure for figure in recorder(trace(50_000_000)) if strip_key(figure) != "blocks"]
     rows = align([part, whole])
     assert [strip_key(next(figure for figure in row if figure)) for row in rows] == ["blocks", "wal"]
+
+
+@pytest.mark.requirement("R-MON-06")
+def test_memory_cpu_requests_and_traffic_stand_below_response_time_on_one_time_axis() -> None:
+    table = {"t": TIMES, "interval_s": [1.0, 1.0, 1.0, 0.3]}
+    disk = {"device": ["vda"] * 4, **{f"{name}_per_s": [5000.0] * 4 for name in ("r", "w", "rkb", "wkb")}}
+    run = replace(
+        trace(9_000_000),
+        load=[LoadBin(second, 100.0, 1.0, 2.0, 3.0) for second in (100.5, 101.5, 102.5)],
+        samples={
+            "cpu": {**table, "usr_pct": [50.0] * 4},
+            "memory": {**table, "cached_bytes": [3 << 30] * 4, "anonymous_bytes": [1 << 30] * 4},
+            "disk": {**table, **disk},
+        },
+    )
+    rows = align([recorder(run)])
+    assert [strip_key(row[0]) for row in rows if row[0]] == ["throughput", "latency", "cpu", "memory", "disk", "iops"]
+    axes = {(row[0].x.lo, row[0].x.hi) for row in rows if row[0]}
+    assert axes == {(0.0, 3.0)}
+    assert {series.name for row in rows[3:4] if row[0] for series in row[0].series} == {"page cache", "processes"}
