@@ -32,8 +32,8 @@ ESTIMATES = frozenset({Denominator.BUSY_CORE})
 class PlatformRow:
     """One cell: what a platform did under one load. `clients` is of each instance; `cpu_pct` of all its CPUs.
 
-    `throughputs` holds the runs of the cell; `tps` is their mean. `threads` replaces the platform's own where the row
-    was measured with another SMT level.
+    `throughputs` holds the runs of the cell; `tps` is all their transactions over all their seconds. `threads` replaces
+    the platform's own where the row was measured with another SMT level.
     """
 
     configuration: str

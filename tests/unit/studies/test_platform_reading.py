@@ -65,7 +65,9 @@ def test_the_rows_of_a_matrix(store: Store) -> None:
     loads = [(row.configuration, row.instances, row.clients, len(row.throughputs)) for row in found.rows]
     assert loads == [("default", 1, 4, 2), ("default", 2, 4, 2), ("tuned", 1, 4, 2), ("tuned", 2, 4, 1)]
     first = found.rows[0]
-    assert (first.tps, first.runs) == (pytest.approx(1005.0), (1, 5))
+    assert first.tps == pytest.approx(1005.0)
+    assert first.runs == (1, 5)
+    assert first.throughputs == pytest.approx((1000.0, 1010.0))
     assert first.cpu_pct == 65.0
     assert first.mode == "tpcb-like, scale 10"
     assert (first.threads, found.rows[1].threads) == (None, 8)
@@ -118,3 +120,14 @@ def test_other_studies_and_empty_ones_are_refused(store: Store) -> None:
     store.add_study(empty)
     with pytest.raises(UsageError, match="no complete run"):
         read_platform(store, empty, "A")
+
+
+def test_runs_of_unequal_length_are_pooled_as_a_matrix_does_it(store: Store) -> None:
+    study = Study("u", StudyKind.BENCH, "n", StudyState.COMPLETE, 1.0, "t", "e", {"host": HOST}, WORKLOAD, PLAN)
+    store.add_study(study)
+    for tps, seconds, counters in ((100.0, 30.0, {}), (200.0, 99.0, {"window_s": 10.0})):
+        run = store.begin_trial("u", TrialSpec(BASELINE, Role.ARM, "bench", 1, 0))
+        outcome = Outcome(TrialState.COMPLETE, steady_from=1.0, ended_at=1.0 + seconds, throughput=tps)
+        store.finish_trial(run, replace(outcome, counters=counters))
+    (row,) = read_platform(store, study, "A").rows
+    assert row.tps == pytest.approx((100 * 30 + 200 * 10) / 40)
