@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from pgdyno.errors import ApplyError, GuardTripped, PgdynoError, RollbackError, StoreError, WorkloadError
@@ -15,7 +15,7 @@ from pgdyno.knobs.constraints import check
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.facts import Facts
 from pgdyno.model.guard import Breach
-from pgdyno.model.record import ClientRecord, Record
+from pgdyno.model.record import ClientRecord
 from pgdyno.model.samples import Event
 from pgdyno.model.study import Study
 from pgdyno.model.trial import OUTAGE, LoadPlan, Outcome, Trial, TrialSpec, TrialState
@@ -32,8 +32,9 @@ from pgdyno.trial.lifecycle import Happening, Instruction, Phase, Transition, be
 from pgdyno.trial.restarts import Restarts
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
 from pgdyno.trial.watcher import Watcher
+from pgdyno.trial.work import Work
 from pgdyno.workloads.client_latency import client_records
-from pgdyno.workloads.protocol import LoadResult, RunningLoad, Workload
+from pgdyno.workloads.protocol import LoadResult, Workload
 
 BASELINES = 3
 """How many of the latest baseline trials a running load is held against."""
@@ -47,35 +48,6 @@ OVERRUN_S = 60.0
 
 _PREPARING = (Phase.PLANNED, Phase.APPLYING, Phase.RESETTING)
 """Here a configuration that fails is an ApplyError; any other error is the machine's and ends the study."""
-
-
-@dataclass
-class _Work:
-    """What one trial gathers on its way."""
-
-    run_id: int
-    spec: TrialSpec
-    plan: LoadPlan
-    workload: Workload
-    began: float
-    dbname: str = ""
-    database_bytes: float = 0.0
-    reset_s: float = 0.0
-    fingerprint: str | None = None
-    outage_s: float | None = None
-    sampler: Sampler | None = None
-    running: RunningLoad | None = None
-    load: LoadResult | None = None
-    batch: SampleBatch | None = None
-    outcome: Outcome | None = None
-    reason: str | None = None
-    events: list[Event] = field(default_factory=list)
-    records: list[Record] = field(default_factory=list)
-    watch: ExitStack = field(default_factory=ExitStack)
-
-    def driver_pids(self) -> Sequence[int]:
-        """Return the processes that are load generators and not foreign."""
-        return self.running.pids if self.running else ()
 
 
 class Laboratory:
@@ -175,7 +147,7 @@ class Laboratory:
 
     def _measure(self, spec: TrialSpec, plan: LoadPlan, workload: Workload) -> Trial:
         self.begin_guards()
-        work = _Work(self.store.begin_trial(self.study.id, spec), spec, plan, workload, self._clock())
+        work = Work(self.store.begin_trial(self.study.id, spec), spec, plan, workload, self._clock())
         self._watcher.trial_began(spec, self._count, work.run_id)
         transition = begin()
         error: BaseException | None = None
@@ -193,7 +165,7 @@ class Laboratory:
         return trial
 
     def _carry_out(
-        self, instructions: Sequence[Instruction], work: _Work, transition: Transition
+        self, instructions: Sequence[Instruction], work: Work, transition: Transition
     ) -> tuple[Happening, BaseException | None]:
         """Carry out the instructions; an error becomes what happened, and is given back where it must go on up."""
         happening = Happening.ASSESSED
@@ -230,7 +202,7 @@ class Laboratory:
         if self._session is not None:
             self._session.expect(doing, within_s)
 
-    def _answer(self, breach: Breach, work: _Work) -> BaseException | None:
+    def _answer(self, breach: Breach, work: Work) -> BaseException | None:
         """Bring the baseline back after a breach, and return what ends the study, None when it can go on."""
         work.reason = str(breach)
         work.watch.close()
@@ -253,14 +225,14 @@ class Laboratory:
         self._watcher.notice(text)
         return end
 
-    def _check(self, work: _Work, _: Transition) -> Happening:
+    def _check(self, work: Work, _: Transition) -> Happening:
         refusal = check(work.spec.configuration, self.facts, connections=work.plan.connections)
         if refusal is None:
             return Happening.ACCEPTED
         work.reason = refusal.reason
         return Happening.REFUSED
 
-    def _apply(self, work: _Work, _: Transition) -> Happening:
+    def _apply(self, work: Work, _: Transition) -> Happening:
         if self._session is None:
             assert work.spec.configuration == BASELINE, "a configuration needs a session that can undo it"
         else:
@@ -273,7 +245,7 @@ class Laboratory:
             work.watch.enter_context(self._sentry.watch())
         return Happening.IN_FORCE
 
-    def _reset(self, work: _Work, _: Transition) -> Happening:
+    def _reset(self, work: Work, _: Transition) -> Happening:
         self._watcher.phase("reset")
         self._expect(f"reset of trial {work.run_id}")
         guarding: AbstractContextManager[None] = self._sentry.interrupting() if self._sentry else nullcontext()
@@ -285,11 +257,11 @@ class Laboratory:
         work.database_bytes = float(str(row["bytes"]))
         return Happening.READY
 
-    def _start_sampling(self, work: _Work, _: Transition) -> None:
+    def _start_sampling(self, work: Work, _: Transition) -> None:
         work.sampler = Sampler(self._target, load_database=work.dbname, driver_pids=work.driver_pids)
         work.sampler.start()
 
-    def _run_load(self, work: _Work, _: Transition) -> Happening:
+    def _run_load(self, work: Work, _: Transition) -> Happening:
         self._watcher.phase("load")
         plan, began = work.plan, self._clock()
         self._expect(f"load of trial {work.run_id}", plan.duration_s + OVERRUN_S + BETWEEN_S)
@@ -325,11 +297,11 @@ class Laboratory:
                 self._sentry.load_ended()
         return Happening.LOAD_ENDED
 
-    def _stop_sampling(self, work: _Work, _: Transition) -> None:
+    def _stop_sampling(self, work: Work, _: Transition) -> None:
         if work.sampler is not None:
             work.batch = work.sampler.stop()
 
-    def _assess(self, work: _Work, _: Transition) -> Happening:
+    def _assess(self, work: Work, _: Transition) -> Happening:
         assert work.load is not None, "the life cycle assesses only a load that ended"
         assert work.batch is not None, "the life cycle stops sampling before it assesses"
         outcome = assess(work.load, work.batch.rows, work.plan, self.bounds)
@@ -339,7 +311,7 @@ class Laboratory:
         work.outcome = self._examine(replace(outcome, counters={**outcome.counters, **size}), work)
         return Happening.ASSESSED
 
-    def _examine(self, outcome: Outcome, work: _Work) -> Outcome:
+    def _examine(self, outcome: Outcome, work: Work) -> Outcome:
         """Let the workload check its own data; data that break their conditions make the run void."""
         assert work.load is not None, "only a load that ended is examined"
         self._watcher.phase("examine")
@@ -355,7 +327,7 @@ class Laboratory:
             return outcome
         return replace(outcome, state=TrialState.VOID, reason=found.violation, throughput=None)
 
-    def _conclude(self, work: _Work, transition: Transition) -> None:
+    def _conclude(self, work: Work, transition: Transition) -> None:
         outcome = work.outcome
         if outcome is None:
             state = transition.state or TrialState.FAILED
@@ -376,7 +348,7 @@ class Laboratory:
         self.store.finish_trial(work.run_id, outcome)
 
 
-_STEPS: dict[Instruction, Callable[[Laboratory, _Work, Transition], Happening | None]] = {
+_STEPS: dict[Instruction, Callable[[Laboratory, Work, Transition], Happening | None]] = {
     Instruction.CHECK: Laboratory._check,
     Instruction.APPLY: Laboratory._apply,
     Instruction.RESET: Laboratory._reset,
