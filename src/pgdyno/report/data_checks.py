@@ -86,6 +86,7 @@ def brief(record: StudyRecord) -> Section | None:
     return Section("checks", "Orders and checks", "", (Prose(tuple(sentences)),)) if sentences else None
 
 
+ONE_HOLDS = "The one condition that was checked holds"
 _CAPTION = (
     "NOPM: New-Orders committed in the measured window, a minute. TPM: transactions of this database alone, rolled "
     "back ones included, in the same window. New orders: growth of d_next_o_id over the whole run, ramp-up included."
@@ -112,9 +113,10 @@ def _users(plan: LoadPlan, trace: RunTrace) -> str:
     ]
     if not seen:
         return ""
-    processes = str(seen[0]) if min(seen) == max(seen) else f"{min(seen)} to {max(seen)}"
+    count = str(seen[0]) if min(seen) == max(seen) else f"{min(seen)} to {max(seen)}"
+    processes = f"{count} server process{'es' * (max(seen) > 1)}"
     users = plural(plan.connections, "virtual user")
-    return f"Run {trace.run}: {users}, {processes} server processes in each of {plural(len(seen), 'second')} looked at."
+    return f"Run {trace.run}: {users}, {processes} in each of {plural(len(seen), 'second')} looked at."
 
 
 def _inside(t: float, trace: RunTrace) -> bool:
@@ -148,7 +150,8 @@ def _verdict(checks: dict[int, tuple[CheckRecord, ...]]) -> str:
     asked = {one.condition for found in checks.values() for one in found if one.violations is not None}
     if broken:
         return f"{plural(len(broken), 'condition')} of {len(asked)} broken: {', '.join(broken)}; such a run is void."
-    return f"All {plural(len(asked), 'condition')} that were checked hold, in {plural(len(checks), 'run')}."
+    every = f"All {len(asked)} conditions that were checked hold" if len(asked) > 1 else ONE_HOLDS
+    return f"{every}, in {plural(len(checks), 'run')}." if asked else "No condition was checked."
 
 
 def _conditions(checks: dict[int, tuple[CheckRecord, ...]]) -> Table:
