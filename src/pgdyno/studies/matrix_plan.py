@@ -230,11 +230,6 @@ def to_json(plan: MatrixPlan) -> dict[str, object]:
     }
 
 
-def largest(plan: MatrixPlan, cells: Sequence[Cell]) -> LoadPlan:
-    """Return the load of the cell with the most connections, for guards that look ahead."""
-    return plan.load(max(cells, key=lambda cell: cell.connections))
-
-
 def with_configurations(plan: MatrixPlan, named: Mapping[str, Mapping[str, str]]) -> MatrixPlan:
     """Return the plan with these configurations; the baseline is put first where it is missing and not forced out."""
     first = {} if plan.force and BASELINE_NAME not in named else {BASELINE_NAME: named.get(BASELINE_NAME, {})}

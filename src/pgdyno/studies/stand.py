@@ -173,9 +173,9 @@ def _require_room(target: Target, facts: Facts, plan: LoadPlan) -> None:
     if setting is None:
         return
     most = int(setting.setting) - OWN_SESSIONS
-    if plan.clients > most:
+    if plan.connections > most:
         raise UsageError(
-            f"{plan.clients} clients do not fit into max_connections = {setting.setting} of {target.name}",
+            f"{plan.connections} clients do not fit into max_connections = {setting.setting} of {target.name}",
             detail=f"pgdyno itself and the reserved sessions need {OWN_SESSIONS}.",
             hint=f"Use --clients {most} or fewer.",
         )

@@ -10,6 +10,7 @@ from advisor_case import GB, make_host, make_server
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.facts import SettingFact, Unknown
 from pgdyno.model.inventory import Inventory
+from pgdyno.model.matrix import Cell
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.probes.evidence.knee import knee
@@ -80,6 +81,15 @@ def test_the_newest_load_with_enough_numbers_wins(store):
         bench(store, clients, 10.0 * clients, fingerprint="b")
     bench(store, 7, 1.0, fingerprint="c")
     assert [clients for clients, _ in client_matrix(store, HERE)] == [4, 5, 6]
+
+
+def test_cells_of_a_matrix_count_by_all_their_connections(store):
+    bench(store, 1, kind=StudyKind.MATRIX)
+    for instances, level, rate in ((1, "2", 10.0), (2, "2", 19.0), (4, "2", 20.0), (4, "4", 999.0)):
+        cell = Cell(instances, 3, 1, "tpcb-like", 10, "default", smt=level)
+        trial = store.begin_trial("s0", TrialSpec(BASELINE, Role.CELL, "cell", 1, instances, factors=cell.factors()))
+        store.finish_trial(trial, Outcome(TrialState.COMPLETE, throughput=rate, settings_fingerprint="a"))
+    assert client_matrix(store, HERE) == ((3, 10.0), (6, 19.0), (12, 20.0)), "the other SMT level is another load"
 
 
 def test_a_server_that_is_not_known_has_none(store):

@@ -105,3 +105,11 @@ def test_a_load_that_lost_a_generator_is_partial_even_on_a_disturbed_machine():
     outcome = assess(lost, cpu_rows(8, steal_pct=50.0), PLAN, Bounds())
     assert (outcome.state, outcome.reason) == (TrialState.PARTIAL, "instance 1 was killed")
     assert outcome.throughput == pytest.approx(200, rel=0.01)
+
+
+def test_a_load_that_lost_a_generator_is_partial_also_where_nothing_was_steady():
+    lost = replace(load([20] * 5 + [400] * 4), partial="instance 1 was killed")
+    outcome = assess(lost, [], PLAN, Bounds())
+    assert (outcome.state, outcome.reason) == (TrialState.PARTIAL, "instance 1 was killed")
+    assert outcome.throughput is None
+    assert assess(replace(lost, partial=None), [], PLAN, Bounds()).state is TrialState.UNSTEADY
