@@ -1,6 +1,7 @@
 """A staircase of a good, a harmful and a neutral step on a real sandbox, with the tool killed in the middle of it.
 
-The effects are of a factor of ten and more, a short range by its index against the whole table: relations, no speed.
+A short range by its index against the whole table: a factor of a hundred, far above the noise of a busy machine, and
+pairs are added until it shows. Relations, no speed.
 """
 
 import json
@@ -41,7 +42,7 @@ def pgdyno(home, *words):
         [sys.executable, "-m", "pgdyno", *words],
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=900,
         check=False,
         env={**os.environ, "PGDYNO_HOME": str(home)},
     )
@@ -61,8 +62,8 @@ def test_a_staircase_is_killed_resumed_and_told(pgdyno_home, tmp_path):
     plan.write_text(PLAN)
     script.write_text(SCRIPT)
     words = [
-        "experiment", "--plan", str(plan), "-w", "custom", "--script", str(script), "-D", "scale=1", "-c", "1", *QUICK,
-        *LOOSE, "--pairs", "3", "3", "--confidence", "0.995", "--noise-runs", "2", "--baseline-runs", "0",
+        "experiment", "--plan", str(plan), "-w", "custom", "--script", str(script), "-D", "scale=3", "-c", "1", *QUICK,
+        *LOOSE, "--pairs", "3", "6", "--confidence", "0.995", "--noise-runs", "2", "--baseline-runs", "0",
         "--restarts", "none", "--seed", "3", "--json",
     ]  # fmt: skip
     environment = {**os.environ, "PGDYNO_HOME": str(pgdyno_home)}
