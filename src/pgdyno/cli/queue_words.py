@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 RUNS = ("bench", "experiment", "matrix", "noise", "selftest", "tune", "demo")
 """The verbs that measure and end by themselves with the server put back."""
+_RESUMED = {"tune": ("tune",), "experiment": ("staircase", "sweep"), "matrix": ("matrix",)}
+"""The kinds of study that a verb goes on with by --resume."""
 _SERVERS = ("PGHOST", "PGSERVICE", "PGHOSTADDR")
 
 
@@ -83,12 +85,15 @@ def words_of(job: Job, study: Study | None) -> tuple[str, ...] | None:
         return job.argv
     params = parsed(job.argv)
     verb = job.argv[0]
-    if "resume" not in params or (verb == "tune" and study.kind.value != "tune"):
+    if study.kind.value not in _RESUMED.get(verb, ()):
         return None
     kept = [verb, "--resume", study.id]
     for name, flag in (("target", "--target"), ("report", "--report")):
         if params.get(name) is not None:
             kept += [flag, str(params[name])]
+    confirmed = params.get("confirm")
+    for step in confirmed if isinstance(confirmed, tuple) else ():
+        kept += ["--confirm", str(step)]
     kept += [flag for name, flag in (("yes", "--yes"), ("as_json", "--json")) if params.get(name)]
     return tuple(kept)
 

@@ -32,8 +32,8 @@ class ExclusiveLimits:
 
     `cpu_pct` of one core is the bound that trials have (`trial.assess.Bounds`, measured by the project).
     `disk_mb_per_s` on the data's disks: an idle host writes well below 1 MB/s of logs and journals, a backup tens of
-    it; the default lies between the two. `sessions` that are not idle: none, because the published night runs had host
-    and storage to themselves (PostgreSQL on Linux on Z, 2017: exclusive use, for reproducible results).
+    it; the default lies between the two. `sessions` that are not idle: none, because the published night runs had
+    host and storage to themselves (PostgreSQL on Linux on Z, 2017: exclusive use, for reproducible results).
     """
 
     cpu_pct: float = Bounds().foreign_cpu_pct

@@ -75,6 +75,24 @@ def test_a_tune_goes_on_with_its_study():
     check_words(words_of(job(*TUNE), study))
 
 
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        (("experiment", "--plan", "p.toml"), StudyKind.STAIRCASE),
+        (("experiment", "--sweep", "work_mem=4MB,8MB"), StudyKind.SWEEP),
+        (("matrix", "p.toml"), StudyKind.MATRIX),
+    ],
+)
+def test_experiments_and_matrices_go_on_with_theirs(words, kind):
+    study = replace(simulated_study(), kind=kind)
+    assert words_of(job(*words), study) == (words[0], "--resume", study.id)
+    check_words(words_of(job(*words), study))
+
+
+def test_two_configurations_begin_anew():
+    assert words_of(job("experiment", "--ab", "a", "b"), replace(simulated_study(), kind=StudyKind.AB)) is None
+
+
 def test_a_verb_without_resume_begins_anew():
     study = replace(simulated_study(), kind=StudyKind.BENCH)
     assert words_of(job("bench"), study) is None
