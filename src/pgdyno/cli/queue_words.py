@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 from collections.abc import Sequence
@@ -63,12 +64,18 @@ def _refuse_secrets(words: Sequence[str]) -> None:
             )
 
 
-def parsed(words: Sequence[str]) -> dict[str, object]:
-    """Return the parameters that a verb's own command reads in the words. Raises UsageError as it would."""
+def parsed(words: Sequence[str], folder: str = ".") -> dict[str, object]:
+    """Return the parameters that a verb's own command reads in the words, seen from a folder.
+
+    Raises UsageError as it would, also where the folder is gone.
+    """
     command = importlib.import_module(f"pgdyno.cli.{words[0]}").command
     assert isinstance(command, click.Command), "a verb's module holds its command"
     try:
-        context = command.make_context(f"pgdyno {words[0]}", list(words[1:]))
+        with contextlib.chdir(folder):  # a plan file is read, and its path is meant from there
+            context = command.make_context(f"pgdyno {words[0]}", list(words[1:]))
+    except OSError as error:
+        raise UsageError(f'folder "{folder}" of the job cannot be entered', detail=error.strerror) from error
     except click.exceptions.Exit as ended:
         raise UsageError(f'"{" ".join(words)}" prints help and runs nothing') from ended
     except click.ClickException as error:
@@ -83,10 +90,10 @@ def words_of(job: Job, study: Study | None) -> tuple[str, ...] | None:
     """Return the words that begin a job, or those that go on with its study; None where its verb cannot go on."""
     if study is None:
         return job.argv
-    params = parsed(job.argv)
     verb = job.argv[0]
     if study.kind.value not in _RESUMED.get(verb, ()):
         return None
+    params = parsed(job.argv, job.folder)
     kept = [verb, "--resume", study.id]
     for name, flag in (("target", "--target"), ("report", "--report")):
         if params.get(name) is not None:
@@ -104,5 +111,5 @@ def target_of(job: Job) -> TargetRequest:
     from pgdyno.cli.options import target_request
     from pgdyno.studies.target_request import TargetRequest
 
-    params = parsed(job.argv)
+    params = parsed(job.argv, job.folder)
     return target_request(Flags(params)) if "target" in params else TargetRequest()

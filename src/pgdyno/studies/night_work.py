@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pgdyno
-from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
+from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
 from pgdyno.model.job import JOB, Job
 from pgdyno.model.study import Study
 from pgdyno.store.catalogue import Store
@@ -71,8 +71,11 @@ class NightWork:
         return LocalRunner().start(argv, env=environment, cwd=Path(job.folder), stdout=log, stderr=_errors(log))
 
     def words(self, job: Job, study: Study | None) -> tuple[str, ...] | None:
-        """Return the words that begin the job, or go on with its study."""
-        return self._resume(job, study)
+        """Return the words that begin the job, or go on with its study; words that no longer hold begin, and fail."""
+        try:
+            return self._resume(job, study)
+        except UsageError:
+            return None if study is not None else job.argv
 
     def studies(self, job: Job) -> list[Study]:
         """Return the studies that name this job, the newest first."""
@@ -83,7 +86,10 @@ class NightWork:
 
         A server that cannot be reached is a disturbance: it may be there the next time.
         """
-        request = self._target_of(job)
+        try:
+            request = self._target_of(job)
+        except UsageError:  # a plan that is gone: the job itself will say so, and fail
+            return None
         try:
             if request.dsn is None and request.host is None:
                 activity = look(None, seconds=self._look_s, sleep=self._sleep)

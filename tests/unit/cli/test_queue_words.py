@@ -83,10 +83,16 @@ def test_a_tune_goes_on_with_its_study():
         (("matrix", "p.toml"), StudyKind.MATRIX),
     ],
 )
-def test_experiments_and_matrices_go_on_with_theirs(words, kind):
-    study = replace(simulated_study(), kind=kind)
-    assert words_of(job(*words), study) == (words[0], "--resume", study.id)
-    check_words(words_of(job(*words), study))
+def test_experiments_and_matrices_go_on_with_theirs(words, kind, tmp_path):
+    (tmp_path / "p.toml").write_text("")
+    study, waiting = replace(simulated_study(), kind=kind), replace(job(*words), folder=str(tmp_path))
+    assert words_of(waiting, study) == (words[0], "--resume", study.id)
+    check_words(words_of(waiting, study))
+
+
+def test_a_folder_that_is_gone_is_said(tmp_path):
+    with pytest.raises(UsageError, match="cannot be entered"):
+        target_of(replace(job("bench"), folder=str(tmp_path / "gone")))
 
 
 def test_two_configurations_begin_anew():
