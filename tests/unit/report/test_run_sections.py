@@ -91,6 +91,7 @@ def test_plans_that_changed_are_listed_with_both_shapes():
     assert "1 statement of 3 changed" in texts(section.blocks[0])
     assert "1 could not be compared" in texts(section.blocks[0])
     assert plan_section(Fields({}), ("A", "B")) is None
+    assert plan_section(Fields({"plans": [{"statement": "SELECT 1", "plan": "Result"}]}), ("A", "B")) is None
 
 
 SECONDS = 60
