@@ -78,7 +78,8 @@ def test_one_throttled_client_shows_in_the_table_of_clients(lab):
     script = "\\if :client_id = 2\nSELECT pg_sleep(0.15);\n\\endif\nSELECT n FROM item WHERE id = 7;\n"
     found = lab.evidence(lab.run(script, SHORT))
     assert [one.client for one in found.clients] == [0, 1, 2, 3]
-    assert slow_clients(found.clients) == (2,)
+    assert 2 in slow_clients(found.clients)  # on a busy machine another may be slow as well
+    assert max(found.clients, key=lambda one: one.p50_ms).client == 2
     slow = found.clients[2]
     assert slow.p50_ms >= 150
     assert slow.transactions < min(one.transactions for one in found.clients if one.client != 2)

@@ -105,10 +105,12 @@ def sample_rows(table: str, columns: Mapping[str, Sequence[SampleValue]]) -> lis
 
 
 def _load_shape(trial: Trial, plan: LoadPlan, outcome: Outcome) -> LoadShape:
+    """Return how the run was driven: a cell of a matrix says among its factors what differs from the study's plan."""
     factors = trial.spec.factors
+    instances = _whole(factors.get("instances"), plan.instances)
     return LoadShape(
-        clients=_whole(factors.get("clients"), plan.clients) * plan.instances,
-        jobs=_whole(factors.get("jobs"), plan.jobs) * plan.instances,
+        clients=_whole(factors.get("clients"), plan.clients) * instances,
+        jobs=_whole(factors.get("jobs"), plan.jobs) * instances,
         rate=plan.rate,
         throughput=outcome.throughput,
         driver_cpu_s=outcome.driver_cpu_s,
