@@ -121,7 +121,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class PlatformComparison:
-    """What two platforms' rows allow to say. With `invalid` reasons the figures are shown and mean nothing."""
+    """What two platforms' rows allow to say. With `invalid` reasons there is no ratio, only what the rows are."""
 
     a: Platform
     b: Platform

@@ -38,7 +38,9 @@ def caution_sentences(comparison: PlatformComparison) -> tuple[str, ...]:
         found.append(f"not known of both, so that nobody could see whether they agree: {names}")
     if a.environment and a.environment == b.environment:
         found.append(f"both were measured in environment {a.environment}: these are two moments of one platform")
-    interval = headline(comparison.best).interval if comparison.best is not None else None
+    if comparison.best is None:
+        return tuple(found)
+    interval = headline(comparison.best).interval
     if interval is None:
         found.append("there is no interval, because one side or both have a single run of a load")
     elif interval.lo <= 1 <= interval.hi:

@@ -82,7 +82,8 @@ def _sections(comparison: PlatformComparison) -> list[Section]:
     doubts = [Notice(comparison.invalid)] if comparison.invalid else []
     if cautions := caution_sentences(comparison):
         doubts.append(Notice(cautions))
-    answer: list[Block] = [*doubts, Prose(equal_load_sentences(comparison), points=True)]
+    said = equal_load_sentences(comparison) or ("No ratio is stated: it would compare what was not measured alike.",)
+    answer: list[Block] = [*doubts, Prose(said, points=len(said) > 1)]
     if comparison.best is not None:
         answer.append(TableBlock(ratio_table(comparison), f"Throughput of {a.name} over that of {b.name}."))
         answer += [Prose(gaps, points=True)] if (gaps := unknown_sentences(comparison.best)) else []
@@ -90,10 +91,11 @@ def _sections(comparison: PlatformComparison) -> list[Section]:
     figures = [figure for figure in (ratio_bars(comparison), throughput_lines(comparison)) if figure is not None]
     if figures:
         sections.append(Section("charts", "Charts", "Which order, by which denominator?", (Charts(tuple(figures)),)))
+    left = headroom_sentences(comparison)
     rows = tuple(TableBlock(_rows_table(one), f"{one.name}: {_size(one)}.") for one in (a, b))
     sections += [
         Section("rows", "Rows", "What was measured on each?", rows),
-        Section("headroom", "Headroom", "How much was left?", (Prose(headroom_sentences(comparison), points=True),)),
+        *([Section("headroom", "Headroom", "How much was left?", (Prose(left, points=True),))] if left else []),
         Section("unlike", "Unlike things", "What else differs between the two?", (unlike_block(comparison),)),
         Section("method", "Method", "What do the figures mean?", (Prose((*METHOD, *LIMITS), points=True),)),
         Section("origin", "Origin", "Where are the runs?", (FactList((*_origin(a), *_origin(b))),)),

@@ -50,8 +50,8 @@ def compare_platforms(a: Platform, b: Platform, *, own_settings: bool = False) -
     return PlatformComparison(
         a=a,
         b=b,
-        best=best,
-        equal=equal,
+        best=None if invalid else best,
+        equal=() if invalid else equal,
         unlike=(*listed, *_unlike(a, b, best)),
         invalid=tuple(invalid),
         unchecked=tuple(what for what in MUST_AGREE if what not in shared),

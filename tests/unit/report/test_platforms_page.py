@@ -74,8 +74,11 @@ def test_an_invalid_comparison_says_so_first_and_names_both_values() -> None:
     assert report.title == (
         "The comparison of power and x86 is invalid: data set differs: scale 1000 on power, scale 2000 on x86"
     )
-    assert report.tiles == ()
-    assert "times what" not in text_of(report)
+    assert (report.tiles, list(report.figures())) == ((), [])
+    told = text_of(report)
+    assert "No ratio is stated" in told
+    assert "61,963.90" in told
+    assert not re.search(r"\btimes\b", told)
 
 
 @pytest.mark.requirement("R-CMP-04")
