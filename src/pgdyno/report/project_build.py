@@ -11,6 +11,7 @@ from pgdyno.model.samples import SampleValue
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Outcome, Trial, TrialState
 from pgdyno.model.verdict import Metric, Verdict
+from pgdyno.report.circumstances import state_counts
 from pgdyno.report.compose import names_of
 from pgdyno.report.reading import Fields, verdict_of, verdicts_of
 from pgdyno.report.wording import number_text, plural, sentence
@@ -18,6 +19,8 @@ from pgdyno.store.catalogue import Store
 
 PEAK_S = 10
 """A peak is the greatest mean of so many samples in a row, one a second: a single second says little."""
+FULL = 0.95
+"""Share of its cores from which on a machine counts as full: what it would have needed is then unknown."""
 RATIOS = {f"{name}_ratio": metric for name, metric in
           (("throughput", Metric.THROUGHPUT), ("p50", Metric.LATENCY_P50), ("p95", Metric.LATENCY_P95),
            ("p99", Metric.LATENCY_P99), ("server_cpu", Metric.SERVER_CPU))}  # fmt: skip
@@ -57,6 +60,8 @@ class ScenarioFacts:
     actual: Actual
     measured: Measured | None
     studies: tuple[StudyLine, ...] = ()
+    states: str = ""
+    """How many runs there are of each state, where there are runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,9 @@ def scenario_facts(scenario: Scenario, pairs: Sequence[tuple[Study, Sequence[Tri
         StudyLine(study.id, study.kind.value, tuple(trial.id for trial in some), _came_of(study, some))
         for study, some in pairs
     )
-    return ScenarioFacts(_actual(scenario, trials), measure(scenario, pairs), lines)
+    return ScenarioFacts(
+        _actual(scenario, trials), measure(scenario, pairs), lines, states_text(trials) if trials else ""
+    )
 
 
 def _actual(scenario: Scenario, trials: Sequence[Trial]) -> Actual:
@@ -168,34 +175,50 @@ def _came_of(study: Study, trials: Sequence[Trial]) -> str:
     if verdict is not None:
         names = names_of(study.kind)
         return sentence(verdict, names.subject, names.reference)
-    known = [trial.outcome.throughput for trial in trials if trial.outcome is not None and trial.outcome.throughput]
+    usable = [trial.outcome for trial in trials if trial.state is TrialState.COMPLETE]
+    known = [one.throughput for one in usable if one is not None and one.throughput]
     if not known:
-        return f"no usable figure; the study is {study.state.value}"
+        return f"no usable run ({states_text(trials)}); the study is {study.state.value}"
     return f"{number_text(min(known))} to {number_text(max(known))} transactions/s, no comparison"
+
+
+def states_text(trials: Sequence[Trial]) -> str:
+    """Write how many runs there are of each state: `2 disturbed, 1 unsteady`."""
+    return ", ".join(f"{count} {state.value}" for state, count in state_counts(trials).items()) or "none was made"
 
 
 def _peak(store: Store, study: Study, trials: Sequence[Trial]) -> Peak | None:
     """Return the greatest need of all runs of a study, None when no run was sampled."""
-    cores, memory, run = 0.0, 0.0, 0
+    cores, memory, run, is_full = 0.0, 0.0, 0, False
     for trial in trials:
-        busy = greatest_mean(busy_cores(store.samples(trial.id, "cpu")))
-        used = greatest_mean(used_bytes(store.samples(trial.id, "memory")))
-        if busy > cores:
-            cores, run = busy, trial.id
-        memory = max(memory, used)
+        samples = store.samples(trial.id, "cpu")
+        busy, needed = busy_cores(samples), greatest_mean(server_cores(samples))
+        known = [float(count) for count in samples.get("cpus", ()) if isinstance(count, int | float)]
+        is_full = is_full or (bool(known) and greatest_mean(busy) >= FULL * max(known))
+        if needed > cores:
+            cores, run = needed, trial.id
+        memory = max(memory, greatest_mean(used_bytes(store.samples(trial.id, "memory"))))
     if not cores and not memory:
         return None
-    return Peak(study.target, cores or None, memory or None, f"study {study.id}, run {run}" if run else study.id)
+    source = f"study {study.id}, run {run}" if run else f"study {study.id}"
+    full = "; the machine was full, the need may be greater" if is_full else ""
+    return Peak(study.target, cores or None, memory or None, source + full)
 
 
 def busy_cores(samples: Mapping[str, Sequence[SampleValue]]) -> list[float]:
-    """Return the cores that were busy in each sample: all but idle and waiting for a disk."""
+    """Return the cores that were busy in each sample, whoever used them: all but idle and waiting for a disk."""
     columns = (samples.get(name, ()) for name in ("cpus", "idle_pct", "iowait_pct"))
     return [
         float(cpus) * (100.0 - float(idle) - float(wait or 0.0)) / 100.0
         for cpus, idle, wait in zip(*columns, strict=False)
         if isinstance(cpus, int | float) and isinstance(idle, int | float) and not isinstance(wait, str)
     ]
+
+
+def server_cores(samples: Mapping[str, Sequence[SampleValue]]) -> list[float]:
+    """Return the cores that the server's processes used; where nobody counted those, all busy cores."""
+    used = [float(share) / 100.0 for share in samples.get("server_cpu_pct", ()) if isinstance(share, int | float)]
+    return used or busy_cores(samples)
 
 
 def used_bytes(samples: Mapping[str, Sequence[SampleValue]]) -> list[float]:

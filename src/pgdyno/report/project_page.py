@@ -96,7 +96,7 @@ def project_page(project: Project, facts: ProjectFacts, fixed: Fixed | None, edi
     return Report(
         study="",
         kind="project",
-        title=f"{capital(project.name)}: of {len(scenarios)} criteria, {told}",
+        title=f"{capital(project.name)}: {told} of {plural(len(scenarios), 'scenario')}",
         word=whole.value,
         tone=TONES[whole],
         lead=project.background or f"Benchmark project {project.name}",
@@ -143,7 +143,8 @@ def _headlines(scenario: Scenario) -> tuple[str, ...]:
 def _verdict_sentence(one: Judged) -> str:
     criterion, found = one.scenario.criterion, one.facts.measured
     if found is None:
-        return f"{one.standing.value}, nothing was measured that the criterion names ({criterion.metric})."
+        runs = f"; runs: {one.facts.states}" if one.facts.states else ""
+        return f"{one.standing.value}, no usable figure of what the criterion names ({criterion.metric}{runs})."
     return f"{one.standing.value}; {_figure_text(criterion, found)} against {bound_text(criterion)} ({found.how})."
 
 
@@ -202,7 +203,7 @@ def _days(scenarios: Sequence[Judged]) -> Figure:
     return Figure(
         FigureKind.BARS,
         "days",
-        f"{known - late} of {plural(known, 'scenario')} with known days kept to the plan",
+        f"{known - late} of {known} scenarios with known days kept to the plan",
         "Was the planned time enough?",
         Axis("scenario"),
         Axis("calendar days", "days", lo=most[0], hi=most[1]),
@@ -235,7 +236,7 @@ def _scenario(one: Judged, number: int) -> Section:
         ("goal", scenario.goal),
         ("criterion", scenario.criterion.text),
         ("judged by", f"{scenario.criterion.metric}, {bound_text(scenario.criterion)}"),
-        ("planned", f"{scenario.planned_days:g} days"),
+        ("planned", _days_text(scenario.planned_days)),
         ("actual", _actual_text(facts)),
         ("verdict", _verdict_sentence(one)),
     )
@@ -255,9 +256,13 @@ def _scenario(one: Judged, number: int) -> Section:
     return Section(f"scenario-{number}", capital(scenario.name), "What was asked, done and found?", tuple(blocks))
 
 
+def _days_text(days: float) -> str:
+    return "1 day" if days == 1 else f"{days:g} days"
+
+
 def _actual_text(facts: ScenarioFacts) -> str:
     actual = facts.actual
-    days = "days " + NOT_RECORDED if actual.days is None else f"{actual.days:g} days"
+    days = "days " + NOT_RECORDED if actual.days is None else _days_text(actual.days)
     runs = "runs " + NOT_RECORDED if actual.runs is None else plural(actual.runs, "run")
     return f"{days}, {runs} ({actual.source})"
 
@@ -294,7 +299,8 @@ def _sizing(project: Project, peaks: Sequence[Peak]) -> Section:
     rows = tuple(_sizing_row(peak, project.headroom_pct) for peak in peaks)
     sentences = (
         f"So much that {project.headroom_pct:g} % stays free at the measured peak; cores are rounded up.",
-        "A peak is the greatest mean of ten seconds in a row. Memory is what others could not have had (total less "
+        "A peak is the greatest mean of ten seconds in a row. Cores are those of the server's processes. "
+        "Memory is what others could not have had (total less "
         "available): the page cache is not in it, though hits may depend on it. A smaller machine has to be "
         "measured before it is bought.",
     )

@@ -15,8 +15,16 @@ import study_example as example
 from pgdyno.cli.project import command
 from pgdyno.errors import UsageError
 from pgdyno.model.project import ROW_METRICS, Criterion, Measured, Peak, Project, Row, Standing, judge, row_metric
+from pgdyno.model.trial import TrialState
 from pgdyno.report import markdown
-from pgdyno.report.project_build import busy_cores, greatest_mean, read_project
+from pgdyno.report.project_build import (
+    ProjectFacts,
+    busy_cores,
+    greatest_mean,
+    read_project,
+    scenario_facts,
+    server_cores,
+)
 from pgdyno.report.project_page import judged, late_scenarios, overall, project_page
 from pgdyno.report.sections import Report, TableBlock
 from pgdyno.store.catalogue import Store
@@ -71,7 +79,7 @@ def test_headlines_are_computed_from_rows_and_say_which_mean(seed: Project) -> N
     }
     for part in ("Constraint: The load is that of one day", "goal", "criterion", "verdict"):
         assert part in text
-    assert page(seed).title.endswith("of 4 criteria, 3 met, 1 open")
+    assert page(seed).title.endswith(": 3 met, 1 open of 4 scenarios")
 
 
 @pytest.mark.requirement("R-PRJ-04", "R-REP-03")
@@ -125,6 +133,12 @@ def test_a_peak_lies_between_the_mean_and_the_greatest_value(values: list[float]
 def test_waiting_for_a_disk_is_not_busy() -> None:
     samples = {"cpus": [8, 8, None], "idle_pct": [25.0, 100.0, 1.0], "iowait_pct": [25.0, 0.0, 1.0]}
     assert busy_cores(samples) == [4.0, 0.0]
+
+
+def test_the_servers_own_cores_count_before_those_of_the_machine() -> None:
+    samples = {"cpus": [4, 4], "idle_pct": [0.0, 0.0], "iowait_pct": [0.0, 0.0], "server_cpu_pct": [150.0, None]}
+    assert server_cores(samples) == [1.5]
+    assert server_cores({**samples, "server_cpu_pct": [None, None]}) == [4.0, 4.0]
 
 
 # ---- fixing and amending --------------------------------------------------------------------------------------------
@@ -234,6 +248,19 @@ def test_a_ratio_is_judged_by_its_interval(seed: Project, tmp_path: Path) -> Non
             project = with_study(seed, "throughput_ratio", at_least=bound, study=study)
             standings[bound] = overall(judged(project, read_project(project, store)))
     assert standings == {0.98: Standing.MET, 1.0: Standing.NOT_RESOLVED, 1.05: Standing.MISSED}
+
+
+def test_runs_that_cannot_be_used_are_told_and_not_quoted(seed: Project, tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store.db") as store:
+        study = store.study(example.add_bench(store))
+        trials = [replace(trial, state=TrialState.DISTURBED) for trial in store.trials(study.id)]
+    unverdicted = replace(study, result=None)
+    scenario = with_study(seed, "throughput", at_least=1.0).scenarios[0]
+    facts = scenario_facts(scenario, [(unverdicted, trials)])
+    assert facts.measured is None
+    assert facts.studies[0].sentence == "no usable run (1 disturbed); the study is complete"
+    text = markdown.render(project_page(replace(seed, scenarios=(scenario,)), ProjectFacts({"oltp": facts}, ()), None))
+    assert "no usable figure of what the criterion names (throughput; runs: 1 disturbed)" in text
 
 
 def test_a_counter_that_no_run_has_is_open(seed: Project, tmp_path: Path) -> None:
