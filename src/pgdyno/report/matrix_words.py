@@ -121,8 +121,8 @@ def _knee_sentence(curve: Curve) -> str | None:
     share = 100 * (row.tps or 0.0) / (most.tps or 1.0)
     if row is most:
         return (
-            f"Knee of {curve_name(curve)}: none within the loads that were run; throughput still rises at "
-            f"{plural(row.cell.connections, 'connection')}."
+            f"Knee of {curve_name(curve)}: not within the loads that were run; the most, "
+            f"{plural(row.cell.connections, 'connection')}, has the greatest throughput."
         )
     return (
         f"Knee of {curve_name(curve)}: {plural(row.cell.connections, 'connection')} already give {share:.1f} % of the "
