@@ -10,7 +10,7 @@ from pgdyno.knobs.catalogue import load_catalogue
 from pgdyno.model.facts import Unknown
 from pgdyno.model.platform import Platform, PlatformRow
 from pgdyno.model.study import Study, StudyKind
-from pgdyno.model.trial import Role, Trial, TrialState
+from pgdyno.model.trial import Outcome, Role, Trial, TrialState
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.platforms import CONFIGURATION
 from pgdyno.units import bytes_text
@@ -116,13 +116,25 @@ def _row(store: Store, study: Study, runs: Sequence[Trial], cores: int | Unknown
         mode=str(mode),
         instances=int(str(instances)),
         clients=int(str(clients)),
-        tps=fmean(throughputs),
+        tps=_pooled(outcomes),
         latency_ms=sum(mean * count for mean, count in latencies) / weight if weight else None,
         cpu_pct=fmean(shares) if shares else None,
         threads=None if level is None or isinstance(cores, Unknown) else cores * level,
         throughputs=throughputs,
         runs=tuple(run.id for run in runs),
     )
+
+
+def _pooled(outcomes: Sequence[Outcome]) -> float:
+    """Return all transactions of the measured windows over all their seconds, as a matrix has it in its table."""
+    rated = [(one.throughput, _window_s(one)) for one in outcomes if one.throughput]
+    seconds = sum(window for _, window in rated)
+    return sum(rate * window for rate, window in rated) / seconds if seconds else fmean(rate for rate, _ in rated)
+
+
+def _window_s(outcome: Outcome) -> float:
+    measured = 0.0 if outcome.steady_from is None else outcome.ended_at - outcome.steady_from
+    return outcome.counters.get("window_s", measured)
 
 
 def cpu_pct(store: Store, run: Trial) -> float | None:

@@ -118,7 +118,7 @@ def _ratio(
     ratio = a / b
     if scatter is None:
         return Ratio(denominator, a, b, ratio)
-    scale = ratio / (first[1].tps / second[1].tps)
+    scale = ratio / scatter.ratio
     interval = Interval(ratio, scatter.lo * scale, scatter.hi * scale, scatter.confidence)
     return Ratio(denominator, a, b, ratio, interval)
 

@@ -143,4 +143,4 @@ def test_a_study_that_came_in_a_bundle_is_not_resumed(tmp_path: Path) -> None:
         study = replace(store.study("p1"), id="p2", state=StudyState.INTERRUPTED, options={"imported": {}})
         store.add_study(study)
         with pytest.raises(UsageError, match="measured on another machine"):
-            _resumed("p2", store, Facts.__new__(Facts), study.workload)
+            _resumed("p2", store, Facts.__new__(Facts), study.workload, other_environment=False)
