@@ -61,9 +61,8 @@ def test_a_closed_window_starts_nothing_and_an_open_one_runs_the_job(pgdyno_home
 def test_a_machine_that_is_not_quiet_gets_no_job(pgdyno_home):
     assert pgdyno(pgdyno_home, "queue", "add", "--", "bench", *LOAD).returncode == 0
     with burner():
-        done = night(
-            pgdyno_home, "--foreign-cpu", "20", "--look", "3", "--until", _in(8), "--restore", "0", "--retry", "1"
-        )
+        # A retry that the rest of the night has no time for: it gives up after one look.
+        done = night(pgdyno_home, "--foreign-cpu", "20", "--look", "3", "--until", _in(300), "--retry", "600")
     assert done.returncode == 6, done.stderr
     (job,) = jobs(pgdyno_home)
     assert (job["state"], job["attempts"]) == ("waiting", 0)
@@ -84,7 +83,7 @@ def test_a_tune_survives_a_kill_of_its_runner_and_the_end_of_a_night(pgdyno_home
     assert night(pgdyno_home, open_now=False).returncode == 0
     (job,) = jobs(pgdyno_home)
     assert (job["state"], job["study"]) == ("interrupted", first.study_id)
-    done = night(pgdyno_home, "--until", _in(13), "--restore", "5")
+    done = night(pgdyno_home, "--until", _in(32), "--restore", "8")
     assert done.returncode == 0, done.stderr
     assert f"tune --resume {first.study_id}" in done.stderr
     (job,) = jobs(pgdyno_home)
