@@ -66,8 +66,8 @@ def _section(metric: Fields, result: Fields) -> Section:
     design = result.child("design")
     caption = (
         "Smallest effect that a comparison of so many interleaved pairs shows with 80 % probability, at "
-        f"{100 * (design.number('confidence') or 0.95):g} % confidence, with the minutes that it takes; - is "
-        "none below a doubling. * extrapolated from the windows above."
+        f"{100 * (design.number('confidence') or 0.95):g} % confidence: percent in minutes, in an hour "
+        "percent (pairs); - is none below a doubling. * extrapolated from the windows above."
     )
     blocks: tuple[Block, ...] = (
         Prose(_sentences(metric, result), points=True),
@@ -111,7 +111,7 @@ def _sentences(metric: Fields, result: Fields) -> tuple[str, ...]:
 
 def _table(windows: tuple[Fields, ...]) -> Table:
     pairs = [cell.whole("pairs") or 0 for cell in windows[0].children("cells")]
-    columns = ("window s", "noise of a pair", *(f"{count} pairs: % in min" for count in pairs), "one hour: % (pairs)")
+    columns = ("window s", "noise of a pair", *(f"{count} pairs" for count in pairs), "in one hour")
     rows = []
     for window in windows:
         star = "" if window.flag("measured") else " *"
