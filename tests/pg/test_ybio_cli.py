@@ -18,8 +18,8 @@ from pgdyno.target.sandbox import Sandbox
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("ybio-cli")]
 ROOT = Path(__file__).parents[2]
 LABORATORIES = sorted((ROOT / "examples/ybio").glob("*.toml"))
-QUICK = ["--warmup", "3", "--measure", "2", "--foreign-cpu", "1e6", "--steal", "100", "--guard", "memory-stall=off"]
-SMALL = ["-D", "batch_size=200", "-D", "memory=64MB", "--sandbox-memory", "256MB"]
+QUICK = ["--warmup", "1", "--measure", "2", "--foreign-cpu", "1e6", "--steal", "100", "--guard", "memory-stall=off"]
+SMALL = ["-D", "batch_size=200", "-D", "memory=32MB", "--sandbox-memory", "256MB"]
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +67,8 @@ def test_each_laboratory_runs(home: Path, plan: Path) -> None:
     assert {"rows_per_s", "response_ms", "logical_reads_per_s", "buffer_misses_per_s"} <= figures.keys()
     assert ("physical_reads_per_s" in figures) != ("physical_reads_per_s_of_host" in figures)
     assert figures["rows_per_s"] == pytest.approx(200 * result["tps"])
+    if plan != LABORATORIES[0]:
+        return
     report = pgdyno(home, "report", result["study"])
     assert "logical reads/s" in report.stdout, report.stdout + report.stderr
 
