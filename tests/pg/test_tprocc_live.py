@@ -88,8 +88,8 @@ def test_new_orders_a_minute_are_those_of_the_window_alone(ended: Run) -> None:
     assert 0 < figures["nopm"] < figures["tpm"]
     minutes = (result.ended_at - result.began_at - 1) / 60
     assert figures["nopm"] * minutes < figures["new_orders"], "orders of the ramp-up do not count"
-    ours = figures["tpm"] * minutes / result.window(result.began_at + 1, result.ended_at).transactions
-    assert 0.99 < ours < 1.05, "the database counts the driver's transactions, and next to nothing else"
+    others = figures["database_transactions"] - result.transactions
+    assert 0 <= others < 100, "the database counts the driver's transactions and a few of vacuum's and pgdyno's own"
 
 
 @pytest.mark.requirement("R-TPC-03")
