@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 
 from facts_from_params import make_facts
 from pgdyno.knobs.constraints import check
+from pgdyno.model.sample_tables import TABLES
+from pgdyno.model.samples import SampleValue
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Trial, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.trial.restarts import Restarts
@@ -36,12 +38,27 @@ def flat(settings: Mapping[str, str]) -> float:
 
 @dataclass
 class SimulatedStore:
-    """The trials of one study."""
+    """The trials of one study; they left neither samples nor records."""
 
     kept: list[Trial] = field(default_factory=list)
 
     def trials(self, study_id: str) -> list[Trial]:
         return list(self.kept)
+
+    def trial(self, trial_id: int) -> Trial:
+        return next(trial for trial in self.kept if trial.id == trial_id)
+
+    def samples(self, run_id: int, table: str) -> dict[str, list[SampleValue]]:
+        return {name: [] for name in ("t", *TABLES[table].column_names())}
+
+    def records(self, run_id: int, kind: object) -> list[object]:
+        return []
+
+    def histograms(self, run_id: int) -> list[object]:
+        return []
+
+    def events(self, run_id: int) -> list[object]:
+        return []
 
 
 class SimulatedLaboratory:
