@@ -71,15 +71,15 @@ def matrix(place: Place, *more: str) -> tuple[int, dict[str, Any]]:
 
 @contextmanager
 def running(place: Place, *more: str) -> Iterator[subprocess.Popen[str]]:
-    popen = subprocess.Popen(
+    with subprocess.Popen(
         words(*more), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=place.environment
-    )
-    try:
-        yield popen
-    finally:
-        if popen.poll() is None:
-            popen.send_signal(signal.SIGINT)
-            popen.wait(60)
+    ) as popen:
+        try:
+            yield popen
+        finally:
+            if popen.poll() is None:
+                popen.send_signal(signal.SIGINT)
+                popen.wait(60)
 
 
 def check_rows(rows: list[dict[str, Any]]) -> None:

@@ -11,7 +11,7 @@ import click
 
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.matrix_options import matrix_options, plan_of
-from pgdyno.cli.options import bounds, open_store, store_option, target_options, target_request
+from pgdyno.cli.options import bounds, bounds_options, open_store, store_option, target_options, target_request
 from pgdyno.cli.safety import safety, safety_options
 from pgdyno.errors import ExitCode, UsageError
 
@@ -32,6 +32,7 @@ Check = Callable[["Target", "Facts", "WorkloadSpec", "Outage | None"], None]
 @click.argument("plan_file", metavar="[PLAN.toml]", required=False, type=click.Path(path_type=Path))
 @target_options
 @matrix_options
+@bounds_options
 @safety_options
 @click.option("--force", is_flag=True, help="Measure tuned configurations without a baseline, unlike load generators.")
 @click.option("--dry-run", is_flag=True, help="Print every cell with pgbench's command line; nothing is run.")

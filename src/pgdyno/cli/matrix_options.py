@@ -47,10 +47,6 @@ def matrix_options(function: F) -> F:
                help="pgbench's query protocol.  [default: prepared]"),
         option("--warmup", type=click.FloatRange(0), help="Longest warm-up of a run, in seconds.  [default: 20]"),
         option("--measure", type=click.FloatRange(2), help="Measured window, in seconds.  [default: 30]"),
-        option("--foreign-cpu", type=click.FloatRange(0), default=15.0, show_default=True,
-               help="Bound on CPU of other processes, in percent of one core; above it a run is repeated."),
-        option("--steal", type=click.FloatRange(0, 100), default=5.0, show_default=True,
-               help="Bound on steal, in percent."),
     ]  # fmt: skip
     for one in reversed(options):
         function = one(function)

@@ -109,9 +109,9 @@ def target_options(function: F) -> F:
 
 
 def workload_options(function: F) -> F:
-    """Add the flags that say what is run and how it is driven."""
+    """Add the flags that say what is run, how it is driven, and what disturbs it."""
     return _stack(
-        function,
+        bounds_options(function),
         [
             click.option(
                 "--workload",
@@ -186,6 +186,15 @@ def workload_options(function: F) -> F:
                 help="When the data is cloned anew: auto is before each trial of a load that writes.",
             ),
             click.option("--load-seed", type=int, help="pgbench's random seed.  [default: drawn for each run]"),
+        ],
+    )
+
+
+def bounds_options(function: F) -> F:
+    """Add the flags that say how much of the machine others may use before a run is not used."""
+    return _stack(
+        function,
+        [
             click.option(
                 "--foreign-cpu",
                 type=click.FloatRange(0),
