@@ -152,8 +152,9 @@ def _growth_sentence(curve: Curve, growth: LockGrowth) -> str:
         f"{curve_name(curve)}: from {growth.first.cell.connections} to {growth.last.cell.connections} connections "
         f"({growth.load:.3g} times) locks held grew to {locks}, throughput by {change:+.1f} %."
     ).replace("-", "−")
-    if growth.outgrow and growth.throughput < growth.load:
-        return f"{said} Locks grew faster than the load, as they do where sessions hold them while they wait."
+    if growth.outgrown and growth.throughput < growth.load:
+        kinds = " and ".join(LOCK_MODES[name] for name in growth.outgrown)
+        return f"{said} {kinds} grew faster than the load, as locks do where sessions hold them while they wait."
     return said
 
 

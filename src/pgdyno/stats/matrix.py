@@ -80,6 +80,10 @@ def knee(curve: Curve) -> MatrixRow | None:
     return next(row for row in curve if (row.tps or 0.0) >= KNEE_SHARE * most)
 
 
+OUTGROWN = 1.1
+"""Locks are counted once a second: a ratio within 10 % of the load's is no more than that (a choice of the project)."""
+
+
 @dataclass(frozen=True, slots=True)
 class LockGrowth:
     """How locks grew from the smallest to the largest load of a curve. Ratios of the last to the first."""
@@ -91,9 +95,9 @@ class LockGrowth:
     locks: Mapping[str, float]
 
     @property
-    def outgrow(self) -> bool:
-        """Return True when a kind of lock grew more than the load did."""
-        return any(ratio > self.load for ratio in self.locks.values())
+    def outgrown(self) -> tuple[str, ...]:
+        """Return the kinds of lock that grew visibly more than the load did."""
+        return tuple(name for name, ratio in self.locks.items() if ratio > OUTGROWN * self.load)
 
 
 def lock_growth(curve: Curve) -> LockGrowth | None:

@@ -91,11 +91,11 @@ def test_locks_grow_with_the_load() -> None:
     assert default.load == 4
     assert round(default.locks["row_exclusive"], 2) == 4.81
     assert default.throughput < 1
-    assert default.outgrow
+    assert default.outgrown
     assert lock_growth(curves([made_row(4, 9.0)])[0]) is None
     even = lock_growth(curves([made_row(2, 9.0), made_row(4, 18.0)])[0])
     assert even is not None
-    assert not even.outgrow
+    assert even.outgrown == ()
 
 
 @pytest.mark.requirement("R-BEN-12")
