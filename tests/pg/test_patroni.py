@@ -50,6 +50,11 @@ def settings(patroni: PatroniCluster) -> dict[str, dict[str, SettingState]]:
     return found
 
 
+def differing(patroni: PatroniCluster, before: dict[str, dict[str, SettingState]]) -> list[str]:
+    now = settings(patroni)
+    return [f"{node} {name}" for node in before for name in before[node] if now[node].get(name) != before[node][name]]
+
+
 def identities(patroni: PatroniCluster) -> dict[str, tuple[object, ...]]:
     """Return what the settings of both nodes are and where from, but for those that go with a node's role."""
     return {
@@ -73,7 +78,7 @@ def test_a_configuration_reaches_both_nodes_and_is_put_back(patroni: PatroniClus
     assert route.put_back() == []
     assert route.leftovers() == []
     assert patroni.document() == document
-    assert settings(patroni) == before
+    until(lambda: settings(patroni) == before, lambda: f"the nodes do not go back: {differing(patroni, before)}")
 
 
 def test_the_empty_configuration_stages_the_original(patroni: PatroniCluster, target: Target) -> None:

@@ -6,6 +6,7 @@ import sqlite3
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import psycopg
@@ -137,7 +138,7 @@ def test_a_session_that_an_operator_ends_is_counted(make_sandbox, tmp_path):
     sandbox.start()
     with real_laboratory(sandbox, tmp_path) as lab:
         thread = _during_the_load(lab, lambda pid: lab.target.postgres.fetch("SELECT pg_terminate_backend(%s)", [pid]))
-        trial = lab.run("SELECT n FROM item WHERE id = 7;\n", SHORT)
+        trial = lab.run("SELECT n FROM item WHERE id = 7;\n", replace(SHORT, measure_s=10.0))  # seen before the end
         thread.join()
         assert trial.state is TrialState.FAILED
         assert lab.evidence(trial).failures["session_killed"] == 1
