@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from pgdyno.cli.flags import Flags
-from pgdyno.cli.options import (
-    bounds,
-    load_plan,
-    open_store,
-    store_option,
-    target_options,
-    target_request,
-    workload_options,
-    workload_parameters,
-)
+from pgdyno.cli.options import open_store, target_options, workload_options
 from pgdyno.cli.planned import PlannedCommand, plan_option
-from pgdyno.cli.safety import safety, safety_options
+from pgdyno.cli.safety import safety_options
+from pgdyno.cli.study_request import carry_out, new_request, study_options
 from pgdyno.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -38,10 +29,7 @@ if TYPE_CHECKING:
 @safety_options
 @click.option("--conf", type=click.Path(path_type=Path), help="Measure with these settings; undone afterwards.")
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="How often to measure.")
-@click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report here.")
-@click.option("--yes", is_flag=True, help="Do not ask before changing a --target.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@store_option
+@study_options()
 def command(**values: object) -> int:
     """Measure a server under a load: throughput, latency percentiles, CPU, and every probe once a second.
 
@@ -49,24 +37,17 @@ def command(**values: object) -> int:
     claim; compare two configurations with `pgdyno experiment --ab`.
     """
     from pgdyno.cli.progress import Progress
-    from pgdyno.cli.study import (
-        check_report_path,
-        confirm_changes,
-        outage_text,
-        print_result,
-        run_study,
-        settings_from,
-    )
+    from pgdyno.cli.study import check_report_path, confirm_changes, outage_text, settings_from
     from pgdyno.knobs.policy import check_settings
     from pgdyno.model.configuration import BASELINE
     from pgdyno.model.study import StudyKind
     from pgdyno.studies.bench import bench, bench_result
-    from pgdyno.studies.stand import StudyRequest, linux_knobs
+    from pgdyno.studies.stand import linux_knobs
 
     flags = Flags(values)
-    conf, report = flags.path("conf"), flags.path("report")
+    conf = flags.path("conf")
     settings = settings_from(conf) if conf else {}
-    check_report_path(report)
+    check_report_path(flags.path("report"))
     store, progress = open_store(flags.text("store_url")), Progress()
 
     def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
@@ -78,23 +59,11 @@ def command(**values: object) -> int:
         else:
             confirm_changes(target, workload, "the server as it is", "none: no setting is touched", ask=False)
 
-    server, bound, safe = target_request(flags), bounds(flags), safety(flags)
-    request = StudyRequest(
+    request = new_request(
+        flags,
         kind=StudyKind.BENCH,
         name=f"bench {flags.choice('workload')}",
-        target=server,
-        workload=flags.choice("workload"),
-        parameters=workload_parameters(flags),
-        plan=load_plan(flags),
-        options={
-            "target": server.to_json(),
-            "bounds": asdict(bound),
-            "settings": settings,
-            "safety": safe.to_json(),
-        },
-        bounds=bound,
-        guards=safe.plan(),
-        watch=safe.deadlines(),
+        options={"settings": settings},
         check=check,
         kernel=lambda *_: linux_knobs(settings),
         changes=bool(settings),
@@ -104,6 +73,5 @@ def command(**values: object) -> int:
         configuration = check_settings(settings, stand.facts) if settings else BASELINE
         return bench_result(stand.laboratory, bench(stand.laboratory, configuration, flags.whole("runs")))
 
-    result = run_study(request, store, progress, body, report)
-    print_result(store, result, flags.on("as_json"))
+    result = carry_out(request, flags, store, progress, body)
     return int(ExitCode.OK if result["state"] == "complete" else ExitCode.UNSUITABLE)

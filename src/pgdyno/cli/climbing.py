@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,19 +10,21 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.apply import source
-from pgdyno.cli.experiment_request import design_of, drawn_seed, new_request, resumed_request
+from pgdyno.cli.experiment_request import Experiment, conduct, design_of, drawn_seed
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import target_request
+from pgdyno.cli.study_request import kept_options
 from pgdyno.errors import UsageError
 from pgdyno.model.study import StudyKind
 
 if TYPE_CHECKING:
     from pgdyno.cli.progress import Progress
     from pgdyno.model.facts import Facts
+    from pgdyno.model.study import Study
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.plan import Plan
     from pgdyno.studies.staircase_options import StaircaseOptions
-    from pgdyno.studies.stand import Stand, StudyRequest
+    from pgdyno.studies.stand import Stand
 
 OPTION = "staircase"
 """The key of a study's options that holds those of its staircase."""
@@ -40,36 +41,15 @@ def run_plan(flags: Flags, store: Store, progress: Progress) -> int:
     check_confirmed(plan, flags.words("confirm"))
     if not options.chosen(plan):
         raise UsageError(f"{options.source} has no step for this stage", hint="See what it left out, and why.")
-    request = new_request(
-        flags,
-        kind=StudyKind.STAIRCASE,
-        name=f"plan {options.source}",
-        options={OPTION: options.to_json()},
-        knobs=plan.knobs,
-        words=_words(plan, options),
-        refuse=_refusing(plan),
-    )
-    return _run(request, options, flags, store, progress)
+    return _climb(options, flags, store, progress)
 
 
-def resume_plan(flags: Flags, store: Store, progress: Progress, study: str) -> int:
+def resume_plan(flags: Flags, store: Store, progress: Progress, study: Study) -> int:
     """Go on with an interrupted staircase; its own options hold, only what people confirm is new."""
     from pgdyno.studies.staircase_options import StaircaseOptions
 
-    kept = store.study(study).options[OPTION]
-    assert isinstance(kept, Mapping), "a staircase keeps its options"
-    options = StaircaseOptions.from_json(kept)
-    plan = options.read_plan()
-    request = resumed_request(
-        flags,
-        store,
-        study,
-        knobs=plan.knobs,
-        words=_words(plan, options),
-        refuse=_refusing(plan),
-        other_environment=any(step.by_hand is not None for step in plan.steps),
-    )
-    return _run(request, options, flags, store, progress)
+    options = StaircaseOptions.from_json(kept_options(study, OPTION))
+    return _climb(options, flags, store, progress, study)
 
 
 def advice_text(flags: Flags, store: Store, progress: Progress) -> str:
@@ -85,30 +65,43 @@ def advice_text(flags: Flags, store: Store, progress: Progress) -> str:
     return plan_text(findings if document is None else from_document(findings, document), inventory)
 
 
-def _run(request: StudyRequest, options: StaircaseOptions, flags: Flags, store: Store, progress: Progress) -> int:
-    from pgdyno.cli.study import print_result, run_study
+def _climb(
+    options: StaircaseOptions, flags: Flags, store: Store, progress: Progress, resumed: Study | None = None
+) -> int:
     from pgdyno.studies.by_hand import GatedRuns, gate_of
-    from pgdyno.studies.staircase import Staircase
+    from pgdyno.studies.staircase import Staircase, check_plan
     from pgdyno.studies.staircase_result import exit_code, staircase_result
+
+    plan = options.read_plan()
+
+    def purpose(facts: Facts) -> str:
+        check_plan(plan, facts)
+        return _words(plan, options)
 
     def body(stand: Stand) -> dict[str, object]:
         runner, here = stand.target.runner, stand.target.local and stand.target.remote is None
         gate = gate_of(
-            options.read_plan(),
+            plan,
             stand.study,
             flags.words("confirm"),
             ask=_ask,
             verify=(lambda argv: runner.run(argv, check=False, timeout_s=60).stdout) if here else None,
             announce=progress.announce,
-            resumed=request.resume is not None,
+            resumed=resumed is not None,
         )
         runs = GatedRuns(stand.laboratory, gate)
         found = Staircase(runs, stand.facts, options, progress.announce).climb()
         return staircase_result(stand.laboratory, found, options)
 
-    result = run_study(request, store, progress, body, flags.path("report"))
-    print_result(store, result, flags.on("as_json"))
-    return int(exit_code(result))
+    experiment = Experiment(
+        StudyKind.STAIRCASE,
+        f"plan {options.source}",
+        {OPTION: options.to_json()},
+        plan.knobs,
+        purpose,
+        other_environment=any(step.by_hand is not None for step in plan.steps),
+    )
+    return int(exit_code(conduct(experiment, flags, store, progress, body, resumed)))
 
 
 def _ask(question: str) -> bool | None:
@@ -173,12 +166,3 @@ def _words(plan: Plan, options: StaircaseOptions) -> str:
     by_hand = sum(step.by_hand is not None for step in steps)
     people = f", {by_hand} of them for you" if by_hand else ""
     return f"{len(steps)} step{'' if len(steps) == 1 else 's'}{people}, each in up to {options.max_pairs} pairs"
-
-
-def _refusing(plan: Plan) -> Callable[[Facts], object]:
-    def refuse(facts: Facts) -> None:
-        from pgdyno.studies.staircase import check_plan
-
-        check_plan(plan, facts)
-
-    return refuse

@@ -11,7 +11,7 @@ import click
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import open_store, store_option
 from pgdyno.cli.report import WORDS
-from pgdyno.cli.tune import METRICS
+from pgdyno.cli.study_request import METRICS
 from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:

@@ -10,33 +10,21 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.apply import source, source_options
-from pgdyno.cli.experiment_request import budget_of, design_of, drawn_seed, outage_of
+from pgdyno.cli.experiment_request import Experiment, budget_of, conduct, design_of, drawn_seed
 from pgdyno.cli.flags import Flags
-from pgdyno.cli.options import (
-    bounds,
-    load_plan,
-    open_store,
-    store_option,
-    target_options,
-    target_request,
-    workload_options,
-    workload_parameters,
-)
+from pgdyno.cli.options import open_store, target_options, target_request, workload_options
 from pgdyno.cli.planned import PlannedCommand
-from pgdyno.cli.safety import safety, safety_options
-from pgdyno.cli.tune import METRICS
+from pgdyno.cli.safety import safety_options
+from pgdyno.cli.study_request import METRICS, resumable, study_options
 from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from pgdyno.cli.progress import Progress
     from pgdyno.model.configuration import Configuration
     from pgdyno.model.facts import Facts
-    from pgdyno.model.trial import WorkloadSpec
     from pgdyno.stats.sequential import Design
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.stand import Stand
-    from pgdyno.target.outage import Outage
-    from pgdyno.target.target import Target
 
 CODES = {
     "better": ExitCode.OK,
@@ -110,10 +98,7 @@ class Question:
               help="Most restarts, and when: none, 20, 22:00-05:00 or 20@22:00-05:00; only where a knob needs one.  "
               "[default: before every trial]")  # fmt: skip
 @click.option("--seed", type=int, default=None, help="Seed of the interleaving.  [default: drawn]")
-@click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report here.")
-@click.option("--yes", is_flag=True, help="Do not ask before changing a --target.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@store_option
+@study_options()
 def command(**values: object) -> int:
     """Compare configuration B with A, climb the steps of a plan, or sweep the values of a knob.
 
@@ -135,9 +120,7 @@ def command(**values: object) -> int:
     if asked[0] not in ("ab", "rule"):
         return _other(asked[0], flags, store, progress)
     question = _of_files(flags) if asked[0] == "ab" else _of_rule(flags, store, progress)
-    result = run_question(question, flags, store, progress)
-    _print(store, result, flags)
-    return int(CODES[word_of(result)])
+    return int(CODES[word_of(run_question(question, flags, store, progress))])
 
 
 def _check_companions(flags: Flags, asked: str) -> None:
@@ -154,27 +137,24 @@ def _check_companions(flags: Flags, asked: str) -> None:
 def _other(asked: str, flags: Flags, store: Store, progress: Progress) -> int:
     """Run what is not one pair of configurations."""
     from pgdyno.cli import climbing, sweeping
-    from pgdyno.cli.experiment_request import resumable
     from pgdyno.model.study import StudyKind
 
     if asked in ("plan", "from_advice"):
         return climbing.run_plan(flags, store, progress)
     if asked != "resume":
         return sweeping.run_sweep_study(flags, store, progress)
-    study = resumable(store, flags.choice("resume"))
-    is_sweep = store.study(study).kind is StudyKind.SWEEP
-    return (sweeping.resume_sweep if is_sweep else climbing.resume_plan)(flags, store, progress, study)
+    study = resumable(store, flags.choice("resume"), StudyKind.STAIRCASE, StudyKind.SWEEP)
+    resume = sweeping.resume_sweep if study.kind is StudyKind.SWEEP else climbing.resume_plan
+    return resume(flags, store, progress, study)
 
 
 def run_question(question: Question, flags: Flags, store: Store, progress: Progress) -> dict[str, object]:
-    """Run the study of one question and return its result."""
-    from pgdyno.cli.study import confirm_changes, run_study
+    """Run the study of one question, print its result and return it."""
     from pgdyno.knobs.policy import check_settings
     from pgdyno.model.study import StudyKind
     from pgdyno.model.verdict import Metric
     from pgdyno.studies.ab import ab, ab_result, within_budget
     from pgdyno.studies.proofs import OPTION
-    from pgdyno.studies.stand import StudyRequest, linux_knobs
 
     design, metric = design_of(flags), Metric(flags.choice("metric"))
     seed, budget = drawn_seed(flags), budget_of(flags.text("restarts"))
@@ -183,39 +163,11 @@ def run_question(question: Question, flags: Flags, store: Store, progress: Progr
         a, b = check_settings(question.a, facts), check_settings(question.b, facts)
         return a, b, within_budget(design, budget, a, b, facts=facts, seed=seed)
 
-    def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
+    def purpose(facts: Facts) -> str:
         pairs = planned(facts)[2].max_pairs
         if pairs < design.max_pairs:
             progress.announce(f"restart budget {budget}: enough for {pairs} of {design.max_pairs} pairs")
-        words, ask = f"up to {pairs} pairs of trials", not flags.on("yes")
-        confirm_changes(target, workload, words, outage_of(budget, outage), ask=ask)
-
-    server, bound, safe = target_request(flags), bounds(flags), safety(flags)
-    options: dict[str, object] = {
-        "target": server.to_json(),
-        "bounds": asdict(bound),
-        "design": asdict(design),
-        "metric": metric.value,
-        "seed": seed,
-        "safety": safe.to_json(),
-        "restarts": None if budget is None else str(budget),
-    }
-    request = StudyRequest(
-        kind=StudyKind.AB,
-        name=question.name,
-        target=server,
-        workload=flags.choice("workload"),
-        parameters=workload_parameters(flags),
-        plan=load_plan(flags),
-        options=options if question.rule is None else {**options, OPTION: question.rule},
-        bounds=bound,
-        guards=safe.plan(),
-        watch=safe.deadlines(),
-        restart="always" if budget is None else "as-needed",
-        budget=budget,
-        check=check,
-        kernel=lambda *_: linux_knobs(question.a, question.b),
-    )
+        return f"up to {pairs} pairs of trials"
 
     def body(stand: Stand) -> dict[str, object]:
         a, b, within = planned(stand.facts)
@@ -224,7 +176,11 @@ def run_question(question: Question, flags: Flags, store: Store, progress: Progr
         )
         return ab_result(stand.laboratory, comparison, blocks)
 
-    return run_study(request, store, progress, body, flags.path("report"))
+    options: dict[str, object] = {"design": asdict(design), "metric": metric.value, "seed": seed}
+    if question.rule is not None:
+        options[OPTION] = question.rule
+    experiment = Experiment(StudyKind.AB, question.name, options, {*question.a, *question.b}, purpose)
+    return conduct(experiment, flags, store, progress, body)
 
 
 def word_of(result: Mapping[str, object]) -> str:
@@ -270,9 +226,3 @@ def _of_rule(flags: Flags, store: Store, progress: Progress) -> Question:
 def _say_by_hand(commands: tuple[str, ...], progress: Progress) -> None:
     for line in commands:
         progress.announce(f"not run, for you to decide: {line}")
-
-
-def _print(store: Store, result: Mapping[str, object], flags: Flags) -> None:
-    from pgdyno.cli.study import print_result
-
-    print_result(store, result, flags.on("as_json"))

@@ -1,25 +1,81 @@
-"""From the flags of `pgdyno experiment` to the request of a study, and back from the store to go on with one."""
+"""A study of `pgdyno experiment`, new or resumed: what an A/B, a staircase and a sweep have in common."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pgdyno.cli.flags import Flags
-from pgdyno.cli.options import bounds, load_plan, target_request, workload_parameters
-from pgdyno.cli.safety import safety
-from pgdyno.errors import UsageError
+from pgdyno.cli.study_request import Check, Course, carry_out, new_request, resumed_request
 
 if TYPE_CHECKING:
+    from pgdyno.cli.progress import Progress
     from pgdyno.model.facts import Facts
-    from pgdyno.model.study import StudyKind
+    from pgdyno.model.study import Study, StudyKind
+    from pgdyno.model.trial import WorkloadSpec
     from pgdyno.stats.sequential import Design
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.stand import StudyRequest
+    from pgdyno.studies.stand import Stand
     from pgdyno.target.outage import Outage
     from pgdyno.target.restart_budget import RestartBudget
+    from pgdyno.target.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """What is asked: `knobs` are all that the study may set, `options` what it keeps to be resumed.
+
+    `purpose` refuses what target or policy do not allow, and says for the owner of the server what will be done.
+    """
+
+    kind: StudyKind
+    name: str
+    options: Mapping[str, object]
+    knobs: Collection[str]
+    purpose: Callable[[Facts], str]
+    other_environment: bool = False
+
+
+def conduct(
+    experiment: Experiment,
+    flags: Flags,
+    store: Store,
+    progress: Progress,
+    body: Callable[[Stand], dict[str, object]],
+    resumed: Study | None = None,
+) -> dict[str, object]:
+    """Run an experiment, or go on with `resumed`, print its result and return it.
+
+    Of a resumed one a new --restarts bounds the restarts, but whether they are made only where a knob needs one stays.
+    """
+    from pgdyno.studies.stand import linux_knobs
+
+    kept = resumed.options.get("restarts") if resumed is not None else flags.text("restarts")
+    budget = budget_of(flags.text("restarts")) or budget_of(None if kept is None else str(kept))
+    course = Course(
+        check=_check(experiment, budget, ask=not flags.on("yes")),
+        kernel=lambda *_: linux_knobs(experiment.knobs),
+        restart="always" if kept is None else "as-needed",
+        budget=budget,
+        other_environment=experiment.other_environment,
+    )
+    if resumed is not None:
+        request = resumed_request(flags, resumed, **course)
+    else:
+        options = {"restarts": None if budget is None else str(budget), **experiment.options}
+        request = new_request(flags, kind=experiment.kind, name=experiment.name, options=options, **course)
+    return carry_out(request, flags, store, progress, body)
+
+
+def _check(experiment: Experiment, budget: RestartBudget | None, *, ask: bool) -> Check:
+    def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
+        from pgdyno.cli.study import confirm_changes
+
+        confirm_changes(target, workload, experiment.purpose(facts), outage_of(budget, outage), ask=ask)
+
+    return check
 
 
 def drawn_seed(flags: Flags) -> int:
@@ -57,124 +113,3 @@ def outage_of(budget: RestartBudget | None, outage: Outage | None) -> str:
     if budget.is_reload_only:
         return "reloads only"
     return outage_text(f"restarts only where a knob needs one, budget {budget}", outage)
-
-
-def new_request(
-    flags: Flags,
-    *,
-    kind: StudyKind,
-    name: str,
-    options: Mapping[str, object],
-    knobs: Collection[str],
-    words: str,
-    refuse: Callable[[Facts], object],
-) -> StudyRequest:
-    """Build the request of a new study. `refuse` raises on what target or policy do not allow; then the owner is asked.
-
-    `knobs` are all that the study may set, `words` what will be done.
-    """
-    from pgdyno.studies.stand import StudyRequest
-
-    server, bound, safe, budget = target_request(flags), bounds(flags), safety(flags), budget_of(flags.text("restarts"))
-    return StudyRequest(
-        kind=kind,
-        name=name,
-        target=server,
-        workload=flags.choice("workload"),
-        parameters=workload_parameters(flags),
-        plan=load_plan(flags),
-        options={
-            "target": server.to_json(),
-            "bounds": asdict(bound),
-            "safety": safe.to_json(),
-            "restarts": None if budget is None else str(budget),
-            **options,
-        },
-        bounds=bound,
-        guards=safe.plan(),
-        watch=safe.deadlines(),
-        restart="always" if budget is None else "as-needed",
-        budget=budget,
-        check=_check(flags, budget, words, refuse),
-        kernel=lambda *_: _linux(knobs),
-    )
-
-
-def resumed_request(
-    flags: Flags,
-    store: Store,
-    name: str,
-    *,
-    knobs: Collection[str],
-    words: str,
-    refuse: Callable[[Facts], object],
-    other_environment: bool = False,
-) -> StudyRequest:
-    """Rebuild the request of an interrupted study from the store; a new --restarts is the only option that counts."""
-    from pgdyno.studies.stand import StudyRequest
-    from pgdyno.studies.target_request import TargetRequest
-    from pgdyno.trial.assess import Bounds
-
-    study = store.study(name)
-    parts = {key: value for key, value in study.options.items() if isinstance(value, Mapping)}
-    safe, kept = safety(flags, parts.get("safety")), study.options.get("restarts")
-    budget = budget_of(flags.text("restarts")) or budget_of(None if kept is None else str(kept))
-    return StudyRequest(
-        kind=study.kind,
-        name=study.name,
-        target=TargetRequest.from_json(parts["target"], flags.text("target")),
-        workload=study.workload.name,
-        parameters=study.workload.parameters,
-        plan=study.plan,
-        options=study.options,
-        bounds=Bounds(**parts["bounds"]),
-        guards=safe.plan(),
-        watch=safe.deadlines(),
-        restart="always" if kept is None else "as-needed",
-        budget=budget,
-        resume=study.id,
-        other_environment=other_environment,
-        check=_check(flags, budget, words, refuse),
-        kernel=lambda *_: _linux(knobs),
-    )
-
-
-def resumable(store: Store, name: str) -> str:
-    """Return the id of the study that --resume names. Raises UsageError when it cannot be resumed here."""
-    from pgdyno.model.study import StudyKind
-
-    kinds = (StudyKind.STAIRCASE, StudyKind.SWEEP)
-    if name == "last":
-        found = [study for study in store.studies() if study.kind in kinds]
-        if not found:
-            raise UsageError("the store has no staircase or sweep that could be resumed")
-        return found[0].id
-    study = store.study(name)
-    if study.kind not in kinds:
-        raise UsageError(
-            f"study {study.id} is of kind {study.kind.value}, which experiment does not resume",
-            hint="A tune is resumed with pgdyno tune --resume; an A/B is begun anew.",
-        )
-    return study.id
-
-
-def _check(
-    flags: Flags, budget: RestartBudget | None, words: str, refuse: Callable[[Facts], object]
-) -> Callable[..., None]:
-    def check(target: object, facts: Facts, workload: object, outage: Outage | None) -> None:
-        from pgdyno.cli.study import confirm_changes
-        from pgdyno.model.trial import WorkloadSpec
-        from pgdyno.target.target import Target
-
-        assert isinstance(target, Target), "the stand hands over a target"
-        assert isinstance(workload, WorkloadSpec), "the stand hands over a workload's spec"
-        refuse(facts)
-        confirm_changes(target, workload, words, outage_of(budget, outage), ask=not flags.on("yes"))
-
-    return check
-
-
-def _linux(knobs: Collection[str]) -> tuple[str, ...]:
-    from pgdyno.studies.stand import linux_knobs
-
-    return linux_knobs(knobs)

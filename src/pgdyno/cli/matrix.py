@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +10,20 @@ import click
 
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.matrix_options import matrix_options, plan_of
-from pgdyno.cli.options import bounds, bounds_options, open_store, store_option, target_options, target_request
-from pgdyno.cli.safety import safety, safety_options
-from pgdyno.errors import ExitCode, UsageError
+from pgdyno.cli.options import bounds_options, open_store, target_options, target_request
+from pgdyno.cli.safety import safety_options
+from pgdyno.cli.study_request import (
+    Check,
+    Course,
+    Load,
+    carry_out,
+    kept_options,
+    new_request,
+    resumable,
+    resumed_request,
+    study_options,
+)
+from pgdyno.errors import ExitCode
 
 if TYPE_CHECKING:
     from pgdyno.model.facts import Facts
@@ -24,8 +34,6 @@ if TYPE_CHECKING:
     from pgdyno.target.outage import Outage
     from pgdyno.target.target import Target
     from pgdyno.workloads.pgbench_command import Pgbench
-
-Check = Callable[["Target", "Facts", "WorkloadSpec", "Outage | None"], None]
 
 
 @click.command("matrix")
@@ -38,11 +46,7 @@ Check = Callable[["Target", "Facts", "WorkloadSpec", "Outage | None"], None]
 @click.option("--dry-run", is_flag=True, help="Print every cell with pgbench's command line; nothing is run.")
 @click.option("--manifests", type=click.Path(path_type=Path), metavar="DIR",
               help="Write Kubernetes Jobs for the load generators there; nothing is run.")  # fmt: skip
-@click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report here.")
-@click.option("--resume", metavar="STUDY", help="Go on with an interrupted matrix, or last; its own plan holds.")
-@click.option("--yes", is_flag=True, help="Do not ask before changing a --target.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@store_option
+@study_options(resume="Go on with an interrupted matrix, or last; its own plan holds.")
 def command(**values: object) -> int:
     """Measure a matrix of loads, configurations and host states, and print it as a table.
 
@@ -51,7 +55,7 @@ def command(**values: object) -> int:
     every row came out whole, 3 when some did not.
     """
     from pgdyno.cli.progress import Progress
-    from pgdyno.cli.study import check_report_path, print_result, run_study
+    from pgdyno.cli.study import check_report_path
 
     flags = Flags(values)
     resume = flags.text("resume")
@@ -61,8 +65,7 @@ def command(**values: object) -> int:
             return _print_dry_run(plan, flags)
         if flags.path("manifests") is not None:
             return _write_manifests(plan, flags)
-    report = flags.path("report")
-    check_report_path(report)
+    check_report_path(flags.path("report"))
     store, progress = open_store(flags.text("store_url")), Progress()
     request, plan = _resumed(store, resume, flags) if resume else _new(plan_of(flags), flags)
 
@@ -72,8 +75,7 @@ def command(**values: object) -> int:
 
         return matrix_result(stand, plan, run_matrix(stand, plan, progress.announce))
 
-    result = run_study(request, store, progress, body, report)
-    print_result(store, result, flags.on("as_json"))
+    result = carry_out(request, flags, store, progress, body)
     rows = result["rows"]
     assert isinstance(rows, list), "a matrix has rows"
     return int(ExitCode.OK if all(row["state"] == "complete" for row in rows) else ExitCode.NOT_RESOLVED)
@@ -82,31 +84,16 @@ def command(**values: object) -> int:
 def _new(plan: MatrixPlan, flags: Flags) -> tuple[StudyRequest, MatrixPlan]:
     from pgdyno.model.study import StudyKind
     from pgdyno.studies.matrix_plan import to_json
-    from pgdyno.studies.stand import StudyRequest
 
-    server, bound, safe = target_request(flags), bounds(flags), safety(flags)
-    server = replace(server, loopback="loopback" in plan.placements and server.dsn is None)
-    first = plan.cells()[0]
-    request = StudyRequest(
+    server, first = target_request(flags), plan.cells()[0]
+    request = new_request(
+        flags,
         kind=StudyKind.MATRIX,
         name=f"matrix of {len(plan.cells())} cells",
-        target=server,
-        workload=first.mode,
-        parameters=plan.parameters(first),
-        plan=_study_load(plan),
-        options={
-            "target": server.to_json(),
-            "bounds": asdict(bound),
-            "safety": safe.to_json(),
-            "matrix": to_json(plan),
-            "seed": plan.seed,
-        },
-        bounds=bound,
-        guards=safe.plan(),
-        watch=safe.deadlines(),
-        check=_checks(plan, ask=not flags.on("yes")),
-        kernel=lambda target, facts, _: _kernel_knobs(plan, target, facts),
-        changes=plan.changes,
+        options={"matrix": to_json(plan), "seed": plan.seed},
+        load=Load(first.mode, plan.parameters(first), _study_load(plan)),
+        target=replace(server, loopback="loopback" in plan.placements and server.dsn is None),
+        **_course(plan, flags),
     )
     return request, plan
 
@@ -115,36 +102,18 @@ def _resumed(store: Store, name: str, flags: Flags) -> tuple[StudyRequest, Matri
     """Rebuild the request of an interrupted matrix from the store."""
     from pgdyno.model.study import StudyKind
     from pgdyno.studies.matrix_file import plan_from_json
-    from pgdyno.studies.stand import StudyRequest
-    from pgdyno.studies.target_request import TargetRequest
-    from pgdyno.trial.assess import Bounds
 
-    if name == "last":
-        name = next((study.id for study in store.studies() if study.kind is StudyKind.MATRIX), "")
-        if not name:
-            raise UsageError("the store has no matrix that could be resumed", hint="Begin one: pgdyno matrix.")
-    study = store.study(name)
-    if study.kind is not StudyKind.MATRIX:
-        raise UsageError(f"study {study.id} is not a matrix", hint="Resume it with the verb that began it.")
-    parts = {key: value for key, value in study.options.items() if isinstance(value, Mapping)}
-    plan, safe = plan_from_json(parts["matrix"]), safety(flags, parts.get("safety"))
-    request = StudyRequest(
-        kind=study.kind,
-        name=study.name,
-        target=TargetRequest.from_json(parts["target"], flags.text("target")),
-        workload=study.workload.name,
-        parameters=study.workload.parameters,
-        plan=study.plan,
-        options=study.options,
-        bounds=Bounds(**parts["bounds"]),
-        guards=safe.plan(),
-        watch=safe.deadlines(),
-        resume=study.id,
+    study = resumable(store, name, StudyKind.MATRIX)
+    plan = plan_from_json(kept_options(study, "matrix"))
+    return resumed_request(flags, study, **_course(plan, flags)), plan
+
+
+def _course(plan: MatrixPlan, flags: Flags) -> Course:
+    return Course(
         check=_checks(plan, ask=not flags.on("yes")),
         kernel=lambda target, facts, _: _kernel_knobs(plan, target, facts),
         changes=plan.changes,
     )
-    return request, plan
 
 
 def _study_load(plan: MatrixPlan) -> LoadPlan:

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from pgdyno.cli.flags import Flags
-from pgdyno.cli.options import (
-    bounds,
-    load_plan,
-    open_store,
-    store_option,
-    target_options,
-    target_request,
-    workload_options,
-    workload_parameters,
-)
-from pgdyno.cli.safety import safety, safety_options
+from pgdyno.cli.options import open_store, target_options, workload_options
+from pgdyno.cli.safety import safety_options
+from pgdyno.cli.study_request import carry_out, new_request, study_options
 from pgdyno.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -43,10 +34,7 @@ if TYPE_CHECKING:
 @click.option("--restart-each", is_flag=True,
               help="Restart before every run, as comparisons of knobs that need it do.")  # fmt: skip
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the coin that pairs equal runs.")
-@click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report here.")
-@click.option("--yes", is_flag=True, help="Do not ask before restarting a --target.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@store_option
+@study_options(changing="restarting")
 def command(**values: object) -> int:
     """Measure the server as it is again and again, and print the smallest effect that can be told from noise.
 
@@ -54,11 +42,10 @@ def command(**values: object) -> int:
     assumed. Nothing is changed, unless --restart-each is given. Exit code 3 when an hour would show nothing.
     """
     from pgdyno.cli.progress import Progress
-    from pgdyno.cli.study import check_report_path, confirm_changes, outage_text, print_result, run_study
+    from pgdyno.cli.study import check_report_path, confirm_changes, outage_text
     from pgdyno.model.study import StudyKind
     from pgdyno.stats.sequential import Design
     from pgdyno.studies.noise import noise_result, run_noise
-    from pgdyno.studies.stand import StudyRequest
 
     flags = Flags(values)
     check_report_path(flags.path("report"))
@@ -71,25 +58,11 @@ def command(**values: object) -> int:
         what = f"equal runs for {flags.real('minutes'):g} minutes"
         confirm_changes(target, workload, what, words, ask=restarts and not flags.on("yes"))
 
-    server, bound, safe = target_request(flags), bounds(flags), safety(flags)
-    request = StudyRequest(
+    request = new_request(
+        flags,
         kind=StudyKind.NOISE,
         name=f"noise {flags.choice('workload')}",
-        target=server,
-        workload=flags.choice("workload"),
-        parameters=workload_parameters(flags),
-        plan=load_plan(flags),
-        options={
-            "target": server.to_json(),
-            "bounds": asdict(bound),
-            "design": asdict(design),
-            "minutes": flags.real("minutes"),
-            "restart_each": restarts,
-            "safety": safe.to_json(),
-        },
-        bounds=bound,
-        guards=safe.plan(),
-        watch=safe.deadlines(),
+        options={"design": asdict(design), "minutes": flags.real("minutes"), "restart_each": restarts},
         check=check,
         changes=restarts,
     )
@@ -99,6 +72,5 @@ def command(**values: object) -> int:
         effect, seed = flags.real("smallest_effect"), flags.whole("seed")
         return noise_result(stand.laboratory, runs, design=design, effect=effect, seed=seed)
 
-    result = run_study(request, store, progress, body, flags.path("report"))
-    print_result(store, result, flags.on("as_json"))
+    result = carry_out(request, flags, store, progress, body)
     return int(ExitCode.OK if result["word"] == "measured" else ExitCode.NOT_RESOLVED)

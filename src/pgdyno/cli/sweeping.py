@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from pgdyno.cli.experiment_request import design_of, drawn_seed, new_request, resumed_request
+from pgdyno.cli.experiment_request import Experiment, conduct, design_of, drawn_seed
 from pgdyno.cli.flags import Flags
+from pgdyno.cli.study_request import kept_options
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.model.study import StudyKind
 
 if TYPE_CHECKING:
     from pgdyno.cli.progress import Progress
     from pgdyno.model.facts import Facts
+    from pgdyno.model.study import Study
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.stand import Stand, StudyRequest
+    from pgdyno.studies.stand import Stand
     from pgdyno.studies.sweep_options import SweepOptions
 
 OPTION = "sweep"
@@ -22,39 +23,28 @@ OPTION = "sweep"
 
 def run_sweep_study(flags: Flags, store: Store, progress: Progress) -> int:
     """Run the sweep of --sweep, or the four arms of --factorial."""
-    options = _options(flags)
-    request = new_request(
-        flags,
-        kind=StudyKind.SWEEP,
-        name=options.name,
-        options={OPTION: options.to_json()},
-        knobs=options.knobs,
-        words=options.words,
-        refuse=_refusing(options),
-    )
-    return _run(request, options, flags, store, progress)
+    return _sweep(_options(flags), flags, store, progress)
 
 
-def resume_sweep(flags: Flags, store: Store, progress: Progress, study: str) -> int:
+def resume_sweep(flags: Flags, store: Store, progress: Progress, study: Study) -> int:
     """Go on with an interrupted sweep or factorial."""
     from pgdyno.studies.sweep_options import SweepOptions
 
-    kept = store.study(study).options[OPTION]
-    assert isinstance(kept, Mapping), "a sweep keeps its options"
-    options = SweepOptions.from_json(kept)
-    request = resumed_request(flags, store, study, knobs=options.knobs, words=options.words, refuse=_refusing(options))
-    return _run(request, options, flags, store, progress)
+    return _sweep(SweepOptions.from_json(kept_options(study, OPTION)), flags, store, progress, study)
 
 
-def _run(request: StudyRequest, options: SweepOptions, flags: Flags, store: Store, progress: Progress) -> int:
-    from pgdyno.cli.study import print_result, run_study
+def _sweep(options: SweepOptions, flags: Flags, store: Store, progress: Progress, resumed: Study | None = None) -> int:
     from pgdyno.studies.sweep_result import measure
+
+    def purpose(facts: Facts) -> str:
+        options.configurations(facts)
+        return options.words
 
     def body(stand: Stand) -> dict[str, object]:
         return measure(stand.laboratory, options, progress.announce)
 
-    result = run_study(request, store, progress, body, flags.path("report"))
-    print_result(store, result, flags.on("as_json"))
+    experiment = Experiment(StudyKind.SWEEP, options.name, {OPTION: options.to_json()}, options.knobs, purpose)
+    result = conduct(experiment, flags, store, progress, body, resumed)
     return int(ExitCode.NOT_RESOLVED if result["word"] == "not resolved" else ExitCode.OK)
 
 
@@ -86,7 +76,3 @@ def _named(word: str, flag: str, example: str) -> tuple[str, str]:
     if not equals or not name.strip() or not value.strip():
         raise UsageError(f'{flag} "{word}" is not KNOB=VALUE', hint=f"Write it as {flag} {example}.")
     return name.strip(), value.strip()
-
-
-def _refusing(options: SweepOptions) -> Callable[[Facts], object]:
-    return lambda facts: options.configurations(facts)

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from pgdyno.cli.flags import Flags
-from pgdyno.cli.options import (
-    bounds,
-    load_plan,
-    open_store,
-    store_option,
-    target_options,
-    target_request,
-    workload_options,
-    workload_parameters,
-)
+from pgdyno.cli.options import open_store, target_options, workload_options
 from pgdyno.cli.planned import PlannedCommand, plan_option
-from pgdyno.cli.safety import safety, safety_options
+from pgdyno.cli.safety import safety_options
+from pgdyno.cli.study_request import (
+    METRICS,
+    Check,
+    KernelKnobs,
+    kept_options,
+    load_of,
+    new_request,
+    resumable,
+    resumed_request,
+    study_options,
+)
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
     from pgdyno.studies.stand import Stand, StudyRequest
     from pgdyno.target.outage import Outage
     from pgdyno.target.target import Target
-
-METRICS = ("throughput", "latency_p50", "latency_p95", "latency_p99", "server_cpu_ms_per_tx")
 
 
 @click.command("tune", cls=PlannedCommand)
@@ -74,11 +74,7 @@ METRICS = ("throughput", "latency_p50", "latency_p95", "latency_p99", "server_cp
 @click.option(
     "--prune-pairs", type=click.IntRange(3), default=8, show_default=True, help="Most pairs per pruning question."
 )
-@click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report here.")
-@click.option("--resume", metavar="STUDY", help="Go on with an interrupted tune; its own options hold.")
-@click.option("--yes", is_flag=True, help="Do not ask before changing a --target.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@store_option
+@study_options(resume="Go on with an interrupted tune; its own options hold.")
 def command(**values: object) -> int:
     """Search for a better configuration, prove it against yours and explain it.
 
@@ -91,7 +87,7 @@ def command(**values: object) -> int:
     flags = Flags(values)
     store = open_store(flags.text("store_url"))
     resume = flags.text("resume")
-    request, options = resumed_request(store, resume, flags) if resume else new_request(flags)
+    request, options = _resumed(store, resume, flags) if resume else _new(flags)
     return run_tune(store, Progress(), request, options, flags)
 
 
@@ -121,9 +117,7 @@ def run_tune(
     return int(exit_code(result))
 
 
-def checks(
-    options: TuneOptions, plan: LoadPlan, *, ask: bool
-) -> Callable[[Target, Facts, WorkloadSpec, Outage | None], None]:
+def checks(options: TuneOptions, plan: LoadPlan, *, ask: bool) -> Check:
     """Return the check that refuses knobs and rivals which target or policy do not allow, and then asks."""
 
     def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
@@ -142,7 +136,7 @@ def checks(
     return check
 
 
-def kernel_knobs(options: TuneOptions, plan: LoadPlan) -> Callable[[Target, Facts, WorkloadSpec], Sequence[str]]:
+def _kernel_knobs(options: TuneOptions, plan: LoadPlan) -> KernelKnobs:
     """Return what names the Linux knobs that the search and its rivals may set."""
 
     def names(_: Target, facts: Facts, workload: WorkloadSpec) -> Sequence[str]:
@@ -155,13 +149,12 @@ def kernel_knobs(options: TuneOptions, plan: LoadPlan) -> Callable[[Target, Fact
     return names
 
 
-def new_request(flags: Flags) -> tuple[StudyRequest, TuneOptions]:
+def _new(flags: Flags) -> tuple[StudyRequest, TuneOptions]:
     """Build the request from the flags."""
     from pgdyno.cli.study import settings_from
     from pgdyno.model.study import StudyKind
     from pgdyno.model.verdict import Metric
     from pgdyno.studies.options import TuneOptions
-    from pgdyno.studies.stand import StudyRequest
 
     least, most = flags.least_and_most("pairs")
     budget_min = flags.number("budget")
@@ -184,27 +177,17 @@ def new_request(flags: Flags) -> tuple[StudyRequest, TuneOptions]:
         confirm_max=most,
         rivals={name: settings_from(path) for name, path in _rivals(flags.words("rivals"))},
     )
-    target, bound, plan, safe = target_request(flags), bounds(flags), load_plan(flags), safety(flags)
-    request = StudyRequest(
+    load = load_of(flags)
+    request = new_request(
+        flags,
         kind=StudyKind.TUNE,
         name=f"tune {flags.choice('workload')}",
-        target=target,
-        workload=flags.choice("workload"),
-        parameters=workload_parameters(flags),
-        plan=plan,
-        options={
-            "tune": options.to_json(),
-            "target": target.to_json(),
-            "bounds": asdict(bound),
-            "safety": safe.to_json(),
-        },
-        bounds=bound,
-        guards=safe.plan(),
-        watch=safe.deadlines(),
+        options={"tune": options.to_json()},
+        load=load,
         restart=_restart(options),
         budget=options.restart_budget,
-        check=checks(options, plan, ask=not flags.on("yes")),
-        kernel=kernel_knobs(options, plan),
+        check=checks(options, load.plan, ask=not flags.on("yes")),
+        kernel=_kernel_knobs(options, load.plan),
     )
     return request, options
 
@@ -229,49 +212,25 @@ def _outage(outage: Outage | None, options: TuneOptions) -> str:
     return outage_text(f"restarts only where a knob needs one, budget {options.restarts}", outage)
 
 
-def resumed_request(store: Store, name: str, flags: Flags) -> tuple[StudyRequest, TuneOptions]:
+def _resumed(store: Store, name: str, flags: Flags) -> tuple[StudyRequest, TuneOptions]:
     """Rebuild the request of an interrupted tune from the store."""
     from pgdyno.model.study import StudyKind
     from pgdyno.studies.options import TuneOptions
-    from pgdyno.studies.stand import StudyRequest
-    from pgdyno.studies.target_request import TargetRequest
-    from pgdyno.trial.assess import Bounds
 
-    study = store.study(_last_tune(store) if name == "last" else name)
-    if study.kind is not StudyKind.TUNE:
-        raise UsageError(f"study {study.id} is not a tune", hint="Only a tune can be resumed.")
-    parts = {key: value for key, value in study.options.items() if isinstance(value, Mapping)}
-    options, safe = TuneOptions.from_json(parts["tune"]), safety(flags, parts.get("safety"))
+    study = resumable(store, name, StudyKind.TUNE)
+    options = TuneOptions.from_json(kept_options(study, "tune"))
     # The search decides by the budget that it began with, so that it asks the same again; only the bound is new.
     more = _budget(flags.text("restarts"))
     allowed = options if more is None else replace(options, restarts=more)
-    request = StudyRequest(
-        kind=study.kind,
-        name=study.name,
-        target=TargetRequest.from_json(parts["target"], flags.text("target")),
-        workload=study.workload.name,
-        parameters=study.workload.parameters,
-        plan=study.plan,
-        options=study.options,
-        bounds=Bounds(**parts["bounds"]),
-        guards=safe.plan(),
-        watch=safe.deadlines(),
+    request = resumed_request(
+        flags,
+        study,
         restart=_restart(options),
         budget=allowed.restart_budget,
-        resume=study.id,
         check=checks(options, study.plan, ask=not flags.on("yes")),
-        kernel=kernel_knobs(options, study.plan),
+        kernel=_kernel_knobs(options, study.plan),
     )
     return request, options
-
-
-def _last_tune(store: Store) -> str:
-    from pgdyno.model.study import StudyKind
-
-    tunes = [study.id for study in store.studies() if study.kind is StudyKind.TUNE]
-    if not tunes:
-        raise UsageError("the store has no tune that could be resumed", hint="Begin one: pgdyno tune.")
-    return tunes[0]
 
 
 def _rivals(words: tuple[str, ...]) -> list[tuple[str, Path]]:

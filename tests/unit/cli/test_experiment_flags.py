@@ -12,8 +12,8 @@ from simulated_laboratory import simulated_study
 PLAN = 'version = 2\n[plan]\n[[step]]\nname = "one"\nsettings = { work_mem = "8MB" }\n'
 
 
-def refused(*words):
-    done = CliRunner().invoke(command, ["experiment", *map(str, words)])
+def refused(*words, verb="experiment"):
+    done = CliRunner().invoke(command, [verb, *map(str, words)])
     assert isinstance(done.exception, PgdynoError), done.output
     return done.exception
 
@@ -71,6 +71,20 @@ def test_candidates_come_from_a_finished_sandbox_stage_into_a_large_one(plan, st
 @pytest.mark.requirement("R-EXP-21")
 def test_only_staircases_and_sweeps_are_resumed(store):
     assert "kind tune" in refused("--resume", "c-tune", "--store", store).message
+
+
+@pytest.mark.requirement("R-EXP-21")
+@pytest.mark.parametrize(
+    ("verb", "name", "message"),
+    [
+        ("experiment", "c-tune", "study c-tune is of kind tune and not staircase or sweep"),
+        ("tune", "a-sandbox", "study a-sandbox is of kind staircase and not tune"),
+        ("matrix", "c-tune", "study c-tune is of kind tune and not matrix"),
+        ("matrix", "last", "the store has no matrix that could be resumed"),
+    ],
+)
+def test_a_verb_resumes_the_kinds_that_it_begins(store, verb, name, message):
+    assert message in refused("--resume", name, "--store", store, verb=verb).message
 
 
 def test_a_plan_that_is_not_there(tmp_path, store):

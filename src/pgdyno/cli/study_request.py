@@ -1,0 +1,171 @@
+"""The request of a study: from the flags that measuring verbs share, and back from the store to go on with one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
+
+import click
+
+from pgdyno.cli.flags import Flags
+from pgdyno.cli.options import F, bounds, load_plan, store_option, target_request, workload_parameters
+from pgdyno.cli.safety import safety
+from pgdyno.errors import UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.cli.progress import Progress
+    from pgdyno.model.facts import Facts
+    from pgdyno.model.study import Study, StudyKind
+    from pgdyno.model.trial import LoadPlan, WorkloadSpec
+    from pgdyno.store.catalogue import Store
+    from pgdyno.studies.stand import Stand, StudyRequest
+    from pgdyno.studies.target_request import TargetRequest
+    from pgdyno.target.outage import Outage
+    from pgdyno.target.restart_budget import RestartBudget
+    from pgdyno.target.target import Target
+
+Check = Callable[["Target", "Facts", "WorkloadSpec", "Outage | None"], None]
+KernelKnobs = Callable[["Target", "Facts", "WorkloadSpec"], Sequence[str]]
+METRICS = ("throughput", "latency_p50", "latency_p95", "latency_p99", "server_cpu_ms_per_tx")
+
+
+class Course(TypedDict, total=False):
+    """How a study treats the server; the fields are those of `StudyRequest`, and so are their defaults."""
+
+    check: Check
+    kernel: KernelKnobs
+    restart: Literal["always", "as-needed"]
+    budget: RestartBudget | None
+    changes: bool
+    other_environment: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is run, and how it is driven."""
+
+    workload: str
+    parameters: Mapping[str, str | int | float | bool]
+    plan: LoadPlan
+
+
+def study_options(*, changing: str = "changing", resume: str | None = None) -> Callable[[F], F]:
+    """Return what adds the flags with which every measuring verb ends; `resume` is the help of --resume, if it has it.
+
+    `changing` says in one word what is not asked for with --yes.
+    """
+
+    def add(function: F) -> F:
+        function = store_option(function)
+        function = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(function)
+        function = click.option("--yes", is_flag=True, help=f"Do not ask before {changing} a --target.")(function)
+        if resume is not None:
+            function = click.option("--resume", metavar="STUDY", help=resume)(function)
+        return click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report here.")(function)
+
+    return add
+
+
+def load_of(flags: Flags) -> Load:
+    """Return the load of the flags."""
+    return Load(flags.choice("workload"), workload_parameters(flags), load_plan(flags))
+
+
+def new_request(
+    flags: Flags,
+    *,
+    kind: StudyKind,
+    name: str,
+    options: Mapping[str, object],
+    load: Load | None = None,
+    target: TargetRequest | None = None,
+    **course: Unpack[Course],
+) -> StudyRequest:
+    """Build the request of a new study; `load` and `target` stand for those of the flags.
+
+    What a resumed study needs (target, bounds, safety) is kept among its options, beside its kind's own.
+    """
+    from pgdyno.studies.stand import StudyRequest
+
+    load, server, bound, safe = load or load_of(flags), target or target_request(flags), bounds(flags), safety(flags)
+    return StudyRequest(
+        kind=kind,
+        name=name,
+        target=server,
+        workload=load.workload,
+        parameters=load.parameters,
+        plan=load.plan,
+        options={"target": server.to_json(), "bounds": asdict(bound), "safety": safe.to_json(), **options},
+        bounds=bound,
+        guards=safe.plan(),
+        watch=safe.deadlines(),
+        **course,
+    )
+
+
+def resumed_request(flags: Flags, study: Study, **course: Unpack[Course]) -> StudyRequest:
+    """Rebuild the request of an interrupted study; of the flags only --target, guards and watchdog still count."""
+    from pgdyno.studies.stand import StudyRequest
+    from pgdyno.studies.target_request import TargetRequest
+    from pgdyno.trial.assess import Bounds
+
+    parts = {key: value for key, value in study.options.items() if isinstance(value, Mapping)}
+    safe = safety(flags, parts.get("safety"))
+    return StudyRequest(
+        kind=study.kind,
+        name=study.name,
+        target=TargetRequest.from_json(parts["target"], flags.text("target")),
+        workload=study.workload.name,
+        parameters=study.workload.parameters,
+        plan=study.plan,
+        options=study.options,
+        bounds=Bounds(**parts["bounds"]),
+        guards=safe.plan(),
+        watch=safe.deadlines(),
+        resume=study.id,
+        **course,
+    )
+
+
+def resumable(store: Store, name: str, *kinds: StudyKind) -> Study:
+    """Return the study that --resume names; `last` is the newest of these kinds.
+
+    Raises UsageError when it is of another kind, StoreError when there is none of that name.
+    """
+    words = " or ".join(kind.value for kind in kinds)
+    if name == "last":
+        newest = next((study for study in store.studies() if study.kind in kinds), None)
+        if newest is None:
+            raise UsageError(f"the store has no {words} that could be resumed", hint="Begin one, without --resume.")
+        return newest
+    study = store.study(name)
+    if study.kind not in kinds:
+        raise UsageError(
+            f"study {study.id} is of kind {study.kind.value} and not {words}",
+            hint="Resume it with the verb that began it; bench, noise and A/B are begun anew.",
+        )
+    return study
+
+
+def kept_options(study: Study, key: str) -> Mapping[str, object]:
+    """Return the part of a study's options that its kind has kept there."""
+    kept = study.options[key]
+    assert isinstance(kept, Mapping), f"a {study.kind.value} keeps its options"
+    return kept
+
+
+def carry_out(
+    request: StudyRequest,
+    flags: Flags,
+    store: Store,
+    progress: Progress,
+    body: Callable[[Stand], dict[str, object]],
+) -> dict[str, object]:
+    """Run the study, write its report where one was asked for, print its result and return it."""
+    from pgdyno.cli.study import print_result, run_study
+
+    result = run_study(request, store, progress, body, flags.path("report"))
+    print_result(store, result, flags.on("as_json"))
+    return result
