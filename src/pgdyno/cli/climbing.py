@@ -69,13 +69,14 @@ def _climb(
     options: StaircaseOptions, flags: Flags, store: Store, progress: Progress, resumed: Study | None = None
 ) -> int:
     from pgdyno.studies.by_hand import GatedRuns, gate_of
-    from pgdyno.studies.staircase import Staircase, check_plan
+    from pgdyno.studies.plan_check import check_plan
+    from pgdyno.studies.staircase import Staircase
     from pgdyno.studies.staircase_result import exit_code, staircase_result
 
     plan = options.read_plan()
 
     def purpose(facts: Facts) -> str:
-        check_plan(plan, facts)
+        check_plan(plan, facts, source=options.source, steps=options.chosen(plan))
         return _words(plan, options)
 
     def body(stand: Stand) -> dict[str, object]:
@@ -91,6 +92,7 @@ def _climb(
         )
         runs = GatedRuns(stand.laboratory, gate)
         found = Staircase(runs, stand.facts, options, progress.announce).climb()
+        gate.remind(climb.step.name for climb in found.kept)
         return staircase_result(stand.laboratory, found, options)
 
     experiment = Experiment(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pgdyno.model.figure import Axis, Figure, FigureKind, Mark, Series, Table
 from pgdyno.model.verdict import Interval
 from pgdyno.report.wording import bare_range_text, capital, change_text, number_text, plural, range_text
-from pgdyno.stats.compound import product, quotient
+from pgdyno.stats.compound import EXPLAINS, interaction_word, product, quotient
 
 GROUPS = {"keep": "kept", "candidate": "candidate", "null": "no effect shown", "drop": "dropped"}
 AS_MULTIPLE = 10.0
@@ -183,7 +183,8 @@ def _caption(mode: str, end: Interval | None) -> str:
     if end is not None:
         said.append(
             "Steps were kept because they did well, so their product flatters itself: the end is measured in fresh "
-            "runs. The last bar is end over product; 100 means that the steps explain the end."
+            "runs. The last bar is end over product; 100 means that the steps explain the end, as far as its interval "
+            "goes."
         )
     return " ".join(said)
 
@@ -192,10 +193,16 @@ def interaction_sentence(expected: Interval, end: Interval) -> str:
     """Say whether the measured end is the product of the steps."""
     rest = quotient(end, expected)
     figures = f"measured end over product {bare_range_text(rest)} around {rest.ratio:.3g}"
-    if rest.lo <= 1 <= rest.hi:
-        return f"The product of the kept steps explains the measured end: {figures}, which includes 1."
-    words = "more than the product of its steps" if rest.lo > 1 else "less than the product of its steps"
-    return f"The whole is {words}: {figures}; some steps act on each other, or were flattered when they were kept."
+    word, bound = interaction_word(rest), f"{100 * EXPLAINS:g} %"
+    if word == "explained":
+        return f"The product of the kept steps explains the measured end within {bound}: {figures}, which includes 1."
+    if word == "not resolved":
+        open_ = f"an interval that includes 1 and reaches more than {bound} away from it"
+        return (
+            f"It is not resolved whether the product of the kept steps explains the measured end: {figures}, {open_}."
+        )
+    whole = f"The whole is {word} than the product of its steps: {figures}"
+    return f"{whole}; some steps act on each other, or were flattered when they were kept."
 
 
 def _exactly(ratio: float) -> Interval:

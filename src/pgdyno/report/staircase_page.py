@@ -49,7 +49,7 @@ def staircase_page(record: StudyRecord) -> Report:
     climb = Section("staircase", "The staircase", "What did each change buy?", _climb(result, steps, verdict))
     found = [
         climb if result.members else None,
-        _change(result),
+        _change(result, steps),
         _proof(result, verdict),
         _sweeps(steps),
         chapters.flight(record.traces),
@@ -146,14 +146,24 @@ def _start_text(result: Fields) -> str:
     return f"{capital('; '.join(said))}." if said else ""
 
 
-def _change(result: Fields) -> Section | None:
-    kept = result.settings("kept")
-    if not kept:
+def _change(result: Fields, steps: Sequence[Fields]) -> Section | None:
+    names = result.texts("kept_steps")
+    if not names:
         return None
-    lines = "".join(f"{name} = '{value}'\n" for name, value in kept.items())
-    names = ", ".join(result.texts("kept_steps"))
-    blocks: tuple[Block, ...] = (Prose((f"Kept: {names}.",)), Snippet("Settings of the kept steps", lines))
-    return Section("change", "What to change", "Which settings stayed?", blocks)
+    kept = result.settings("kept")
+    blocks: list[Block] = [Prose((f"Kept: {', '.join(names)}.",))]
+    if kept:
+        lines = "".join(f"{name} = '{value}'\n" for name, value in kept.items())
+        blocks.append(Snippet("Settings of the kept steps", lines))
+    by_hand = tuple(
+        (step.text("step"), " ".join(step.texts("by_hand")), " ".join(step.texts("undo")) or "the plan does not say")
+        for step in steps
+        if step.text("step") in names and not step.settings("settings")
+    )
+    if by_hand:
+        table = Table(("step", "done by hand", "how it is taken back"), by_hand)
+        blocks.append(TableBlock(table, "Kept as people did it: pgdyno takes none of this back."))
+    return Section("change", "What to change", "What stayed?", tuple(blocks))
 
 
 def _proof(result: Fields, verdict: Verdict | None) -> Section | None:
@@ -190,7 +200,7 @@ def _sweeps(steps: Sequence[Fields]) -> Section | None:
 def _sure(result: Fields, steps: Sequence[Fields]) -> Section | None:
     notices = [result.child("drift").text("sentence")]
     notices += [
-        f"step {step.text('step')} was measured before and after by hand and not interleaved"
+        f"step {step.text('step')} was measured {step.text('why')}"
         for step in steps
         if step.members.get("interleaved") is False and step.text("outcome") != "skipped"
     ]

@@ -16,6 +16,8 @@ from pgdyno.errors import UsageError
 from pgdyno.model.verdict import Interval
 
 METHOD = "MOVER on log ratios: the distances of independent bounds add in quadrature"
+EXPLAINS = 0.1
+"""How far an end may be off its product and be called explained: less than steps that matter would do together."""
 
 
 def product(steps: Iterable[Interval]) -> Interval:
@@ -34,6 +36,17 @@ def product(steps: Iterable[Interval]) -> Interval:
 def quotient(end: Interval, expected: Interval) -> Interval:
     """Return end over expected with its interval, both independent: 1 means that the steps explain the end."""
     return product((end, inverse(expected)))
+
+
+def interaction_word(rest: Interval) -> str:
+    """Return what the measured end says of the product: explained, more or less than it, or not resolved.
+
+    `rest` is end over product. An interval that includes 1 explains the end only where it stays within `EXPLAINS`.
+    """
+    if rest.lo > 1 or rest.hi < 1:
+        return "more" if rest.lo > 1 else "less"
+    is_narrow = rest.lo > 0 and max(1 / rest.lo, rest.hi) <= 1 + EXPLAINS
+    return "explained" if is_narrow else "not resolved"
 
 
 def inverse(found: Interval) -> Interval:

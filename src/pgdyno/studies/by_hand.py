@@ -19,6 +19,7 @@ from pgdyno.trial.laboratory import Laboratory
 FACTOR = "by hand"
 """Among a trial's factors: the steps that people had done when it ran, with commas between."""
 UNDONE = "undone"
+_UNKNOWN_UNDO = "take back what was done for this step"
 
 Ask = Callable[[str], bool | None]
 """Asks a person whether it is done; None where there is nobody to ask."""
@@ -64,13 +65,21 @@ class Gate:
             self._wait(name, "done")
         self._done, self._sure = wanted, True
 
-    def _wait(self, name: str, state: str) -> None:
+    def remind(self, kept: Iterable[str]) -> None:
+        """Say at the end what people had done that is still so, and how it is taken back."""
+        for name in sorted(self._done):
+            why = "kept, and stays as you did it" if name in kept else "not kept, but still done"
+            self._tell(name, f"{why}; to take it back", UNDONE)
+
+    def _tell(self, name: str, what: str, state: str) -> None:
         manual = self.steps[name].by_hand
         assert manual is not None, "only steps for people are waited for"
-        lines = manual.instructions if state == "done" else manual.undo or ("take back what was done for this step",)
-        self.announce(f"step {name}: for you to do" if state == "done" else f"step {name}: for you to take back")
-        for line in lines:
+        self.announce(f"step {name}: {what}")
+        for line in manual.instructions if state == "done" else manual.undo or (_UNKNOWN_UNDO,):
             self.announce(f"    {line}")
+
+    def _wait(self, name: str, state: str) -> None:
+        self._tell(name, "for you to do" if state == "done" else "for you to take back", state)
         key = _key(name, state)
         if key not in self.confirmed:
             answer = self.ask(f"Is step {name} {state}?")

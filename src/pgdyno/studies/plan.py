@@ -43,12 +43,16 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class Manual:
-    """What a person does and takes back. `verify` is an argument list whose output has to hold `expect` afterwards."""
+    """What a person does and takes back. `verify` is an argument list whose output has to hold `expect` afterwards.
+
+    `alternate` asks for it to be taken back and measured without it again, so that a steady drift cancels.
+    """
 
     instructions: tuple[str, ...]
     undo: tuple[str, ...] = ()
     verify: tuple[str, ...] = ()
     expect: str = ""
+    alternate: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ _SHAPE: Mapping[str, Mapping[str, type]] = {
     },
     "expected": {"text": str, "low": float, "high": float, "metric": str},
     "sweep": {"knob": str, "values": list},
-    "manual": {"instructions": list, "undo": list, "verify": list, "expect": str},
+    "manual": {"instructions": list, "undo": list, "verify": list, "expect": str, "alternate": bool},
 }
 REQUIRED: Mapping[str, tuple[str, ...]] = {
     "the plan": ("version", "plan", "step"),
@@ -205,7 +205,10 @@ def _manual(value: object, where: str) -> Manual | None:
         undo=_words(table, "undo", place),
         verify=_words(table, "verify", place),
         expect=str(table.get("expect", "")),
+        alternate=table.get("alternate") is True,
     )
+    if manual.alternate and not manual.undo:
+        raise UsageError(f"{place}: alternate needs undo", hint="Say how a person takes it back.")
     if not manual.instructions:
         raise UsageError(f"{place}: instructions are empty", hint="Say what a person has to do.")
     if manual.expect and not manual.verify:
@@ -233,7 +236,7 @@ def _check_shape(table: Mapping[str, object], kind: str, where: str) -> None:
         if name not in shape:
             raise UsageError(f'{where}: unknown key "{name}"', hint=f"The keys are {', '.join(shape)}.")
         wanted = (int, float) if shape[name] is float else shape[name]
-        if not isinstance(value, wanted) or isinstance(value, bool):
+        if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
             raise UsageError(f'{where}: "{name}" is {type(value).__name__} and not {shape[name].__name__}')
     _require(table, REQUIRED[kind], where)
 

@@ -15,31 +15,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pgdyno.errors import ApplyError, EnvironmentUnsuitable
+from pgdyno.errors import ApplyError
 from pgdyno.knobs.policy import check_settings
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.study import Comparison
 from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
-from pgdyno.model.verdict import Verdict
+from pgdyno.model.verdict import Interval, Verdict
 from pgdyno.stats.noise import NoiseFloor, noise_floor, odd_run
-from pgdyno.stats.sequential import Design, is_final
+from pgdyno.stats.sequential import is_final
 from pgdyno.studies.blocks import Blocks, Runs, metric_of, run_blocks, run_repeating
 from pgdyno.studies.by_hand import factors_of
 from pgdyno.studies.drift import Drift, find_drift
 from pgdyno.studies.judging import compare_arms, verdict_of
+from pgdyno.studies.manual_step import AFTER, BEFORE, measure_by_hand
 from pgdyno.studies.plan import Plan, Step
+from pgdyno.studies.plan_check import is_in_force, laid_over
 from pgdyno.studies.staircase_options import StaircaseOptions
-from pgdyno.studies.staircase_rules import CANDIDATE, DROP, KEEP, SKIPPED, outcome_of, stop_reason, why_not
+from pgdyno.studies.staircase_rules import CANDIDATE, DROP, KEEP, NULL, SKIPPED, outcome_of, stop_reason, why_not
 from pgdyno.studies.sweep import SweepFound, run_sweep
 from pgdyno.studies.time_left import TimeLeft
 
-BEFORE, AFTER = "before", "after"
 BASE, ALL, WITHOUT = "baseline", "all kept", "without "
 STEP_BLOCKS, SWEEP_AT, PROOF_BLOCKS = 1000, 500, 1_000_000
 """Block numbers: a thousand for each step, its sweep from 500 on, the proof far behind them all."""
-MANUAL_RUNS = 6
-"""Runs before and after what people do; a fixed number, because the two cannot be interleaved."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,8 @@ class Climb:
     sweep: SweepFound | None = None
     baselines: tuple[Trial, ...] = ()
     interleaved: bool = True
+    again: Interval | None = None
+    """Of a step that people do: the server with it taken back, as a ratio of how it was before."""
 
     @property
     def trials(self) -> tuple[Trial, ...]:
@@ -90,19 +91,6 @@ class Stairs:
     def outcomes(self) -> dict[str, str]:
         """Return the outcome of each step by its name."""
         return {climb.step.name: climb.outcome for climb in self.climbs}
-
-
-def check_plan(plan: Plan, facts: Facts) -> None:
-    """Refuse, before anything is changed, what policy or server do not allow of any step's values.
-
-    Raises what `check_settings` raises.
-    """
-    for settings in ({}, *(step.settings for step in plan.steps)):
-        check_settings({**plan.baseline, **settings}, facts)
-    for step in plan.steps:
-        for value in step.sweep.values if step.sweep else ():
-            assert step.sweep is not None, "the values are the sweep's"
-            check_settings({**plan.baseline, step.sweep.knob: value}, facts)
 
 
 class Staircase:
@@ -201,7 +189,7 @@ class Staircase:
     def _composed(self, climbs: Sequence[Climb]) -> tuple[Configuration, frozenset[str]]:
         settings: dict[str, str] = dict(self._found.baseline)
         for climb in climbs:
-            settings.update(climb.settings)
+            settings = laid_over(settings, climb.settings)
         return check_settings(settings, self._facts), frozenset(c.step.name for c in climbs if c.step.by_hand)
 
     def _measured(self, number: int, step: Step, name: str) -> Climb:
@@ -215,6 +203,10 @@ class Staircase:
             if step.sweep is not None:
                 sweep = self._sweep(number, step, incumbent, factors)
                 settings = {step.sweep.knob: sweep.chosen}
+            if is_in_force(check_settings(settings, self._facts), incumbent, self._facts):
+                if sweep is None:
+                    return Climb(step, SKIPPED, "what it sets is in force already")
+                return Climb(step, NULL, "the plateau begins at the value in force", sweep=sweep)
             blocks = self._pairs(number, name, incumbent, settings, factors)
         except ApplyError as error:
             if error.message.startswith((f"arm {BEFORE} ", f"arm {BASE} ")):
@@ -234,7 +226,7 @@ class Staircase:
         return run_sweep(
             self._runs,
             knob,
-            {value: check_settings({**incumbent, knob: value}, self._facts) for value in step.sweep.values},
+            {value: check_settings(laid_over(incumbent, {knob: value}), self._facts) for value in step.sweep.values},
             self.options,
             first_block=number * STEP_BLOCKS + SWEEP_AT,
             factors=factors,
@@ -261,7 +253,7 @@ class Staircase:
 
         return run_blocks(
             self._runs,
-            {BEFORE: incumbent, AFTER: check_settings({**incumbent, **settings}, self._facts)},
+            {BEFORE: incumbent, AFTER: check_settings(laid_over(incumbent, settings), self._facts)},
             {BEFORE: Role.ARM, AFTER: Role.ARM},
             seed=self.options.seed,
             first_block=number * STEP_BLOCKS + 1,
@@ -277,29 +269,12 @@ class Staircase:
         return self._baseline_runs(number, self.options.baseline_runs, {})
 
     def _by_hand(self, number: int, step: Step) -> Climb:
-        """Measure before and after what a person does: once, not interleaved, and said so."""
+        """Measure what a person does: it cannot be interleaved, and the record says so."""
         incumbent, done = self._incumbent()
-        first = number * STEP_BLOCKS + 1
-        sides: dict[str, list[Trial]] = {}
-        for arm, state in ((BEFORE, done), (AFTER, done | {step.name})):
-            factors = factors_of(state, step.name)
-            specs = (
-                TrialSpec(incumbent, Role.ARM, arm, first + run, 0 if arm == BEFORE else 1, factors=factors)
-                for run in range(MANUAL_RUNS)
-            )
-            trials = [run_repeating(self._runs, spec) for spec in specs]
-            sides[arm] = [trial for trial in trials if trial.state is TrialState.COMPLETE]
-        pairs = [{BEFORE: a, AFTER: b} for a, b in zip(sides[BEFORE], sides[AFTER], strict=False)]
-        if len(pairs) < 3:
-            raise EnvironmentUnsuitable(
-                f"step {step.name} could be measured in only {len(pairs)} of {MANUAL_RUNS} runs",
-                hint="Quieten the machine, or lengthen --warmup and --measure.",
-            )
-        blocks = Blocks({BEFORE: incumbent, AFTER: incumbent}, list(pairs))
-        rule = Design(self.options.smallest_effect, self.options.confidence, len(pairs), len(pairs))
-        comparison = compare_arms(blocks, BEFORE, AFTER, self.options.metric, rule)
-        why = "before and after, not interleaved: a drift of the machine would look the same"
-        return Climb(step, outcome_of(comparison.verdict), why, {}, comparison, blocks, interleaved=False)
+        found = measure_by_hand(self._runs, self.options, step, incumbent, done, first_block=number * STEP_BLOCKS + 1)
+        assert step.by_hand is not None, "a person does it"
+        why = found.why(alternate=step.by_hand.alternate)
+        return Climb(step, found.outcome, why, {}, found.comparison, found.blocks, interleaved=False, again=found.again)
 
     def _prove(self) -> None:
         """Measure baseline, all kept steps, and all but each one of them, in fresh blocks.

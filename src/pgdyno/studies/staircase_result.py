@@ -9,10 +9,11 @@ from pgdyno.knobs.policy import ruling_of
 from pgdyno.model.facts import Facts
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial
-from pgdyno.model.verdict import Interval, Metric, Word
-from pgdyno.stats.compound import METHOD, product, quotient
+from pgdyno.model.verdict import Metric, Word
+from pgdyno.stats.compound import METHOD, interaction_word, product, quotient
 from pgdyno.studies.blocks import metric_of
 from pgdyno.studies.judging import representative, summarise
+from pgdyno.studies.manual_step import AFTER, BEFORE
 from pgdyno.studies.phases import phases_of
 from pgdyno.studies.result import (
     arm_json,
@@ -25,7 +26,7 @@ from pgdyno.studies.result import (
     verdict_json,
 )
 from pgdyno.studies.run_identity import common_fingerprint, differences, settings_fingerprints
-from pgdyno.studies.staircase import AFTER, ALL, BASE, BEFORE, Climb, Stairs, candidates_of
+from pgdyno.studies.staircase import ALL, BASE, Climb, Stairs, candidates_of
 from pgdyno.studies.staircase_options import StaircaseOptions
 from pgdyno.studies.staircase_rules import SKIPPED, end_sentence
 from pgdyno.studies.sweep import SweepFound, level_number
@@ -119,13 +120,6 @@ def _ends(found: Stairs, facts: Facts) -> dict[str, object]:
     }
 
 
-def interaction_word(rest: Interval) -> str:
-    """Return what the measured end says of the product: explained, more or less than it."""
-    if rest.lo <= 1 <= rest.hi:
-        return "explained"
-    return "more" if rest.lo > 1 else "less"
-
-
 def _step_json(climb: Climb, study: Study, facts: Facts, following: float | None, metric: Metric) -> dict[str, object]:
     step = climb.step
     told: dict[str, object] = {
@@ -141,6 +135,7 @@ def _step_json(climb: Climb, study: Study, facts: Facts, following: float | None
         "sources": list(step.sources),
         "expected": step.expected.text if step.expected else "",
         "by_hand": list(step.by_hand.instructions) if step.by_hand else list(step.commands),
+        "undo": list(step.by_hand.undo) if step.by_hand else list(step.undo),
     }
     if climb.outcome == SKIPPED:
         return told
@@ -148,6 +143,8 @@ def _step_json(climb: Climb, study: Study, facts: Facts, following: float | None
         {"phase": one.phase, "began_at": one.began_at, "ended_at": one.ended_at}
         for one in phases_of(climb.trials, following)
     ]
+    if climb.again is not None:
+        told["again"] = interval_json(climb.again)
     told["baseline_runs"] = [trial.id for trial in climb.baselines]
     if climb.sweep is not None:
         told["sweep"] = sweep_json(climb.sweep, facts)

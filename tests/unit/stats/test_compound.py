@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
 from pgdyno.model.verdict import Interval
-from pgdyno.stats.compound import inverse, product, quotient
+from pgdyno.stats.compound import interaction_word, inverse, product, quotient
 from pgdyno.stats.paired import t_interval
 
 FIGURES = json.loads((Path(__file__).parents[2] / "data/staircase/figures_2017.json").read_text())
@@ -67,3 +67,19 @@ def test_the_interval_of_a_product_covers_as_often_as_it_says():
         found = product(steps)
         inside += found.lo <= math.exp(sum(truth)) <= found.hi
     assert inside / times >= 0.94
+
+
+@pytest.mark.requirement("R-EXP-04")
+@pytest.mark.parametrize(
+    ("lo", "ratio", "hi", "word"),
+    [
+        (0.95, 1.01, 1.08, "explained"),
+        (0.02, 1.31, 79.7, "not resolved"),
+        (0.95, 1.05, 1.2, "not resolved"),
+        (0.0, 1.0, math.inf, "not resolved"),
+        (1.02, 1.1, 1.2, "more"),
+        (0.5, 0.7, 0.9, "less"),
+    ],
+)
+def test_a_wide_interval_around_one_explains_nothing(lo, ratio, hi, word):
+    assert interaction_word(Interval(ratio, lo, hi, 0.95)) == word

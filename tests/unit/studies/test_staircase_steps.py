@@ -5,12 +5,14 @@ from dataclasses import replace
 import pytest
 
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.model.facts import KernelFact
 from pgdyno.model.trial import Role
 from pgdyno.model.verdict import Word
 from pgdyno.stats.compound import product, quotient
 from pgdyno.studies.by_hand import FACTOR, GatedRuns, gate_of
+from pgdyno.studies.manual_step import AFTER, BEFORE
 from pgdyno.studies.run_identity import common_fingerprint, differences
-from pgdyno.studies.staircase import AFTER, BEFORE, Staircase
+from pgdyno.studies.staircase import Staircase
 from pgdyno.studies.staircase_options import StaircaseOptions
 from pgdyno.studies.staircase_result import exit_code, staircase_result
 from simulated_laboratory import SimulatedLaboratory
@@ -53,7 +55,9 @@ def options(plan=PLAN, **changes):
 
 
 def climb(wanted, *, confirmed=(), ask=lambda _: None, verify=None, resumed=False, **lab):
+    kernel = lab.pop("kernel", {})
     laboratory = SimulatedLaboratory(lab.pop("surface", surface), **{"cv": 0.01, **lab})
+    laboratory.facts = replace(laboratory.facts, kernel=kernel)
     said = []
     gate = gate_of(wanted.read_plan(), laboratory.study, confirmed, ask=ask, verify=verify, announce=said.append,
                    resumed=resumed)  # fmt: skip
@@ -63,7 +67,7 @@ def climb(wanted, *, confirmed=(), ask=lambda _: None, verify=None, resumed=Fals
 
 @pytest.mark.requirement("R-EXP-02", "R-EXP-03", "R-EXP-04", "R-EXP-16")
 def test_good_harmful_and_neutral_steps_and_the_product_is_the_end():
-    found, result, _, said = climb(options())
+    found, result, _, said = climb(options(min_pairs=8))
     assert found.outcomes == {
         "good": "keep", "harmful": "drop", "neutral": "null", "better": "keep", "after-harm": "skipped",
     }  # fmt: skip
@@ -252,10 +256,60 @@ def test_a_step_by_hand_waits_is_confirmed_verified_and_taken_back():
     assert "    turn SMT off" in said
     assert "    turn SMT on" in said, "it gained nothing, so it is taken back before the next step"
     assert [t.spec.factors.get(FACTOR, "") for t in laboratory.store.kept if t.spec.factors.get("step") == "smt"] == (
-        [""] * 6 + ["smt"] * 6
+        [""] * 6 + ["smt"] * 6 + [""] * 2
     )
     assert found.outcomes == {"smt": "null", "good": "keep"}
     assert result["steps"][0]["interleaved"] is False
+
+
+@pytest.mark.requirement("R-EXP-18")
+def test_a_step_by_hand_that_alternates_lets_a_steady_drift_cancel():
+    """A machine that slows by 2 % a run: before and after alone would call the idle step harmful."""
+    alternating = BY_HAND.replace('expect = "off"\n', 'expect = "off"\nalternate = true\n')
+    state = {}
+
+    def answer(question):
+        state["now"] = "on" if "undone" in question else "off"
+        return True
+
+    words = {}
+    for name, plan in (("plain", BY_HAND), ("alternating", alternating)):
+        runs = iter(range(1000))
+        found, result, laboratory, _ = climb(
+            options(plan, only="smt", noise_runs=2),
+            ask=answer,
+            verify=lambda argv: state["now"],
+            surface=lambda settings, runs=runs: 0.98 ** next(runs),
+            cv=0.002,
+        )
+        words[name] = found.climbs[0].comparison.verdict.word
+        order = [t.spec.factors.get(FACTOR, "") for t in laboratory.store.kept if t.spec.role is Role.ARM]
+        assert order == {"plain": [""] * 6 + ["smt"] * 6 + [""] * 2,
+                         "alternating": [""] * 3 + ["smt"] * 6 + [""] * 3}[name]  # fmt: skip
+        assert result["steps"][0]["again"]["ratio"] < 0.9, "taken back, the server is not what it was"
+        assert "without it again" in result["steps"][0]["why"]
+    assert words["plain"] is Word.WORSE
+    assert words["alternating"] is not Word.WORSE
+
+
+@pytest.mark.requirement("R-EXP-18")
+@pytest.mark.parametrize(("outcome", "gain"), [("kept, and stays as you did it", 1.5), ("", 1.0)])
+def test_what_stays_done_by_hand_is_told_at_the_end(outcome, gain):
+    done = [False]
+    wanted = options(BY_HAND.replace('verify = ["cat", "smt"]\nexpect = "off"\n', ""), only="smt")
+    laboratory = SimulatedLaboratory(lambda _: gain if done[0] else 1.0, cv=0.01)
+    said = []
+
+    def answer(question):
+        done[0] = "undone" not in question
+        return True
+
+    gate = gate_of(wanted.read_plan(), laboratory.study, (), ask=answer, verify=None, announce=said.append)
+    found = Staircase(GatedRuns(laboratory, gate), laboratory.facts, wanted, said.append).climb()
+    at = len(said)
+    gate.remind(climb.step.name for climb in found.kept)
+    assert [*said[at:], ""][0] == (f"step smt: {outcome}; to take it back" if outcome else "")
+    assert done[0] is bool(outcome), "what gained nothing was taken back"
 
 
 @pytest.mark.requirement("R-EXP-18", "R-EXP-21")
@@ -278,6 +332,37 @@ def test_steps_for_people_are_passed_over_when_nobody_asked_for_them():
     assert climb(options(BY_HAND, skip_manual=True))[0].outcomes["smt"] == "skipped"
     with pytest.raises(EnvironmentUnsuitable):
         climb(options(plan, manual=True))
+
+
+COUNTERPARTS = """version = 2
+[plan]
+[[step]]
+name = "bytes"
+settings = { "vm.dirty_background_bytes" = "67108864" }
+[[step]]
+name = "ratio"
+settings = { "vm.dirty_background_ratio" = "7" }
+[[step]]
+name = "ratio-once-more"
+settings = { "vm.dirty_background_ratio" = "7" }
+"""
+
+
+@pytest.mark.requirement("R-EXP-02")
+def test_a_setting_takes_the_place_of_its_counterpart_and_what_is_in_force_is_not_measured_again():
+    def gains(settings):
+        return 1.6 if "vm.dirty_background_ratio" in settings else 1.3 if settings else 1.0
+
+    found, _, laboratory, _ = climb(
+        options(COUNTERPARTS),
+        surface=gains,
+        kernel={name: KernelFact(name, value) for name, value in (("vm.dirty_background_bytes", "0"),
+                                                                  ("vm.dirty_background_ratio", "10"))},
+    )  # fmt: skip
+    assert found.outcomes == {"bytes": "keep", "ratio": "keep", "ratio-once-more": "skipped"}
+    assert found.climbs[2].why == "what it sets is in force already"
+    kept = next(t for t in laboratory.store.kept if t.spec.arm == "all kept")
+    assert dict(kept.spec.configuration) == {"vm.dirty_background_ratio": "7"}
 
 
 def test_one_step_alone():
