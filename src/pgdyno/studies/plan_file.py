@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import cast
 
 from pgdyno.errors import PgdynoError, UsageError
@@ -86,13 +87,14 @@ def parse_plan(text: str, *, source: str = "plan") -> Plan:
         words = " or ".join(map(str, READABLE))
         raise UsageError(f"{source}: version {version} is not {words}", hint="Upgrade pgdyno.")
     head = document["plan"]
-    _check_shape(head, "[plan]", source)
+    _check_shape(head, "[plan]", f"{source}: [plan]")
     steps: list[Step] = []
+    order = [str(table.get("name")) for table in document["step"] if isinstance(table, dict)]
     for number, table in enumerate(document["step"], start=1):
         if not isinstance(table, dict):
             raise UsageError(f"{source}: step {number} is not a table", hint="Write [[step]].")
         where = f"{source}: step {table.get('name', number)}"
-        steps.append(_step(table, where, [step.name for step in steps], version))
+        steps.append(_step(table, where, [step.name for step in steps], order, version))
     baseline = _texts(head, "baseline", f"{source}: [plan]")
     for knob in baseline:
         _refuse(knob, f"{source}: [plan]")
@@ -107,16 +109,16 @@ def parse_plan(text: str, *, source: str = "plan") -> Plan:
     )
 
 
-def _step(table: Mapping[str, object], where: str, earlier: list[str], version: int) -> Step:
+def _step(table: Mapping[str, object], where: str, earlier: list[str], order: list[str], version: int) -> Step:
     _check_shape(table, "step", where)
     if version == 1:
         _require(table, REQUIRED_IN_1, where)
     name, after = str(table["name"]), _words(table, "after", where)
-    if not _NAME.fullmatch(name) or name in earlier:
-        raise UsageError(f'{where}: name "{name}" is taken, or not of lower-case letters, digits and hyphens')
-    strangers = [word for word in after if word not in earlier]
-    if strangers:
-        raise UsageError(f'{where}: "{strangers[0]}" in after is not an earlier step')
+    if not _NAME.fullmatch(name):
+        raise UsageError(f'{where}: name "{name}" is not of lower-case letters, digits and hyphens')
+    if name in earlier:
+        raise UsageError(f'{where}: name "{name}" is taken by an earlier step', hint="Give each step its own name.")
+    _check_after(name, after, earlier, order, where)
     rules = _words(table, "rules", where)
     settings, commands = _texts(table, "settings", where), _words(table, "commands", where)
     sweep, manual = _sweep(table.get("sweep"), where), _manual(table.get("manual"), where)
@@ -155,6 +157,31 @@ def _step(table: Mapping[str, object], where: str, earlier: list[str], version: 
         commands=commands,
         undo=_words(table, "undo", where),
     )
+
+
+def _check_after(name: str, after: tuple[str, ...], earlier: list[str], order: list[str], where: str) -> None:
+    """Refuse what is no earlier step; steps run in the order of the file, so that a circle has a later one in it."""
+    for word in after:
+        if word == name:
+            raise UsageError(f'{where}: after = "{word}" is the step itself', hint="Leave it out.")
+        if word in order and word not in earlier:
+            raise UsageError(
+                f'{where}: after = "{word}" is not an earlier step but a later one',
+                detail="Steps run in the order of the file, and none can come after each other in a circle.",
+                hint=f"Put {word} before {name}, or leave it out of after.",
+            )
+        if word not in earlier:
+            raise UsageError(
+                f'{where}: after = "{word}" is not an earlier step: the plan has none of that name',
+                hint=_near(word, order),
+            )
+
+
+def _near(word: str, names: Iterable[str]) -> str:
+    """Return a hint with the name that comes nearest, and all of them."""
+    known = list(names)
+    near = get_close_matches(word, known, n=1)
+    return f"{f'Did you mean {near[0]}? ' if near else ''}There are {', '.join(known)}."
 
 
 def _check_factor(
@@ -234,11 +261,17 @@ def _check_shape(table: Mapping[str, object], kind: str, where: str) -> None:
     shape = _SHAPE[kind]
     for name, value in table.items():
         if name not in shape:
-            raise UsageError(f'{where}: unknown key "{name}"', hint=f"The keys are {', '.join(shape)}.")
+            raise UsageError(f'{where}: unknown key "{name}"', hint=_near(name, shape))
         wanted = (int, float) if shape[name] is float else shape[name]
         if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
-            raise UsageError(f'{where}: "{name}" is {type(value).__name__} and not {shape[name].__name__}')
+            raise UsageError(f'{where}: "{name}" is {_kind(type(value))} and not {_kind(shape[name])}')
     _require(table, REQUIRED[kind], where)
+
+
+def _kind(of: type) -> str:
+    """Return what TOML calls a type."""
+    words = {dict: "a table", list: "an array", str: "text", bool: "true or false", int: "a number", float: "a number"}
+    return words.get(of, of.__name__)
 
 
 def _require(table: Mapping[str, object], names: tuple[str, ...], where: str) -> None:

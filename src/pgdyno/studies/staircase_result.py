@@ -129,7 +129,7 @@ def _step_json(climb: Climb, study: Study, facts: Facts, following: float | None
         "rules": list(step.rules),
         "outcome": climb.outcome,
         "why": climb.why,
-        "settings": dict(climb.settings),
+        "settings": dict(climb.settings or step.settings),
         "from": {knob: current_text(facts, knob) for knob in climb.settings},
         "interleaved": climb.interleaved,
         "sources": list(step.sources),

@@ -1,14 +1,17 @@
 """Plans of version 2: one factor a step, levels, sweeps, what people do; and version 1 as it was."""
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from facts_from_params import make_facts
 from json_schema import errors
 from pgdyno.errors import PolicyError, UsageError
 from pgdyno.studies.plan import Level
+from pgdyno.studies.plan_check import check_plan
 from pgdyno.studies.plan_file import parse_plan
 
 ROOT = Path(__file__).parents[3]
@@ -50,6 +53,72 @@ def test_in_version_1_the_single_rule_of_a_step_is_its_group():
         plan(table + 'rules = ["a", "b"]', head=head)
     with pytest.raises(UsageError, match='"rules" is missing'):
         plan(table, head=head)
+
+
+@pytest.mark.requirement("R-EXP-01")
+@pytest.mark.parametrize(
+    ("first", "second", "words", "hint"),
+    [
+        (
+            'after = ["b"]',
+            'after = ["a"]',
+            'step a: after = "b" is not an earlier step but a later one',
+            "Put b before a",
+        ),
+        ('after = ["a"]', "", 'step a: after = "a" is the step itself', "Leave it out"),
+        ("", 'after = ["aa"]', 'step b: after = "aa" is not an earlier step: the plan has none', "Did you mean a[?]"),
+        ('seting = "x"', "", 'step a: unknown key "seting"', "Did you mean settings[?]"),
+        ("cost = 1", "", 'step a: "cost" is a number and not text', ""),
+    ],
+)
+def test_a_slip_is_told_with_file_step_key_and_value(first, second, words, hint):
+    with pytest.raises(UsageError, match=f"^plan: {words}") as slip:
+        plan(
+            f'name = "a"\n{first}\nsettings = {{ work_mem = "8MB" }}',
+            f'name = "b"\n{second}\nsettings = {{ jit = "off" }}',
+        )
+    assert re.search(hint, slip.value.hint or "")
+
+
+@pytest.mark.requirement("R-EXP-01")
+@pytest.mark.parametrize(
+    ("step", "head", "message"),
+    [
+        ('settings = { work_mem = "4096kB" }', "", "stairs.toml: step x: work_mem = 4MB is in force already"),
+        ('settings = { work_mem = "1kB" }', "", 'stairs.toml: step x: knob "work_mem": 1kB is outside'),
+        (
+            '[step.sweep]\nknob = "work_mem"\nvalues = ["8MB", "much"]',
+            "",
+            'stairs.toml: step x: knob "work_mem": "much"',
+        ),
+        ('settings = { work_mem = "8MB" }', 'baseline = { jit = "perhaps" }', "stairs.toml: [plan] baseline: knob"),
+        ('settings = { work_mem = "8MB" }', 'baseline = { work_mem = "8MB" }', "step x: work_mem = 8MB is in force"),
+    ],
+)
+def test_what_cannot_be_measured_on_a_server_is_told_with_file_step_key_and_value(step, head, message):
+    """The default of work_mem is 4MB: a step that sets it would be measured against itself."""
+    wanted = plan(f'name = "x"\n{step}', head=f"{HEAD}{head}\n")
+    with pytest.raises(UsageError) as refused:
+        check_plan(wanted, make_facts(18), source="stairs.toml")
+    assert message in refused.value.message
+
+
+@pytest.mark.requirement("R-EXP-01")
+def test_a_step_may_set_back_what_an_earlier_one_set_but_not_in_isolation():
+    steps = ('name = "a"\nsettings = { work_mem = "8MB" }', 'name = "b"\nsettings = { work_mem = "4MB" }')
+    check_plan(plan(*steps), make_facts(18))
+    alone = plan(*steps, head=f'{HEAD}mode = "isolate"\n')
+    with pytest.raises(UsageError, match="step b: work_mem = 4MB is in force already"):
+        check_plan(alone, make_facts(18))
+    check_plan(alone, make_facts(18), steps=alone.steps[:1])
+
+
+@pytest.mark.requirement("R-EXP-18")
+def test_a_step_that_alternates_needs_its_undo():
+    step = 'name = "a"\n[step.manual]\ninstructions = ["x"]\nalternate = true'
+    with pytest.raises(UsageError, match="step a: manual: alternate needs undo"):
+        plan(step)
+    assert plan(f'{step}\nundo = ["y"]').step("a").by_hand.alternate
 
 
 @pytest.mark.requirement("R-EXP-25")
