@@ -32,7 +32,18 @@ from pgdyno.studies.manual_step import AFTER, BEFORE, measure_by_hand
 from pgdyno.studies.plan import Plan, Step
 from pgdyno.studies.plan_check import is_in_force, laid_over
 from pgdyno.studies.staircase_options import StaircaseOptions
-from pgdyno.studies.staircase_rules import CANDIDATE, DROP, KEEP, NULL, SKIPPED, outcome_of, stop_reason, why_not
+from pgdyno.studies.staircase_rules import (
+    CANDIDATE,
+    DROP,
+    KEEP,
+    NULL,
+    OPEN,
+    SKIPPED,
+    missing_of,
+    outcome_of,
+    stop_reason,
+    why_not,
+)
 from pgdyno.studies.sweep import SweepFound, run_sweep
 from pgdyno.studies.time_left import TimeLeft
 
@@ -54,6 +65,8 @@ class Climb:
     sweep: SweepFound | None = None
     baselines: tuple[Trial, ...] = ()
     interleaved: bool = True
+    open: bool = False
+    """Passed over for people, or in force already: steps that depend on it are not held back."""
     again: Interval | None = None
     """Of a step that people do: the server with it taken back, as a ratio of how it was before."""
 
@@ -163,13 +176,13 @@ class Staircase:
         """Run one step, or say why not, and note what came of it."""
         found, options = self._found, self.options
         waits = not options.skip_manual and (options.manual or step.manual is not None)
-        why = why_not(
-            step, self.plan, found.outcomes, options.candidates, by_hand=waits, alone=step.name == options.only
-        )
+        before = {climb.step.name: OPEN if climb.open else climb.outcome for climb in found.climbs}
+        why = why_not(step, self.plan, before, options.candidates, by_hand=waits, alone=step.name == options.only)
         name = f"step {number}/{len(self._steps)} {step.name}"
         if why:
             self._announce(f"{name}: skipped, {why}")
-            found.climbs.append(Climb(step, SKIPPED, why))
+            is_open = step.by_hand is not None and not missing_of(step, before)
+            found.climbs.append(Climb(step, SKIPPED, why, open=is_open))
             return
         left = self._time.text(self.design, self._steps[number - 1 :], self.options, measured=0)
         self._announce(f"{name} ({step.level}): {_what(step)}; {left}")
@@ -205,8 +218,8 @@ class Staircase:
                 settings = {step.sweep.knob: sweep.chosen}
             if is_in_force(check_settings(settings, self._facts), incumbent, self._facts):
                 if sweep is None:
-                    return Climb(step, SKIPPED, "what it sets is in force already")
-                return Climb(step, NULL, "the plateau begins at the value in force", sweep=sweep)
+                    return Climb(step, SKIPPED, "what it sets is in force already", open=True)
+                return Climb(step, NULL, "the plateau begins at the value in force", sweep=sweep, open=True)
             blocks = self._pairs(number, name, incumbent, settings, factors)
         except ApplyError as error:
             if error.message.startswith((f"arm {BEFORE} ", f"arm {BASE} ")):

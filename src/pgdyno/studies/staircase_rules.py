@@ -8,6 +8,8 @@ from pgdyno.model.verdict import Verdict, Word
 from pgdyno.studies.plan import Plan, Step
 
 KEEP, DROP, NULL, SKIPPED, CANDIDATE = "keep", "drop", "null", "skipped", "candidate"
+OPEN = "open"
+"""Passed over and not refuted, for people or in force already: what comes after it is not held back."""
 OUTCOMES = {Word.BETTER: KEEP, Word.WORSE: DROP, Word.EQUIVALENT: NULL, Word.NOT_RESOLVED: NULL}
 """A null step is left out of what follows, as a dropped one: it earned nothing. All of them stay in the record."""
 
@@ -34,11 +36,13 @@ def why_not(
     """Return why a step is passed over, empty when it is to be run.
 
     `by_hand` tells whether steps that are only commands are waited for; `alone` that the step was asked for by name,
-    so that what it depends on is not looked at.
+    so that what it depends on is not looked at. The sandbox stage proposes candidates among those that it could run:
+    no steps for people, and none of another stage.
     """
-    if candidates is not None and step.name not in candidates:
+    chooses = step.by_hand is None and not step.stage
+    if candidates is not None and step.name not in candidates and chooses:
         return "it was no candidate of the sandbox stage"
-    missing = [name for name in step.after if outcomes.get(name) not in (KEEP, CANDIDATE)]
+    missing = missing_of(step, outcomes)
     if missing and not alone:
         return f"it depends on {', '.join(missing)}"
     if step.by_hand is not None and not by_hand:
@@ -46,6 +50,11 @@ def why_not(
     if step.by_hand is not None and plan.stage == "sandbox":
         return "what people do is tried in the large environment only"
     return ""
+
+
+def missing_of(step: Step, outcomes: Mapping[str, str]) -> list[str]:
+    """Return what a step depends on and was not kept: measured without a gain, or passed over for the same reason."""
+    return [name for name in step.after if outcomes.get(name, OPEN) in (DROP, NULL, SKIPPED)]
 
 
 def stop_reason(outcomes: Sequence[str], stop_after: int | None) -> str:

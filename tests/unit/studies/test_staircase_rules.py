@@ -3,7 +3,7 @@
 import pytest
 
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
-from pgdyno.studies.plan import Plan, Step
+from pgdyno.studies.plan import Manual, Plan, Step
 from pgdyno.studies.staircase_rules import end_sentence, outcome_of, stop_reason, why_not
 
 
@@ -65,6 +65,11 @@ def test_why_a_step_is_passed_over():
     assert why_not(step, plan, {"a": "candidate"}, None, **why) == ""
     assert why_not(step, plan, {"a": "drop"}, None, by_hand=True, alone=True) == ""
     assert "no candidate" in why_not(step, plan, {"a": "keep"}, ("a",), **why)
+    assert why_not(step, plan, {"a": "null"}, None, **why) == why_not(step, plan, {"a": "skipped"}, None, **why) != ""
+    assert why_not(step, plan, {"a": "open"}, None, **why) == why_not(step, plan, {}, None, **why) == ""
+    large = Plan("", "", "", (), stage="large")
+    assert why_not(Step("h", manual=Manual(("do it",))), large, {}, ("a",), **why) == "", "people wait for this stage"
+    assert why_not(Step("l", stage="large", settings={"jit": "off"}), large, {}, ("a",), **why) == ""
     hand = Step("h", commands=("do it",))
     assert "large environment only" in why_not(hand, plan, {}, None, **why)
     assert "for people" in why_not(hand, plan, {}, None, by_hand=False, alone=False)

@@ -365,6 +365,14 @@ def test_a_setting_takes_the_place_of_its_counterpart_and_what_is_in_force_is_no
     assert dict(kept.spec.configuration) == {"vm.dirty_background_ratio": "7"}
 
 
+@pytest.mark.requirement("R-EXP-08")
+def test_a_step_for_people_that_nobody_does_holds_no_other_back():
+    """The size of WAL comes after its place: where nobody moves it, the size is tried all the same."""
+    moved = '[[step]]\nname = "move"\ncommands = ["mv a b"]\n'
+    sized = '[[step]]\nname = "size"\nafter = ["move"]\nsettings = { work_mem = "64MB" }\n'
+    assert climb(options(f"version = 2\n[plan]\n{moved}{sized}"))[0].outcomes == {"move": "skipped", "size": "keep"}
+
+
 def test_one_step_alone():
     found, result, _, _ = climb(options(only="better"))
     assert found.outcomes == {"better": "keep"}
