@@ -164,7 +164,11 @@ def _plan_text(path: Path) -> str:
 
 
 def _words(plan: Plan, options: StaircaseOptions) -> str:
+    """Say what will be done: steps that nobody waits for are passed over, and not announced as work for people."""
     steps = options.chosen(plan)
-    by_hand = sum(step.by_hand is not None for step in steps)
-    people = f", {by_hand} of them for you" if by_hand else ""
-    return f"{len(steps)} step{'' if len(steps) == 1 else 's'}{people}, each in up to {options.max_pairs} pairs"
+    by_hand = [step for step in steps if step.by_hand is not None]
+    waits = [step for step in by_hand if options.waits_for(step)]
+    people = f", {len(waits)} of them for you" if waits else ""
+    left = len(by_hand) - len(waits)
+    passed = f", {left} passed over because only people can do {'it' if left == 1 else 'them'}" if left else ""
+    return f"{len(steps)} step{'' if len(steps) == 1 else 's'}{people}{passed}, each in up to {options.max_pairs} pairs"

@@ -101,7 +101,7 @@ def _headline(state: str, result: Fields, verdict: Verdict | None) -> tuple[str,
         count = result.count("candidates")
         return f"Sandbox stage: {plural(count, 'candidate')} for the large environment", "candidates", Tone.NEUTRAL
     if result.count("kept_steps"):
-        return f"{plural(result.count('kept_steps'), 'step')} kept; together they were not measured", "", Tone.UNSURE
+        return f"{plural(result.count('kept_steps'), 'step')} kept, without a proof of the whole", "", Tone.UNSURE
     return f"Keep your configuration: {result.text('stopped') or 'no step was kept'}", "keep", Tone.NEUTRAL
 
 

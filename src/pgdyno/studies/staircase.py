@@ -175,9 +175,15 @@ class Staircase:
     def _take(self, number: int, step: Step) -> None:
         """Run one step, or say why not, and note what came of it."""
         found, options = self._found, self.options
-        waits = not options.skip_manual and (options.manual or step.manual is not None)
         before = {climb.step.name: OPEN if climb.open else climb.outcome for climb in found.climbs}
-        why = why_not(step, self.plan, before, options.candidates, by_hand=waits, alone=step.name == options.only)
+        why = why_not(
+            step,
+            self.plan,
+            before,
+            options.candidates,
+            by_hand=options.waits_for(step),
+            alone=step.name == options.only,
+        )
         name = f"step {number}/{len(self._steps)} {step.name}"
         if why:
             self._announce(f"{name}: skipped, {why}")

@@ -56,6 +56,10 @@ class StaircaseOptions:
         steps = (plan.step(self.only),) if self.only else plan.steps
         return tuple(step for step in steps if not (plan.stage and step.stage) or step.stage == plan.stage)
 
+    def waits_for(self, step: Step) -> bool:
+        """Tell whether a step for people is waited for: where the plan says so, or --manual does."""
+        return not self.skip_manual and (self.manual or step.manual is not None)
+
     def design(self, plan: Plan) -> Design:
         """Return the rule for the verdict of one step."""
         most = min(self.max_pairs, max(self.min_pairs, SHORT_PAIRS)) if plan.stage == "sandbox" else self.max_pairs
