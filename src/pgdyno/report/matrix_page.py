@@ -8,16 +8,14 @@ from pgdyno.model.figure import Axis, Figure, FigureKind, Series, Table
 from pgdyno.model.matrix import LOCK_MODES, MatrixRow, SkippedCell
 from pgdyno.model.matrix_json import row_from_json, skipped_from_json
 from pgdyno.report import chapters, circumstances
+from pgdyno.report.matrix_names import Names, load_text
 from pgdyno.report.matrix_words import (
-    best_sentence,
+    best_sentences,
     contrast_table,
-    curve_name,
-    describe,
     figure,
     growth_sentences,
     knee_sentences,
     little_table,
-    load_text,
     matrix_table,
     side_table,
 )
@@ -25,7 +23,7 @@ from pgdyno.report.reading import Fields
 from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import capital, number_text, plural
-from pgdyno.stats.matrix import best, contrasts, curves, little
+from pgdyno.stats.matrix import best_by_mode, contrasts, curves, little
 from pgdyno.units import bytes_text
 
 CAPTION = (
@@ -73,9 +71,9 @@ def matrix_page(record: StudyRecord) -> Report:
 
 
 def _title(rows: Sequence[MatrixRow]) -> str | None:
-    sentence = best_sentence(rows)
-    if sentence is not None:
-        return sentence.rstrip(".")
+    sentences = best_sentences(rows)
+    if sentences:
+        return sentences[0].rstrip(".")
     return "No cell was measured whole" if rows else None
 
 
@@ -84,13 +82,13 @@ def _durability(rows: Sequence[MatrixRow]) -> str:
 
 
 def _tiles(rows: Sequence[MatrixRow]) -> tuple[Tile, ...]:
-    row = best(rows)
+    row = next(iter(best_by_mode(rows)), None)
     if row is None:
         return ()
     demand = little(row)
     detail = "" if demand is None else f"Little's law: {demand.demand:.1f} of {demand.connections} connections"
     return (
-        Tile("greatest throughput", f"{number_text(row.tps)} tps", "", describe(row).split(", ")[0], "", Tone.NEUTRAL),
+        Tile("greatest throughput", f"{number_text(row.tps)} tps", "", row.cell.configuration, "", Tone.NEUTRAL),
         Tile("at connections", str(row.cell.connections), "", f"{row.cell.instances} x {load_text(row.cell)}", "",
              Tone.NEUTRAL),
         Tile("mean latency there", f"{figure(row.latency_ms, 2)} ms", "", detail, "", Tone.NEUTRAL),
@@ -100,8 +98,7 @@ def _tiles(rows: Sequence[MatrixRow]) -> tuple[Tile, ...]:
 def _answer(rows: Sequence[MatrixRow], result: Fields) -> Section | None:
     if not rows:
         return None
-    best_one = best_sentence(rows)
-    sentences = [*([best_one] if best_one else []), *knee_sentences(rows), *growth_sentences(rows)]
+    sentences = [*best_sentences(rows), *knee_sentences(rows), *growth_sentences(rows)]
     blocks: list[Block] = [Prose(tuple(sentences), points=True)]
     lost = [row for row in rows if not row.usable]
     flagged = [row for row in rows if (check := little(row)) is not None and check.flagged]
@@ -149,10 +146,10 @@ def _held(name: str) -> Callable[[MatrixRow], float | None]:
 def _lines(
     rows: Sequence[MatrixRow], name: str, quantity: str, unit: str, value: Callable[[MatrixRow], float | None]
 ) -> Figure:
-    found = curves(rows)
+    found, names = curves(rows), Names.of_rows(rows)
     series = tuple(
         Series(
-            curve_name(curve),
+            names.curve(curve),
             tuple(float(row.cell.connections) for row in curve),
             tuple(value(row) for row in curve),
             labels=tuple(f"{row.cell.instances} x {load_text(row.cell)}" for row in curve),
@@ -160,11 +157,7 @@ def _lines(
         )
         for curve in found
     )
-    cells = tuple(
-        (one.name, f"{x:g}", "" if y is None else f"{y:.2f}")
-        for one in series
-        for x, y in zip(one.x, one.y, strict=True)
-    )
+    cells = tuple((one.name, f"{x:g}", figure(y)) for one in series for x, y in zip(one.x, one.y, strict=True))
     most = max((y for one in series for y in one.y if y is not None), default=1.0)
     last = max((x for one in series for x in one.x), default=1.0)
     return Figure(
@@ -229,11 +222,11 @@ def _sizes(rows: Sequence[MatrixRow]) -> Section:
 
 
 def _skipped(skipped: Sequence[SkippedCell]) -> Section:
+    names = Names.of([one.cell for one in skipped])
     lines = tuple(
-        (one.cell.configuration, f"{one.cell.instances} x {load_text(one.cell)}", one.cell.mode, one.reason)
-        for one in skipped
+        (one.cell.configuration, names.where(one.cell, "configuration"), one.cell.mode, one.reason) for one in skipped
     )
-    table = Table(("configuration", "load", "mode", "why"), lines)
+    table = Table(("configuration", "at", "mode", "why"), lines)
     return Section(
         "skipped",
         "Skipped",

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pgdyno.model.matrix import BASELINE_NAME, LOCK_MODES, MatrixRow
-from pgdyno.model.verdict import Metric, Verdict
+from pgdyno.model.matrix import BASELINE_NAME, LOCK_MODES, Cell, MatrixRow
+from pgdyno.model.verdict import Metric, Verdict, Word
 from pgdyno.stats.multiplicity import family_design
 from pgdyno.stats.sequential import Design, judge
 
@@ -20,7 +20,7 @@ KNEE_SHARE = 0.95
 """The knee is the smallest load with this share of the curve's greatest throughput."""
 FEWEST_ON_A_CURVE = 3
 """Below this many loads a curve has no knee that could be named."""
-AXES = ("configuration", "mode", "placement", "smt", "server_cpus")
+AXES = ("configuration", "mode", "placement", "smt", "server_cpus", "scale", "jobs")
 """The factors whose levels are compared at equal load, in this order."""
 _FIRST = {"configuration": BASELINE_NAME, "mode": "tpcb-like", "placement": "socket"}
 SMALLEST_EFFECT = 0.02
@@ -63,13 +63,48 @@ def best(rows: Sequence[MatrixRow]) -> MatrixRow | None:
     return max(usable, key=lambda row: row.tps or 0.0, default=None)
 
 
+def best_by_mode(rows: Sequence[MatrixRow]) -> list[MatrixRow]:
+    """Return the best row of every mode that has one: transactions of unlike scripts are not the same work."""
+    modes = dict.fromkeys(row.cell.mode for row in rows)
+    found = [best([row for row in rows if row.cell.mode == mode]) for mode in modes]
+    return [row for row in found if row is not None]
+
+
+def rivals(rows: Sequence[MatrixRow], top: MatrixRow) -> list[MatrixRow] | None:
+    """Return the rows of its mode that are not proved worse than the best one, the greatest throughput first.
+
+    None when no other row has two repetitions in common with it. The intervals hold together with 95 % confidence.
+    """
+    alike = [row for row in rows if row.usable and row.cell.mode == top.cell.mode and row is not top]
+    others = [row for row in alike if (row.durability == "X") <= (top.durability == "X")]
+    claims = sum(len(_common(top, row)) >= 2 for row in others)
+    if not claims:
+        return None
+    verdicts = [(row, _verdict(top, row, claims)) for row in others]
+    found = [row for row, verdict in verdicts if verdict is None or verdict.word is not Word.WORSE]
+    return sorted(found, key=lambda row: -(row.tps or 0.0))
+
+
 def curves(rows: Sequence[MatrixRow]) -> list[Curve]:
-    """Return the usable rows that differ in their load alone, each curve by number of connections."""
+    """Return the usable rows that differ in their load alone, each curve by number of connections.
+
+    Threads belong to the load while they go with the clients; where equal clients ran with several, each is a curve.
+    """
+    usable = [row for row in rows if row.usable]
+    threads = threads_differ([row.cell for row in usable])
     found: dict[object, list[MatrixRow]] = {}
-    for row in rows:
-        if row.usable:
-            found.setdefault((row.system, replace(row.cell, instances=0, clients=0, jobs=0)), []).append(row)
+    for row in usable:
+        jobs = row.cell.jobs if threads else 0
+        found.setdefault((row.system, replace(row.cell, instances=0, clients=0, jobs=jobs)), []).append(row)
     return [tuple(sorted(each, key=lambda row: row.cell.connections)) for each in found.values()]
+
+
+def threads_differ(cells: Sequence[Cell]) -> bool:
+    """Return True when cells that are alike otherwise have several numbers of threads: these are a factor then."""
+    threads: dict[Cell, set[int]] = {}
+    for cell in cells:
+        threads.setdefault(replace(cell, jobs=0), set()).add(cell.jobs)
+    return any(len(each) > 1 for each in threads.values())
 
 
 def knee(curve: Curve) -> MatrixRow | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pgdyno.model.matrix import MatrixRow
 from pgdyno.model.matrix_json import row_to_json, skipped_to_json
-from pgdyno.stats.matrix import best, contrasts, curves, knee, little, lock_growth
+from pgdyno.stats.matrix import best_by_mode, contrasts, curves, knee, little, lock_growth
 from pgdyno.studies.matrix import Matrix
 from pgdyno.studies.matrix_plan import MatrixPlan
 from pgdyno.studies.result import count_states, refused_json, verdict_json
@@ -16,12 +16,13 @@ from pgdyno.studies.stand import Stand
 def matrix_result(stand: Stand, plan: MatrixPlan, matrix: Matrix) -> dict[str, object]:
     """Return what `pgdyno matrix --json` prints and what the report is made from."""
     rows, study = matrix.rows, stand.study
-    best_row = best(rows)
+    best_rows = [{"cell": row.cell.factors(), "tps": row.tps} for row in best_by_mode(rows)]
     return {
         "study": study.id,
         "rows": [{**row_to_json(row), **_checks(row)} for row in rows],
         "skipped": [skipped_to_json(one) for one in matrix.skipped],
-        "best": None if best_row is None else {"cell": best_row.cell.factors(), "tps": best_row.tps},
+        "best": best_rows[0] if best_rows else None,
+        "best_by_mode": best_rows,
         "knees": [{"cell": row.cell.factors(), "tps": row.tps} for curve in curves(rows) if (row := knee(curve))],
         "lock_growth": [
             {"load": growth.load, "throughput": growth.throughput, "locks": dict(growth.locks)}

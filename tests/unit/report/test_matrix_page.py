@@ -13,8 +13,8 @@ from pgdyno.model.matrix_json import row_to_json, skipped_to_json
 from pgdyno.model.study import StudyKind
 from pgdyno.report import html, markdown
 from pgdyno.report.compose import StudyRecord, compose
-from pgdyno.report.matrix_words import COLUMNS, matrix_table
-from pgdyno.report.sections import Report
+from pgdyno.report.matrix_words import COLUMNS, best_sentences, knee_sentences, matrix_table
+from pgdyno.report.sections import Report, TableBlock
 from pgdyno.report.text import print_report
 from study_example import make_study
 
@@ -42,7 +42,7 @@ def test_the_table_has_exactly_the_published_columns() -> None:
     published = "Test, PODs, C/J, TPS, LAT, CPU %, SMT, Row Exclusive, Access Share, Exclusive Lock"
     table = matrix_table(SMT8)
     assert ", ".join(table.columns) == published == ", ".join(COLUMNS)
-    assert table.rows[4] == ("tuned", "32", "7", "61963.9", "3.61", "79.49", "8", "915", "254", "361")
+    assert table.rows[4] == ("tuned", "32", "7", "61963.90", "3.61", "79.49", "8", "915", "254", "361")
     x86 = matrix_table(seed_rows("x86_ht", configuration=CONFIGURATIONS), systems=True)
     assert x86.columns == ("System", "Core", "vCPU", *COLUMNS)
     assert x86.rows[0][1:6] == ("16", "32", "default", "16", "7")
@@ -59,6 +59,90 @@ def test_the_page_names_best_cell_knee_locks_and_changes_from_the_rows() -> None
     changed = text(page([replace(SMT8[0], tps=60000.0), *SMT8[1:]]))
     assert "+1.07" in changed
     assert "+7.39" not in changed
+
+
+@pytest.mark.requirement("R-BEN-11", "R-REP-09")
+def test_figures_have_two_decimals_and_are_rounded_half_up() -> None:
+    (row,) = matrix_table([replace(made_row(4, 46978.665), latency_ms=2.385, cpu_pct=91.725)]).rows
+    assert row[3:6] == ("46978.67", "2.39", "91.73")
+
+
+@pytest.mark.requirement("R-BEN-14")
+@pytest.mark.parametrize(
+    ("rates", "words"),
+    [
+        ({1: 100.0, 2: 190.0, 4: 300.0}, "not within the loads that were run; the most, 4 connections, has"),
+        (
+            {1: 100.0, 2: 190.0, 4: 150.0},
+            "the greatest throughput is that of 2 connections, and more load does not raise it.",
+        ),
+        ({1: 100.0, 2: 90.0, 4: 80.0}, "that of 1 connection, and more load does not raise it."),
+        ({1: 50.0, 2: 96.0, 4: 100.0}, "2 connections already give 96.0 % of the greatest throughput, which 4 reach."),
+        ({1: 96.0, 2: 98.0, 4: 100.0}, "1 connection already gives 96.0 % of the greatest throughput, which 4 reach"),
+    ],
+)
+def test_the_knee_is_told_by_where_it_lies(rates: dict[int, float], words: str) -> None:
+    (said,) = knee_sentences([made_row(clients, tps) for clients, tps in rates.items()])
+    assert words in said
+
+
+def test_cells_are_named_by_all_that_tells_them_apart_and_names_stay_as_they_are() -> None:
+    rows = [
+        made_row(clients, 100.0 * clients, configuration=name, server_cpus=cpus, mode="simple-update")
+        for name in ("fsync-off", "default")
+        for cpus in ("", "0-3")
+        for clients in (1, 2, 4)
+    ]
+    rows += [replace(row, cell=replace(row.cell, scale=100)) for row in rows]
+    report = page(rows)
+    (lines,) = [figure for figure in report.figures() if figure.id == "matrix-throughput"]
+    assert len({one.name for one in lines.series}) == len(lines.series) == 8
+    assert {one.name for one in lines.series} >= {
+        "fsync-off, -N, scale 10, CPUs 0-3",
+        "default, -N, scale 100, CPUs all",
+    }
+    said = text(report)
+    assert "fsync-off, -N, scale 10, CPUs all: from 1 to 4 connections" in said
+    assert len({line[0] for line in matrix_table(rows).rows}) == 8
+    section = next(one for one in report.sections if one.id == "comparisons")
+    (table,) = [block for block in section.blocks if isinstance(block, TableBlock)]
+    assert len({line[:4] for line in table.table.rows}) == len(table.table.rows), "no line reads like another"
+    assert {"settings", "server's CPUs", "scale"} == {line[0] for line in table.table.rows}
+
+
+def test_threads_are_a_factor_where_equal_clients_ran_with_several() -> None:
+    few = [made_row(clients, 90.0 * clients) for clients in (1, 2, 4)]
+    many = [replace(row, cell=replace(row.cell, jobs=2), tps=1.1 * (row.tps or 0)) for row in few[1:]]
+    said = text(page([*few, *many]))
+    assert "default, 1 thread: from 1 to 4 connections" in said
+    assert "default, 2 threads: from 2 to 4 connections" in said
+    assert "| threads | 1 | 2 | 1 x 4, default | 360.00 | 396.00 | +10.00 |" in said
+    alone = text(page(few))
+    assert "default: from 1 to 4 connections" in alone
+
+
+def rivals_said(rows: list[MatrixRow]) -> str | None:
+    return next((said for said in best_sentences(rows) if not said.startswith("Best cell")), None)
+
+
+@pytest.mark.requirement("R-BEN-14")
+def test_each_script_has_its_own_best_cell() -> None:
+    rows = [made_row(4, 100.0), made_row(8, 120.0), made_row(4, 9000.0, mode="select-only")]
+    said = best_sentences(rows)
+    assert [words.split(", ")[1] for words in said] == ["1 load generator with 8 clients each", "-S"]
+    assert page(rows).title.startswith("Best cell: default, 1 load generator with 8 clients each, 120.00")
+
+
+@pytest.mark.requirement("R-BEN-14")
+def test_the_best_cell_has_its_rivals_named() -> None:
+    runs = {block: 100.0 + block % 3 for block in range(1, 9)}
+    rows = [made_row(4, 101.0, runs=runs), made_row(8, 50.0, runs={block: one / 2 for block, one in runs.items()})]
+    near = made_row(16, 100.9, runs={block: runs[1 + block % 8] for block in runs})
+    assert rivals_said([*rows, near]) == "Not proved worse than it: default, 1 load generator with 16 clients each."
+    assert rivals_said(rows) == "It is better than every other cell of its script, by its repetitions."
+    assert rivals_said(SMT8) is None, "one run each tells none from another"
+    bought = replace(made_row(32, 500.0, runs={block: 5 * one for block, one in runs.items()}), durability="X")
+    assert rivals_said([*rows, bought]) == rivals_said(rows), "class X is no rival"
 
 
 @pytest.mark.requirement("R-BEN-16")
