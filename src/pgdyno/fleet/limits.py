@@ -76,7 +76,7 @@ def make_limits(plan: LoadPlan, label: str) -> tuple[Path, ...]:
         raise EnvironmentUnsuitable(
             f"the limits of a load generator cannot be set{who}",
             detail=str(error),
-            hint="Run as root, or leave out --memory-total and --vcpus-total and bound the generators by --driver-cpus.",
+            hint="Run as root, or leave out --memory-total and --vcpus-total and bound them by --driver-cpus.",
         ) from error
     return tuple(made)
 
