@@ -11,7 +11,9 @@ import psycopg
 import pytest
 
 from pgdyno.studies.cell_workload import pin_server
+from pgdyno.studies.matrix import room_of
 from pgdyno.target import processes
+from pgdyno.target.inspect import read_facts
 from pgdyno.target.sandbox import Sandbox
 
 pytestmark = pytest.mark.pg
@@ -37,6 +39,16 @@ def test_the_loopback_is_open_by_password_only_and_closed_afterwards(make_sandbo
     assert row["listen_addresses"] == ""
     assert not passfile.exists()
     assert "127.0.0.1/32 scram" not in (again.data_directory / "pg_hba.conf").read_text()
+
+
+@pytest.mark.requirement("R-BEN-17")
+def test_a_placement_that_leads_to_no_server_is_known_beforehand(make_sandbox: Callable[..., Sandbox]) -> None:
+    sandbox = make_sandbox("reached")
+    sandbox.open_loopback()
+    target = sandbox.target()
+    port = target.postgres.environment()["PGPORT"]
+    found = room_of(target, read_facts(target), ("socket", "loopback", "127.0.0.1", "127.0.0.9")).placements
+    assert found == {"127.0.0.9": f"nothing answers on 127.0.0.9, port {port}, from here: Connection refused"}
 
 
 @pytest.mark.requirement("R-BEN-01")

@@ -126,7 +126,7 @@ def _kernel_knobs(plan: MatrixPlan, target: Target, facts: Facts) -> tuple[str, 
     from pgdyno.studies.matrix import room_of, split
     from pgdyno.studies.stand import linux_knobs
 
-    return linux_knobs(*(plan.settings(cell) for cell in split(plan, room_of(target, facts))[0]))
+    return linux_knobs(*(plan.settings(cell) for cell in split(plan, room_of(target, facts, plan.placements))[0]))
 
 
 def _checks(plan: MatrixPlan, *, ask: bool) -> Check:
@@ -136,7 +136,7 @@ def _checks(plan: MatrixPlan, *, ask: bool) -> Check:
         from pgdyno.cli.study import confirm_changes, outage_text
         from pgdyno.studies.matrix import configurations, require_cells, room_of, split
 
-        cells, skipped = split(plan, room_of(target, facts))
+        cells, skipped = split(plan, room_of(target, facts, plan.placements))
         require_cells(cells, skipped)
         configurations(replace(plan, smt=("",)), facts, disposable=target.disposable)
         words = f"{len(cells)} cells in {plan.repetitions} repetitions, {len(skipped)} skipped"

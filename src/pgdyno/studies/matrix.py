@@ -23,6 +23,7 @@ from pgdyno.studies.cell_workload import CellWorkload, pin_server
 from pgdyno.studies.matrix_plan import MatrixPlan, Room, order, skip_reason
 from pgdyno.studies.matrix_rows import CellRun, Surroundings, build_row, group_runs
 from pgdyno.studies.stand import OWN_SESSIONS, Stand
+from pgdyno.target.loopback import obstacle_to
 from pgdyno.target.target import Target
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.workloads.protocol import Workload
@@ -43,8 +44,11 @@ class Matrix:
     trials: tuple[Trial, ...]
 
 
-def room_of(target: Target, facts: Facts) -> Room:
-    """Return what of a target decides which cells can be measured there. Reads where the server listens."""
+def room_of(target: Target, facts: Facts, placements: Sequence[str] = ()) -> Room:
+    """Return what of a target decides which cells can be measured there.
+
+    Reads where the server listens, and tries whether the placements by TCP lead to a server.
+    """
     setting, smt = facts.settings.get("max_connections"), facts.kernel.get(SMT)
     postmaster = target.cpu.postmaster()
     pinning = None
@@ -60,11 +64,11 @@ def room_of(target: Target, facts: Facts) -> Room:
         smt_levels=smt.choices if smt is not None else (),
         cpus_obstacle=pinning,
         cpus=tuple(sorted(os.sched_getaffinity(0))),
-        placements=_unusable_placements(target),
+        placements=_unusable_placements(target, placements),
     )
 
 
-def _unusable_placements(target: Target) -> dict[str, str]:
+def _unusable_placements(target: Target, placements: Sequence[str]) -> dict[str, str]:
     (row,) = target.postgres.fetch(
         "SELECT current_setting('listen_addresses') AS tcp, current_setting('unix_socket_directories') AS sockets"
     )
@@ -76,6 +80,11 @@ def _unusable_placements(target: Target) -> dict[str, str]:
         found["socket"] = "the server has no socket (unix_socket_directories is empty)"
     if target.local and not listens & {"*", "localhost", "127.0.0.1", "0.0.0.0"}:  # noqa: S104 - read, not bound
         found["loopback"] = f"the server does not listen on 127.0.0.1 (listen_addresses = '{row['tcp']}')"
+    port = int(target.postgres.environment().get("PGPORT") or os.environ.get("PGPORT") or 5432)
+    for placement in placements:
+        if placement not in ("socket", *found):
+            obstacle = obstacle_to(host_of(placement, target), port)
+            found |= {} if obstacle is None else {placement: obstacle}
     return found
 
 
@@ -124,7 +133,7 @@ def run_matrix(stand: Stand, plan: MatrixPlan, announce: Callable[[str], None]) 
     Raises EnvironmentUnsuitable when no cell can be measured here.
     """
     target, laboratory = stand.target, stand.laboratory
-    room = room_of(target, stand.facts)
+    room = room_of(target, stand.facts, plan.placements)
     cells, skipped = split(plan, room)
     require_cells(cells, skipped)
     for one in skipped:

@@ -1,4 +1,4 @@
-"""A sandbox's way in by TCP, for loads that shall not come by the socket: 127.0.0.1 only, by a password of our own.
+"""Ways in by TCP: whether one leads anywhere, and a sandbox's own on 127.0.0.1, by a password of our own.
 
 A sandbox trusts its socket because nobody else may enter its folder. The loopback is open to every user of the host:
 there, a password that is made for the occasion is asked for, by SCRAM.
@@ -17,6 +17,7 @@ from pgdyno.target import cluster, durable
 from pgdyno.target.postgres import Postgres
 
 PASSFILE = "loopback.pgpass"
+REACH_S = 3.0
 _MARK = "# pgdyno: loopback for a load"
 _LINE = f"host all {cluster.SUPERUSER} 127.0.0.1/32 scram-sha-256 {_MARK}\n"
 
@@ -26,6 +27,15 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def obstacle_to(host: str, port: int) -> str | None:
+    """Return why no session can be had at an address from here, None when somebody listens there. Opens one socket."""
+    try:
+        with socket.create_connection((host, port), timeout=REACH_S):
+            return None
+    except OSError as error:
+        return f"nothing answers on {host}, port {port}, from here: {error.strerror or error}"
 
 
 def set_password(postgres: Postgres, port: int, passfile: Path) -> None:
