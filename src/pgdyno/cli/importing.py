@@ -44,10 +44,32 @@ def hammerdb(**values: object) -> None:
         print_result(store, result, flags.on("as_json"))
 
 
-def _read(path: Path) -> str:
+@command.command("pods")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option("--label", help="The server that the pods loaded: the page shows it as the target.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@store_option
+def pods(**values: object) -> int:
+    """Import what the pods of matrix --manifests printed, one file a pod, as one matrix.
+
+    run.sh beside the manifests fetches it into logs/. Exit code 0 when every row came out whole, 3 when some did not.
+    """
+    from pgdyno.cli.matrix import exit_code
+    from pgdyno.cli.study import print_result
+    from pgdyno.fleet.pod_log import read_pod
+    from pgdyno.studies.imported_pods import import_pods
+
+    flags = Flags(values)
+    texts = [(path, _read(path, "Name what kubectl logs printed.")) for path in flags.paths("files")]
+    files = [(read_pod(text, name=path.name), text) for path, text in texts]
+    with open_store(flags.text("store_url")) as store:
+        result = import_pods(store, files, target=flags.text("label") or "")
+        print_result(store, result, flags.on("as_json"))
+    return int(exit_code(result))
+
+
+def _read(path: Path, hint: str = "Name a log or a JSON file of HammerDB.") -> str:
     try:
         return path.read_bytes().decode("utf-8", errors="replace")
     except OSError as error:
-        raise UsageError(
-            f'file "{path}" cannot be read', detail=error.strerror, hint="Name a log or a JSON file of HammerDB."
-        ) from error
+        raise UsageError(f'file "{path}" cannot be read', detail=error.strerror, hint=hint) from error

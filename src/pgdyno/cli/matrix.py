@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,8 +45,15 @@ if TYPE_CHECKING:
 @safety_options
 @click.option("--force", is_flag=True, help="Measure tuned configurations without a baseline, unlike load generators.")
 @click.option("--dry-run", is_flag=True, help="Print every cell with pgbench's command line; nothing is run.")
-@click.option("--manifests", type=click.Path(path_type=Path), metavar="DIR",
-              help="Write Kubernetes Jobs for the load generators there; nothing is run.")  # fmt: skip
+@click.option(
+    "--manifests",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write Kubernetes Jobs for the load generators there; nothing is run.",
+)
+@click.option("--openshift", is_flag=True, help="Jobs of --manifests for OpenShift: the namespace chooses their user.")
+@click.option("--image", metavar="IMAGE", help="Image of the Jobs' pods, with pgbench, psql, sh and gzip."
+              "  [default: docker.io/library/postgres]")  # fmt: skip
 @study_options(resume="Go on with an interrupted matrix, or last; its own plan holds.")
 def command(**values: object) -> int:
     """Measure a matrix of loads, configurations and host states, and print it as a table.
@@ -76,9 +84,14 @@ def command(**values: object) -> int:
         return matrix_result(stand, plan, run_matrix(stand, plan, progress.announce))
 
     result = carry_out(request, flags, store, progress, body)
+    return int(exit_code(result))
+
+
+def exit_code(result: Mapping[str, object]) -> ExitCode:
+    """Return OK for a matrix whose rows all came out whole, NOT_RESOLVED for another."""
     rows = result["rows"]
     assert isinstance(rows, list), "a matrix has rows"
-    return int(ExitCode.OK if all(row["state"] == "complete" for row in rows) else ExitCode.NOT_RESOLVED)
+    return ExitCode.OK if all(row["state"] == "complete" for row in rows) else ExitCode.NOT_RESOLVED
 
 
 def _new(plan: MatrixPlan, flags: Flags) -> tuple[StudyRequest, MatrixPlan]:
@@ -175,13 +188,12 @@ def _pgbench(flags: Flags, *, look: bool = True) -> Pgbench:
 
 
 def _write_manifests(plan: MatrixPlan, flags: Flags) -> int:
-    from pgdyno.studies.manifests import Address, write_manifests
+    from pgdyno.studies.manifests import Address, Cluster, write_manifests
 
     folder = flags.path("manifests")
     assert folder is not None, "the flag was given"
-    written = write_manifests(
-        plan, Address.of_conninfo(flags.text("target") or ""), _pgbench(flags, look=False), folder
-    )
-    for path in written:
+    address = Address.of_conninfo(flags.text("target") or "")
+    cluster = Cluster(flags.text("image") or "", restricted=flags.on("openshift"))
+    for path in write_manifests(plan, address, _pgbench(flags, look=False), folder, cluster):
         click.echo(str(path))
     return int(ExitCode.OK)

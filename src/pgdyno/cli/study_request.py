@@ -132,11 +132,11 @@ def resumed_request(flags: Flags, study: Study, **course: Unpack[Course]) -> Stu
 def resumable(store: Store, name: str, *kinds: StudyKind) -> Study:
     """Return the study that --resume names; `last` is the newest of these kinds.
 
-    Raises UsageError when it is of another kind, StoreError when there is none of that name.
+    Raises UsageError when it is of another kind or was imported, StoreError when there is none of that name.
     """
     words = " or ".join(kind.value for kind in kinds)
     if name == "last":
-        newest = next((study for study in store.studies() if study.kind in kinds), None)
+        newest = next((study for study in store.studies() if study.kind in kinds and _was_run_here(study)), None)
         if newest is None:
             raise UsageError(f"the store has no {words} that could be resumed", hint="Begin one, without --resume.")
         return newest
@@ -146,7 +146,13 @@ def resumable(store: Store, name: str, *kinds: StudyKind) -> Study:
             f"study {study.id} is of kind {study.kind.value} and not {words}",
             hint="Resume it with the verb that began it; bench, noise and A/B are begun anew.",
         )
+    if not _was_run_here(study):
+        raise UsageError(f"study {study.id} was imported, and cannot be resumed", hint="Import all its files at once.")
     return study
+
+
+def _was_run_here(study: Study) -> bool:
+    return "target" in study.options
 
 
 def kept_options(study: Study, key: str) -> Mapping[str, object]:

@@ -31,12 +31,15 @@ class Part:
         return self.failure if self.result is None else self.result.reason
 
 
-def merge(parts: Sequence[Part], plan: LoadPlan, *, began_at: float, scale: int | None = None) -> LoadResult:
+def merge(
+    parts: Sequence[Part], plan: LoadPlan, *, began_at: float, scale: int | None = None, cores: int | None = None
+) -> LoadResult:
     """Return the load as a whole; at least one part must have a result.
 
     With a generator that was killed or ended short the load is partial: its transactions are counted, while window
     and series are those of the others, whose figures hold among themselves. When all ended early the load has a
-    `reason`, as a single one would. `scale` is that of tables on whose branches the clients meet.
+    `reason`, as a single one would. `scale` is that of tables on whose branches the clients meet,
+    `cores` are those of the load generators, None for this machine's.
     """
     measured = [part.result for part in parts if part.result is not None]
     whole = [result for result in measured if result.reason is None] or measured
@@ -62,7 +65,7 @@ def merge(parts: Sequence[Part], plan: LoadPlan, *, began_at: float, scale: int 
             LoadFacts(
                 plan=_whole_plan(plan),
                 seconds=ended - began_at,
-                cores=len(os.sched_getaffinity(0)),
+                cores=len(os.sched_getaffinity(0)) if cores is None else cores,
                 driver_cpu_s=cpu,
                 counts=counts,
                 malformed_lines=malformed,

@@ -1,26 +1,43 @@
 """Kubernetes and OpenShift Jobs for the load generators of a matrix, as JSON manifests, which kubectl takes as YAML.
 
-One Job a cell with as many pods at once as the cell has load generators, each with its share of CPU and memory. The
-password comes from a Secret by reference; nothing secret is in the text. Pure but for `write_manifests`.
+One Job a run, suspended until `run.sh` lets it go: as many pods at once as the cell has load generators, each with its
+share of CPU and memory. The first pod makes the data; a gate in the database holds all until the last has come; every
+pod prints what it measured, which `fleet.pod_log` reads back. The password comes from a Secret by reference. Pure but
+for `write_manifests`.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import math
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from psycopg.conninfo import conninfo_to_dict
 
 from pgdyno.errors import UsageError
+from pgdyno.fleet.pod_log import PODS
 from pgdyno.model.matrix import Cell
 from pgdyno.studies.matrix_dry_run import command
-from pgdyno.studies.matrix_plan import MatrixPlan, Pod
+from pgdyno.studies.matrix_plan import PLACEMENTS, MatrixPlan, Pod, order
 from pgdyno.workloads.pgbench_command import Pgbench
 
 SECRET, SECRET_KEY = "pgdyno-load", "password"
-NAMESPACE = "pgdyno"
-GRACE_S = 120
+NAMESPACE, DRIVER, SCRIPT = "pgdyno", "pgdyno-driver", "drive.sh"
+GRACE_S, LOAD_S_PER_SCALE = 180, 0.5
+"""Beside the load itself a Job may take this long: to start its pods, and to make the data of each unit of scale."""
+USER = 999
+"""The user of the image `postgres`, which has no numeric one of its own; restricted OpenShift gives another to pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What the Jobs are for. `restricted`: the namespace chooses the user, as OpenShift's policy wants it."""
+
+    image: str = ""
+    restricted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,60 +69,127 @@ class Address:
 _KEYS = {"port": "port", "user": "user", "database": "dbname"}
 
 
-def job(plan: MatrixPlan, cell: Cell, number: int, address: Address, pgbench: Pgbench) -> dict[str, object]:
-    """Return the Job of one cell: its load generators as pods that run at once and are never restarted."""
-    name = f"pgdyno-cell-{number:03d}"
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a cell: its number in the order of all runs, counted from 1, and its repetition."""
+
+    number: int
+    repetition: int
+    cell: Cell
+
+    @property
+    def name(self) -> str:
+        """Return the name of its Job."""
+        return f"pgdyno-run-{self.number:03d}"
+
+
+def runs(plan: MatrixPlan) -> Iterator[Run]:
+    """Yield every run in the order in which it is to be made: repetition by repetition, as `run_matrix` does."""
+    cells, number = plan.cells(), 0
+    for repetition in range(1, plan.repetitions + 1):
+        for cell in order(cells, repetition, plan.seed):
+            number += 1
+            yield Run(number, repetition, cell)
+
+
+def job(plan: MatrixPlan, run: Run, address: Address, pgbench: Pgbench, cluster: Cluster) -> dict[str, object]:
+    """Return the Job of one run: its load generators as pods that run at once and are never started again."""
+    cell = run.cell
+    host = cell.placement if cell.placement not in PLACEMENTS else address.host
+    told = replace(cell, placement=host).factors()
     argv = command(plan, cell, Pgbench(Path("pgbench"), pgbench.version))
     argv = [word.replace("RUN/", "/tmp/") for word in argv[:-1]] + [address.database]  # noqa: S108 - in the pod
     environment: list[dict[str, object]] = [
-        {"name": "PGHOST", "value": address.host},
+        {"name": "PGHOST", "value": host},
         {"name": "PGPORT", "value": address.port},
         {"name": "PGUSER", "value": address.user},
-        {"name": "PGAPPNAME", "value": "pgdyno load"},
+        {"name": "PGDATABASE", "value": address.database},
         {"name": "PGPASSWORD", "valueFrom": {"secretKeyRef": {"name": SECRET, "key": SECRET_KEY}}},
+        {"name": "PGDYNO_LOAD", "value": json.dumps(_told(plan, run, host, pgbench))},
     ]
-    load = plan.load(cell)
     container = {
         "name": "pgbench",
-        "image": f"docker.io/library/postgres:{pgbench.version}",
-        "command": argv,
+        "image": cluster.image or f"docker.io/library/postgres:{pgbench.version}",
+        "command": ["/bin/sh", f"/pgdyno/{SCRIPT}", *_driver_words(plan, run), *argv],
         "env": environment,
         "resources": resources(plan.pods.get(cell.instances, Pod())),
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
-            "runAsNonRoot": True,
-            "seccompProfile": {"type": "RuntimeDefault"},
+            "readOnlyRootFilesystem": True,
         },
-        "volumeMounts": [{"name": "logs", "mountPath": "/tmp"}],  # noqa: S108 - in the pod
+        "volumeMounts": [
+            {"name": "logs", "mountPath": "/tmp"},  # noqa: S108 - in the pod
+            {"name": "driver", "mountPath": "/pgdyno", "readOnly": True},
+        ],
     }
-    labels = {"app.kubernetes.io/name": "pgdyno-load", "pgdyno/cell": f"{number:03d}"}
+    labels = {"app.kubernetes.io/name": "pgdyno-load", "pgdyno/run": f"{run.number:03d}"}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
-            "name": name,
+            "name": run.name,
             "namespace": NAMESPACE,
             "labels": labels,
-            "annotations": {f"pgdyno/{key.replace('_', '-')}": value for key, value in cell.factors().items()},
+            "annotations": {f"pgdyno/{key.replace('_', '-')}": value for key, value in told.items()},
         },
         "spec": {
+            "suspend": True,
             "completions": cell.instances,
             "parallelism": cell.instances,
             "completionMode": "Indexed",
-            "backoffLimit": 0,
-            "activeDeadlineSeconds": int(load.duration_s) + GRACE_S,
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {
-                    "restartPolicy": "Never",
-                    "containers": [container],
-                    "volumes": [{"name": "logs", "emptyDir": {}}],
-                    "affinity": _not_beside_the_server(),
-                },
-            },
+            "backoffLimitPerIndex": 0,
+            "activeDeadlineSeconds": deadline_s(plan, cell),
+            "template": {"metadata": {"labels": labels}, "spec": _pod(container, cluster)},
         },
     }
+
+
+def _pod(container: Mapping[str, object], cluster: Cluster) -> dict[str, object]:
+    user = {} if cluster.restricted else {"runAsUser": USER, "runAsGroup": USER}
+    return {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "securityContext": {"runAsNonRoot": True, **user, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [container],
+        "volumes": [{"name": "logs", "emptyDir": {}}, {"name": "driver", "configMap": {"name": DRIVER}}],
+        "affinity": _not_beside_the_server(),
+    }
+
+
+def _driver_words(plan: MatrixPlan, run: Run) -> list[str]:
+    """Return the arguments of drive.sh: pods, the gate's key (an int4 of its own for each Job), scale, patience."""
+    key = zlib.crc32(f"{NAMESPACE}/{run.name}/{plan.seed}".encode()) & 0x7FFFFFFF
+    return [str(run.cell.instances), str(key), str(run.cell.scale), str(_patience_s(run.cell))]
+
+
+def _told(plan: MatrixPlan, run: Run, host: str, pgbench: Pgbench) -> dict[str, object]:
+    """Return what a pod says of itself, so that its output can be read without the plan."""
+    pod = plan.pods.get(run.cell.instances, Pod())
+    return {
+        "cell": replace(run.cell, placement=host).factors(),
+        "settings": dict(plan.configurations[run.cell.configuration]),
+        "repetition": run.repetition,
+        "repetitions": plan.repetitions,
+        "number": run.number,
+        "seed": plan.seed,
+        "warmup_s": plan.warmup_s,
+        "measure_s": plan.measure_s,
+        "protocol": plan.protocol,
+        "pgbench": pgbench.version,
+        "vcpus": pod.vcpus,
+        "memory_bytes": pod.memory_bytes,
+        "network": dict(plan.network),
+    }
+
+
+def _patience_s(cell: Cell) -> int:
+    return GRACE_S + math.ceil(LOAD_S_PER_SCALE * cell.scale)
+
+
+def deadline_s(plan: MatrixPlan, cell: Cell) -> int:
+    """Return how long a Job may take before the cluster ends it: to the gate, the load, and its output."""
+    return 2 * _patience_s(cell) + math.ceil(plan.load(cell).duration_s)
 
 
 def resources(pod: Pod) -> dict[str, object]:
@@ -125,8 +209,30 @@ def _not_beside_the_server() -> dict[str, object]:
 
 
 def namespace() -> dict[str, object]:
-    """Return the namespace of the Jobs."""
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    """Return the namespace of the Jobs; its label lets the cluster refuse a pod that is more than restricted."""
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}
+
+
+def driver() -> dict[str, object]:
+    """Return the ConfigMap with the script that every pod runs."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": DRIVER, "namespace": NAMESPACE},
+        "data": {SCRIPT: (PODS / SCRIPT).read_text("utf-8")},
+    }
+
+
+def run_script(plan: MatrixPlan) -> str:
+    """Return the script that runs the Jobs in their order and fetches what they print."""
+    lines = [
+        f"{run.number:03d}\t{run.name}\t{deadline_s(plan, run.cell)}\t{run.cell.configuration}\t"
+        f"{run.cell.smt or 'as-found'}\t{run.cell.server_cpus or 'all'}"
+        for run in runs(plan)
+    ]
+    text = (PODS / "run.sh").read_text("utf-8")
+    return text.replace("@NAMESPACE@", NAMESPACE).replace("@ORDER@", "\n".join(lines))
 
 
 def lint(manifest: dict[str, object]) -> list[str]:
@@ -140,8 +246,10 @@ def lint(manifest: dict[str, object]) -> list[str]:
     if spec["completions"] != spec["parallelism"]:
         found.append("the pods would not run at once")
     pod = spec["template"]["spec"]
-    if pod["restartPolicy"] != "Never" or spec["backoffLimit"] != 0:
+    if pod["restartPolicy"] != "Never" or spec["backoffLimitPerIndex"] != 0:
         found.append("a pod that ended short would be started again")
+    if not spec["suspend"]:
+        found.append("all Jobs would run at once")
     for container in pod["containers"]:
         limits = container["resources"]
         if limits and limits["requests"] != limits["limits"]:
@@ -156,26 +264,41 @@ def lint(manifest: dict[str, object]) -> list[str]:
     return found + (["a password is in the text"] if "password=" in text else [])
 
 
-def write_manifests(plan: MatrixPlan, address: Address, pgbench: Pgbench, folder: Path) -> list[Path]:
-    """Write the namespace and one file a cell, and return the paths. Raises UsageError when the folder will not do."""
+def write_manifests(
+    plan: MatrixPlan, address: Address, pgbench: Pgbench, folder: Path, cluster: Cluster | None = None
+) -> list[Path]:
+    """Write namespace, driver, one file a run and run.sh, and return the paths.
+
+    Raises UsageError when the folder will not do, or for cells that pods cannot run.
+    """
+    _check(plan)
+    manifests = {"000-namespace.json": namespace(), "000-driver.json": driver()}
+    for run in runs(plan):
+        manifests[f"{run.number:03d}-job.json"] = job(plan, run, address, pgbench, cluster or Cluster())
+    wrong = [problem for manifest in manifests.values() for problem in lint(manifest)]
+    if wrong:
+        raise UsageError(f"the manifests would be wrong: {wrong[0]}")
+    texts = {name: json.dumps(manifest, indent=2) + "\n" for name, manifest in manifests.items()}
+    texts["run.sh"] = run_script(plan)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            (folder / name).write_text(text, "utf-8")
+        (folder / "run.sh").chmod(0o755)
+    except OSError as error:
+        raise UsageError(f'manifests cannot be written into "{folder}"', detail=error.strerror) from error
+    return [folder / name for name in texts]
+
+
+def _check(plan: MatrixPlan) -> None:
     if "custom" in plan.modes:
         raise UsageError(
             "mode custom has scripts on this machine, which the pods have not",
             hint="Leave it out with --mode, or put the scripts into an image of your own.",
         )
-    manifests = [namespace()]
-    manifests += [job(plan, cell, number, address, pgbench) for number, cell in enumerate(plan.cells(), start=1)]
-    wrong = [problem for manifest in manifests for problem in lint(manifest)]
-    if wrong:
-        raise UsageError(f"the manifests would be wrong: {wrong[0]}")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return [_write(folder, number, manifest) for number, manifest in enumerate(manifests)]
-    except OSError as error:
-        raise UsageError(f'manifests cannot be written into "{folder}"', detail=error.strerror) from error
-
-
-def _write(folder: Path, number: int, manifest: dict[str, object]) -> Path:
-    path = folder / ("000-namespace.json" if number == 0 else f"{number:03d}-job.json")
-    path.write_text(json.dumps(manifest, indent=2) + "\n")
-    return path
+    by_tcp = [placement for placement in plan.placements if placement not in PLACEMENTS]
+    if len(plan.placements) > 1 and len(by_tcp) < len(plan.placements):
+        raise UsageError(
+            "pods reach the server by TCP from other hosts only",
+            hint="Compare addresses of the server: --placement db1-a,db1-b.",
+        )

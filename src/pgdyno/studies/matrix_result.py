@@ -16,11 +16,26 @@ from pgdyno.studies.stand import Stand
 def matrix_result(stand: Stand, plan: MatrixPlan, matrix: Matrix) -> dict[str, object]:
     """Return what `pgdyno matrix --json` prints and what the report is made from."""
     rows, study = matrix.rows, stand.study
-    best_rows = [{"cell": row.cell.factors(), "tps": row.tps} for row in best_by_mode(rows)]
     return {
         "study": study.id,
-        "rows": [{**row_to_json(row), **_checks(row)} for row in rows],
+        **rows_result(rows),
         "skipped": [skipped_to_json(one) for one in matrix.skipped],
+        "driver": driver_sentence(stand, rows),
+        "method": method(plan),
+        "network": dict(plan.network),
+        "notes": [],
+        "refused": refused_json(matrix.trials),
+        "trials": count_states(matrix.trials),
+        "environment": study.environment,
+        "elapsed_s": stand.laboratory.spent_s,
+    }
+
+
+def rows_result(rows: Sequence[MatrixRow]) -> dict[str, object]:
+    """Return the rows and all that follows from them alone."""
+    best_rows = [{"cell": row.cell.factors(), "tps": row.tps} for row in best_by_mode(rows)]
+    return {
+        "rows": [{**row_to_json(row), **_checks(row)} for row in rows],
         "best": best_rows[0] if best_rows else None,
         "best_by_mode": best_rows,
         "knees": [{"cell": row.cell.factors(), "tps": row.tps} for curve in curves(rows) if (row := knee(curve))],
@@ -30,14 +45,6 @@ def matrix_result(stand: Stand, plan: MatrixPlan, matrix: Matrix) -> dict[str, o
             if (growth := lock_growth(curve)) is not None
         ],
         "contrasts": _contrasts(rows),
-        "driver": driver_sentence(stand, rows),
-        "method": method(plan),
-        "network": dict(plan.network),
-        "notes": [],
-        "refused": refused_json(matrix.trials),
-        "trials": count_states(matrix.trials),
-        "environment": study.environment,
-        "elapsed_s": stand.laboratory.spent_s,
     }
 
 
