@@ -48,7 +48,7 @@ def test_a_placement_that_leads_to_no_server_is_known_beforehand(make_sandbox: C
     target = sandbox.target()
     port = target.postgres.environment()["PGPORT"]
     found = room_of(target, read_facts(target), ("socket", "loopback", "127.0.0.1", "127.0.0.9")).placements
-    assert found == {"127.0.0.9": f"nothing answers on 127.0.0.9, port {port}, from here: Connection refused"}
+    assert found == {"127.0.0.9": f"no PostgreSQL answers on 127.0.0.9, port {port}, from here"}
 
 
 @pytest.mark.requirement("R-BEN-01")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -196,4 +197,9 @@ def _write_manifests(plan: MatrixPlan, flags: Flags) -> int:
     cluster = Cluster(flags.text("image") or "", restricted=flags.on("openshift"))
     for path in write_manifests(plan, address, _pgbench(flags, look=False), folder, cluster):
         click.echo(str(path))
+    if not plan.pods:
+        click.echo(
+            "note: no pod has a bound of CPU and memory; --vcpus-total and --memory-total share them out", err=True
+        )
+    click.echo(f"next: {shlex.quote(str(folder / 'run.sh'))}, then pgdyno import pods with what it fetched", err=True)
     return int(ExitCode.OK)

@@ -33,6 +33,7 @@ VERSION = "1"
 _FIRST = re.compile(r"^pgdyno-pod (\S+) (\d+) (\{.*\})$", re.MULTILINE)
 _FAILED = re.compile(r"^pgdyno-failed (.*)$", re.MULTILINE)
 _NOTE = re.compile(r"^pgdyno-note (.*)$", re.MULTILINE)
+_SERVER = re.compile(r"^pgdyno-server (\d+) (.+)$", re.MULTILINE)
 _BEGIN = re.compile(r"^pgdyno-begin (\d+)$", re.MULTILINE)
 _END = re.compile(r"^pgdyno-end (\d+) (?:(\d+)m([\d.]+)s) (?:(\d+)m([\d.]+)s)$", re.MULTILINE)
 _COMPLETE = re.compile(r"^pgdyno-complete$", re.MULTILINE)
@@ -58,7 +59,7 @@ class Run:
 class PodLog:
     """The output of one pod: what its load came to, None with a `reason` when it measured nothing that counts.
 
-    `samples` of sessions and locks are those of the first pod, by the server's clock.
+    `samples` of sessions and locks, by the server's clock, its `version` and the size of the data are of the first pod.
     """
 
     name: str
@@ -68,6 +69,8 @@ class PodLog:
     reason: str | None = None
     samples: tuple[SampleRow, ...] = ()
     notes: tuple[str, ...] = ()
+    version: str = ""
+    database_bytes: int | None = None
 
 
 def read_pod(text: str, *, name: str) -> PodLog:
@@ -84,7 +87,8 @@ def read_pod(text: str, *, name: str) -> PodLog:
     notes = tuple(_NOTE.findall(text))
     result, reason = _result(text, index, run, name)
     samples = _samples(_file(text, "samples", name)) if index == 0 and result is not None else ()
-    return PodLog(name, index, run, result, reason, samples, notes)
+    version, size = ("", None) if (told := _SERVER.search(text)) is None else (told[2].strip(), int(told[1]))
+    return PodLog(name, index, run, result, reason, samples, notes, version, size)
 
 
 def _result(text: str, index: int, run: Run, name: str) -> tuple[LoadResult | None, str | None]:

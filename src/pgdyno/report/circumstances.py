@@ -25,9 +25,11 @@ def stamp(study: Study, trials: Sequence[Trial], effects: Sequence[Effect]) -> s
     host, server = Fields(study.facts).child("host"), Fields(study.facts).child("server")
     parts = [
         f"PostgreSQL {server.text('version') or 'of unknown version'}",
-        f"{host.text('architecture')} with {host.text('cores')} cores, {_bytes(host, 'ram_bytes')}",
+        f"{host.text('architecture')} with {host.text('cores')} cores, {_bytes(host, 'ram_bytes')}"
+        if host.text("architecture")
+        else "its machine was not recorded",
         f"data {data_text(study, trials)}",
-        f"Linux {_fact(host, 'kernel')}",
+        f"Linux {_fact(host, 'kernel')}" if host.text("kernel") else "",
         _durability(study.facts),
         durability_class(effects),
     ]
@@ -113,6 +115,8 @@ def _driver(study: Study) -> str:
     bound = f" on CPUs {plan.cpus}" if plan.cpus else ""
     is_remote = _network(study).startswith("to ")
     here = "on pgdyno's host, over the network" if is_remote else "on the server's host, whose processors it shares"
+    if study.kind is StudyKind.MATRIX and "files" in study.options:
+        return f"pgbench, {count} as pods of a cluster; their output read by pgdyno {__version__}"
     tool = "another tool, imported" if study.kind is StudyKind.IMPORTED else "pgbench"
     return f"{tool}, {count}{bound}, {here}; pgdyno {__version__}"
 

@@ -85,6 +85,7 @@ def import_pods(
     at = time.time() if now is None else now
     jobs = jobs_of(pod for pod, _ in files)
     first = jobs[0].run
+    version = next((pod.version for pod, _ in files if pod.version), "")
     study = Study(
         id=f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(at))}-{StudyKind.MATRIX.value}-{secrets.token_hex(2)}",
         kind=StudyKind.MATRIX,
@@ -93,7 +94,7 @@ def import_pods(
         created_at=at,
         target=target or f"{first.cell.placement}, seen from load generators in a cluster",
         environment="unknown",
-        facts={},
+        facts={"server": {"version": version}} if version else {},
         workload=make_workload(first.cell.mode, {"scale": first.cell.scale}).spec(),
         plan=first.plan,
         options={
@@ -115,7 +116,12 @@ def import_pods(
 def _keep(store: Store, study: Study, job: Job) -> None:
     run = job.run
     spec = TrialSpec(
-        Configuration.of(run.settings), Role.CELL, label(run.cell), run.repetition, run.number, factors=run.cell.factors()
+        Configuration.of(run.settings),
+        Role.CELL,
+        label(run.cell),
+        run.repetition,
+        run.number,
+        factors=run.cell.factors(),
     )
     number = store.begin_trial(study.id, spec)
     try:
@@ -125,6 +131,8 @@ def _keep(store: Store, study: Study, job: Job) -> None:
         return
     samples = [row for pod in job.pods for row in pod.samples]
     outcome = _outcome(load, run)
+    sizes = [float(pod.database_bytes) for pod in job.pods if pod.database_bytes is not None]
+    outcome = replace(outcome, counters={**outcome.counters, **({"database_bytes": sizes[0]} if sizes else {})})
     store.add_samples(number, samples)
     store.add_histograms(number, load.histograms)
     window = load.log.between(outcome.steady_from or load.began_at, load.ended_at + 1e-6)

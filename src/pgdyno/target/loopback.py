@@ -11,13 +11,14 @@ import secrets
 import socket
 from pathlib import Path
 
-from psycopg import sql
+from psycopg import pq, sql
+from psycopg.conninfo import make_conninfo
 
 from pgdyno.target import cluster, durable
 from pgdyno.target.postgres import Postgres
 
 PASSFILE = "loopback.pgpass"
-REACH_S = 3.0
+REACH_S = 3
 _MARK = "# pgdyno: loopback for a load"
 _LINE = f"host all {cluster.SUPERUSER} 127.0.0.1/32 scram-sha-256 {_MARK}\n"
 
@@ -30,12 +31,14 @@ def free_port() -> int:
 
 
 def obstacle_to(host: str, port: int) -> str | None:
-    """Return why no session can be had at an address from here, None when somebody listens there. Opens one socket."""
-    try:
-        with socket.create_connection((host, port), timeout=REACH_S):
-            return None
-    except OSError as error:
-        return f"nothing answers on {host}, port {port}, from here: {error.strerror or error}"
+    """Return why no session can be had at an address from here, None when a PostgreSQL answers there.
+
+    Asks as pg_isready does: without a role, and without a password.
+    """
+    conninfo = make_conninfo("", host=host, port=port, connect_timeout=REACH_S)
+    if pq.PGconn.ping(conninfo.encode()) == pq.Ping.OK:
+        return None
+    return f"no PostgreSQL answers on {host}, port {port}, from here"
 
 
 def set_password(postgres: Postgres, port: int, passfile: Path) -> None:

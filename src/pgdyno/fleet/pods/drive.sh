@@ -28,6 +28,7 @@ others=$(ask -c "SELECT count(*) FROM pg_stat_activity WHERE application_name = 
 if [ "$index" = 0 ]; then
     PGAPPNAME='pgdyno data' pgbench -i -q -I dtgvp -s "$scale" >data.txt 2>&1 || fail "$(tail -n 1 data.txt)"
     ask -c CHECKPOINT >checkpoint.txt 2>&1 || printf 'pgdyno-note no checkpoint: %s\n' "$(head -n 1 checkpoint.txt)"
+    printf 'pgdyno-server %s\n' "$(ask -c "SELECT pg_database_size(current_database()), current_setting('server_version')")"
 fi
 
 # Each pod holds a lock of its own, until it has seen those of all others and these had the time to see its own.

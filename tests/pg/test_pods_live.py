@@ -1,0 +1,86 @@
+"""The script of a pod as a cluster runs it, several at once against a real server, and its output read back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pgdyno.fleet.pod_log import read_pod
+from pgdyno.model.trial import Role
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.imported_pods import import_pods
+from pgdyno.studies.manifests import Address, Cluster, driver, job, runs
+from pgdyno.studies.matrix_plan import MatrixPlan
+from pgdyno.target.sandbox import Sandbox
+from pgdyno.workloads.pgbench_command import find_pgbench
+
+pytestmark = pytest.mark.pg
+
+PLAN = MatrixPlan(instances=(2,), clients=(2,), jobs=(1,), scales=(1,), repetitions=1, warmup_s=1, measure_s=2)
+
+
+@contextmanager
+def pod(sandbox: Sandbox, folder: Path, index: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Run drive.sh as the Job's container does, with a folder of its own for /tmp."""
+    target = sandbox.target()
+    manifest = job(PLAN, next(runs(PLAN)), Address("db1", database="postgres"), find_pgbench(target), Cluster())
+    spec = manifest["spec"]
+    assert isinstance(spec, dict)
+    (container,) = spec["template"]["spec"]["containers"]
+    data = driver()["data"]
+    assert isinstance(data, dict)
+    folder.mkdir()
+    script = folder / "drive.sh"
+    script.write_text(data["drive.sh"])
+    programs = f"{find_pgbench(target).path.parent}:{os.environ['PATH']}"
+    given = {entry["name"]: entry["value"] for entry in container["env"] if "value" in entry}
+    own = {"PATH": programs, "JOB_COMPLETION_INDEX": str(index), "PGDYNO_FOLDER": str(folder)}
+    words = [word.replace("/tmp/", f"{folder}/") for word in container["command"][2:]]
+    with (folder / "log").open("wb") as log:
+        popen = subprocess.Popen(
+            ["/bin/sh", str(script), *words],
+            env={**given, **target.postgres.environment("postgres"), **own},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            yield popen
+            popen.wait(60)
+        finally:
+            popen.kill()
+
+
+@pytest.mark.requirement("R-BEN-05", "R-BEN-02", "R-MON-04")
+def test_pods_begin_together_and_their_output_becomes_a_row(
+    make_sandbox: Callable[..., Sandbox], tmp_path: Path
+) -> None:
+    sandbox = make_sandbox("pods")
+    sandbox.start()
+    postgres = sandbox.target().postgres
+    with pod(sandbox, tmp_path / "a", 0), pod(sandbox, tmp_path / "b", 1):
+        deadline = time.monotonic() + 60
+        while "pgdyno-begin" not in (tmp_path / "a/log").read_text() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        with pod(sandbox, tmp_path / "again", 0) as again:
+            assert again.wait(60) == 0
+    files = [(read_pod(text, name=name), text) for name in "ab" if (text := (tmp_path / name / "log").read_text())]
+    late = read_pod((tmp_path / "again/log").read_text(), name="again")
+    assert (late.result, late.reason and "runs already" in late.reason) == (None, True), "it took no data away"
+    began = [each.result.began_at for each, _ in files if each.result is not None]
+    assert len(began) == 2, [each.reason for each, _ in files]
+    assert abs(began[0] - began[1]) < 1.0, "the gate opens for both"
+    with Store.open(tmp_path / "store.db") as store:
+        result = import_pods(store, files)
+        (trial,) = store.trials(str(result["study"]))
+        seconds = len(store.samples(trial.id, "sessions")["t"])
+    assert trial.spec.role is Role.CELL
+    assert trial.outcome is not None
+    (row,) = postgres.fetch("SELECT count(*) AS grown FROM pgbench_history", dbname="postgres")
+    assert row["grown"] == trial.outcome.transactions > 0
+    assert abs(seconds - 3) <= 2, "one sample a second"
