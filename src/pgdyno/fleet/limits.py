@@ -11,6 +11,8 @@ from pathlib import Path
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.trial import LoadPlan
 
+GROUP = "pgdyno-driver"
+"""What the names of our groups begin with; the process id of their maker and the load generator's number follow."""
 PERIOD_US = 100_000
 """The kernel's own period of a CPU quota."""
 _ESCAPE = re.compile(r"\\([0-7]{3})")
@@ -64,6 +66,8 @@ def make_limits(plan: LoadPlan, label: str) -> tuple[Path, ...]:
     mounts, own = Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text()
     files = limit_files(plan, label, mounts, own)
     made: list[Path] = []
+    for folder in {limit.directory.parent for limit in files}:
+        remove_stale(folder)
     try:
         for limit in files:
             limit.directory.mkdir(exist_ok=True)
@@ -82,7 +86,7 @@ def make_limits(plan: LoadPlan, label: str) -> tuple[Path, ...]:
 
 
 def remove_limits(directories: Sequence[Path]) -> None:
-    """Remove groups whose processes have ended; one that is not empty stays, for the next boot to remove."""
+    """Remove groups whose processes have ended; one that is not empty stays, for a later study to remove."""
     for directory in directories:
         try:
             directory.rmdir()
@@ -90,8 +94,16 @@ def remove_limits(directories: Sequence[Path]) -> None:
             continue
 
 
+def remove_stale(folder: Path) -> None:
+    """Remove groups that a study left behind when it was killed: their maker is gone, and no process is in them."""
+    for directory in folder.glob(f"{GROUP}-*"):
+        maker = directory.name.removeprefix(f"{GROUP}-").partition("-")[0]
+        if not Path("/proc", maker).exists():
+            remove_limits([directory])
+
+
 def _group(controller: Controller, label: str) -> Path:
-    return controller.folder / f"pgdyno-driver-{label}"
+    return controller.folder / f"{GROUP}-{label}"
 
 
 def _controller(name: str, mountinfo: str, cgroups: str) -> Controller:

@@ -8,13 +8,12 @@ from pgdyno.model.figure import Axis, Figure, FigureKind, Series, Table
 from pgdyno.model.matrix import LOCK_MODES, MatrixRow, SkippedCell
 from pgdyno.model.matrix_json import row_from_json, skipped_from_json
 from pgdyno.report import chapters, circumstances
+from pgdyno.report.matrix_curves import curve_sentences, curve_table
 from pgdyno.report.matrix_names import Names, load_text
 from pgdyno.report.matrix_words import (
     best_sentences,
     contrast_table,
     figure,
-    growth_sentences,
-    knee_sentences,
     little_table,
     matrix_table,
     side_table,
@@ -98,7 +97,7 @@ def _tiles(rows: Sequence[MatrixRow]) -> tuple[Tile, ...]:
 def _answer(rows: Sequence[MatrixRow], result: Fields) -> Section | None:
     if not rows:
         return None
-    sentences = [*best_sentences(rows), *knee_sentences(rows), *growth_sentences(rows)]
+    sentences = [*best_sentences(rows), *curve_sentences(rows)]
     blocks: list[Block] = [Prose(tuple(sentences), points=True)]
     lost = [row for row in rows if not row.usable]
     flagged = [row for row in rows if (check := little(row)) is not None and check.flagged]
@@ -136,7 +135,16 @@ def _curves(rows: Sequence[MatrixRow]) -> list[Section]:
             if any(row.locks for row in rows)
         ),
     )
-    return [Section("curves", "By load", "How do throughput, latency and locks go with the load?", (Charts(figures),))]
+    table = curve_table(rows)
+    listed = () if table is None else (TableBlock(table, _BY_CURVE),)
+    question = "How do throughput, latency and locks go with the load?"
+    return [Section("curves", "By load", question, (*listed, Charts(figures)))]
+
+
+_BY_CURVE = (
+    "The knee is the smallest load with 95 % of the greatest throughput of its curve; beyond: the most load that was "
+    "run has the greatest. The last columns are the largest load against the smallest."
+)
 
 
 def _held(name: str) -> Callable[[MatrixRow], float | None]:
@@ -199,7 +207,7 @@ def _checks(rows: Sequence[MatrixRow]) -> Section:
     caption = (
         "In a closed loop connections = throughput x latency; a row that is off by more than 1 % contradicts itself. "
         "Below, part of the clients' time is in no latency: load generators that waited for a CPU. "
-        "The history table must have grown by exactly the transactions that were reported."
+        "The history table must have grown by exactly the transactions that were reported: a single number when it did."
     )
     return Section("checks", "Checks", "Do the rows hold together?", (TableBlock(little_table(rows), caption),))
 

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pgdyno.model.figure import Table
 from pgdyno.model.matrix import LOCK_MODES, MatrixRow
 from pgdyno.report.matrix_names import MODE_WORDS, Names, load_text
-from pgdyno.report.wording import NOT_MEASURED, number_text, plural, rounded_text
-from pgdyno.stats.matrix import Contrast, Curve, LockGrowth, best_by_mode, curves, knee, little, lock_growth, rivals
+from pgdyno.report.wording import NOT_MEASURED, number_text, rounded_text
+from pgdyno.stats.matrix import Contrast, best_by_mode, little, rivals
 from pgdyno.stats.ratios import signed
 
 COLUMNS = ("Test", "PODs", "C/J", "TPS", "LAT", "CPU %", "SMT", "Row Exclusive", "Access Share", "Exclusive Lock")
 """The columns of the published study, in its order and spelling."""
+LOCK_COLUMNS = COLUMNS[-len(LOCK_MODES) :]
 SYSTEM_COLUMNS = ("System", "Core", "vCPU")
 """The columns that it adds where systems are compared."""
 AXIS_WORDS = {"configuration": "settings", "server_cpus": "server's CPUs", "smt": "SMT", "jobs": "threads"}
@@ -90,60 +91,6 @@ def _rivals(found: Sequence[MatrixRow] | None, names: Names) -> list[str]:
     return [f"Not proved worse than it: {listed}{more}."]
 
 
-def knee_sentences(rows: Sequence[MatrixRow]) -> list[str]:
-    """Name the knee of every curve that has one, and say of the others why not."""
-    names = Names.of_rows(rows)
-    found = [sentence for curve in curves(rows) if (sentence := _knee_sentence(curve, names)) is not None]
-    return found or ["No knee can be named: that takes three loads of one curve."]
-
-
-def _knee_sentence(curve: Curve, names: Names) -> str | None:
-    row = knee(curve)
-    if row is None:
-        return None
-    name, here = names.curve(curve), row.cell.connections
-    if here == curve[-1].cell.connections:
-        return (
-            f"Knee of {name}: not within the loads that were run; the most, {plural(here, 'connection')}, "
-            "has the greatest throughput."
-        )
-    most = max(curve, key=lambda one: one.tps or 0.0)
-    if row is most:
-        reached = f"the greatest throughput is that of {plural(here, 'connection')}, and more load does not raise it"
-    else:
-        share = figure(100 * (row.tps or 0.0) / (most.tps or 1.0), 1)
-        give = "gives" if here == 1 else "give"
-        reached = (
-            f"{plural(here, 'connection')} already {give} {share} % of the greatest throughput, "
-            f"which {most.cell.connections} reach"
-        )
-    return f"Knee of {name}: {reached}."
-
-
-def growth_sentences(rows: Sequence[MatrixRow]) -> list[str]:
-    """Say how locks grew with the load on each curve."""
-    names = Names.of_rows(rows)
-    return [
-        _growth_sentence(names.curve(curve), growth)
-        for curve in curves(rows)
-        if (growth := lock_growth(curve)) is not None
-    ]
-
-
-def _growth_sentence(name: str, growth: LockGrowth) -> str:
-    locks = ", ".join(f"{LOCK_MODES[mode]} {ratio:.3g} times" for mode, ratio in growth.locks.items())
-    change = signed(100 * (growth.throughput - 1), 1)
-    said = (
-        f"{name}: from {growth.first.cell.connections} to {growth.last.cell.connections} connections "
-        f"({growth.load:.3g} times) locks held went to {locks}, throughput by {change} %."
-    )
-    if growth.outgrown and growth.throughput < growth.load:
-        *first, last = (LOCK_MODES[mode] for mode in growth.outgrown)
-        kinds = f"{', '.join(first)} and {last}" if first else last
-        return f"{said} {kinds} grew faster than the load, as locks do where sessions hold them while they wait."
-    return said
-
-
 def contrast_table(found: Sequence[Contrast]) -> Table:
     """Return one line for each comparison at equal load, percentages computed from the rows."""
     columns = ("factor", "from", "to", "at", "TPS before", "TPS after", "change %", "claim")
@@ -157,7 +104,7 @@ def _names(found: Sequence[Contrast]) -> Names:
 
 def side_table(found: Sequence[Contrast]) -> Table:
     """Return what else went with each comparison: latency, CPU and locks, before and after."""
-    columns = ("factor", "from", "to", "at", "LAT", "CPU %", *COLUMNS[-len(LOCK_MODES) :])
+    columns = ("factor", "from", "to", "at", "LAT", "CPU %", *LOCK_COLUMNS)
     names = _names(found)
     lines = [
         (
@@ -218,7 +165,8 @@ def little_table(rows: Sequence[MatrixRow]) -> Table:
         check = little(row)
         flag = NOT_MEASURED if check is None else ("contradiction" if check.flagged else "holds")
         demand = ("", "") if check is None else (figure(check.demand), signed(100 * check.deviation))
-        history = "" if row.history_rows is None else f"{row.history_rows} of {row.transactions}"
+        exact = row.history_rows == row.transactions
+        history = f"{row.history_rows}" if exact else f"{row.history_rows} of {row.transactions}"
         lines.append(
             (
                 names.test(row.cell),
@@ -226,11 +174,11 @@ def little_table(rows: Sequence[MatrixRow]) -> Table:
                 str(row.cell.connections),
                 *demand,
                 flag,
-                history,
+                "" if row.history_rows is None else history,
                 row.state,
                 row.reason or "; ".join(row.checks),
             )
         )
-    columns = ("test", "load", "connections", "TPS x LAT", "off by %", "Little's law", "history rows of transactions",
+    columns = ("test", "load", "connections", "TPS x LAT", "off by %", "Little's law", "history rows",
                "state", "why")  # fmt: skip
     return Table(columns, tuple(lines), ("connections", "TPS x LAT", "off by %"))

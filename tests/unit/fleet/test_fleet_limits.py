@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
-from pgdyno.fleet.limits import LimitFile, limit_files
+from pgdyno.fleet.limits import LimitFile, limit_files, remove_stale
 from pgdyno.model.cpus import cpus_text, parse_cpus
 from pgdyno.model.trial import LoadPlan
 
@@ -64,3 +65,12 @@ def test_lists_are_read_as_taskset_reads_them(text: str, cpus: tuple[int, ...]) 
 def test_what_is_no_list_of_cpus_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
         parse_cpus(text)
+
+
+def test_groups_of_a_study_that_was_killed_are_removed_and_those_of_others_stay(tmp_path: Path) -> None:
+    alive, dead = tmp_path / f"pgdyno-driver-{os.getpid()}-0", tmp_path / "pgdyno-driver-99999999-0"
+    busy, foreign = tmp_path / "pgdyno-driver-99999998-1", tmp_path / "driver-99999999-0"
+    for folder in (alive, dead, busy / "process", foreign):
+        folder.mkdir(parents=True)
+    remove_stale(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted([alive, busy, foreign])

@@ -13,7 +13,8 @@ from pgdyno.model.matrix_json import row_to_json, skipped_to_json
 from pgdyno.model.study import StudyKind
 from pgdyno.report import html, markdown
 from pgdyno.report.compose import StudyRecord, compose
-from pgdyno.report.matrix_words import COLUMNS, best_sentences, knee_sentences, matrix_table
+from pgdyno.report.matrix_curves import MANY, knee_sentences
+from pgdyno.report.matrix_words import COLUMNS, best_sentences, matrix_table
 from pgdyno.report.sections import Report, TableBlock
 from pgdyno.report.text import print_report
 from study_example import make_study
@@ -102,12 +103,29 @@ def test_cells_are_named_by_all_that_tells_them_apart_and_names_stay_as_they_are
         "default, -N, scale 100, CPUs all",
     }
     said = text(report)
-    assert "fsync-off, -N, scale 10, CPUs all: from 1 to 4 connections" in said
+    assert "| fsync-off, -N, scale 10, CPUs all | 1 to 4 |" in said
     assert len({line[0] for line in matrix_table(rows).rows}) == 8
     section = next(one for one in report.sections if one.id == "comparisons")
     (table,) = [block for block in section.blocks if isinstance(block, TableBlock)]
     assert len({line[:4] for line in table.table.rows}) == len(table.table.rows), "no line reads like another"
     assert {"settings", "server's CPUs", "scale"} == {line[0] for line in table.table.rows}
+
+
+@pytest.mark.requirement("R-BEN-14")
+def test_many_curves_come_as_a_table_and_few_as_sentences() -> None:
+    rates = {1: 100.0, 2: 190.0, 4: 192.0}
+    rows = [
+        made_row(clients, tps, configuration=f"c{number}") for number in range(MANY) for clients, tps in rates.items()
+    ]
+    said = text(page(rows))
+    assert f"{MANY} of {MANY} curves have their knee within the loads that were run." in said
+    assert "| c1 | 1 to 4 | 2 | 99.0 | 192.00 | 4 | x 4.00 | x 1.92 | x 4.00 | x 4.00 | x 1.00 |" in said
+    assert "Knee of c1" not in said
+    few = text(page(rows[: 3 * (MANY - 1)]))
+    assert "Knee of c1: 2 connections already give 99.0 %" in few
+    assert "1 to 4 |" not in few
+    beyond = [*rows[:-1], replace(rows[-1], tps=400.0)]
+    assert f"{MANY - 1} of {MANY} curves" in text(page(beyond))
 
 
 def test_threads_are_a_factor_where_equal_clients_ran_with_several() -> None:
