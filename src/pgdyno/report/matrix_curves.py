@@ -26,10 +26,14 @@ def curve_sentences(rows: Sequence[MatrixRow]) -> list[str]:
     sentences = []
     if knees:
         within = sum(row.cell.connections < curve[-1].cell.connections for curve, row in knees)
-        sentences.append(f"{within} of {plural(len(knees), 'curve')} have their knee within the loads that were run.")
+        sentences.append(
+            f"Of {plural(len(knees), 'curve')} {within or 'none'} with a knee within the loads that were run."
+        )
     if grown:
         outgrown = sum(bool(growth.outgrown) and growth.throughput < growth.load for growth in grown)
-        sentences.append(f"Locks grew faster than the load on {outgrown} of {plural(len(grown), 'curve')}.")
+        sentences.append(
+            f"Of {plural(len(grown), 'curve')} {outgrown or 'none'} with locks that grew faster than the load."
+        )
     return sentences or [_NO_KNEE]
 
 
@@ -102,7 +106,7 @@ def curve_table(rows: Sequence[MatrixRow]) -> Table | None:
     names, found = Names.of_rows(rows), [curve for curve in curves(rows) if len(curve) > 1]
     if len(found) < MANY:
         return None
-    told = ("curve", "connections", "knee at", "% of greatest", "greatest TPS", "at", "load", "throughput")
+    told = ("curve", "connections", "knee at", "% of greatest", "greatest TPS", "at", "throughput")
     columns = (*told, *LOCK_COLUMNS)
     return Table(columns, tuple(_curve_line(curve, names) for curve in found), columns[2:])
 
@@ -111,14 +115,14 @@ def _curve_line(curve: Curve, names: Names) -> tuple[str, ...]:
     row, most, growth = knee(curve), _greatest(curve), lock_growth(curve)
     first, last = curve[0].cell.connections, curve[-1].cell.connections
     inside = row is not None and row.cell.connections < last
-    ratios = [last / first, (curve[-1].tps or 0.0) / (curve[0].tps or 1.0)]
+    throughput = (curve[-1].tps or 0.0) / (curve[0].tps or 1.0)
     locks = [None if growth is None else growth.locks.get(mode) for mode in LOCK_MODES]
     return (
         names.curve(curve),
-        f"{first} to {last}",
+        f"{first} to {last}, x {last / first:.3g}",
         "too few loads" if row is None else str(row.cell.connections) if inside else "beyond",
         _share(row, most) if row is not None and inside else "",
         figure(most.tps),
         str(most.cell.connections),
-        *("" if ratio is None else f"x {figure(ratio)}" for ratio in (*ratios, *locks)),
+        *("" if ratio is None else f"x {figure(ratio)}" for ratio in (throughput, *locks)),
     )
