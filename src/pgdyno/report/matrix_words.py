@@ -163,7 +163,8 @@ def little_table(rows: Sequence[MatrixRow]) -> Table:
     lines = []
     for row in rows:
         check = little(row)
-        flag = NOT_MEASURED if check is None else ("contradiction" if check.flagged else "holds")
+        unjudged = NOT_MEASURED if row.tps is None else "not judged"
+        flag = unjudged if check is None else ("contradiction" if check.flagged else "holds")
         demand = ("", "") if check is None else (figure(check.demand), signed(100 * check.deviation))
         exact = row.history_rows == row.transactions
         history = f"{row.history_rows}" if exact else f"{row.history_rows} of {row.transactions}"

@@ -47,8 +47,11 @@ class Little:
 
 
 def little(row: MatrixRow) -> Little | None:
-    """Return Little's law for a row: in a closed loop connections = throughput x latency. None when not measured."""
-    if row.tps is None or row.latency_ms is None:
+    """Return Little's law for a row: in a closed loop connections = throughput x latency.
+
+    None when not measured, or not by all its load generators: clients that were lost are no contradiction.
+    """
+    if row.tps is None or row.latency_ms is None or row.state != "complete":
         return None
     return Little(row.cell.connections, row.tps * row.latency_ms / 1000)
 

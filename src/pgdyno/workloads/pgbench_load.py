@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -179,6 +180,9 @@ class PgbenchLoad:
             return self._ended_by_us
         if not aborted and self._process.exit_code == 0:
             return None
+        code = self._process.exit_code or 0
+        if code < 0 and not aborted:
+            return f"pgbench was ended by {signal.Signals(-code).name}"
         said = first_reason(text) or "no reason given"
         clients = f"{aborted} of {self._command.plan.clients} clients aborted" if aborted else "pgbench gave up"
         return f"{clients} (exit code {self._process.exit_code}): {said}"

@@ -177,8 +177,10 @@ def test_figures_of_class_x_are_labelled_and_never_the_best() -> None:
 def test_rows_that_are_not_whole_say_so_and_skipped_cells_have_their_reason() -> None:
     partial = replace(made_row(8, 90.0), state="partial", reason="1 of 2 load generators ended early: killed")
     skipped = SkippedCell(replace(partial.cell, smt="4"), "SMT is not switchable here: one thread a core")
-    report = page([made_row(4, 80.0), partial], (skipped,))
+    report = page([made_row(4, 80.0), replace(partial, latency_ms=40.0)], (skipped,))
     said = text(report)
+    assert "| not judged |" in said, "the clients of the lost generator are no contradiction"
+    assert "Little's law is off" not in said
     assert "default (partial)" in said
     assert "1 of 2 load generators ended early: killed" in said
     assert "SMT is not switchable here: one thread a core" in said
