@@ -17,7 +17,7 @@ class Parts:
 
     pid, pids, reason, histograms, instances = 4711, (4711,), None, [], ()
     examination = Examination()
-    began_at, ended_at, log = 0.0, 10.0, concatenate([])
+    began_at, ended_at, log, round_trips = 0.0, 10.0, concatenate([]), None
 
     def __init__(self, **errors):
         self.said, self.promises, self._errors, self.postgres = [], [], errors, self
@@ -76,7 +76,7 @@ class Parts:
 
     def stop(self):
         self._happens("stop sampling")
-        return SimpleNamespace(rows=[], events=[])
+        return SimpleNamespace(rows=[], events=[], road={})
 
     def trial_began(self, spec, number, run_id):
         self._happens("trial began")

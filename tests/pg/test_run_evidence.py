@@ -41,6 +41,8 @@ def test_a_row_that_all_clients_want_is_a_lock_and_counted_by_mode(lab):
     assert trial.state in (TrialState.COMPLETE, TrialState.UNSTEADY)
     assert found.held_back.resource is Resource.LOCKS
     assert "Lock:" in found.held_back.evidence[0]
+    assert trial.outcome is not None
+    assert (trial.outcome.counters["over_network"], trial.outcome.counters["round_trips"]) == (0, 4)
     modes = {one.mode: one for one in found.locks}
     assert modes["RowExclusiveLock"].most >= modes["RowExclusiveLock"].mean > 0
     assert modes["ShareLock"].waiting_mean > 0

@@ -85,8 +85,17 @@ def merge(
         partial=_some_early(early, len(parts)) if 0 < len(early) < len(parts) else away,
         gaps=_gaps(measured, plan),
         device_reads=measured[0].device_reads,
+        round_trips=_round_trips(measured),
         log=log,
     )
+
+
+def _round_trips(results: Sequence[LoadResult]) -> float | None:
+    known = [(result.transactions, result.round_trips) for result in results if result.round_trips is not None]
+    counted = sum(count for count, _ in known)
+    if len(known) < len(results) or not counted:
+        return None
+    return sum(count * trips for count, trips in known) / counted
 
 
 def _gaps(results: Sequence[LoadResult], plan: LoadPlan) -> tuple[Gap, ...]:

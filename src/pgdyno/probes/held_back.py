@@ -8,6 +8,7 @@ device had at least one request, and devices serve many at once.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from pgdyno.model.bottleneck import Candidate, HeldBack, Resource
 from pgdyno.probes.evidence.bottleneck import CPU_BUSY_PCT, DISK_QUEUE, NETWORK_BUSY, WAITING_SHARE
@@ -23,24 +24,33 @@ FEW_MOMENTS = 10
 SEEN_SHARE = 0.05
 """Below it a resource is not named as the next one."""
 _WAL = ("io:wal", "lwlock:wal", "ipc:syncrep")
-_IO = ("io:",)
-_LOCKS = ("lock:", "lwlock:")
+_IO = ("io:", "ipc:bufferio")
+_LOCKS = ("lock:", "lwlock:", "bufferpin:", "ipc:procarraygroupupdate", "ipc:xactgroupupdate", "timeout:spindelay")
+_SENDING = ("client:clientwrite",)
 
 
 def held_back(run: RunFigures) -> HeldBack:
-    """Name what held the run back and what would be next; unknown when neither sessions nor CPUs were watched."""
+    """Name what held the run back and what would be next.
+
+    Unknown where what was seen cannot decide: a wrong verdict is worse than none.
+    """
+    if not run.own_host:
+        run = replace(run, cpu=None, devices=(), driver_host_busy=None if run.cpu is None else run.cpu.busy)
     if run.cpu is None and run.active is None:
         why = "neither the server's sessions nor the machine's CPUs were sampled in the measured window"
         return HeldBack(Resource.UNKNOWN, None, (why,))
+    said = notes(run, few=FEW_MOMENTS)
+    run = run if run.is_seen else replace(run, active=None, waits={})
     judged = (_cpu(run), _disk(run), _wal(run), _locks(run), _network(run), _client(run))
     found = sorted((one for one in judged if one is not None), key=lambda one: (not one.is_short, -one.share))
     short = [one for one in found if one.is_short]
-    said = notes(run, few=FEW_MOMENTS)
-    if _rate_is_reached(run) or not short:
+    if _rate_is_reached(run) or (not short and (blind := _blind(run)) is None):
         near = max(found, key=lambda one: one.share, default=None)
         second = near.resource if near is not None and near.share >= SEEN_SHARE else None
         evidence = [_nothing(run), *(one.sentence for one in found if one.resource is second)]
         return HeldBack(Resource.NONE, second, tuple(evidence), tuple(found), said)
+    if not short:
+        return HeldBack(Resource.UNKNOWN, None, (str(blind),), tuple(found), said)
     first, rest = short[0], [one for one in found if one is not short[0] and one.share >= SEEN_SHARE]
     second = rest[0].resource if rest else None
     evidence = [f"{first.sentence} {first.threshold}", *(one.sentence for one in rest[:1])]
@@ -64,6 +74,32 @@ def _nothing(run: RunFigures) -> str:
     return "No resource met its threshold: see what each of them showed."
 
 
+def _blind(run: RunFigures) -> str | None:
+    """Say what was not seen and could have held the run back, None when enough was."""
+    if run.active is None:
+        return "The CPUs had room, and what the sessions waited for was not seen often enough."
+    outside = _outside(run) or 0.0
+    if run.load.on_the_road is None and outside >= OUTSIDE_SHARE:
+        missing = "a round trip takes" if run.load.round_trip_ms is None else "many round trips a transaction makes"
+        return (
+            f"{_percent(outside)} of the sessions' time passed outside the server, on the network or in the client: "
+            f"how {'long ' if run.load.round_trip_ms is None else ''}{missing} is not known."
+        )
+    running = _part(run, sum(run.waiting("cpu:").values()))
+    if run.cpu is None and running >= OUTSIDE_SHARE:
+        return (
+            f"{_percent(running)} of the sessions' time was spent running or waiting for a CPU, and the CPUs of the "
+            "server's host were not sampled."
+        )
+    reading = _part(run, sum(run.waiting(*_IO, but=_WAL).values()))
+    if not run.devices and reading >= WAITING_SHARE:
+        return (
+            f"{_percent(reading)} of the sessions' time went into I/O of data, and no device was sampled: disks and "
+            "page cache cannot be told apart."
+        )
+    return None
+
+
 def _cpu(run: RunFigures) -> Candidate | None:
     cpu = run.cpu
     if cpu is None:
@@ -77,12 +113,13 @@ def _cpu(run: RunFigures) -> Candidate | None:
     known = [f"{name} {share:.0%}".replace("%", " %") for name, share in shares if share is not None]
     said += f"; of the busy time {', '.join(known)}." if known else "."
     share = _part(run, sum(run.waiting("cpu:").values()))
-    if is_short and run.load.driver_is_here:
+    if is_short and run.load.driver_is_here and not _rate_is_reached(run):
         share += _outside(run) or 0.0  # the driver's turn waits for the same CPUs
     if run.active is None:
         share = cpu.busy / 100
     bound = f"(Threshold {CPU_BUSY_PCT:.0f} %: above it the queue for a CPU grows fast.)"
-    return Candidate(Resource.CPU, min(1.0, share), is_short, said, bound)
+    is_wanted = share >= SEEN_SHARE  # others may keep CPUs busy that these sessions hardly asked for
+    return Candidate(Resource.CPU, min(1.0, share), is_short and is_wanted, said, bound)
 
 
 def _disk(run: RunFigures) -> Candidate | None:
@@ -99,7 +136,7 @@ def _disk(run: RunFigures) -> Candidate | None:
         known = [f"{name} {ms:.1f} ms" for name, ms in waited if ms is not None]
         said += f" ({', '.join(known)} each)" if known else ""
     said += f", {iowait:.0f} % iowait." if run.cpu is not None else "."
-    if share >= WAITING_SHARE and not is_busy:
+    if share >= WAITING_SHARE and device is not None and not is_busy:
         said += " No device was busy with it: these were copies from the page cache."
     bound = (
         f"(Threshold {_percent(WAITING_SHARE)} of the time, and {DISK_QUEUE:.0f} request under way or "
@@ -130,46 +167,90 @@ def _locks(run: RunFigures) -> Candidate | None:
 
 
 def _network(run: RunFigures) -> Candidate | None:
-    known = [(one.share or 0.0, one) for one in run.interfaces if one.share is not None and one.interface != "lo"]
-    used, busiest = max(known, key=lambda pair: pair[0], default=(0.0, None))
-    waits = run.waiting("client:clientwrite")
-    share = _part(run, sum(waits.values()))
+    load, busiest = run.load, max(run.links, key=lambda one: one.share or 0.0, default=None)
     if busiest is None and run.active is None:
         return None
-    is_full = used >= NETWORK_BUSY
-    outside = (_outside(run) or 0.0) if is_full else 0.0
-    said = f"{_percent(share)} of the sessions' time was sending results to the client"
-    said += f"; {busiest.interface} carried {_percent(used)} of its speed." if busiest else "; no speed is known."
     bound = f"(Threshold {_percent(NETWORK_BUSY)} of an interface's speed, or {_percent(WAITING_SHARE)} of the time.)"
-    total = min(1.0, max(share + outside, used if is_full else 0.0))
-    return Candidate(Resource.NETWORK, total, is_full or share >= WAITING_SHARE, said, bound)
+    if load.over_network is False:
+        said = "No network lies between: the load came by a Unix socket or by loopback."
+        return Candidate(Resource.NETWORK, 0.0, False, said, bound)
+    used = 0.0 if busiest is None else busiest.share or 0.0
+    is_full = used >= NETWORK_BUSY
+    sending, road = _sending(run), _on_the_road(run)
+    said = ""
+    if load.round_trip_ms is not None:
+        said = f"A round trip to the server took {load.round_trip_ms:.2f} ms"
+        if load.round_trips is not None:
+            said += f", and a transaction makes {load.round_trips:.3g}: {_percent(road)} of the sessions' time"
+        said += ". "
+    writes = run.waiting(*_SENDING)
+    said += f"{_percent(_part(run, sum(writes.values())))} of the sessions' time was sending results to the client"
+    said += " that is too slow to take them" if writes and not sending else ""
+    said += (
+        f"; of interfaces with a known speed {busiest.interface} was the busiest, with {_percent(used)} of it."
+        if busiest
+        else "; no interface tells its speed."
+    )
+    outside = (_outside(run) or 0.0) if is_full else road
+    share = min(1.0, max(sending + outside, used if is_full else 0.0))
+    return Candidate(Resource.NETWORK, share, is_full or share >= WAITING_SHARE, said, bound)
 
 
 def _client(run: RunFigures) -> Candidate | None:
     outside, load = _outside(run), run.load
-    busy = None
-    if load.driver_cpu_s is not None and load.load_s > 0:
-        busy = 100 * load.driver_cpu_s / (load.load_s * max(1, min(load.jobs, load.clients)))
+    busy = _driver_busy(run)
     if outside is None and busy is None:
         return None
-    is_saturated = busy is not None and busy >= DRIVER_BUSY_PCT
+    writes = _part(run, sum(run.waiting(*_SENDING).values())) - _sending(run)
+    road = _on_the_road(run)
+    share = max(0.0, (outside or 0.0) - road) + writes
     machine_is_full = run.cpu is not None and run.cpu.busy >= CPU_BUSY_PCT
-    is_outside = outside is not None and outside >= OUTSIDE_SHARE and load.rate is None and not machine_is_full
+    is_its_turn = not _rate_is_reached(run) and not machine_is_full and load.on_the_road is not None
+    is_outside = outside is not None and share >= OUTSIDE_SHARE and is_its_turn
     said = []
     if outside is not None:
+        passed = "passed" if not road else f"passed, without {_percent(road)} on the network,"
         said.append(
-            f"{_percent(outside)} of the sessions' time passed outside the server, between an answer and the next "
-            f"statement of {load.clients} {'client' if load.clients == 1 else 'clients'}."
+            f"{_percent(share - writes)} of the sessions' time {passed} outside the server, between an answer and the "
+            f"next statement of {load.clients} {'client' if load.clients == 1 else 'clients'}."
         )
+    if writes:
+        said.append(f"{_percent(writes)} was spent sending results that the client did not take in time.")
     if busy is not None:
         said.append(f"Each of the driver's threads used {busy:.0f} % of a core.")
-    if is_outside and not is_saturated:
+    if run.driver_host_busy is not None:
+        said.append(f"The CPUs of the driver's machine were {run.driver_host_busy:.0f} % busy.")
+    if is_outside and not _is_saturated(run) and not writes:
         said.append("More clients would ask more of the server.")
     bound = (
         f"(Threshold {_percent(OUTSIDE_SHARE)} of the time in a closed loop while CPUs were free, or "
         f"{DRIVER_BUSY_PCT:.0f} % of a core: a thread that is busier answers late.)"
     )
-    return Candidate(Resource.CLIENT, outside or 0.0, is_outside or is_saturated, " ".join(said), bound)
+    return Candidate(Resource.CLIENT, min(1.0, share), is_outside or _is_saturated(run), " ".join(said), bound)
+
+
+def _sending(run: RunFigures) -> float:
+    """Return the part of the time in which results were sent that is the network's: a client may just not read them."""
+    is_the_clients = run.load.over_network is False or _is_saturated(run)
+    return 0.0 if is_the_clients else _part(run, sum(run.waiting(*_SENDING).values()))
+
+
+def _on_the_road(run: RunFigures) -> float:
+    """Return the part of the time that round trips took: no more than what passed outside the server."""
+    return min(_outside(run) or 0.0, run.load.on_the_road or 0.0)
+
+
+def _driver_busy(run: RunFigures) -> float | None:
+    """Return what each of the driver's threads used, in percent of a core."""
+    load = run.load
+    if load.driver_cpu_s is None or load.load_s <= 0:
+        return None
+    return 100 * load.driver_cpu_s / (load.load_s * max(1, min(load.jobs, load.clients)))
+
+
+def _is_saturated(run: RunFigures) -> bool:
+    busy, machine = _driver_busy(run), run.driver_host_busy
+    return (busy is not None and busy >= DRIVER_BUSY_PCT) or (machine is not None and machine >= CPU_BUSY_PCT)
 
 
 def _outside(run: RunFigures) -> float | None:

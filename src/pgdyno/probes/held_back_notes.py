@@ -39,6 +39,11 @@ def notes(run: RunFigures, *, few: int) -> tuple[str, ...]:
 def _moments(run: RunFigures, few: int) -> str | None:
     if run.active is None:
         return "The server's sessions were not sampled: waits are unknown, and only the machine was judged."
+    if not run.is_seen:
+        return (
+            f"The server's sessions were seen in {run.moments} of {run.seconds:.0f} seconds, too few for shares of "
+            "their time: only the machine was judged."
+        )
     if run.moments >= few:
         return None
     return f"Shares of time rest on {run.moments} moments, one a second: they are rough."

@@ -11,6 +11,7 @@ from psycopg.rows import DictRow
 from psycopg.types.numeric import FloatLoader
 
 from pgdyno.errors import ConnectError
+from pgdyno.probes.road import is_network, round_trip_s
 from pgdyno.probes.views import ViewRow, load_views, queries_for
 from pgdyno.target.postgres import Postgres
 
@@ -82,6 +83,17 @@ class Observer:
             detail = error.detail if isinstance(error, ConnectError) else None
             return ServerReading(t, {}, {"server": (detail or str(error)).strip()})
         return ServerReading(t, found, failures)
+
+    def is_network(self) -> bool | None:
+        """Tell whether the session leaves this machine; None when there is no session."""
+        return None if self._connection is None else is_network(self._connection)
+
+    def round_trip_s(self) -> float | None:
+        """Return how long the server takes to answer nothing; None when there is no session."""
+        try:
+            return None if self._connection is None else round_trip_s(self._connection)
+        except psycopg.Error:
+            return None  # the next reading finds the session lost, and says so
 
     def close(self) -> None:
         """End the session; the next reading opens another."""

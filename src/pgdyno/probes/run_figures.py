@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow, SampleValue
 
+FEWEST_MOMENTS, FEWEST_PART = 3, 0.25
+"""Moments, and part of the window's seconds, below which waits decide nothing: what is missing is seldom missing by
+chance, because a sampler is held up where the server is."""
+
 
 @dataclass(frozen=True, slots=True)
 class LoadShape:
@@ -22,6 +26,20 @@ class LoadShape:
     load_s: float = 0.0
     driver_is_here: bool = True
     """False when the load generator runs on another machine than the server."""
+    over_network: bool | None = None
+    """False when the load came by a Unix socket or by loopback; None when that was not kept."""
+    round_trip_ms: float | None = None
+    round_trips: float | None = None
+    """How often a transaction waits for the server's answer."""
+
+    @property
+    def on_the_road(self) -> float | None:
+        """Return the part of the clients' time that round trips took; None over a network where it is unknown."""
+        if not self.over_network:
+            return 0.0
+        if self.round_trip_ms is None or self.round_trips is None or self.throughput is None:
+            return None
+        return min(1.0, self.throughput * self.round_trips * self.round_trip_ms / 1000 / max(1, self.clients))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +98,8 @@ class InterfaceFigures:
 class RunFigures:
     """Everything that the verdict is made of. What was not sampled is None or empty.
 
-    `waits` are mean numbers of active sessions by `type:event` (`CPU:CPU` for those that did not wait).
+    `waits` are mean numbers of active sessions by `type:event` (`CPU:CPU` for those that did not wait). `own_host` is
+    False when the machine that was watched is not the server's but the driver's.
     """
 
     load: LoadShape
@@ -97,6 +116,19 @@ class RunFigures:
     block_bytes: int = 8192
     disk_read_bytes: float | None = None
     shared_buffers_bytes: float | None = None
+    own_host: bool = True
+    driver_host_busy: float | None = None
+    """How busy the driver's machine was, in percent of its CPUs, where that is the one that was watched."""
+
+    @property
+    def links(self) -> list[InterfaceFigures]:
+        """Return the interfaces whose speed is known, loopback left out."""
+        return [one for one in self.interfaces if one.share is not None and one.interface != "lo"]
+
+    @property
+    def is_seen(self) -> bool:
+        """Tell whether the sessions were looked at often enough for shares of their time to mean anything."""
+        return self.active is not None and self.moments >= max(FEWEST_MOMENTS, FEWEST_PART * self.seconds)
 
     def waiting(self, *prefixes: str, but: tuple[str, ...] = ()) -> dict[str, float]:
         """Return the waits that begin with one of `prefixes` and with none of `but`, the most frequent first."""
@@ -116,10 +148,11 @@ def read_figures(
     speeds: Mapping[str, float] | None = None,
     block_bytes: int = 8192,
     shared_buffers_bytes: float | None = None,
+    own_host: bool = True,
 ) -> RunFigures:
     """Return the figures of [`from_s`, `to_s`]; `counters` are the window's totals as an outcome has them.
 
-    `speeds` are those of the interfaces in Mbit/s, by name.
+    `speeds` are those of the interfaces in Mbit/s, by name; `own_host` as `RunFigures` has it.
     """
     tables: dict[str, list[_Row]] = defaultdict(list)
     for row in rows:
@@ -148,6 +181,7 @@ def read_figures(
         block_bytes=block_bytes,
         disk_read_bytes=counters.get("disk_read_bytes"),
         shared_buffers_bytes=shared_buffers_bytes,
+        own_host=own_host,
     )
 
 

@@ -20,6 +20,7 @@ from pgdyno.probes.host.reading import PROC, SYS, TICKS_PER_S, HostReading, pars
 from pgdyno.probes.host.reading import rows as host_rows
 from pgdyno.probes.latest import latest_text
 from pgdyno.probes.observer import OBSERVER_DATABASE, Observer, ServerReading
+from pgdyno.probes.road import road_counters
 from pgdyno.probes.server_rows import server_rows, statement_rows
 from pgdyno.target.target import Target
 
@@ -44,11 +45,12 @@ class Overhead:
 
 @dataclass(frozen=True, slots=True)
 class SampleBatch:
-    """Everything that was sampled, in the order of time."""
+    """Everything that was sampled, in the order of time; `road` are counters of the way to the server (`road`)."""
 
     rows: list[SampleRow]
     events: list[Event]
     overhead: Overhead
+    road: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -61,6 +63,8 @@ class _Kept:
     host: HostReading | None = None
     server: ServerReading | None = None
     failures: dict[str, str] = field(default_factory=dict)
+    over_network: bool | None = None
+    round_trips_s: list[float] = field(default_factory=list)
     ticks: int = 0
     skipped: int = 0
     cpu_s: float = 0.0
@@ -148,7 +152,9 @@ class Sampler:
         kept = self._kept
         mean = kept.wall_s / kept.ticks if kept.ticks else 0.0
         overhead = Overhead(kept.ticks, kept.skipped, kept.cpu_s, mean, kept.longest_s)
-        return SampleBatch(list(kept.rows), list(kept.events), overhead)
+        speeds = {} if kept.host is None else kept.host.speeds
+        road = road_counters(kept.over_network, kept.round_trips_s, speeds)
+        return SampleBatch(list(kept.rows), list(kept.events), overhead, road)
 
     def _await_server(self) -> None:
         """Where the session was lost, wait for the server: only its next reading tells a crash from a lost line."""
@@ -205,6 +211,7 @@ class Sampler:
         host = self._read_host(t)
         host_done = time.monotonic()
         server = self._observer.read(t)
+        self._measure_road()
         rows = host_rows(kept.host, host) + server_rows(kept.server, server)
         events = [] if kept.host is None else happenings.host_events(kept.host, host)
         events += [] if kept.server is None else happenings.server_events(kept.server, server)
@@ -224,6 +231,15 @@ class Sampler:
         kept.wall_s += ended - began
         kept.longest_s = max(kept.longest_s, ended - began)
         return rows
+
+    def _measure_road(self) -> None:
+        """Ask once whether a network lies between, and then how long it takes there and back; locally nothing."""
+        kept = self._kept
+        if kept.over_network is None:
+            is_elsewhere = True if self._target.remote is not None else self._observer.is_network()
+            kept.over_network = is_elsewhere
+        if kept.over_network and (seconds := self._observer.round_trip_s()) is not None:
+            kept.round_trips_s.append(seconds)
 
     def _read_host(self, t: float) -> HostReading:
         driver = self._driver.seconds(self._driver_pids())

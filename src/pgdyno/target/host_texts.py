@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 FILES = (
@@ -17,6 +18,8 @@ FILES = (
     "diskstats",
     "net/dev",
 )
+SPEEDS = "net/speed"
+"""Lines `interface Mbit/s`, of the interfaces whose driver tells a speed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ def read_texts(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> HostText
             texts[name] = (proc / name).read_text()
         except OSError as error:
             failures[name] = str(error)
+    texts[SPEEDS] = _speeds(sys)
     return HostTexts(texts, failures, _devices(sys), os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE"))
 
 
@@ -68,3 +72,16 @@ def _devices(sys: Path) -> frozenset[str] | None:
         return frozenset(folder.name for folder in (sys / "block").iterdir())
     except OSError:
         return None  # partitions are then counted beside their devices, which is better than nothing
+
+
+@lru_cache(maxsize=8)
+def _speeds(sys: Path) -> str:
+    """Return what the drivers tell, once: some ask their hardware, which is nothing to do every second."""
+    lines = []
+    for file in sorted(sys.glob("class/net/*/speed")):
+        try:
+            speed = file.read_text().strip()
+        except OSError:  # it is down, or has none
+            continue
+        lines += [f"{file.parent.name} {speed}"] if speed.isdigit() else []  # -1 is "not known"
+    return "\n".join(lines)

@@ -19,6 +19,7 @@ from pgdyno.model.record import ClientRecord
 from pgdyno.model.samples import Event
 from pgdyno.model.study import Study
 from pgdyno.model.trial import OUTAGE, LoadPlan, Outcome, Trial, TrialSpec, TrialState
+from pgdyno.probes.road import ROUND_TRIPS
 from pgdyno.probes.sampler import SampleBatch, Sampler
 from pgdyno.probes.server_failures import count_failures, failure_warning
 from pgdyno.store.catalogue import Store
@@ -307,7 +308,7 @@ class Laboratory:
         outcome = assess(work.load, work.batch.rows, work.plan, self.bounds)
         if self._sentry is not None:
             self._sentry.check()
-        size = {"database_bytes": work.database_bytes, "reset_s": work.reset_s}
+        size = {"database_bytes": work.database_bytes, "reset_s": work.reset_s, **_road(work)}
         work.outcome = self._examine(replace(outcome, counters={**outcome.counters, **size}), work)
         return Happening.ASSESSED
 
@@ -358,6 +359,14 @@ _STEPS: dict[Instruction, Callable[[Laboratory, Work, Transition], Happening | N
     Instruction.ASSESS: Laboratory._assess,
     Instruction.CONCLUDE: Laboratory._conclude,
 }
+
+
+def _road(work: Work) -> dict[str, float]:
+    """Return the counters of the way from the load to the server; a load that connects elsewhere took another one."""
+    assert work.load is not None, "a load that ended is assessed"
+    assert work.batch is not None, "sampling has ended before"
+    trips = {} if work.load.round_trips is None else {ROUND_TRIPS: work.load.round_trips}
+    return trips if work.plan.host else {**work.batch.road, **trips}
 
 
 def _with_failures(outcome: Outcome, batch: SampleBatch) -> Outcome:

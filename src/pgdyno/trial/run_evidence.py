@@ -19,6 +19,7 @@ from pgdyno.probes.counter_scope import scope_notes
 from pgdyno.probes.evidence.warm_up import warm_up
 from pgdyno.probes.held_back import held_back
 from pgdyno.probes.lock_figures import LockFigures, lock_figures
+from pgdyno.probes.road import OVER_NETWORK, ROUND_TRIP_MS, ROUND_TRIPS, link_speeds
 from pgdyno.probes.run_figures import LoadShape, read_figures
 from pgdyno.probes.server_failures import COUNTER, FAILURES
 from pgdyno.stats.smoothness import Smoothness, smoothness
@@ -83,6 +84,8 @@ def read_evidence(store: Store, study: Study, trial: Trial) -> RunEvidence:
         outcome.counters,
         block_bytes=block_bytes,
         shared_buffers_bytes=_shared_buffers(trial, study, block_bytes),
+        speeds=link_speeds(outcome.counters),
+        own_host=not isinstance(_child(study.facts, "host").get("cores"), Mapping),  # {"unknown": why}
     )
     histograms = store.histograms(trial.id)
     counts = _per_second(histograms, begin, outcome.ended_at)
@@ -106,7 +109,8 @@ def sample_rows(table: str, columns: Mapping[str, Sequence[SampleValue]]) -> lis
 
 def _load_shape(trial: Trial, plan: LoadPlan, outcome: Outcome) -> LoadShape:
     """Return how the run was driven: a cell of a matrix says among its factors what differs from the study's plan."""
-    factors = trial.spec.factors
+    factors, counters = trial.spec.factors, outcome.counters
+    over_network = None if OVER_NETWORK not in counters else bool(counters[OVER_NETWORK])
     instances = _whole(factors.get("instances"), plan.instances)
     return LoadShape(
         clients=_whole(factors.get("clients"), plan.clients) * instances,
@@ -115,6 +119,10 @@ def _load_shape(trial: Trial, plan: LoadPlan, outcome: Outcome) -> LoadShape:
         throughput=outcome.throughput,
         driver_cpu_s=outcome.driver_cpu_s,
         load_s=outcome.ended_at - outcome.began_at,
+        driver_is_here=not over_network,
+        over_network=over_network,
+        round_trip_ms=counters.get(ROUND_TRIP_MS),
+        round_trips=counters.get(ROUND_TRIPS),
     )
 
 

@@ -20,7 +20,8 @@ from pgdyno.workloads.pgbench_command import RunCommand
 from pgdyno.workloads.pgbench_log import LogReader
 from pgdyno.workloads.progress import count_aborted, first_reason, parse_progress
 from pgdyno.workloads.protocol import LoadReading
-from pgdyno.workloads.result import Gap, LoadResult, away_s, count_bins, histogram_rows
+from pgdyno.workloads.result import Gap, LoadResult, away_s, count_bins, histogram_rows, mean_round_trips
+from pgdyno.workloads.script_statements import round_trips
 from pgdyno.workloads.transaction_log import TransactionLog, tally
 
 GRACE_S = 60.0
@@ -132,7 +133,8 @@ class PgbenchLoad:
         counts = tally(log)
         ended_at = float(log.end_us[-1]) / 1e6
         driver_cpu_s = self._process.cpu_s or 0.0
-        gaps = self._command.gaps()
+        gaps, scripts = self._command.gaps(), self._command.scripts
+        histograms = histogram_rows(log, [script.name for script in scripts], instance=self._instance)
         facts = LoadFacts(
             plan=self._command.plan,
             seconds=ended_at - self._began_at,
@@ -152,7 +154,7 @@ class PgbenchLoad:
             skipped=counts.skipped,
             driver_cpu_s=driver_cpu_s,
             bins=count_bins(log, began_at=self._began_at),
-            histograms=histogram_rows(log, [script.name for script in self._command.scripts], instance=self._instance),
+            histograms=histograms,
             warnings=judge_load(facts, log),
             log_files=self._reader.files,
             argv=tuple(self._argv),
@@ -164,6 +166,7 @@ class PgbenchLoad:
             partial=_away(gaps, ended_at),
             gaps=gaps,
             device_reads=tuple(self._device_reads),
+            round_trips=mean_round_trips(histograms, {script.name: round_trips(script) for script in scripts}),
             log=log,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -103,6 +103,8 @@ class LoadResult:
     """When sessions had no server, of a load that waits for one."""
     device_reads: tuple[tuple[float, int], ...] = ()
     """Moments, and the requests to read that the server alone had sent to devices by then, where they are counted."""
+    round_trips: float | None = None
+    """How often a transaction waits for the server's answer, on average; None where that is not known."""
     log: TransactionLog = field(repr=False, kw_only=True)
 
     def window(self, from_s: float, to_s: float) -> WindowResult:
@@ -162,3 +164,12 @@ def _row(second: int, script: str, part: TransactionLog, instance: int) -> Histo
         skipped=counts.skipped,
         blob=histogram.encode(),
     )
+
+
+def mean_round_trips(rows: Sequence[HistogramRow], by_script: Mapping[str, int | None]) -> float | None:
+    """Return the mean over the transactions of all scripts, None where one that ran has an unknown number."""
+    counts = [(row.count, by_script.get(row.script)) for row in rows if row.count]
+    known = [(count, trips) for count, trips in counts if trips is not None]
+    if not counts or len(known) < len(counts):
+        return None
+    return sum(count * trips for count, trips in known) / sum(count for count, _ in known)

@@ -25,6 +25,9 @@ BUILTIN_SQL = {
     "select-only": ("SELECT abalance FROM pgbench_accounts WHERE aid = :aid",),
 }
 """The statements of pgbench's built-in scripts, which `pgbench --show-script` prints."""
+BUILTIN_TRIPS = {name: len(texts) + 2 * (len(texts) > 1) for name, texts in BUILTIN_SQL.items()}
+"""pgbench sends each of them alone, and BEGIN and END around those that are several."""
+_UNCOUNTED = re.compile(r"^\s*\\(?:if|elif|else|endif|startpipeline|syncpipeline|endpipeline)\b", re.MULTILINE)
 _PLANNED = ("select", "insert", "update", "delete", "merge", "values", "with")
 _TOKEN = re.compile(
     r"""'(?:[^']|'')*'            # a literal
@@ -48,6 +51,15 @@ def statements(scripts: Iterable[Script]) -> list[str]:
         texts = BUILTIN_SQL.get(script.name, ()) if script.text is None else split_script(script.text)
         found += [numbered(text) for text in texts if text.lower().startswith(_PLANNED)]
     return list(dict.fromkeys(found))
+
+
+def round_trips(script: Script) -> int | None:
+    """Return how often a transaction of the script waits for the server; None where conditions or pipelines decide."""
+    if script.text is None:
+        return BUILTIN_TRIPS.get(script.name)
+    if _UNCOUNTED.search(script.text):
+        return None
+    return len(split_script(script.text.replace("\\;", " ")))  # pgbench sends those together
 
 
 def split_script(text: str) -> list[str]:

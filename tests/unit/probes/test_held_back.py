@@ -119,7 +119,7 @@ def test_nothing_seen_is_unknown_and_the_machine_alone_is_judged_with_a_note():
 
 @pytest.mark.requirement("R-MON-14")
 def test_few_moments_and_a_machine_used_by_others_are_told():
-    found = verdict(moments=3, cpu=replace(FULL, foreign_share=0.6))
+    found = verdict(seconds=8, moments=3, cpu=replace(FULL, foreign_share=0.6))
     assert any("3 moments" in note for note in found.notes)
     assert any("60 %" in note and "quiet machine" in note for note in found.notes)
 

@@ -37,6 +37,11 @@ def parse(text: str) -> dict[str, Interface]:
     return interfaces
 
 
+def parse_speeds(text: str) -> dict[str, float]:
+    """Parse the lines `interface Mbit/s` of `host_texts.SPEEDS`."""
+    return {name: float(speed) for name, _, speed in (line.partition(" ") for line in text.splitlines())}
+
+
 def rows(
     before: Mapping[str, Interface], after: Mapping[str, Interface], interval_s: float
 ) -> list[tuple[SampleValue, ...]]:

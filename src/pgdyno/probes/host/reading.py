@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from pgdyno.model.samples import SampleRow
 from pgdyno.probes.host import cpu, disk, memory, net, pressure
-from pgdyno.target.host_texts import FILES, HostTexts, read_texts
+from pgdyno.target.host_texts import FILES, SPEEDS, HostTexts, read_texts
 
 T = TypeVar("T")
 
@@ -34,6 +34,8 @@ class HostReading:
     interfaces: dict[str, net.Interface] | None
     failures: dict[str, str]
     page_size: int = PAGE_SIZE
+    speeds: dict[str, float] = field(default_factory=dict)
+    """Mbit/s of the interfaces that tell it."""
 
 
 def read_host(t: float, shares: cpu.CpuShares, *, proc: Path = PROC, sys: Path = SYS) -> HostReading:
@@ -63,6 +65,7 @@ def parse_host(t: float, shares: cpu.CpuShares, host: HostTexts) -> HostReading:
         interfaces=attempt("net", lambda: net.parse(host.text("net/dev"))),
         failures=failures,
         page_size=host.page_size,
+        speeds=net.parse_speeds(host.texts.get(SPEEDS, "")),
     )
 
 

@@ -1,0 +1,60 @@
+"""The road between the load and the server: whether a network lies on it, and how long one round trip takes.
+
+The observer's session takes the same road as the load's where both name the server alike. An empty statement asks the
+server for nothing, so that its time is the road's, and what both machines need to wake up.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+
+import psycopg
+from psycopg.rows import DictRow
+
+OVER_NETWORK, ROUND_TRIP_MS, LINK_MBIT = "over_network", "round_trip_ms", "link_mbit."
+"""What a run's counters call it: 1 or 0; milliseconds; the speed of an interface, whose name follows."""
+ROUND_TRIPS = "round_trips"
+"""How often a transaction of the load waits for the server's answer."""
+
+
+def is_network(connection: psycopg.Connection[DictRow]) -> bool:
+    """Tell whether a session leaves this machine: no Unix socket, no loopback, and not to one of our own addresses."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as session:
+        if session.family == socket.AF_UNIX:
+            return False
+        here, there = (str(name[0]).partition("%")[0] for name in (session.getsockname(), session.getpeername()))
+    return here != there and not ipaddress.ip_address(there).is_loopback
+
+
+def round_trip_s(connection: psycopg.Connection[DictRow]) -> float:
+    """Return how long the server takes to answer nothing. Raises psycopg's errors."""
+    began = time.perf_counter()
+    connection.pgconn.exec_(b"").clear()
+    if connection.broken:
+        raise psycopg.OperationalError("the session was lost")
+    return time.perf_counter() - began
+
+
+def road_counters(
+    over_network: bool | None, round_trips_s: Sequence[float], speeds: Mapping[str, float]
+) -> dict[str, float]:
+    """Return the counters of a run; what is not known is not among them.
+
+    Of the round trips the lower quartile counts: a second in which a CPU was busy makes one longer, not the network.
+    """
+    found = {f"{LINK_MBIT}{name}": speed for name, speed in speeds.items()}
+    if over_network is not None:
+        found[OVER_NETWORK] = float(over_network)
+    if over_network and len(round_trips_s) >= 2:
+        found[ROUND_TRIP_MS] = 1000 * statistics.quantiles(round_trips_s, n=4, method="inclusive")[0]
+    return found
+
+
+def link_speeds(counters: Mapping[str, float]) -> dict[str, float]:
+    """Return Mbit/s of the interfaces from the counters of a run."""
+    return {name.removeprefix(LINK_MBIT): speed for name, speed in counters.items() if name.startswith(LINK_MBIT)}
