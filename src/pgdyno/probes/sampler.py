@@ -14,6 +14,7 @@ from pgdyno.errors import PgdynoError
 from pgdyno.model.facts import Unknown
 from pgdyno.model.samples import Event, SampleRow
 from pgdyno.probes import happenings
+from pgdyno.probes.failure_log import ASKED_OF_THE_LOG, LogWatch, explained
 from pgdyno.probes.host.cpu import CpuShares
 from pgdyno.probes.host.process import DriverCpu
 from pgdyno.probes.host.reading import PROC, SYS, TICKS_PER_S, HostReading, parse_host, read_host, unread_host
@@ -113,6 +114,7 @@ class Sampler:
         self._folders = proc, sys
         self._kept = _Kept()
         self._statements = ServerReading(0.0, {}, {})
+        self._log: LogWatch | None = None
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._sleep = sleep or self._stopping.wait
@@ -128,6 +130,7 @@ class Sampler:
     def start(self) -> None:
         """Take the first reading now, then one at each due time until `stop`."""
         self.take()
+        self._log = LogWatch(self._target)
         with self._lock:
             self._statements = self._observer.read(self._clock(), ("statements",))
         self._thread = threading.Thread(target=self._run, name="pgdyno-sampler", daemon=True)
@@ -146,6 +149,7 @@ class Sampler:
             if not is_left:
                 self.mark()
                 self._await_server()
+                self._explain_failures()
                 self._finish_statements()
         if not is_left:
             self._observer.close()
@@ -166,6 +170,14 @@ class Sampler:
             self.take()
         if "server" in self._kept.failures:
             self._kept.events.append(Event(self._clock(), "down", "the server did not answer at the end of the run"))
+
+    def _explain_failures(self) -> None:
+        """Read the server's log where the server failed, and nowhere else."""
+        kept = self._kept
+        if self._log is not None and any(event.kind in ASKED_OF_THE_LOG for event in kept.events):
+            is_watched = self._target.local or self._target.remote is not None
+            kills_counted = is_watched and kept.host is not None and "oom_kill" in (kept.host.vmstat or {})
+            kept.events = explained(kept.events, self._log.read(), kills_counted=kills_counted)
 
     def mark(self) -> None:
         """Take a reading at once, so that a row ends exactly here: call it where a window begins or ends.

@@ -8,15 +8,18 @@ from pgdyno.model.samples import Event
 
 FAILURES: Mapping[str, str] = {
     "crash": "crashes",
+    "panic": "PANICs",
+    "oom": "processes of the server killed for want of memory",
+    "stop": "shutdowns that somebody asked for",
     "restart": "restarts",
     "down": "times that it did not answer at the end",
-    "oom_kill": "processes killed for want of memory",
+    "oom_kill": "moments in which the kernel killed on the host for want of memory",
     "session_killed": "sessions ended by an operator",
     "session_fatal": "sessions ended by a fatal error",
     "deadlock": "deadlocks",
 }
-"""Kinds of events that are failures, and how they are called. A PANIC ends all sessions and counts as a crash."""
-GRAVE = ("crash", "restart", "down", "oom_kill", "session_killed", "session_fatal")
+"""Kinds of events that are failures, and how they are called; `failure_log` tells the first ones apart."""
+GRAVE = ("crash", "panic", "oom", "stop", "restart", "down", "oom_kill", "session_killed", "session_fatal")
 """What no healthy run has: such a run is flagged."""
 COUNTER = "failures_"
 """What the names of the counts begin with among an outcome's counters."""
@@ -31,7 +34,9 @@ def count_failures(events: Iterable[Event]) -> dict[str, float]:
     return counts
 
 
-def failure_warning(counts: Mapping[str, float]) -> str | None:
-    """Return the sentence that flags a run in which the server failed, None for a healthy one."""
+def failure_warning(counts: Mapping[str, float], events: Iterable[Event] = ()) -> str | None:
+    """Return the sentence that flags a run in which the server failed, and why; None for a healthy one."""
     found = [f"{FAILURES[kind]} {counts[COUNTER + kind]:.0f}" for kind in GRAVE if counts.get(COUNTER + kind)]
-    return f"the server failed during the run: {', '.join(found)}" if found else None
+    told = list(dict.fromkeys(event.text for event in events if event.kind in GRAVE))
+    because = f" ({'; '.join(told)})" if told else ""
+    return f"the server failed during the run: {', '.join(found)}{because}" if found else None

@@ -51,7 +51,7 @@ def failures_text(one: RunEvidence) -> str:
     found = [f"{FAILURES[kind]} {count}" for kind, count in one.failures.items() if count]
     if found:
         return f"{said}; {', '.join(found)}"
-    return f"{said}; no crash, restart, killed session or deadlock of the server"
+    return f"{said}; no crash, PANIC, shutdown, kill, lost session or deadlock of the server"
 
 
 def plan_section(result: Fields, names: tuple[str, str]) -> Section | None:
@@ -73,8 +73,12 @@ def plan_section(result: Fields, names: tuple[str, str]) -> Section | None:
         for one in (*changed, *unknown, *(one for one in changes if one.text("word") == "same"))
     )
     table = Table(("plan", "statement", *names), rows)
-    blocks: tuple[Block, ...] = (Prose((f"{said} {note}",)), TableBlock(table, "Plans by statement.", not changed))
-    return Section("plans", "Execution plans", "Did a statement get another plan?", blocks)
+    blocks: list[Block] = [Prose((f"{said} {note}",))]
+    told = tuple(f"{one.text('statement')}: {', '.join(one.texts('what'))}." for one in changed if one.texts("what"))
+    if told:
+        blocks.append(Prose(told, points=True))
+    blocks.append(TableBlock(table, "Plans by statement.", not changed))
+    return Section("plans", "Execution plans", "Did a statement get another plan?", tuple(blocks))
 
 
 def clients_table(clients: Sequence[ClientRecord]) -> Table:

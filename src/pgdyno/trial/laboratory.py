@@ -32,6 +32,7 @@ from pgdyno.trial.breach import concurrent, ending, tripped
 from pgdyno.trial.lifecycle import Happening, Instruction, Phase, Transition, begin, step
 from pgdyno.trial.restarts import Restarts
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
+from pgdyno.trial.top_statements import top_statement_plans
 from pgdyno.trial.watcher import Watcher
 from pgdyno.trial.work import Work
 from pgdyno.workloads.client_latency import client_records
@@ -318,7 +319,9 @@ class Laboratory:
         self._watcher.phase("examine")
         self._expect(f"examination of trial {work.run_id}")
         found = work.workload.examine(self._target, work.dbname, work.load, outcome)
-        work.records += [*found.checks, *found.plans, *found.texts]
+        assert work.batch is not None, "sampling has ended before"
+        top = top_statement_plans(self._target.postgres, work.dbname, work.batch.rows, found.plans)
+        work.records += [*found.checks, *found.plans, *top, *found.texts]
         outcome = replace(
             outcome,
             counters={**outcome.counters, **dict(found.figures)},
@@ -372,7 +375,7 @@ def _road(work: Work) -> dict[str, float]:
 def _with_failures(outcome: Outcome, batch: SampleBatch) -> Outcome:
     """Add the counts of what failed in the server, and flag the run where anything grave did."""
     counts = count_failures(batch.events)
-    warning = failure_warning(counts)
+    warning = failure_warning(counts, batch.events)
     warnings = outcome.warnings if warning is None else (*outcome.warnings, warning)
     return replace(outcome, counters={**outcome.counters, **counts}, warnings=warnings)
 

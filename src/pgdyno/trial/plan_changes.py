@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pgdyno.model.record import PlanRecord
-from pgdyno.workloads.plan_shape import UNKNOWN_SHAPE, outline
+from pgdyno.trial.plan_words import changed_words
+from pgdyno.workloads.plan_shape import UNKNOWN_SHAPE, outline, outlined
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,16 @@ class PlanChange:
     after: tuple[str, ...]
     word: str
 
+    @property
+    def what(self) -> tuple[str, ...]:
+        """Return what changed, in words; of several shapes of a side the first one counts."""
+        if self.word != "changed":
+            return ()
+        before, after = (
+            next(one for one in side if not one.startswith("unknown:")) for side in (self.before, self.after)
+        )
+        return changed_words(outlined(before), outlined(after))
+
     def to_json(self) -> dict[str, object]:
         """Return it as results keep it."""
         return {
@@ -28,6 +39,7 @@ class PlanChange:
             "before": list(self.before),
             "after": list(self.after),
             "word": self.word,
+            "what": list(self.what),
         }
 
 

@@ -10,6 +10,7 @@ _DETAIL = re.compile(r"^[A-Z][\w ]*:")
 _SUBPLAN = re.compile(r"^(?:InitPlan|SubPlan|CTE) ")
 _NUMBERS = re.compile(r"\s*\((?:cost|rows|actual|never)[^)]*\)")
 UNKNOWN_SHAPE = "unknown"
+_BELOW = " < "
 
 
 def nodes(plan: str) -> tuple[str, ...]:
@@ -38,4 +39,9 @@ def shape_of(plan: str) -> str:
 
 def outline(plan: str) -> str:
     """Return the nodes on one line, from the top down: `Update on t < Index Scan using t_pkey on t`."""
-    return " < ".join(node.strip() for node in nodes(plan))
+    return _BELOW.join(node.strip() for node in nodes(plan))
+
+
+def outlined(text: str) -> tuple[str, ...]:
+    """Return the nodes of an outline."""
+    return tuple(text.split(_BELOW))

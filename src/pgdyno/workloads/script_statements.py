@@ -49,8 +49,13 @@ def statements(scripts: Iterable[Script]) -> list[str]:
     found: list[str] = []
     for script in scripts:
         texts = BUILTIN_SQL.get(script.name, ()) if script.text is None else split_script(script.text)
-        found += [numbered(text) for text in texts if text.lower().startswith(_PLANNED)]
+        found += [numbered(text) for text in texts if is_planned(text)]
     return list(dict.fromkeys(found))
+
+
+def is_planned(statement: str) -> bool:
+    """Tell whether the planner has a say in a statement."""
+    return statement.lower().startswith(_PLANNED)
 
 
 def round_trips(script: Script) -> int | None:

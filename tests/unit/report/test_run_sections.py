@@ -85,7 +85,8 @@ def test_plans_that_changed_are_listed_with_both_shapes():
         PlanChange("SELECT 3", ("unknown: x",), ("Result",), "unknown"),
     ]
     section = plan_section(Fields({"plans": [change.to_json() for change in changes]}), ("A", "B"))
-    table = section.blocks[1].table
+    table = section.blocks[-1].table
+    assert "SELECT 1: Seq Scan on t became Index Scan on t." in texts(section.blocks[1])
     assert table.columns == ("plan", "statement", "A", "B")
     assert table.rows[0] == ("changed", "SELECT 1", "Seq Scan on t", "Index Scan on t")
     assert "1 statement of 3 changed" in texts(section.blocks[0])

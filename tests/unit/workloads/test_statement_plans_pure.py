@@ -103,6 +103,8 @@ def test_changes_are_listed_first_and_unknown_is_no_change():
     found = plan_changes([[same, seq, gone]], [[same, index, gone]])
     assert [(one.statement, one.word) for one in found] == [("s1", "changed"), ("s3", "unknown"), ("s2", "same")]
     assert (found[0].before, found[0].after) == (("Seq Scan on t",), ("Index Scan using t_pkey on t",))
+    assert found[0].what == ("Seq Scan on t became Index Scan using t_pkey on t",)
+    assert (found[1].what, found[2].what) == ((), ())
 
 
 def test_a_plan_that_varies_within_a_side_is_a_change_only_without_a_common_shape():

@@ -26,6 +26,7 @@ MARKS = (
     b"connection received:",
     b"connection authorized:",
     b"Consider increasing the configuration parameter",
+    b" shutdown request",
 )
 """Parts of the messages that are understood; a line without one of them is counted and left."""
 
@@ -34,7 +35,8 @@ _TEMP_FILE = re.compile(r'temporary file: path ".*", size (\d+)$')
 _VACUUM = re.compile(r"automatic (?:aggressive )?vacuum (?:to prevent wraparound )?of table ")
 _WAIT = re.compile(r"process \d+ still waiting for \w+ on .* after \d+\.\d+ ms")
 _HINT = re.compile(r'Consider increasing the configuration parameter "\w+"\.')
-_KEPT_CHECKPOINTS = 20_000
+_STOP = re.compile(r"received (smart|fast|immediate) shutdown request")
+_KEPT_CHECKPOINTS, _KEPT_SIGNALS = 20_000, 100
 
 
 @dataclass(slots=True)
@@ -47,6 +49,10 @@ class LogCounts:
     hints: dict[str, None] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     quotes: dict[str, str] = field(default_factory=dict)
+    signals: list[int] = field(default_factory=list)
+    """The signals that processes of the server died of, the first ones."""
+    stops: list[str] = field(default_factory=list)
+    """The shutdowns that somebody asked for: smart, fast or immediate."""
     largest_temp: int = 0
     temp_bytes: int = 0
     lines: int = 0
@@ -105,12 +111,15 @@ class LogCounts:
         elif (signal := _SIGNAL.match(message)) is not None:
             self._is_crashing = True
             self._saw("crashes", line)
+            self.signals += [int(signal[2])] if len(self.signals) < _KEPT_SIGNALS else []
             if signal[2] == "9":
                 self._saw("killed_by_9", line)
         elif message.startswith("database system was not properly shut down"):
             if not self._is_crashing:  # the crash itself was not seen: power was lost, or the postmaster killed
                 self._saw("crashes", line)
             self._is_crashing = False
+        elif (stop := _STOP.match(message)) is not None:
+            self.stops += [stop[1]] if len(self.stops) < _KEPT_SIGNALS else []
         elif message.startswith("temporary file: path"):
             self._temp_file(line)
         elif _VACUUM.match(message):

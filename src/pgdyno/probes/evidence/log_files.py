@@ -107,10 +107,10 @@ def find_parts(target: Target, inventory: Inventory, at_most: int = READ_AT_MOST
     Files are read on their host, by the agent where that is another one; where they cannot be, by the server, which
     needs the right to pg_read_binary_file.
     """
-    found = _on_host(target)
+    found = files_on_host(target)
     if not isinstance(found, Unknown):
         names = [(file.changed, file.path, file.size) for file in found]
-        return _newest(names, at_most, partial(_by_agent, target.remote) if target.remote is not None else None)
+        return _newest(names, at_most, partial(by_agent, target.remote) if target.remote is not None else None)
     server = inventory.server
     if isinstance(server, Unknown) or server.text("logging_collector") != "on":
         return found
@@ -118,7 +118,8 @@ def find_parts(target: Target, inventory: Inventory, at_most: int = READ_AT_MOST
     return Unknown(f"{found.reason}; {by_server.reason}") if isinstance(by_server, Unknown) else by_server
 
 
-def _on_host(target: Target) -> list[LogFile] | Unknown:
+def files_on_host(target: Target) -> list[LogFile] | Unknown:
+    """Return the files of the log on the server's own host, read here or by the agent there."""
     try:
         if target.remote is not None:
             return target.remote.log_files()
@@ -186,7 +187,8 @@ def _by_server(postgres: Postgres, path: str, start: int, count: int) -> bytes:
     return block if isinstance(block, bytes) else b""
 
 
-def _by_agent(host: RemoteHost, path: str, start: int, count: int) -> bytes:
+def by_agent(host: RemoteHost, path: str, start: int, count: int) -> bytes:
+    """Return bytes of a log on another host."""
     return host.read_log(path, start, count)
 
 

@@ -1,0 +1,45 @@
+"""The plans of the statements that took longest in a run, by pg_stat_statements: also those inside of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from pgdyno.model.record import PlanRecord
+from pgdyno.model.sample_tables import TABLES
+from pgdyno.model.samples import SampleRow
+from pgdyno.target.postgres import Postgres
+from pgdyno.workloads.plan_shape import UNKNOWN_SHAPE
+from pgdyno.workloads.script_statements import is_planned, label
+from pgdyno.workloads.statement_plans import plan_records
+
+TOP = 10
+CUT_AT = 1000
+"""Where the sampler cuts a statement's text."""
+
+
+def top_statements(rows: Sequence[SampleRow], *, but: Collection[str] = ()) -> list[str]:
+    """Return the texts of the statements with a plan that took longest, the longest first; `but` names labels. Pure."""
+    names = TABLES["statements"].column_names()[1:]
+    found: dict[str, float] = {}
+    for row in rows:
+        if row.table == "statements":
+            each = dict(zip(names, row.values, strict=True))
+            took, text = each["total_exec_time_ms"], str(each["query"]).strip()
+            if each["queryid"] != "0" and is_planned(text) and isinstance(took, int | float):
+                found[text] = found.get(text, 0.0) + took
+    longest = sorted(found, key=lambda text: -found[text])[:TOP]
+    return [text for text in longest if label(text) not in but]
+
+
+def top_statement_plans(
+    postgres: Postgres, dbname: str, rows: Sequence[SampleRow], known: Sequence[PlanRecord]
+) -> list[PlanRecord]:
+    """Return the generic plans of the run's top statements beyond those that are known; errors as `plan_records`.
+
+    A text that was cut cannot be planned and is unknown.
+    """
+    wanted = top_statements(rows, but={record.statement for record in known})
+    cut = [text for text in wanted if len(text) >= CUT_AT]
+    reason = f"unknown: its text is longer than the {CUT_AT} characters that are kept"
+    found = plan_records(postgres, dbname, [text for text in wanted if text not in cut])
+    return found + [PlanRecord(label(text), UNKNOWN_SHAPE, reason) for text in cut]

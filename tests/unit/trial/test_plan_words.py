@@ -1,0 +1,81 @@
+"""What changed between two plans, in words; and which statements of a run are planned."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.model.record import PlanRecord
+from pgdyno.model.samples import SampleRow
+from pgdyno.trial.plan_words import changed_words
+from pgdyno.trial.top_statements import CUT_AT, TOP, top_statement_plans, top_statements
+from study_recording import sample_row
+
+
+def words(before, after):
+    return changed_words(before.split(" < "), after.split(" < "))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("Seq Scan on t", "Index Scan using t_pkey on t", ("Seq Scan on t became Index Scan using t_pkey on t",)),
+        ("Update on t < Index Scan using t_pkey on t", "Update on t < Seq Scan on t",
+         ("Index Scan using t_pkey on t became Seq Scan on t",)),
+        ("Hash Join < Seq Scan on a < Hash < Seq Scan on b", "Nested Loop < Seq Scan on a < Index Scan using i on b",
+         ("Seq Scan on b became Index Scan using i on b", "Hash Join became Nested Loop", "Hash was dropped")),
+        ("Aggregate < Seq Scan on t", "Finalize Aggregate < Gather < Partial Aggregate < Parallel Seq Scan on t",
+         ("Seq Scan on t became Parallel Seq Scan on t", "Aggregate became Finalize Aggregate", "Gather was added",
+          "Partial Aggregate was added")),
+        ("Index Scan using t_pkey on t", "Bitmap Heap Scan on t < Bitmap Index Scan on t_pkey",
+         ("Index Scan using t_pkey on t became Bitmap Heap Scan on t", "Bitmap Index Scan on t_pkey was added")),
+        ("Index Scan using i on t", "Index Scan using j on t",
+         ("Index Scan using i on t became Index Scan using j on t",)),
+        ("Nested Loop < Seq Scan on a < Seq Scan on b", "Nested Loop < Seq Scan on b < Seq Scan on a",
+         ("the same nodes in another order",)),
+        ("Limit < Result", "Limit < Result", ()),
+    ],
+)  # fmt: skip
+def test_what_changed_is_said_by_table_and_by_kind_of_node(before, after, said):
+    assert words(before, after) == said
+
+
+NODES = st.lists(st.sampled_from(["Seq Scan on a", "Index Scan using i on a", "Hash", "Sort", "Hash Join", "Limit"]))
+
+
+@given(NODES, NODES)
+def test_every_node_that_differs_is_told_once(before, after):
+    told = changed_words(before, after)
+    became = sum(" became " in word for word in told)
+    dropped, added = (sum(word.endswith(end) for word in told) for end in ("was dropped", "was added"))
+    assert bool(told) == (before != after)
+    if told != ("the same nodes in another order",):
+        assert dropped + became - (added + became) == len(before) - len(after)
+
+
+def statement(number, query, took):
+    return sample_row("statements", 9.0, queryid=str(number), query=query, total_exec_time_ms=took)
+
+
+ROWS: list[SampleRow] = [
+    statement(1, "SELECT a FROM t WHERE b = $1", 10.0),
+    statement(2, "BEGIN", 90.0),
+    statement(3, "UPDATE t SET a = $1", 50.0),
+    statement(0, "7 other statements", 70.0),
+    statement(4, "CREATE TABLE x (a int)", 80.0),
+]
+
+
+def test_the_longest_statements_that_the_planner_sees_are_asked_for_unless_known():
+    assert top_statements(ROWS) == ["UPDATE t SET a = $1", "SELECT a FROM t WHERE b = $1"]
+    assert top_statements(ROWS, but={"UPDATE t SET a = $1"}) == ["SELECT a FROM t WHERE b = $1"]
+    many = [statement(n, f"SELECT {n} FROM t", float(n)) for n in range(1, 3 * TOP)]
+    assert top_statements(many) == [f"SELECT {n} FROM t" for n in range(3 * TOP - 1, 2 * TOP - 1, -1)]
+    assert top_statements([]) == []
+
+
+def test_a_text_that_was_cut_is_unknown_and_never_sent():
+    long = "SELECT " + "x" * CUT_AT
+    (found,) = top_statement_plans(None, "load", [statement(1, long[:CUT_AT], 5.0)], [])  # type: ignore[arg-type]
+    assert (found.shape, "longer than" in found.plan) == ("unknown", True)
+    known = [PlanRecord("SELECT a FROM t WHERE b = $1", "abc", "Result"), PlanRecord("UPDATE t SET a = $1", "d", "x")]
+    assert top_statement_plans(None, "load", ROWS, known) == []  # type: ignore[arg-type]  # nothing is asked
