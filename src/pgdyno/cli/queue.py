@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
+import shlex
 import socket
 import sys
 import time
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +19,7 @@ import click
 from pgdyno.cli.options import open_store, store_option
 from pgdyno.cli.queue_words import check_words, target_of, words_of
 from pgdyno.errors import ExitCode, UsageError
+from pgdyno.model.job import JobState
 
 if TYPE_CHECKING:
     from pgdyno.model.job import Job
@@ -25,6 +29,8 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _WINDOW = click.option(
     "--window", required=True, metavar="HH:MM-HH:MM", help="When jobs may run, such as 22:00-06:00; over midnight too."
 )
+_TO_SAY_SO_S = 60.0
+"""What a runner has, beyond the time that it gives to its job, for keeping how that ended."""
 _ZONE = click.option("--zone", metavar="NAME", help="Time zone, such as Europe/Berlin.  [default: this machine's]")
 
 
@@ -53,7 +59,7 @@ def add(words: tuple[str, ...], as_json: bool, store_url: str | None) -> None:
     if as_json:
         click.echo(json.dumps(job_json(job)))
         return
-    click.echo(f"job {job.id} waits: pgdyno {' '.join(job.argv)}")
+    click.echo(f"job {job.id} waits: pgdyno {shlex.join(job.argv)}")
 
 
 @command.command("list")
@@ -62,18 +68,17 @@ def add(words: tuple[str, ...], as_json: bool, store_url: str | None) -> None:
 @store_option
 def list_(as_json: bool, with_ended: bool, store_url: str | None) -> None:
     """List the jobs of every host in their order, with how they stand and why."""
-    from pgdyno.model.job import JobState
     from pgdyno.store.queue import Queue
 
     jobs = Queue(open_store(store_url)).jobs()
     ended = (JobState.DONE, JobState.FAILED, JobState.REMOVED)
     shown = [job for job in jobs if with_ended or job.state not in ended]
     if as_json:
-        click.echo(json.dumps({"jobs": [job_json(job) for job in shown]}))
+        click.echo(json.dumps({"jobs": [{**job_json(job), "abandoned": _is_abandoned(job)} for job in shown]}))
         return
     for job in shown:
-        click.echo(f"{job.id:>4}  {job.state.value:<11}  {job.host}  pgdyno {' '.join(job.argv)}")
-        if about := _about(job):
+        click.echo(f"{job.id:>4}  {job.state.value:<11}  {job.host}  pgdyno {shlex.join(job.argv)}")
+        for about in _about(job):
             click.echo(f"      {about}")
     left = len(jobs) - len(shown)
     if left and not as_json:
@@ -136,6 +141,7 @@ def run(
     job could not put its server back: then nothing else is started.
     """
     from pgdyno.cli.progress import Progress
+    from pgdyno.store.engine import absolute
     from pgdyno.studies.exclusive import ExclusiveLimits
     from pgdyno.studies.night import NightPlan, NightRunner
     from pgdyno.studies.night_window import NightWindow
@@ -148,7 +154,7 @@ def run(
     limits = ExclusiveLimits(foreign_cpu, foreign_disk, foreign_sessions)
     work = NightWork(
         store,
-        store_url or store.name,
+        absolute(store_url) if store_url else store.name,
         limits,
         resume=words_of,
         target_of=target_of,
@@ -169,13 +175,16 @@ def run(
 @command.command("timer")
 @_WINDOW
 @_ZONE
-@click.option("--user", metavar="USER", default="root", show_default=True, help="Who runs the jobs.")
+@click.option("--user", metavar="USER", help="Who runs the jobs.  [default: you, whose queue it is]")
 @click.option("--output", "-o", type=click.Path(path_type=Path, file_okay=False), help="Write the two files here.")
 @_JSON
 @store_option
-def timer(window: str, zone: str | None, user: str, output: Path | None, as_json: bool, store_url: str | None) -> None:
+def timer(
+    window: str, zone: str | None, user: str | None, output: Path | None, as_json: bool, store_url: str | None
+) -> None:
     """Print units of systemd that run the queue every night; with -o write them into a folder. Installs nothing."""
     from pgdyno.cli.queue_timer import SERVICE, TIMER, service_text, timer_text
+    from pgdyno.store.engine import absolute
     from pgdyno.studies.night import HUNG_S
     from pgdyno.studies.night_window import NightWindow
     from pgdyno.target.postgres import redact
@@ -185,9 +194,10 @@ def timer(window: str, zone: str | None, user: str, output: Path | None, as_json
         raise UsageError("the store's URL holds a password", hint="Put it into ~/.pgpass and leave it out here.")
     argv = [sys.executable, "-m", "pgdyno", "queue", "run", "--window", str(parsed), "--once"]
     argv += ["--zone", zone] if zone else []
-    argv += ["--store", store_url] if store_url else []
+    argv += ["--store", absolute(store_url)] if store_url else []
+    home = str(Path(os.environ["PGDYNO_HOME"]).expanduser().absolute()) if "PGDYNO_HOME" in os.environ else None
     files = {
-        SERVICE: service_text(argv, user=user, home=os.environ.get("PGDYNO_HOME"), stop_s=HUNG_S),
+        SERVICE: service_text(argv, user=user or getpass.getuser(), home=home, stop_s=HUNG_S + _TO_SAY_SO_S),
         TIMER: timer_text(f"{parsed.window.begin:%H:%M}", zone),
     }
     if as_json:
@@ -208,17 +218,36 @@ def job_json(job: Job) -> dict[str, object]:
     return {**asdict(job), "argv": list(job.argv), "state": job.state.value}
 
 
-def _about(job: Job) -> str:
-    parts = []
-    if job.attempts:
-        parts.append(f"attempt {job.attempts}")
-    if job.study:
-        parts.append(f"study {job.study}")
-    if job.exit_code is not None:
-        parts.append(f"exit code {job.exit_code}")
-    if job.reason:
-        parts.append(job.reason)
-    return ", ".join(parts)
+def _about(job: Job) -> list[str]:
+    """Return how a job stands, a line each: its attempts and times, why, and where its log is."""
+    from pgdyno.studies.night_work import errors_of, log_of
+    from pgdyno.units import seconds_text
+
+    parts = [f"attempt {job.attempts}"] if job.attempts else []
+    if job.began_at is not None and job.attempts:
+        began = f"{datetime.fromtimestamp(job.began_at):%Y-%m-%d %H:%M}"
+        took = "" if job.ended_at is None else f", for {seconds_text(job.ended_at - job.began_at)}"
+        parts.append(f"since {began}" if job.state is JobState.RUNNING else f"begun {began}{took}")
+    parts += [f"study {job.study}"] if job.study else []
+    parts += [f"exit code {job.exit_code}"] if job.exit_code is not None else []
+    lines = [", ".join(parts)] if parts else []
+    if _is_abandoned(job):
+        lines.append(f"its runner {job.runner} is gone: the next pgdyno queue run takes it up")
+    lines += [job.reason] if job.reason else []
+    if job.attempts and job.host == socket.gethostname() and (log := errors_of(log_of(job))).exists():
+        lines.append(f"log {log}")
+    return lines
+
+
+def _is_abandoned(job: Job) -> bool:
+    """Tell whether a job of this host is called running by a runner that was killed."""
+    if job.state is not JobState.RUNNING or job.host != socket.gethostname() or job.runner is None:
+        return False
+    try:
+        words = Path(f"/proc/{job.runner.rpartition(':')[2]}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return True
+    return b"queue" not in words  # another process has the number now
 
 
 def _night_json(night: Night) -> dict[str, object]:
@@ -230,8 +259,6 @@ def _gravity(code: ExitCode) -> int:
 
 
 def _moment(text: str | None, window: object) -> float | None:
-    from datetime import datetime
-
     from pgdyno.studies.night_window import NightWindow
 
     if text is None:

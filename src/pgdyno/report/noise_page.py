@@ -90,7 +90,7 @@ def _sentences(metric: Fields, result: Fields) -> tuple[str, ...]:
         how = "" if advice.flag("measured") else " (extrapolated)"
         found.append(
             f"For an effect of {effect}: --measure {number_text(advice.number('window_s'))}{how} and up to "
-            f"{advice.whole('pairs')} pairs, {number_text(advice.number('minutes'))} minutes."
+            f"{advice.whole('pairs')} pairs, {number_text(advice.number('minutes'))} minutes.{_sure(advice, runs)}"
         )
     else:
         found.append(f"An effect of {effect} cannot be shown here with 1000 pairs: quieten the machine first.")
@@ -107,6 +107,16 @@ def _sentences(metric: Fields, result: Fields) -> tuple[str, ...]:
     if odd.members:
         found.append(f"Run {odd.whole('run')} stands apart from all the others and is left out.")
     return tuple(found)
+
+
+def _sure(advice: Fields, runs: int) -> str:
+    if "at_most" not in advice.members:  # a study of an earlier version
+        return ""
+    most, whence = advice.child("at_most"), f"the noise is known from {plural(runs, 'run')} only"
+    if not most.members:
+        return f" How many it could take is open, because {whence}: measure longer."
+    minutes = number_text(most.number("minutes"))
+    return f" Plan {most.whole('pairs')} pairs, {minutes} minutes, to be 90 % sure of it: {whence}."
 
 
 def _table(windows: tuple[Fields, ...]) -> Table:

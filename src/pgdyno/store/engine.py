@@ -39,6 +39,13 @@ def parse_url(where: str | Path) -> URL:
     return url.set(drivername="sqlite")
 
 
+def absolute(where: str) -> str:
+    """Return the store's name as it holds from every folder. Raises UsageError as `parse_url`."""
+    url = parse_url(where)
+    is_file = url.get_backend_name() == "sqlite" and url.database and not url.database.startswith((":memory:", "file:"))
+    return str(Path(url.database).absolute()) if is_file and url.database else where
+
+
 def make_engine(url: URL, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Engine:
     """Return an engine. No connection is made yet, but the folder of a SQLite file is created when it is missing."""
     if url.get_backend_name() == "postgresql":

@@ -113,7 +113,11 @@ class Queue:
         with self._store.write() as connection:
             job = _job(connection, job_id)
             if job.state is JobState.RUNNING:
-                raise UsageError(f"job {job_id} is running", hint="End its runner first, or wait until it is done.")
+                raise UsageError(
+                    f"job {job_id} is running",
+                    hint="End its runner first, or wait until it is done. What a killed runner left is given back by "
+                    "the next pgdyno queue run, also while its window is closed.",
+                )
             if job.state not in PENDING:
                 raise UsageError(f"job {job_id} is {job.state.value} and waits for nothing", hint=_LIST)
             connection.execute(update(JOB).where(JOB.c.id == job_id).values(state=JobState.REMOVED.value))

@@ -7,11 +7,11 @@ own, which restores its server when it is told to end; the runner never touches 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pgdyno.errors import ExitCode
+from pgdyno.errors import ExitCode, PgdynoError
 from pgdyno.model.job import Job, JobState
 from pgdyno.model.study import Study, StudyState
 from pgdyno.store.queue import Queue
@@ -131,30 +131,49 @@ class NightRunner:
             f"the window {self._plan.window} is open until {self._plan.window.clock_text(now.closes)}; "
             f"jobs are told to end {seconds_text(self._plan.restore_s)} before"
         )
+        disturbed: dict[int, str] = {}
         while night.stopped is None:
             if ends - self._clock() < self._plan.shortest_s:
                 night.stopped = f"less than {seconds_text(self._plan.shortest_s)} are left for a job"
                 break
-            job = self._queue.claim(host=self._host, runner=self._name, at=self._clock(), but=tried)
-            if job is None:
+            job = self._queue.claim(host=self._host, runner=self._name, at=self._clock(), but=tried | disturbed.keys())
+            if job is not None and (disturbance := self._disturbance(job)) is not None:
+                self._queue.put_back(job.id, reason=f"not begun: {disturbance}")
+                disturbed[job.id] = disturbance
+            elif job is not None:
+                tried.add(job.id)
+                self._take(job, ends, night)
+            elif not disturbed:
                 night.stopped = "no job waits"
-                break
-            tried.add(job.id)
-            self._take(job, ends, night)
+            elif ends - self._clock() - self._plan.retry_s < self._plan.shortest_s:
+                self._not_begun(disturbed, night)
+            else:
+                self._look_again_later(disturbed)
+                disturbed.clear()
         self._announce(f"the night is over: {night.stopped}")
         return night
 
-    def _take(self, job: Job, ends: float, night: Night) -> None:
-        """See a claimed job through: wait for quiet, run it, keep how it ended."""
+    def _disturbance(self, job: Job) -> str | None:
         try:
-            disturbance = self._wait_for_quiet(job, ends)
+            return self._work.disturbance(job)
         except BaseException:
             self._queue.put_back(job.id, reason="the runner was ended before the job began")
             raise
-        if disturbance is not None:
-            night.jobs.append(self._queue.put_back(job.id, reason=f"not begun: {disturbance}"))
-            night.stopped, night.code = f"job {job.id} was not begun: {disturbance}", ExitCode.UNSUITABLE
-            return
+
+    def _look_again_later(self, disturbed: Mapping[int, str]) -> None:
+        """Wait: every job that is left was looked at, and has its host or its own server not alone."""
+        again = seconds_text(self._plan.retry_s)
+        for job_id, disturbance in disturbed.items():
+            self._announce(f"job {job_id} waits, looked at again in {again}: {disturbance}")
+        self._sleep(self._plan.retry_s)
+
+    def _not_begun(self, disturbed: Mapping[int, str], night: Night) -> None:
+        night.jobs += [self._queue.job(job_id) for job_id in disturbed]
+        night.stopped = "; ".join(f"job {job_id} was not begun: {reason}" for job_id, reason in disturbed.items())
+        night.code = ExitCode.UNSUITABLE
+
+    def _take(self, job: Job, ends: float, night: Night) -> None:
+        """Run a claimed job, and keep how it ended."""
         ended = self._run_job(job, ends)
         night.jobs.append(ended)
         reason = f": {ended.reason}" if ended.reason else ""
@@ -163,24 +182,16 @@ class NightRunner:
             night.stopped = f"job {job.id} could not put its server back; nothing else is begun"
             night.code = ExitCode.DAMAGED
 
-    def _wait_for_quiet(self, job: Job, ends: float) -> str | None:
-        while True:
-            disturbance = self._work.disturbance(job)
-            if disturbance is None:
-                return None
-            if ends - self._clock() - self._plan.retry_s < self._plan.shortest_s:
-                return disturbance
-            again = seconds_text(self._plan.retry_s)
-            self._announce(f"job {job.id} waits, looked at again in {again}: {disturbance}")
-            self._sleep(self._plan.retry_s)
-
     def _run_job(self, job: Job, ends: float) -> Job:
         before = next(iter(self._work.studies(job)), None)
         resumable = before if before is not None and before.state is not StudyState.COMPLETE else None
         words = self._work.words(job, resumable) or self._work.words(job, None)
         assert words is not None, "a job can always begin anew"
         self._announce(f"job {job.id} begins, until {self._plan.window.clock_text(ends)}: pgdyno {' '.join(words)}")
-        child = self._work.start(job, words)
+        try:
+            child = self._work.start(job, words)
+        except (PgdynoError, OSError) as error:  # its folder is gone, its log cannot be written: the others can run
+            return self._end(job, JobState.FAILED, None, f"it could not be started: {error}")
         told_at: float | None = None
         try:
             while (code := child.poll()) is None:

@@ -68,7 +68,7 @@ class NightWork:
         }
         environment |= {name: f"{value:g}" for name, value in bounds.items() if name not in os.environ}
         argv = [sys.executable, "-m", "pgdyno", *words]
-        return LocalRunner().start(argv, env=environment, cwd=Path(job.folder), stdout=log, stderr=_errors(log))
+        return LocalRunner().start(argv, env=environment, cwd=Path(job.folder), stdout=log, stderr=errors_of(log))
 
     def words(self, job: Job, study: Study | None) -> tuple[str, ...] | None:
         """Return the words that begin the job, or go on with its study; words that no longer hold begin, and fail."""
@@ -97,7 +97,7 @@ class NightWork:
                 with opened(request) as target:
                     activity = look(target, seconds=self._look_s, sleep=self._sleep)
         except PgdynoError as error:
-            return f"{error.message}: {error.detail}" if error.detail else error.message
+            return " ".join(f"{error.message}: {error.detail}".split()) if error.detail else error.message
         if unknown := unknowns(activity):
             self._announce(f"job {job.id}: {unknown}")
         return disturbance(activity, self._limits)
@@ -108,7 +108,8 @@ def log_of(job: Job) -> Path:
     return places.ensure(places.state_dir() / "queue") / f"job-{job.id}-{job.attempts}.out"
 
 
-def _errors(log: Path) -> Path:
+def errors_of(log: Path) -> Path:
+    """Return where a job of this log says what it does."""
     return log.with_suffix(".log")
 
 

@@ -118,7 +118,7 @@ def _metric_json(
         "neighbours": neighbour_correlation(figures),
         "windows": windows,
         "hour": _best_hour(windows),
-        "advice": _cheapest(noises, timing, design, effect),
+        "advice": _cheapest(noises, len(series), timing, design, effect),
         "aa": verdict,
     }
 
@@ -163,8 +163,13 @@ def _best_hour(windows: Sequence[Mapping[str, object]]) -> dict[str, object] | N
     return min(found, key=lambda one: one[0])[1] if found else None
 
 
-def _cheapest(noises: Sequence[WindowNoise], timing: Timing, design: Design, effect: float) -> dict[str, object] | None:
-    """Return window and pairs that show the effect of interest in the shortest time, None when nothing does."""
+def _cheapest(
+    noises: Sequence[WindowNoise], runs: int, timing: Timing, design: Design, effect: float
+) -> dict[str, object] | None:
+    """Return window and pairs that show the effect of interest in the shortest time, None when nothing does.
+
+    `at_most` are the pairs that the largest noise would need which so few runs leave possible, with 90 % confidence.
+    """
     found = []
     for noise in noises:
         pairs = pairs_for(noise.pair_sd, effect, design)
@@ -174,7 +179,10 @@ def _cheapest(noises: Sequence[WindowNoise], timing: Timing, design: Design, eff
     if not found:
         return None
     minutes, noise, pairs = min(found, key=lambda one: one[0])
+    most = pairs_for(at_most(noise.pair_sd, runs), effect, design)
+    sure = None if most is None else {"pairs": most, "minutes": most * timing.pair_s(noise.window_s) / 60}
     return {
+        "at_most": sure,
         "effect": effect,
         "window_s": noise.window_s,
         "measured": noise.measured,

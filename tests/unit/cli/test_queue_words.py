@@ -1,6 +1,11 @@
 """The words of a job: what may wait for the night, and what goes on with a study."""
 
+import getpass
 import json
+import os
+import socket
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -12,6 +17,9 @@ from pgdyno.cli.queue_words import check_words, target_of, words_of
 from pgdyno.errors import UsageError
 from pgdyno.model.job import Job
 from pgdyno.model.study import StudyKind
+from pgdyno.store.catalogue import Store
+from pgdyno.store.queue import Queue
+from pgdyno.studies.night import HUNG_S
 from simulated_laboratory import simulated_study
 
 pytestmark = pytest.mark.requirement("R-EXP-09")
@@ -135,3 +143,34 @@ def test_the_units_run_one_window_and_give_time_to_restore(tmp_path):
         "pgdyno-night.service",
         "pgdyno-night.timer",
     ]
+
+
+def test_the_timer_names_store_and_user_as_they_hold_anywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PGDYNO_HOME", raising=False)
+    argv = ["timer", "--window", "22:00-06:00", "--store", "night.db", "--json"]
+    service = json.loads(CliRunner().invoke(command, argv).stdout)["pgdyno-night.service"]
+    assert f"--store {tmp_path}/night.db\n" in service
+    assert f"User={getpass.getuser()}\n" in service
+    assert f"TimeoutStopSec={HUNG_S + 60:.0f}\n" in service  # the job gets HUNG_S, and its end is kept after that
+    monkeypatch.setenv("PGDYNO_HOME", "laboratory")
+    service = json.loads(CliRunner().invoke(command, argv).stdout)["pgdyno-night.service"]
+    assert f'Environment="PGDYNO_HOME={tmp_path}/laboratory"\n' in service
+
+
+def test_a_job_whose_runner_was_killed_is_listed_as_left(tmp_path):
+    store = str(tmp_path / "s.db")
+    with Store.open(store) as opened, subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        gone.wait()
+        queue, host = Queue(opened), socket.gethostname()
+        for runner in (f"{host}:{gone.pid}", f"{host}:{os.getpid()}"):  # ours is alive, and no runner of a queue
+            job = queue.add(["bench", "-D", "filler=a b"], host=host, folder="/", at=0.0)
+            assert queue.claim(host=host, runner=runner, at=1.0).id == job.id
+        far = queue.add(["bench"], host="elsewhere", folder="/", at=0.0)
+        queue.claim(host="elsewhere", runner="elsewhere:1", at=1.0)
+    listed = CliRunner().invoke(command, ["list", "--store", store]).stdout
+    assert listed.count("is gone: the next pgdyno queue run takes it up") == 2
+    assert "pgdyno bench -D 'filler=a b'" in listed
+    jobs = json.loads(CliRunner().invoke(command, ["list", "--store", store, "--json"]).stdout)["jobs"]
+    assert [one["abandoned"] for one in jobs] == [True, True, False]
+    assert jobs[2]["id"] == far.id

@@ -1,6 +1,7 @@
 """What a machine can show: held against the verdict rule itself by simulation."""
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
 from pgdyno.stats.detect import Series, at_most, detectable, neighbour_correlation, noise_by_window, pairs_for
+from pgdyno.stats.noise import noise_floor
 from pgdyno.stats.noise_models import normal, paired_log_ratios
 from pgdyno.stats.sequential import Design
 from pgdyno.stats.simulation import run_studies
@@ -104,6 +106,26 @@ def test_a_ratio_of_sums_is_the_figure_of_a_part():
 
 def test_few_runs_leave_room_above():
     assert at_most(0.1, 4) > at_most(0.1, 20) > 0.1
+
+
+@cache
+def power_of(pairs, cv, effect):
+    """The power of a comparison as it is run: it stops early, gives up, and may call a small effect equivalent."""
+    rng = np.random.default_rng(pairs)
+    planned = Design(smallest_effect=effect, confidence=0.95, min_pairs=4, max_pairs=pairs)
+    ratios = paired_log_ratios(normal, rng=rng, studies=200, pairs=pairs, cv=cv, effect=effect)
+    return float(run_studies(ratios, planned).higher.mean())
+
+
+def test_what_is_promised_of_a_measured_noise_holds_for_the_comparisons_that_follow():
+    cv, effect, runs_made, rng = 0.02, 0.05, 12, np.random.default_rng(9)
+    planned = Design(smallest_effect=effect, confidence=0.95, min_pairs=4)
+    asked = [noise_floor(np.exp(rng.normal(0, cv, runs_made))).pair_sd for _ in range(60)]
+    promised = [power_of(pairs_for(sd, effect, planned), cv, effect) for sd in asked]
+    assert 0.7 <= np.mean(promised) <= 0.95
+    sure = [power_of(pairs_for(at_most(sd, runs_made), effect, planned), cv, effect) for sd in asked]
+    assert np.mean([power >= 0.75 for power in sure]) >= 0.85  # a share of 200 studies is known to 3 %
+    assert np.mean(sure) > np.mean(promised)
 
 
 def test_too_few_runs_or_seconds_are_refused():

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from pgdyno.errors import ExitCode
+from pgdyno.errors import EnvironmentUnsuitable, ExitCode
 from pgdyno.model.job import JobState
 from pgdyno.model.study import StudyState
 from pgdyno.store.catalogue import Store
@@ -19,6 +19,7 @@ from simulated_laboratory import simulated_study
 pytestmark = pytest.mark.requirement("R-EXP-09")
 UTC = ZoneInfo("UTC")
 PLAN = NightPlan(NightWindow.parse("22:00-06:00", "UTC"), restore_s=120, shortest_s=600, retry_s=60)
+SELDOM = replace(PLAN, retry_s=1800)
 HOST = "db1"
 
 
@@ -168,7 +169,7 @@ def test_it_waits_until_the_machine_is_quiet(queue):
 def test_it_gives_up_with_the_reason_when_the_machine_is_never_quiet(queue):
     (job,) = add(queue)
     world = Fake("10T23:00", disturbed_until=at("12T00:00"))
-    ((night,), _) = run(queue, world)
+    ((night,), _) = run(queue, world, plan=SELDOM)
     assert world.started == []
     assert night.code is ExitCode.UNSUITABLE
     waiting = queue.job(job.id)
@@ -259,3 +260,65 @@ def test_until_shortens_the_window(queue):
     world = Fake("10T23:00", takes=3600)
     run(queue, world, until=at("10T23:30"))
     assert world.told == [pytest.approx(at("10T23:28"), abs=1)]
+
+
+@pytest.mark.requirement("R-EXP-10")
+def test_a_job_whose_server_is_not_free_lets_the_others_go_first(queue):
+    blocked, free = add(queue, 2)
+    world = Fake("10T23:00")
+    until = at("11T02:00")
+    world.disturbance = lambda job: "cannot connect" if job.id == blocked.id and world.now < until else None
+    ((night,), _) = run(queue, world, plan=SELDOM)
+    assert world.started[0][0] == at("10T23:00")
+    assert [job.id for job in night.jobs] == [free.id, blocked.id]
+    assert world.started[1][0] == pytest.approx(until, abs=1800)
+    assert queue.job(blocked.id).attempts == 1
+
+
+@pytest.mark.requirement("R-EXP-10")
+def test_a_server_that_is_never_free_is_named_and_the_other_jobs_are_done(queue):
+    blocked, free = add(queue, 2)
+    world = Fake("10T23:00")
+    world.disturbance = lambda job: "cannot connect" if job.id == blocked.id else None
+    ((night,), said) = run(queue, world, plan=SELDOM)
+    assert queue.job(free.id).state is JobState.DONE
+    waiting = queue.job(blocked.id)
+    assert (waiting.state, waiting.attempts, waiting.reason) == (JobState.WAITING, 0, "not begun: cannot connect")
+    assert (night.code, night.stopped) == (ExitCode.UNSUITABLE, f"job {blocked.id} was not begun: cannot connect")
+    assert any("looked at again" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    "error", [EnvironmentUnsuitable('folder "/gone" does not exist'), OSError(28, "No space left")]
+)
+def test_a_job_that_cannot_be_started_fails_alone(queue, error):
+    broken, good = add(queue, 2)
+    world = Fake("10T23:00")
+    begin = world.start
+
+    def start(job, words):
+        if job.id == broken.id:
+            raise error
+        return begin(job, words)
+
+    world.start = start
+    ((night,), _) = run(queue, world)
+    failed = queue.job(broken.id)
+    assert (failed.state, failed.runner) == (JobState.FAILED, None)
+    assert "could not be started" in failed.reason
+    assert queue.job(good.id).state is JobState.DONE
+    assert night.stopped == "no job waits"
+
+
+def test_a_runner_that_is_ended_while_it_looks_leaves_no_job_running(queue):
+    (job,) = add(queue)
+    world = Fake("10T23:00")
+
+    def ended(job):
+        raise KeyboardInterrupt
+
+    world.disturbance = ended
+    with pytest.raises(KeyboardInterrupt):
+        run(queue, world)
+    left = queue.job(job.id)
+    assert (left.state, left.attempts, left.runner) == (JobState.WAITING, 0, None)

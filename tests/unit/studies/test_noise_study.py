@@ -84,6 +84,8 @@ def test_the_table_has_every_window_with_its_minutes_and_effects(store):
         best = min(window["hour"]["detectable"] for window in metric["windows"])
         assert metric["hour"]["detectable"] == best
         advice = metric["advice"]
+        assert advice["at_most"]["pairs"] >= advice["pairs"]
+        assert advice["at_most"]["minutes"] >= advice["minutes"]
         assert advice["minutes"] == pytest.approx(advice["pairs"] * 2 * (advice["window_s"] + 4) / 60)
     assert result["word"] == "measured"
     assert f"{100 * result['metrics'][0]['hour']['detectable']:.2g} %" in result["title"]
