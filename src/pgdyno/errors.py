@@ -19,6 +19,8 @@ Grammar, as PostgreSQL's own: the message is lower case, has no full stop, names
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 
 
@@ -98,3 +100,13 @@ class RollbackError(PgdynoError):
     """The server could not be put back as it was found."""
 
     exit_code = ExitCode.DAMAGED
+
+
+@contextmanager
+def hinted(hint: str) -> Iterator[None]:
+    """Give the errors that are raised inside a hint, where they have none of their own; also as a decorator."""
+    try:
+        yield
+    except PgdynoError as error:
+        error.hint = error.hint or hint
+        raise

@@ -51,13 +51,17 @@ def parse_quantity(text: str, unit: str | None) -> float:
     if match is None:
         raise UsageError(f'"{text}" is not a number with a unit', hint="Write it as PostgreSQL does, such as 128MB.")
     number, suffix = float(match.group(1)), match.group(2)
+    if not math.isfinite(number):
+        raise UsageError(f'"{text}" is too large for a number', hint="Write it as PostgreSQL does, such as 128MB.")
     if not suffix:
         return number
     if unit is None:
-        raise UsageError(f'"{text}" has a unit, but the setting has none')
+        raise UsageError(f'"{text}" has a unit, but the setting has none', hint="Write the bare number.")
     base, table = _scale(unit)
     if suffix not in table:
-        raise UsageError(f'"{text}": unit "{suffix}" is not one of {", ".join(table)}')
+        raise UsageError(
+            f'"{text}": unit "{suffix}" is not one of {", ".join(table)}', hint="Units are written as PostgreSQL does."
+        )
     return number * table[suffix] / base
 
 

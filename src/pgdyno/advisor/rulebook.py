@@ -18,10 +18,12 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from pgdyno.advisor.expression import parse_formula
 from pgdyno.advisor.rule import ChangeRow, Judge, Rule, Scope
-from pgdyno.errors import UsageError
+from pgdyno.errors import UsageError, hinted
 from pgdyno.model.finding import ChangeKind, Cost, Depth, Effect, Provenance, RuleGroup, Severity
 
 Version = tuple[int, int]
+
+_HOW = "docs/howto/write-a-rule.md has an example and every key."
 
 
 class _Strict(BaseModel):
@@ -173,6 +175,7 @@ def shipped_rules() -> tuple[Rule, ...]:
     return ordered(found)
 
 
+@hinted(_HOW)
 def load_rules(folders: Sequence[Path] = ()) -> tuple[Rule, ...]:
     """Return the package's rules and those of other folders. Raises UsageError that names file, rule and field."""
     found = list(shipped_rules())
@@ -189,6 +192,7 @@ def load_rules(folders: Sequence[Path] = ()) -> tuple[Rule, ...]:
     return ordered(found)
 
 
+@hinted(_HOW)
 def parse_rules(text: str, file: str, *, shipped: bool) -> list[Rule]:
     """Return the rules of one file. Raises UsageError that names file, rule and field."""
     try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.files import make_folder, write_text
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import open_store, store_option, target_options, target_request
 from pgdyno.errors import ExitCode, StoreError, UsageError
@@ -71,6 +72,7 @@ def command(**values: object) -> int:
     explained = flags.text("explain")
     if explained is not None and explained.upper().startswith("CON-") and not _names_a_case(flags):
         return _explain_without_target(explained)
+    _check_names(flags)
     with _store(flags) as store:
         advice = _advice(flags, store)
     if explained is not None:
@@ -99,6 +101,26 @@ def _check(flags: Flags) -> None:
             "--window needs a live target",
             hint="pgdyno inspect --capture DIR --window SECONDS keeps what happens in a window.",
         )
+
+
+def _check_names(flags: Flags) -> None:
+    """Refuse rule files and names that nothing has, before a server is asked and minutes are watched."""
+    from pgdyno.advisor.rulebook import load_rules
+
+    explained, emit, document = (flags.text(name) for name in ("explain", "emit", "document"))
+    rules = [rule.id for rule in load_rules(flags.paths("rules"))]
+    if explained is not None:
+        from pgdyno.report.advice_explain import check_name
+
+        check_name(explained, rules)
+    if emit is not None:
+        from pgdyno.report.export import maker
+
+        maker(emit)
+    if document is not None:
+        from pgdyno.studies.advice_plan import document_keys
+
+        document_keys(document)
 
 
 def _names_a_case(flags: Flags) -> bool:
@@ -226,20 +248,13 @@ def _emit(advice: Advice, form: str, folder: Path | None) -> None:
         for name, text in files.items():
             click.echo(f"# --- {name}\n{text.rstrip()}")
         return
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, option="--output")
     for name, text in files.items():
         _save(folder / name, text)
 
 
 def _save(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f'file "{path}" cannot be written',
-            detail=error.strerror,
-            hint="Name a file in a folder that you may write to.",
-        ) from error
+    write_text(path, text)
     click.echo(f"written: {path}", err=True)
 
 

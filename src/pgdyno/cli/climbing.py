@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +12,7 @@ from pgdyno.cli.apply import source
 from pgdyno.cli.experiment_request import Experiment, conduct, design_of, drawn_seed
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import target_request
+from pgdyno.cli.planned import plan_file_text
 from pgdyno.cli.study_request import kept_options
 from pgdyno.errors import UsageError
 from pgdyno.model.study import StudyKind
@@ -35,7 +35,7 @@ def run_plan(flags: Flags, store: Store, progress: Progress) -> int:
     from pgdyno.studies.by_hand import check_confirmed
 
     path = flags.path("plan")
-    text = _plan_text(path) if path is not None else advice_text(flags, store, progress)
+    text = plan_file_text(path) if path is not None else advice_text(flags, store, progress)
     options = _options(flags, store, text, path.name if path is not None else "advice")
     plan = options.read_plan()
     check_confirmed(plan, flags.words("confirm"))
@@ -154,13 +154,6 @@ def _candidates(store: Store, name: str, options: StaircaseOptions) -> dict[str,
     found = result.get("candidates")
     return {"candidates": tuple(str(one) for one in found) if isinstance(found, list) else (),
             "candidates_from": study.id}  # fmt: skip
-
-
-def _plan_text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f'plan "{path}" cannot be read', detail=str(error)) from error
 
 
 def _words(plan: Plan, options: StaircaseOptions) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.files import read_text
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.report import FORMATS, emit
 from pgdyno.errors import UsageError
@@ -37,15 +38,13 @@ def iostat_command(flags: Flags) -> int:
 def _devices(path: Path, wanted: tuple[str, ...]) -> tuple[DeviceActivity, ...]:
     from pgdyno.probes.evidence.iostat import mean_devices, parse_iostat
 
-    try:
-        rows = mean_devices(parse_iostat(path.read_text(encoding="utf-8", errors="replace")))
-    except OSError as error:
-        raise UsageError(f'"{path}" cannot be read', detail=error.strerror) from error
+    hint = "Record one with iostat -x 10 2 > FILE."
+    rows = mean_devices(parse_iostat(read_text(path, hint=hint, lenient=True)))
     found = tuple(row for row in rows if not wanted or row.device in wanted)
     if not found:
         raise UsageError(
             f'"{path}" has no device row of iostat -x' if not rows else f'"{path}" has none of these devices',
             detail=", ".join(row.device for row in rows) or None,
-            hint="Record one with iostat -x 10 2 > FILE." if not rows else "Name one that it has with --device.",
+            hint=hint if not rows else "Name one that it has with --device.",
         )
     return found

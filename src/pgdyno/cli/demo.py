@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.files import write_text
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import open_store, store_option
 
@@ -110,4 +111,4 @@ def demo_request(flags: Flags, options: TuneOptions) -> StudyRequest:
 
 
 def _write(path: Path, result: dict[str, object]) -> None:
-    path.write_text(json.dumps(result, indent=2) + "\n")
+    write_text(path, json.dumps(result, indent=2) + "\n")

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.files import read_text
 from pgdyno.cli.flags import Flags
-from pgdyno.errors import ExitCode, UsageError
+from pgdyno.errors import ExitCode
 
 if TYPE_CHECKING:
     from pgdyno.advisor.disk_order import Balance, Separation
     from pgdyno.advisor.storage_server import Topology, Volume
 
-_MOST_BYTES = 16 << 20
+_EXAMPLE = "docs/howto/choose-disks.md has an example."
 
 
 @click.command(name="disks")
@@ -39,7 +40,7 @@ def command(**values: object) -> int:
     flags = Flags(values)
     path = flags.path("file")
     assert path is not None
-    topology = read_topology(_read(path), str(path))
+    topology = read_topology(read_text(path, "topology file", hint=_EXAMPLE), str(path))
     given = None if flags.text("given") is None else check(topology, expand(flags.choice("given")))
     default = len(given.volumes) if given else min(8, len(topology.volumes))
     count = flags.whole("count") if flags.number("count") else default
@@ -54,15 +55,6 @@ def command(**values: object) -> int:
     else:
         _print(topology, given, data, wal, apart)
     return int(ExitCode.FINDINGS if given is not None and not given.balanced else ExitCode.OK)
-
-
-def _read(path: Path) -> str:
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise UsageError(f'topology file "{path}" is larger than 16 MB', hint="Is it the right file?")
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f'topology file "{path}" cannot be read', detail=str(error)) from error
 
 
 def _row(topology: Topology, volume: Volume) -> dict[str, str]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.files import read_text
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import open_store, store_option
-from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
     from pgdyno.probes.evidence.sample_files import SampleFile
@@ -57,17 +57,9 @@ def _import(flags: Flags, read: Callable[[str, str], SampleFile]) -> None:
     from pgdyno.cli.study import print_result
     from pgdyno.studies.import_samples import import_samples, named
 
-    texts = [(path, _text(path)) for path in flags.paths("files")]
+    hint = "Name a file that this user may read."
+    texts = [(path, read_text(path, hint=hint, lenient=True)) for path in flags.paths("files")]
     files = [named(path.name, text, read(text, str(path))) for path, text in texts]
     with open_store(flags.text("store_url")) as store:
         result = import_samples(store, files, target=flags.text("label") or "")
         print_result(store, result, flags.on("as_json"))
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8", errors="replace")
-    except OSError as error:
-        raise UsageError(
-            f'file "{path}" cannot be read', detail=error.strerror, hint="Name a file that this user may read."
-        ) from error

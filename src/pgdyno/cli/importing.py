@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
+from pgdyno.cli.files import read_text
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.import_samples import COMMANDS
 from pgdyno.cli.options import open_store, store_option
-from pgdyno.errors import UsageError
 
 
 @click.group("import")
@@ -22,7 +20,7 @@ for samples in COMMANDS:
 
 
 @command.command("hammerdb")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
 @click.option("--label", help="What the runs were made on: the page shows it as the target.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
@@ -37,7 +35,8 @@ def hammerdb(**values: object) -> None:
     from pgdyno.workloads.hammerdb.results import parse_results
 
     flags = Flags(values)
-    texts = [(path, _read(path)) for path in flags.paths("files")]
+    hint = "Name a log or a JSON file of HammerDB."
+    texts = [(path, read_text(path, hint=hint, lenient=True)) for path in flags.paths("files")]
     files = [ImportedFile(path.name, text, parse_results(text, source=str(path))) for path, text in texts]
     with open_store(flags.text("store_url")) as store:
         result = import_hammerdb(store, files, target=flags.text("label") or "")
@@ -45,7 +44,7 @@ def hammerdb(**values: object) -> None:
 
 
 @command.command("pods")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
 @click.option("--label", help="The server that the pods loaded: the page shows it as the target.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
@@ -60,16 +59,10 @@ def pods(**values: object) -> int:
     from pgdyno.studies.imported_pods import import_pods
 
     flags = Flags(values)
-    texts = [(path, _read(path, "Name what kubectl logs printed.")) for path in flags.paths("files")]
+    hint = "Name what kubectl logs printed."
+    texts = [(path, read_text(path, hint=hint, lenient=True)) for path in flags.paths("files")]
     files = [(read_pod(text, name=path.name), text) for path, text in texts]
     with open_store(flags.text("store_url")) as store:
         result = import_pods(store, files, target=flags.text("label") or "")
         print_result(store, result, flags.on("as_json"))
     return int(exit_code(result))
-
-
-def _read(path: Path, hint: str = "Name a log or a JSON file of HammerDB.") -> str:
-    try:
-        return path.read_bytes().decode("utf-8", errors="replace")
-    except OSError as error:
-        raise UsageError(f'file "{path}" cannot be read', detail=error.strerror, hint=hint) from error

@@ -42,6 +42,7 @@ VERBS: dict[str, str] = {
     "ybio": "Print the procedures setup and runit, and the sizes of their classes.",
     "sandbox": "Start, stop and remove embedded PostgreSQL servers.",
 }
+PROGRAM = "pgdyno"
 MODULES = {"import": "importing"}
 """The module of a verb whose name Python keeps for itself."""
 INTERRUPTED = 130
@@ -61,12 +62,22 @@ class Verbs(click.Group):
             return None
         command = importlib.import_module(f"pgdyno.cli.{MODULES.get(cmd_name, cmd_name)}").command
         assert isinstance(command, click.Command), f"cli/{cmd_name}.py has no command"
+        _name_numbers(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the verbs from the table above, without importing them."""
         with formatter.section("Verbs"):
             formatter.write_dl(list(VERBS.items()))
+
+
+def _name_numbers(verb: click.Command) -> None:
+    """Let help write N for a number within bounds, where click has FLOAT RANGE and INTEGER RANGE..."""
+    for child in verb.commands.values() if isinstance(verb, click.Group) else ():
+        _name_numbers(child)
+    for param in verb.params:
+        if param.metavar is None and isinstance(param.type, click.IntRange | click.FloatRange):
+            param.metavar = " ".join("N" * param.nargs)
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -88,7 +99,7 @@ def main() -> None:
 
         end_with_parent()
     try:
-        code = command.main(standalone_mode=False)
+        code = command.main(prog_name=PROGRAM, standalone_mode=False)
     except PgdynoError as error:
         print_error(error)
         sys.exit(int(error.exit_code))
@@ -102,6 +113,12 @@ def main() -> None:
         # the reader of our output has gone, as `pgdyno store list | head` does: nothing to say and no one to hear it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(int(ExitCode.OK))
+    except Exception as error:
+        from pgdyno.cli.unforeseen import foreseen
+
+        ours = foreseen(error)
+        print_error(ours)
+        sys.exit(int(ours.exit_code))
     sys.exit(code if isinstance(code, int) else int(ExitCode.OK))
 
 
@@ -109,7 +126,7 @@ def _in_our_grammar(error: click.ClickException) -> UsageError:
     """Return what click found wrong with the flags as an error like any other."""
     text = error.format_message().strip().rstrip(".")
     context = error.ctx if isinstance(error, click.UsageError) else None
-    verb = context.command_path if context else "pgdyno"
+    verb = context.command_path if context else PROGRAM
     return UsageError(text[:1].lower() + text[1:], hint=f"Run {verb} --help for the flags and their values.")
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.files import read_text
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import F
 from pgdyno.errors import UsageError
@@ -96,10 +97,7 @@ def _read(file: Path) -> MatrixPlan:
     from pgdyno.cli.study import settings_from
     from pgdyno.studies.matrix_file import parse_matrix
 
-    try:
-        text = file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f'plan "{file}" cannot be read', detail=str(error)) from error
+    text = read_text(file, "plan", hint="docs/reference/matrix.md has an example and every key.")
     return parse_matrix(text, lambda name: settings_from(file.parent / name), source=file.name)
 
 

@@ -8,7 +8,7 @@ from typing import cast
 
 import click
 
-from pgdyno.errors import UsageError
+from pgdyno.cli.files import read_text
 
 _META = "pgdyno.plan"
 Parameters = dict[str, str | int | float | bool]
@@ -23,7 +23,7 @@ class PlannedCommand(click.Command):
         if path is not None:
             from pgdyno.studies.plan_load import planned_load
 
-            load = planned_load(_text(path), source=path.name)
+            load = planned_load(plan_file_text(path), source=path.name)
             ctx.default_map = {**(ctx.default_map or {}), **load.flags}
             ctx.meta[_META] = (load.flags.get("workload"), dict(load.parameters))
         return super().parse_args(ctx, args)
@@ -60,8 +60,6 @@ def named_plan(args: Sequence[str]) -> Path | None:
     return None if found is None else Path(found)
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f'plan "{path}" cannot be read', detail=str(error)) from error
+def plan_file_text(path: Path) -> str:
+    """Return the text of a plan. Raises UsageError when it cannot be read."""
+    return read_text(path, "plan", hint="pgdyno advise --plan FILE writes one; docs/reference/plan.md has every key.")

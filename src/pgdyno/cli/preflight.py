@@ -11,11 +11,10 @@ import click
 
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import target_options, target_request
-from pgdyno.errors import ExitCode, UsageError
+from pgdyno.cli.study import settings_from
+from pgdyno.errors import ExitCode
 
 if TYPE_CHECKING:
-    from pgdyno.model.configuration import Configuration
-    from pgdyno.model.facts import Facts
     from pgdyno.target.preflight.result import Result
 
 
@@ -30,30 +29,21 @@ def command(**values: object) -> int:
     with them, and compares memory, huge pages, WAL volume, limits and standbys with what is there. Exit code 1 when
     something is refused.
     """
+    from pgdyno.knobs.policy import check_settings
     from pgdyno.studies.opening import opened
     from pgdyno.target.inspect import read_facts
     from pgdyno.target.preflight.examine import examine
     from pgdyno.target.preflight.result import State
 
     flags = Flags(values)
+    settings = settings_from(Path(flags.choice("conf")))
     with opened(target_request(flags)) as target:
-        results = examine(target, _configuration(Path(flags.choice("conf")), read_facts(target)))
+        results = examine(target, check_settings(settings, read_facts(target)))
     if flags.on("as_json"):
         click.echo(json.dumps([result.to_json() for result in results], indent=2))
     else:
         _print(results)
     return int(ExitCode.FINDINGS if any(result.state is State.REFUSED for result in results) else ExitCode.OK)
-
-
-def _configuration(path: Path, facts: Facts) -> Configuration:
-    from pgdyno.knobs.fragment import parse_conf
-    from pgdyno.knobs.policy import check_settings
-
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f'file "{path}" cannot be read', detail=str(error)) from error
-    return check_settings(parse_conf(text, source=str(path)), facts)
 
 
 def _print(results: list[Result]) -> None:

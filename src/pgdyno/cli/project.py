@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.files import read_text
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import open_store, store_option
 
@@ -141,15 +142,10 @@ def report(**values: object) -> None:
 
 
 def _read(path: Path) -> Project:
-    from pgdyno.errors import UsageError
     from pgdyno.studies.project_file import parse_project
 
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        hint = f"Make one with pgdyno project new {path}."
-        raise UsageError(f'"{path}" cannot be read', detail=str(error), hint=hint) from error
-    return parse_project(text, source=path.name)
+    hint = f"Make one with pgdyno project new {path}." if not path.exists() else "Name a project file."
+    return parse_project(read_text(path, "project", hint=hint), source=path.name)
 
 
 def _known(path: Path, store_url: str | None) -> tuple[Project, ProjectFacts, Fixed | None, tuple[Amendment, ...]]:

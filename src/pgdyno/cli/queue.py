@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.files import make_folder, write_text
 from pgdyno.cli.options import open_store, store_option
 from pgdyno.cli.queue_words import check_words, target_of, words_of
 from pgdyno.errors import ExitCode, UsageError
@@ -204,8 +205,8 @@ def timer(
         click.echo(json.dumps(files))
     for name, text in files.items():
         if output is not None:
-            output.mkdir(parents=True, exist_ok=True)
-            (output / name).write_text(text)
+            make_folder(output, option="--output")
+            write_text(output / name, text, option="--output")
         elif not as_json:
             click.echo(f"# /etc/systemd/system/{name}\n{text}")
     where = str(output) if output else "the two files"

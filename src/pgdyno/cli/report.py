@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.files import write_text
 from pgdyno.cli.options import open_store, store_option
 
 if TYPE_CHECKING:
@@ -89,8 +90,6 @@ def _content(report: Report, chosen: str) -> str:
 
 
 def _write(report: Report, chosen: str, output: Path) -> None:
-    from pgdyno.errors import UsageError
-
     if chosen == "pdf":
         from pgdyno.report.pdf import write_pdf
 
@@ -101,12 +100,4 @@ def _write(report: Report, chosen: str, output: Path) -> None:
 
         write_csv(report, output)
         return
-    content = _content(report, chosen)
-    try:
-        output.write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f'report "{output}" cannot be written',
-            detail=error.strerror,
-            hint="Name a file in a folder that you may write to with --output.",
-        ) from error
+    write_text(output, _content(report, chosen), "report", option="--output")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.files import read_text
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
@@ -114,12 +115,4 @@ def settings_from(path: Path) -> dict[str, str]:
     """Read a file of `name = value` lines; UsageError names the file and the line."""
     from pgdyno.knobs.fragment import parse_conf
 
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f'file "{path}" cannot be read',
-            detail=error.strerror if isinstance(error, OSError) else str(error),
-            hint="Name a text file with one `name = value` a line.",
-        ) from error
-    return parse_conf(text, source=str(path))
+    return parse_conf(read_text(path, hint="Name a text file with one `name = value` a line."), source=str(path))

@@ -36,7 +36,11 @@ def parse_conf(text: str, *, source: str = "fragment") -> dict[str, str]:
         name, value = _setting(content, f"{source}:{number}")
         if name.casefold() in places:
             first = places[name.casefold()]
-            raise UsageError(f'{source}:{number}: "{name}" is set twice', detail=f"It is set in line {first} already.")
+            raise UsageError(
+                f'{source}:{number}: "{name}" is set twice',
+                detail=f"It is set in line {first} already.",
+                hint="Keep one of the two lines.",
+            )
         places[name.casefold()] = number
         settings[name] = value
     return settings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pgdyno
 from pgdyno.advisor.rulebook import Contradiction, Statement, contradictions, provenance, shipped_rules
@@ -26,12 +26,21 @@ def explain(name: str, advice: Advice) -> Report:
     """Return everything about a rule here, or about CON-01 to CON-45. Raises UsageError when there is no such id."""
     if name.upper().startswith("CON-"):
         return explain_contradiction(name, advice)
+    check_name(name, [one.rule for one in advice.findings])
     finding = advice.of(name)
-    if finding is None:
-        near = difflib.get_close_matches(name.casefold(), [one.rule for one in advice.findings], n=3, cutoff=0.6)
+    assert finding is not None, "every rule answers"
+    return explain_finding(finding, advice)
+
+
+def check_name(name: str, rules: Sequence[str]) -> None:
+    """Refuse a name that is neither of a rule nor of a contradiction. Raises UsageError with what is near."""
+    if name.upper().startswith("CON-"):
+        explain_contradiction(name, None)
+        return
+    if name not in rules:
+        near = difflib.get_close_matches(name.casefold(), rules, n=3, cutoff=0.6)
         hint = f"Did you mean {' or '.join(near)}?" if near else "Run pgdyno rules for the list."
         raise UsageError(f'there is no rule "{name}"', hint=hint)
-    return explain_finding(finding, advice)
 
 
 def explain_finding(finding: Finding, advice: Advice) -> Report:

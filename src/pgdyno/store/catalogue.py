@@ -21,7 +21,7 @@ from pgdyno.store import codec, recordings
 from pgdyno.store.engine import BUSY_TIMEOUT_S, make_engine, parse_url, reading, writing
 from pgdyno.store.faults import explained, label
 from pgdyno.store.migrate import ensure_current
-from pgdyno.store.schema import CHANGE, STUDY, TRIAL, TRIAL_FACTOR, TRIAL_SETTING
+from pgdyno.store.schema import CHANGE, ID_LIMIT, STUDY, TRIAL, TRIAL_FACTOR, TRIAL_SETTING
 
 _LIST = "List the studies with pgdyno store list."
 
@@ -166,7 +166,7 @@ class Store:
     def trial(self, trial_id: int) -> Trial:
         """Return one trial."""
         with self.read() as connection:
-            found = read_trials(connection, TRIAL.c.id == trial_id)
+            found = read_trials(connection, TRIAL.c.id == trial_id) if abs(trial_id) < ID_LIMIT else []
         if not found:
             raise UsageError(f'trial {trial_id} is not in the store "{self.name}"', hint=_LIST)
         return found[0]

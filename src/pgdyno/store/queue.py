@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from sqlalchemy import ColumnElement, insert, select, update
+from sqlalchemy import ColumnElement, false, insert, select, update
 from sqlalchemy.engine import Connection
 
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.model.job import Job, JobState
 from pgdyno.store.catalogue import Store
-from pgdyno.store.schema import JOB
+from pgdyno.store.schema import ID_LIMIT, JOB
 
 PENDING = (JobState.INTERRUPTED, JobState.WAITING)
 """The states from which a job can be taken; those that began in an earlier night go first."""
@@ -146,7 +146,8 @@ def _changed(connection: Connection, job: Job, values: Mapping[str, object]) -> 
 
 
 def _job(connection: Connection, job_id: int) -> Job:
-    row = connection.execute(select(JOB).where(JOB.c.id == job_id)).mappings().one_or_none()
+    which = JOB.c.id == job_id if abs(job_id) < ID_LIMIT else false()
+    row = connection.execute(select(JOB).where(which)).mappings().one_or_none()
     if row is None:
         raise UsageError(f"job {job_id} is not in the queue", hint=_LIST)
     return _from_row(dict(row))

@@ -32,6 +32,8 @@ REVISION = "0003"
 
 METADATA = MetaData()
 
+ID_LIMIT = 1 << 63
+"""Ids are below: a number from here on is none, and no driver takes it."""
 _ID = BigInteger().with_variant(Integer, "sqlite")
 _JSON = JSON(none_as_null=True)
 _TYPES: dict[Kind, Double[float] | BigInteger | Text] = {

@@ -76,16 +76,22 @@ def from_document(findings: Sequence[Finding], name: str) -> tuple[Finding, ...]
 
     `name` is a key of documents.toml, its code or its year. Raises UsageError when nothing here comes from it.
     """
-    known = documents()
-    keys = {key for key, document in known.items() if name in (key, document.code, str(document.year))}
-    if not keys:
-        raise UsageError(f'there is no document "{name}"', hint=f"There are {', '.join(known)}, or their years.")
+    keys = document_keys(name)
     kept = tuple(found for found in findings if any(source.document in keys for source in found.provenance))
     if not any(finding.answer is Answer.FINDING for finding in kept):
         raise UsageError(
             f'nothing that "{name}" recommends is to be changed here', hint="pgdyno advise --all says why."
         )
     return kept
+
+
+def document_keys(name: str) -> frozenset[str]:
+    """Return the documents that a key, a code or a year names. Raises UsageError when there is none."""
+    known = documents()
+    keys = frozenset(key for key, document in known.items() if name in (key, document.code, str(document.year)))
+    if not keys:
+        raise UsageError(f'there is no document "{name}"', hint=f"There are {', '.join(known)}, or their years.")
+    return keys
 
 
 def _choose(findings: Sequence[Finding]) -> tuple[list[Finding], list[str]]:

@@ -12,7 +12,6 @@ from pgdyno.advisor.case import Case
 from pgdyno.advisor.engine import advise, facts_used
 from pgdyno.advisor.rulebook import load_rules
 from pgdyno.advisor.selection import depth_for
-from pgdyno.errors import UsageError
 from pgdyno.model.advice import Advice
 from pgdyno.model.classes import Criticality
 from pgdyno.model.evidence import Evidence
@@ -88,8 +87,6 @@ def advise_offline(files: OfflineFiles, request: AdviceRequest, *, store: Store 
     if files.root is None:
         empty = Capture({}, origin=str(settings or conf))
         inventory = read_inventory(with_settings(empty, settings=settings, conf=conf, version=version))
-    elif not files.root.is_dir():
-        raise UsageError(f'captured folder "{files.root}" is not there', hint="pgdyno inspect --capture DIR makes it.")
     else:
         inventory = inspect_capture(files.root, settings=settings, conf=conf, version=version)
     evidence = evidence_of_capture(

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from pgdyno.errors import UsageError
+from pgdyno.errors import UsageError, hinted
 from pgdyno.model.matrix import BASELINE_NAME
 from pgdyno.studies.matrix_plan import MatrixPlan, Pod, check
 from pgdyno.units import parse_quantity
@@ -24,6 +24,7 @@ _MATRIX = (
 )  # fmt: skip
 
 
+@hinted("docs/reference/matrix.md has an example and every key.")
 def parse_matrix(text: str, settings_of: Callable[[str], Mapping[str, str]], *, source: str = "plan") -> MatrixPlan:
     """Read a plan, not yet checked as a whole. `settings_of` reads the file that a configuration names.
 

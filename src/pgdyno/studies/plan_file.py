@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import cast
 
-from pgdyno.errors import PgdynoError, UsageError
+from pgdyno.errors import PgdynoError, UsageError, hinted
 from pgdyno.knobs.policy import refuse
 from pgdyno.model.finding import Confidence, Cost
 from pgdyno.model.linux import is_linux_knob
@@ -74,6 +74,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
 REQUIRED_IN_1 = ("name", "rules", "origin", "cost", "check")
 
 
+@hinted("docs/reference/plan.md has every key; pgdyno advise --plan FILE writes a plan.")
 def parse_plan(text: str, *, source: str = "plan") -> Plan:
     """Read a plan. Raises UsageError on anything but the documented form, and on knobs that the policy refuses."""
     try:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pgdyno.errors import UsageError
+from pgdyno.errors import UsageError, hinted
 
 TABLES = ("workload", "load", "sandbox")
 _NUMBER = (int, float)
@@ -44,6 +44,7 @@ def without_load(document: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in document.items() if name not in TABLES}
 
 
+@hinted("docs/reference/plan.md has every key.")
 def planned_load(text: str, *, source: str = "plan") -> PlannedLoad:
     """Read the load of a plan; what is not in it stays as the flags have it. Raises UsageError on what is not known."""
     try:

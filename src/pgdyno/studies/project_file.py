@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import cast
 
-from pgdyno.errors import UsageError
+from pgdyno.errors import UsageError, hinted
 from pgdyno.model.project import (
     DELIVERABLES,
     GOALS,
@@ -57,6 +57,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
 Table = Mapping[str, object]
 
 
+@hinted("docs/reference/project.md has every key; pgdyno project new FILE writes an example.")
 def parse_project(text: str, *, source: str = "project") -> Project:
     """Read a project. Raises UsageError, with the place, on anything but the documented form."""
     try:

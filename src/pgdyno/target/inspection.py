@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -85,7 +86,14 @@ def is_empty(inventory: Inventory) -> bool:
 
 
 def _read(path: Path) -> str:
+    """Return the text of a file of settings; consoles of Windows redirect in UTF-16, which its first bytes tell."""
+    hint = "Name a file of text: pg_settings as psql prints it, or a postgresql.conf."
     try:
-        return path.read_bytes().decode(errors="replace")
+        raw = path.read_bytes()
     except OSError as error:
-        raise UsageError(f'file "{path}" cannot be read', detail=error.strerror) from error
+        raise UsageError(f'file "{path}" cannot be read', detail=error.strerror, hint=hint) from error
+    is_wide = raw[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    text = raw.decode("utf-16" if is_wide else "utf-8", errors="replace")
+    if "\0" in text:
+        raise UsageError(f'file "{path}" is not text', hint=hint)
+    return text.removeprefix("\ufeff")

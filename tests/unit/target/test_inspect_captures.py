@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from captured import CAPTURES, LOOSE, captured, server_of
-from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.classes import SizeClass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Purpose, SchedulerGeneration
@@ -363,7 +363,7 @@ def test_a_folder_without_anything_of_ours_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing")
     with pytest.raises(EnvironmentUnsuitable, match="holds nothing"):
         inspect_capture(tmp_path)
-    with pytest.raises(EnvironmentUnsuitable, match="is not a folder"):
+    with pytest.raises(UsageError, match="is not a folder"):
         inspect_capture(tmp_path / "absent")
 
 

@@ -22,7 +22,7 @@ from pgdyno.report.export import (
 )
 from pgdyno.report.export.advice import Advice, advice_of
 
-__all__ = ["FORMATS", "emit"]
+__all__ = ["FORMATS", "emit", "maker"]
 
 FORMATS: Mapping[str, Callable[[Advice], dict[str, str]]] = {
     "postgresql.conf": conf.files,
@@ -42,6 +42,14 @@ FORMATS: Mapping[str, Callable[[Advice], dict[str, str]]] = {
 _SHORT = {"conf": "postgresql.conf"}
 
 
+def maker(format: str) -> Callable[[Advice], dict[str, str]]:
+    """Return what makes the files of a format. Raises UsageError for one that is not one of FORMATS."""
+    make = FORMATS.get(_SHORT.get(format, format))
+    if make is None:
+        raise UsageError(f'"{format}" is not a format', hint=f"Take one of {', '.join(FORMATS)}.")
+    return make
+
+
 def emit(findings: Sequence[Finding], inventory: Inventory, format: str, *, date: str = "") -> Mapping[str, str]:
     """Return the files of one format, by name: the change and its undo; empty when nothing in it would change.
 
@@ -49,7 +57,4 @@ def emit(findings: Sequence[Finding], inventory: Inventory, format: str, *, date
     reason in a comment. `date` stands in the head; without it, that of the inventory. Raises UsageError for a format
     that is not one of FORMATS.
     """
-    make = FORMATS.get(_SHORT.get(format, format))
-    if make is None:
-        raise UsageError(f'"{format}" is not a format', hint=f"Take one of {', '.join(FORMATS)}.")
-    return make(advice_of(findings, inventory, date or inventory.taken_at))
+    return maker(format)(advice_of(findings, inventory, date or inventory.taken_at))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.target.capture.loose import key_of_loose_file
 from pgdyno.target.capture.texts import Capture
 
@@ -51,12 +51,11 @@ def write_folder(capture: Capture, folder: Path) -> None:
 def load_folder(folder: Path) -> Capture:
     """Read a capture, or a folder of loose outputs. What cannot be read is missing, with the reason.
 
-    Raises EnvironmentUnsuitable when there is no such folder.
+    Raises UsageError when there is no such folder.
     """
     if not folder.is_dir():
-        raise EnvironmentUnsuitable(
-            f'capture "{folder}" is not a folder',
-            hint="Make one on the database host: pgdyno inspect --capture DIR.",
+        raise UsageError(
+            f'capture "{folder}" is not a folder', hint="Make one on the database host: pgdyno inspect --capture DIR."
         )
     texts: dict[str, str] = {}
     missing: dict[str, str] = {}

@@ -1,0 +1,140 @@
+"""Bad files, names and numbers of a user end in one error with a hint and the documented exit code."""
+
+import errno
+from pathlib import Path
+
+import click
+import pytest
+
+from pgdyno.cli import main, store
+from pgdyno.errors import ExitCode
+
+HUGE = str(1 << 70)
+BINARY = bytes(range(256)) * 16
+Said = tuple[int, str]
+
+
+@pytest.fixture
+def said(tmp_path, monkeypatch, capsys):
+    """Return what a command says on stderr, and its exit code; its files and folders are in the current folder."""
+    monkeypatch.setenv("PGDYNO_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("PGDYNO_STORE", raising=False)
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    (work / "binary").write_bytes(BINARY)
+    (work / "empty").touch()
+    (work / "folder").mkdir()
+    (work / "broken.toml").write_text("x = [1,\n")
+    (work / "ok.conf").write_text("work_mem = 4MB\n")
+    (work / "twice.conf").write_text("work_mem = 4MB\nWORK_MEM = 5MB\n")
+    (work / "huge.toml").write_bytes(b"# " + b"x" * (17 << 20))
+
+    def call(*words: str) -> Said:
+        monkeypatch.setattr("sys.argv", ["pgdyno", *words])
+        with pytest.raises(SystemExit) as ended:
+            main.main()
+        return int(ended.value.code or 0), capsys.readouterr().err
+
+    return call
+
+
+OFFLINE = ("--pg-conf", "ok.conf", "--pg-version", "16")
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("store", "show", HUGE), HUGE),
+        (("compare", HUGE, "1"), HUGE),
+        (("queue", "remove", HUGE), HUGE),
+        (("report", "nonsense"), "nonsense"),
+        (("disks", "binary"), "binary"),
+        (("disks", "huge.toml"), "larger than 16 MB"),
+        (("project", "fix", "empty"), "version"),
+        (("project", "check", "broken.toml"), "not TOML"),
+        (("project", "report", "folder"), "folder"),
+        (("preflight", "missing"), "missing"),
+        (("preflight", "twice.conf"), "set twice"),
+        (("persist", "binary"), "binary"),
+        (("experiment", "--plan", "broken.toml"), "not TOML"),
+        (("experiment", "--plan", "binary"), "binary"),
+        (("matrix", "missing.toml"), "missing.toml"),
+        (("import", "sadf", "folder"), "folder"),
+        (("compare", "--iostat", "binary", "empty"), "binary"),
+        (("advise", "--pg-conf", "binary", "--pg-version", "16"), "is not text"),
+        (("advise", *OFFLINE, "--emit", "conf", "--output", "/proc/none"), "/proc/none"),
+        (("advise", *OFFLINE, "--report", "/proc/none/x.html"), "/proc/none/x.html"),
+        (("advise", "--emit", "nonsense"), "nonsense"),
+        (("advise", "--explain", "nonsense"), "nonsense"),
+        (("advise", "--source", "nonsense"), "nonsense"),
+        (("advise", "--rules", "folder"), "folder"),
+        (("advise", "--root", "missing"), "missing"),
+        (("inspect", "--root", "missing"), "missing"),
+        (("bench", "--sandbox-memory", "1e999GB"), "1e999GB"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else None,
+)
+def test_bad_input_is_one_error_with_its_name_and_a_hint(said, words, named):
+    code, error = said(*words)
+    assert code == ExitCode.USAGE, error
+    assert [line for line in error.splitlines() if line.startswith("error: ") and named in line], error
+    assert "\nhint: " in error
+    assert "defect" not in error
+
+
+def test_names_are_refused_before_a_server_is_looked_for(said):
+    code, error = said("advise", "--target", "host=/nonexistent", "--explain", "nonsense")
+    assert (code, 'there is no rule "nonsense"' in error) == (ExitCode.USAGE, True)
+
+
+def test_settings_in_utf_16_are_read_as_windows_consoles_redirect_them(said):
+    Path("wide.csv").write_text("name,setting\nwork_mem,4096\n", encoding="utf-16")
+    code, error = said("advise", "--pg-settings", "wide.csv", "--fail-on", "never")
+    assert code == ExitCode.OK, error
+
+
+def test_the_program_is_called_by_its_name_however_it_was_started(said):
+    assert "Run pgdyno --help" in said("nonsense")[1]
+
+
+def raises(error: Exception) -> click.Command:
+    @click.command("store")
+    @click.argument("words", nargs=-1)
+    def verb(words: tuple[str, ...]) -> None:
+        raise error
+
+    return verb
+
+
+def test_a_defect_is_told_in_one_error_and_its_traceback_kept_without_passwords(said, tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "command", raises(KeyError("postgresql://me:s3cr3t@db1/x refused s3cr3t")))
+    code, error = said("store", "postgresql://me:s3cr3t@db1/x")
+    (kept,) = (tmp_path / "home" / "state").glob("defect-*.txt")
+    text = kept.read_text()
+    assert (code, "Traceback" in error, "defect of pgdyno: KeyError at " in error) == (ExitCode.UNSUITABLE, False, True)
+    assert str(kept) in error
+    assert ("Traceback" in text, "s3cr3t" in text + error) == (True, False)
+    assert kept.stat().st_mode & 0o077 == 0
+
+
+def test_a_defect_is_told_where_nothing_can_be_kept(said, monkeypatch):
+    monkeypatch.setenv("PGDYNO_HOME", "/proc/none")
+    monkeypatch.setattr(store, "command", raises(KeyError("x")))
+    code, error = said("store")
+    assert (code, "Traceback" in error, "defect of pgdyno" in error) == (ExitCode.UNSUITABLE, False, True)
+
+
+def test_what_the_system_refuses_is_named_with_its_file(said, monkeypatch):
+    monkeypatch.setattr(store, "command", raises(OSError(errno.ENOSPC, "No space left on device", "/x/y")))
+    code, error = said("store")
+    assert code == ExitCode.UNSUITABLE
+    assert error.startswith('error: "/x/y": no space left on device\nhint: ')
+
+
+def test_help_names_a_number_and_not_the_type_of_a_flag(capsys, monkeypatch):
+    for verb in ("tune", "queue"):
+        monkeypatch.setattr("sys.argv", ["pgdyno", verb, *(["run"] if verb == "queue" else []), "--help"])
+        with pytest.raises(SystemExit):
+            main.main()
+        assert "RANGE" not in capsys.readouterr().out
