@@ -65,3 +65,13 @@ def ticks(lo: float, hi: float, scale: str) -> tuple[float, ...]:
     step = nice_step(hi - lo, 4)
     first, last = math.ceil(lo / step - 1e-9), math.floor(hi / step + 1e-9)
     return tuple(_tidy(index * step) for index in range(first, last + 1))
+
+
+ROOM = 3.0
+"""An axis ends here, as a multiple of its highest point, where whiskers reach farther: else nobody sees the points."""
+
+
+def edge(points: Iterable[float], ends: Iterable[float]) -> float | None:
+    """Return where an axis from zero has to end so that its points can be seen; None where all ends have room."""
+    highest, farthest = max(points, default=0.0), max((end for end in ends if end < math.inf), default=0.0)
+    return nice_bounds([0.0, ROOM * highest])[1] if farthest > ROOM * highest > 0 else None

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 
 from pgdyno.model.figure import Axis, Figure, FigureKind, Mark, Series, Table
 from pgdyno.model.verdict import Interval
+from pgdyno.report.scales import edge
 from pgdyno.report.wording import bare_range_text, capital, change_text, number_text, plural, range_text
 from pgdyno.stats.compound import EXPLAINS, interaction_word, product, quotient
 
 GROUPS = {"keep": "kept", "candidate": "candidate", "null": "no effect shown", "drop": "dropped"}
 AS_MULTIPLE = 10.0
 """From here on a level is told as a multiple: nobody reads 3600 %."""
+CUT = "Intervals that reach beyond the axis end at its edge; the table has them whole."
 COLUMNS = ("step", "what", "step's own effect", "interval", "level, %", "level's interval", "became of it")
 
 
@@ -72,17 +74,18 @@ def staircase(
     if kept:
         bars += _ends(expected, end, stated_end, known=known)
     cells += [(bar.label, "", "", "", number_text(bar.level), _bounds(bar), "") for bar in bars[1 + len(rows) :]]
+    top = edge([bar.level for bar in bars], [bar.hi for bar in bars if bar.hi is not None])
     return Figure(
         kind=FigureKind.STAIRCASE,
         id="staircase",
         title=_title(rows, kept, expected, end, stated_end, metric, known=known),
         question="What did each change buy?",
         x=Axis("step"),
-        y=Axis(f"{metric}, baseline = 100", unit="%", lo=0.0),
+        y=Axis(f"{metric}, baseline = 100", unit="%", lo=0.0, hi=top),
         series=_series(bars, "candidate" if any(row.outcome == "candidate" for row in rows) else "kept"),
         marks=(Mark("y", 100.0, "baseline", "reference"),),
         table=Table(COLUMNS, tuple(cells), COLUMNS[2:6]),
-        caption=_caption(mode, end),
+        caption=" ".join([_caption(mode, end), *([CUT] if top is not None else [])]),
         n=len(rows),
     )
 

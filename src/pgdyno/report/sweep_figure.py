@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pgdyno.model.figure import Axis, Band, Figure, FigureKind, Mark, Series, Table
 from pgdyno.report.reading import Fields, interval_of
+from pgdyno.report.scales import edge
+from pgdyno.report.staircase_figure import CUT
 from pgdyno.report.wording import capital, change_text, number_text, range_text
 
 LOG_FROM = 8.0
@@ -32,13 +34,19 @@ def sweep_figure(sweep: Fields) -> Figure:
     )
     region = [x for x, level in zip(xs, levels, strict=True) if level.flag("in_region")]
     chosen = [x for x, level in zip(xs, levels, strict=True) if level.text("level") == sweep.text("chosen")]
+    drawn = [100 * gain.ratio for gain in gains if gain]
+    top = edge(drawn, [100 * gain.hi for gain in gains if gain])
+    said = (
+        f"{sweep.whole('blocks')} blocks, all levels once in each, in an order drawn by lot. The intervals of all "
+        "pairs of levels hold together (Student on log ratios of the blocks, Bonferroni)."
+    )
     return Figure(
         kind=FigureKind.LINES,
         id=f"sweep-{sweep.text('knob').replace('.', '-')}",
         title=capital(sweep.text("sentence")),
         question=f"Which {sweep.text('knob')} is the right one?",
         x=Axis(sweep.text("knob"), unit=sweep.text("unit") if numeric else "", scale=scale),
-        y=Axis("against the first level", unit="%"),
+        y=Axis("against the first level", unit="%", hi=top),
         series=(
             Series(
                 "gain",
@@ -53,7 +61,6 @@ def sweep_figure(sweep: Fields) -> Figure:
         bands=(Band("x", min(region), max(region), "may be the best"),) if len(region) > 1 else (),
         marks=(Mark("y", 100.0, "first level", "reference"), *(Mark("x", x, "taken") for x in chosen[:1])),
         table=Table(COLUMNS, rows, COLUMNS[1:4]),
-        caption=f"{sweep.whole('blocks')} blocks, all levels once in each, in an order drawn by lot. The intervals of "
-        "all pairs of levels hold together (Student on log ratios of the blocks, Bonferroni).",
+        caption=said if top is None else f"{said} {CUT}",
         n=sum(level.count("runs") for level in levels),
     )

@@ -68,6 +68,18 @@ def test_a_harmful_step_stands_below_100_and_the_next_goes_on_from_before_it():
     assert drawn["interaction"] == ("null", pytest.approx(100))
 
 
+@pytest.mark.requirement("R-EXP-03")
+def test_an_interval_of_any_length_leaves_the_bars_to_be_seen():
+    wide = staircase([StairRow("good", 1.2, Interval(1.2, 0.01, 150.0, 0.95), "keep")])
+    assert 120 < wide.y.hi < 1000
+    assert "end at its edge" in wide.caption
+    assert "15,000" in str(wide.table.rows[0]), "the table has it whole"
+    endless = staircase([StairRow("good", 1.2, Interval(1.2, 0.0, float("inf"), 0.95), "keep")])
+    assert endless.y.hi is None, "the renderer cuts what has no end"
+    narrow = staircase([StairRow("good", 1.2, Interval(1.2, 1.1, 1.3, 0.95), "keep")])
+    assert (narrow.y.hi, "edge" in narrow.caption) == (None, False)
+
+
 def test_in_isolation_every_bar_stands_on_the_baseline():
     rows = [StairRow(name, 1.2, Interval(1.2, 1.1, 1.3, 0.95), "keep") for name in ("a", "b")]
     grown, alone = (
