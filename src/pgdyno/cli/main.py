@@ -9,6 +9,7 @@ import sys
 import click
 
 from pgdyno import __version__
+from pgdyno.cli.numbers import parameters, settle_number
 from pgdyno.errors import ExitCode, PgdynoError, UsageError
 
 VERBS: dict[str, str] = {
@@ -62,22 +63,14 @@ class Verbs(click.Group):
             return None
         command = importlib.import_module(f"pgdyno.cli.{MODULES.get(cmd_name, cmd_name)}").command
         assert isinstance(command, click.Command), f"cli/{cmd_name}.py has no command"
-        _name_numbers(command)
+        for param in parameters(command):
+            settle_number(param)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the verbs from the table above, without importing them."""
         with formatter.section("Verbs"):
             formatter.write_dl(list(VERBS.items()))
-
-
-def _name_numbers(verb: click.Command) -> None:
-    """Let help write N for a number within bounds, where click has FLOAT RANGE and INTEGER RANGE..."""
-    for child in verb.commands.values() if isinstance(verb, click.Group) else ():
-        _name_numbers(child)
-    for param in verb.params:
-        if param.metavar is None and isinstance(param.type, click.IntRange | click.FloatRange):
-            param.metavar = " ".join("N" * param.nargs)
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -69,8 +68,10 @@ def parsed(words: Sequence[str], folder: str = ".") -> dict[str, object]:
 
     Raises UsageError as it would, also where the folder is gone.
     """
-    command = importlib.import_module(f"pgdyno.cli.{words[0]}").command
-    assert isinstance(command, click.Command), "a verb's module holds its command"
+    from pgdyno.cli.main import command as program
+
+    command = program.get_command(click.Context(program), words[0])
+    assert command is not None, "a job's verb is one of the program's"
     try:
         with contextlib.chdir(folder):  # a plan file is read, and its path is meant from there
             context = command.make_context(f"pgdyno {words[0]}", list(words[1:]))

@@ -59,12 +59,13 @@ def command(
 
 @contextmanager
 def _sessions(host: HostRequest | None) -> Iterator[Sessions]:
-    from pgdyno.target import places, rollback
-    from pgdyno.target.remote.host import opened_host
-
     if host is None:
+        from pgdyno.target import places, rollback
+
         yield rollback.LocalSessions(places.state_dir() / "undo")
         return
+    from pgdyno.target.remote.host import opened_host
+
     with opened_host(host) as there:
         yield there
 

@@ -138,3 +138,12 @@ def test_help_names_a_number_and_not_the_type_of_a_flag(capsys, monkeypatch):
         with pytest.raises(SystemExit):
             main.main()
         assert "RANGE" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e400"])
+@pytest.mark.parametrize("flag", ["--measure", "--rate", "--foreign-cpu"])
+def test_a_number_without_an_end_is_refused(said, flag, number):
+    code, error = said("bench", flag, number)
+    assert (code, flag in error) == (ExitCode.USAGE, True)
+    code, error = said("queue", "add", "--", "bench", flag, number)
+    assert (code, flag in error) == (ExitCode.USAGE, True)
