@@ -142,8 +142,8 @@ def test_a_killed_tune_is_rolled_back_and_resumed(pgdyno_home, delay_s):
     assert "running" not in states.values()
 
 
-def test_an_interrupt_restores_and_says_so(pgdyno_home):
-    command = [sys.executable, "-m", "pgdyno", "experiment", "--ab", "/dev/null", "/dev/null", *LOAD]
+def test_an_interrupt_restores_and_says_so_and_how_to_go_on(pgdyno_home):
+    command = [sys.executable, "-m", "pgdyno", "experiment", "--sweep", "work_mem=4MB,8MB", *LOAD]
     environment = {**os.environ, "PGDYNO_HOME": str(pgdyno_home)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as tuner:
         assert tuner.stderr is not None
@@ -155,6 +155,8 @@ def test_an_interrupt_restores_and_says_so(pgdyno_home):
         tuner.wait(60)
     assert tuner.returncode == 130
     assert "putting the server back" in said
+    study = json.loads(pgdyno(pgdyno_home, "store", "show", "last", "--json").stdout)["study"]
+    assert f"to go on: pgdyno experiment --resume {study['id']}" in said
     assert "Traceback" not in said
     listed = json.loads(pgdyno(pgdyno_home, "rollback", "--list", "--json").stdout)["sessions"]
     assert {session["state"] for session in listed} <= {"closed"}

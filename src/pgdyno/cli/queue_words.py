@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.errors import UsageError
+from pgdyno.model.study import RESUMED_BY
 
 if TYPE_CHECKING:
     from pgdyno.model.job import Job
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 RUNS = ("bench", "experiment", "matrix", "noise", "selftest", "tune", "demo")
 """The verbs that measure and end by themselves with the server put back."""
-_RESUMED = {"tune": ("tune",), "experiment": ("staircase", "sweep"), "matrix": ("matrix",)}
-"""The kinds of study that a verb goes on with by --resume."""
 _SERVERS = ("PGHOST", "PGSERVICE", "PGHOSTADDR")
 
 
@@ -92,7 +91,7 @@ def words_of(job: Job, study: Study | None) -> tuple[str, ...] | None:
     if study is None:
         return job.argv
     verb = job.argv[0]
-    if study.kind.value not in _RESUMED.get(verb, ()):
+    if RESUMED_BY.get(study.kind) != verb:
         return None
     params = parsed(job.argv, job.folder)
     kept = [verb, "--resume", study.id]

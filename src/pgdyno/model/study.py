@@ -26,6 +26,15 @@ class StudyKind(StrEnum):
     """Runs of another tool, or of another machine's store: read, never measured here."""
 
 
+RESUMED_BY: Mapping[StudyKind, str] = {
+    StudyKind.TUNE: "tune",
+    StudyKind.STAIRCASE: "experiment",
+    StudyKind.SWEEP: "experiment",
+    StudyKind.MATRIX: "matrix",
+}
+"""The verb whose --resume goes on with a study of this kind; those of other kinds are begun anew."""
+
+
 class StudyState(StrEnum):
     """How a study stands; an interrupted one can be resumed."""
 

@@ -17,7 +17,7 @@ from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.guard import GuardPlan
 from pgdyno.model.job import JOB
 from pgdyno.model.linux import is_linux_knob
-from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.model.study import RESUMED_BY, Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.store.bundle_import import IMPORTED
@@ -155,7 +155,8 @@ def open_stand(
         try:
             yield Stand(store, target, facts, study, laboratory, session, outage)
         except BaseException as error:
-            _mark(store, study, error)
+            if _mark(store, study, error) is StudyState.INTERRUPTED and study.kind in RESUMED_BY:
+                announce(f"to go on: pgdyno {RESUMED_BY[study.kind]} --resume {study.id}")
             raise
         finally:
             if session is not None:
@@ -212,9 +213,11 @@ def begin_session(
     return Session.begin(target, study=study, undo_root=undo_root, kernel=kernel, watch=watch)
 
 
-def _mark(store: Store, study: Study, error: BaseException) -> None:
+def _mark(store: Store, study: Study, error: BaseException) -> StudyState:
     interrupted = isinstance(error, KeyboardInterrupt | EnvironmentUnsuitable)
-    store.update_study(study.id, state=StudyState.INTERRUPTED if interrupted else StudyState.FAILED)
+    state = StudyState.INTERRUPTED if interrupted else StudyState.FAILED
+    store.update_study(study.id, state=state)
+    return state
 
 
 def _study(
