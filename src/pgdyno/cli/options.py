@@ -295,14 +295,20 @@ def target_request(flags: Flags) -> TargetRequest:
         patroni_ca=_absolute(flags.path("patroni_ca")),
         patroni_cert=_absolute(flags.path("patroni_cert")),
         sql_only=flags.on("sql_only"),
-        sandbox_memory=_bytes(flags.text("sandbox_memory")),
+        sandbox_memory=_memory(flags.text("sandbox_memory")),
     )
 
 
-def _bytes(text: str | None) -> int | None:
+def _memory(text: str | None) -> int | None:
+    from pgdyno.errors import UsageError
     from pgdyno.units import parse_quantity
 
-    return None if text is None else int(parse_quantity(text, "B"))
+    if text is None:
+        return None
+    size = parse_quantity(text, "B")
+    if size <= 0:
+        raise UsageError(f'--sandbox-memory "{text}" is no memory', hint="Write it as --sandbox-memory 1GB.")
+    return int(size)
 
 
 def host_request(flags: Flags) -> HostRequest | None:
@@ -335,6 +341,9 @@ def workload_parameters(flags: Flags) -> dict[str, str | int | float | bool]:
         if not equals or not name:
             raise UsageError(f'parameter "{word}" is not NAME=VALUE', hint="Write it as -D scale=50.")
         parameters[name] = _typed(value)
+    given = [name for name in ("scripts", "init") if flags.values[name]]
+    if given and flags.values.get("workload") != "custom":
+        raise UsageError(f"--{given[0].removesuffix('s')} is for workload custom", hint="Add --workload custom.")
     if flags.words("scripts"):
         parameters["scripts"] = ",".join(_absolute_script(word) for word in flags.words("scripts"))
     if flags.path("init") is not None:

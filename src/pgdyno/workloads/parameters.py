@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -47,9 +48,8 @@ def _convert(workload: str, parameter: Parameter, value: Value) -> Value:
     if isinstance(converted, int | float) and not isinstance(converted, bool):
         low, high = parameter.low, parameter.high
         if (low is not None and converted < low) or (high is not None and converted > high):
-            bounds = " and ".join(
-                [f"at least {low:g}"] * (low is not None) + [f"at most {high:g}"] * (high is not None)
-            )
+            known = (("at least", low), ("at most", high))
+            bounds = " and ".join(f"{words} {bound:.15g}" for words, bound in known if bound is not None)
             raise UsageError(
                 f'parameter "{parameter.name}" of "{workload}" must be {bounds}, not {value}', hint=_meaning(parameter)
             )
@@ -72,4 +72,8 @@ def _typed(default: Value, value: Value) -> Value:
         if not number.is_integer():
             raise ValueError(value)
         return int(number)
-    return float(value) if isinstance(default, float) else str(value)
+    if isinstance(default, float):
+        if not math.isfinite(float(value)):
+            raise ValueError(value)
+        return float(value)
+    return str(value)

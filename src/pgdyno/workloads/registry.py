@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.errors import UsageError
+from pgdyno.errors import UsageError, hinted
 from pgdyno.model.trial import WorkloadSpec
 from pgdyno.workloads import custom, ybio, ybio_figures
 from pgdyno.workloads.dataset import PgbenchTables
@@ -42,6 +42,7 @@ class WorkloadKind:
     make: Callable[[Mapping[str, Value], Path | None], PgbenchWorkload]
 
 
+@hinted("docs/reference/workloads.md has every parameter.")
 def make_workload(name: str, parameters: Mapping[str, Value], *, pgbench: Path | None = None) -> Workload:
     """Return the workload of this name. Numbers may be texts, as the command line has them.
 

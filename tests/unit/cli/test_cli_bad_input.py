@@ -147,3 +147,15 @@ def test_a_number_without_an_end_is_refused(said, flag, number):
     assert (code, flag in error) == (ExitCode.USAGE, True)
     code, error = said("queue", "add", "--", "bench", flag, number)
     assert (code, flag in error) == (ExitCode.USAGE, True)
+
+
+@pytest.mark.parametrize("flag", ["--script", "--init"])
+def test_a_script_without_its_workload_says_which_to_add(said, flag):
+    code, error = said("bench", flag, "ok.conf")
+    assert (code, f"{flag} is for workload custom" in error) == (ExitCode.USAGE, True)
+
+
+@pytest.mark.parametrize("size", ["-1GB", "0", "banana"])
+def test_a_sandbox_needs_memory(said, size):
+    code, error = said("bench", "--sandbox-memory", size)
+    assert (code, f'"{size}"' in error) == (ExitCode.USAGE, True)

@@ -149,6 +149,19 @@ def test_wrong_values_are_usage_errors(values: dict[str, str | int]) -> None:
         resolve("w", DECLARED, values)
 
 
+@pytest.mark.parametrize("value", ["-1", "0", "nan", "inf", "-inf", "1e999", "1e30", "banana", "", "1.5", "x; drop"])
+@pytest.mark.parametrize("name", sorted(WORKLOADS))
+def test_any_value_of_any_parameter_is_taken_or_refused_with_a_hint(name: str, value: str, script: str) -> None:
+    refused: list[UsageError] = []
+    for parameter in WORKLOADS[name].parameters:
+        known = {"scripts": script} if name == "custom" else {}
+        try:
+            make_workload(name, {**known, parameter.name: value})
+        except UsageError as error:
+            refused.append(error)
+    assert [error.message for error in refused if not error.hint] == []
+
+
 def test_the_reference_lists_every_parameter_and_no_other() -> None:
     text = REFERENCE.read_text(encoding="utf-8")
     for kind in WORKLOADS.values():
