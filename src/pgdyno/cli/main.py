@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 
@@ -91,6 +92,7 @@ def main() -> None:
         from pgdyno.target.parent import end_with_parent
 
         end_with_parent()
+    _let_output_end_anywhere()
     try:
         code = command.main(prog_name=PROGRAM, standalone_mode=False)
     except PgdynoError as error:
@@ -113,6 +115,19 @@ def main() -> None:
         print_error(ours)
         sys.exit(int(ours.exit_code))
     sys.exit(code if isinstance(code, int) else int(ExitCode.OK))
+
+
+def _let_output_end_anywhere() -> None:
+    """Write `?` for what a terminal's character set lacks, and nowhere what stdout or stderr would have had if closed.
+
+    A descriptor that is closed is taken, so that no file of ours gets its number and no child writes into that file.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None and os.open(os.devnull, os.O_RDWR) == number:
+            setattr(sys, name, os.fdopen(number, mode))
+        elif name != "stdin" and isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _in_our_grammar(error: click.ClickException) -> UsageError:

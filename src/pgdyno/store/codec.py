@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from enum import Enum
 from pathlib import PurePath
 from typing import TypedDict, TypeVar
@@ -64,7 +64,10 @@ def change_from_row(row: Row) -> ChangeRecord:
 
 
 def study_to_row(study: Study) -> dict[str, object]:
-    """Return the columns of table `study`."""
+    """Return the columns of table `study`. Raises StoreError on a plan that could not be read back."""
+    for name, value in asdict(study.plan).items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise StoreError(f"{name} of the load is {value}", hint="Give a number of seconds, sessions or CPUs.")
     return {
         "id": study.id,
         "kind": study.kind.value,

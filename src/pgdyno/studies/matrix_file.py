@@ -5,6 +5,7 @@ The form is in docs/reference/matrix.md; matrix.schema.json is its JSON Schema.
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Callable, Mapping
 from typing import TypeVar
@@ -171,7 +172,7 @@ def _many(table: Mapping[str, object], name: str, kind: type[T], default: tuple[
 
 
 def _number(value: object, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise UsageError(f"{where} is not a number")
     return float(value)
 

@@ -1,6 +1,9 @@
 """Bad files, names and numbers of a user end in one error with a hint and the documented exit code."""
 
 import errno
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -159,3 +162,24 @@ def test_a_script_without_its_workload_says_which_to_add(said, flag):
 def test_a_sandbox_needs_memory(said, size):
     code, error = said("bench", "--sandbox-memory", size)
     assert (code, f'"{size}"' in error) == (ExitCode.USAGE, True)
+
+
+@pytest.mark.parametrize("redirect", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_a_closed_stream_is_no_defect(tmp_path, redirect):
+    shell = ["sh", "-c", f'"$0" -m pgdyno knobs list {redirect}', sys.executable]
+    done = subprocess.run(shell, capture_output=True, text=True, env={**os.environ, "PGDYNO_HOME": str(tmp_path)})
+    assert (done.returncode, done.stderr) == (ExitCode.OK, "")
+
+
+def test_a_terminal_without_utf_8_gets_what_it_can_show(tmp_path):
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PGDYNO_HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "pgdyno", "rules"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **plain})
+    assert (done.returncode, done.stderr) == (ExitCode.OK, "")
+    assert done.stdout.isascii()
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path):
+    shell = ["sh", "-c", '"$0" -m pgdyno rules | head -1', sys.executable]
+    done = subprocess.run(shell, capture_output=True, text=True, env={**os.environ, "PGDYNO_HOME": str(tmp_path)})
+    assert (len(done.stdout.splitlines()), done.stderr) == (1, "")

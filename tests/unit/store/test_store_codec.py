@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -151,3 +152,14 @@ def test_a_row_of_another_program_is_named() -> None:
     row = codec.spec_to_row("s", TrialSpec(Configuration(), Role.ARM, "a", 0, 0)) | {"id": 1, "block": "first"}
     with pytest.raises(StoreError, match="'first' where \"block\" belongs"):
         codec.trial_from_row(row, ())
+
+
+@pytest.mark.parametrize("field", ["warmup_s", "measure_s", "rate", "instance_vcpus"])
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_a_plan_that_could_not_be_read_back_is_not_kept(field: str, number: float) -> None:
+    plan = replace(LoadPlan(1, 1, 1.0, 1.0), **{field: number})
+    workload = WorkloadSpec("select-only", {"scale": 1}, "f00", "reads", True)
+    study = Study("s1", StudyKind.BENCH, "n", StudyState.RUNNING, 1.0, "t", "e", {}, workload, plan)
+    with pytest.raises(StoreError, match=field) as caught:
+        codec.study_to_row(study)
+    assert caught.value.hint
