@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from pathlib import Path
 
 from pgdyno.errors import UsageError
@@ -13,12 +14,15 @@ MOST_BYTES = 16 << 20
 def read_text(path: Path, noun: str = "file", *, hint: str, lenient: bool = False) -> str:
     """Return the text of a file that people write. Raises UsageError that names it, also when it is no text.
 
-    `lenient` is for outputs of other tools: of any size, and what is not UTF-8 becomes replacement characters.
+    `lenient` is for outputs of other tools: of any size, in UTF-8 or, by its first bytes, in UTF-16, as shells of
+    Windows write; what is neither becomes replacement characters.
     """
     try:
         if not lenient and path.stat().st_size > MOST_BYTES:
             raise UsageError(f'{noun} "{path}" is larger than {MOST_BYTES >> 20} MB', hint=hint)
-        return path.read_bytes().decode("utf-8", errors="replace" if lenient else "strict")
+        content = path.read_bytes()
+        is_wide = lenient and content.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+        return content.decode("utf-16" if is_wide else "utf-8-sig", errors="replace" if lenient else "strict")
     except OSError as error:
         raise UsageError(f'{noun} "{path}" cannot be read', detail=error.strerror, hint=hint) from error
     except UnicodeDecodeError as error:

@@ -73,6 +73,8 @@ def _run(program: Path, test: object, folder: Path, password: str, *, build: boo
         )
         if driver.BUILT not in made:
             raise WorkloadError("HammerDB did not build its schema", hint=f'See "{folder / "build.log"}".')
+    profile = folder / "hdbxtprofile.log"
+    profile.unlink(missing_ok=True)  # HammerDB appends
     minutes = test.rampup_min + test.duration_min
     click.echo(f"hammerdb: {test.users} users for {minutes} minutes, {test.rampup_min} of them ramp-up", err=True)
     text, cpu_s = driver.run_hammerdb(
@@ -84,7 +86,7 @@ def _run(program: Path, test: object, folder: Path, password: str, *, build: boo
         timeout_s=60 * minutes + 2 * script.MARGIN_S,
     )
     click.echo(f"hammerdb: its driver took {cpu_s:.1f} s of CPU", err=True)
-    return text
+    return f"{text}\n{profile.read_text(errors='replace')}" if profile.is_file() else text
 
 
 def _environment() -> dict[str, str]:

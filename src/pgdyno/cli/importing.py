@@ -28,16 +28,18 @@ def hammerdb(**values: object) -> None:
     """Import logs and JSON results of HammerDB's TPROC-C as one study of kind imported.
 
     A log is what a timed test prints (vuset showoutput 1, or the file of vuset logtotemp 1); JSON is what the jobs
-    command and the web service give. One file may hold several runs.
+    commands (result, summaryjson) and the web service give. One file may hold several runs. The time profile
+    (hdbxtprofile.log) is given beside the log of the same tests.
     """
     from pgdyno.cli.study import print_result
     from pgdyno.studies.imported import ImportedFile, import_hammerdb
-    from pgdyno.workloads.hammerdb.results import parse_results
+    from pgdyno.workloads.hammerdb.results import parse_files
 
     flags = Flags(values)
     hint = "Name a log or a JSON file of HammerDB."
     texts = [(path, read_text(path, hint=hint, lenient=True)) for path in flags.paths("files")]
-    files = [ImportedFile(path.name, text, parse_results(text, source=str(path))) for path, text in texts]
+    runs = parse_files([(str(path), text) for path, text in texts])
+    files = [ImportedFile(path.name, text, found) for (path, text), found in zip(texts, runs, strict=True)]
     with open_store(flags.text("store_url")) as store:
         result = import_hammerdb(store, files, target=flags.text("label") or "")
         print_result(store, result, flags.on("as_json"))

@@ -13,9 +13,9 @@ from pgdyno.report.sections import Block, FactList, Prose, Report, Section, Tabl
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import capital, number_text, plural
 
-UNKNOWN = (
-    "The files say nothing of the machine, of the server's settings, or of what else ran: a comparison with runs that "
-    "pgdyno measured would compare two unlike things."
+_UNKNOWN = (
+    "The files say nothing of {}the server's settings, or of what else ran: a comparison with runs that pgdyno "
+    "measured would compare two unlike things."
 )
 TIMES = (("calls", "calls"), ("avg_ms", "mean ms"), ("p50_ms", "p50 ms"), ("p95_ms", "p95 ms"), ("p99_ms", "p99 ms"))
 
@@ -26,7 +26,8 @@ def imported_page(record: StudyRecord) -> Report:
     if not any(trial.outcome and "nopm" in trial.outcome.counters for trial in record.trials):
         return runs_page(record)
     sentences = result.texts("sentences")
-    told: tuple[Block, ...] = (Prose(sentences, points=True), Prose((UNKNOWN,)))
+    unknown = _UNKNOWN.format("" if (study.result or {}).get("machine_told") else "the machine, of ")
+    told: tuple[Block, ...] = (Prose(sentences, points=True), Prose((unknown,)))
     answer = Section("answer", "Answer", "What do the files say?", told)
     times = _times(record.trials)
     sections = [answer]

@@ -13,7 +13,7 @@ from pgdyno.model.record import TextRecord
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.store.catalogue import Store
-from pgdyno.workloads.hammerdb.results import HammerRun
+from pgdyno.workloads.hammerdb.run import HammerRun
 
 MOST_TEXT = 1_000_000
 """So much of a file is kept with its run; the rest of a larger one is left where it is."""
@@ -41,7 +41,7 @@ def import_hammerdb(
         name="import hammerdb",
         state=StudyState.RUNNING,
         created_at=at,
-        target=target or f"{first.database}, unknown host (the files do not say)",
+        target=target or first.machine or f"{first.database}, unknown host (the files do not say)",
         environment="unknown",
         facts={},
         workload=_workload(first),
@@ -64,6 +64,7 @@ def import_hammerdb(
         "study": study.id,
         "title": f"{count} run{'s' * (count != 1)} of HammerDB, imported",
         "word": "imported",
+        "machine_told": any(run.machine for file in files for run in file.runs),
         "sentences": [_sentence(file.name, run) for file in files for run in file.runs],
         "runs": [number for found in numbers for number in found],
         "state": "complete",
@@ -75,7 +76,8 @@ def import_hammerdb(
 def _keep(store: Store, study: Study, block: int, file: ImportedFile) -> list[int]:
     kept: list[int] = []
     for slot, run in enumerate(file.runs):
-        factors = {"users": str(run.users)} if run.users is not None else {}
+        sizes = {"users": run.users, "warehouses": run.warehouses}
+        factors = {name: str(size) for name, size in sizes.items() if size is not None}
         number = store.begin_trial(study.id, TrialSpec(BASELINE, Role.ARM, "hammerdb", block, slot, factors=factors))
         store.add_records(number, [TextRecord(file.name, file.text[:MOST_TEXT])])
         store.finish_trial(number, outcome(run))
@@ -98,7 +100,8 @@ def outcome(run: HammerRun) -> Outcome:
             milliseconds: float | None = getattr(times, key)
             if milliseconds is not None:
                 counters[f"{name.lower()}_{key}"] = milliseconds
-    partial = f"{run.failed_users} virtual users failed" if run.failed_users else None
+    failed = f"{run.failed_users} virtual user{'s' * (run.failed_users > 1)} failed"
+    partial = failed if run.failed_users else None
     began = run.began_at or 0.0
     return Outcome(
         state=TrialState.PARTIAL if partial else TrialState.COMPLETE,
@@ -122,8 +125,10 @@ def _workload(run: HammerRun) -> WorkloadSpec:
 
 def _sentence(name: str, run: HammerRun) -> str:
     users = "an unknown number of" if run.users is None else str(run.users)
+    by = f"{users} virtual user{'s' * (run.users != 1)}"
+    on = f" on {run.warehouses} warehouse{'s' * (run.warehouses > 1)}" if run.warehouses else ""
     failed = f"; {run.failed_users} of them failed" if run.failed_users else ""
-    return f"{name}: {run.nopm:,} NOPM from {run.tpm:,} {run.database} TPM by {users} virtual users{failed}."
+    return f"{name}: {run.nopm:,} NOPM from {run.tpm:,} {run.database} TPM by {by}{on}{failed}."
 
 
 def _hash(text: str) -> str:

@@ -13,7 +13,8 @@ from pgdyno.report.sections import FactList, Notice, TableBlock
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.imported import ImportedFile, import_hammerdb, outcome
 from pgdyno.workloads.hammerdb.driver import find_program, run_hammerdb
-from pgdyno.workloads.hammerdb.results import parse_results
+from pgdyno.workloads.hammerdb.results import parse_files, parse_results
+from pgdyno.workloads.hammerdb.run import HammerRun
 from pgdyno.workloads.hammerdb.script import HammerTest, build_script, run_script
 
 DATA = Path(__file__).parents[2] / "data" / "hammerdb"
@@ -43,7 +44,7 @@ def test_users_that_failed_make_a_run_partial() -> None:
     text = read("run.log").replace("Vuser 3:FINISHED SUCCESS", "Vuser 3:FINISHED FAILED")
     (run,) = parse_results(text, source="log")
     assert outcome(run).state is TrialState.PARTIAL
-    assert "1 virtual users failed" in (outcome(run).reason or "")
+    assert "1 virtual user failed" in (outcome(run).reason or "")
 
 
 @pytest.mark.requirement("R-TPC-05")
@@ -56,6 +57,85 @@ def test_json_of_a_job_and_of_the_web_service() -> None:
     assert service.procedures["NEWORD"].calls == 9412
     assert service.procedures["PAYMENT"].p95_ms == 9.5
     assert "neword_p99_ms" in outcome(service).counters
+
+
+@pytest.mark.requirement("R-TPC-05")
+def test_a_summary_of_version_6_has_fields_instead_of_a_sentence() -> None:
+    (run,) = parse_results(read("summary.json"), source="summary")
+    assert (run.nopm, run.tpm, run.database, run.users, run.warehouses) == (81350, 187420, "PostgreSQL", 12, 40)
+    assert (run.rampup_min, run.duration_min, run.version) == (2, 5, "6.0")
+    assert run.job == "69A80B40A1B203E213431323"
+    assert run.machine == "PostgreSQL 18.4 on IBM/S390, 16 CPUs, 62.8 GB, Ubuntu 24.04.1 LTS, host db1"
+    assert run.procedures["SLEV"].p99_ms == 44.5
+    assert run.began_at is not None
+
+
+def test_a_result_file_mixes_words_and_json() -> None:
+    (run,) = parse_results(read("result.out"), source="result")
+    assert (run.nopm, run.users, run.job) == (33210, 6, "681A2B3C4D5E03E263135333")
+    assert (run.procedures["NEWORD"].calls, run.procedures["PAYMENT"].p95_ms) == (53500, 3.25)
+
+
+def test_the_sentence_of_old_versions_has_its_figures_the_other_way_round() -> None:
+    (run,) = parse_results(read("old.log"), source="old")
+    assert (run.nopm, run.tpm, run.users) == (179640, 413250, 20)
+    assert (run.rampup_min, run.duration_min) == (1, 3)
+    assert run.began_at is not None
+
+
+def test_each_failed_user_counts_once_and_for_the_test_it_failed_in() -> None:
+    first, second = parse_results(read("failed.log"), source="failed")
+    assert (first.users, first.failed_users, first.warehouses) == (3, 2, 200)
+    assert (second.users, second.failed_users) == (1, 0)
+    assert [first.job, second.job] == ["640A1B2C3D4E03E273135333", "640A1B2C3D4E03E283135333"]
+    assert [first.duration_min, second.duration_min] == [10, 1]
+    assert [outcome(run).state for run in (first, second)] == [TrialState.PARTIAL, TrialState.COMPLETE]
+
+
+def profiled(*names: str) -> list[list[HammerRun]]:
+    return parse_files([(name, read(name)) for name in names])
+
+
+@pytest.mark.parametrize("order", [("run.log", "hdbxtprofile.log"), ("hdbxtprofile.log", "run.log")])
+def test_a_time_profile_belongs_to_the_log_beside_it(order: tuple[str, str]) -> None:
+    (run,) = [run for runs in profiled(*order) for run in runs]
+    assert run.nopm == 12345
+    assert set(run.procedures) == {"NEWORD", "OSTAT"}, "the summary, not a single user's block"
+    new_order = run.procedures["NEWORD"]
+    assert (new_order.calls, new_order.avg_ms, new_order.p50_ms, new_order.max_ms) == (3420, 36.25, 19.25, 1220.25)
+
+
+def test_a_time_profile_in_the_log_itself_is_read() -> None:
+    (run,) = parse_results(read("run.log") + read("hdbxtprofile.log"), source="log")
+    assert run.procedures["OSTAT"].p99_ms == 112.5
+
+
+@pytest.mark.parametrize("names", [("hdbxtprofile.log",), ("failed.log", "hdbxtprofile.log")])
+def test_time_profiles_that_fit_no_result_are_refused(names: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match="time profile") as caught:
+        profiled(*names)
+    assert "log of the same tests" in (caught.value.hint or "")
+
+
+def test_users_that_share_sessions_and_users_named_only_at_creation() -> None:
+    text = read("run.log")
+    shared = text.replace("4 Active Virtual Users configured", "4 VU * 25 AC = 100 Active Sessions configured")
+    assert parse_results(shared, source="log")[0].users == 4
+    without = text.replace("Vuser 1:4 Active Virtual Users configured\n", "")
+    assert "Active" not in without
+    assert parse_results(without, source="log")[0].users == 4, "5 were created, one of them the monitor"
+
+
+def test_a_result_of_the_other_benchmark_says_so() -> None:
+    with pytest.raises(UsageError, match="TPROC-C") as caught:
+        parse_results("Vuser 1:Completed 1 query set(s) in 35 seconds\n", source="h.log")
+    assert "TPROC-H" in (caught.value.detail or "")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[\n" * 300, '{"a":' * 100_000])
+def test_nested_brackets_are_no_result_and_no_traceback(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_results(text, source="brackets")
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1, 2", "Vuser 1:RUNNING", '{"a": "NOPM"}'])

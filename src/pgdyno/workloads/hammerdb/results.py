@@ -1,166 +1,174 @@
-"""Read what HammerDB leaves: a log of virtual users, or the JSON of its jobs command and web service. Pure.
+"""Read what HammerDB leaves: logs of virtual users, JSON of its jobs commands, and files that mix both. Pure.
 
-A result is one line, `TEST RESULT : System achieved 12345 NOPM from 28765 PostgreSQL TPM`, with the number of users
-a line before it. JSON holds the same sentences as strings, and times of each procedure where the time profile was on.
+A result is one sentence, `System achieved 12345 NOPM from 28765 PostgreSQL TPM`; up to version 3 its figures stand the
+other way round, `28765 PostgreSQL TPM at 12345 NOPM`. From version 6 `jobs summaryjson` gives fields instead
+(`job_report.py`). Response times are in `time_profile.py`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pgdyno.errors import UsageError
+from pgdyno.workloads.hammerdb.job_report import report_run
+from pgdyno.workloads.hammerdb.run import HammerRun, ProcedureTime, moment
+from pgdyno.workloads.hammerdb.time_profile import procedures_in, summaries
 
 _RESULT = re.compile(
-    r"TEST RESULT\s*:\s*System achieved (?P<nopm>\d+) NOPM from (?P<tpm>\d+) (?P<database>[\w ]+?) TPM"
+    r"System achieved (?:(?P<nopm>\d+) NOPM from (?P<tpm>\d+) (?P<database>[\w ]+?) TPM"
+    r"|(?P<old_tpm>\d+) (?P<old_database>[\w ]+?) TPM at (?P<old_nopm>\d+) NOPM)"
 )
-_USERS = re.compile(r"(\d+) (?:Active )?Virtual Users configured", re.IGNORECASE)
+_USERS = re.compile(r"(\d+) (?:(?:Active )?Virtual Users|VU \\?\* .*Active Sessions) configured", re.IGNORECASE)
+_CREATED = re.compile(r"(\d+) Virtual Users Created with Monitor VU")
+_START = re.compile(r"Vuser 1 created|Vuser 1:RUNNING|Beginning rampup time|Hammerdb Log @")
 _RAMPUP = re.compile(r"Beginning rampup time of (\d+) minutes?", re.IGNORECASE)
 _TIMED = re.compile(r"Timing test period of (\d+) in minutes", re.IGNORECASE)
+_WAREHOUSES = re.compile(r"(?:\bWarehouses|_count_ware) += (\d+)")
 _VERSION = re.compile(r"HammerDB (?:CLI )?v?(\d+(?:\.\d+)+)")
-_JOB = re.compile(r"(?:jobid\s*=\s*|^|[^0-9A-F])([0-9A-F]{16,40})(?:$|[^0-9A-F])")
-_FAILED = re.compile(r"FINISHED FAILED|Error in Virtual User (\d+)")
-_MOMENTS = (
-    (re.compile(r"\b(\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2})\b"), "%Y-%m-%d %H:%M:%S"),
-    (re.compile(r"@ (\w{3} \w{3} +\d{1,2} \d{2}:\d{2}:\d{2}) \w+ (\d{4})"), "%a %b %d %H:%M:%S %Y"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class ProcedureTime:
-    """The times of one procedure: how often it was called, and milliseconds; None where the file does not say."""
-
-    calls: int
-    avg_ms: float | None
-    p50_ms: float | None
-    p95_ms: float | None
-    p99_ms: float | None
-    max_ms: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class HammerRun:
-    """One timed test. `users` are its virtual users without the monitor; None is what the file does not say.
-
-    `began_at` is the moment that the file tells, read as this machine's own time, because it has no zone.
-    """
-
-    nopm: int
-    tpm: int
-    database: str
-    users: int | None = None
-    rampup_min: int | None = None
-    duration_min: int | None = None
-    version: str | None = None
-    job: str | None = None
-    began_at: float | None = None
-    failed_users: int = 0
-    procedures: Mapping[str, ProcedureTime] = field(default_factory=dict)
+_JOB = re.compile(r"\b([0-9A-F]{16,40})\b")
+_NAMED_JOB = re.compile(r"jobid\s*=\s*(\w+)")
+_FAILED = re.compile(r"Vuser (\d+):FINISHED FAILED|Error in Virtual User (\d+)")
+_OTHER_BENCHMARK = re.compile(r"TPROC-H|query set\(s\)", re.IGNORECASE)
+_JSON_BEGINS = re.compile(r"^[ \t]*[{\[]", re.MULTILINE)
 
 
 def parse_results(text: str, *, source: str) -> list[HammerRun]:
-    """Return the runs that a log or a JSON file tells of, in its order.
-
-    Raises UsageError, naming `source`, when there is none: a run that was cut short has no result.
-    """
-    runs = list(_from_json(text)) if text.lstrip()[:1] in ("{", "[") else []
-    runs = runs or list(_from_log(text))
-    if not runs:
-        raise UsageError(
-            f'"{source}" holds no result of HammerDB',
-            detail="A result is the line TEST RESULT : System achieved ... NOPM from ... TPM.",
-            hint="Give the log of a timed test that ran to its end, or the JSON of HammerDB's jobs command.",
-        )
+    """Return the runs that a file tells of, in its order. Raise UsageError, naming `source`, when there is none."""
+    ((runs),) = parse_files([(source, text)])
     return runs
 
 
+def parse_files(files: Sequence[tuple[str, str]]) -> list[list[HammerRun]]:
+    """Return the runs of each file, given as name and text; a file that holds only time profiles gives none.
+
+    HammerDB writes its time profile into a file of its own: the profiles of such files belong to the runs that have no
+    times yet, in order, if there are as many. Raises UsageError on a file of neither, and on profiles that do not fit.
+    """
+    found: list[list[HammerRun]] = []
+    profiles: list[Mapping[str, ProcedureTime]] = []
+    for source, text in files:
+        runs = _runs(text)
+        found.append(runs)
+        only_times = [] if runs else summaries(text)
+        profiles += only_times
+        if not runs and not only_times:
+            raise _no_result(source, text)
+    bare = sum(not run.procedures for runs in found for run in runs)
+    if profiles and len(profiles) != bare:
+        raise UsageError(
+            f"time profiles of {len(profiles)} tests do not fit {bare} results without times",
+            hint="Give the time profile together with the log of the same tests.",
+        )
+    left = iter(profiles)
+    return [[run if run.procedures else replace(run, procedures=next(left, {})) for run in runs] for runs in found]
+
+
+def _runs(text: str) -> list[HammerRun]:
+    documents, rest = _split(text)
+    try:
+        told, times = _collect(documents)
+    except RecursionError:
+        told, times = [], {}
+    found = told + list(_from_log(rest))
+    profiles = summaries(rest) or ([times] if times else [])
+    if len(profiles) == len(found):
+        found = [run if run.procedures else replace(run, procedures=p) for run, p in zip(found, profiles, strict=True)]
+    return found
+
+
+def _no_result(source: str, text: str) -> UsageError:
+    other = _OTHER_BENCHMARK.search(text)
+    wanted = "A result is the line TEST RESULT : System achieved ... NOPM from ... TPM."
+    return UsageError(
+        f'"{source}" holds no result of HammerDB\'s TPROC-C',
+        detail="It tells of TPROC-H, which has no new orders." if other else wanted,
+        hint="Give the log of a timed test that ran to its end, or the JSON of HammerDB's jobs commands.",
+    )
+
+
+def _split(text: str) -> tuple[list[object], str]:
+    """Return the JSON values that begin a line, and the text without them."""
+    decoder, found, rest, at = json.JSONDecoder(), list[object](), list[str](), 0
+    while match := _JSON_BEGINS.search(text, at):
+        begin = match.end() - 1
+        try:
+            value, end = decoder.raw_decode(text, begin)
+        except (ValueError, RecursionError):
+            end = text.find("\n", begin) + 1 or len(text)
+            rest.append(text[at:end])
+        else:
+            found.append(value)
+            rest.append(text[at:begin])
+        at = end
+    return found, "".join([*rest, text[at:]])
+
+
 def _from_log(text: str) -> Iterator[HammerRun]:
-    """Yield a run at each result line, with what was said since the one before."""
+    """Yield a run for each test: what was said from its beginning to the beginning of the next."""
     version = _first(_VERSION, text)
     said: list[str] = []
-    pending: HammerRun | None = None
+    result: re.Match[str] | None = None
     for line in text.splitlines():
         match = _RESULT.search(line)
-        if match is None:
-            if pending is not None and (job := re.search(r"jobid\s*=\s*(\w+)", line)):
-                pending = replace(pending, job=job[1])
-            said.append(line)
-            continue
-        if pending is not None:
-            yield pending
-        before = "\n".join([*said, line])
-        pending = HammerRun(
-            nopm=int(match["nopm"]),
-            tpm=int(match["tpm"]),
-            database=match["database"],
-            users=_whole(_last(_USERS, before)),
-            rampup_min=_whole(_last(_RAMPUP, before)),
-            duration_min=_whole(_last(_TIMED, before)),
-            version=version,
-            began_at=_moment(before),
-            failed_users=len(_FAILED.findall(before)),
-        )
-        said = []
-    if pending is not None:
-        yield replace(pending, failed_users=pending.failed_users + len(_FAILED.findall("\n".join(said))))
+        if result is not None and (match or _START.search(line) or _USERS.search(line)):
+            yield _run(result, "\n".join(said), version)
+            said, result = [], None
+        said.append(line)
+        result = match or result
+    if result is not None:
+        yield _run(result, "\n".join(said), version)
 
 
-def _from_json(text: str) -> Iterator[HammerRun]:
-    """Yield a run for each list or object that holds a result sentence; nothing where the text is not JSON."""
-    try:
-        document = json.loads(text)
-    except ValueError:
-        return
-    procedures = dict(_procedures(document))
-    found = [run for strings in _groups(document) for run in _from_log("\n".join(strings))]
-    jobs = [(_JOB.search("\n".join(strings)), strings) for strings in _groups(document)]
-    named = [match[1] for match, strings in jobs if match is not None and any(_RESULT.search(s) for s in strings)]
-    for number, run in enumerate(found):
-        job = run.job or (named[number] if number < len(named) else None)
-        # Times are of the whole file: they belong to a run only where it holds no other.
-        yield replace(run, job=job, procedures=procedures if len(found) == 1 else {})
+def _run(result: re.Match[str], said: str, version: str | None) -> HammerRun:
+    created = _whole(_last(_CREATED, said))
+    return HammerRun(
+        nopm=int(result["nopm"] or result["old_nopm"]),
+        tpm=int(result["tpm"] or result["old_tpm"]),
+        database=result["database"] or result["old_database"],
+        users=_whole(_last(_USERS, said)) or (None if created is None else created - 1),
+        rampup_min=_whole(_last(_RAMPUP, said)),
+        duration_min=_whole(_last(_TIMED, said)),
+        warehouses=_whole(_last(_WAREHOUSES, said)),
+        version=version,
+        job=_last(_NAMED_JOB, said),
+        began_at=moment(said),
+        failed_users=len({one or other for one, other in _FAILED.findall(said)}),
+    )
 
 
-def _groups(node: object) -> Iterator[list[str]]:
-    """Yield the strings of each list or object that holds some, keys included, from the outside in."""
-    if isinstance(node, dict):
-        strings = [str(key) for key in node] + [value for value in node.values() if isinstance(value, str)]
-        children = list(node.values())
-    elif isinstance(node, list):
-        strings, children = [value for value in node if isinstance(value, str)], list(node)
-    else:
-        return
-    if any(_RESULT.search(string) for string in strings):
-        yield strings
+def _collect(node: object) -> tuple[list[HammerRun], dict[str, ProcedureTime]]:
+    """Return the runs below a JSON value, and the times that belong to none of them yet.
+
+    Times, and the name of the job, belong to a run where both first stand under one roof with no second run.
+    """
+    if (report := report_run(node)) is not None:
+        return [report], {}
+    strings, children = _parts(node)
+    runs = list(_from_log("\n".join(strings)))
+    times = procedures_in(node)
     for child in children:
-        yield from _groups(child)
+        below, of_none = _collect(child)
+        runs += below
+        times |= of_none
+    if len(runs) == 1:
+        (run,) = runs
+        names = [string for string in strings if _JOB.fullmatch(string)]
+        job = run.job or (names[0] if names else None)
+        return [replace(run, job=job, procedures=run.procedures or times)], {} if not run.procedures else times
+    return runs, times
 
 
-def _procedures(node: object) -> Iterator[tuple[str, ProcedureTime]]:
+def _parts(node: object) -> tuple[list[str], list[object]]:
+    """Return the strings of a list or an object, keys included, and what else it holds."""
     if isinstance(node, dict):
-        for name, value in node.items():
-            if isinstance(value, dict) and "calls" in value and "avg_ms" in value:
-                ms = {key: _real(value.get(f"{key}_ms")) for key in ("avg", "p50", "p95", "p99", "max")}
-                calls = int(_real(value["calls"]) or 0)
-                yield str(name), ProcedureTime(calls, ms["avg"], ms["p50"], ms["p95"], ms["p99"], ms["max"])
-            else:
-                yield from _procedures(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _procedures(value)
-
-
-def _moment(text: str) -> float | None:
-    for pattern, form in _MOMENTS:
-        if match := pattern.search(text):
-            try:
-                return datetime.strptime(" ".join(match.groups()), form).timestamp()
-            except (ValueError, OverflowError):
-                continue
-    return None
+        values = list(node.values())
+        return [*map(str, node), *(value for value in values if isinstance(value, str))], values
+    if isinstance(node, list):
+        return [value for value in node if isinstance(value, str)], node
+    return [], []
 
 
 def _first(pattern: re.Pattern[str], text: str) -> str | None:
@@ -175,10 +183,3 @@ def _last(pattern: re.Pattern[str], text: str) -> str | None:
 
 def _whole(text: str | None) -> int | None:
     return None if text is None else int(text)
-
-
-def _real(value: object) -> float | None:
-    try:
-        return float(str(value))
-    except ValueError:
-        return None
