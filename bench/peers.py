@@ -37,7 +37,7 @@ from pgdyno.target.target import Target
 from pgdyno.workloads.driver_process import DriverProcess
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.tprocc.conditions import CONDITIONS, ask
-from pgdyno.workloads.tprocc.workload import PARAMETERS, variables
+from pgdyno.workloads.tprocc.nurand import run_constants
 
 LUA = Path(__file__).parent / "peers" / "tprocc.lua"
 OURS = "pgbench, functions"
@@ -84,8 +84,8 @@ class Bench:
         load = make_workload("tprocc", {"warehouses": self.warehouses})
         load.prepare(self.target, progress=lambda text: None)
         dbname = load.reset(self.target)
-        constants = variables({parameter.name: parameter.default for parameter in PARAMETERS})
-        words = [f"--{name}={constants[name]}" for name in ("c_name", "c_customer", "c_item")]
+        drawn_by = run_constants(1)
+        words = [f"--c_{name}={getattr(drawn_by, name)}" for name in ("name", "customer", "item")]
         words += [f"--warehouses={self.warehouses}", f"--shape={shape}"]
         run = self._timed(dbname, LUA, words, "district")
         with self.target.postgres.connect(dbname) as connection:

@@ -19,6 +19,9 @@ end
 local function customer_id() return nurand(1023, 1, 3000, sysbench.opt.c_customer) end
 local function name_number() return nurand(255, 0, 999, sysbench.opt.c_name) end
 
+-- By number, or as minus the number of a last name.
+local function drawn_customer() return random(1, 100) > 60 and customer_id() or -name_number() end
+
 local function other(w)
    local all = sysbench.opt.warehouses
    if all == 1 then return w end
@@ -130,11 +133,9 @@ local function call(w, drawn)
    elseif drawn <= 88 then
       local c_w, c_d = w, d
       if random(1, 100) > 85 then c_w, c_d = other(w), random(1, 10) end
-      send("SELECT tproc_payment(%d, %d, %d, %d, %d, %d, %d)", w, d, c_w, c_d,
-         random(1, 100) > 60 and customer_id() or 0, name_number(), random(100, 500000))
+      send("SELECT tproc_payment(%d, %d, %d, %d, %d, %d)", w, d, c_w, c_d, drawn_customer(), random(100, 500000))
    elseif drawn <= 92 then
-      send("SELECT * FROM tproc_order_status(%d, %d, %d, %d)", w, d,
-         random(1, 100) > 60 and customer_id() or 0, name_number())
+      send("SELECT * FROM tproc_order_status(%d, %d, %d)", w, d, drawn_customer())
    elseif drawn <= 96 then
       send("SELECT tproc_delivery(%d, %d)", w, random(1, 10))
    else

@@ -102,7 +102,6 @@ def _make_tprocc(parameters: Mapping[str, Value], pgbench: Path | None) -> Pgben
         data=data,
         scripts=scripts,
         options=_options(parameters),
-        variables=tprocc.variables(parameters),
         examiner=tprocc.examiner(parameters),
         starter=keep_start,
         pgbench=pgbench,

@@ -10,6 +10,7 @@ from pgdyno.errors import UsageError
 from pgdyno.workloads.pgbench_workload import PgbenchWorkload
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.tprocc import mix, statements
+from pgdyno.workloads.tprocc.nurand import run_constants
 from pgdyno.workloads.tprocc.tables import _statements
 
 
@@ -81,6 +82,27 @@ def test_scripts_use_no_variable_that_nobody_sets(shape: str) -> None:
         assert set(re.findall(r"(?<!:):([a-z]\w*)", text)) <= known, script.name
         assert text.count("\\if") == text.count("\\endif")
         assert "{" not in text
+
+
+@pytest.mark.parametrize("shape", mix.SHAPES)
+def test_what_is_constant_in_a_run_is_a_number_in_the_text_and_no_variable(shape: str) -> None:
+    workload = made(warehouses=37, shape=shape, nurand_seed=5)
+    drawn_by = run_constants(5)
+    texts = {script.name: script.text or "" for script in workload.scripts}
+    assert not workload.variables
+    assert not any(re.search(r":(wh|c_\w{3,})\b", text) for text in texts.values())
+    assert f"+ {drawn_by.customer}) % 3000" in texts["payment"]
+    assert f"+ {drawn_by.name}) % 1000" in texts["payment"]
+    assert ", 37," in texts["new_order"] or "% 37" in texts["new_order"]
+
+
+def test_a_customer_is_drawn_once_by_number_or_as_a_negative_name() -> None:
+    for name in ("payment", "order_status"):
+        text = {script.name: script.text or "" for script in made().scripts}[name]
+        drawn = [line for line in text.splitlines() if line.startswith("\\set c ")]
+        assert len(drawn) == 1
+        assert "random(1, 100) > 60" in drawn[0], "40 of a hundred by number"
+        assert "else -(" in drawn[0]
 
 
 def test_one_call_is_one_transaction_and_the_rolled_back_one_ends_so() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from pgdyno.errors import UsageError
 from pgdyno.workloads.parameters import Value
 from pgdyno.workloads.script import Script, packaged_script
 from pgdyno.workloads.tprocc import statements
+from pgdyno.workloads.tprocc.nurand import run_constants
 
 NEW_ORDER, ROLLED_BACK = "new_order", "new_order_rolled_back"
 ROLLBACK_PCT = 1
@@ -35,6 +37,12 @@ MIXES = {"standard": (45, 43, 4, 4, 4), "hammerdb": (10, 10, 1, 1, 1)}
 SHAPES = ("proc", "interactive")
 HOMES = {"fixed": "1 + :client_id % :wh", "random": "random(1, :wh)"}
 """A virtual user belongs to one warehouse, as a terminal does, or takes any, as HammerDB's allwarehouse."""
+CUSTOMER = (
+    "case when random(1, 100) > 60 then ((random(0, 1023) | random(1, 3000)) + :c_customer) % 3000 + 1"
+    " else -(((random(0, 255) | random(0, 999)) + :c_name) % 1000) end"
+)
+"""40 of a hundred customers are drawn by number, the others by last name, whose number is given as a negative one."""
+_CONSTANT = re.compile(r":(wh|c_name|c_customer|c_item)\b")
 
 
 def shares(text: str) -> tuple[int, ...]:
@@ -55,8 +63,12 @@ def shares(text: str) -> tuple[int, ...]:
 def scripts(parameters: Mapping[str, Value]) -> tuple[Script, ...]:
     """Return the scripts with their weights, New-Orders that are rolled back as a script of their own.
 
-    So the driver's own log counts new orders to the last one, in any window, and the data can be held against it.
+    So the driver's own log counts new orders to the last one, in any window, and the data can be held against it. What
+    is constant in a run stands in the text as a number: a variable would be looked up, and sent, at every transaction.
     """
+    drawn_by = run_constants(int(parameters["nurand_seed"]))
+    constants = {"wh": parameters["warehouses"], "c_name": drawn_by.name, "c_customer": drawn_by.customer}
+    constants["c_item"] = drawn_by.item
     shape, home = str(parameters["shape"]), str(parameters["home"])
     if shape not in SHAPES:
         raise UsageError(f'shape "{shape}" is not known', hint=f"Choose {' or '.join(SHAPES)}.")
@@ -64,7 +76,7 @@ def scripts(parameters: Mapping[str, Value]) -> tuple[Script, ...]:
         raise UsageError(f'home "{home}" is not known', hint=f"Choose {' or '.join(HOMES)}.")
     found: list[Script] = []
     for transaction, share in zip(TRANSACTIONS, shares(str(parameters["mix"])), strict=True):
-        drawn = packaged_script(f"tprocc/{transaction.name}", home=HOMES[home])
+        drawn = packaged_script(f"tprocc/{transaction.name}", home=HOMES[home], customer=CUSTOMER)
         kept = 100 - ROLLBACK_PCT if transaction.name == NEW_ORDER else 100
         variants = [(transaction.name, kept * share, False)]
         if transaction.name == NEW_ORDER:
@@ -72,7 +84,8 @@ def scripts(parameters: Mapping[str, Value]) -> tuple[Script, ...]:
         for name, weight, rolled_back in variants:
             if weight:
                 body = statements.body(transaction.name, shape, rolled_back=rolled_back)
-                text = _wait(transaction, int(parameters["wait_pct"]), drawn + body)
+                text = _CONSTANT.sub(lambda name: str(constants[name[1]]), drawn + body)
+                text = _wait(transaction, int(parameters["wait_pct"]), text)
                 found.append(Script(name, weight, text))
     return tuple(found)
 

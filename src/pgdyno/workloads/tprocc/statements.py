@@ -8,8 +8,8 @@ MOST_LINES = 15
 ADVISORY_CLASS = 1867
 _CALLS = {
     "new_order": "SELECT * FROM tproc_new_order(:w, :d, :c, :lines, :wh, :c_item);",
-    "payment": "SELECT tproc_payment(:w, :d, :c_w, :c_d, :c, :name, :cents);",
-    "order_status": "SELECT * FROM tproc_order_status(:w, :d, :c, :name);",
+    "payment": "SELECT tproc_payment(:w, :d, :c_w, :c_d, :c, :cents);",
+    "order_status": "SELECT * FROM tproc_order_status(:w, :d, :c);",
     "delivery": "SELECT tproc_delivery(:w, :carrier);",
     "stock_level": "SELECT tproc_stock_level(:w, :d, :threshold);",
 }
@@ -30,8 +30,8 @@ def _new_order() -> list[str]:
     for n in range(1, MOST_LINES + 1):
         lines += [
             f"\\set i{n} ((random(0, 8191) | random(1, 100000)) + :c_item) % 100000 + 1",
-            f"\\set s{n} case when :wh > 1 and random(1, 100) = 1 then random(1, :wh - 1) else 0 end",
-            f"\\set s{n} 1 + (:w - 1 + :s{n}) % :wh",
+            f"\\set s{n} case when random(1, 100) = 1 and :wh > 1"
+            " then 1 + (:w - 1 + random(1, :wh - 1)) % :wh else :w end",
             f"\\set q{n} random(1, 10)",
         ]
         if n > 5:
@@ -70,9 +70,9 @@ def _new_order() -> list[str]:
 
 def _customer(w: str, d: str) -> list[str]:
     return [
-        "\\if :c = 0",
+        "\\if :c <= 0",
         "SELECT (array_agg(c_id ORDER BY c_first))[(count(*) + 1) / 2] AS c FROM customer "
-        f"WHERE c_w_id = {w} AND c_d_id = {d} AND c_last = tproc_name(:name) \\gset",
+        f"WHERE c_w_id = {w} AND c_d_id = {d} AND c_last = tproc_name(0 - :c::int) \\gset",
         "\\endif",
     ]
 

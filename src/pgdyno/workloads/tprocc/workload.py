@@ -1,4 +1,4 @@
-"""The TPROC-C-like load as the registry has it: its parameters, its scripts and their variables."""
+"""The TPROC-C-like load as the registry has it: its parameters, scripts and data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pgdyno.workloads.parameters import Parameter, Value
 from pgdyno.workloads.script import Script
 from pgdyno.workloads.tprocc import mix
 from pgdyno.workloads.tprocc.examiner import Examiner
-from pgdyno.workloads.tprocc.nurand import run_constants
 from pgdyno.workloads.tprocc.tables import TproccTables
 
 MOST_WAREHOUSES = 20_000
@@ -35,17 +34,6 @@ def description(parameters: Mapping[str, Value]) -> str:
 def scripts(parameters: Mapping[str, Value]) -> tuple[Script, ...]:
     """Return the mix. Raise UsageError on a shape, mix or home that is not known."""
     return mix.scripts(parameters)
-
-
-def variables(parameters: Mapping[str, Value]) -> dict[str, str]:
-    """Return the variables of the scripts: warehouses and the constants of this run."""
-    constants = run_constants(int(parameters["nurand_seed"]))
-    return {
-        "wh": str(parameters["warehouses"]),
-        "c_name": str(constants.name),
-        "c_customer": str(constants.customer),
-        "c_item": str(constants.item),
-    }
 
 
 def data(parameters: Mapping[str, Value]) -> TproccTables:

@@ -6,7 +6,8 @@ CREATE FUNCTION tproc_name(in_number int) RETURNS text LANGUAGE sql IMMUTABLE PA
     FROM (SELECT ARRAY['BAR','OUGHT','ABLE','PRI','PRES','ESE','ANTI','CALLY','ATION','EING'] AS s) AS syllables
 $$;
 
--- The middle one of the customers with this name, by first name (clause 2.5.2.2).
+-- A customer is given by number, or as minus the number of a last name: then it is the middle one of those with this
+-- name, by first name (clause 2.5.2.2).
 CREATE FUNCTION tproc_customer(in_w int, in_d int, in_name int) RETURNS int LANGUAGE plpgsql STABLE AS $$
 DECLARE
     found_c int;
@@ -77,9 +78,8 @@ BEGIN
     END IF;
 END $$;
 
--- `in_c` 0 means: by the last name of that number.
 CREATE FUNCTION tproc_payment(
-    in_w int, in_d int, in_c_w int, in_c_d int, in_c int, in_name int, in_cents int) RETURNS numeric
+    in_w int, in_d int, in_c_w int, in_c_d int, in_c int, in_cents int) RETURNS numeric
 LANGUAGE plpgsql AS $$
 DECLARE
     the_c int := in_c;
@@ -87,8 +87,8 @@ DECLARE
     balance numeric;
     names text;
 BEGIN
-    IF in_c = 0 THEN
-        the_c := tproc_customer(in_c_w, in_c_d, in_name);
+    IF in_c <= 0 THEN
+        the_c := tproc_customer(in_c_w, in_c_d, -in_c);
     END IF;
     UPDATE customer SET
         c_balance = c_balance - amount, c_ytd_payment = c_ytd_payment + amount, c_payment_cnt = c_payment_cnt + 1,
@@ -105,13 +105,13 @@ BEGIN
 END $$;
 
 CREATE FUNCTION tproc_order_status(
-    in_w int, in_d int, in_c int, in_name int, OUT balance numeric, OUT last_order int, OUT lines int)
+    in_w int, in_d int, in_c int, OUT balance numeric, OUT last_order int, OUT lines int)
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     the_c int := in_c;
 BEGIN
-    IF in_c = 0 THEN
-        the_c := tproc_customer(in_w, in_d, in_name);
+    IF in_c <= 0 THEN
+        the_c := tproc_customer(in_w, in_d, -in_c);
     END IF;
     SELECT c_balance INTO STRICT balance FROM customer WHERE c_w_id = in_w AND c_d_id = in_d AND c_id = the_c;
     SELECT max(o_id) INTO last_order FROM orders WHERE o_w_id = in_w AND o_d_id = in_d AND o_c_id = the_c;
