@@ -16,11 +16,13 @@ import pytest
 from psycopg import sql
 from psycopg.rows import DictRow
 
-from pgdyno.errors import WorkloadError
+from pgdyno.errors import EnvironmentUnsuitable, WorkloadError
 from pgdyno.model.record import Examination
 from pgdyno.model.trial import LoadPlan, Outcome, TrialState
+from pgdyno.target.inspect import read_facts
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.target import Target
+from pgdyno.workloads.disk_room import require_room
 from pgdyno.workloads.protocol import LoadResult, Workload
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.template import APPLICATION_NAME
@@ -228,6 +230,36 @@ def test_data_that_were_loaded_wrong_are_refused(target: Target, monkeypatch: py
     monkeypatch.undo()
     assert any("loading 1 warehouse" in text and "%" in text for text in told)
     load.drop(target, template=True)
+
+
+def test_a_load_that_ends_does_not_finish_the_tables_that_it_has_begun(target: Target) -> None:
+    load = make_workload("tprocc", {"warehouses": 3})
+
+    def end(text: str) -> None:
+        if "25 %" in text:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        load.prepare(target, progress=end)
+    (template,) = target.postgres.fetch(
+        "SELECT d.datname AS name FROM pg_database AS d WHERE d.datname LIKE 'pgdyno%template'"
+        " ORDER BY d.oid DESC LIMIT 1"
+    )
+    made = target.postgres.fetch(
+        "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace",
+        dbname=str(template["name"]),
+    )
+    assert len(made) < 4, "a quarter was sent: most of the nine tables had not been begun"
+    assert load.drop(target, template=True) == (template["name"],)
+
+
+def test_more_than_the_disk_holds_is_refused_before_anything_is_loaded(target: Target) -> None:
+    huge = make_workload("tprocc", {"warehouses": 20_000})
+    with pytest.raises(EnvironmentUnsuitable, match="of disk") as caught:
+        require_room(huge, target, read_facts(target))
+    assert "fewer warehouses" in (caught.value.hint or "")
+    require_room(workload(), target, read_facts(target))
+    assert not huge.drop(target, template=True)
 
 
 @pytest.mark.requirement("R-TPC-02")

@@ -40,8 +40,9 @@ from pgdyno.trial.assess import Bounds
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.sentry import Sentry
 from pgdyno.trial.watcher import Watcher
+from pgdyno.workloads.disk_room import require_room
 from pgdyno.workloads.registry import make_workload
-from pgdyno.workloads.working_set import sized
+from pgdyno.workloads.working_set import sized, without_class
 
 OWN_SESSIONS = 5
 """Sessions that a study opens beside the load's: probes, reset, read-back; of the same order as the reserved ones."""
@@ -107,6 +108,8 @@ def open_stand(
     Whatever happens inside, an error or SIGINT, SIGTERM or SIGHUP included, the server is put back and the study is
     marked: INTERRUPTED where it can be resumed, FAILED where it cannot. Raises what the parts raise.
     """
+    # A parameter out of its range is refused before a server is asked or a sandbox made.
+    make_workload(request.workload, without_class(request.parameters))
     with ExitStack() as stack:
         stack.enter_context(signals_interrupt())
         target = stack.enter_context(opened(request.target))
@@ -131,6 +134,7 @@ def open_stand(
         outage = expected_outage(target, store) if request.changes and not target.disposable else None
         if request.check is not None:
             request.check(target, facts, workload.spec(), outage)
+        require_room(workload, target, facts)
         workload.prepare(target, progress=announce)
         study = _study(request, store, target, facts, workload.spec(), clock)
         session: ServerSession | None = None

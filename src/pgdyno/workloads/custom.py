@@ -41,6 +41,11 @@ class CustomData:
         content = hashlib.sha256((self.init or "").encode()).hexdigest()
         return f"custom scale={self.scale} init={content}"
 
+    @property
+    def estimated_bytes(self) -> None:
+        """Return None: what a user's script makes is not known beforehand."""
+        return None
+
     def load(self, site: LoadSite) -> None:
         """Load pgbench's tables if asked for, then run the script by `psql -X -v ON_ERROR_STOP=1`."""
         if self.scale:

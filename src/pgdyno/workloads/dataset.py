@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import psycopg
+
 from pgdyno.errors import WorkloadError
-from pgdyno.target.postgres import Postgres
+from pgdyno.target.postgres import Postgres, query_error
 from pgdyno.target.target import Target
 from pgdyno.units import bytes_text
 from pgdyno.workloads.driver_process import DriverProcess
@@ -41,6 +43,10 @@ class DataSet(Protocol):
     @property
     def identity(self) -> str:
         """Return the text that determines the data; two workloads of the same identity share a template."""
+
+    @property
+    def estimated_bytes(self) -> int | None:
+        """Return about how large tables and indexes become, None where only their maker knows."""
 
     def load(self, site: LoadSite) -> None:
         """Fill the database. Raises WorkloadError. An interruption may leave it half full: it is dropped later."""
@@ -77,6 +83,16 @@ class PgbenchTables:
                 stderr=errors,
             )
             _watch(process, errors, lambda percent: site.progress(f"{about}: {percent} %"))
+
+
+def load_error(site: LoadSite, table: str, error: psycopg.Error) -> WorkloadError:
+    """Return what to say of a table that could not be loaded, a full disk most of all."""
+    return WorkloadError(
+        f'table "{table}" could not be loaded',
+        detail=str(query_error(site.target.postgres.label, error)),
+        hint="Look for free space where the data directory and its WAL are, and read the end of the server's log. "
+        "The next run drops what was loaded and begins anew.",
+    )
 
 
 TOLD_EVERY_PCT = 25

@@ -79,6 +79,11 @@ class PgbenchWorkload:
             progress=progress,
         )
 
+    def bytes_to_load(self, target: Target) -> int:
+        """Return about how many bytes `prepare` would load; 0 where they are there already, or nobody knows."""
+        there = owned_state(target.postgres, self._template(target)) is DatabaseState.COMPLETE
+        return 0 if there else self.data.estimated_bytes or 0
+
     def reset(self, target: Target, *, policy: str = "auto") -> str:
         """Give the load's database its first state again and return its name. See `Workload.reset`."""
         if policy not in RESET_POLICIES:

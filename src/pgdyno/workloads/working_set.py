@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.errors import UsageError
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.units import bytes_text, parse_quantity
+from pgdyno.workloads.disk_room import require_disk
 from pgdyno.workloads.parameters import Value
 from pgdyno.workloads.ybio_table import MOST_ROWS, row_bytes
 
@@ -23,8 +24,6 @@ CLASSES: Mapping[str, float] = {
 }
 """Share of memory, of the first one share of shared_buffers, that table and index together take."""
 OF_SHARED_BUFFERS = "fits-shared-buffers"
-ROOM = 2.2
-"""The template and its clone are both on the disk, and WAL beside them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +48,17 @@ def chosen(name: str, whole: int, of: str, *, filler: int) -> WorkingSet:
     """Return the working set of a class on a server where `of` is `whole` bytes. Raise UsageError on an unknown one."""
     share = CLASSES.get(name)
     if share is None:
-        raise UsageError(f'class "{name}" is not one of {", ".join(CLASSES)}')
+        raise _unknown(name)
     rows = int(share * whole / row_bytes(filler))
     if rows > MOST_ROWS:
         raise UsageError(
             f"class {name} needs {rows:,} rows of {filler} bytes, more than {MOST_ROWS:,}", hint="Raise filler."
         )
     return WorkingSet(name, rows, rows * row_bytes(filler), share, whole, of)
+
+
+def _unknown(name: str) -> UsageError:
+    return UsageError(f'class "{name}" is not one of {", ".join(CLASSES)}')
 
 
 def sized(parameters: Mapping[str, Value], facts: Facts) -> tuple[dict[str, Value], WorkingSet | None]:
@@ -71,7 +74,12 @@ def sized(parameters: Mapping[str, Value], facts: Facts) -> tuple[dict[str, Valu
         raise UsageError("class and tab_rows exclude each other", hint="Leave one of them out.")
     memory, filler = str(parameters.get("memory", "")), int(parameters.get("filler", 400))
     found = measured_by(name, facts, memory=memory, filler=filler)
-    _require_disk(found, facts)
+    require_disk(
+        f"class {name}",
+        found.size,
+        facts,
+        "Bound the sandbox's memory (--sandbox-memory 1GB), or give -D memory=SIZE.",
+    )
     return {**parameters, "class": "", "memory": "", "tab_rows": found.rows}, found
 
 
@@ -98,10 +106,9 @@ def _memory(given: str, facts: Facts) -> tuple[int, str]:
     return host.memory_limit_bytes, "the server's memory cgroup" if bounded else "the host's memory"
 
 
-def _require_disk(found: WorkingSet, facts: Facts) -> None:
-    free = facts.host.data_disk_free_bytes
-    if not isinstance(free, Unknown) and ROOM * found.size > free:
-        raise EnvironmentUnsuitable(
-            f"class {found.name} needs about {bytes_text(ROOM * found.size)} of disk, {bytes_text(free)} are free",
-            hint="Bound the sandbox's memory (--sandbox-memory 1GB), or give -D memory=SIZE.",
-        )
+def without_class(parameters: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the parameters that can be checked before a server is asked. Raise UsageError on an unknown class."""
+    name = str(parameters.get("class", ""))
+    if name and name not in CLASSES:
+        raise _unknown(name)
+    return {key: value for key, value in parameters.items() if not name or key not in ("class", "memory")}

@@ -11,9 +11,8 @@ import psycopg
 from numpy.typing import NDArray
 from psycopg import sql
 
-from pgdyno.target.postgres import query_error
 from pgdyno.units import bytes_text
-from pgdyno.workloads.dataset import TOLD_EVERY_PCT, LoadSite
+from pgdyno.workloads.dataset import TOLD_EVERY_PCT, LoadSite, load_error
 from pgdyno.workloads.script import packaged_script
 
 MOST_ROWS = 1 << 31
@@ -56,6 +55,11 @@ class YbioTable:
         return f"ybio 2 table={self.table} rows={self.rows} filler={self.filler} segments={self.segments}{how}"
 
     @property
+    def estimated_bytes(self) -> int:
+        """Return about how large table and index become."""
+        return round(self.rows * row_bytes(self.filler))
+
+    @property
     def bytes_per_row(self) -> float:
         """Return about how much a row takes in table and index together, in bytes."""
         return row_bytes(self.filler)
@@ -86,7 +90,7 @@ class YbioTable:
             try:
                 connection.execute(call)
             except psycopg.Error as error:
-                raise query_error(site.target.postgres.label, error) from error
+                raise load_error(site, self.table, error) from error
 
     def _load_by_copy(self, site: LoadSite) -> None:
         """Create and fill the table in one transaction, by COPY with FREEZE, then build the index.
@@ -105,7 +109,7 @@ class YbioTable:
                 connection.execute("SET maintenance_work_mem = '256MB'")
                 connection.execute(sql.SQL("CREATE INDEX ON {} (mykey)").format(table))
             except psycopg.Error as error:
-                raise query_error(site.target.postgres.label, error) from error
+                raise load_error(site, self.table, error) from error
 
     def _copy(
         self, cursor: psycopg.Cursor[dict[str, object]], table: sql.Identifier, progress: Callable[[str], None]

@@ -20,7 +20,8 @@ from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.result import Gap, away_s
 from pgdyno.workloads.script import Script
 from pgdyno.workloads.session_loop import Job, Statement
-from pgdyno.workloads.working_set import CLASSES, chosen, sized
+from pgdyno.workloads.disk_room import ROOM, require_disk
+from pgdyno.workloads.working_set import CLASSES, chosen, sized, without_class
 from pgdyno.workloads.ybio_figures import plan_shape, rates, reads_between
 from pgdyno.workloads.ybio_table import CHUNK, row_bytes, scattered_keys, segments_for
 
@@ -94,10 +95,25 @@ def test_a_class_that_cannot_be_is_refused_with_a_way_out():
         sized({"class": "exceeds"}, with_memory(Unknown("no /proc")))
     with pytest.raises(EnvironmentUnsuitable, match="of disk"):
         sized({"class": "exceeds"}, with_memory(GB, free=GB))
+    with pytest.raises(UsageError, match='class "huge"'):
+        without_class({"class": "huge"})
     with pytest.raises(UsageError, match="more than"):
         chosen("exceeds", 1 << 45, "x", filler=1)
     with pytest.raises(UsageError, match="only on a server"):
         make_workload("ybio", {"class": "exceeds"})
+
+
+def test_what_a_class_stands_for_is_left_out_of_the_check_before_a_server_is_asked():
+    assert without_class({"class": "exceeds", "memory": "1GB", "filler": 9}) == {"filler": 9}
+    assert without_class({"tab_rows": 5}) == {"tab_rows": 5}
+
+
+def test_data_and_their_clone_must_fit_the_disk_before_they_are_loaded():
+    require_disk("workload x", GB / ROOM, with_memory(GB, free=GB), "")
+    require_disk("workload x", 99 * GB, with_memory(GB, free=Unknown("remote")), "")
+    with pytest.raises(EnvironmentUnsuitable, match="workload x needs about 2.2") as caught:
+        require_disk("workload x", GB, with_memory(GB, free=GB), "Take fewer.")
+    assert caught.value.hint == "Take fewer."
 
 
 @pytest.mark.parametrize(

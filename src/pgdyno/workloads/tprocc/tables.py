@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import psycopg
 from psycopg import sql
+from psycopg.rows import DictRow
 
 from pgdyno.errors import WorkloadError
-from pgdyno.target.postgres import Query, query_error
+from pgdyno.target.postgres import Postgres, Query
 from pgdyno.units import bytes_text
-from pgdyno.workloads.dataset import TOLD_EVERY_PCT, LoadSite
+from pgdyno.workloads.dataset import TOLD_EVERY_PCT, LoadSite, load_error
 from pgdyno.workloads.script import fingerprint, packaged_script
 from pgdyno.workloads.tprocc.binary_copy import HEADER, TRAILER
 from pgdyno.workloads.tprocc.conditions import CONDITIONS, INITIAL, ask
@@ -50,19 +52,25 @@ class TproccTables:
         A load that was interrupted is dropped and done anew by whoever calls this. Raises WorkloadError where the
         rows do not fulfil their own conditions.
         """
-        progress = _Progress(self.warehouses, site.progress)
-        with ThreadPoolExecutor(min(MOST_SESSIONS, 1 + (os.cpu_count() or 1))) as sessions:
+        progress, sessions = _Progress(self.warehouses, site.progress), _Sessions(site.postgres)
+        with ThreadPoolExecutor(min(MOST_SESSIONS, 1 + (os.cpu_count() or 1))) as threads:
             # The large ones first: the last one to begin must not be the longest.
-            for job in [sessions.submit(self._fill, table, site, progress) for table in ROWS]:
-                job.result()
+            jobs = [threads.submit(self._fill, table, site, sessions, progress) for table in ROWS]
+            try:
+                for job in as_completed(jobs):
+                    job.result()
+            except BaseException:
+                sessions.end()
+                threads.shutdown(cancel_futures=True)
+                raise
         _run(site, _raw(packaged_script("tprocc/functions")))
         site.progress("checking the first population: conditions 1 to 12")
         _run(site, sql.SQL("ANALYZE"))
         _require_sound(site)
 
-    def _fill(self, table: str, site: LoadSite, progress: _Progress) -> None:
+    def _fill(self, table: str, site: LoadSite, sessions: _Sessions, progress: _Progress) -> None:
         copy_in = sql.SQL("COPY {} FROM STDIN (FORMAT binary, FREEZE)").format(sql.Identifier(table))
-        with site.postgres.connect() as connection:
+        with sessions.one() as connection:
             try:
                 connection.execute("SET synchronous_commit = off")
                 connection.execute("SET maintenance_work_mem = '256MB'")
@@ -71,13 +79,51 @@ class TproccTables:
                     with connection.cursor().copy(copy_in) as copy:
                         copy.write(HEADER)
                         for rows in ROWS[table](self.warehouses):
+                            sessions.require()
                             copy.write(rows)
                             progress.told(len(rows))
                         copy.write(TRAILER)
                 for statement in _statements("indexes")[table]:
+                    sessions.require()
                     connection.execute(_raw(statement))
             except psycopg.Error as error:
-                raise query_error(site.target.postgres.label, error) from error
+                raise load_error(site, table, error) from error
+
+
+class _Sessions:
+    """The sessions of a load: when one fails, or the user ends it, the others do not finish their tables first."""
+
+    def __init__(self, postgres: Postgres) -> None:
+        self._postgres = postgres
+        self._open: set[psycopg.Connection[DictRow]] = set()
+        self._ended = False
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def one(self) -> Iterator[psycopg.Connection[DictRow]]:
+        """Open a session, which `end` cancels."""
+        with self._postgres.connect() as connection:
+            with self._lock:
+                self._open.add(connection)
+            try:
+                self.require()
+                yield connection
+            finally:
+                with self._lock:
+                    self._open.discard(connection)
+
+    def require(self) -> None:
+        """Raise WorkloadError once the load has ended."""
+        if self._ended:
+            raise WorkloadError("the load was ended")
+
+    def end(self) -> None:
+        """Cancel what every session is doing."""
+        with self._lock:
+            self._ended = True
+            for connection in self._open:
+                with suppress(psycopg.Error):
+                    connection.cancel()
 
 
 class _Progress:

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pgdyno.cli.bench import command
+from pgdyno.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["-w", "tprocc", "-D", "warehouses=0"], '"warehouses" of "tprocc" must be at least 1'),
+        (["-w", "tprocc", "-D", "mix=45/43/4/4"], 'mix "45/43/4/4" is not known'),
+        (["-w", "tprocc", "-D", "wharehouses=3"], 'no parameter "wharehouses"'),
+        (["-w", "ybio", "-D", "class=huge"], 'class "huge"'),
+    ],
+)
+def test_a_wrong_load_is_refused_before_a_server_is_asked(
+    flags: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGDYNO_HOME", str(tmp_path))
+    nowhere = ["--target", f"host={tmp_path}"]
+    with pytest.raises(UsageError, match=words):
+        CliRunner().invoke(command, [*flags, *nowhere], catch_exceptions=False)
