@@ -15,12 +15,12 @@ from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.facts import Unknown
 from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, TrialState
 from pgdyno.target.memory_group import count_reads
+from pgdyno.workloads.disk_room import ROOM, require_disk
 from pgdyno.workloads.loop_command import LoopCommand, SessionLoop
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.result import Gap, away_s
 from pgdyno.workloads.script import Script
 from pgdyno.workloads.session_loop import Job, Statement
-from pgdyno.workloads.disk_room import ROOM, require_disk
 from pgdyno.workloads.working_set import CLASSES, chosen, sized, without_class
 from pgdyno.workloads.ybio_figures import plan_shape, rates, reads_between
 from pgdyno.workloads.ybio_table import CHUNK, row_bytes, scattered_keys, segments_for
@@ -111,7 +111,7 @@ def test_what_a_class_stands_for_is_left_out_of_the_check_before_a_server_is_ask
 def test_data_and_their_clone_must_fit_the_disk_before_they_are_loaded():
     require_disk("workload x", GB / ROOM, with_memory(GB, free=GB), "")
     require_disk("workload x", 99 * GB, with_memory(GB, free=Unknown("remote")), "")
-    with pytest.raises(EnvironmentUnsuitable, match="workload x needs about 2.2") as caught:
+    with pytest.raises(EnvironmentUnsuitable, match=r"workload x needs about 2\.2") as caught:
         require_disk("workload x", GB, with_memory(GB, free=GB), "Take fewer.")
     assert caught.value.hint == "Take fewer."
 
