@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.columns import print_columns
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import open_store, store_option
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from pgdyno.model.study import Study
     from pgdyno.model.trial import Trial
     from pgdyno.store.catalogue import Store
+
+
+RIGHT = frozenset({"trials", "trial", "block", "tps", "p95 ms", "CPU ms/tx", "foreign %", "value"})
+"""Columns of numbers."""
 
 
 @click.group("store")
@@ -78,10 +81,7 @@ def changes(**values: object) -> None:
         click.echo("no change is on record: pgdyno apply makes one", err=True)
         return
     data = changes_table(found)
-    table = _table(*data.columns)
-    for row in data.rows:
-        table.add_row(*row)
-    _show(table)
+    print_columns(data.columns, data.rows)
 
 
 @command.command("export")
@@ -159,22 +159,23 @@ def _print(store: Store, found: Study | Trial) -> None:
 
 
 def _print_studies(rows: list[dict[str, object]]) -> None:
-    table = _table("study", "began", "kind", "state", "trials", "workload", "verdict")
+    lines = []
     for row in rows:
         trials, verdict = row["trials"], row["verdict"]
         count = sum(trials.values()) if isinstance(trials, dict) else 0
         word = str(verdict.get("word", "")) if isinstance(verdict, dict) else ""
         began = _moment(row["created_at"])
         cells = (row["id"], began, row["kind"], row["state"], count, row["workload"], word)
-        table.add_row(*(str(cell) for cell in cells))
-    _show(table)
+        lines.append([str(cell) for cell in cells])
+    print_columns(("study", "began", "kind", "state", "trials", "workload", "verdict"), lines, RIGHT)
 
 
 def _print_study(study: Study, trials: list[Trial]) -> None:
     click.echo(f"study     {study.id} ({study.kind.value}, {study.state.value}), began {_moment(study.created_at)}")
     click.echo(f"target    {study.target}, environment {study.environment}")
     click.echo(f"workload  {study.workload.description}, {study.plan.clients} clients")
-    table = _table("trial", "role", "arm", "block", "state", "tps", "p95 ms", "CPU ms/tx", "foreign %", "settings")
+    columns = ("trial", "role", "arm", "block", "state", "tps", "p95 ms", "CPU ms/tx", "foreign %", "settings")
+    lines = []
     for trial in trials:
         outcome, spec = trial.outcome, trial.spec
         figures: tuple[float | None, ...] = (None,) * 4
@@ -183,8 +184,8 @@ def _print_study(study: Study, trials: list[Trial]) -> None:
             figures = (outcome.throughput, p95, outcome.server_cpu_ms_per_tx, outcome.foreign_cpu_pct)
         settings = ", ".join(f"{name}={value}" for name, value in spec.configuration.items())
         cells = (trial.id, spec.role.value, spec.arm, spec.block, trial.state.value)
-        table.add_row(*map(str, cells), *map(_figure, figures), settings)
-    _show(table)
+        lines.append([*map(str, cells), *map(_figure, figures), settings])
+    print_columns(columns, lines, RIGHT)
 
 
 def _print_trial(store: Store, trial: Trial) -> None:
@@ -194,35 +195,16 @@ def _print_trial(store: Store, trial: Trial) -> None:
     click.echo(f"trial     {trial.id} of study {trial.study_id}: {trial.spec.role.value}, arm {trial.spec.arm}")
     for line in trial.spec.configuration.fragment().splitlines() or ["the server's own settings"]:
         click.echo(f"settings  {line}")
-    table = _table("measured", "value")
+    lines = []
     known = run_json(trial)
     if trial.state is TrialState.COMPLETE:
         del known["reason"]
     for name, value in known.items():
         for key, figure in value.items() if isinstance(value, dict) else [("", value)]:
-            table.add_row(f"{name} {key}".strip(), _figure(figure))
-    _show(table)
+            lines.append((f"{name} {key}".strip(), _figure(figure)))
+    print_columns(("measured", "value"), lines, RIGHT)
     for event in store.events(trial.id):
         click.echo(f"{_moment(event.t, '%H:%M:%S')}  {event.kind}: {event.text}")
-
-
-def _table(*columns: str) -> Table:
-    from rich.table import Table
-
-    right = {"trials", "trial", "block", "tps", "p95 ms", "CPU ms/tx", "foreign %", "value"}
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    return table
-
-
-def _show(table: Table) -> None:
-    import sys
-
-    from rich.console import Console
-
-    # A pipe has no width: rich would cut at 80 columns, and a cut number is a wrong number.
-    Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False).print(table)
 
 
 def _figure(value: object) -> str:

@@ -21,6 +21,7 @@ from pgdyno.model.figure import Figure, Table
 from pgdyno.report.frames import FRAMED, drawn_table
 from pgdyno.report.payload import figures_json
 from pgdyno.report.sections import Block, Report
+from pgdyno.report.tables import MOST_PRINTED, MOST_ROWS, cut_text
 
 SCRIPTS = ("vendor/uplot.iife.min.js", "vendor/echarts.min.js", "figures.js")
 STYLES = ("vendor/uplot.min.css", "report.css")
@@ -86,6 +87,8 @@ def _environment() -> Environment:
     environment.filters["runs"] = _run_label
     environment.filters["numbers"] = _numbers
     environment.filters["unbroken"] = _unbroken
+    environment.filters["cut"] = cut_text
+    environment.globals.update(most_rows=MOST_ROWS, most_printed=MOST_PRINTED)
     return environment
 
 

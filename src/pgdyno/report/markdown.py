@@ -22,6 +22,7 @@ from pgdyno.report.sections import (
     Strips,
     TableBlock,
 )
+from pgdyno.report.tables import MOST_ROWS, cut_text
 
 CHART_WIDTH = 100
 """Columns of a chart that is drawn in characters."""
@@ -116,8 +117,9 @@ def _strip_row(columns: tuple[str, ...], row: tuple[Figure | None, ...]) -> str:
 def table(data: Table) -> str:
     """Return a table; numeric columns are aligned to the right."""
     rule = " | ".join("---:" if column in data.numeric else "---" for column in data.columns)
-    lines = [_line(data.columns), f"| {rule} |", *(_line(row) for row in data.rows)]
-    return "\n".join(lines)
+    lines = [_line(data.columns), f"| {rule} |", *(_line(row) for row in data.rows[:MOST_ROWS])]
+    cut = cut_text(data)
+    return "\n".join([*lines, "", f"*{escape(cut)}*"] if cut else lines)
 
 
 def _line(cells: tuple[str, ...]) -> str:

@@ -44,7 +44,7 @@ def trial_points(trials: Sequence[Trial], metric: Metric) -> list[TrialPoint]:
     """
     scored = [performance(trial, metric) for trial in trials]
     levels = [score if trial.spec.role is Role.BASELINE else None for trial, score in zip(trials, scored, strict=True)]
-    return [_point(trial, scored[index], _level(levels, index)) for index, trial in enumerate(trials)]
+    return [_point(*one) for one in zip(trials, scored, _neighbours(levels), strict=True)]
 
 
 def phases(points: Sequence[TrialPoint]) -> list[tuple[int, str]]:
@@ -70,11 +70,24 @@ def _phase(roles: set[Role], before: str) -> str:
     return "screening" if Role.CONFIRM in roles else before
 
 
-def _level(levels: Sequence[float | None], index: int) -> float | None:
-    before = next((level for level in reversed(levels[:index]) if level is not None), None)
-    after = next((level for level in levels[index + 1 :] if level is not None), None)
-    known = [level for level in (before, after) if level is not None]
-    return math.prod(known) ** (1 / len(known)) if known else None
+def _neighbours(levels: Sequence[float | None]) -> list[float | None]:
+    """Return for each place the geometric mean of the nearest level before and of the nearest after it."""
+    after = [*reversed(_latest(levels[::-1]))]
+    found: list[float | None] = []
+    for pair in zip(_latest(levels), after, strict=True):
+        known = [level for level in pair if level is not None]
+        found.append(math.prod(known) ** (1 / len(known)) if known else None)
+    return found
+
+
+def _latest(levels: Sequence[float | None]) -> list[float | None]:
+    """Return for each place the last level before it; one pass, since a study may have ten thousand trials."""
+    found: list[float | None] = []
+    latest: float | None = None
+    for level in levels:
+        found.append(latest)
+        latest = latest if level is None else level
+    return found
 
 
 def _point(trial: Trial, score: float | None, level: float | None) -> TrialPoint:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
 
 from pgdyno.model.figure import Axis, Figure, FigureKind, Series
 from pgdyno.report.frames import FRAMED, framed, x_ticks
@@ -14,6 +14,8 @@ from pgdyno.report.tables import tables_json
 
 DIGITS = 5
 """Significant digits of a drawn number: far finer than a pixel."""
+MOST_NOTED = 2000
+"""With more points than these a figure tells of each only the first line of its label, so that a page can be mailed."""
 
 Json = dict[str, "Json"] | list["Json"] | str | float | int | None
 
@@ -28,6 +30,8 @@ def figure_payload(figure: Figure) -> Json:
     """Return one figure. Series of a timeline share their times in `t`; staircases and curves get their bounds."""
     if figure.kind in FRAMED:
         figure = framed(figure)
+    if figure.kind is FigureKind.HISTORY:
+        figure = replace(figure, series=_lightened(figure.series))
     payload: dict[str, Json] = {
         "kind": figure.kind.value,
         "group": figure.group,
@@ -45,6 +49,19 @@ def figure_payload(figure: Figure) -> Json:
     if figure.kind is FigureKind.LINES:
         payload["x"] = {**_axis(figure.x), "ticks": list(x_ticks(figure))}
     return payload
+
+
+def _lightened(series: Sequence[Series]) -> tuple[Series, ...]:
+    """Leave out of steps what draws nothing, and of the labels of very many points all but their first lines."""
+    many = sum(len(one.x) for one in series) > MOST_NOTED
+    found = []
+    for one in series:
+        if one.style == "step":
+            last = len(one.x) - 1
+            kept = [at for at in range(last + 1) if at in (0, last) or one.y[at] != one.y[at - 1]]
+            one = replace(one, x=tuple(one.x[at] for at in kept), y=tuple(one.y[at] for at in kept))
+        found.append(replace(one, labels=tuple(label.partition("\n")[0] for label in one.labels)) if many else one)
+    return tuple(found)
 
 
 def _series(series: Series, *, with_x: bool) -> Json:

@@ -22,6 +22,12 @@ from pgdyno.report.sections import Block, Cards, Charts, FactList, Report, Strip
 INDEX = "tables.json"
 """Names the files of a CSV folder, with section, caption and numeric columns of each."""
 FORMAT = 1
+MOST_ROWS = 500
+"""A page that people read holds so many rows of a table; JSON and CSV have them all."""
+MOST_TEXT_ROWS = 200
+"""And a terminal so many."""
+MOST_PRINTED = 40
+"""A table that a reader has to open is printed up to so many rows: about a sheet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,12 @@ def read_json(text: str) -> tuple[NamedTable, ...]:
         )
         for one in json.loads(text)["tables"]
     )
+
+
+def cut_text(table: Table, most: int = MOST_ROWS) -> str:
+    """Say how many rows a page leaves out of a table, and where they are; empty when it shows them all."""
+    rows = len(table.rows)
+    return f"The first {most:,} of {rows:,} rows; --format csv and json have them all." if rows > most else ""
 
 
 def csv_text(table: Table) -> str:

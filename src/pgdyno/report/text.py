@@ -31,6 +31,7 @@ from pgdyno.report.sections import (
     TableBlock,
     Tone,
 )
+from pgdyno.report.tables import MOST_TEXT_ROWS, cut_text
 
 STYLES = {Tone.GOOD: "bold green", Tone.BAD: "bold red", Tone.NEUTRAL: "bold", Tone.UNSURE: "bold yellow"}
 _DRAW = {
@@ -112,7 +113,7 @@ def _block(block: Block, width: int) -> list[RenderableType]:
         case FactList():
             return [_grid(block.rows)]
         case TableBlock():
-            return _folded(block) if block.folded else [Text(block.caption, style="italic"), _table(block.table)]
+            return _folded(block) if block.folded else [Text(block.caption, style="italic"), *_table(block.table)]
         case Snippet():
             return [Text(block.label, style="italic"), Padding(Text(block.text.rstrip()), (0, 0, 0, 2))]
         case Charts():
@@ -153,13 +154,14 @@ def _folded(block: TableBlock) -> list[RenderableType]:
     return [Text(f"{block.caption} ", style="italic").append(rows, style="dim")]
 
 
-def _table(table: Table) -> RenderableType:
+def _table(table: Table) -> list[RenderableType]:
     drawn = RichTable(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
     for column in table.columns:
         drawn.add_column(column, justify="right" if column in table.numeric else "left")
-    for row in table.rows:
+    for row in table.rows[:MOST_TEXT_ROWS]:
         drawn.add_row(*(Text(cell) for cell in row))
-    return drawn
+    cut = cut_text(table, MOST_TEXT_ROWS)
+    return [drawn, Text(cut, style="dim")] if cut else [drawn]
 
 
 def _figure(figure: Figure, width: int) -> list[RenderableType]:

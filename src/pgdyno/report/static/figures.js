@@ -137,6 +137,7 @@
       legend: { markers: { width: 2, stroke: (u, i) => colorOf(shown[i - 1].group), fill: (u, i) => (shown[i - 1].style === "area" ? colorOf(shown[i - 1].group) : "transparent"), dash: "solid" } },
       hooks: { drawClear: [shadePhases(figure)], draw: [drawMarks(figure)] },
     }, [t, ...shown.map(one => (one.style === "area" ? one.hi : one.y))], host);
+    host.querySelector(".u-legend")?.setAttribute("role", "presentation"); // laid out as a table, and none
   }
 
   // ---- everything else -------------------------------------------------------------------------------------------
@@ -456,7 +457,7 @@
       const table = document.createElement("table");
       const add = (cells, tag) => {
         const row = table.insertRow();
-        for (const text of cells) { const cell = document.createElement(tag); cell.className = "number"; cell.textContent = text; row.append(cell); }
+        for (const text of cells) { const cell = document.createElement(tag); cell.className = "number"; cell.textContent = text; if (tag === "th") cell.scope = "col"; row.append(cell); }
       };
       add(["s", ...figure.series.map(one => one.name)], "th");
       figure.t.forEach((t, at) => add([number(t), ...figure.series.map(one => number(one.y[at]))], "td"));
