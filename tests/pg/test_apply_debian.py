@@ -15,6 +15,7 @@ from foreign_server import LONG_AGO_NS, running_foreign_server
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.target import snapshot
 from pgdyno.target.apply import Session
+from pgdyno.target.rollback import describe
 from pgdyno.target.snapshot import SettingState
 from pgdyno.target.target import Target
 
@@ -78,6 +79,7 @@ def test_an_edit_of_somebody_else_is_kept_beside(foreign: Target, tmp_path: Path
     (kept,) = session.bundle.directory.glob("found-*.conf")
     assert kept.read_bytes().endswith(b"# an edit of the DBA\n")
     assert session.rollback().is_whole
+    assert kept.name in (describe(session.bundle.directory).closed_by or "")
     assert session.bundle.is_closed()
 
 

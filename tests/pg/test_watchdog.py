@@ -19,7 +19,7 @@ from pgdyno.target.apply import Session
 from pgdyno.target.bundle import DATA_RESERVE, UndoBundle
 from pgdyno.target.health import Health
 from pgdyno.target.identity import ProcessIdentity, end_process, wait_until
-from pgdyno.target.rollback import describe
+from pgdyno.target.rollback import describe, rollback
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.watch import Deadlines
 from pgdyno.target.watch_record import Role
@@ -234,3 +234,22 @@ def test_a_session_that_ends_well_leaves_nobody(scene: Scene) -> None:
     assert first is not None
     scene.assert_restored("session")
     assert not end_process(first)
+
+
+def test_an_edit_in_another_file_is_named_and_costs_no_restart_after_restart(scene: Scene) -> None:
+    """What somebody sets elsewhere meanwhile is theirs: one restart for what is ours, and then a person is asked."""
+    with tuner_of(scene.sandbox, scene.undo_root, watch=QUICK, configurations=[STARVING], hold=True) as tuner:
+        await_line(tuner, "applied")
+        theirs = scene.sandbox.data_directory / "postgresql.auto.conf"
+        theirs.write_bytes(theirs.read_bytes() + b"maintenance_work_mem = '99MB'\n")
+        tuner.kill()
+        bundle = newest(scene.undo_root)
+        eventually(lambda: "left to pgdyno rollback" in (watch_record.last_words(bundle.directory) or ""), "it is left")
+        eventually(lambda: everyone_left(bundle), "both watchdogs leave")
+    started = (scene.sandbox.data_directory / "postmaster.pid").read_text().splitlines()[2]
+    (difference,) = snapshot.differences(scene.settings, settings_of(scene.sandbox))
+    assert difference.name == "maintenance_work_mem"
+    again = rollback(bundle)
+    assert not again.restarted
+    assert again.settings_differences == (difference,)
+    assert (scene.sandbox.data_directory / "postmaster.pid").read_text().splitlines()[2] == started

@@ -101,8 +101,14 @@ def restore(
         files += tuple(sorted({*changed, *again}))
         restored = Restored(files, differences, restarted, clock() - began, tuple(damage), ended)
         if restored.is_whole:
-            journal.append(CLOSED, {"files": list(files), "restarted": restarted, "by": by})
+            journal.append(CLOSED, {"files": list(files), "restarted": restarted, "by": by + _kept_edits(bundle)})
         return restored
+
+
+def _kept_edits(bundle: UndoBundle) -> str:
+    """Return where the bytes are that somebody else wrote meanwhile: an attempt before may have been the one to see."""
+    names = sorted(path.name for path in bundle.directory.glob("found-*.conf"))
+    return f"; an edit of somebody else is kept in the bundle: {', '.join(names)}" if names else ""
 
 
 def _journal(bundle: UndoBundle) -> tuple[Journal, list[str]]:
@@ -156,13 +162,17 @@ def _require_data_directory(bundle: UndoBundle) -> None:
 def _bring_back(
     bundle: UndoBundle, postgres: Postgres, control: Control | None, route: Route, sleep: Callable[[float], None]
 ) -> bool:
-    """Make the server run with the restored files; return whether it was restarted or started."""
+    """Make the server run with the restored files; return whether it was restarted or started.
+
+    What somebody else changed meanwhile is reported by the caller, and is no reason for an outage.
+    """
     before = bundle.settings()
     try:
         _wait_for_slot(postgres, control, sleep)
         if _is_up(postgres, control, sleep):
             activation.reload(postgres, control, sleep=sleep)
-            if not route.differences(before, _settings(postgres)):
+            remaining = route.differences(before, _settings(postgres))
+            if not any(difference.may_end_with_restart for difference in remaining):
                 return False
     except ConnectError as error:
         if not _went_down(postgres, control, sleep):

@@ -63,6 +63,16 @@ class SettingDifference:
     before: SettingState | None
     after: SettingState | None
 
+    @property
+    def may_end_with_restart(self) -> bool:
+        """Return True when a restart can make it as it was: a value that waits for one, or that follows from others.
+
+        What a running server has read from files that are not ours is the same after every restart.
+        """
+        if self.before is None or self.after is None:
+            return True
+        return self.after.pending_restart or self.after.context == "internal"
+
     def __str__(self) -> str:
         return f"{self.name}: was {_state_text(self.before)}, is {_state_text(self.after)}"
 

@@ -5,6 +5,7 @@ watchdog.first      who watches
 watchdog.second     who waits to take the first one's place
 watchdog.lock       held by the first; the kernel hands it to the second when the first dies
 watchdog.log        what they did, one line each
+watchdog.left       that they gave up and left the session to a person
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pgdyno.target.identity import ProcessIdentity
 
 LOG = "watchdog.log"
 LOCK = "watchdog.lock"
+_LEFT = "watchdog.left"
 _DEADLINES = "watchdog.json"
 _SHOWN_BYTES = 2000
 
@@ -91,6 +93,17 @@ def identity(folder: Path, role: Role) -> ProcessIdentity | None:
         return ProcessIdentity(**json.loads(_path(folder, role).read_bytes()))
     except (OSError, ValueError, TypeError):
         return None
+
+
+def leave_to_person(folder: Path) -> None:
+    """Keep that trying on makes no sense, so that the other watchdog does not begin all over."""
+    with contextlib.suppress(OSError):
+        (folder / _LEFT).touch(0o600)
+
+
+def is_left_to_person(folder: Path) -> bool:
+    """Tell whether a watchdog of this session gave up."""
+    return (folder / _LEFT).exists()
 
 
 @contextmanager

@@ -7,7 +7,7 @@ or a free connection. Two processes: the first watches; the second sleeps on a l
 the first dies, becomes the first, and starts another second. It acts when the tuner is gone, gives no sign of life,
 stays longer than it promised, or when the server does not answer past its deadline: it ends the tuner, so that
 nothing is written behind its back, and restores as `pgdyno rollback` does, again and again until that has worked.
-It leaves when the bundle is closed.
+It leaves when the bundle is closed, or to a person when others have set something meanwhile that no repetition ends.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ def main(argv: list[str]) -> int:
     with open(directory / watch_record.LOCK, "a", opener=_private) as lock:
         watch_record.sign_in(directory, Role.SECOND, ProcessIdentity.own())
         fcntl.flock(lock, fcntl.LOCK_EX)
+        if watch_record.is_left_to_person(directory):
+            return 5
         bundle = UndoBundle.open(directory)
         if bundle.is_closed():
             return 0
@@ -134,14 +136,17 @@ class _Watchdog:
                 for text in (*restored.damage, *map(str, restored.settings_differences)):
                     _say(f"not as it was found: {text}")
                 if damaged >= _DAMAGE_ATTEMPTS:
-                    _say(f"left to pgdyno rollback {self._bundle.id}")
-                    return 5
+                    return self._leave("still not as it was found")
             obstacle = _why_never(self._bundle, heartbeat.now() - began)
             if obstacle is not None:
-                _say(f"{obstacle}: left to pgdyno rollback {self._bundle.id}")
-                return 5
+                return self._leave(obstacle)
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def _leave(self, obstacle: str) -> int:
+        watch_record.leave_to_person(self._bundle.directory)
+        _say(f"{obstacle}: left to pgdyno rollback {self._bundle.id}")
+        return 5
 
     def _end_owner(self) -> None:
         """Ask the tuner to end, which restores; end it when it does not in its time, or cannot hear us."""
