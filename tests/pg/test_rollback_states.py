@@ -21,7 +21,9 @@ from pgdyno.model.configuration import Configuration
 from pgdyno.target import activation, rollback, snapshot
 from pgdyno.target.apply import Session
 from pgdyno.target.bundle import UndoBundle
+from pgdyno.target.file_image import digest
 from pgdyno.target.identity import ProcessIdentity
+from pgdyno.target.journal import Journal, read_journal
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.restart import Control
 from pgdyno.target.rollback import SessionState
@@ -39,6 +41,19 @@ def settings_of(target: Target) -> dict[str, SettingState]:
         return snapshot.read_settings(connection, label="test")
 
 
+def write_anew(path: Path, content: object) -> None:
+    """Write a file of a bundle as if it had been so from the beginning: with its checksum in the journal."""
+    path.write_text(json.dumps(content))
+    journal = path.parent / "journal.jsonl"
+    records = read_journal(journal).records
+    journal.unlink()
+    anew = Journal.create(journal)
+    for record in records:
+        sums = record.data.get("sums")
+        right = {"sums": {**sums, path.name: digest(path.read_bytes())}} if isinstance(sums, dict) else {}
+        anew.append(record.kind, {**record.data, **right})
+
+
 class Abandoned:
     """A session whose process is dead by all that can be seen, and the server as it was before it."""
 
@@ -50,8 +65,9 @@ class Abandoned:
         path = self.session.bundle.directory / "manifest.json"
         fields = json.loads(path.read_text())
         fields["owner"]["start_ticks"] = -1
-        path.write_text(json.dumps(fields))
+        write_anew(path, fields)
         self.bundle = UndoBundle.open(self.session.bundle.directory)
+        self.session._journal = self.bundle.journal()
 
     @property
     def dropin(self) -> Path:
@@ -274,11 +290,11 @@ def test_the_command_reports_damage(abandoned: Abandoned, monkeypatch: pytest.Mo
     path = abandoned.bundle.directory / "settings.json"
     rows = json.loads(path.read_text())
     changed = [row | ({"setting": "5MB"} if row["name"] == "work_mem" else {}) for row in rows]
-    path.write_text(json.dumps(changed))
+    write_anew(path, changed)
     code, story, _ = invoke("--last")
     assert code == 5
     assert "work_mem: was 5MB" in story
     assert "--forget" in story
     assert invoke(abandoned.bundle.id, "--forget")[0] == 0
     assert invoke()[1] == "nothing to roll back\n"
-    path.write_text(json.dumps(rows))
+    write_anew(path, rows)

@@ -9,8 +9,9 @@
                      reserve         space that is given back when the disk is full
                      UNDO.md         the way back by hand
 
-The manifest is written once and never changed; whether a bundle is closed is its journal's last record, so closing
-it cannot tear it. The folder is 0700 and its files 0600: a configuration file may hold secrets.
+The manifest and the settings are written once and never changed: the first record of the journal, which is a chain of
+checksums, has theirs. Whether a bundle is closed is its journal's last record, so closing it cannot tear it. The folder
+is 0700 and its files 0600: a configuration file may hold secrets.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ DATA_RESERVE_BYTES = 17 << 20
 """One WAL segment and a little: what a server needs to start again on a disk that is full."""
 CLOSED = "closed"
 _DRAFT = ".draft-"
+_MANIFEST, _SETTINGS = "manifest.json", "settings.json"
+_SUMS = "sums"
 
 
 class UndoBundle:
@@ -84,14 +87,15 @@ class UndoBundle:
 
     @classmethod
     def open(cls, directory: Path) -> UndoBundle:
-        """Read a bundle. Raises RollbackError when its manifest cannot be read."""
+        """Read a bundle. Raises RollbackError when its manifest cannot be read or is not the one that was written."""
         try:
-            return cls(directory, Manifest.from_json(json.loads((directory / "manifest.json").read_bytes())))
+            return cls(directory, Manifest.from_json(json.loads(_whole(directory, _MANIFEST))))
         except (OSError, ValueError, KeyError, TypeError) as error:
+            missing = isinstance(error, KeyError)
             raise RollbackError(
                 f'the undo bundle "{directory}" cannot be read',
-                detail=str(error),
-                hint=f"Restore by hand: {directory / 'UNDO.md'} lists the commands.",
+                detail=f'"{directory / _MANIFEST}" has no {error}' if missing else str(error),
+                hint=_by_hand(directory),
             ) from error
 
     def reading(self) -> Reading:
@@ -120,9 +124,15 @@ class UndoBundle:
         try:
             data = path.read_bytes() if image.was_present else b""
         except OSError as error:
-            raise RollbackError(f'the copy "{path}" cannot be read: {error.strerror}') from error
+            raise RollbackError(
+                f'the copy "{path}" cannot be read: {error.strerror}', hint=_by_hand(self.directory)
+            ) from error
         if image.was_present and digest(data) != image.sha256:
-            raise RollbackError(f'the copy "{path}" of "{image.path}" is damaged', detail="Its checksum is wrong.")
+            raise RollbackError(
+                f'the copy "{path}" of "{image.path}" is damaged',
+                detail="Its checksum is wrong.",
+                hint=f'Put a backup of "{image.path}" in its place; the rest is in {self.directory / "UNDO.md"}.',
+            )
         return data
 
     def content_of(self, path: Path) -> bytes | None:
@@ -133,10 +143,12 @@ class UndoBundle:
     def settings(self) -> dict[str, SettingState]:
         """Return every setting as it was before the session. Raises RollbackError when it cannot be read."""
         try:
-            rows = json.loads((self.directory / "settings.json").read_bytes())
+            rows = json.loads(_whole(self.directory, _SETTINGS))
             return {row["name"]: snapshot.state_of(row) for row in rows}
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RollbackError(f'"{self.directory / "settings.json"}" cannot be read', detail=str(error)) from error
+            raise RollbackError(
+                f'"{self.directory / _SETTINGS}" cannot be read', detail=str(error), hint=_by_hand(self.directory)
+            ) from error
 
     def reserve_beside_data(self, size_bytes: int = DATA_RESERVE_BYTES) -> None:
         """Allocate the server's reserve in its data directory: the first act there, after the watchdog stands.
@@ -179,6 +191,23 @@ class UndoBundle:
             os.close(descriptor)
 
 
+def _whole(directory: Path, name: str) -> bytes:
+    """Return the bytes of a file that was written once. Raises OSError, and ValueError when they are others now.
+
+    A journal that is damaged or was written by an earlier pgdyno says nothing of them.
+    """
+    data = (directory / name).read_bytes()
+    records = read_journal(directory / "journal.jsonl").records
+    sums = records[0].data.get(_SUMS) if records else None
+    if isinstance(sums, dict) and name in sums and digest(data) != sums[name]:
+        raise ValueError(f'"{directory / name}" is damaged: its checksum is wrong')
+    return data
+
+
+def _by_hand(directory: Path) -> str:
+    return f"Restore by hand: {directory / 'UNDO.md'} lists the commands."
+
+
 def _claim(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -208,11 +237,17 @@ def _fill(
     for number, data in enumerate(contents):
         durable.write_new(files / str(number), data)
     durable.fsync_directory(files)
-    durable.write_new(draft / "settings.json", _json([state.to_json() for state in settings.values()]))
+    written = {
+        _SETTINGS: _json([state.to_json() for state in settings.values()]),
+        _MANIFEST: _json(manifest.to_json()),
+    }
+    for name, data in written.items():
+        durable.write_new(draft / name, data)
     durable.write_new(draft / "UNDO.md", undo_text(manifest, final).encode())
-    durable.write_new(draft / "manifest.json", _json(manifest.to_json()))
     durable.reserve_space(draft / "reserve", reserve_bytes)
-    Journal.create(draft / "journal.jsonl").append("begun", {"study": manifest.study, "target": manifest.target})
+    sums = {name: digest(data) for name, data in written.items()}
+    begun = {"study": manifest.study, "target": manifest.target, _SUMS: sums}
+    Journal.create(draft / "journal.jsonl").append("begun", begun)
     durable.fsync_directory(draft)
 
 

@@ -132,6 +132,22 @@ def test_an_unreadable_manifest_is_said_so(tmp_path: Path, server: Path, text: s
     assert [info.state for info in rollback.list_bundles(tmp_path / "undo")] == [SessionState.UNREADABLE]
 
 
+@pytest.mark.requirement("R-SAF-02")
+@pytest.mark.parametrize("name", ["manifest.json", "settings.json"])
+def test_a_flipped_byte_is_not_believed(tmp_path: Path, server: Path, name: str) -> None:
+    """A digit of a mode, a port or a value makes another number, which nothing but a checksum can tell."""
+    made = make(tmp_path / "undo", server)
+    path = made.directory / name
+    text = path.read_text()
+    digit = next(at for at, sign in enumerate(text) if sign.isdigit() and text[at - 1].isdigit())
+    path.write_text(text[:digit] + str((int(text[digit]) + 1) % 10) + text[digit + 1 :])
+    json.loads(path.read_text())
+    with pytest.raises(RollbackError, match="cannot be read") as caught:
+        UndoBundle.open(made.directory).settings()
+    assert "checksum" in (caught.value.detail or "")
+    assert "UNDO.md" in (caught.value.hint or "")
+
+
 def test_the_reserve_can_be_given_back_twice(tmp_path: Path, server: Path) -> None:
     made = make(tmp_path / "undo", server)
     assert (made.directory / "reserve").stat().st_blocks * 512 >= 8192
