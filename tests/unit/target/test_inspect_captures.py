@@ -18,6 +18,7 @@ from pgdyno.target.capture.folder import load_folder
 from pgdyno.target.inspection import inspect_capture
 from pgdyno.target.inventory.kernel import parse_sysctls
 from pgdyno.target.inventory.reading import read_inventory
+from pgdyno.target.inventory.settings_file import parse_settings
 
 FOLDERS = sorted(path.name for path in CAPTURES.iterdir() if path.is_dir() and path.name != "loose")
 SECTIONS = ("processor", "memory", "kernel", "virtualization", "devices", "places", "mounts", "server")
@@ -388,3 +389,25 @@ def test_a_line_that_names_no_sysctl_is_left_out() -> None:
     text = "vm.swappiness = 10\nnet/ipv4/ip_forward=1\n\ufffdx.y = 3\nnothing = 1\n= 5\n# kernel.sem = 1\n"
     names = set(parse_sysctls(f"{text}-vm.dirty_ratio = 5\n"))
     assert names == {"vm.swappiness", "net.ipv4.ip_forward", "vm.dirty_ratio"}
+
+
+@pytest.mark.requirement("R-SAF-10")
+def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
+    """A capture that somebody sent must not put a file of this machine into a report that goes back to them."""
+    (tmp_path / "ours").write_text("MemTotal: 1 kB, and a secret of ours\n")
+    folder = tmp_path / "theirs"
+    (folder / "proc").mkdir(parents=True)
+    (folder / "proc" / "swaps").write_text("Filename Type Size Used Priority\n")
+    (folder / "proc" / "meminfo").symlink_to("../../ours")
+    (folder / "proc" / "cmdline").symlink_to(folder / "proc" / "swaps")
+    (folder / "capture.json").symlink_to(tmp_path / "ours")
+    found = load_folder(folder)
+    assert set(found.texts) == {"proc/swaps", "proc/cmdline"}
+    assert "out of the folder" in found.missing["proc/meminfo"]
+    assert "out of the folder" in found.missing["capture.json"]
+
+
+@pytest.mark.parametrize("text", ['a,"b\rc\nd\re', "\x00\x01,\ufffd\r\r", "[" * 100_000, "name,setting\r\r\n,", "|"])
+def test_settings_that_are_no_settings_are_one_clear_error(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_settings(text)

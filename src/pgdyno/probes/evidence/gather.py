@@ -15,6 +15,7 @@ from pgdyno.probes.evidence.derive import Files, derive
 from pgdyno.probes.evidence.log_files import READ_AT_MOST, LogPart, find_parts, local_parts
 from pgdyno.probes.evidence.log_reader import LogReader
 from pgdyno.probes.evidence.observation import Observation, load, observe, save
+from pgdyno.target.capture.folder import leads_out
 from pgdyno.target.target import Target
 
 _KEPT_LINES = 20_000
@@ -109,7 +110,7 @@ def evidence_of_capture(
         seen = load(folder / "evidence") if has_evidence else _none(why)
         iostat_text = _text_if_there(folder / "iostat.txt") if iostat_text is None else iostat_text
         sadf_text = _text_if_there(folder / "sadf.json") if sadf_text is None else sadf_text
-        own = files_of(folder / "logs")
+        own = [path for path in files_of(folder / "logs") if not leads_out(path, folder)]
         parts = local_parts(own) if own else Unknown(f'there is no log in "{folder / "logs"}"')
     log, _ = _read_log(parts if logs is None else _named_parts(logs, READ_AT_MOST), inventory)
     return derive(seen, inventory, Files(log, iostat_text, sadf_text, wal_device, matrix))

@@ -64,6 +64,9 @@ def load_folder(folder: Path) -> Capture:
         if key is None or not path.is_file():
             continue
         try:
+            if leads_out(path, folder):
+                missing[key] = f"{path.name} is a symbolic link out of the folder, and is not followed"
+                continue
             if path.stat().st_size > _LARGEST:
                 missing[key] = f"{path.name} is larger than {_LARGEST >> 20} MiB"
                 continue
@@ -87,6 +90,11 @@ def load_folder(folder: Path) -> Capture:
     )
 
 
+def leads_out(path: Path, folder: Path) -> bool:
+    """Tell whether a file of a capture is one of this machine: what others made must not show what is ours."""
+    return not path.resolve().is_relative_to(folder.resolve())
+
+
 def without_cut_line(key: str, text: str) -> str:
     """Return a text of several lines without a last one that has no end: half of a number is another number."""
     lines = text.splitlines(keepends=True)
@@ -106,6 +114,8 @@ def _key(relative: Path) -> str | None:
 def _manifest(folder: Path) -> tuple[dict[str, object], str | None]:
     path = folder / MANIFEST
     try:
+        if path.exists() and leads_out(path, folder):
+            return {}, f"{MANIFEST} is a symbolic link out of the folder, and is not followed"
         if path.stat().st_size > _LARGEST or not path.is_file():
             return {}, f"{MANIFEST} is no regular file, or larger than {_LARGEST >> 20} MiB"
         found = json.loads(path.read_bytes())

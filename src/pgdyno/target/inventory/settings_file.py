@@ -174,9 +174,12 @@ def _rows(text: str) -> list[dict[str, object]]:
     if aligned and "|" in aligned[0] and "," not in aligned[0]:
         heading = [word.strip() for word in aligned[0].split("|")]
         return [_row(heading, [part.strip() for part in line.split("|")]) for line in aligned[1:]]
-    reader = csv.reader(io.StringIO(text))
-    heading = [word.strip() for word in next(reader, [])]
-    return [_row(heading, row) for row in reader if row]
+    try:
+        rows = list(csv.reader(io.StringIO(text)))
+    except csv.Error as error:
+        raise UsageError("the file of settings is no CSV", detail=str(error)) from error
+    heading = [word.strip() for word in (rows[0] if rows else [])]
+    return [_row(heading, row) for row in rows[1:] if row]
 
 
 def _row(heading: Sequence[str], values: Sequence[str]) -> dict[str, object]:
@@ -186,7 +189,7 @@ def _row(heading: Sequence[str], values: Sequence[str]) -> dict[str, object]:
 def _json_rows(text: str) -> list[dict[str, object]]:
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError("the file of settings is not JSON", detail=str(error)) from error
     if isinstance(found, dict) and all(isinstance(value, str) for value in found.values()):
         return [{"name": name, "setting": value} for name, value in found.items()]
@@ -197,7 +200,10 @@ def _words(value: object) -> tuple[str, ...]:
     if isinstance(value, list):
         return tuple(str(word) for word in value)
     text = str(value or "").strip("{}")
-    return tuple(next(csv.reader([text]))) if text else ()
+    try:
+        return tuple(next(csv.reader([text]), ()))
+    except csv.Error:
+        return ()
 
 
 def _vartype(value: str) -> str:
