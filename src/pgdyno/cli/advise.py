@@ -248,8 +248,8 @@ def _emit(advice: Advice, form: str, folder: Path | None) -> None:
         for name, text in files.items():
             click.echo(f"# --- {name}\n{text.rstrip()}")
         return
-    make_folder(folder, option="--output")
     for name, text in files.items():
+        make_folder((folder / name).parent, option="--output")  # a profile of tuned is a folder of its own
         _save(folder / name, text)
 
 

@@ -99,13 +99,17 @@ def test_emit_prints_files_or_writes_them(run: Run, tmp_path: Path, monkeypatch:
 
     def emitted(advice: Advice, form: str) -> dict[str, str]:
         asked.append(form)
-        return {"a.conf": "x = 1\n", "undo-a.conf": "x = 0\n"}
+        return {"a.conf": "x = 1\n", "undo-a.conf": "x = 0\n", "profile/tuned.conf": "[main]\n"}
 
     monkeypatch.setattr(advice_files, "emitted", emitted)
     assert "# --- a.conf\nx = 1\n# --- undo-a.conf\nx = 0" in run("--emit", "sysctl").stdout
     run("--emit", "sysctl", "--output", str(tmp_path / "out"))
     assert (tmp_path / "out" / "undo-a.conf").read_text() == "x = 0\n"
+    assert (tmp_path / "out" / "profile" / "tuned.conf").read_text() == "[main]\n"
     assert asked == ["sysctl", "sysctl"]
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="cannot be written"):
+        run("--emit", "sysctl", "--output", str(tmp_path / "file" / "below"))
     monkeypatch.setattr(advice_files, "emitted", lambda *_: {})
     assert "nothing of these findings is for udev" in run("--emit", "udev").stderr
 
