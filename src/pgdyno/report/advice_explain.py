@@ -122,7 +122,7 @@ def _undecided(found: Contradiction, advice: Advice | None) -> str:
         return f"not by a condition of this target: rule {finding.rule} says {finding.answer}. {finding.reason}".strip()
     if any(rule.id == found.decided_by for rule in shipped_rules()):
         return f"name a target or a capture: rule {found.decided_by} decides by its facts"
-    return f"the same everywhere: {found.decided_by} keeps to it"
+    return f"the same on every target, by {found.decided_by}"
 
 
 def _report(*, title: str, word: str, tone: Tone, lead: str, stamp: str, sections: tuple[Section, ...]) -> Report:

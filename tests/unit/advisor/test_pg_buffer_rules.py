@@ -133,7 +133,7 @@ def test_eighth_and_half_are_alternatives():
 
 @pytest.mark.requirement("R-PG-14", "CON-08")
 def test_half_is_an_experiment_and_changes_nothing():
-    finding = finding_of("shared-buffers-half", make_case(memory_host(swap=SWAP)))
+    finding = finding_of("shared-buffers-half", make_case(memory_host(swap=SWAP), kernel_oom_kills=0))
     assert (finding.answer, finding.state, finding.changes) == (Answer.FINDING, ProofState.NEEDS_TEST, ())
     assert "64GB" in finding.title
     assert finding.resolutions[0].id == "CON-08"
@@ -153,6 +153,15 @@ def test_half_is_not_offered_where_memory_is_short(memory, evidence, words):
     assert finding.answer is Answer.NOT_APPLICABLE
     assert words in finding.reason
     assert finding.resolutions[0].id == "CON-08"
+
+
+@pytest.mark.requirement("CON-08")
+def test_half_is_unknown_where_nobody_could_see_a_kill():
+    finding = finding_of("shared-buffers-half", make_case(memory_host(swap=SWAP)))
+    assert finding.answer is Answer.UNKNOWN
+    assert "OOM killer" in finding.reason
+    seen = finding_of("shared-buffers-half", make_case(memory_host(swap=SWAP), log=LogEvidence(("a",), 1)))
+    assert seen.answer is Answer.FINDING
 
 
 @pytest.mark.requirement("CON-08")

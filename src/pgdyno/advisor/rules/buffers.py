@@ -179,7 +179,7 @@ def shared_buffers_half(case: Case) -> Judgement:
 
 
 def _against_half(case: Case, memory: int, half: float) -> str | None:
-    """Return what speaks against half of the memory, None when nothing does. Raises Missing."""
+    """Return what speaks against half of the memory, None when nothing does. Raises Missing, last of all."""
     if not known(case.host.memory.swap, "swap"):
         return "there is no swap, and a spike would call the OOM killer"
     kills = case.evidence.kernel_oom_kills
@@ -201,6 +201,8 @@ def _against_half(case: Case, memory: int, half: float) -> str | None:
             f"the worst case of {sessions:g} sessions would demand {bytes_text(demand)} of the {bytes_text(room)} "
             "that there are without the reserve"
         )
+    if isinstance(kills, Unknown) and isinstance(log, Unknown):
+        raise Missing("whether the OOM killer was here", f"{log.reason}; {kills.reason}")
     return None
 
 

@@ -43,7 +43,10 @@ def disk_selection(case: Case) -> Judgement:
             changes=(Change(ChangeKind.MANUAL, value="many small disks of several ranks instead of one"),),
             current=behind[0].name,
             proposed="a volume striped over disks of all ranks",
-            evidence=(f"{behind[0].name} is the only disk below the data files.",),
+            evidence=(
+                f"{behind[0].name} is the only disk below the data files; whether the storage server spreads it over "
+                "many, its own tools say.",
+            ),
             severity=Severity.NOTE,
         )
     listed = f" ({', '.join(addresses)})" if addresses else ""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pgdyno.advisor.case import Case, known
-from pgdyno.advisor.judgement import Fires, InOrder, Judgement
+from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.advisor.kernel_table import changes_until, gone_from
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Severity
@@ -31,7 +33,16 @@ def names(case: Case) -> Judgement:
                     (name, f"{path}: this kernel shows no {name} (gone, a module not loaded, or not readable).")
                 )
     if not found:
-        return InOrder(f"Every name in {len(files)} files of sysctl is known to this kernel, {_dotted(version)}.")
+        if not any(files.values()):
+            return DoesNotApply("no file of sysctl sets anything")
+        if isinstance(sysctls, Unknown):
+            return CannotTell(f"which sysctls this kernel has is unknown ({sysctls.reason})")
+        if len(sysctls) <= COMPLETE:
+            return InOrder(
+                f"No name in {_files(files)} of sysctl is among those that left the kernel before {_dotted(version)}; "
+                f"only {len(sysctls)} names of this kernel were captured."
+            )
+        return InOrder(f"Every name in {_files(files)} of sysctl is known to this kernel, {_dotted(version)}.")
     return Fires(
         current=", ".join(dict.fromkeys(name for name, _ in found)),
         proposed="take the lines out; they do nothing",
@@ -47,6 +58,10 @@ def files(case: Case) -> Judgement:
     elsewhere = {name for path, values in found.items() if not path.endswith(_OLD_FILE) for name in values}
     alone = [name for name in old if name not in elsewhere] if not linked else []
     differing = _not_in_force(case, found)
+    if not any(found.values()):
+        return DoesNotApply("no file of sysctl sets anything")
+    if not alone and not differing and isinstance(case.host.kernel.sysctls, Unknown):
+        return CannotTell(f"whether the files are in force is unknown ({case.host.kernel.sysctls.reason})")
     if not alone and not differing:
         return InOrder("What the files of sysctl.d set is in force, and nothing stands in /etc/sysctl.conf alone.")
     evidence = [
@@ -82,6 +97,10 @@ def generation(case: Case) -> Judgement:
     version = known(case.host.kernel.version, "the kernel's version")
     found = "; ".join(f"{change.topic}: {change.text}" for change in changes_until(version))
     return InOrder(f"Kernel {_dotted(version)}: {found or 'none of the changes that advice depends on'}.")
+
+
+def _files(files: Mapping[str, object]) -> str:
+    return f"{len(files)} file{'' if len(files) == 1 else 's'}"
 
 
 def _dotted(version: tuple[int, int]) -> str:

@@ -107,7 +107,7 @@ def double_caching(case: Case) -> Judgement:
     asynchronous = (
         f"io_method = {case.text('io_method')} reads asynchronously, through the page cache"
         if case.has("io_method")
-        else f"version {case.server.major} has no asynchronous I/O of its own"
+        else f"version {case.server.version or case.server.major} has no asynchronous I/O of its own"
     )
     tablespaces = len(places_of(case, Purpose.TABLESPACE)) if not isinstance(case.host.places, Unknown) else 0
     where = f"the data directory and {tablespaces} tablespaces" if tablespaces else "the data directory"
