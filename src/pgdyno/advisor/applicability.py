@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pgdyno.advisor.case import Case, Missing, known
-from pgdyno.advisor.rule import Rule, Scope
+from pgdyno.advisor.rule import Scope
 from pgdyno.advisor.rulebook import Document, documents
+from pgdyno.model.finding import Effect
 
 _KNOWN_ARCHITECTURES = ("x86_64", "s390x", "ppc64le")
 
@@ -51,22 +52,23 @@ def _version(scope: Scope, case: Case) -> str | None:
     return None
 
 
-def doubts_of(rule: Rule, case: Case) -> tuple[str, ...]:
-    """Return where this target differs from the platforms of the rule's figures; each lowers the confidence.
+def closest_first(effects: Sequence[Effect], case: Case) -> tuple[Effect, ...]:
+    """Return the effects in the order of how few differences there are between this target and where they were seen."""
+    return tuple(sorted(effects, key=lambda effect: len(doubts_of(effect, case))))
 
-    A figure counts for the document that is closest to this target. A rule without figures has no such doubt.
-    """
-    measured = [documents()[effect.source.document] for effect in rule.effects]
-    measured = [document for document in measured if document.architecture]
-    if not measured:
-        return ()
-    return min((tuple(_differences(document, case)) for document in measured), key=len)
+
+def doubts_of(effect: Effect, case: Case) -> tuple[str, ...]:
+    """Return where this target differs from where an effect was measured; each lowers the confidence."""
+    document = documents()[effect.source.document]
+    return tuple(_differences(document, case)) if document.platform else ()
 
 
 def _differences(document: Document, case: Case) -> Iterator[str]:
     processor, layer = case.host.processor, case.host.virtualization.layer
     where = f"the figure was measured on {document.platform}"
-    if processor.architecture != document.architecture:
+    if not document.architecture:
+        yield f"{where}, whose architecture the source does not name"
+    elif processor.architecture != document.architecture:
         yield f"{where}; the architecture here is {processor.architecture}"
     elif document.virtualization and layer != document.virtualization:
         yield f"{where}, {document.virtualization}; the layer below here is {layer}"

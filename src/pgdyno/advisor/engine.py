@@ -6,7 +6,7 @@ import string
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pgdyno.advisor.applicability import doubts_of, why_not
+from pgdyno.advisor.applicability import closest_first, doubts_of, why_not
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.advisor.ranking import rank
@@ -161,7 +161,7 @@ def _finding(rule: Rule, case: Case) -> Finding:
         title=title_without_target(rule),
         severity=rule.severity,
         mechanism=rule.mechanism,
-        effects=rule.effects,
+        effects=closest_first(rule.effects, case),
         risk=rule.risk,
         risk_level=rule.risk_level,
         cost=rule.cost,
@@ -186,7 +186,8 @@ def _finding(rule: Rule, case: Case) -> Finding:
 
 
 def _fired(base: Finding, rule: Rule, case: Case, fires: Fires) -> Finding:
-    doubts = (*doubts_of(rule, case), *fires.doubts)
+    effect = base.main_effect
+    doubts = (*(() if effect is None else doubts_of(effect, case)), *fires.doubts)
     return replace(
         base,
         answer=Answer.FINDING,

@@ -20,8 +20,8 @@ def expected_effect(finding: Finding) -> float:
     """
     if finding.proof is not None and finding.proof.ratio is not None:
         return finding.proof.ratio - 1
-    figures = [effect.low for effect in finding.effects if effect.low is not None]
-    return max(figures, default=0.0) * _WEIGHT[finding.confidence]
+    effect = finding.main_effect
+    return 0.0 if effect is None else (effect.figure or 0.0) * _WEIGHT[finding.confidence]
 
 
 def rank(finding: Finding) -> tuple[float, ...]:

@@ -152,6 +152,11 @@ class Effect:
     high: float | None = None
     metric: str = "throughput"
 
+    @property
+    def figure(self) -> float | None:
+        """Return the lower figure, the only one where a source has no other, None for words."""
+        return self.high if self.low is None else self.low
+
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
@@ -201,6 +206,7 @@ class Finding:
     evidence: tuple[str, ...] = ()
     """The facts of this target that it rests on, one sentence each."""
     effects: tuple[Effect, ...] = ()
+    """Those of the source closest to this target first."""
     confidence: Confidence = Confidence.MEDIUM
     doubts: tuple[str, ...] = ()
     """Where this target differs from what the figure was measured on."""
@@ -222,3 +228,8 @@ class Finding:
     alternatives: tuple[str, ...] = ()
     state: ProofState = ProofState.PROPOSED
     proof: Proof | None = None
+
+    @property
+    def main_effect(self) -> Effect | None:
+        """Return the effect that stands for the finding: the first with a figure, else the first in words."""
+        return next((effect for effect in self.effects if effect.figure is not None), next(iter(self.effects), None))

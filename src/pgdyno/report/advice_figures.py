@@ -19,11 +19,11 @@ def effect_bars(findings: Sequence[Finding]) -> Figure | None:
     A bar is solid up to the lower figure and light up to the upper one. Only gains of throughput are on one scale.
     """
     found = [(finding, effect) for finding in findings for effect in [_drawn(finding)] if effect is not None]
-    found = sorted(found, key=lambda pair: -(pair[1].low or 0.0))[:MOST]
+    found = sorted(found, key=lambda pair: -(pair[1].figure or 0.0))[:MOST]
     if not found:
         return None
-    lows = [100 * (effect.low or 0.0) for _, effect in found]
-    highs = [100 * ((effect.low if effect.high is None else effect.high) or 0.0) for _, effect in found]
+    lows = [100 * (effect.figure or 0.0) for _, effect in found]
+    highs = [100 * ((effect.figure if effect.high is None else effect.high) or 0.0) for _, effect in found]
     _, top = nice_bounds([0.0, *highs])
     rows = tuple(
         (
@@ -61,5 +61,5 @@ def effect_bars(findings: Sequence[Finding]) -> Figure | None:
 
 
 def _drawn(finding: Finding) -> Effect | None:
-    figures = [one for one in finding.effects if one.low is not None and one.low > 0 and one.metric == "throughput"]
-    return max(figures, key=lambda one: one.low or 0.0, default=None)
+    effect = finding.main_effect
+    return effect if effect and effect.metric == "throughput" and (effect.figure or 0.0) > 0 else None

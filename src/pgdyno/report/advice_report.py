@@ -75,7 +75,7 @@ def _tone(worst: Severity | None) -> Tone:
 
 def _tiles(advice: Advice) -> Iterator[Tile]:
     for number, finding in enumerate(best_candidates(advice.findings), 1):
-        effect = words.main_effect(finding)
+        effect = finding.main_effect
         figure = words.gain(effect) if effect else ""
         where = f"{words.source_short(effect.source)}, confidence {finding.confidence}" if figure and effect else ""
         if finding.proof is not None and finding.proof.ratio is not None:

@@ -65,19 +65,11 @@ def source_long(source: Provenance) -> str:
     return f"{title}{section} ({source.year}){f'; measured on {measured}' if measured else ''}"
 
 
-def main_effect(finding: Finding) -> Effect | None:
-    """Return the effect that stands for a finding: the largest with a figure, else the first in words."""
-    figures = [effect for effect in finding.effects if effect.low is not None]
-    if figures:
-        return max(figures, key=lambda effect: effect.low or 0.0)
-    return finding.effects[0] if finding.effects else None
-
-
 def effect_text(finding: Finding) -> str:
     """Return what may be expected, on one line: what was measured here, else the source's figure and the confidence."""
     if finding.proof is not None and finding.proof.ratio is not None:
         return proof_text(finding.proof)
-    effect = main_effect(finding)
+    effect = finding.main_effect
     if effect is None:
         return "no source gives a figure"
     if not gain(effect):

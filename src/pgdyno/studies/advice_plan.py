@@ -210,10 +210,10 @@ def _step_lines(draft: _Draft, names: Mapping[str, str]) -> list[str]:
 
 
 def _expected_lines(draft: _Draft) -> list[str]:
-    effects = [effect for finding in draft.findings for effect in finding.effects]
+    effects = [finding.main_effect for finding in draft.findings if finding.main_effect is not None]
     if not effects:
         return []
-    best = max(effects, key=lambda effect: float("-inf") if effect.low is None else effect.low)
+    best = max(effects, key=lambda effect: float("-inf") if effect.figure is None else effect.figure)
     return [f"expected = {{ {', '.join(_expected(best))} }}"]
 
 

@@ -206,3 +206,35 @@ def test_an_unknown_architecture_gets_a_remark() -> None:
     case = make_case(make_host(architecture="riscv64"))
     advice = advise_case("db1", case.inventory, case.evidence, AdviceRequest())
     assert any("no source covers riscv64" in remark for remark in advice.remarks)
+
+
+TWO_SOURCES = MEASURED.replace(
+    "low = 0.35, high = 0.35 }]",
+    'low = 0.35, high = 0.35 }, { text = "less", document = "postgresql-z13-2017", section = "Recommendation #1", '
+    "low = 0.5, high = 0.5 }]",
+)
+
+
+@pytest.mark.requirement("R-ADV-03")
+def test_figure_and_doubts_are_of_one_source_the_closest() -> None:
+    """Not the largest figure of a far machine, beside the doubts of a near one."""
+    rules = parse_rules(TWO_SOURCES, "two.toml", shipped=False)
+    host = make_host(architecture="s390x", layer="LPAR")
+    near = make_case(host, make_server(14, flavour="EPAS"), workload=WorkloadClass.OLTP)
+    finding = advise(near.inventory, near.evidence, rules)[0]
+    assert finding.main_effect is not None
+    assert (finding.main_effect.source.year, finding.doubts) == (2023, ())
+    old = make_case(host, make_server(9), workload=WorkloadClass.OLTP)
+    finding = advise(old.inventory, old.evidence, rules)[0]
+    assert finding.main_effect is not None
+    assert (finding.main_effect.source.year, finding.doubts) == (2017, ())
+
+
+UNNAMED = 'document = "dbtune-ybio", section = "Logical reads from one session", low'
+
+
+def test_a_source_that_names_no_architecture_is_doubted() -> None:
+    text = MEASURED.replace('document = "epas-z16-2023", section = "Recommendation #1", low', UNNAMED)
+    case = make_case(workload=WorkloadClass.READ_ONLY)
+    (finding,) = advise(case.inventory, case.evidence, parse_rules(text, "unnamed.toml", shipped=False))
+    assert any("does not name" in doubt for doubt in finding.doubts)
