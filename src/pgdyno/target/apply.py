@@ -108,6 +108,7 @@ class Session:
         with bundle.locked(undo_root):
             found = baseline.take_baseline(target)
             _refuse_second(undo_root, target, found)
+            baseline.check_no_leftover(found)
             paths = files_of(found.dropin) if found.dropin else []
             captured = [file_image.capture(path) for path in paths]
             linux = KernelRoute.capture(target, kernel)

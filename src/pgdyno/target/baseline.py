@@ -74,7 +74,6 @@ def take_baseline(target: Target) -> Baseline:
     _check_read(target, settings)
     if dropin is not None:
         _check_writable(dropin)
-        _check_no_leftover(dropin)
     return Baseline(conninfo, Path(str(data)), dropin, settings, address)
 
 
@@ -131,11 +130,12 @@ def _unwritable(path: Path, detail: str) -> EnvironmentUnsuitable:
     )
 
 
-def _check_no_leftover(dropin: DropIn) -> None:
-    session = session_named_in(dropin.read() or b"")
-    if session is not None:
+def check_no_leftover(found: Baseline) -> None:
+    """Raise EnvironmentUnsuitable when our file is there, of a session that is in no undo folder of ours."""
+    session = None if found.dropin is None else session_named_in(found.dropin.read() or b"")
+    if found.dropin is not None and session is not None:
         raise EnvironmentUnsuitable(
-            f'"{dropin.path}" is left over from session {session}',
+            f'"{found.dropin.path}" is left over from session {session}',
             detail="Its undo bundle is not in this user's undo folder.",
             hint=f"Run pgdyno rollback {session} as the user who ran that session.",
         )

@@ -16,7 +16,7 @@ from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Unknown
 from pgdyno.target import places, processes, rollback, server_log
 from pgdyno.target.apply import Session
-from pgdyno.target.baseline import take_baseline
+from pgdyno.target.baseline import check_no_leftover, take_baseline
 from pgdyno.target.capture.take import take_capture
 from pgdyno.target.capture.texts import to_json
 from pgdyno.target.connect import open_target
@@ -126,8 +126,9 @@ class Desk:
         return {"block": base64.b64encode(block).decode()}
 
     def _may_change(self) -> object:
-        dropin = take_baseline(self.target).dropin
-        return {"file": None if dropin is None else dropin.path}
+        found = take_baseline(self.target)
+        check_no_leftover(found)
+        return {"file": None if found.dropin is None else found.dropin.path}
 
     def _examine(self, given: Json) -> object:
         results = examine(self.target, _configuration(given), wire.words(given["databases"]))
