@@ -47,8 +47,16 @@ def test_an_unknown_name_counts_only_against_a_complete_listing():
     files = {"/etc/sysctl.d/1.conf": {"vm.no_such_name": "1"}}
     few = with_kernel(make_host(sysctls={"vm.swappiness": "1"}), sysctl_files=files)
     assert says("sysctl-names", few).answer is Answer.OK
+    assert "were captured" in says("sysctl-names", few).reason
     many = with_kernel(make_host(sysctls={f"net.name{number}": "0" for number in range(900)}), sysctl_files=files)
     assert "vm.no_such_name" in says("sysctl-names", many).current
+
+
+@pytest.mark.parametrize("files", [{}, {"/etc/sysctl.d/1.conf": {}}])
+def test_files_that_set_nothing_are_not_called_in_order(files):
+    host = with_kernel(make_host(sysctls={"vm.swappiness": "1"}), sysctl_files=files)
+    assert says("sysctl-names", host).answer is Answer.NOT_APPLICABLE
+    assert says("sysctl-files", host).answer is Answer.NOT_APPLICABLE
 
 
 @pytest.mark.requirement("R-KRN-09")
