@@ -14,6 +14,10 @@ from pgdyno.studies.judging import median_of
 from pgdyno.units import bytes_text, parse_quantity
 
 SHARED_BUFFERS = "shared_buffers"
+MISSING = 0.01
+"""Where less of the touched blocks is missing from shared buffers, reads do not explain a gain."""
+LESS = 0.1
+"""A share that fell by less than this is not told as a change."""
 
 
 def explain(
@@ -46,51 +50,67 @@ def _per_transaction(trials: Sequence[Trial]) -> dict[str, float]:
     return {name: value / transactions for name, value in totals.items()} if transactions else {}
 
 
-def _reads_became_hits(before: dict[str, float], after: dict[str, float], facts: Facts) -> str | None:
-    if not {"blks_read", "blks_hit"} <= before.keys() & after.keys():
-        return None
-    touched = before["blks_read"] + before["blks_hit"]
-    if touched <= 0 or before["blks_read"] < 0.01 * touched:
-        return None
-    saved = before["blks_read"] - after["blks_read"]
-    if saved < 0.1 * before["blks_read"]:
-        return None
-    share = 100 * before["blks_read"] / touched
-    now = 100 * after["blks_read"] / max(after["blks_read"] + after["blks_hit"], 1e-9)
-    size = bytes_text(before["blks_read"] * facts.server.block_size)
+def _became_hits(before: dict[str, float], after: dict[str, float]) -> bool:
+    """Tell whether fewer blocks are missing from shared buffers: of those touched, and for each transaction."""
+    was, now = _miss_share(before), _miss_share(after)
     return (
-        f"Reads became hits: per transaction {before['blks_read']:,.0f} of {touched:,.0f} blocks ({share:.0f} %) were "
-        f"not in shared buffers and had to be copied in ({size}); "
-        f"with the winner {after['blks_read']:,.0f} ({now:.0f} %) are."
+        was is not None
+        and now is not None
+        and was >= MISSING
+        and now <= (1 - LESS) * was
+        and after["blks_read"] <= (1 - LESS) * before["blks_read"]
     )
+
+
+def _miss_share(counters: dict[str, float]) -> float | None:
+    if not {"blks_read", "blks_hit"} <= counters.keys():
+        return None
+    touched = counters["blks_read"] + counters["blks_hit"]
+    return counters["blks_read"] / touched if touched > 0 else None
+
+
+def _reads_became_hits(before: dict[str, float], after: dict[str, float], facts: Facts) -> str | None:
+    was, now = _miss_share(before), _miss_share(after)
+    if was is None or now is None or not _became_hits(before, after):
+        return None
+    touched, size = before["blks_read"] + before["blks_hit"], bytes_text(before["blks_read"] * facts.server.block_size)
+    return (
+        f"Reads became hits: per transaction {_blocks(before['blks_read'])} of {_blocks(touched)} blocks "
+        f"({100 * was:.0f} %) were not in shared buffers and had to be copied in ({size}); "
+        f"with the winner {_blocks(after['blks_read'])} ({100 * now:.0f} %) are."
+    )
+
+
+def _blocks(count: float) -> str:
+    return f"{count:,.0f}" if count >= 10 or count == 0 else f"{count:.2g}"
 
 
 def _double_buffering(
     before: dict[str, float], after: dict[str, float], settings: Configuration, facts: Facts
 ) -> str | None:
     """Say where the missing blocks came from: the kernel's page cache, unless the disk was read as much."""
-    if not {"blks_read", "disk_read_bytes"} <= before.keys() or SHARED_BUFFERS not in facts.settings:
+    if "disk_read_bytes" not in before or not {SHARED_BUFFERS} <= settings.keys() & facts.settings.keys():
+        return None
+    if not _became_hits(before, after):
         return None
     physical = physical_share(before["blks_read"], facts.server.block_size, before["disk_read_bytes"])
-    if physical is None or SHARED_BUFFERS not in settings:
+    if physical is None:
         return None
     if physical > 0.5:
         return (
-            f"{100 * physical:.0f} % of those blocks came from the disk: the working set fits neither "
-            "shared buffers nor the "
-            "kernel's page cache."
+            f"{100 * physical:.0f} % of those blocks came from the disk: the working set fits neither shared buffers "
+            "nor the kernel's page cache."
         )
     old = float(facts.settings[SHARED_BUFFERS].setting) * facts.server.block_size
     new = parse_quantity(settings[SHARED_BUFFERS], facts.settings[SHARED_BUFFERS].unit) * facts.server.block_size
     ram = facts.host.ram_bytes
     of_ram = "" if isinstance(ram, Unknown) else f" of this machine's {bytes_text(ram)}"
+    gone = 1 - after["blks_read"] / before["blks_read"]
     return (
         f"Double buffering: {100 * (1 - physical):.1f} % of those copies were served by the kernel's page cache and "
-        "not by "
-        "the disk. "
-        f"The pages were in memory already, once in the page cache; each read copied them again into "
-        f"{bytes_text(old)} of shared buffers, which soon evicted them. With {bytes_text(new)}{of_ram} the working set "
-        "stays in shared buffers and the second copy is no longer needed."
+        "not by the disk. The pages were in memory already, once in the page cache; each read copied them again into "
+        f"{bytes_text(old)} of shared buffers, which soon evicted them. With {bytes_text(new)}{of_ram} "
+        f"{100 * gone:.0f} % of these copies are no longer made."
     )
 
 

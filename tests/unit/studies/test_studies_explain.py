@@ -37,6 +37,30 @@ def test_reads_from_the_disk_are_not_called_double_buffering():
     assert "Double buffering" not in text
 
 
+@pytest.mark.parametrize(
+    ("read", "hit"),
+    [
+        (9.0, 90.0),  # fewer blocks are touched, by another plan: as large a part of them is missing
+        (100.0, 1900.0),  # more is touched and found, and as much is read as before
+    ],
+)
+def test_what_a_cache_did_not_save_is_not_called_a_hit(read, hit):
+    before = trials(blks_read=100.0, blks_hit=1000.0, disk_read_bytes=0.0)
+    after = trials(blks_read=read, blks_hit=hit, disk_read_bytes=0.0)
+    text = " ".join(explain(before, after, WINNER, make_facts(18), WRITES))
+    assert "became hits" not in text
+    assert "Double buffering" not in text
+
+
+def test_fewer_than_ten_blocks_a_transaction_are_told_with_their_fraction():
+    before = trials(blks_read=14.0, blks_hit=186.0, disk_read_bytes=0.0)
+    after = trials(blks_read=2.0, blks_hit=198.0, disk_read_bytes=0.0)
+    text = " ".join(explain(before, after, WINNER, make_facts(18), WRITES))
+    assert "0.14 of 2 blocks (7 %)" in text
+    assert "with the winner 0.02 (1 %)" in text
+    assert "86 % of these copies are no longer made" in text
+
+
 def test_without_counters_there_is_nothing_to_say():
     assert explain(trials(), trials(), WINNER, make_facts(18), WRITES) == []
 
