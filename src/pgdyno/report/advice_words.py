@@ -87,8 +87,11 @@ def proof_text(proof: Proof) -> str:
 
 def state_text(finding: Finding) -> str:
     """Return the state with its verdict and study."""
-    text = STATES[finding.state]
-    return text if finding.proof is None else f"{text}: {proof_text(finding.proof)}"
+    if finding.proof is None:
+        return STATES[finding.state]
+    is_open = finding.state in (ProofState.PROPOSED, ProofState.NEEDS_TEST)
+    text = f"{finding.state} and measured" if is_open else STATES[finding.state]
+    return f"{text}: {proof_text(finding.proof)}"
 
 
 def change_text(change: Change) -> str:

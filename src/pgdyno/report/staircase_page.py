@@ -258,7 +258,10 @@ def _short_table(steps: Sequence[Fields]) -> Table:
 
 def _what(step: Fields) -> str:
     settings = step.settings("settings")
-    return settings_text(settings) if settings else " ".join(step.texts("by_hand"))
+    if settings:
+        return settings_text(settings)
+    first, *more = step.texts("by_hand") or ("",)
+    return f"{first} (and {len(more)} more)" if more else first
 
 
 def _pointer(study: str) -> Section:

@@ -16,14 +16,14 @@ from advice_example import make_advice, make_effect, make_finding, whole
 from json_schema import errors
 from pgdyno.errors import UsageError
 from pgdyno.model.advice import Advice
-from pgdyno.model.finding import Answer, Confidence
+from pgdyno.model.finding import Answer, Confidence, Proof, ProofState
 from pgdyno.report import html, markdown
 from pgdyno.report.advice_explain import explain
 from pgdyno.report.advice_figures import effect_bars
 from pgdyno.report.advice_json import advice_json
 from pgdyno.report.advice_report import advice_report
 from pgdyno.report.advice_text import print_advice, render
-from pgdyno.report.advice_words import gain, percent
+from pgdyno.report.advice_words import gain, percent, state_text
 from pgdyno.report.text import print_report
 
 PROJECT = Path(__file__).parents[3]
@@ -89,6 +89,21 @@ def test_a_finding_shows_change_effect_doubt_cost_risk_and_state() -> None:
     assert "tested here: better here: throughput 1.21x [1.15, 1.27] (study 20260101-ab)" in text
     assert "refuted here" in text
     assert "and 1 more" in text
+
+
+@pytest.mark.parametrize(
+    ("state", "verdict", "words"),
+    [
+        (ProofState.PROPOSED, "not resolved", "proposed and measured: not resolved here: throughput 1.03x [0.9, 1.2]"),
+        (ProofState.NEEDS_TEST, "not resolved", "needs-test and measured: not resolved here"),
+        (ProofState.TESTED, "better", "tested here: better here"),
+        (ProofState.REFUTED, "worse", "refuted here: worse here"),
+    ],
+)
+def test_what_was_measured_is_not_called_unmeasured(state: ProofState, verdict: str, words: str) -> None:
+    finding = replace(make_finding("a-rule"), state=state, proof=Proof("s1", verdict, 1.03, 0.9, 1.2))
+    assert words in state_text(finding)
+    assert "not measured" not in state_text(finding)
 
 
 def test_the_end_says_how_to_prove_emit_and_apply() -> None:
