@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Check = Callable[["Target", "Facts", "WorkloadSpec", "Outage | None"], None]
 KernelKnobs = Callable[["Target", "Facts", "WorkloadSpec"], Sequence[str]]
+CONFIDENCE, PAIRS = click.FloatRange(0.8, 0.999), click.IntRange(2, 1000)
+"""What the rule for verdicts can be asked for (`stats.boundary`); beyond it a study would fail in its first pairs."""
 METRICS = ("throughput", "latency_p50", "latency_p95", "latency_p99", "server_cpu_ms_per_tx")
 
 

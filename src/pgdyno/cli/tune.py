@@ -14,7 +14,9 @@ from pgdyno.cli.options import open_store, target_options, workload_options
 from pgdyno.cli.planned import PlannedCommand, plan_option
 from pgdyno.cli.safety import safety_options
 from pgdyno.cli.study_request import (
+    CONFIDENCE,
     METRICS,
+    PAIRS,
     Check,
     KernelKnobs,
     kept_options,
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
 )
 @click.option("--smallest-effect", type=click.FloatRange(0, 1, min_open=True), default=0.02, show_default=True,
               help="Smallest effect of interest; within it two configurations are equivalent.")  # fmt: skip
-@click.option("--confidence", type=click.FloatRange(0.5, 0.999), default=0.95, show_default=True,
+@click.option("--confidence", type=CONFIDENCE, default=0.95, show_default=True,
               help="Confidence of the intervals.")  # fmt: skip
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of search and interleaving.")
 @click.option(
@@ -68,11 +70,9 @@ if TYPE_CHECKING:
 )
 @click.option("--rival", "rivals", multiple=True, metavar="NAME=FILE",
               help="Measure this configuration beside the winner, such as a DBA's own.")  # fmt: skip
+@click.option("--pairs", nargs=2, type=PAIRS, default=(4, 24), show_default=True, help="Fewest and most proof pairs.")
 @click.option(
-    "--pairs", nargs=2, type=click.IntRange(2), default=(4, 24), show_default=True, help="Fewest and most proof pairs."
-)
-@click.option(
-    "--prune-pairs", type=click.IntRange(3), default=8, show_default=True, help="Most pairs per pruning question."
+    "--prune-pairs", type=click.IntRange(3, 1000), default=8, show_default=True, help="Most pairs per pruning question."
 )
 @study_options(resume="Go on with an interrupted tune; its own options hold.")
 def command(**values: object) -> int:

@@ -4,8 +4,10 @@ import pytest
 from click.testing import CliRunner
 
 from pgdyno.cli.main import command
-from pgdyno.errors import PgdynoError
+from pgdyno.cli.study_request import CONFIDENCE, PAIRS
+from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.model.study import StudyKind, StudyState
+from pgdyno.stats.boundary import critical_values
 from pgdyno.store.catalogue import Store
 from simulated_laboratory import simulated_study
 
@@ -89,3 +91,24 @@ def test_a_verb_resumes_the_kinds_that_it_begins(store, verb, name, message):
 
 def test_a_plan_that_is_not_there(tmp_path, store):
     assert "cannot be read" in refused("--plan", tmp_path / "none.toml", "--store", store).message
+
+
+@pytest.mark.parametrize(
+    ("verb", "flag", "values"),
+    [
+        ("experiment", "--confidence", ["0.79"]),
+        ("tune", "--confidence", ["0.79"]),
+        ("experiment", "--pairs", ["4", "1001"]),
+        ("tune", "--pairs", ["4", "1001"]),
+    ],
+)
+def test_what_no_rule_for_verdicts_exists_for_is_refused_before_anything_is_measured(verb, flag, values):
+    done = CliRunner().invoke(command, [verb, flag, *values])
+    assert f"Invalid value for '{flag}'" in done.output
+
+
+@pytest.mark.parametrize("confidence", [CONFIDENCE.min, CONFIDENCE.max])
+def test_for_what_is_accepted_there_is_a_rule(confidence):
+    assert len(critical_values(2, 4, confidence)) == 3
+    with pytest.raises(UsageError, match="not possible"):
+        critical_values(2, PAIRS.max + 1, confidence)
