@@ -136,6 +136,6 @@ def check_no_leftover(found: Baseline) -> None:
     if found.dropin is not None and session is not None:
         raise EnvironmentUnsuitable(
             f'"{found.dropin.path}" is left over from session {session}',
-            detail="Its undo bundle is not in this user's undo folder.",
-            hint=f"Run pgdyno rollback {session} as the user who ran that session.",
+            detail="It is measuring just now, or its undo bundle is not in this user's undo folder.",
+            hint=f"Wait for its end, or run pgdyno rollback {session} as the user who ran that session.",
         )
