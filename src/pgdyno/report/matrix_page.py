@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from pgdyno.model.figure import Axis, Figure, FigureKind, Series, Table
-from pgdyno.model.matrix import LOCK_MODES, MatrixRow, SkippedCell
+from pgdyno.model.figure import Table
+from pgdyno.model.matrix import MatrixRow, SkippedCell
 from pgdyno.model.matrix_json import row_from_json, skipped_from_json
 from pgdyno.report import chapters, circumstances
-from pgdyno.report.matrix_curves import curve_sentences, curve_table
+from pgdyno.report.matrix_charts import curves_sections
+from pgdyno.report.matrix_curves import curve_sentences
 from pgdyno.report.matrix_names import Names, load_text
 from pgdyno.report.matrix_words import (
     best_sentences,
@@ -19,10 +20,10 @@ from pgdyno.report.matrix_words import (
     side_table,
 )
 from pgdyno.report.reading import Fields
-from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
+from pgdyno.report.sections import Block, FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import capital, number_text, plural
-from pgdyno.stats.matrix import best_by_mode, contrasts, curves, little
+from pgdyno.stats.matrix import best_by_mode, contrasts, little
 from pgdyno.units import bytes_text
 
 CAPTION = (
@@ -43,7 +44,7 @@ def matrix_page(record: StudyRecord) -> Report:
     sections = [
         *((answer,) if answer else ()),
         *((table,) if rows else ()),
-        *(_curves(rows) if rows else ()),
+        *(curves_sections(rows) if rows else ()),
         *((_comparisons(rows),) if rows else ()),
         *((_beside(rows),) if contrasts(rows) else ()),
         *((_checks(rows),) if rows else ()),
@@ -121,67 +122,6 @@ def _answer(rows: Sequence[MatrixRow], result: Fields) -> Section | None:
 def _table_blocks(rows: Sequence[MatrixRow], result: Fields) -> tuple[Block, ...]:
     systems = any(row.cores is not None for row in rows)
     return (TableBlock(matrix_table(rows, systems=systems), f"{CAPTION} {result.text('driver')}".strip()),)
-
-
-def _curves(rows: Sequence[MatrixRow]) -> list[Section]:
-    if not any(len(curve) > 1 for curve in curves(rows)):
-        return []
-    figures = (
-        _lines(rows, "throughput", "throughput", "transactions/s", lambda row: row.tps),
-        _lines(rows, "latency", "mean latency", "ms", lambda row: row.latency_ms),
-        *(
-            _lines(rows, f"locks-{name}", f"{mode}s held", "locks", _held(name))
-            for name, mode in LOCK_MODES.items()
-            if any(row.locks for row in rows)
-        ),
-    )
-    table = curve_table(rows)
-    listed = () if table is None else (TableBlock(table, _BY_CURVE),)
-    question = "How do throughput, latency and locks go with the load?"
-    return [Section("curves", "By load", question, (*listed, Charts(figures)))]
-
-
-_BY_CURVE = (
-    "The knee is the smallest load with 95 % of the greatest throughput of its curve; beyond: the most load that was "
-    "run has the greatest. The last columns are the largest load against the smallest."
-)
-
-
-def _held(name: str) -> Callable[[MatrixRow], float | None]:
-    return lambda row: row.locks.get(name)
-
-
-def _lines(
-    rows: Sequence[MatrixRow], name: str, quantity: str, unit: str, value: Callable[[MatrixRow], float | None]
-) -> Figure:
-    found, names = curves(rows), Names.of_rows(rows)
-    series = tuple(
-        Series(
-            names.curve(curve),
-            tuple(float(row.cell.connections) for row in curve),
-            tuple(value(row) for row in curve),
-            labels=tuple(f"{row.cell.instances} x {load_text(row.cell)}" for row in curve),
-            group="cell",
-        )
-        for curve in found
-    )
-    cells = tuple((one.name, f"{x:g}", figure(y)) for one in series for x, y in zip(one.x, one.y, strict=True))
-    most = max((y for one in series for y in one.y if y is not None), default=1.0)
-    last = max((x for one in series for x in one.x), default=1.0)
-    return Figure(
-        kind=FigureKind.LINES,
-        id=f"matrix-{name}",
-        title=f"{quantity[0].upper()}{quantity[1:]} by connections",
-        question=f"How do {quantity} go with the load?"
-        if unit == "locks"
-        else f"How does {quantity} go with the load?",
-        x=Axis("connections", "", lo=0.0, hi=last),
-        y=Axis(quantity, unit, lo=0.0, hi=1.05 * most or 1.0),
-        series=series,
-        table=Table(("curve", "connections", unit), cells, ("connections", unit)),
-        caption="One point a cell; whole rows only.",
-        n=sum(len(curve) for curve in found),
-    )
 
 
 def _comparisons(rows: Sequence[MatrixRow]) -> Section:

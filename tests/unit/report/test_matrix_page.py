@@ -202,4 +202,8 @@ def test_every_renderer_draws_it_and_a_study_without_rows() -> None:
     print_report(report, out)
     assert "61963.9" in out.getvalue()
     assert [figure.id for figure in report.figures()][:2] == ["matrix-throughput", "matrix-latency"]
+    table = next(iter(report.figures())).table
+    assert table is not None
+    assert table.columns == ("curve", "112", "224", "448")
+    assert table.rows[1] == ("tuned, SMT 8", "60642.30", "61963.90", "57459.90")
     assert "No rows: the matrix is running" in text(page([]))
