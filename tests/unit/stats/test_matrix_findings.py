@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from matrix_example import made_row, seed_rows
 from pgdyno.model.matrix import Cell, MatrixRow
 from pgdyno.model.verdict import Word
-from pgdyno.stats.matrix import best, contrasts, curves, knee, little, lock_growth
+from pgdyno.stats.matrix import KNEE_SHARE, OUTGROWN, best, contrasts, curves, knee, little, lock_growth
 
 CONFIGURATIONS = {"Default": "default", "No Tune": "default", "Tune": "tuned"}
 SMT8 = seed_rows("power_smt8", configuration=CONFIGURATIONS)
@@ -157,3 +158,48 @@ def test_more_comparisons_make_each_interval_wider() -> None:
     assert many is not None
     assert many.interval.hi > few.interval.hi
     assert many.interval.confidence == pytest.approx(1 - 0.05 / 3)
+
+
+@pytest.mark.requirement("R-BEN-14")
+@given(st.lists(st.floats(1.0, 1e6), min_size=3, max_size=9), st.floats(0.1, 100.0), st.randoms())
+def test_the_knee_is_the_smallest_load_near_the_greatest_throughput(
+    rates: list[float], factor: float, order: random.Random
+) -> None:
+    rows = [made_row(2**place, tps) for place, tps in enumerate(rates)]
+    order.shuffle(rows)
+    (curve,) = curves(rows)
+    row = knee(curve)
+    assert row is not None
+    assert (row.tps or 0) >= KNEE_SHARE * max(rates)
+    smaller = [one for one in curve if one.cell.connections < row.cell.connections]
+    assert all((one.tps or 0) < KNEE_SHARE * max(rates) for one in smaller)
+    scaled = knee(tuple(replace(one, tps=factor * (one.tps or 0)) for one in curve))
+    assert scaled is not None
+    near = any(abs((one.tps or 0) / max(rates) - KNEE_SHARE) < 1e-9 for one in curve)
+    assert near or scaled.cell == row.cell, "the unit of throughput does not move the knee"
+    top = best(rows)
+    assert top is not None
+    assert top.tps == max(rates)
+
+
+@pytest.mark.requirement("R-BEN-14")
+@given(st.integers(1, 50), st.integers(2, 64), st.floats(0.0, 4.0))
+def test_locks_outgrow_the_load_only_beyond_it(clients: int, times: int, per_client: float) -> None:
+    first, last = made_row(clients, 100.0), made_row(clients * times, 100.0)
+    grown = {name: times * (1 + per_client) * held for name, held in first.locks.items()}
+    growth = lock_growth(curves([last, first])[0] if per_client else curves([first, last])[0])
+    assert growth is not None
+    assert growth.load == pytest.approx(times)
+    assert growth.locks["row_exclusive"] == pytest.approx(times)
+    assert growth.outgrown == ()
+    more = lock_growth(curves([first, replace(last, locks=grown)])[0])
+    assert more is not None
+    assert bool(more.outgrown) == (1 + per_client > OUTGROWN)
+
+
+@given(st.floats(1.0, 1e6), st.floats(1.0, 1e6))
+def test_a_comparison_is_the_ratio_of_its_two_rows_and_of_nothing_else(a: float, b: float) -> None:
+    rows = [made_row(4, b, configuration="tuned"), made_row(4, a), made_row(8, 5.0)]
+    (found,) = contrasts(rows)
+    assert (found.level_a, found.level_b) == ("default", "tuned")
+    assert found.change == pytest.approx(b / a - 1)
