@@ -159,6 +159,8 @@ def test_the_best_cell_has_its_rivals_named() -> None:
     assert rivals_said([*rows, near]) == "Not proved worse than it: default, 1 load generator with 16 clients each."
     assert rivals_said(rows) == "It is better than every other cell of its script, by its repetitions."
     assert rivals_said(SMT8) is None, "one run each tells none from another"
+    unlike = made_row(16, 100.9, runs=runs, mode="select-only")
+    assert rivals_said([*rows, unlike]) == rivals_said(rows), "another script does other work"
     bought = replace(made_row(32, 500.0, runs={block: 5 * one for block, one in runs.items()}), durability="X")
     assert rivals_said([*rows, bought]) == rivals_said(rows), "class X is no rival"
 
