@@ -139,6 +139,8 @@ def _print(comparison: RunComparison) -> None:
         if change.word != "same":
             before, after = " or ".join(change.before), " or ".join(change.after)
             console.print(f"plan {change.word}  {change.statement}: {before} -> {after}", highlight=False, markup=False)
+            for what in change.what:
+                console.print(f"  {what}", highlight=False, markup=False)
     if comparison.interleaved:
         console.print(f"verdict  {comparison.verdict.sentence()}", highlight=False)
     else:

@@ -92,7 +92,9 @@ def _ab(
     inside = result.child("inside")
     held = [row for arm in ("A", "B") for row in _held_back(f"{arm} held back by", inside.child(arm))]
     plans = [
-        ("another plan", one.text("statement")) for one in result.children("plans") if one.text("word") == "changed"
+        ("another plan", ": ".join(part for part in (one.text("statement"), ", ".join(one.texts("what"))) if part))
+        for one in result.children("plans")
+        if one.text("word") == "changed"
     ]
     facts = _facts(
         [("trials", _states(trials)), *held, *plans, *(("mind", text) for text in doubts.warnings_of(result))]

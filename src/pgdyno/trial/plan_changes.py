@@ -21,6 +21,8 @@ class PlanChange:
     before: tuple[str, ...]
     after: tuple[str, ...]
     word: str
+    shapes: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    """The hashes of both sides' plans, beside their outlines."""
 
     @property
     def what(self) -> tuple[str, ...]:
@@ -40,6 +42,7 @@ class PlanChange:
             "after": list(self.after),
             "word": self.word,
             "what": list(self.what),
+            "shapes": [list(side) for side in self.shapes],
         }
 
 
@@ -64,7 +67,8 @@ def _by_statement(runs: Iterable[Sequence[PlanRecord]]) -> dict[str, list[PlanRe
 def _compare(statement: str, before: Sequence[PlanRecord], after: Sequence[PlanRecord]) -> PlanChange:
     shapes = [{one.shape for one in side if one.shape != UNKNOWN_SHAPE} for side in (before, after)]
     word = "unknown" if not all(shapes) else "same" if shapes[0] & shapes[1] else "changed"
-    return PlanChange(statement, _outlines(before), _outlines(after), word)
+    hashes = [tuple(dict.fromkeys(one.shape for one in side)) for side in (before, after)]
+    return PlanChange(statement, _outlines(before), _outlines(after), word, (hashes[0], hashes[1]))
 
 
 def _outlines(records: Sequence[PlanRecord]) -> tuple[str, ...]:

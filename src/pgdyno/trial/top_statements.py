@@ -15,6 +15,8 @@ from pgdyno.workloads.statement_plans import plan_records
 TOP = 10
 CUT_AT = 1000
 """Where the sampler cuts a statement's text."""
+_PGBENCH_ASKS = ("select count(*) from pgbench_branches", "select o.n, p.partstrat,")
+"""What pgbench asks once when it starts, to learn scale and partitions: no part of the load."""
 
 
 def top_statements(rows: Sequence[SampleRow], *, but: Collection[str] = ()) -> list[str]:
@@ -25,7 +27,8 @@ def top_statements(rows: Sequence[SampleRow], *, but: Collection[str] = ()) -> l
         if row.table == "statements":
             each = dict(zip(names, row.values, strict=True))
             took, text = each["total_exec_time_ms"], str(each["query"]).strip()
-            if each["queryid"] != "0" and is_planned(text) and isinstance(took, int | float):
+            is_load = each["queryid"] != "0" and is_planned(text) and not text.startswith(_PGBENCH_ASKS)
+            if is_load and isinstance(took, int | float):
                 found[text] = found.get(text, 0.0) + took
     longest = sorted(found, key=lambda text: -found[text])[:TOP]
     return [text for text in longest if label(text) not in but]

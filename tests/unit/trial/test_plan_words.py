@@ -62,6 +62,7 @@ ROWS: list[SampleRow] = [
     statement(3, "UPDATE t SET a = $1", 50.0),
     statement(0, "7 other statements", 70.0),
     statement(4, "CREATE TABLE x (a int)", 80.0),
+    statement(5, "select count(*) from pgbench_branches", 85.0),
 ]
 
 
