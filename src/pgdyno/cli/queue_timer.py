@@ -10,7 +10,7 @@ SERVICE, TIMER = "pgdyno-night.service", "pgdyno-night.timer"
 
 def service_text(argv: Sequence[str], *, user: str, home: str | None, stop_s: float) -> str:
     """Return the service: one window, ended by SIGTERM with enough time to put a server back."""
-    environment = f'Environment="PGDYNO_HOME={home}"\n' if home else ""
+    environment = 'Environment="PGDYNO_HOME={}"\n'.format(home.replace("%", "%%")) if home else ""
     command = " ".join(shlex.quote(word).replace("%", "%%").replace("$", "$$") for word in argv)
     return (
         "[Unit]\n"

@@ -31,6 +31,27 @@ def is_network(connection: psycopg.Connection[DictRow]) -> bool:
     return here != there and not ipaddress.ip_address(there).is_loopback
 
 
+def is_elsewhere(host: str) -> bool:
+    """Tell whether a host that libpq is given is another machine: no folder of sockets, and no address of ours."""
+    if host.startswith(("/", "@")):
+        return False
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)
+    except OSError:
+        return True
+    return not any(_is_ours(family, address) for family, _, _, _, address in found)
+
+
+def _is_ours(family: int, address: Sequence[object]) -> bool:
+    """Tell whether an address can be bound, which only one of this machine can."""
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind(tuple(address))
+        except OSError:
+            return False
+    return True
+
+
 def round_trip_s(connection: psycopg.Connection[DictRow]) -> float:
     """Return how long the server takes to answer nothing. Raises psycopg's errors."""
     began = time.perf_counter()

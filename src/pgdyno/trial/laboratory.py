@@ -19,7 +19,7 @@ from pgdyno.model.record import ClientRecord
 from pgdyno.model.samples import Event
 from pgdyno.model.study import Study
 from pgdyno.model.trial import OUTAGE, LoadPlan, Outcome, Trial, TrialSpec, TrialState
-from pgdyno.probes.road import ROUND_TRIPS
+from pgdyno.probes.road import OVER_NETWORK, ROUND_TRIPS, is_elsewhere
 from pgdyno.probes.sampler import SampleBatch, Sampler
 from pgdyno.probes.server_failures import count_failures, failure_warning
 from pgdyno.store.catalogue import Store
@@ -365,11 +365,12 @@ _STEPS: dict[Instruction, Callable[[Laboratory, Work, Transition], Happening | N
 
 
 def _road(work: Work) -> dict[str, float]:
-    """Return the counters of the way from the load to the server; a load that connects elsewhere took another one."""
+    """Return the counters of the way to the server; of a load that connects by another one, whether it leaves us."""
     assert work.load is not None, "a load that ended is assessed"
     assert work.batch is not None, "sampling has ended before"
     trips = {} if work.load.round_trips is None else {ROUND_TRIPS: work.load.round_trips}
-    return trips if work.plan.host else {**work.batch.road, **trips}
+    road = {OVER_NETWORK: float(is_elsewhere(work.plan.host))} if work.plan.host else work.batch.road
+    return {**road, **trips}
 
 
 def _with_failures(outcome: Outcome, batch: SampleBatch) -> Outcome:

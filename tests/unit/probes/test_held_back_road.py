@@ -12,7 +12,7 @@ from pgdyno.model.bottleneck import Resource
 from pgdyno.model.samples import HistogramRow
 from pgdyno.probes.held_back import held_back
 from pgdyno.probes.host import net
-from pgdyno.probes.road import is_network, link_speeds, road_counters
+from pgdyno.probes.road import is_elsewhere, is_network, link_speeds, road_counters
 from pgdyno.probes.run_figures import CpuFigures, DeviceFigures, InterfaceFigures, LoadShape, RunFigures
 from pgdyno.target.host_texts import SPEEDS, read_texts
 from pgdyno.workloads.result import mean_round_trips
@@ -173,6 +173,15 @@ def test_a_session_leaves_the_machine_only_by_an_address_that_is_not_ours():
         except OSError:
             pytest.skip("this machine has no route to anywhere")
         assert is_network(SimpleNamespace(fileno=far.fileno)) is True
+
+
+@pytest.mark.parametrize(
+    ("host", "elsewhere"),
+    [("/run/postgresql", False), ("@abstract", False), ("localhost", False), ("127.0.0.1", False),
+     ("192.0.2.1", True), ("no.such.host.invalid", True)],
+)  # fmt: skip
+def test_a_load_that_is_sent_to_an_address_of_ours_stays_here(host, elsewhere):
+    assert is_elsewhere(host) is elsewhere
 
 
 def test_the_road_counters_hold_what_is_known():
