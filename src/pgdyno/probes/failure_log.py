@@ -52,7 +52,7 @@ class LogWatch:
 
 
 def explained(events: Iterable[Event], log: LogCounts | Unknown, *, kills_counted: bool) -> list[Event]:
-    """Return the events with crashes, restarts and a server that is down told apart by what the log says. Pure.
+    """Return the events with what the log says of crashes, restarts and a server that is down. Pure.
 
     `panic`: the server ended itself. `oom`: a process of it was killed while the kernel killed for want of memory.
     `stop`: somebody asked it to shut down. What the log does not tell stays what it was, and the text says so.
@@ -75,7 +75,7 @@ def _explained(event: Event, log: LogCounts, is_short_of_memory: bool | None) ->
     cause = _cause(event, log, is_short_of_memory)
     if cause is None:
         return (Event(event.t, event.kind, f"{event.text}; its log does not say why"),)
-    return (cause, event) if event.kind == "down" else (cause,)
+    return (cause,) if event.kind == "crash" else (cause, event)
 
 
 def _cause(event: Event, log: LogCounts, is_short_of_memory: bool | None) -> Event | None:

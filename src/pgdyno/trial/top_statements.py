@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 
 from pgdyno.model.record import PlanRecord
@@ -19,8 +20,14 @@ _PGBENCH_ASKS = ("select count(*) from pgbench_branches", "select o.n, p.partstr
 """What pgbench asks once when it starts, to learn scale and partitions: no part of the load."""
 
 
+_CONSTANT = re.compile(r"'(?:[^']|'')*'|\$\d+|\b\d+(?:\.\d+)?\b")
+
+
 def top_statements(rows: Sequence[SampleRow], *, but: Collection[str] = ()) -> list[str]:
-    """Return the texts of the statements with a plan that took longest, the longest first; `but` names labels. Pure."""
+    """Return the texts of the statements with a plan that took longest, the longest first. Pure.
+
+    `but` are statements that are known; constants do not tell two apart, because pg_stat_statements replaces them.
+    """
     names = TABLES["statements"].column_names()[1:]
     found: dict[str, float] = {}
     for row in rows:
@@ -31,7 +38,8 @@ def top_statements(rows: Sequence[SampleRow], *, but: Collection[str] = ()) -> l
             if is_load and isinstance(took, int | float):
                 found[text] = found.get(text, 0.0) + took
     longest = sorted(found, key=lambda text: -found[text])[:TOP]
-    return [text for text in longest if label(text) not in but]
+    known = {_without_constants(text) for text in but}
+    return [text for text in longest if _without_constants(text) not in known]
 
 
 def top_statement_plans(
@@ -46,3 +54,7 @@ def top_statement_plans(
     reason = f"unknown: its text is longer than the {CUT_AT} characters that are kept"
     found = plan_records(postgres, dbname, [text for text in wanted if text not in cut])
     return found + [PlanRecord(label(text), UNKNOWN_SHAPE, reason) for text in cut]
+
+
+def _without_constants(statement: str) -> str:
+    return _CONSTANT.sub("?", label(statement))

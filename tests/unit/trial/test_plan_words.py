@@ -72,6 +72,7 @@ def test_the_longest_statements_that_the_planner_sees_are_asked_for_unless_known
     many = [statement(n, f"SELECT {n} FROM t", float(n)) for n in range(1, 3 * TOP)]
     assert top_statements(many) == [f"SELECT {n} FROM t" for n in range(3 * TOP - 1, 2 * TOP - 1, -1)]
     assert top_statements([]) == []
+    assert top_statements(ROWS, but={"UPDATE t SET a = 17", "SELECT a FROM t WHERE b = 'it''s'"}) == []
 
 
 def test_a_text_that_was_cut_is_unknown_and_never_sent():
