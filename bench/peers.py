@@ -1,6 +1,6 @@
 """Print how the TPROC-C-like load stands beside sysbench, in interleaved rounds on one sandbox.
 
-    python bench/peers.py [--warehouses 4] [--clients 8] [--rounds 3] [--seconds 10] [--tpcc DIR]
+    python bench/peers.py [--warehouses 4] [--clients 8] [--rounds 3] [--seconds 10] [--only driving] [--tpcc DIR]
 
 Needs Debian's package sysbench. Two questions, each answered as a ratio within the same round, because a shared machine
 is never the same twice:
@@ -26,12 +26,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 
+import psutil
 from psycopg import sql
 
 from pgdyno.model.trial import LoadPlan, Outcome, TrialState
+from pgdyno.model.verdict import Interval
+from pgdyno.stats.paired import log_ratios, t_interval
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.target import Target
 from pgdyno.workloads.driver_process import DriverProcess
@@ -46,11 +50,15 @@ CPU_TARGET_S, LOAD_TARGET = 0.03, 7.0
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run: new orders a minute, the driver's CPU seconds for 1,000 transactions, rows that break conditions."""
+    """One run: new orders a minute, the driver's CPU seconds for 1,000 transactions, rows that break conditions.
+
+    `foreign_pct` is the CPU that neither server nor driver nor this program used, in percent of one core.
+    """
 
     nopm: float
     cpu_s: float
     violations: int | None
+    foreign_pct: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +125,13 @@ class Bench:
             raise RuntimeError(f"{argv[0]} {argv[-1]} ended with {code}: {err.read_text()}{out.read_text()[-800:]}")
         return time.monotonic() - began, process.cpu_s or 0.0
 
+    def watched(self, arm: Callable[[], Run]) -> Run:
+        """Run an arm, and tell how much CPU others took meanwhile, its preparation and its check included."""
+        began, busy, known = time.monotonic(), _busy_s(), self.server_cpu_s() + _own_s()
+        run = arm()
+        foreign = _busy_s() - busy - (self.server_cpu_s() + _own_s() - known)
+        return replace(run, foreign_pct=max(0.0, 100 * foreign / (time.monotonic() - began)))
+
     def server_cpu_s(self) -> float:
         """Return the CPU seconds that the server has used since it was started."""
         seconds = self.target.cpu.seconds()
@@ -154,20 +169,31 @@ def compare_drivers(bench: Bench, rounds: int, tpcc: Path | None) -> None:
     found: dict[str, list[Run]] = {name: [] for name in arms}
     for number in range(1, rounds + 1):
         for name in random.sample(list(arms), len(arms)):
-            run = arms[name]()
+            run = bench.watched(arms[name])
             found[name].append(run)
             broken = "not checked" if run.violations is None else f"{run.violations} violations"
-            print(f"round {number}: {name:21} {run.nopm:9,.0f} NOPM  {run.cpu_s:.3f} s CPU/1,000  {broken}", flush=True)
-    print(f"\n{'driver':21} {'NOPM, least to most':>22} {'ratio of rounds':>20} {'CPU s per 1,000':>16}")
+            print(
+                f"round {number}: {name:21} {run.nopm:9,.0f} NOPM  {run.cpu_s:.3f} s CPU/1,000  {broken}, "
+                f"foreign CPU {run.foreign_pct:.0f} %",
+                flush=True,
+            )
+    print(f"\n{'driver':21} {'NOPM, least to most':>20} {'NOPM, ratio':>20} {'CPU s/1,000':>12} {'CPU, ratio':>20}")
     for name, runs in found.items():
-        ratios = [run.nopm / ours.nopm for run, ours in zip(runs, found[OURS], strict=True)]
-        middle = math.exp(sum(map(math.log, ratios)) / len(ratios))
         span = f"{min(run.nopm for run in runs):,.0f} - {max(run.nopm for run in runs):,.0f}"
-        seen = f"{middle:.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
-        cpu = sorted(run.cpu_s for run in runs)[len(runs) // 2]
-        print(f"{name:21} {span:>22} {seen:>20} {cpu:16.3f}")
-    cpu = sorted(run.cpu_s for run in found[OURS])[rounds // 2]
-    print(f"driver CPU: {cpu:.3f} s per 1,000 transactions, target at most {CPU_TARGET_S}: {_met(cpu <= CPU_TARGET_S)}")
+        orders, dearer = (
+            ("", "") if name == OURS else (str(_ratio_of(found[OURS], runs, key)) for key in ("nopm", "cpu_s"))
+        )
+        print(f"{name:21} {span:>20} {orders:>20} {median(run.cpu_s for run in runs):12.3f} {dearer:>20}")
+    print("ratios to the first line, within each round, with their 95 % interval")
+    for name in ("sysbench, functions", "sysbench, statements"):
+        ratio = _ratio_of(found[OURS], found[name], "nopm")
+        word = "not resolved" if ratio.lo <= 1 < ratio.hi else _met(ratio.hi <= 1)
+        print(f"as many orders as {name}, or more: {word}")
+    cpu, foreign = (median(getattr(run, key) for run in found[OURS]) for key in ("cpu_s", "foreign_pct"))
+    print(
+        f"driver CPU: {cpu:.3f} s per 1,000 transactions beside {foreign:.0f} % foreign CPU, "
+        f"target at most {CPU_TARGET_S}: {_met(cpu <= CPU_TARGET_S)}"
+    )
     broken_rows = sum(run.violations or 0 for runs in found.values() for run in runs)
     print(f"rows that break a condition, all checked runs: {broken_rows}: {_met(broken_rows == 0)}")
 
@@ -203,9 +229,25 @@ def compare_loaders(bench: Bench, rounds: int, tpcc: Path | None) -> None:
     print(_met(fastest >= LOAD_TARGET))
 
 
+def _ratio_of(ours: Sequence[Run], peer: Sequence[Run], key: str) -> Interval:
+    """Return the ratio of a peer to ours within each round."""
+    return t_interval(log_ratios([getattr(run, key) for run in ours], [getattr(run, key) for run in peer]))
+
+
 def _ratio(peer: Sequence[float], ours: Sequence[float]) -> float:
     """Return the geometric mean of the ratios within each round."""
     return math.exp(sum(math.log(a / b) for a, b in zip(peer, ours, strict=True)) / len(ours))
+
+
+def _busy_s() -> float:
+    """Return the CPU seconds that this host has used since it was started."""
+    times = psutil.cpu_times()
+    return float(sum(times[: times._fields.index("steal") + 1]) - times.idle - times.iowait)
+
+
+def _own_s() -> float:
+    """Return the CPU seconds of this program and of the drivers that have ended."""
+    return sum(os.times()[:4])
 
 
 def _load_ours(bench: Bench) -> tuple[float, float]:
@@ -259,8 +301,11 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--only", choices=("driving", "loading"), help="answer one of the two questions")
     parser.add_argument("--tpcc", type=Path, help="folder of Percona's sysbench-tpcc scripts")
     given = parser.parse_args()
+    if given.rounds < 2:
+        parser.error("an interval needs two rounds")
     if shutil.which("sysbench") is None:
         sys.exit("sysbench is not installed: apt-get install sysbench")
     scripts = None if given.tpcc is None else given.tpcc.absolute()
@@ -271,8 +316,10 @@ def main() -> None:
         try:
             sandbox.start()
             bench = Bench(sandbox.target(), folder, given.warehouses, given.clients, given.seconds)
-            compare_loaders(bench, given.rounds, scripts)
-            compare_drivers(bench, given.rounds, scripts)
+            if given.only != "driving":
+                compare_loaders(bench, given.rounds, scripts)
+            if given.only != "loading":
+                compare_drivers(bench, given.rounds, scripts)
         finally:
             sandbox.destroy()
 

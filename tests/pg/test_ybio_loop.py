@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from psycopg import sql
 
+from pgdyno.errors import WorkloadError
 from pgdyno.model.samples import SampleRow
 from pgdyno.model.trial import LoadPlan, Outcome, TrialState
 from pgdyno.target.sandbox import Sandbox
@@ -100,4 +102,18 @@ def test_a_statement_that_fails_ends_the_load_with_its_reason(sandbox18: Sandbox
     with pytest.raises(Exception, match="without a single transaction") as caught:
         running.finish()
     assert "runit" in str(getattr(caught.value, "detail", ""))
+    load.drop(target, template=True)
+
+
+def test_a_server_that_refuses_is_not_a_server_that_went_away(sandbox18: Sandbox, tmp_path: Path) -> None:
+    target = sandbox18.target()
+    load, dbname = ready(target, tab_num=78)
+    target.postgres.execute("ALTER TABLE bench0078 RENAME TO slow", dbname=dbname)
+    target.postgres.execute("CREATE VIEW bench0078 AS SELECT slow.* FROM slow, pg_sleep(30)", dbname=dbname)
+    short = sql.SQL("ALTER DATABASE {} SET statement_timeout = '500ms'").format(sql.Identifier(dbname))
+    target.postgres.execute(short)
+    running = load.begin(target, dbname, LoadPlan(1, 1, warmup_s=0.0, measure_s=5.0), tmp_path)
+    with pytest.raises(WorkloadError, match="without a single transaction") as caught:
+        running.finish()
+    assert "statement timeout" in (caught.value.detail or "")
     load.drop(target, template=True)

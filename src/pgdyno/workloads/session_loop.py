@@ -87,6 +87,9 @@ class Session(threading.Thread):
                     self._opened()
                     self._calls(connection)
             except psycopg.OperationalError as error:
+                if not _is_away(error):
+                    self.failure = str(error).strip().partition("\n")[0]
+                    break
                 self._lost = self._lost or (time.time(), str(error).strip().partition("\n")[0])
                 if not self.sessions and time.time() - began > FIRST_SESSION_S:
                     self.failure = self._lost[1]
@@ -135,6 +138,11 @@ class Session(threading.Thread):
         self.failed += not is_done
         self.busy_s += ended - began if is_done else 0.0
         self._log.write(f"{self._number} {self.done} {word} {place} {seconds} {micros}\n")
+
+
+def _is_away(error: psycopg.OperationalError) -> bool:
+    """Tell a server that went away from a statement that it refused: a full disk, a timeout."""
+    return error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
 
 
 def run(job: Job, folder: Path) -> int:
