@@ -41,7 +41,7 @@ def import_hammerdb(
         name="import hammerdb",
         state=StudyState.RUNNING,
         created_at=at,
-        target=target or first.machine or f"{first.database}, unknown host (the files do not say)",
+        target=target or _machine([run.machine for file in files for run in file.runs], first.database),
         environment="unknown",
         facts={},
         workload=_workload(first),
@@ -64,7 +64,7 @@ def import_hammerdb(
         "study": study.id,
         "title": f"{count} run{'s' * (count != 1)} of HammerDB, imported",
         "word": "imported",
-        "machine_told": any(run.machine for file in files for run in file.runs),
+        "machine_told": all(run.machine for file in files for run in file.runs),
         "sentences": [_sentence(file.name, run) for file in files for run in file.runs],
         "runs": [number for found in numbers for number in found],
         "state": "complete",
@@ -112,6 +112,14 @@ def outcome(run: HammerRun) -> Outcome:
     )
 
 
+def _machine(told: Sequence[str | None], database: str) -> str:
+    """Return what all runs were made on; each run's own is in its sentence."""
+    machines = set(told)
+    if len(machines) > 1:
+        return f"{database}, several or unknown hosts"
+    return machines.pop() or f"{database}, unknown host (the files do not say)"
+
+
 def _workload(run: HammerRun) -> WorkloadSpec:
     version = f" {run.version}" if run.version else ""
     return WorkloadSpec(
@@ -128,7 +136,8 @@ def _sentence(name: str, run: HammerRun) -> str:
     by = f"{users} virtual user{'s' * (run.users != 1)}"
     on = f" on {run.warehouses} warehouse{'s' * (run.warehouses > 1)}" if run.warehouses else ""
     failed = f"; {run.failed_users} of them failed" if run.failed_users else ""
-    return f"{name}: {run.nopm:,} NOPM from {run.tpm:,} {run.database} TPM by {by}{on}{failed}."
+    machine = f"; {run.machine}" if run.machine else ""
+    return f"{name}: {run.nopm:,} NOPM from {run.tpm:,} {run.database} TPM by {by}{on}{failed}{machine}."
 
 
 def _hash(text: str) -> str:

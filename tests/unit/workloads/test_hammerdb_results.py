@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode, UsageError, WorkloadError
 from pgdyno.model.trial import TrialState
 from pgdyno.report.build import build_report
-from pgdyno.report.sections import FactList, Notice, TableBlock
+from pgdyno.report.sections import FactList, Notice, Prose, TableBlock
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.imported import ImportedFile, import_hammerdb, outcome
 from pgdyno.workloads.hammerdb.driver import find_program, run_hammerdb
@@ -168,6 +168,28 @@ def test_imported_runs_are_a_study_of_the_same_store(tmp_path: Path) -> None:
     assert "not TPC-C results" in notices
     assert any("12,345" in row for block in blocks if isinstance(block, TableBlock) for row in block.table.rows)
     assert any(name == "run.log" for block in blocks if isinstance(block, FactList) for name, _ in block.rows)
+
+
+def kept(tmp_path: Path, *names: str) -> tuple[str, str]:
+    """Return the target and the sentences of a study of these files."""
+    files = [ImportedFile(name, read(name), parse_results(read(name), source=name)) for name in names]
+    with Store.open(tmp_path / "s.db") as store:
+        result = import_hammerdb(store, files)
+        report = build_report(store, str(result["study"]))
+        target = store.study(str(result["study"])).target
+    prose = [block for section in report.sections for block in section.blocks if isinstance(block, Prose)]
+    return target, " ".join(sentence for block in prose for sentence in block.sentences)
+
+
+def test_what_a_summary_says_of_the_machine_is_shown_and_only_then(tmp_path: Path) -> None:
+    target, told = kept(tmp_path, "summary.json")
+    assert target.startswith("PostgreSQL 18.4 on IBM/S390")
+    assert "on 40 warehouses; PostgreSQL 18.4 on IBM/S390" in told
+    assert "nothing of the server's settings" in told
+    target, told = kept(tmp_path, "summary.json", "run.log")
+    assert "several or unknown" in target
+    assert "nothing of the machine" in told
+    assert "unknown host" in kept(tmp_path, "run.log")[0]
 
 
 def test_the_script_of_a_timed_test_holds_its_numbers_and_no_password() -> None:
