@@ -70,8 +70,7 @@ def sized(parameters: Mapping[str, Value], facts: Facts) -> tuple[dict[str, Valu
     name = str(parameters.get("class", ""))
     if not name:
         return dict(parameters), None
-    if "tab_rows" in parameters:
-        raise UsageError("class and tab_rows exclude each other", hint="Leave one of them out.")
+    without_class(parameters)
     memory, filler = str(parameters.get("memory", "")), int(parameters.get("filler", 400))
     found = measured_by(name, facts, memory=memory, filler=filler)
     require_disk(
@@ -111,4 +110,6 @@ def without_class(parameters: Mapping[str, Value]) -> dict[str, Value]:
     name = str(parameters.get("class", ""))
     if name and name not in CLASSES:
         raise _unknown(name)
+    if name and "tab_rows" in parameters:
+        raise UsageError("class and tab_rows exclude each other", hint="Leave one of them out.")
     return {key: value for key, value in parameters.items() if not name or key not in ("class", "memory")}

@@ -86,7 +86,10 @@ def touched_rows(parameters: Mapping[str, Value]) -> int:
         raise UsageError(f"run_tab_rows {run_tab_rows} is more than the {tab_rows} rows of the table (tab_rows)")
     rows = run_tab_rows or tab_rows
     if int(parameters["batch_size"]) > rows:
-        raise UsageError(f"batch_size {parameters['batch_size']} is more than the {rows} rows that the load touches")
+        raise UsageError(
+            f"batch_size {parameters['batch_size']} is more than the {rows} rows that the load touches",
+            hint="Lower batch_size, or raise tab_rows or run_tab_rows.",
+        )
     return rows
 
 

@@ -16,6 +16,8 @@ from pgdyno.errors import UsageError
         (["-w", "tprocc", "-D", "mix=45/43/4/4"], 'mix "45/43/4/4" is not known'),
         (["-w", "tprocc", "-D", "wharehouses=3"], 'no parameter "wharehouses"'),
         (["-w", "ybio", "-D", "class=huge"], 'class "huge"'),
+        (["-w", "ybio", "-D", "class=exceeds", "-D", "tab_rows=5"], "exclude each other"),
+        (["-w", "ybio", "-D", "batch_size=0"], '"batch_size" of "ybio" must be at least 1, not 0'),
     ],
 )
 def test_a_wrong_load_is_refused_before_a_server_is_asked(

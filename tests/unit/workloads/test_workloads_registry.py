@@ -162,6 +162,26 @@ def test_any_value_of_any_parameter_is_taken_or_refused_with_a_hint(name: str, v
     assert [error.message for error in refused if not error.hint] == []
 
 
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "1e999"])
+def test_no_number_is_infinite(text: str) -> None:
+    for name in ("whole", "real"):
+        with pytest.raises(UsageError, match=f'"{name}"'):
+            resolve("w", DECLARED, {name: text})
+
+
+@pytest.mark.parametrize(
+    ("bounds", "value", "words"),
+    [
+        ({"low": 1}, 0, "must be at least 1, not 0"),
+        ({"high": 9999}, 10_000, "must be at most 9999, not 10000"),
+        ({"low": 1, "high": 2**31 - 1}, 0, "must be at least 1 and at most 2147483647, not 0"),
+    ],
+)
+def test_a_bound_on_one_side_or_on_both_is_told_in_full(bounds: dict[str, float], value: int, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        resolve("w", (Parameter("whole", 5, "", **bounds),), {"whole": value})
+
+
 def test_the_reference_lists_every_parameter_and_no_other() -> None:
     text = REFERENCE.read_text(encoding="utf-8")
     for kind in WORKLOADS.values():
