@@ -26,6 +26,20 @@ UNLABELLED = """
 [...document.querySelectorAll("figure")].filter(one => !one.getAttribute("aria-label")
   || !one.querySelector("figcaption") || !one.querySelector("details table")).length
 """
+CUT = """
+[...document.querySelectorAll("h1, h2, h3, h4, figcaption, .tile *, td, th, dd, li, .caption")].filter(one => (
+  one.checkVisibility() && one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).overflow !== "visible"
+)).map(one => one.textContent)
+"""
+COVERED = """
+[...document.querySelectorAll(".tile")].filter(tile => {
+  const word = tile.querySelector(".word")?.getBoundingClientRect(), label = document.createRange();
+  label.selectNodeContents(tile.querySelector("h2"));
+  return word && [...label.getClientRects()].some(one => one.right > word.left && one.bottom > word.top
+    && one.left < word.right && one.top < word.bottom);
+}).length
+"""
+NAMELESS_HEADS = 'document.querySelectorAll("table:not([role=presentation]) th:not([scope])").length'
 STUDIES: dict[str, Callable[[Store], str]] = {
     "tune": example.add_tune,
     "keep": example.add_keep,
@@ -64,6 +78,9 @@ def test_the_page_draws_everything_and_breaks_no_rule(
     assert page.evaluate(EMPTY_CANVASES) == []
     assert page.evaluate('document.querySelectorAll("[data-figure] canvas").length') > 0
     assert page.evaluate(UNLABELLED) == 0
+    assert page.evaluate(CUT) == []
+    assert page.evaluate(COVERED) == 0
+    assert page.evaluate(NAMELESS_HEADS) == 0
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
@@ -119,4 +136,9 @@ def test_printing_opens_the_tables(browser: Browser, pages: dict[str, Path], tmp
     page.pdf(tmp_path / "report.pdf")
     assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
     assert page.evaluate('document.querySelectorAll("details.fold:not([open])").length') == 0
+    page.call("Emulation.setEmulatedMedia", media="print")
+    shown = "[...document.querySelectorAll('{0}')].filter(one => one.checkVisibility()).length"
+    assert page.evaluate(shown.format("details.long")) == 0, "66 rows of the search fill no sheets"
+    assert page.evaluate(shown.format(".chart .unprinted, .chapter > .unprinted")) >= 2
+    assert page.evaluate(shown.format("details:not(.long) tbody tr")) > 20
     assert page.problems == []

@@ -26,7 +26,7 @@ def build_report(store: Store, study_id: str) -> Report:
     """
     study = store.study(study_id)
     trials = store.trials(study.id)
-    recorded = _recorded(study, trials)
+    recorded = recorded_runs(study, trials)
     traces = tuple(_read_trace(store, study, trial, name) for name, trial in recorded)
     judged = {trial.id: read_evidence(store, study, trial) for _, trial in recorded}
     changes = tuple(one for one in store.changes() if study.id == one.study or one.target == study.target)
@@ -43,7 +43,7 @@ def build_report(store: Store, study_id: str) -> Report:
     )
 
 
-def _recorded(study: Study, trials: Sequence[Trial]) -> list[tuple[str, Trial]]:
+def recorded_runs(study: Study, trials: Sequence[Trial]) -> list[tuple[str, Trial]]:
     """Return the runs to show in the flight recorder: those that the result names, else the first usable one."""
     by_id = {trial.id: trial for trial in trials}
     result = Fields(study.result or {})
@@ -53,6 +53,9 @@ def _recorded(study: Study, trials: Sequence[Trial]) -> list[tuple[str, Trial]]:
         names = names_of(study.kind, keep=result.flag("keep"))
         before, after = sides_of(result)
         wanted = [(names.reference, before.run), (names.subject, after.run)]
+        if study.kind is StudyKind.SWEEP:  # its sides are levels, and the first one may be the one that was taken
+            own = [result.child(side).text("name") for side in ("baseline", "winner")]
+            wanted = [(name, run) for name, (_, run) in dict(zip(own, wanted, strict=True)).items()]
     found = [(name, by_id[run]) for name, run in wanted if run is not None and run in by_id]
     if found:
         return [(name, trial) for name, trial in found if trial.outcome is not None]

@@ -244,7 +244,16 @@ def run_facts(trial: Trial) -> FactList:
 
 
 def _trials_table(trials: Sequence[Trial]) -> Table:
-    columns = ("trial", "role", "state", "throughput, tps", "p99, ms", "CPU ms/tx", "foreign CPU, %", "settings")
+    columns = (
+        "trial",
+        "role",
+        "state",
+        "throughput, tps",
+        "p99, ms",
+        "CPU ms/tx",
+        "foreign CPU, % of a core",
+        "settings",
+    )
     rows = []
     for trial in trials:
         outcome = trial.outcome
@@ -256,7 +265,9 @@ def _trials_table(trials: Sequence[Trial]) -> Table:
                 trial.state.value,
                 rounded_text(outcome.throughput if outcome else None),
                 rounded_text(p99),
-                rounded_text(outcome.server_cpu_ms_per_tx if outcome else None),
+                ""
+                if outcome is None or outcome.server_cpu_ms_per_tx is None
+                else number_text(outcome.server_cpu_ms_per_tx),
                 rounded_text(outcome.foreign_cpu_pct if outcome else None),
                 settings_text(trial.spec.configuration),
             )

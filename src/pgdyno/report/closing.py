@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from pgdyno.model.change import ChangeRecord
 from pgdyno.model.figure import Figure, Table
-from pgdyno.model.study import Study
+from pgdyno.model.study import Study, StudyKind
 from pgdyno.model.trial import Trial
 from pgdyno.report import chapters, circumstances
 from pgdyno.report.reading import Fields
@@ -31,6 +31,10 @@ SQL = (
     "select t, usr_pct, sys_pct, iowait_pct from cpu where run_id = {run} order by t;"
 )
 """Shown, never run: what a reader types into sqlite3 or psql."""
+IMPORTED_LIMIT = (
+    "These figures were read from files of another tool: under which conditions they were measured is not known here, "
+    "and elsewhere a difference may be smaller, absent or turned round."
+)
 CHANGE_COLUMNS = ("when", "who", "action", "knob", "from", "to", "why", "session")
 
 
@@ -70,7 +74,10 @@ def limits(study: Study) -> tuple[Block, ...]:
     """Say what the figures of a study do not promise."""
     version = Fields(study.facts).child("server").text("version")
     what = f"PostgreSQL {version} and the versions listed here" if version else "one version of PostgreSQL"
-    return (Prose(limit_sentences(study.target, what, study.workload.description or study.workload.name), points=True),)
+    said = limit_sentences(study.target, what, study.workload.description or study.workload.name)
+    if study.kind is StudyKind.IMPORTED:
+        said = (IMPORTED_LIMIT, *said[1:])
+    return (Prose(said, points=True),)
 
 
 def limit_sentences(where: str, versions: str, load: str) -> tuple[str, ...]:

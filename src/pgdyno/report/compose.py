@@ -7,7 +7,7 @@ the study has: a bench run has no verdict, an unfinished study no result.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pgdyno.model.study import Effect, Study, StudyKind
 from pgdyno.model.verdict import Metric, Verdict, Word
@@ -120,9 +120,12 @@ def _tiles(kind: StudyKind, result: Fields, verdict: Verdict | None) -> tuple[Ti
         return tuple(tile(None, metric, None, value) for metric, value in measured)
     before, after = sides_of(result)
     verdicts = {one.metric: one for one in (*verdicts_of(result), *((verdict,) if verdict else ()))}
-    return tuple(
+    tiles = tuple(
         tile(verdicts.get(metric), metric, before.value(metric), after.value(metric)) for metric in TILE_METRICS
     )
+    if not result.flag("keep"):
+        return tiles
+    return tuple(replace(one, label=f"best candidate: {one.label}") for one in tiles)
 
 
 def _sections(

@@ -25,6 +25,7 @@ from pgdyno.report.tables import MOST_PRINTED, MOST_ROWS, cut_text
 
 SCRIPTS = ("vendor/uplot.iife.min.js", "vendor/echarts.min.js", "figures.js")
 STYLES = ("vendor/uplot.min.css", "report.css")
+UNBROKEN = re.compile(r"\S+ \[[^\]]{1,40}\]|\d (?:%|ms|s|min|[kMGT]i?B)(?![\w])")
 LICENCES = ("vendor/uplot.LICENSE", "vendor/echarts.NOTICE", "vendor/echarts.LICENSE", "vendor/echarts-d3.LICENSE")
 
 
@@ -101,8 +102,8 @@ def _numbers(figure: Figure) -> Table | None:
 
 
 def _unbroken(text: str) -> str:
-    """Keep an estimate and the two bounds of its interval on one line."""
-    return re.sub(r"\S+ \[[^\]]+\]", lambda match: match[0].replace(" ", "\u00a0"), text)
+    """Keep an estimate and the two bounds of its interval on one line, and a number with its unit."""
+    return UNBROKEN.sub(lambda match: match[0].replace(" ", "\u00a0"), text)
 
 
 def _run_label(figure: Figure) -> str:

@@ -38,9 +38,12 @@ def ratio_bars(comparison: PlatformComparison) -> Figure | None:
     least, most = min(found, key=lambda pair: pair[1]), max(found, key=lambda pair: pair[1])
     _, top = nice_bounds([0.0, 1.0, *(ratio for _, ratio in found)])
     labels = tuple(
-        f"{one.denominator.value}{' (estimate)' if one.is_estimate else ''}\n{a} over {b}" for one, _ in found
+        f"{one.denominator.value}\n{'estimate, ' if one.is_estimate else ''}{a} over {b}" for one, _ in found
     )
-    rows = tuple((label.split("\n")[0], f"{rounded(ratio)}x") for label, (_, ratio) in zip(labels, found, strict=True))
+    rows = tuple(
+        (f"{one.denominator.value}{' (estimate)' if one.is_estimate else ''}", f"{rounded(ratio)}x")
+        for one, ratio in found
+    )
     return Figure(
         kind=FigureKind.BARS,
         id="ratios",
@@ -142,7 +145,7 @@ def generations(steps: Sequence[Generation], metric: str) -> Figure:
                 tuple(float(at) for at in range(len(kinds))),
                 tuple(value for _, _, value in kinds),
                 style="bars",
-                labels=tuple(f"{step}, {what}" for step, what, _ in kinds),
+                labels=tuple(f"{what}\n{step}" for step, what, _ in kinds),
                 group="effect",
             ),
         ),

@@ -40,6 +40,8 @@ _DRAW = {
     FigureKind.STAIRCASE: text_charts.framed_chart,
     FigureKind.LINES: text_charts.framed_chart,
 }
+MOST_FIXED = 16
+"""A numeric column whose cells are longer holds more than numbers, and may be broken like words."""
 PIPE_WIDTH = 120
 """The width of a report that goes to a file or a pipe."""
 
@@ -113,7 +115,9 @@ def _block(block: Block, width: int) -> list[RenderableType]:
         case FactList():
             return [_grid(block.rows)]
         case TableBlock():
-            return _folded(block) if block.folded else [Text(block.caption, style="italic"), *_table(block.table)]
+            return (
+                _folded(block) if block.folded else [Text(block.caption, style="italic"), *_table(block.table, width)]
+            )
         case Snippet():
             return [Text(block.label, style="italic"), Padding(Text(block.text.rstrip()), (0, 0, 0, 2))]
         case Charts():
@@ -154,11 +158,18 @@ def _folded(block: TableBlock) -> list[RenderableType]:
     return [Text(f"{block.caption} ", style="italic").append(rows, style="dim")]
 
 
-def _table(table: Table) -> list[RenderableType]:
+def _table(table: Table, width: int) -> list[RenderableType]:
+    """Draw a table. Where it is too wide its words are broken and its headings wrapped: a cut number is a wrong one."""
     drawn = RichTable(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
-    for column in table.columns:
-        drawn.add_column(column, justify="right" if column in table.numeric else "left")
-    for row in table.rows[:MOST_TEXT_ROWS]:
+    rows = table.rows[:MOST_TEXT_ROWS]
+    longest = [max(map(len, cells)) for cells in zip(table.columns, *rows, strict=True)]
+    is_wide = sum(longest) + 2 * len(longest) > width
+    for at, column in enumerate(table.columns):
+        numeric = column in table.numeric
+        least = max(map(len, [*column.split(), *(row[at] for row in rows)]), default=0)
+        fixed = least if is_wide and numeric and least <= MOST_FIXED else None
+        drawn.add_column(column, justify="right" if numeric else "left", overflow="fold", width=fixed)
+    for row in rows:
         drawn.add_row(*(Text(cell) for cell in row))
     cut = cut_text(table, MOST_TEXT_ROWS)
     return [drawn, Text(cut, style="dim")] if cut else [drawn]
@@ -186,7 +197,9 @@ def _strips(block: Strips, width: int) -> list[RenderableType]:
         for name, figure in zip(block.columns, row, strict=True):
             drawn = "not recorded" if figure is None else text_charts.sparkline(_summit(figure), figure.y, space)
             title = "" if figure is None else figure.title
-            parts.append(Text(f"{name:<{name_width}}  {drawn:<{space}}  {title}", no_wrap=True, overflow="ellipsis"))
+            line, below = f"{name:<{name_width}}  {drawn:<{space}}", len(title) > width - name_width - space - 4
+            parts.append(Text(line.rstrip() if below else f"{line}  {title}", no_wrap=True))
+            parts += [Padding(Text(title), (0, 0, 0, name_width + 2))] if below else []
     return parts
 
 

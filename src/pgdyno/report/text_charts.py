@@ -23,6 +23,8 @@ GLYPHS = {
 }
 LOST = "x"
 MOST_LABEL = 46
+LEAST_SPACE = 16
+"""Columns that the axis of a row figure has at least."""
 
 
 def sparkline(values: Sequence[float | None], axis: Axis, width: int) -> str:
@@ -50,11 +52,15 @@ def rows(figure: Figure, width: int) -> list[str]:
     """Draw a forest or an estimation plot: label, whiskers over a common axis, ratio and interval."""
     lo, hi = figure.y.lo or 0.0, figure.y.hi or 1.0
     estimates = _estimates(figure)
-    label_width = min(max((len(one[0]) for one in estimates), default=0), MOST_LABEL, width // 2)
-    space = max(16, width - label_width - 24)
+    tails = [f"{f'{ratio:.3g}x':>7} [{low:.3g}, {high:.3g}]" for _, ratio, low, high in estimates]
+    room = min(MOST_LABEL, width - max(map(len, tails), default=0) - LEAST_SPACE - 2)
+    wide = [label.replace("\n", " ") for label, *_ in estimates]
+    names = wide if max(map(len, wide), default=0) <= room else [label.split("\n")[0] for label, *_ in estimates]
+    label_width = min(max(map(len, names), default=0), room)
+    space = max(LEAST_SPACE, width - label_width - max(map(len, tails), default=0) - 2)
     reference = [mark.at for mark in figure.marks if mark.axis == "y"]
     lines = []
-    for label, ratio, low, high in estimates:
+    for name, tail, (_, ratio, low, high) in zip(names, tails, estimates, strict=True):
         cells = [" "] * space
         left, right, middle, *marks = (
             _cell(value, lo, hi, space, figure.y.scale) for value in (low, high, ratio, *reference)
@@ -64,9 +70,8 @@ def rows(figure: Figure, width: int) -> list[str]:
         for index in range(left, right + 1):
             cells[index] = "─"
         cells[left], cells[right], cells[middle] = "├", "┤", "●"
-        name = label.replace("\n", " ")
         name = name if len(name) <= label_width else f"{name[: label_width - 1]}…"
-        lines.append(f"{name:<{label_width}} {''.join(cells)} {f'{ratio:.3g}x':>7} [{low:.3g}, {high:.3g}]")
+        lines.append(f"{name:<{label_width}} {''.join(cells)} {tail}")
     lines.append(f"{'':<{label_width}} {f'{lo:g}x':<{space - 6}}{f'{hi:g}x':>6}")
     return lines
 

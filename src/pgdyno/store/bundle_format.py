@@ -212,7 +212,8 @@ def _manifest(path: Path, text: bytes) -> Manifest:
         if values["format"] != FORMAT:
             raise UsageError(
                 f'bundle "{path}" has format {values["format"]!r}, this pgdyno reads {FORMAT}',
-                hint=f"It was written by pgdyno {values.get('pgdyno')!r}: import it with that version or a newer one.",
+                hint=f"It was written by pgdyno {values.get('pgdyno')!r}: import it with that version"
+                f"{' or a newer one' if str(values['format']) > str(FORMAT) else ''}.",
             )
         manifest = Manifest(
             format=FORMAT,

@@ -15,12 +15,13 @@ import pytest
 import study_example as example
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.record import CheckRecord, InstanceRecord, PlanRecord, TextRecord
-from pgdyno.model.study import StudyState
+from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.model.trial import Role, TrialSpec
 from pgdyno.report import html, markdown
-from pgdyno.report.build import build_report, load_bins
+from pgdyno.report.build import build_report, load_bins, recorded_runs
+from pgdyno.report.closing import limits
 from pgdyno.report.payload import report_json
-from pgdyno.report.sections import FactList, Prose, Report, Section, Snippet, Strips, TableBlock
+from pgdyno.report.sections import FactList, Prose, Report, Section, Snippet, Strips, TableBlock, Tone
 from pgdyno.report.text import print_report
 from pgdyno.store.catalogue import Store
 
@@ -290,3 +291,30 @@ def test_a_second_without_a_transaction_has_no_latency(tmp_path: Path) -> None:
     began = float(rows[0].second)
     bins = load_bins([rows[0], rows[2]], began, began + 3, 1)
     assert (bins[1].throughput, bins[1].p99) == (0.0, None)
+
+
+def test_a_level_of_a_sweep_that_is_first_and_taken_is_recorded_once(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store.db") as store:
+        bench = example.add_bench(store)
+        (run,) = (trial.id for trial in store.trials(bench))
+        side = {"name": "1MB", "settings": {}, "run": run, "latency_ms": {}}
+        sweep = replace(store.study(bench), kind=StudyKind.SWEEP, result={"baseline": side, "winner": side})
+        assert [(name, trial.id) for name, trial in recorded_runs(sweep, store.trials(bench))] == [("1MB", run)]
+        other = {"baseline": side, "winner": {**side, "name": "4MB"}}
+        names = [name for name, _ in recorded_runs(replace(sweep, result=other), store.trials(bench))]
+        assert names == ["1MB", "4MB"]
+
+
+def test_what_was_imported_claims_no_laboratory(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store.db") as store:
+        study = store.study(example.add_bench(store))
+    ours, theirs = (str(limits(replace(study, kind=kind))) for kind in (StudyKind.BENCH, StudyKind.IMPORTED))
+    assert "under laboratory conditions" in ours
+    assert "under laboratory conditions" not in theirs
+    assert "is not known here" in theirs
+
+
+def test_a_number_stays_with_its_unit_on_the_page() -> None:
+    section = Section("a", "A", "Why?", (Prose(("Busy for 85 % of 3.5 s, 512 MB and 3 simple steps.",)),))
+    page = html.render(Report("s", "tune", "A", "", Tone.NEUTRAL, "", "", (), (section,)))
+    assert "85\u00a0% of 3.5\u00a0s, 512\u00a0MB and 3 simple steps" in page

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from pgdyno.model.figure import Axis, Table
 from pgdyno.model.study import Effect
 from pgdyno.model.verdict import Interval, Metric
 from pgdyno.report import markdown, text_charts
 from pgdyno.report.figures import forest
-from pgdyno.report.sections import Tone
+from pgdyno.report.sections import Report, Section, TableBlock, Tone
+from pgdyno.report.text import render
 from pgdyno.report.wording import change_text, number_text, plural, range_text, tile
 
 
@@ -34,6 +38,31 @@ def test_rows_show_the_interval_around_the_estimate() -> None:
     assert line.startswith("jit on → off")
     assert line.index("│") < line.index("├") < line.index("●") < line.index("┤")
     assert line.endswith("1.2x [1.1, 1.3]")
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_rows_fit_and_show_every_interval_whole(width: int) -> None:
+    interval = Interval(0.3184, 0.3121, 0.3252, 0.95)
+    effects = [Effect(knob, "4", "1", interval, "", "A", "user") for knob in ("jit", "max_parallel_workers_per_gather")]
+    for line in text_charts.rows(forest(effects, smallest_effect=0.02), width)[:2]:
+        assert len(line) <= width
+        assert line.endswith("0.318x [0.312, 0.325]")
+
+
+@pytest.mark.parametrize("width", [50, 80, 140])
+def test_a_table_that_is_too_wide_breaks_words_and_never_a_number(width: int) -> None:
+    columns = ("device", "requests per second", "kB/s", "what was done to it, and why")
+    rows = tuple((f"edb_data_{at}", f"{220_167.6 + at:,.1f}", f"{2_006_027.2 + at:,.1f}", "x" * 40) for at in range(3))
+    section = Section("all", "All", "Which?", (TableBlock(Table(columns, rows, columns[1:3]), "Devices."),))
+    stream = StringIO()
+    Console(file=stream, width=width).print(
+        render(Report("s", "tune", "A", "", Tone.NEUTRAL, "", "", (), (section,)), width)
+    )
+    told = stream.getvalue()
+    assert "…" not in told
+    assert all(figure in told for row in rows for figure in row[1:3])
+    assert told.count("x") == 3 * 40
+    assert max(map(len, told.splitlines())) <= width
 
 
 @pytest.mark.parametrize(

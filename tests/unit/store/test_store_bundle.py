@@ -197,6 +197,7 @@ def test_members_beside_the_manifest_are_refused(bundle: Path, tmp_path: Path) -
     ("change", "match"),
     [
         (lambda manifest: manifest.update(format=2), "has format 2"),
+        (lambda manifest: manifest.update(format=0), "has format 0"),
         (lambda manifest: manifest["members"][0].update(table="quantum"), "is damaged"),
         (lambda manifest: manifest["members"][1]["columns"].__setitem__(3, "flavour"), "does not know"),
         (lambda manifest: manifest.pop("studies"), "is damaged"),

@@ -29,7 +29,10 @@
 
   const palette = key => css(typeof key === "number" ? `--c${key}` : `--${key}`);
   const colorOf = group => palette(COLOR[group] ?? 6);
+  // A sheet of paper takes lower charts than a screen.
+  const sheet = height => (root.classList.contains("printing") ? Math.round(height * 0.78) : height);
   const number = value => (value == null ? "–" : value.toLocaleString("en", { maximumSignificantDigits: 4 }));
+  const place = value => (Number.isInteger(value) ? value.toLocaleString("en") : value.toLocaleString("en", { maximumSignificantDigits: 3 }));
   // A ratio and a percentage are told at every tick, any other unit once, beside the name of the axis.
   const suffix = unit => ({ x: "x", "%": " %" })[unit] ?? "";
   const axisName = axis => (suffix(axis.unit) || !axis.unit ? axis.label : [axis.label, axis.unit].filter(Boolean).join(", "));
@@ -182,7 +185,7 @@
 
   function history(host, figure) {
     const { ink, muted, value, option } = base(figure), narrow = host.clientWidth < 620;
-    host.style.height = narrow ? "380px" : "340px";
+    host.style.height = `${narrow ? 380 : sheet(340)}px`;
     const chart = echarts.init(host, null, { renderer: "canvas" });
     chart.setOption({
       ...option,
@@ -249,14 +252,14 @@
     const color = colorOf(one.group), low = one.y.map(height => Math.max(0, height));
     chart.setOption({
       ...option,
-      grid: { left: narrow ? 172 : 260, right: narrow ? 106 : 190, top: 12, bottom: 46 },
-      xAxis: { ...value, name: figure.y.label, nameGap: 28, axisLabel: { color: muted, formatter: at => `${number(at)} ${figure.y.unit}`, customValues: figure.y.ticks } },
+      grid: { left: narrow ? 172 : 260, right: narrow ? 106 : 190, top: figure.marks.length ? 24 : 12, bottom: 46 },
+      xAxis: { ...value, name: figure.y.label, nameGap: 28 },
       yAxis: [
         { ...category, data: one.labels, axisLabel: { formatter: twoLines, rich, margin: 14, interval: 0, width: narrow ? 160 : 240, overflow: "truncate" } },
         { ...category, data: figure.notes.map((text, at) => `${at}\n${text}`), position: "right",
           axisLabel: { formatter: text => text.slice(text.indexOf("\n") + 1), color: ink, fontSize: narrow ? 11 : 12.5, margin: 10, interval: 0 } },
       ],
-      series: [row(low, color, 0.9), row(one.hi ? one.hi.map((top, at) => Math.max(0, top - low[at])) : low.map(() => 0), color, 0.35), { type: "scatter", yAxisIndex: 1, data: [] }],
+      series: [backdrop(figure, true), row(low, color, 0.9), row(one.hi ? one.hi.map((top, at) => Math.max(0, top - low[at])) : low.map(() => 0), color, 0.35), { type: "scatter", yAxisIndex: 1, data: [] }],
     });
     return chart;
   }
@@ -346,7 +349,7 @@
     const own = new Set(figure.series.map(one => one.group));
     const known = own.size === figure.series.length && figure.series.every(one => one.group in COLOR);
     const color = at => (known ? colorOf(figure.series[at].group) : palette(CURVES[at % CURVES.length]));
-    host.style.height = `${(narrow ? 350 : 370) + 20 * Math.floor(figure.series.length / (narrow ? 2 : 5))}px`;
+    host.style.height = `${(narrow ? 350 : sheet(370)) + 20 * Math.floor(figure.series.length / (narrow ? 2 : 5))}px`;
     const chart = echarts.init(host, null, { renderer: "canvas" });
     const unit = figure.y.unit ? ` ${figure.y.unit}` : "";
     const curve = (one, at) => {
@@ -365,7 +368,7 @@
       xAxis: {
         type: figure.x.scale === "log" ? "log" : "value", min: figure.x.lo, max: figure.x.hi, name: axisName(figure.x), nameLocation: "middle", nameGap: 28,
         nameTextStyle: { color: muted, fontSize: 12 }, axisLine: { onZero: false, lineStyle: { color: muted } }, axisTick: { show: false },
-        axisLabel: { color: muted, formatter: at => `${number(at)}${suffix(figure.x.unit)}`, customValues: figure.x.ticks, hideOverlap: true },
+        axisLabel: { color: muted, formatter: at => `${place(at)}${suffix(figure.x.unit)}`, customValues: figure.x.ticks, hideOverlap: true },
         splitLine: { show: false },
       },
       yAxis: { ...value, nameGap: narrow ? 50 : 62 },
