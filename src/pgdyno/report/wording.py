@@ -108,8 +108,9 @@ def range_text(interval: Interval) -> str:
     """Write the bounds of an interval in the form that `change_text` gives its estimate."""
     if interval.ratio >= 2:
         return f"[{interval.lo:.3g}, {interval.hi:.3g}]"
-    bounds = (f"{(bound - 1) * 100:+.3g}".replace("-", "−") for bound in (interval.lo, interval.hi))
-    return f"[{', '.join(bounds)}] %"
+    bounds = [(bound - 1) * 100 for bound in (interval.lo, interval.hi)]
+    told = (f"{bound:+,.0f}" if abs(bound) >= 1000 else f"{bound:+.3g}" for bound in bounds)
+    return f"[{', '.join(told).replace('-', '−')}] %"
 
 
 def bare_range_text(interval: Interval) -> str:

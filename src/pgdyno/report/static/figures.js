@@ -150,7 +150,7 @@
     const value = {
       type: figure.y.scale === "log" ? "log" : "value", min: figure.y.lo, max: figure.y.hi, name: axisName(figure.y), nameLocation: "middle",
       nameTextStyle: { color: muted, fontSize: 12 }, axisLine: { onZero: false, show: true, lineStyle: { color: muted } },
-      axisLabel: { color: muted, formatter: at => `${number(at)}${suffix(figure.y.unit)}`, customValues: figure.y.ticks },
+      axisLabel: { color: muted, formatter: at => `${number(at)}${suffix(figure.y.unit)}`, customValues: figure.y.ticks, hideOverlap: true },
       axisTick: { show: false }, splitLine: { lineStyle: { color: css("--grid") } },
       interval: figure.y.scale === "log" || figure.y.ticks.length < 2 ? undefined : figure.y.ticks[1] - figure.y.ticks[0],
     };
@@ -215,7 +215,7 @@
     const { ink, muted, value, option } = base(figure), narrow = host.clientWidth < 620;
     const ranged = figure.series.filter(one => one.lo), names = [];
     for (const one of ranged) one.x.forEach((row, at) => { names[row] = one.labels[at]; });
-    host.style.height = `${76 + 46 * names.length}px`;
+    host.style.height = `${76 + sheet(46) * names.length}px`;
     const chart = echarts.init(host, null, { renderer: "canvas" });
     const category = {
       type: "category", inverse: true, axisTick: { show: false }, axisLine: { show: false, onZero: false },
@@ -240,7 +240,7 @@
   // Bars: a row each, solid up to the lower figure, light up to the upper one.
   function bars(host, figure) {
     const { ink, muted, value, option } = base(figure), narrow = host.clientWidth < 620, one = figure.series[0];
-    host.style.height = `${64 + 44 * one.x.length}px`;
+    host.style.height = `${64 + sheet(44) * one.x.length}px`;
     const chart = echarts.init(host, null, { renderer: "canvas" });
     const rich = { a: { color: ink, fontSize: narrow ? 11.5 : 13, fontWeight: 600, lineHeight: 17 }, b: { color: muted, fontSize: 11.5, lineHeight: 15 } };
     const twoLines = text => { const [first, second] = text.split("\n"); return `{a|${escaped(first)}}${second ? `\n{b|${escaped(second)}}` : ""}`; };
