@@ -3,7 +3,8 @@
 python bench/large_store.py [--trials 10000] [--studies 1000] [--rounds 5] [--against SRC] [--only WORD]
 
 The store is written through its own interface into a temporary folder. `--against` names the `src` folder of another
-version: both are run in turns, in an order drawn anew each round, and the last column is the ratio of the medians.
+version: both are run in turns, in an order drawn anew each round, and the last column is the ratio of the medians of
+CPU time, which neighbours on the machine disturb less than the wall clock.
 """
 
 from __future__ import annotations
@@ -81,18 +82,19 @@ def add(store: Store, name: str, kind: StudyKind, trials: int, rng: random.Rando
     store.update_study(name, state=StudyState.INTERRUPTED if kind is StudyKind.TUNE else StudyState.COMPLETE)
 
 
-def seconds(source: Path, words: tuple[str, ...], folder: Path) -> float:
-    """Run one command of the `pgdyno` in this source folder, and return its wall time; it must not fail."""
+def seconds(source: Path, words: tuple[str, ...], folder: Path) -> tuple[float, float]:
+    """Run one command of the `pgdyno` in this source folder, and return its wall and CPU time; it must not fail."""
     argv = [sys.executable, "-m", "pgdyno", *(word.format(folder=folder) for word in words)]
     argv += ["--store", str(folder / "store.db")]
     for made in folder.glob("large.pgdyno"):
         made.unlink()
-    began = time.perf_counter()
+    began, before = time.perf_counter(), os.times()
     done = subprocess.run(argv, env={**os.environ, "PYTHONPATH": str(source)}, capture_output=True, check=False)
-    took = time.perf_counter() - began
+    took, after = time.perf_counter() - began, os.times()
     if done.returncode not in (0, 3):
         raise SystemExit(f"{' '.join(argv)}: {done.stderr.decode(errors='replace')[-400:]}")
-    return took
+    spent = after.children_user + after.children_system - before.children_user - before.children_system
+    return took, spent
 
 
 def measure(sources: list[Path], rounds: int, folder: Path, only: str) -> None:
@@ -101,13 +103,14 @@ def measure(sources: list[Path], rounds: int, folder: Path, only: str) -> None:
     for name, words in COMMANDS.items():
         if only not in name:
             continue
-        taken: dict[Path, list[float]] = {source: [] for source in sources}
+        taken: dict[Path, list[tuple[float, float]]] = {source: [] for source in sources}
         for _ in range(rounds):
             for source in rng.sample(sources, len(sources)):
                 taken[source].append(seconds(source, words, folder))
-        here, *there = (median(taken[source]) for source in sources)
-        beside = "".join(f"{other:10.2f} s {here / other:9.3f}" for other in there)
-        print(f"{name:<22}{here:8.2f} s{beside}", flush=True)
+        medians = [tuple(median(column) for column in zip(*taken[source], strict=True)) for source in sources]
+        told = "   ".join(f"{wall:8.2f} s {cpu:8.2f} s CPU" for wall, cpu in medians)
+        ratio = f"{medians[0][1] / medians[1][1]:9.3f}" if len(medians) > 1 else ""
+        print(f"{name:<20}{told}{ratio}", flush=True)
 
 
 def main() -> None:
@@ -125,7 +128,7 @@ def main() -> None:
         with Store.open(folder / "store.db") as store:
             fill(store, given.trials, given.studies)
         seconds(SRC, ("bundle", "export", "wide", "-o", "{folder}/a.pgdyno"), folder)
-        print(f"{given.trials} trials in one study, {given.studies} more studies; medians of {given.rounds} runs")
+        print(f"{given.trials} trials in one study, {given.studies} more; medians of {given.rounds} runs", flush=True)
         measure(sources, given.rounds, folder, given.only)
         for page in sorted(folder.glob("report.*")):
             print(f"{page.name}: {page.stat().st_size / 1e6:.2f} MB")
