@@ -6,6 +6,7 @@ beside its file; a rule of another folder has expressions only, so that a rule f
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -190,6 +191,14 @@ def load_rules(folders: Sequence[Path] = ()) -> tuple[Rule, ...]:
                 raise UsageError(f'rule file "{path}" cannot be read', detail=str(error)) from error
             found += parse_rules(text, str(path), shipped=False)
     return ordered(found)
+
+
+def require_rule(name: str, rules: Sequence[str]) -> None:
+    """Refuse a name that is not among those of the rules. Raises UsageError with those that are near."""
+    if name not in rules:
+        near = difflib.get_close_matches(name.casefold(), rules, n=3, cutoff=0.6)
+        hint = f"Did you mean {' or '.join(near)}?" if near else "Run pgdyno rules for the list."
+        raise UsageError(f'there is no rule "{name}"', hint=hint)
 
 
 @hinted(_HOW)

@@ -28,12 +28,14 @@ def source_options(function: F) -> F:
     from pathlib import Path
 
     options = [
-        click.option("--rules", "rule_files", multiple=True, metavar="DIR", type=click.Path(path_type=Path),
+        click.option("--rules", "rule_files", multiple=True, metavar="DIR",
+                     type=click.Path(path_type=Path, file_okay=False),
                      help="A folder of rule files; may be given again."),
-        click.option("--window", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
-                     help="Watch the server for so long.  [default: take what its statistics hold]"),
-        click.option("--log", "logs", multiple=True, metavar="FILE", type=click.Path(path_type=Path),
-                     help="A log file of the server; may be given again."),
+        click.option("--window", type=click.FloatRange(1), metavar="SECONDS",
+                     help="Watch for so long.  [default: what the statistics hold since they were reset]"),
+        click.option("--log", "logs", multiple=True, metavar="FILE",
+                     type=click.Path(path_type=Path, exists=True, dir_okay=False),
+                     help="A server log; may be given again."),
     ]  # fmt: skip
     for option in reversed(options):
         function = option(function)
@@ -72,6 +74,7 @@ def command(**values: object) -> int:
     rules, request = flags.words("rules"), target_request(flags)
     if not rules and not flags.on("all_proved"):
         raise UsageError("no rule was named", hint="pgdyno apply RULE..., or --all-proved; pgdyno advise lists them.")
+    advised.require(rules, source(flags))
     with open_store(flags.text("store_url")) as store, opened(request) as target:
         findings, _ = advised.advise_on(target, source(flags), store=store, progress=_say)
         wanted = advised.chosen(findings, rules, all_proved=flags.on("all_proved"))

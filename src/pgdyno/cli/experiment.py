@@ -205,6 +205,7 @@ def _of_rule(flags: Flags, store: Store, progress: Progress) -> Question:
     from pgdyno.studies.stand import opened
 
     name = flags.choice("rule")
+    advised.require([name], source(flags))
     # The sandbox is opened twice, for the advice and for the study: it has to outlive the first time.
     with opened(replace(target_request(flags), keep=True)) as target:
         findings, _ = advised.advise_on(target, source(flags), store=store, progress=progress.announce)

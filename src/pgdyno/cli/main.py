@@ -134,7 +134,8 @@ def _in_our_grammar(error: click.ClickException) -> UsageError:
     """Return what click found wrong with the flags as an error like any other."""
     text = error.format_message().strip().rstrip(".")
     context = error.ctx if isinstance(error, click.UsageError) else None
-    verb = context.command_path if context else PROGRAM
+    named = [word for word in sys.argv[1:2] if word in VERBS]  # click's parser does not say whose flag it was
+    verb = context.command_path if context else " ".join([PROGRAM, *named])
     return UsageError(text[:1].lower() + text[1:], hint=f"Run {verb} --help for the flags and their values.")
 
 

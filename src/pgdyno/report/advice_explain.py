@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 
 import pgdyno
-from pgdyno.advisor.rulebook import Contradiction, Statement, contradictions, provenance, shipped_rules
+from pgdyno.advisor.rulebook import Contradiction, Statement, contradictions, provenance, require_rule, shipped_rules
 from pgdyno.errors import UsageError
 from pgdyno.model.advice import Advice
 from pgdyno.model.finding import Answer, Finding
@@ -37,10 +36,7 @@ def check_name(name: str, rules: Sequence[str]) -> None:
     if name.upper().startswith("CON-"):
         explain_contradiction(name, None)
         return
-    if name not in rules:
-        near = difflib.get_close_matches(name.casefold(), rules, n=3, cutoff=0.6)
-        hint = f"Did you mean {' or '.join(near)}?" if near else "Run pgdyno rules for the list."
-        raise UsageError(f'there is no rule "{name}"', hint=hint)
+    require_rule(name, rules)
 
 
 def explain_finding(finding: Finding, advice: Advice) -> Report:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgdyno.advisor.rulebook import load_rules, require_rule
 from pgdyno.errors import UsageError
 from pgdyno.model.finding import Answer, Finding, ProofState
 from pgdyno.model.inventory import Inventory
@@ -31,6 +32,13 @@ def advise_on(target: Target, source: Source, *, store: Store, progress: Callabl
     request = AdviceRequest(rules=source.rules, window_s=source.window_s, logs=source.logs)
     advice = advise_target(target, request, store=store, progress=progress)
     return advice.findings, advice.inventory
+
+
+def require(rules: Sequence[str], source: Source) -> None:
+    """Refuse names that no rule has, before anybody waits for a server. Raises UsageError with names that are near."""
+    known = [rule.id for rule in load_rules(source.rules)]
+    for name in rules:
+        require_rule(name, known)
 
 
 def chosen(findings: Sequence[Finding], rules: Sequence[str], *, all_proved: bool = False) -> tuple[Finding, ...]:

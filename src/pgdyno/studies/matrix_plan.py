@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import product
 
-from pgdyno.errors import UsageError
+from pgdyno.errors import UsageError, hinted
 from pgdyno.model.cpus import parse_cpus
 from pgdyno.model.matrix import BASELINE_NAME, Cell
 from pgdyno.model.trial import LoadPlan
@@ -98,6 +98,7 @@ class MatrixPlan:
         return any(self.configurations.values()) or any(self.smt)
 
 
+@hinted("pgdyno matrix --help has the axes with their levels; docs/reference/matrix.md has examples.")
 def check(plan: MatrixPlan) -> MatrixPlan:
     """Return the plan when it can be run; raise UsageError with what is wrong otherwise.
 

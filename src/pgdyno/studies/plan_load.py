@@ -51,6 +51,9 @@ def planned_load(text: str, *, source: str = "plan") -> PlannedLoad:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{source}: not TOML: {error}") from error
+    for name in document:
+        known = ("version", "plan", "step", *TABLES)
+        _require(name in known, f'{source}: unknown key "{name}"', f"The keys are {', '.join(known)}.")
     workload, load, sandbox = (_table(document, name, source) for name in TABLES)
     flags: dict[str, object] = {}
     for name, value in load.items():

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.knobs.budget import TrialBudget
 from pgdyno.knobs.catalogue import load_catalogue
-from pgdyno.knobs.space import SearchSpace, build_space, starting_points
+from pgdyno.knobs.space import NOT_CHOSEN, SearchSpace, build_space, starting_points
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.study import Comparison
@@ -130,7 +130,7 @@ def search_space(facts: Facts, workload: WorkloadSpec, plan: LoadPlan, options: 
     if not space.dimensions:
         raise EnvironmentUnsuitable(
             "there is no knob to search",
-            detail="; ".join(f"{excluded.name}: {excluded.reason}" for excluded in space.excluded),
+            detail="; ".join(f"{out.name}: {out.reason}" for out in space.excluded if out.reason != NOT_CHOSEN),
             hint="Lengthen --measure, allow restarts, or name knobs with --include.",
         )
     return space

@@ -30,6 +30,8 @@ def said(tmp_path, monkeypatch, capsys):
     (work / "folder").mkdir()
     (work / "broken.toml").write_text("x = [1,\n")
     (work / "ok.conf").write_text("work_mem = 4MB\n")
+    (work / "typo.toml").write_text("[laod]\nmeasure = 3\n")
+    (work / "endless.toml").write_text("[load]\nmeasure = nan\n")
     (work / "twice.conf").write_text("work_mem = 4MB\nWORK_MEM = 5MB\n")
     (work / "huge.toml").write_bytes(b"# " + b"x" * (17 << 20))
 
@@ -75,6 +77,14 @@ OFFLINE = ("--pg-conf", "ok.conf", "--pg-version", "16")
         (("advise", "--root", "missing"), "missing"),
         (("inspect", "--root", "missing"), "missing"),
         (("bench", "--sandbox-memory", "1e999GB"), "1e999GB"),
+        (("bench", "--plan", "typo.toml"), "laod"),
+        (("bench", "--plan", "endless.toml"), "--measure"),
+        (("matrix", "--instances", "0"), "instances 0"),
+        (("matrix", "--mode", "nonsense"), "nonsense"),
+        (("apply", "nonsense"), "nonsense"),
+        (("apply", "max-wal-sise"), "max-wal-sise"),
+        (("experiment", "--rule", "nonsense"), "nonsense"),
+        (("apply", "max-wal-size", "--log", "missing"), "missing"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else None,
 )
@@ -99,6 +109,10 @@ def test_settings_in_utf_16_are_read_as_windows_consoles_redirect_them(said):
 
 def test_the_program_is_called_by_its_name_however_it_was_started(said):
     assert "Run pgdyno --help" in said("nonsense")[1]
+
+
+def test_a_flag_that_lacks_a_value_names_its_verb(said):
+    assert "Run pgdyno tune --help" in said("tune", "--pairs", "5")[1]
 
 
 def raises(error: Exception) -> click.Command:

@@ -55,7 +55,8 @@ def load_folder(folder: Path) -> Capture:
     """
     if not folder.is_dir():
         raise UsageError(
-            f'capture "{folder}" is not a folder', hint="Make one on the database host: pgdyno inspect --capture DIR."
+            f'capture "{folder}" is not there, or is not a folder',
+            hint="Make one on the database host: pgdyno inspect --capture DIR.",
         )
     texts: dict[str, str] = {}
     missing: dict[str, str] = {}
