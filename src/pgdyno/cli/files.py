@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from pathlib import Path
 
@@ -31,11 +32,25 @@ def read_text(path: Path, noun: str = "file", *, hint: str, lenient: bool = Fals
 
 
 def write_text(path: Path, text: str, noun: str = "file", *, option: str = "") -> None:
-    """Write a file that the user named, over an old one. Raises UsageError that names it."""
+    """Write a file that the user named. Raises UsageError that names it; an old file is then as it was."""
     try:
-        path.write_text(text, encoding="utf-8")
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")  # a terminal, a pipe
+        else:
+            _replace(path.resolve(), text)
     except OSError as error:
         raise unwritable(path, noun, error, option) from error
+
+
+def _replace(path: Path, text: str) -> None:
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise
 
 
 def make_folder(path: Path, *, option: str = "") -> None:

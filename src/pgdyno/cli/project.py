@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.files import read_text
+from pgdyno.cli.files import read_text, write_text
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import open_store, store_option
 
@@ -37,13 +37,9 @@ def new(path: Path) -> None:
     from pgdyno.errors import UsageError
     from pgdyno.studies.project_file import TEMPLATE
 
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(TEMPLATE)
-    except OSError as error:
-        raise UsageError(
-            f'"{path}" cannot be written', detail=error.strerror, hint="Name a new file, such as project.toml."
-        ) from error
+    if path.exists():
+        raise UsageError(f'"{path}" is there already', hint="Name a new file, such as project.toml.")
+    write_text(path, TEMPLATE, "project")
     click.echo(f"wrote {path}; next: pgdyno project fix {path}", err=True)
 
 

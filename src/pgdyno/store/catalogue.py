@@ -114,6 +114,8 @@ class Store:
         if rows:
             names = ", ".join(str(row["id"]) for row in rows)
             raise UsageError(f'"{id_or_prefix}" is the beginning of several studies', detail=names, hint=_LIST)
+        if id_or_prefix == "last":
+            raise UsageError(f'the store "{self.name}" holds no study', hint="pgdyno bench measures a first run.")
         raise UsageError(f'study "{id_or_prefix}" is not in the store "{self.name}"', hint=_LIST)
 
     def studies(self) -> list[Study]:

@@ -10,7 +10,8 @@ import click
 import pytest
 
 from pgdyno.cli import main, store
-from pgdyno.errors import ExitCode
+from pgdyno.cli.files import write_text
+from pgdyno.errors import ExitCode, UsageError
 
 HUGE = str(1 << 70)
 BINARY = bytes(range(256)) * 16
@@ -197,3 +198,30 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path):
     shell = ["sh", "-c", '"$0" -m pgdyno rules | head -1', sys.executable]
     done = subprocess.run(shell, capture_output=True, text=True, env={**os.environ, "PGDYNO_HOME": str(tmp_path)})
     assert (len(done.stdout.splitlines()), done.stderr) == (1, "")
+
+
+def test_a_file_that_cannot_be_written_whole_is_as_it_was(tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    real = Path.write_text
+
+    def full(self, text, **how):
+        real(self, text[:1], **how)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(UsageError, match=r"report\.html.*cannot be written") as caught:
+        write_text(path, "new")
+    assert (path.read_text(), list(tmp_path.iterdir()), bool(caught.value.hint)) == ("old", [path], True)
+
+
+def test_a_file_is_written_through_its_link(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    write_text(tmp_path / "link", "one")
+    write_text(tmp_path / "link", "two")
+    assert ((tmp_path / "file").read_text(), (tmp_path / "link").is_symlink()) == ("two", True)
+
+
+def test_last_of_a_store_without_a_study_says_that_it_is_empty(said):
+    code, error = said("report", "last")
+    assert (code, "holds no study" in error, "pgdyno bench" in error) == (ExitCode.USAGE, True, True)
