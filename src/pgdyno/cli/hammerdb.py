@@ -12,8 +12,13 @@ from pgdyno.cli.options import open_store, store_option
 
 
 @click.command("hammerdb")
-@click.option("--target", default="", metavar="CONNINFO", help="A server, as libpq names it; its superuser.")
-@click.option("--warehouses", "-w", type=click.IntRange(1), default=4, show_default=True, help="Warehouses to build.")
+@click.option(
+    "--target",
+    default="",
+    metavar="CONNINFO",
+    help="A server, as libpq names it; its superuser.  [default: as PG* variables name it]",
+)
+@click.option("--warehouses", type=click.IntRange(1), default=4, show_default=True, help="Warehouses to build.")
 @click.option("--users", "-c", type=click.IntRange(1), default=8, show_default=True, help="Virtual users.")
 @click.option("--rampup", type=click.IntRange(0), default=1, show_default=True, help="Minutes that do not count.")
 @click.option("--duration", type=click.IntRange(1), default=2, show_default=True, help="Minutes that count.")

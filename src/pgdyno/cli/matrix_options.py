@@ -57,6 +57,7 @@ def matrix_options(function: F) -> F:
 def plan_of(flags: Flags) -> MatrixPlan:
     """Return the plan of file and flags, checked. Raises UsageError on either."""
     from pgdyno.cli.study import settings_from
+    from pgdyno.fleet.start import allowed_cpus
     from pgdyno.studies.matrix_plan import MatrixPlan, check, pods_of_totals, with_configurations
 
     file = flags.path("plan_file")
@@ -85,6 +86,8 @@ def plan_of(flags: Flags) -> MatrixPlan:
         plan = with_configurations(
             plan, {**_beyond_default(plan.configurations), **_configurations(confs, settings_from)}
         )
+    if not flags.on("dry_run") and flags.values["manifests"] is None:
+        allowed_cpus(plan.driver_cpus)  # here, before a server is started; a manifest's pods run elsewhere
     totals = pods_of_totals(plan.instances, flags.number("vcpus_total"), flags.text("memory_total"))
     return check(replace(plan, pods=totals) if totals else plan)
 

@@ -45,7 +45,10 @@ def allowed_cpus(text: str) -> tuple[int, ...]:
     missing = tuple(cpu for cpu in cpus if cpu not in os.sched_getaffinity(0))
     if missing:
         have = cpus_text(tuple(os.sched_getaffinity(0)))
-        raise UsageError(f"CPU {cpus_text(missing)} is not one of those of this process ({have})")
+        raise UsageError(
+            f"CPU {cpus_text(missing)} is not one of those of this process ({have})",
+            hint=f"Name some of them, such as {have}.",
+        )
     return cpus
 
 

@@ -82,6 +82,7 @@ OFFLINE = ("--pg-conf", "ok.conf", "--pg-version", "16")
         (("bench", "--plan", "endless.toml"), "--measure"),
         (("matrix", "--instances", "0"), "instances 0"),
         (("matrix", "--mode", "nonsense"), "nonsense"),
+        (("matrix", "--driver-cpus", "8191"), "CPU 8191"),
         (("apply", "nonsense"), "nonsense"),
         (("apply", "max-wal-sise"), "max-wal-sise"),
         (("experiment", "--rule", "nonsense"), "nonsense"),
