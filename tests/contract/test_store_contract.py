@@ -98,8 +98,9 @@ def test_a_study_that_is_not_there_is_a_usage_error_with_a_hint(store: Store, na
 
 
 def test_last_of_an_empty_store_is_a_usage_error(store: Store) -> None:
-    with pytest.raises(UsageError, match="is not in the store"):
+    with pytest.raises(UsageError, match="holds no study") as caught:
         store.study("last")
+    assert caught.value.hint
 
 
 def test_an_id_is_taken_once(store: Store) -> None:

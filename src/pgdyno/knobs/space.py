@@ -38,7 +38,6 @@ __all__ = [
 _UNSEARCHABLE_CONTEXTS = ("internal", "backend", "superuser-backend")
 _SHRINKING = ("work_mem", "maintenance_work_mem", "temp_buffers", "shared_buffers")
 _HALVINGS = 40
-NOT_CHOSEN = "not among the knobs chosen"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +173,7 @@ def _chosen_out(
     if knob.search is Search.MANUAL:
         return "set by hand only: " + _why(knob)
     if only is not None and knob.name not in wanted:
-        return NOT_CHOSEN
+        return "not among the knobs chosen"
     if knob.search is Search.OPT_IN and knob.name not in wanted:
         return "only with --include: " + _why(knob)
     return None

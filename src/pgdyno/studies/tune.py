@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.knobs.budget import TrialBudget
 from pgdyno.knobs.catalogue import load_catalogue
-from pgdyno.knobs.space import NOT_CHOSEN, SearchSpace, build_space, starting_points
+from pgdyno.knobs.space import SearchSpace, build_space, starting_points
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.study import Comparison
@@ -128,9 +128,10 @@ def search_space(facts: Facts, workload: WorkloadSpec, plan: LoadPlan, options: 
         ),
     )
     if not space.dimensions:
+        asked = [out for out in space.excluded if not options.only or out.name in options.only]
         raise EnvironmentUnsuitable(
             "there is no knob to search",
-            detail="; ".join(f"{out.name}: {out.reason}" for out in space.excluded if out.reason != NOT_CHOSEN),
+            detail="; ".join(f"{out.name}: {out.reason}" for out in asked),
             hint="Lengthen --measure, allow restarts, or name knobs with --include.",
         )
     return space

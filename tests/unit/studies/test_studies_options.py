@@ -4,10 +4,13 @@ import json
 
 import pytest
 
-from pgdyno.errors import UsageError
+from facts_from_params import make_facts
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.model.verdict import Metric
 from pgdyno.studies.options import TuneOptions
 from pgdyno.studies.target_request import TargetRequest
+from pgdyno.studies.tune import search_space
 
 
 def test_tune_options_round_trip_through_json():
@@ -47,3 +50,12 @@ def test_a_distant_host_is_asked_for_again_on_resume() -> None:
 def test_a_host_and_a_way_without_one_exclude_each_other(other: dict[str, object]) -> None:
     with pytest.raises(UsageError, match="--host"):
         TargetRequest(dsn="", host="ssh://db1", **other)  # type: ignore[arg-type]  # a test's kwargs
+
+
+def test_when_nothing_is_left_to_search_only_knobs_that_were_asked_for_say_why():
+    options = TuneOptions(only=("shared_buffers",), reload_only=True)
+    workload = WorkloadSpec("select-only", {"scale": 1}, "f00", "reads", True)
+    with pytest.raises(EnvironmentUnsuitable, match="no knob to search") as caught:
+        search_space(make_facts(18), workload, LoadPlan(1, 1, 1.0, 2.0), options)
+    assert caught.value.detail is not None
+    assert [part.partition(":")[0] for part in caught.value.detail.split("; ")] == ["shared_buffers"]
