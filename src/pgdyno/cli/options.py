@@ -342,7 +342,7 @@ def workload_parameters(flags: Flags) -> dict[str, str | int | float | bool]:
             raise UsageError(f'parameter "{word}" is not NAME=VALUE', hint="Write it as -D scale=50.")
         parameters[name] = _typed(value)
     given = [name for name in ("scripts", "init") if flags.values[name]]
-    if given and flags.values.get("workload") != "custom":
+    if given and flags.values.get("workload", "custom") != "custom":  # a matrix has modes instead
         raise UsageError(f"--{given[0].removesuffix('s')} is for workload custom", hint="Add --workload custom.")
     if flags.words("scripts"):
         parameters["scripts"] = ",".join(_absolute_script(word) for word in flags.words("scripts"))

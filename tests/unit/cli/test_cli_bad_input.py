@@ -226,3 +226,8 @@ def test_a_file_is_written_through_its_link(tmp_path):
 def test_last_of_a_store_without_a_study_says_that_it_is_empty(said):
     code, error = said("report", "last")
     assert (code, "holds no study" in error, "pgdyno bench" in error) == (ExitCode.USAGE, True, True)
+
+
+def test_a_matrix_takes_a_script_by_its_mode(said):
+    Path("read.sql").write_text("SELECT 1;\n")
+    assert said("matrix", "--mode", "custom", "--script", "read.sql", "--dry-run")[0] == ExitCode.OK
