@@ -30,11 +30,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-import psutil
 from psycopg import sql
 
 from pgdyno.model.trial import LoadPlan, Outcome, TrialState
 from pgdyno.model.verdict import Interval
+from pgdyno.probes.host.cpu import parse as parse_cpu_times
 from pgdyno.stats.paired import log_ratios, t_interval
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.target import Target
@@ -241,8 +241,7 @@ def _ratio(peer: Sequence[float], ours: Sequence[float]) -> float:
 
 def _busy_s() -> float:
     """Return the CPU seconds that this host has used since it was started."""
-    times = psutil.cpu_times()
-    return float(sum(times[: times._fields.index("steal") + 1]) - times.idle - times.iowait)
+    return parse_cpu_times(Path("/proc/stat").read_text("ascii"), os.sysconf("SC_CLK_TCK")).busy
 
 
 def _own_s() -> float:
