@@ -236,7 +236,7 @@ def test_a_load_that_ends_does_not_finish_the_tables_that_it_has_begun(target: T
     load = make_workload("tprocc", {"warehouses": 3})
 
     def end(text: str) -> None:
-        if "25 %" in text:
+        if text.endswith("%"):  # the first quarter or what has just passed it: rows are counted in large pieces
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
