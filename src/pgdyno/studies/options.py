@@ -19,8 +19,9 @@ class TuneOptions:
 
     `trials` bounds the search trials and `budget_s` the time under trial of the whole study; the first bound that is
     reached ends the search. Of `budget_s` the search takes `SEARCH_SHARE`, pruning ends at `PRUNE_SHARE`, and the rest
-    belongs to the proof. `noise_runs` is how many baseline runs measure the noise floor; `baseline_every` how many
-    search trials share one re-measured baseline. `restarts` is the restart budget as it is written, None unbounded.
+    belongs to the proof, whose fewest blocks may go on to `PROOF_SHARE`: it leaves out as many settings one by one as
+    fit. `noise_runs` is how many baseline runs measure the noise floor; `baseline_every` how many search trials share
+    one re-measured baseline. `restarts` is the restart budget as it is written, None unbounded.
     """
 
     metric: Metric = Metric.THROUGHPUT
@@ -65,6 +66,7 @@ class TuneOptions:
 
     SEARCH_SHARE: ClassVar[float] = 0.45
     PRUNE_SHARE: ClassVar[float] = 0.75
+    PROOF_SHARE: ClassVar[float] = 1.25
 
     def design(self, *, min_pairs: int = 3, max_pairs: int | None = None, comparisons: int = 1) -> Design:
         """Return the rule for verdicts; `comparisons` shares the error rate over a family (Bonferroni)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdyno.model.configuration import BASELINE, Configuration
@@ -22,7 +22,10 @@ WITHOUT, RIVAL = "without ", "rival "
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What the fresh blocks say. `effects` maps a retained knob to the verdict on winner against winner without it."""
+    """What the fresh blocks say.
+
+    `effects` maps a retained knob to the verdict on winner against winner without it, where that was measured.
+    """
 
     blocks: Blocks
     headline: Comparison
@@ -40,19 +43,23 @@ def prove(
     options: TuneOptions,
     *,
     first_block: int,
+    alone: Sequence[str],
 ) -> Proof:
-    """Measure until the headline and every effect are resolved, or the pairs are spent."""
+    """Measure until the headline and every effect are resolved, or the pairs are spent.
+
+    `alone` names the settings of the winner that are left out one by one.
+    """
     arms: dict[str, Configuration] = {BASE: BASELINE, WINNER: winner}
     roles = {BASE: Role.BASELINE, WINNER: Role.CONFIRM}
     if len(winner) > 1:
-        for knob in winner:
+        for knob in alone:
             arms[WITHOUT + knob], roles[WITHOUT + knob] = winner.without(knob), Role.EFFECT
     for name, configuration in options.rival_configurations().items():
         arms[RIVAL + name], roles[RIVAL + name] = configuration, Role.RIVAL
     if unpruned != winner:
         arms[UNPRUNED], roles[UNPRUNED] = unpruned, Role.CONFIRM
     design = options.design(min_pairs=options.confirm_min)
-    effect_design = options.design(min_pairs=options.confirm_min, comparisons=max(1, len(winner)))
+    effect_design = options.design(min_pairs=options.confirm_min, comparisons=max(1, len(alone)))
 
     def is_enough(blocks: Blocks) -> bool:
         if len(blocks.complete) < options.confirm_min:
@@ -74,11 +81,10 @@ def prove(
     )
     metric = options.metric
     headline = compare_arms(blocks, BASE, WINNER, metric, design)
-    alone = len(winner) == 1
-    effects = {
-        knob: headline.verdict if alone else verdict_of(blocks, WITHOUT + knob, WINNER, metric, effect_design)
-        for knob in winner
-    }
+    if len(winner) == 1:
+        effects: dict[str, Verdict | None] = dict.fromkeys(winner, headline.verdict)
+    else:
+        effects = {knob: verdict_of(blocks, WITHOUT + knob, WINNER, metric, effect_design) for knob in alone}
     rivals = {name: verdict_of(blocks, BASE, RIVAL + name, metric, design) for name in options.rivals}
     return Proof(
         blocks=blocks,

@@ -151,11 +151,18 @@ class Search:
         candidates = (point_to_configuration(self.space, entry.point) for entry in ranked)
         return next((configuration for configuration in candidates if configuration), BASELINE)
 
-    def least_important_first(self, configuration: Configuration) -> list[str]:
-        """Order the knobs of a configuration by what the model expects their removal to cost, least first."""
+    def expected_losses(self, configuration: Configuration) -> dict[str, float]:
+        """Return what the model expects the removal of each knob to cost, in ln(figure), the least first."""
         point = configuration_to_point(self.space, configuration, self.laboratory.facts)
         loss = importance(self.space.dimensions, self.history(), point, seed=self.options.seed)
-        return sorted(configuration, key=lambda name: (loss.get(name, 0.0), name))
+        return {
+            name: loss.get(name, 0.0) for name in sorted(configuration, key=lambda name: (loss.get(name, 0.0), name))
+        }
+
+    def trial_s(self) -> float:
+        """Return the mean time of a trial of the search, in seconds."""
+        spent = [trial.outcome.elapsed_s for trial in (*self.baselines, *self.trials) if trial.outcome is not None]
+        return sum(spent) / len(spent)
 
 
 def _time(trial: Trial) -> float:

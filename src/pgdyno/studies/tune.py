@@ -31,7 +31,7 @@ from pgdyno.studies.judging import compare_arms, verdict_of
 from pgdyno.studies.noise_runs import NoiseRuns, measure_noise
 from pgdyno.studies.options import TuneOptions
 from pgdyno.studies.proof import BASE, Proof, prove
-from pgdyno.studies.pruning import prune
+from pgdyno.studies.pruning import count_responsible, prune
 from pgdyno.studies.search import Search
 from pgdyno.trial.laboratory import Laboratory
 
@@ -97,12 +97,27 @@ def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str],
     if tuned.screening.verdict.word is not Word.BETTER:
         tuned.notes.append("the search's best configuration did not beat the baseline in fresh pairs")
         return tuned
-    tuned.winner = prune(unpruned, search.least_important_first(unpruned), pruner.is_free)
+    losses = search.expected_losses(unpruned)
+    tuned.winner = prune(unpruned, list(losses), pruner.is_free, first_kept=count_responsible(losses))
     tuned.dropped = unpruned.without(*tuned.winner)
     tuned.dropped_because = pruner.reasons
     announce(f"proof: {len(tuned.winner)} of {len(unpruned)} settings stay; fresh pairs against the baseline")
-    tuned.proof = prove(laboratory, tuned.winner, unpruned, options, first_block=PROOF_BLOCKS)
+    most_important = [name for name in reversed(losses) if name in tuned.winner]
+    alone = most_important[: _affordable_effects(laboratory, tuned, options)]
+    if left := [name for name in most_important if name not in alone]:
+        tuned.notes.append(f"no time was left to measure what each of these settings does alone: {', '.join(left)}")
+    tuned.proof = prove(laboratory, tuned.winner, unpruned, options, first_block=PROOF_BLOCKS, alone=alone)
     return tuned
+
+
+def _affordable_effects(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> int:
+    """Return how many settings the time lets the proof leave out one by one, in its fewest blocks; at least one."""
+    if options.budget_s is None:
+        return len(tuned.winner)
+    room_s = options.PROOF_SHARE * options.budget_s - laboratory.spent_s
+    arms = room_s / (options.confirm_min * tuned.search.trial_s())
+    others = 2 + len(options.rivals) + (tuned.unpruned != tuned.winner)
+    return max(1, int(arms) - others)
 
 
 def search_space(facts: Facts, workload: WorkloadSpec, plan: LoadPlan, options: TuneOptions) -> SearchSpace:

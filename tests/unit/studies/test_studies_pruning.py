@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.model.configuration import Configuration
-from pgdyno.studies.pruning import prune
+from pgdyno.studies.pruning import count_responsible, prune
 
 NAMES = [f"knob_{i:02d}" for i in range(24)]
 
@@ -63,3 +63,18 @@ def test_a_single_setting_is_left_to_the_proof():
     bench = Bench(set())
     assert set(prune(winner_of(["a"]), ["a"], bench.costs_nothing)) == {"a"}
     assert bench.asked == []
+
+
+@given(st.sets(st.sampled_from(NAMES), min_size=1), st.integers(1, 30), st.data())
+def test_however_many_are_kept_at_first_exactly_what_matters_stays(names, first_kept, data):
+    matter = data.draw(st.sets(st.sampled_from(sorted(names)), min_size=1))
+    bench = Bench(matter)
+    assert set(prune(winner_of(names), sorted(names), bench.costs_nothing, first_kept=first_kept)) == matter
+
+
+def test_as_many_are_kept_at_first_as_explain_four_fifths_of_the_gain():
+    assert count_responsible({"a": 0.0, "b": 0.1, "c": 1.5}) == 2
+    along = {"io_method": 1.26, "io_workers": 0.9, "shared_buffers": 0.45, "rest": 0.16, "more": 0.11, "cost": 0.09}
+    assert count_responsible(along) == 3
+    assert count_responsible(dict.fromkeys(NAMES, 0.01)) == 20
+    assert count_responsible({"a": -0.1, "b": 0.0}) == count_responsible({}) == 2

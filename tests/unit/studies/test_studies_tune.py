@@ -140,6 +140,18 @@ def test_the_budget_in_time_bounds_the_search():
     assert any("search ended" in line for line in said)
 
 
+def test_a_proof_that_pruning_left_too_much_to_leaves_out_as_many_settings_as_fit(monkeypatch):
+    monkeypatch.setattr(TuneOptions, "PRUNE_SHARE", 0.0)
+    options = TuneOptions(trials=14, budget_s=280.0, noise_runs=4, confirm_min=3, confirm_max=3)
+    laboratory = SimulatedLaboratory(shared_buffers_cliff)
+    tuned, _ = run(laboratory, options)
+    assert tuned.proof is not None
+    assert 0 < len(tuned.proof.effects) < len(tuned.winner)
+    assert laboratory.spent_s <= options.PROOF_SHARE * 280.0
+    (note,) = [note for note in tuned.notes if "no time was left" in note]
+    assert {name for name in tuned.winner if name not in tuned.proof.effects} == set(note.split(": ")[1].split(", "))
+
+
 def test_the_same_seed_asks_the_same_questions():
     one, two = SimulatedLaboratory(shared_buffers_cliff), SimulatedLaboratory(shared_buffers_cliff)
     run(one)
