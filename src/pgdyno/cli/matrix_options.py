@@ -81,7 +81,7 @@ def plan_of(flags: Flags) -> MatrixPlan:
             changes[flag] = text
     if custom := _custom(flags):
         changes["custom"] = {**plan.custom, **custom}
-    plan = replace(plan, force=flags.on("force"), **changes)  # type: ignore[arg-type]
+    plan = replace(plan, force=flags.on("force"), **changes)  # type: ignore[arg-type]  # fields of the plan
     if confs := flags.words("confs"):
         plan = with_configurations(
             plan, {**_beyond_default(plan.configurations), **_configurations(confs, settings_from)}

@@ -61,7 +61,7 @@ def _steps(figure: Figure) -> list[tuple[float, str, str, float | None, float | 
             label = one.labels[at] if at < len(one.labels) else one.name
             bounds = (values[at] if at < len(values) else None for values in (one.lo, one.hi))
             found.append((x, " ".join(label.split()), one.group or one.name, y, *bounds))
-    return found  # type: ignore[return-value]
+    return found  # type: ignore[return-value]  # two bounds follow, which an unpacked generator hides
 
 
 def _figures(y: float | None, lo: float | None, hi: float | None, unit: str) -> str:

@@ -1,4 +1,7 @@
-"""What each captured machine is found to be; nothing of the machine that reads it may get in."""
+"""What each captured machine is found to be; nothing of the machine that reads it may get in.
+
+Past 400 lines: what all captured machines are expected to be, read side by side.
+"""
 
 from __future__ import annotations
 

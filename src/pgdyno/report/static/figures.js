@@ -1,5 +1,6 @@
 // Draws the figures of the page from its JSON. Every number, bound, tick and word was decided in Python; nothing is
 // computed here but pixels. The x axis is time: uPlot. It is anything else: ECharts, on canvas, with text tooltips.
+// One file past 400 lines: it is set whole into each page, whose policy admits scripts by hash, and has no bundler.
 "use strict";
 (() => {
   const figures = JSON.parse(document.getElementById("figure-data").textContent);
