@@ -69,8 +69,13 @@ def run(target: Target, folder: Path, load: Workload, *, seconds: float = 4, cli
 
 
 @pytest.fixture(scope="module", params=["proc", "interactive"])
-def ended(request: pytest.FixtureRequest, target: Target, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return run(target, tmp_path_factory.mktemp("run"), workload(shape=request.param))
+def ended(request: pytest.FixtureRequest, target: Target, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    dbname, *rest = run(target, tmp_path_factory.mktemp("run"), workload(shape=request.param))
+    kept = f"ended_{request.param}"  # a copy: a test between those that look at it may put the load's own back
+    names = {"kept": sql.Identifier(kept), "own": sql.Identifier(dbname)}
+    target.postgres.execute(sql.SQL("CREATE DATABASE {kept} TEMPLATE {own}").format(**names))
+    yield kept, *rest
+    target.postgres.execute(sql.SQL("DROP DATABASE {kept} WITH (FORCE)").format(**names))
 
 
 @pytest.mark.requirement("R-TPC-01", "R-TPC-03")
