@@ -18,6 +18,7 @@ from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleValue
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Trial, TrialSpec, TrialState, WorkloadSpec
+from pgdyno.trial.recorded import given_back
 from pgdyno.trial.restarts import Restarts
 from pgdyno.units import parse_quantity
 
@@ -64,6 +65,8 @@ class SimulatedStore:
 class SimulatedLaboratory:
     """Runs trials in virtual time; `odd` multiplies the throughput of the trials of these numbers.
 
+    `disturbed` is the share of disturbed trials, or tells it of a trial by its number from 1 and its configuration.
+
     `kill_after` raises KeyboardInterrupt in that trial, as a signal would."""
 
     def __init__(
@@ -73,7 +76,7 @@ class SimulatedLaboratory:
         seed: int = 1,
         cv: float = 0.05,
         drift_per_h: float = 0.0,
-        disturbed: float = 0.0,
+        disturbed: float | Callable[[int, Mapping[str, str]], bool] = 0.0,
         odd: Mapping[int, float] | None = None,
         fails: Callable[[Mapping[str, str]], bool] = lambda settings: False,
         kill_after: int | None = None,
@@ -85,7 +88,7 @@ class SimulatedLaboratory:
         self.spent_s = 0.0
         self.measured = 0
         self.restarts = Restarts(self.facts, always=False)
-        self._recorded = deque(recorded or [])
+        self._recorded = deque(given_back(recorded or []))
         self._surface = surface
         self._seed, self._cv, self._drift, self._disturbed = seed, cv, drift_per_h, disturbed
         self._odd = odd or {}
@@ -128,7 +131,9 @@ class SimulatedLaboratory:
         tps = 30 * gain * self._odd.get(len(self.store.kept) + 1, 1.0) * drift * math.exp(chance.gauss(0, self._cv))
         cpu = 60 / gain * math.exp(chance.gauss(0, self._cv / 3))
         latency = LatencySummary(*(2000 / tps * factor for factor in (0.9, 1.4, 1.9, 2.4, 3.0, 1.0)))
-        disturbed = chance.random() < self._disturbed
+        share = self._disturbed
+        number = len(self.store.kept) + 1
+        disturbed = share(number, spec.configuration) if callable(share) else chance.random() < share
         return Outcome(
             TrialState.DISTURBED if disturbed else TrialState.COMPLETE,
             reason="foreign CPU" if disturbed else None,

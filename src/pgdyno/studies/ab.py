@@ -12,7 +12,7 @@ from pgdyno.model.study import Comparison
 from pgdyno.model.trial import Role
 from pgdyno.model.verdict import Metric
 from pgdyno.stats.sequential import Design, is_final
-from pgdyno.studies.blocks import Blocks, block_order, run_blocks
+from pgdyno.studies.blocks import JUDGEABLE, Blocks, block_order, run_blocks
 from pgdyno.studies.explain import user_time
 from pgdyno.studies.inside import inside_json
 from pgdyno.studies.judging import compare_arms, verdict_of
@@ -55,6 +55,7 @@ def ab(
         first_block=FIRST_BLOCK,
         max_blocks=design.max_pairs,
         is_enough=is_enough,
+        short_from=JUDGEABLE,
     )
     return compare_arms(blocks, A, B, metric, design), blocks
 
@@ -105,12 +106,12 @@ def ab_result(laboratory: Laboratory, comparison: Comparison, blocks: Blocks) ->
     """Return the result that `experiment --ab --json` prints; A stands as `baseline` and B as `winner`."""
     study = laboratory.study
     trials = laboratory.store.trials(study.id)
-    note = user_time(blocks.trials(A), blocks.trials(B), comparison.b.configuration)
+    notes = (blocks.stopped_short, user_time(blocks.trials(A), blocks.trials(B), comparison.b.configuration))
     return {
         "study": study.id,
         **comparison_json(comparison, blocks, laboratory.facts),
         **inside_json(laboratory, blocks, A, B),
-        "notes": [] if note is None else [note],
+        "notes": [note for note in notes if note],
         "refused": refused_json(trials),
         "trials": count_states(trials),
         "environment": study.environment,

@@ -17,7 +17,9 @@ from pgdyno.store.catalogue import Store
 REPEATS = 2
 """How often a disturbed or unsteady trial is repeated at its place before its block is given up."""
 LOST_BLOCKS = 3
-"""How many blocks may be given up before the machine is called unsuitable."""
+"""How many blocks in a row may be given up before the machine is called unsuitable."""
+JUDGEABLE = 2
+"""So many complete blocks must there be for a comparison that had to stop short to be judged."""
 
 
 class Runs(Protocol):
@@ -60,6 +62,8 @@ class Blocks:
     arms: Mapping[str, Configuration]
     complete: list[Mapping[str, Trial]] = field(default_factory=list)
     lost: int = 0
+    stopped_short: str = ""
+    """Why the comparison ended before anyone had enough: the machine was too disturbed to go on. Else empty."""
 
     def trials(self, arm: str) -> list[Trial]:
         """Return the trials of one arm, block by block."""
@@ -91,24 +95,33 @@ def run_blocks(
     max_blocks: int,
     is_enough: Callable[[Blocks], bool],
     factors: Mapping[str, str] | None = None,
+    short_from: int | None = None,
 ) -> Blocks:
     """Run blocks until `is_enough` says so or `max_blocks` are complete; `factors` are those of every trial.
 
-    `is_enough` is asked after each complete block and must be a rule that allows looking (`stats.sequential`).
+    `is_enough` is asked after each complete block and must be a rule that allows looking (`stats.sequential`). Where
+    the machine is too disturbed to go on and `short_from` blocks or more are complete, those are returned, with
+    `stopped_short`: an interval that holds at every look holds there too.
     Raises ApplyError when an arm's configuration is not in force or a load fails with it twice in a row, and
-    EnvironmentUnsuitable when the machine was too disturbed to complete blocks.
+    EnvironmentUnsuitable when the machine was too disturbed and there is nothing to give back.
     """
     blocks = Blocks(arms)
-    block = first_block
+    block, lost_in_a_row = first_block, 0
     while len(blocks.complete) < max_blocks:
         order = block_order(tuple(arms), block, seed)
         trials = _run_block(laboratory, arms, roles, block, order, factors or {})
         block += 1
         if trials is None:
             blocks.lost += 1
-            if blocks.lost >= LOST_BLOCKS:
-                raise _unsuitable(laboratory)
-            continue
+            lost_in_a_row += 1
+            if lost_in_a_row < LOST_BLOCKS and blocks.lost < LOST_BLOCKS + len(blocks.complete):
+                continue
+            unsuitable = _unsuitable(laboratory, blocks)
+            if short_from is None or len(blocks.complete) < short_from:
+                raise unsuitable
+            blocks.stopped_short = ": ".join(filter(None, (unsuitable.message, unsuitable.detail)))
+            break
+        lost_in_a_row = 0
         blocks.complete.append(trials)
         if is_enough(blocks):
             break
@@ -153,11 +166,12 @@ def run_repeating(laboratory: Runs, spec: TrialSpec) -> Trial:
     return trial
 
 
-def _unsuitable(laboratory: Runs) -> EnvironmentUnsuitable:
+def _unsuitable(laboratory: Runs, blocks: Blocks) -> EnvironmentUnsuitable:
     unused = [t for t in laboratory.store.trials(laboratory.study.id) if t.state is not TrialState.COMPLETE]
     reasons = [trial.outcome.reason for trial in unused if trial.outcome and trial.outcome.reason]
     return EnvironmentUnsuitable(
-        f"{LOST_BLOCKS} blocks could not be completed: their trials were disturbed or never steady",
+        f"{blocks.lost} of {blocks.lost + len(blocks.complete)} blocks could not be completed, as their trials were "
+        "disturbed or never steady",
         detail=reasons[-1] if reasons else None,
         hint="Quieten the machine, lengthen --warmup and --measure, or raise --foreign-cpu if that load belongs there.",
     )

@@ -30,6 +30,7 @@ from pgdyno.target.target import Target
 from pgdyno.trial.assess import Bounds, assess
 from pgdyno.trial.breach import concurrent, ending, tripped
 from pgdyno.trial.lifecycle import Happening, Instruction, Phase, Transition, begin, step
+from pgdyno.trial.recorded import given_back
 from pgdyno.trial.restarts import Restarts
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
 from pgdyno.trial.top_statements import top_statement_plans
@@ -98,7 +99,7 @@ class Laboratory:
         self._baselines: deque[Outcome] = deque(maxlen=BASELINES)
         self._clock = clock
         self._sleep = sleep
-        self._recorded = deque(t for t in store.trials(study.id) if t.state is not TrialState.ABANDONED)
+        self._recorded = deque(given_back(store.trials(study.id)))
         self._count = 0
 
     @property

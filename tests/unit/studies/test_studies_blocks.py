@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.errors import ApplyError
+from pgdyno.errors import ApplyError, EnvironmentUnsuitable
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.trial import LatencySummary, Outcome, Role, TrialState
 from pgdyno.model.verdict import Metric
@@ -48,8 +48,8 @@ def test_each_metric_reads_its_own_figure():
     }
 
 
-def run_two_arms(fails):
-    laboratory = SimulatedLaboratory(flat, fails=fails)
+def run_two_arms(fails=lambda settings: False, *, disturbed=0.0, short_from=None, max_blocks=3):
+    laboratory = SimulatedLaboratory(flat, fails=fails, disturbed=disturbed)
     arms = {"A": BASELINE, "B": Configuration.of({"work_mem": "8MB"})}
     blocks = run_blocks(
         laboratory,
@@ -57,8 +57,9 @@ def run_two_arms(fails):
         dict.fromkeys(arms, Role.ARM),
         seed=1,
         first_block=0,
-        max_blocks=3,
+        max_blocks=max_blocks,
         is_enough=lambda _: False,
+        short_from=short_from,
     )
     return laboratory, blocks
 
@@ -77,3 +78,40 @@ def test_an_arm_that_failed_once_is_measured_again():
 def test_an_arm_that_fails_again_cannot_be_measured():
     with pytest.raises(ApplyError, match="arm B cannot be measured: failed"):
         run_two_arms(bool)
+
+
+@pytest.mark.parametrize(("quiet", "complete"), [(4, 2), (6, 3)])
+def test_a_machine_that_becomes_disturbed_leaves_the_blocks_that_were_complete(quiet, complete):
+    _, blocks = run_two_arms(disturbed=lambda number, _: number > quiet, short_from=2, max_blocks=9)
+    assert (len(blocks.complete), blocks.lost) == (complete, 3)
+    assert blocks.stopped_short == (
+        f"3 of {complete + 3} blocks could not be completed, as their trials were disturbed or never steady: "
+        "foreign CPU"
+    )
+
+
+@pytest.mark.parametrize(("quiet", "short_from"), [(2, 2), (8, None)])
+def test_too_few_complete_blocks_are_no_comparison(quiet, short_from):
+    """One block has no scatter; and who needs all blocks gets none."""
+    with pytest.raises(EnvironmentUnsuitable, match=r"3 of \d blocks could not be completed"):
+        run_two_arms(disturbed=lambda number, _: number > quiet, short_from=short_from, max_blocks=9)
+
+
+def test_blocks_that_are_lost_here_and_there_do_not_end_a_comparison():
+    def lost(number, settings):
+        return number % 10 in {5, 6, 7}  # a trial with both its repeats, every third block
+
+    _, blocks = run_two_arms(disturbed=lost, short_from=2, max_blocks=12)
+    assert len(blocks.complete) == 12
+    assert blocks.lost > 3
+    assert blocks.stopped_short == ""
+
+
+def test_a_machine_that_loses_as_many_blocks_as_it_completes_is_unsuitable():
+    """Never three in a row, and no end either: every complete block is followed by two that are lost."""
+
+    def lost(number, settings):
+        return number % 8 not in {1, 2}
+
+    with pytest.raises(EnvironmentUnsuitable, match=r"of \d+ blocks could not be completed"):
+        run_two_arms(disturbed=lost, max_blocks=40)

@@ -1,0 +1,43 @@
+"""Which recorded trials a resumed study is given back. Pure.
+
+A study that ended because its machine was too disturbed ends in trials that nobody used. Given back, they would end it
+again at once, however quiet the machine is now. So what was spoilt at the end is measured anew, and at the next resume
+the newer trial of a place takes the place of what was spoilt there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pgdyno.model.trial import Trial, TrialState
+
+SPOILT = frozenset({TrialState.DISTURBED, TrialState.UNSTEADY, TrialState.PARTIAL})
+"""Measured, and not used because of the machine or the load generators: said nothing of the configuration."""
+
+
+def given_back(trials: Iterable[Trial]) -> list[Trial]:
+    """Return the trials to give back, in their order; `trials` are those of one study as the store has them.
+
+    Left out are interrupted trials, spoilt ones at the end, and spoilt ones that were measured anew by a resume: those
+    from the first trial of a place up to the next trial of the same specification.
+    """
+    kept: list[Trial] = []
+    for trial in trials:
+        if trial.state is TrialState.ABANDONED:
+            continue
+        del kept[_superseded(kept, trial) :]
+        kept.append(trial)
+    return kept[: _spoilt_from(kept)]
+
+
+def _superseded(kept: list[Trial], trial: Trial) -> int:
+    """Return where the spoilt trials begin that stand from this trial's own place to the end; none: the length."""
+    spoilt = range(_spoilt_from(kept), len(kept))
+    return next((place for place in spoilt if kept[place].spec == trial.spec), len(kept))
+
+
+def _spoilt_from(kept: list[Trial]) -> int:
+    place = len(kept)
+    while place and kept[place - 1].state in SPOILT:
+        place -= 1
+    return place

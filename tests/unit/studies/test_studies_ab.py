@@ -1,0 +1,39 @@
+"""An A/B whose machine is disturbed in the middle: what was measured is judged, and why it ended is said."""
+
+import pytest
+
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.verdict import Metric, Word
+from pgdyno.stats.sequential import Design
+from pgdyno.studies.ab import ab, ab_result
+from simulated_laboratory import SimulatedLaboratory, shared_buffers_cliff
+
+LARGE = Configuration.of({"shared_buffers": "4GB"})
+
+
+def run(b, *, quiet):
+    laboratory = SimulatedLaboratory(shared_buffers_cliff, disturbed=lambda number, _: number > quiet)
+    comparison, blocks = ab(
+        laboratory, BASELINE, b, metric=Metric.THROUGHPUT, design=Design(), seed=1, announce=lambda text: None
+    )
+    return comparison, ab_result(laboratory, comparison, blocks)
+
+
+def test_what_was_measured_before_the_disturbance_is_judged():
+    comparison, result = run(BASELINE, quiet=8)
+    assert comparison.verdict.word is Word.NOT_RESOLVED
+    assert comparison.verdict.pairs == 4
+    (note,) = result["notes"]
+    assert note == "3 of 7 blocks could not be completed, as their trials were disturbed or never steady: foreign CPU"
+
+
+def test_a_verdict_that_was_final_before_the_disturbance_carries_no_note():
+    comparison, result = run(LARGE, quiet=8)
+    assert comparison.verdict.word is Word.BETTER
+    assert not any("blocks could not be completed" in note for note in result["notes"])
+
+
+def test_a_single_pair_is_not_judged():
+    with pytest.raises(EnvironmentUnsuitable, match="3 of 4 blocks"):
+        run(BASELINE, quiet=2)
