@@ -19,7 +19,7 @@ from pgdyno.report.held_back_section import held_back_section
 from pgdyno.report.imported_page import imported_page
 from pgdyno.report.matrix_page import matrix_page
 from pgdyno.report.noise_page import noise_page
-from pgdyno.report.reading import Fields, effects_of, side_of, sides_of, verdict_of, verdicts_of
+from pgdyno.report.reading import Fields, effects_of, pairs_of, side_of, sides_of, verdict_of, verdicts_of
 from pgdyno.report.reads import reads_section
 from pgdyno.report.run_details import plan_section, run_details
 from pgdyno.report.sections import Report, Section, Tile, Tone
@@ -141,7 +141,7 @@ def _sections(
         chapters.arms(sides_of(result)) if study.kind is StudyKind.AB and result.members else None,
         chapters.explanation(result),
         doubts.confidence(record.trials, result, verdict, names.subject, names.reference),
-        reads_section(record.trials),
+        reads_section(record.trials, pairs_of(result), (names.reference, names.subject)),
         chapters.search(record.trials, metric, result) if study.kind is StudyKind.TUNE else None,
         held_back_section([(name, run, one.held_back) for name, run, one in judged]),
         plan_section(result, (names.reference, names.subject)),

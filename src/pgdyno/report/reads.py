@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 
 from pgdyno.model.figure import Table
 from pgdyno.model.trial import Trial
+from pgdyno.report.reading import PairReading
 from pgdyno.report.sections import Block, Notice, Section, TableBlock
-from pgdyno.report.wording import number_text
+from pgdyno.report.wording import number_text, plural
 
 COLUMNS = ("run", "rows/s", "response ms", "logical reads/s", "of them not in buffers/s", "physical reads/s", "away s")
 _NAMES = ("rows_per_s", "response_ms", "logical_reads_per_s", "buffer_misses_per_s")
@@ -18,10 +20,14 @@ CAPTION = (
 )
 HOST_WIDE = "Physical reads are requests to all disks of the host, whoever made them."
 OWN = "Physical reads are requests to disks by the server's own cgroup."
+SIDES = "Medians of the runs behind the verdict."
 
 
-def reads_section(trials: Sequence[Trial]) -> Section | None:
-    """Return the table of reads, one row a run; None when no run counted them."""
+def reads_section(trials: Sequence[Trial], pairs: Sequence[PairReading], sides: tuple[str, str]) -> Section | None:
+    """Return the table of reads, one row a run; None when no run counted them.
+
+    Where the verdict rests on pairs of runs their two sides come first, and the runs, of a tune many, are folded.
+    """
     counted = [
         (trial, trial.outcome.counters) for trial in trials if trial.outcome and "rows_per_s" in trial.outcome.counters
     ]
@@ -29,7 +35,14 @@ def reads_section(trials: Sequence[Trial]) -> Section | None:
         return None
     rows = tuple(_row(trial, counters) for trial, counters in counted)
     own = any(_OWN in counters for _, counters in counted)
-    blocks: list[Block] = [TableBlock(Table(COLUMNS, rows, COLUMNS), f"{CAPTION} {OWN if own else HOST_WIDE}")]
+    meanings = f"{CAPTION} {OWN if own else HOST_WIDE}"
+    compared = _sides(counted, pairs, sides)
+    blocks: list[Block] = []
+    if compared:
+        blocks.append(TableBlock(_table(("side", "runs", *COLUMNS[1:]), compared), f"{meanings} {SIDES}"))
+        blocks.append(TableBlock(_table(COLUMNS, rows), f"{plural(len(rows), 'run')}, one by one.", folded=True))
+    else:
+        blocks.append(TableBlock(_table(COLUMNS, rows), meanings))
     gaps = [trial.outcome.reason for trial, counters in counted if trial.outcome and "away_s" in counters]
     if gaps:
         blocks.append(
@@ -55,8 +68,36 @@ def reads_facts(trial: Trial) -> tuple[tuple[str, str], ...]:
     return tuple(facts)
 
 
+def _table(columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> Table:
+    """Return the table, its last column left out where no server was away."""
+    if not any(row[-1] for row in rows):
+        columns, rows = columns[:-1], tuple(row[:-1] for row in rows)
+    return Table(columns, rows, tuple(name for name in columns if name != "side"))
+
+
+def _sides(
+    counted: Sequence[tuple[Trial, Mapping[str, float]]], pairs: Sequence[PairReading], names: tuple[str, str]
+) -> tuple[tuple[str, ...], ...]:
+    """Return a row for each side of the pairs, empty where either has no counted run."""
+    by_run = {trial.id: _figures(counters) for trial, counters in counted}
+    rows = []
+    for name, runs in zip(names, zip(*((pair.a_run, pair.b_run) for pair in pairs), strict=True), strict=False):
+        figures = [by_run[run] for run in runs if run in by_run]
+        if not figures:
+            return ()
+        rows.append((name, str(len(figures)), *(_median(column) for column in zip(*figures, strict=True))))
+    return tuple(rows)
+
+
+def _median(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return number_text(median(known)) if known else ""
+
+
 def _row(trial: Trial, counters: Mapping[str, float]) -> tuple[str, ...]:
-    figures = [counters.get(name) for name in _NAMES]
-    physical = counters.get(_OWN, counters.get(_HOST))
-    words = ["" if value is None else number_text(value) for value in (*figures, physical, counters.get("away_s"))]
-    return (str(trial.id), *words)
+    return (str(trial.id), *("" if value is None else number_text(value) for value in _figures(counters)))
+
+
+def _figures(counters: Mapping[str, float]) -> tuple[float | None, ...]:
+    """Return the figures of one run, in the order of COLUMNS."""
+    return (*(counters.get(name) for name in _NAMES), counters.get(_OWN, counters.get(_HOST)), counters.get("away_s"))

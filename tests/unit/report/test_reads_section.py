@@ -1,0 +1,54 @@
+"""The table of reads: the two sides of the verdict first, the many runs of a tune folded under them."""
+
+from pgdyno.model.configuration import BASELINE
+from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
+from pgdyno.report.reading import PairReading
+from pgdyno.report.reads import reads_section
+from pgdyno.report.sections import Notice, TableBlock
+
+SIDES = ("the baseline", "the winner")
+
+
+def trial(number, rows, *, reason=None, **counters):
+    figures = {"rows_per_s": rows, "response_ms": 10.0, "logical_reads_per_s": rows, "buffer_misses_per_s": 5.0}
+    outcome = Outcome(TrialState.COMPLETE, reason=reason, counters=figures | counters)
+    return Trial(number, "s1", TrialSpec(BASELINE, Role.ARM, "A", number, 0), TrialState.COMPLETE, outcome)
+
+
+def pair(a, b):
+    return PairReading("block 1", None, None, a, b)
+
+
+TRIALS = [trial(n, 100.0 * n) for n in range(1, 8)]
+
+
+def test_the_sides_of_the_verdict_come_first_as_medians_of_their_runs():
+    section = reads_section(TRIALS, [pair(1, 5), pair(2, 6), pair(4, 7)], SIDES)
+    sides, runs = section.blocks
+    assert isinstance(sides, TableBlock)
+    assert isinstance(runs, TableBlock)
+    assert [row[:3] for row in sides.table.rows] == [("the baseline", "3", "200"), ("the winner", "3", "600")]
+    assert (len(runs.table.rows), runs.folded) == (7, True)
+    assert "7 runs, one by one." in runs.caption
+
+
+def test_runs_without_a_verdict_stand_open():
+    for pairs in ([], [pair(1, 99)]):
+        (table,) = reads_section(TRIALS, pairs, SIDES).blocks
+        assert (len(table.table.rows), table.folded) == (7, False)
+
+
+def test_the_time_away_is_a_column_only_where_a_server_was_away():
+    away = trial(8, 50.0, reason="the server was away for 3 s", away_s=3.0)
+    (table,) = reads_section(TRIALS, [], SIDES).blocks
+    assert "away s" not in table.table.columns
+    table, notice = reads_section([*TRIALS, away], [], SIDES).blocks
+    assert table.table.columns[-1] == "away s"
+    assert [row[-1] for row in table.table.rows] == [*[""] * 7, "3"]
+    assert isinstance(notice, Notice)
+    sides, *_ = reads_section([*TRIALS, away], [pair(1, 8)], SIDES).blocks
+    assert [row[-1] for row in sides.table.rows] == ["", "3"]
+
+
+def test_a_study_that_counted_no_rows_has_no_such_section():
+    assert reads_section([Trial(1, "s1", TRIALS[0].spec, TrialState.RUNNING)], [], SIDES) is None
