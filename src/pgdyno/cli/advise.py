@@ -10,6 +10,7 @@ import click
 
 from pgdyno.cli.files import make_folder, write_text
 from pgdyno.cli.flags import Flags
+from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import open_store, store_option, target_options, target_request
 from pgdyno.errors import ExitCode, StoreError, UsageError
 
@@ -31,7 +32,7 @@ _NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--pg-settings", type=_FILE, metavar="FILE", help="pg_settings as CSV, JSON or psql prints it.")
 @click.option("--pg-conf", type=_FILE, metavar="FILE", help="A postgresql.conf; needs --pg-version.")
 @click.option("--pg-version", metavar="N", help="The version that --pg-conf is for, such as 16 or 9.5.")
-@click.option("--window", type=click.FloatRange(1), metavar="SECONDS",
+@click.option("--window", type=Time("s", 1),
               help="Watch for so long.  [default: what the statistics hold since they were reset]")  # fmt: skip
 @click.option("--log", "logs", type=_FILE, multiple=True, metavar="FILE", help="A server log; may be given again.")
 @click.option("--iostat", type=_FILE, metavar="FILE", help="Output of iostat -x of that machine.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from pgdyno.cli.flags import Flags
+from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import open_store, store_option, target_options, target_request
 from pgdyno.errors import ExitCode, UsageError
 
@@ -31,7 +32,7 @@ def source_options(function: F) -> F:
         click.option("--rules", "rule_files", multiple=True, metavar="DIR",
                      type=click.Path(path_type=Path, file_okay=False),
                      help="A folder of rule files; may be given again."),
-        click.option("--window", type=click.FloatRange(1), metavar="SECONDS",
+        click.option("--window", type=Time("s", 1),
                      help="Watch for so long.  [default: what the statistics hold since they were reset]"),
         click.option("--log", "logs", multiple=True, metavar="FILE",
                      type=click.Path(path_type=Path, exists=True, dir_okay=False),

@@ -10,6 +10,7 @@ import click
 
 from pgdyno.cli.files import read_text
 from pgdyno.cli.flags import Flags
+from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import open_store, store_option
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def sadf(**values: object) -> None:
 
 @click.command("iostat")
 @_FILES
-@click.option("--interval", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+@click.option("--interval", type=Time("s", 0, min_open=True),
               help="Time between two reports, where they carry no times.")  # fmt: skip
 @_LABEL
 @_JSON

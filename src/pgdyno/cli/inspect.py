@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.flags import Flags
+from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import target_options, target_request
 from pgdyno.errors import ExitCode, UsageError
 
@@ -29,7 +30,7 @@ _CRITICALITY = ("business-critical", "production", "development", "test")
     type=click.Path(path_type=Path),
     help="Write what is read into this folder, with statistics and log lines for advise --root.",
 )
-@click.option("--window", type=click.FloatRange(1), metavar="SECONDS",
+@click.option("--window", type=Time("s", 1),
               help="With --capture: watch for so long.  [default: the statistics since their reset]")  # fmt: skip
 @click.option(
     "--pg-settings",

@@ -11,6 +11,7 @@ import click
 
 from pgdyno.cli.files import read_text
 from pgdyno.cli.flags import Flags
+from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import F
 from pgdyno.errors import UsageError
 
@@ -46,8 +47,8 @@ def matrix_options(function: F) -> F:
         option("--seed", type=int, help="Seed of the order of cells.  [default: 1]"),
         option("--protocol", "-M", type=click.Choice(["simple", "extended", "prepared"]),
                help="pgbench's query protocol.  [default: prepared]"),
-        option("--warmup", type=click.FloatRange(0), help="Longest warm-up of a run, in seconds.  [default: 20]"),
-        option("--measure", type=click.FloatRange(2), help="Measured window, in seconds.  [default: 30]"),
+        option("--warmup", type=Time("s", 0), help="Longest warm-up of a run, in seconds.  [default: 20]"),
+        option("--measure", type=Time("s", 2), help="Measured window, in seconds.  [default: 30]"),
     ]  # fmt: skip
     for one in reversed(options):
         function = one(function)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.flags import Flags
+from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import open_store, target_options, workload_options
 from pgdyno.cli.safety import safety_options
 from pgdyno.cli.study_request import carry_out, new_request, study_options
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 @target_options
 @workload_options
 @safety_options
-@click.option("--minutes", type=click.FloatRange(0, min_open=True), default=15.0, show_default=True,
+@click.option("--minutes", type=Time("min", 0, min_open=True), default=15.0, show_default=True,
               help="Time for equal runs; four are made in any case.")  # fmt: skip
 @click.option("--smallest-effect", type=click.FloatRange(0, 1, min_open=True), default=0.02, show_default=True,
               help="The effect for which window, pairs and minutes are proposed.")  # fmt: skip

@@ -1,15 +1,27 @@
-"""Numbers of flags: finite, and called N in the help of every verb."""
+"""Numbers and times of flags: finite, called N and TIME in the help of every verb, times with a unit or without."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 
 import click
 
+from pgdyno.errors import UsageError
+from pgdyno.units import parse_quantity
+
+
+class Whole(click.IntRange):
+    """A whole number within bounds."""
+
+    name = "whole number"
+
 
 class Finite(click.FloatRange):
     """A number within bounds; `nan` and `inf`, which click lets through them, are none."""
+
+    name = "number"
 
     def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number. Raises BadParameter for what is none, is out of bounds or has no end."""
@@ -17,6 +29,27 @@ class Finite(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number", param, ctx)
         return number
+
+
+class Time(Finite):
+    """A time within bounds, with a unit as PostgreSQL writes it (`90s`, `5min`, `1.5h`) or as a bare number of `unit`.
+
+    The value is in `unit`, which is s or min; so are the bounds.
+    """
+
+    def __init__(self, unit: str, low: float, high: float | None = None, *, min_open: bool = False) -> None:
+        super().__init__(low, high, min_open)
+        self.unit = unit
+
+    def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the time in `unit`. Raises BadParameter for what is no time, or is out of bounds."""
+        if isinstance(value, str) and value.strip()[-1:].isalpha() and value.lower() not in ("nan", "inf", "infinity"):
+            text = re.sub(r"(?<=[\d .])m$", "min", value.strip())
+            try:
+                value = parse_quantity(text, self.unit)
+            except UsageError:
+                self.fail(f"{value!r} is no time: write 90s, 5min or 1.5h; a bare number is in {self.unit}", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def parameters(verb: click.Command) -> Iterator[click.Parameter]:
@@ -27,9 +60,11 @@ def parameters(verb: click.Command) -> Iterator[click.Parameter]:
 
 
 def settle_number(param: click.Parameter) -> None:
-    """Let a number within bounds be finite, and be N in help, where click writes FLOAT RANGE."""
+    """Let a number within bounds be finite, and be N or TIME in help, where click writes FLOAT RANGE."""
     kind = param.type
     if isinstance(kind, click.FloatRange) and not isinstance(kind, Finite):
         param.type = Finite(kind.min, kind.max, kind.min_open, kind.max_open, kind.clamp)
+    if isinstance(kind, click.IntRange) and not isinstance(kind, Whole):
+        param.type = Whole(kind.min, kind.max, kind.min_open, kind.max_open, kind.clamp)
     if param.metavar is None and isinstance(kind, click.IntRange | click.FloatRange):
-        param.metavar = " ".join("N" * param.nargs)
+        param.metavar = " ".join(["TIME" if isinstance(kind, Time) else "N"] * param.nargs)

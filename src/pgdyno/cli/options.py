@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from pgdyno.cli.flags import Flags
+from pgdyno.cli.numbers import Time
 
 if TYPE_CHECKING:
     from pgdyno.model.trial import LoadPlan
@@ -166,14 +167,14 @@ def workload_options(function: F) -> F:
             click.option("--connect-each", "-C", is_flag=True, help="A new connection for each transaction."),
             click.option(
                 "--warmup",
-                type=click.FloatRange(0),
+                type=Time("s", 0),
                 default=20.0,
                 show_default=True,
                 help="Longest warm-up, in seconds.",
             ),
             click.option(
                 "--measure",
-                type=click.FloatRange(2),
+                type=Time("s", 2),
                 default=30.0,
                 show_default=True,
                 help="Measured window, in seconds.",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.files import make_folder, write_text
+from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import open_store, store_option
 from pgdyno.cli.queue_words import check_words, target_of, words_of
 from pgdyno.errors import ExitCode, UsageError
@@ -104,13 +105,13 @@ def remove(job_id: int, store_url: str | None) -> None:
 @_ZONE
 @click.option("--once", is_flag=True, help="This window only; when it is closed now, nothing is started.")
 @click.option("--until", metavar="TIME", help="End at this moment, such as 2026-12-24T06:00, at the latest.")
-@click.option("--restore", "restore_s", type=click.FloatRange(0), default=120.0, show_default=True,
+@click.option("--restore", "restore_s", type=Time("s", 0), default=120.0, show_default=True,
               help="Seconds before the end at which a job is told to put its server back.")  # fmt: skip
-@click.option("--shortest", "shortest_s", type=click.FloatRange(0), default=600.0, show_default=True,
+@click.option("--shortest", "shortest_s", type=Time("s", 0), default=600.0, show_default=True,
               help="Begin no job with fewer seconds left.")  # fmt: skip
-@click.option("--retry", "retry_s", type=click.FloatRange(1), default=60.0, show_default=True,
+@click.option("--retry", "retry_s", type=Time("s", 1), default=60.0, show_default=True,
               help="Seconds between looks at a machine that is not quiet.")  # fmt: skip
-@click.option("--look", "look_s", type=click.FloatRange(1), default=10.0, show_default=True,
+@click.option("--look", "look_s", type=Time("s", 1), default=10.0, show_default=True,
               help="Seconds to look at host and server before a job begins.")  # fmt: skip
 @click.option("--foreign-cpu", type=click.FloatRange(0), default=15.0, show_default=True,
               help="Most CPU of others before a job begins, in percent of one core.")  # fmt: skip

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.flags import Flags
+from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import F, guard_options
 
 if TYPE_CHECKING:
@@ -45,10 +46,9 @@ def safety_options(function: F) -> F:
     """Add the flags of guards and watchdog."""
     deadline = click.option(
         "--watchdog-deadline",
-        type=click.FloatRange(1, 3600),
+        type=Time("s", 1, 3600),
         default=30.0,
         show_default=True,
-        metavar="SECONDS",
         help="How long the server may be silent before the watchdog puts it back.",
     )
     return guard_options(deadline(function))

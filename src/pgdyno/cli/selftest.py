@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.flags import Flags
+from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import open_store, store_option, target_options, target_request
 from pgdyno.cli.safety import safety, safety_options
 from pgdyno.errors import ExitCode, PgdynoError
@@ -34,7 +35,7 @@ _SLOW = ("throughput", "p99")
 @safety_options
 @click.option("--quick", is_flag=True, help="Shorter windows and fewer pairs: some five minutes instead of twenty.")
 @click.option("--case", "cases", multiple=True, type=click.Choice(CASES), help="This case only; may be given again.")
-@click.option("--window", type=click.FloatRange(2),
+@click.option("--window", type=Time("s", 2),
               help="Measured window, in seconds; warm-up at most half of it.  [default: 12, quick 3]")  # fmt: skip
 @click.option("--clients", "-c", type=click.IntRange(1), default=2, show_default=True, help="Sessions of the loads.")
 @click.option("--foreign-cpu", type=click.FloatRange(0), default=15.0, show_default=True,

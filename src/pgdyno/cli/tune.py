@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from pgdyno.cli.flags import Flags
+from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import open_store, target_options, workload_options
 from pgdyno.cli.planned import PlannedCommand, plan_option
 from pgdyno.cli.safety import safety_options
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 @safety_options
 @click.option("--trials", type=click.IntRange(1), default=40, show_default=True, help="Most search trials.")
 @click.option(
-    "--budget", type=click.FloatRange(0, min_open=True), help="Time under trial, in minutes, for search and proof."
+    "--budget", type=Time("min", 0, min_open=True), help="Time under trial, in minutes, for search and proof."
 )
 @click.option(
     "--metric", type=click.Choice(METRICS), default="throughput", show_default=True, help="What is to improve."

@@ -1,0 +1,62 @@
+"""Numbers and times of flags: units as PostgreSQL writes them, bounds in the flag's own unit, words for people."""
+
+import click
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.cli.numbers import Finite, Time, Whole
+
+SECONDS, MINUTES = Time("s", 2), Time("min", 0, min_open=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        (SECONDS, "30", 30.0),
+        (SECONDS, "30s", 30.0),
+        (SECONDS, "1.5min", 90.0),
+        (SECONDS, "2 h", 7200.0),
+        (SECONDS, "2500ms", 2.5),
+        (SECONDS, "5m", 300.0),
+        (MINUTES, "5", 5.0),
+        (MINUTES, "90s", 1.5),
+        (MINUTES, "2h", 120.0),
+        (MINUTES, " 5 m ", 5.0),
+        (MINUTES, "1e1", 10.0),
+    ],
+)
+def test_a_time_has_a_unit_or_is_in_that_of_the_flag(kind, text, value):
+    assert kind.convert(text, None, None) == value
+
+
+@pytest.mark.parametrize("text", ["abc", "5 parsecs", "5MB", "1m30s", "m", ""])
+def test_what_is_no_time_is_refused_with_how_to_write_one(text):
+    with pytest.raises(click.BadParameter) as caught:
+        SECONDS.convert(text, None, None)
+    assert "range" not in caught.value.message
+    assert not text or repr(text) in caught.value.message
+
+
+@pytest.mark.parametrize(("kind", "text"), [(SECONDS, "1s"), (SECONDS, "0.01min"), (MINUTES, "0s"), (MINUTES, "-5")])
+def test_bounds_hold_whatever_the_unit(kind, text):
+    with pytest.raises(click.BadParameter, match="is not in the range"):
+        kind.convert(text, None, None)
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "Infinity", "1e400", "1e400s"])
+def test_a_time_has_an_end(text):
+    with pytest.raises(click.BadParameter):
+        SECONDS.convert(text, None, None)
+
+
+@given(st.floats(2, 1e6), st.sampled_from(["s", "min", "h", "d"]))
+def test_units_are_multiples_of_each_other(number, unit):
+    factor = {"s": 1, "min": 60, "h": 3600, "d": 86400}[unit]
+    assert SECONDS.convert(f"{number!r}{unit}", None, None) == pytest.approx(number * factor)
+
+
+@pytest.mark.parametrize(("kind", "said"), [(Whole(1), "'x' is not a valid whole number"), (Finite(0), "valid number")])
+def test_what_is_no_number_is_called_so(kind, said):
+    with pytest.raises(click.BadParameter, match=said):
+        kind.convert("x", None, None)
