@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence, Set
 
+from pgdyno.model.alike import told_once
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.figure import Table
 from pgdyno.model.trial import Role, Trial, TrialState
@@ -56,12 +56,7 @@ def confidence(
 
 def warnings_of(result: Fields) -> tuple[str, ...]:
     """Return notes and warnings; those that differ in their numbers alone are told once, with how many they are."""
-    alike: dict[str, list[str]] = {}
-    for text in (*result.texts("notes"), *result.texts("warnings")):
-        alike.setdefault(re.sub(r"\d[\d.,]*", "0", text), []).append(text)
-    return tuple(
-        texts[0] if len(texts) == 1 else f"{texts[0]} (and {len(texts) - 1} more like it)" for texts in alike.values()
-    )
+    return told_once((*result.texts("notes"), *result.texts("warnings")))
 
 
 def rival_sentences(result: Fields) -> tuple[str, ...]:

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable
+from pgdyno.model.alike import told_once
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.store.catalogue import Store
+from pgdyno.trial.recorded import SPOILT
 
 REPEATS = 2
 """How often a disturbed or unsteady trial is repeated at its place before its block is given up."""
@@ -167,11 +169,11 @@ def run_repeating(laboratory: Runs, spec: TrialSpec) -> Trial:
 
 
 def _unsuitable(laboratory: Runs, blocks: Blocks) -> EnvironmentUnsuitable:
-    unused = [t for t in laboratory.store.trials(laboratory.study.id) if t.state is not TrialState.COMPLETE]
-    reasons = [trial.outcome.reason for trial in unused if trial.outcome and trial.outcome.reason]
+    spoilt = [t for t in laboratory.store.trials(laboratory.study.id) if t.state in SPOILT]
+    reasons = [trial.outcome.reason for trial in spoilt if trial.outcome and trial.outcome.reason]
     return EnvironmentUnsuitable(
         f"{blocks.lost} of {blocks.lost + len(blocks.complete)} blocks could not be completed, as their trials were "
         "disturbed or never steady",
-        detail=reasons[-1] if reasons else None,
+        detail="; ".join(told_once(reasons)) or None,
         hint="Quieten the machine, lengthen --warmup and --measure, or raise --foreign-cpu if that load belongs there.",
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.model.alike import told_once
 from pgdyno.model.trial import Trial
 from pgdyno.stats.noise import NoiseFloor, noise_floor, odd_run
 from pgdyno.studies.blocks import metric_of
@@ -42,7 +43,7 @@ def measure_noise(search: Search, options: TuneOptions, announce: Callable[[str]
     if len(figures) < 3:
         raise EnvironmentUnsuitable(
             f"the baseline could be measured in only {len(figures)} of {options.noise_runs} runs",
-            detail="; ".join(sorted(_reasons(search))) or None,
+            detail="; ".join(told_once(_reasons(search))) or None,
             hint="Quieten the machine, or lengthen --warmup and --measure until the load is steady.",
         )
     place = odd_run(figures)
@@ -60,6 +61,6 @@ def _figures(search: Search, options: TuneOptions) -> list[float]:
     return [figure for _, figure in measured if figure]
 
 
-def _reasons(search: Search) -> set[str]:
+def _reasons(search: Search) -> list[str]:
     trials = search.laboratory.store.trials(search.laboratory.study.id)
-    return {trial.outcome.reason for trial in trials if trial.outcome and trial.outcome.reason}
+    return [trial.outcome.reason for trial in trials if trial.outcome and trial.outcome.reason]

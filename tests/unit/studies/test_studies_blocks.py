@@ -86,7 +86,7 @@ def test_a_machine_that_becomes_disturbed_leaves_the_blocks_that_were_complete(q
     assert (len(blocks.complete), blocks.lost) == (complete, 3)
     assert blocks.stopped_short == (
         f"3 of {complete + 3} blocks could not be completed, as their trials were disturbed or never steady: "
-        "foreign CPU"
+        "foreign CPU (and 8 more like it)"
     )
 
 

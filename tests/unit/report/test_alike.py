@@ -1,0 +1,18 @@
+"""Sentences that differ in numbers alone are one sentence with a count."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.model.alike import told_once
+
+
+def test_numbers_are_counted_and_words_are_kept_apart():
+    told = told_once(["CPU was 45 %", "fell by 80% about 2.5 s", "CPU was 98 %", "CPU was 1,017.5 %", "steal was 9 %"])
+    assert told == ("CPU was 45 % (and 2 more like it)", "fell by 80% about 2.5 s", "steal was 9 %")
+
+
+@given(st.lists(st.text("ab1", max_size=3)))
+def test_every_text_is_counted_once(texts):
+    told = told_once(texts)
+    assert len(set(told)) == len(told)
+    assert sum(int(t.split("(and ")[1].split()[0]) + 1 if "(and " in t else 1 for t in told) == len(texts)
