@@ -69,7 +69,7 @@ clean: ## Remove what can be made again
 	rm -rf $(VENV) demo-out build dist .pytest_cache .mypy_cache .ruff_cache
 
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) tools/make_venv.py $(VENV)
 
 $(RUN): requirements/run.lock pyproject.toml | $(VENV)/bin/python
 	$(PIP) --require-hashes --requirement requirements/run.lock
