@@ -14,7 +14,8 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from state import State, state_of
+import psycopg
+from state import State, connect, state_of
 from steered import PHASES, phase_of, steered_tune
 
 from pgdyno.model.study import StudyState
@@ -135,10 +136,24 @@ class Kills:
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             over = tuner.poll() is not None
-            if over and ((bundle := find()) is None or bundle.is_closed()):
+            if over and ((bundle := find()) is None or bundle.is_closed()) and self._answers():
                 return True
             time.sleep(0.02)
         return False
+
+    def _answers(self) -> bool:
+        """Return whether the server lets us in; one that was down before the tune began is started by `_state`."""
+        if processes.postmaster_pid(self._data) is None:
+            return True
+        try:
+            connect(self._sandbox).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    @property
+    def _sandbox(self) -> Path:
+        return self._folder / "cache" / "sandboxes" / SANDBOX
 
     def _phase(self) -> str:
         """Return the phase of the tune that is in progress, by its newest trial."""
@@ -175,7 +190,7 @@ class Kills:
     def _state(self) -> State:
         if processes.postmaster_pid(self._data) is None:
             self._cli("sandbox", "start", SANDBOX)
-        return state_of(self._data, self._folder / "cache" / "sandboxes" / SANDBOX, kernel=self._linux)
+        return state_of(self._data, self._sandbox, kernel=self._linux)
 
     def _cli(self, *words: str, check: bool = True) -> str:
         done = subprocess.run(

@@ -33,14 +33,18 @@ class State:
 def state_of(data_directory: Path, folder: Path, *, kernel: bool = True) -> State:
     """Read everything, or without `kernel` what is the server's. The server must answer: its settings are asked for."""
     values = _files(data_directory) | (_kernel() | _block_queues() if kernel else {})
-    where = next(folder.rglob(".s.PGSQL.*"), None)
-    if where is None:
-        raise RuntimeError(f"no socket below {folder}")
-    conninfo = f"host={where.parent} port={where.name.split('.')[3]} user=postgres dbname=postgres"
-    with psycopg.connect(conninfo) as connection:
+    with connect(folder) as connection:
         for row in connection.execute(_SETTINGS):
             values[f"setting {row[0]}"] = repr(row[1:])
     return State(values)
+
+
+def connect(folder: Path) -> psycopg.Connection[tuple[object, ...]]:
+    """Open a session with the sandbox in this folder. Raises psycopg.OperationalError where it does not answer."""
+    where = next(folder.rglob(".s.PGSQL.*[0-9]"), None)
+    if where is None:
+        raise psycopg.OperationalError(f"no socket below {folder}")
+    return psycopg.connect(f"host={where.parent} port={where.name.split('.')[3]} user=postgres dbname=postgres")
 
 
 def _files(data_directory: Path) -> dict[str, str]:
