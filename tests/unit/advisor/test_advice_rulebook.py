@@ -148,8 +148,9 @@ def test_a_folder_without_rules_and_an_unreadable_file_are_told(tmp_path: Path) 
 @pytest.mark.parametrize("rule", shipped_rules(), ids=lambda rule: rule.id)
 def test_every_rule_has_every_field(rule: Rule) -> None:
     texts = {one.name: getattr(rule, one.name) for one in fields(rule) if isinstance(getattr(rule, one.name), str)}
-    always = {"id", "title", "why", "risk", "verify", "origin", "file", "theme"}
-    assert not [name for name in always if not texts[name].strip()]
+    always = {"id", "title", "why", "mechanism", "risk", "verify", "origin", "file", "theme"}
+    by_hand = {"apply", "persist", "revert"} if rule.judge is not None else set()
+    assert not [name for name in always | by_hand if not texts[name].strip()]
     if any(change.knob or change.commands for change in rule.changes):
         # a change of a knob is applied, persisted and taken back by pgdyno; one of commands says how itself
         assert rule.apply or all(change.knob or change.undo for change in rule.changes)

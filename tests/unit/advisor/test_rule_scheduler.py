@@ -27,6 +27,7 @@ def test_a_4_18_kernel_is_offered_50000_by_sysctl_as_something_to_test():
     assert finding.state is ProofState.NEEDS_TEST
     assert finding.depth is Depth.DEEP
     assert {effect.low for effect in finding.effects} == {0.14, 0.09}
+    assert any("large number of different workloads" in effect.text for effect in finding.effects)
     assert "%usr" in finding.verify
     assert "The higher it is, the longer" in finding.mechanism
     assert any("Sweep a series" in text for text in finding.alternatives)
