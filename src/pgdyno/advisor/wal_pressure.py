@@ -13,6 +13,10 @@ from pgdyno.model.inventory import Purpose
 from pgdyno.units import bytes_text, seconds_text
 
 
+_QUOTED = ("too_frequent", "wal_start", "wal_complete")
+"""Lines of the log that show pressure; the last checkpoint of all may be that of a shutdown."""
+
+
 @dataclass(frozen=True, slots=True)
 class WalRate:
     """WAL bytes a second and where the figure comes from."""
@@ -27,14 +31,14 @@ def pressure_of(case: Case) -> Iterator[str]:
     if not isinstance(log, Unknown):
         if log.too_frequent_s:
             yield (
-                f"The log says {len(log.too_frequent_s)} times that checkpoints are occurring too frequently, "
-                f"{min(log.too_frequent_s)} to {max(log.too_frequent_s)} seconds apart."
+                f"The log says {_times(len(log.too_frequent_s))} that checkpoints are occurring too frequently, "
+                f"{_span(log.too_frequent_s)} apart."
             )
         by_wal, by_time = log.starts.get("wal", 0), log.starts.get("time", 0)
         if by_wal > by_time:
             yield f"The log shows {by_wal} checkpoints that WAL started, and {by_time} that time started."
         if log.too_frequent_s or by_wal > by_time:
-            yield from (f"Log: {quote}" for quote in log.quotes.values() if "checkpoint" in quote)
+            yield from (f"Log: {quote}" for name, quote in log.quotes.items() if name in _QUOTED)
             yield from (f"Log: {hint}" for hint in log.hints if "max_wal_size" in hint)
     if not isinstance(counted, Unknown):
         requested, timed = counted.checkpoints_requested, counted.checkpoints_timed
@@ -43,6 +47,35 @@ def pressure_of(case: Case) -> Iterator[str]:
                 f"In {seconds_text(counted.window.seconds)} the counters show {requested} requested checkpoints and "
                 f"{timed} timed ones; CHECKPOINT and backups count as requested too."
             )
+
+
+def checkpoints_unseen(case: Case) -> str | None:
+    """Return why neither log nor counters can tell what starts checkpoints; None where one of them shows it.
+
+    A log without any checkpoint tells nothing: log_checkpoints is off in it, or it is of a moment without a load.
+    """
+    log, counted = case.evidence.log, case.evidence.statistics
+    if isinstance(log, Unknown):
+        of_log = log.reason
+    elif log.starts or log.checkpoints:
+        return None
+    else:
+        of_log = "the log shows no checkpoint"
+    if isinstance(counted, Unknown):
+        return f"{of_log}; {counted.reason}"
+    for counter in (counted.checkpoints_requested, counted.checkpoints_timed):
+        if isinstance(counter, Unknown):
+            return f"{of_log}; {counter.reason}"
+    return None
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _span(seconds: tuple[int, ...]) -> str:
+    low, high = min(seconds), max(seconds)
+    return f"{low} to {high} seconds" if low != high else f"{low} second{'' if low == 1 else 's'}"
 
 
 def wal_rate(case: Case) -> WalRate | None:

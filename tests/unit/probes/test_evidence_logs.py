@@ -54,6 +54,8 @@ def test_every_version_writes_lines_that_are_understood_whole(major):
     assert sum(found.starts.values()) == text.count(b"checkpoint starting")
     assert found.hints == (HINT,)
     assert "checkpoints are occurring too frequently (" in found.quotes["too_frequent"]
+    assert "starting: wal" in found.quotes["wal_start"]
+    assert "wrote 0 buffers" not in found.quotes["wal_complete"]  # the last of all is that of the shutdown
     for checkpoint in found.checkpoints:
         fields = asdict(checkpoint)
         assert (checkpoint.lsn is not None) == (major >= 16)

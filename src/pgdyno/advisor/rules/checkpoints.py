@@ -7,7 +7,14 @@ from dataclasses import replace
 from pgdyno.advisor.case import Case, Missing
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.advisor.planned import change_to, cost_of, is_standby, log_of, planned, shown, statistics_of, writes
-from pgdyno.advisor.wal_pressure import WalRate, pressure_by_rate, pressure_of, wal_file_system, wal_rate
+from pgdyno.advisor.wal_pressure import (
+    WalRate,
+    checkpoints_unseen,
+    pressure_by_rate,
+    pressure_of,
+    wal_file_system,
+    wal_rate,
+)
 from pgdyno.advisor.wal_size import cap_bytes, cycles, power_of_two, wanted_bytes
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity
@@ -28,10 +35,11 @@ def max_wal_size(case: Case) -> Judgement:
     pressure = tuple(pressure_of(case))
     rate = wal_rate(case)
     if not pressure:
-        if not isinstance(case.evidence.log, Unknown) or not isinstance(case.evidence.statistics, Unknown):
+        unseen = checkpoints_unseen(case)
+        if unseen is None:
             return InOrder(f"Checkpoints do not come by WAL: max_wal_size = {shown(case, 'max_wal_size')} is enough.")
         if rate is None:
-            raise Missing("why checkpoints start", f"{case.evidence.log.reason}; {case.evidence.statistics.reason}")
+            raise Missing("why checkpoints start", unseen)
         return _by_rate_alone(case, current, rate)
     if rate is None:
         return _measure_first(case, pressure)
@@ -44,7 +52,7 @@ def _by_rate_alone(case: Case, current: float, rate: WalRate) -> Judgement:
     if sentence is None:
         return InOrder(f"At {bytes_text(rate.bytes_s)} of WAL a second ({rate.source}) checkpoints come by time.")
     found = _sized(case, current, rate, (sentence,))
-    computed = "no log and no counters were there to confirm that WAL starts the checkpoints: it is computed"
+    computed = "no log and no counters with a checkpoint were there to confirm that WAL starts them: it is computed"
     return replace(found, doubts=(*found.doubts, computed)) if isinstance(found, Fires) else found
 
 

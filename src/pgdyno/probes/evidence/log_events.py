@@ -143,6 +143,8 @@ class LogCounts:
             self._cause = cause
             self.starts[cause] = self.starts.get(cause, 0) + 1
             self._saw("checkpoint_starts", line)
+            if cause == "wal":
+                self.quotes["wal_start"] = sentence(line)
             return
         if message.startswith("checkpoints are occurring"):
             gap = too_frequent_gap(message)
@@ -160,6 +162,8 @@ class LogCounts:
         self.checkpoints.append(done)
         del self.checkpoints[:-_KEPT_CHECKPOINTS]
         self._saw("checkpoints", line)
+        if done.cause == "wal":
+            self.quotes["wal_complete"] = sentence(line)
 
     def _temp_file(self, line: LogLine) -> None:
         size = _TEMP_FILE.match(line.message)
