@@ -29,7 +29,7 @@ def pressed_log(checkpoints=()):
         starts={"wal": 12, "time": 1},
         too_frequent_s=(10, 9),
         hints=(HINT,),
-        quotes={"too frequent": QUOTE},
+        quotes={"too_frequent": QUOTE},
     )
 
 
@@ -119,6 +119,35 @@ def test_recovery_is_estimated():
 @pytest.mark.requirement("R-PG-08")
 def test_verification_is_that_the_hint_is_gone():
     assert "too frequently" in finding_of("max-wal-size", pressed()).verify
+
+
+@pytest.mark.requirement("R-PG-03")
+def test_a_log_without_a_checkpoint_is_no_sign_of_calm():
+    quiet = LogEvidence(("server.log",), 40)
+    finding = finding_of("max-wal-size", make_case(log=quiet))
+    assert finding.answer is Answer.UNKNOWN
+    assert "the log shows no checkpoint" in finding.reason
+    computed = finding_of("max-wal-size", make_case(log=quiet, wal_rate_bytes_s=20 * MB))
+    assert value_of(computed, "max_wal_size") == "16GB"
+    hidden = Statistics(Window(60, "sampled"), checkpoints_timed=Unknown("no right"), checkpoints_requested=0)
+    assert finding_of("max-wal-size", make_case(statistics=hidden)).answer is Answer.UNKNOWN
+    none = Statistics(Window(60, "sampled"), checkpoints_timed=0, checkpoints_requested=0)
+    assert finding_of("max-wal-size", make_case(log=quiet, statistics=none)).answer is Answer.OK
+
+
+@pytest.mark.requirement("R-PG-01")
+def test_the_log_is_quoted_where_wal_began_a_checkpoint():
+    log = LogEvidence(
+        ("server.log",),
+        9,
+        starts={"wal": 1, "shutdown": 1},
+        too_frequent_s=(10,),
+        quotes={"checkpoint_starts": "LOG:  checkpoint starting: shutdown", "wal_start": "LOG:  checkpoint starting: wal"},
+    )
+    evidence = " ".join(finding_of("max-wal-size", make_case(log=log)).evidence)
+    assert "checkpoint starting: wal" in evidence
+    assert "shutdown" not in evidence
+    assert "once that checkpoints are occurring too frequently, 10 seconds apart" in evidence
 
 
 @pytest.mark.requirement("R-PG-03")
@@ -225,6 +254,7 @@ def test_longer_timeout_is_an_experiment_for_loads_that_write():
     case = make_case(wal_rate_bytes_s=1 * MB, workload=WorkloadClass.OLTP)
     finding = finding_of("checkpoint-timeout", case)
     assert (value_of(finding, "checkpoint_timeout"), finding.state) == ("15min", ProofState.NEEDS_TEST)
+    assert finding.depth is finding_of("max-wal-size", case).depth  # the source has them side by side
     assert "crash recovery" in " ".join(finding.evidence)
     reads = make_case(wal_rate_bytes_s=1 * MB, workload=WorkloadClass.READ_ONLY)
     assert finding_of("checkpoint-timeout", reads).answer is Answer.OK

@@ -77,6 +77,7 @@ def test_parallel_workers_by_concurrency(active, current, expected):
     )
     assert [change.value for change in finding.changes] == ([expected] if expected else [])
     assert finding.resolutions[0].id == "CON-40"
+    assert "4 in a run with little memory" in finding.effects[0].text
 
 
 def work(kind):
