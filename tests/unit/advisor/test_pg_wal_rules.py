@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from advisor_case import MB, finding_of, make_case, make_host, make_server
+from advisor_case import GB, MB, finding_of, make_case, make_host, make_server
 from facts_from_params import VERSIONS
 from pgdyno.advisor.planned import change_to
 from pgdyno.errors import UsageError
@@ -35,6 +35,16 @@ def test_automatic_size_follows_the_buffers_that_are_proposed():
     finding = finding_of("wal-buffers", make_case(workload=WorkloadClass.OLTP))
     assert finding.answer is Answer.OK
     assert "16 MB" in finding.reason
+
+
+@pytest.mark.requirement("R-PG-19", "CON-21")
+@pytest.mark.parametrize(("buffers", "answer"), [(8 * GB, Answer.OK), (512 * MB, Answer.OK), (504 * MB, Answer.UNKNOWN)])
+def test_a_segment_that_nobody_knows_matters_for_small_buffers_only(buffers, answer):
+    """A configuration file says nothing of the segment's size."""
+    server = make_server(16, changed={"shared_buffers": str(buffers // 8192)})
+    settings = {name: row for name, row in server.settings.items() if name != "wal_segment_size"}
+    finding = finding_of("wal-buffers", make_case(make_host(ram_bytes=2 * GB), replace(server, settings=settings)))
+    assert finding.answer is answer
 
 
 @pytest.mark.requirement("R-PG-19", "R-PG-20", "CON-21")

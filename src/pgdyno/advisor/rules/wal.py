@@ -19,6 +19,9 @@ def wal_buffers(case: Case) -> Judgement:
         return DoesNotApply("a standby writes no WAL of its own")
     fact = case.row("wal_buffers")
     automatic = fact.source in ("default", "override") or case.number("wal_buffers") < 0
+    if automatic and not case.has("wal_segment_size") and planned(case, "shared_buffers") >= 32 * 16 * MB:
+        text = "wal_buffers will be 16MB, or one WAL segment where that is smaller"  # whatever the segment has
+        return InOrder(f"{text}.", (Resolution("CON-21", f"Silent: {text}, and 16MB would change nothing."),))
     segment = case.number("wal_segment_size")
     size = case.number("wal_buffers")
     if automatic:
