@@ -12,7 +12,6 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Purpose
 from pgdyno.units import bytes_text, seconds_text
 
-
 _QUOTED = ("too_frequent", "wal_start", "wal_complete")
 """Lines of the log that show pressure; the last checkpoint of all may be that of a shutdown."""
 

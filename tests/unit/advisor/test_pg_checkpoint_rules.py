@@ -137,13 +137,10 @@ def test_a_log_without_a_checkpoint_is_no_sign_of_calm():
 
 @pytest.mark.requirement("R-PG-01")
 def test_the_log_is_quoted_where_wal_began_a_checkpoint():
-    log = LogEvidence(
-        ("server.log",),
-        9,
-        starts={"wal": 1, "shutdown": 1},
-        too_frequent_s=(10,),
-        quotes={"checkpoint_starts": "LOG:  checkpoint starting: shutdown", "wal_start": "LOG:  checkpoint starting: wal"},
-    )
+    quotes = {name: f"LOG:  checkpoint starting: {cause}" for name, cause in
+              (("checkpoint_starts", "shutdown"), ("wal_start", "wal"))}  # fmt: skip
+    starts = {"wal": 1, "shutdown": 1}
+    log = LogEvidence(("server.log",), 9, starts=starts, too_frequent_s=(10,), quotes=quotes)
     evidence = " ".join(finding_of("max-wal-size", make_case(log=log)).evidence)
     assert "checkpoint starting: wal" in evidence
     assert "shutdown" not in evidence

@@ -38,10 +38,10 @@ def test_automatic_size_follows_the_buffers_that_are_proposed():
 
 
 @pytest.mark.requirement("R-PG-19", "CON-21")
-@pytest.mark.parametrize(("buffers", "answer"), [(8 * GB, Answer.OK), (512 * MB, Answer.OK), (504 * MB, Answer.UNKNOWN)])
-def test_a_segment_that_nobody_knows_matters_for_small_buffers_only(buffers, answer):
+@pytest.mark.parametrize(("size", "answer"), [(8 * GB, Answer.OK), (512 * MB, Answer.OK), (504 * MB, Answer.UNKNOWN)])
+def test_a_segment_that_nobody_knows_matters_for_small_buffers_only(size, answer):
     """A configuration file says nothing of the segment's size."""
-    server = make_server(16, changed={"shared_buffers": str(buffers // 8192)})
+    server = make_server(16, changed={"shared_buffers": str(size // 8192)})
     settings = {name: row for name, row in server.settings.items() if name != "wal_segment_size"}
     finding = finding_of("wal-buffers", make_case(make_host(ram_bytes=2 * GB), replace(server, settings=settings)))
     assert finding.answer is answer
