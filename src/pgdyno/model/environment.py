@@ -35,7 +35,8 @@ def name_of(inventory: Inventory) -> str:
 def _stable(inventory: Inventory) -> dict[str, object]:
     host, server = inventory.host, inventory.server
     memory, kernel = _plain(host.memory), _plain(host.kernel)
-    for name in ("available_bytes", "huge_pages_free", "huge_pages_reserved", "page_cache_bytes", "swap"):
+    moving = ("available_bytes", "huge_pages_free", "huge_pages_reserved", "page_cache_bytes", "swap")
+    for name in (*moving, "group_oom_kills"):
         memory.pop(name)
     if not isinstance(host.memory.swap, Unknown):
         memory["swap"] = [(area.name, area.kind, area.bytes, area.priority) for area in host.memory.swap]

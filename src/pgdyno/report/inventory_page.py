@@ -165,6 +165,8 @@ def _memory(inventory: Inventory) -> Iterable[Row]:
     part = inventory.host.memory
     yield "RAM", f"{shown(part.ram_bytes, bytes_text)}, available {shown(part.available_bytes, bytes_text)}"
     yield "limit", f"{shown(part.limit_bytes, bytes_text)} by {part.limited_by}"
+    if isinstance(part.group_oom_kills, int):
+        yield "OOM kills", f"{part.group_oom_kills} in the server's cgroup"
     yield "page size", shown(part.page_size, bytes_text)
     sizes = shown(part.huge_page_sizes, lambda found: ", ".join(map(bytes_text, found)) or "none")
     yield "huge page", f"{shown(part.huge_page_bytes, bytes_text)} (sizes: {sizes})"

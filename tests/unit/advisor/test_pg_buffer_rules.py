@@ -147,6 +147,7 @@ def test_half_is_an_experiment_and_changes_nothing():
     [
         ({}, {}, "no swap"),
         ({"swap": SWAP}, {"kernel_oom_kills": 2}, "OOM killer struck 2"),
+        ({"swap": SWAP, "group_oom_kills": 1}, {"kernel_oom_kills": 0}, "struck 1 times in the server's cgroup"),
         ({"swap": SWAP}, {"log": LogEvidence(("a",), 1, killed_by_9=1)}, "killed by signal 9"),
     ],
 )

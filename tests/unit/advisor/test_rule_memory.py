@@ -90,6 +90,17 @@ def test_kills_are_found_in_each_source_with_the_protections():
     assert any("terminated by signal 9" in text for text in says("oom-kills", make_host(), log=log).evidence)
 
 
+@pytest.mark.requirement("R-KRN-22")
+def test_kills_of_the_servers_own_group_count_and_a_log_that_was_not_read_is_not_quoted():
+    finding = says("oom-kills", with_memory(group_oom_kills=3))
+    assert finding.severity is Severity.WARNING
+    assert "3 kills in the server's cgroup" in finding.evidence[0]
+    assert not any("has no such line" in text for text in finding.evidence)
+    read = says("oom-kills", with_memory(group_oom_kills=3), log=LogEvidence(("log",), 10))
+    assert any("has no such line" in text for text in read.evidence)
+    assert says("oom-kills", with_memory(group_oom_kills=0)).answer is Answer.OK
+
+
 def test_no_kill_is_in_order_only_when_something_was_read():
     assert says("oom-kills", make_host(), kernel_oom_kills=0).answer is Answer.OK
     assert says("oom-kills", make_host()).answer is Answer.UNKNOWN

@@ -281,6 +281,30 @@ def test_hypervisors_by_their_vendor(lscpu: str, layer: str) -> None:
     assert read_virtualization(Capture({"commands/lscpu.txt": f"{lscpu}\n"})).layer == layer
 
 
+@pytest.mark.requirement("R-KRN-22")
+@pytest.mark.parametrize(
+    ("kind", "file", "text", "kills"),
+    [
+        ("cgroup2 cgroup2 rw", "memory.events", "low 0\nhigh 0\nmax 9\noom 5\noom_kill 4\noom_group_kill 1\n", 4),
+        ("cgroup cgroup rw,memory", "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n", 2),
+        ("cgroup cgroup rw,memory", "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\n", None),
+        ("cgroup2 cgroup2 rw", "memory.events", "oom_kill 4", None),
+    ],
+)
+def test_kills_are_counted_in_the_servers_own_group(kind: str, file: str, text: str, kills: int | None) -> None:
+    name = "0::/pg.service" if kind.startswith("cgroup2") else "4:memory:/pg.service"
+    texts = {
+        "proc/postmaster/cgroup": f"{name}\n",
+        "proc/self/mountinfo": f"30 24 0:26 / /sys/fs/cgroup rw - {kind}\n",
+        f"sys/fs/cgroup/pg.service/{file}": text,
+    }
+    found = read_inventory(Capture(texts))
+    counted = found.host.memory.group_oom_kills
+    assert (None if isinstance(counted, Unknown) else counted) == kills
+    other = read_inventory(Capture(texts | {f"sys/fs/cgroup/pg.service/{file}": "oom_kill 77\n"}))
+    assert other.environment_hash() == found.environment_hash()
+
+
 @pytest.mark.requirement("R-KRN-24")
 def test_limits_of_cgroup_v1_are_found_above_the_server() -> None:
     capture = Capture(

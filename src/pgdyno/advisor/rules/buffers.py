@@ -182,10 +182,11 @@ def _against_half(case: Case, memory: int, half: float) -> str | None:
     """Return what speaks against half of the memory, None when nothing does. Raises Missing, last of all."""
     if not known(case.host.memory.swap, "swap"):
         return "there is no swap, and a spike would call the OOM killer"
-    kills = case.evidence.kernel_oom_kills
+    kills, in_group = case.evidence.kernel_oom_kills, case.host.memory.group_oom_kills
     log = case.evidence.log
-    if isinstance(kills, int) and kills > 0:
-        return f"the kernel's OOM killer struck {kills} times"
+    for count, where in ((kills, ""), (in_group, " in the server's cgroup")):
+        if isinstance(count, int) and count > 0:
+            return f"the kernel's OOM killer struck {count} times{where}"
     if not isinstance(log, Unknown) and log.killed_by_9:
         return f"the log shows {log.killed_by_9} processes that were killed by signal 9"
     sessions = planned(case, "max_connections")

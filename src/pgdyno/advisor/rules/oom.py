@@ -18,6 +18,8 @@ def oom_kills(case: Case) -> Judgement:
         seen["terminated by signal 9 in the server's log"] = log.killed_by_9
     if isinstance(kernel, int):
         seen["kills of PostgreSQL's processes in the kernel's log since boot"] = kernel
+    if isinstance(case.host.memory.group_oom_kills, int):
+        seen["kills in the server's cgroup (memory.events)"] = case.host.memory.group_oom_kills
     if isinstance(host, HostActivity) and isinstance(host.oom_kills, int):
         seen["OOM kills counted by the kernel in the window"] = host.oom_kills
     if not seen:
@@ -31,7 +33,7 @@ def oom_kills(case: Case) -> Judgement:
     if in_log and not any(count for what, count in seen.items() if "signal 9" not in what):
         evidence.append("Signal 9 can also come from a person; the kernel's log tells the two apart.")
     if not in_log:
-        evidence.append("The log of this server has no such line: they may have been of another server on this host.")
+        evidence.append(_not_in_log(case))
     evidence += _memory(case)
     return Fires(
         current=", ".join(evidence[:1]).rstrip("."),
@@ -40,6 +42,12 @@ def oom_kills(case: Case) -> Judgement:
         alternatives=_protections(case),
         severity=Severity.CRITICAL if in_log else Severity.WARNING,
     )
+
+
+def _not_in_log(case: Case) -> str:
+    if isinstance(case.evidence.log, LogEvidence):
+        return "The log of this server has no such line: they may have been of another server on this host."
+    return f"Whether this server's log names them is unknown ({case.evidence.log.reason})."
 
 
 def _memory(case: Case) -> list[str]:

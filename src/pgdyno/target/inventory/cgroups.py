@@ -23,6 +23,17 @@ def memory_limit(capture: Capture, ram: int | Unknown) -> tuple[int | Unknown, s
     return smallest, source
 
 
+def group_oom_kills(capture: Capture) -> int | Unknown:
+    """Return the kills in the group that the server is in (v2 memory.events, v1 memory.oom_control from Linux 4.13)."""
+    read = _read(capture)
+    for folder in _folders(capture, "memory")[:1]:
+        for name in ("memory.events", "memory.oom_control"):
+            counted = re.search(r"^oom_kill (\d+)\n", read.get(folder / name, ""), re.MULTILINE)
+            if counted:
+                return int(counted[1])
+    return Unknown("no cgroup of the server counts kills")
+
+
 def usable_cpus(capture: Capture, online: int | Unknown) -> int | Unknown:
     """Return the CPUs that the server may run on: affinity, CPU set and quota, rounded up."""
     about = capture.document("commands/postmaster.json")
