@@ -45,13 +45,14 @@ def test_no_swap_is_found_and_any_swap_is_enough():
     assert says("swap-area", with_memory(swap=(area,))).answer is Answer.OK
 
 
+@pytest.mark.requirement("R-KRN-20", "R-INV-07")
 @pytest.mark.parametrize(
-    ("container", "answer"),
-    [("podman", Answer.NOT_APPLICABLE), (None, Answer.FINDING), (Unknown("no sign"), Answer.FINDING)],
+    ("container", "severity", "changes"),
+    [("podman", Severity.NOTE, 0), (None, Severity.ADVICE, 1), (Unknown("no sign"), Severity.ADVICE, 1)],
 )
-def test_swap_is_not_a_containers_matter(container, answer):
-    host = replace(make_host(), virtualization=Virtualization("KVM", container))
-    assert says("swap-area", host).answer is answer
+def test_no_swap_is_told_in_a_container_too_where_nothing_of_it_can_be_set(container, severity, changes):
+    finding = says("swap-area", replace(make_host(), virtualization=Virtualization("KVM", container)))
+    assert (finding.answer, finding.severity, len(finding.changes)) == (Answer.FINDING, severity, changes)
 
 
 @pytest.mark.requirement("R-KRN-21")

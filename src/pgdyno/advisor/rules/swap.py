@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.advisor.case import Case, Missing, known
-from pgdyno.advisor.judgement import DoesNotApply, Fires, InOrder, Judgement
+from pgdyno.advisor.judgement import Fires, InOrder, Judgement
 from pgdyno.model import linux
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Severity
@@ -24,14 +24,20 @@ def swap_area(case: Case) -> Judgement:
         return InOrder(f"Swap is there: {kinds}.")
     memory = known(case.host.memory.limit_bytes, "the memory limit")
     size = min(MOST, max(LEAST, memory // 64 // MIB * MIB))
+    evidence = f"/proc/swaps lists none, with {binary_text(memory)} of memory."
     if isinstance(case.host.virtualization.container, str):
-        return DoesNotApply("the server runs in a container: swap is the host's and its cgroup limit's matter")
+        return Fires(
+            current="no swap on the host of this container",
+            proposed="a small swap area on the host, and a cgroup that may use it (memory.swap.max)",
+            evidence=(evidence, "The server runs in a container: swap is a matter of its host and of its limits."),
+            severity=Severity.NOTE,
+        )
     return Fires(
         changes=(Change(ChangeKind.LINUX, linux.SWAP_AREA, str(size), "0"),),
         current="no swap",
         proposed=f"a swap area of {binary_text(size)}",
         values={"size": binary_text(size)},
-        evidence=(f"/proc/swaps lists none, with {binary_text(memory)} of memory.",),
+        evidence=(evidence,),
     )
 
 
