@@ -262,14 +262,6 @@ class Bottleneck:
     reason: str
 
 
-class DatabaseSize(StrEnum):
-    """All databases of the server against its memory."""
-
-    SMALL = "small"
-    MEDIUM = "medium"
-    LARGE = "large"
-
-
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """All evidence of one look at a target."""
@@ -287,11 +279,10 @@ class Evidence:
     """WAL written per second at load: from pg_stat_wal, LSNs, the log's checkpoint distances, or the WAL device."""
     wal_rate_source: str = ""
     kernel_oom_kills: int | Unknown = UNSEEN
-    """OOM kills in the kernel's log or the cgroup's events."""
+    """Kills of PostgreSQL's processes in the kernel's log; those of the cgroup are a fact of the inventory."""
     tiny_requests: TinyRequests | Unknown = UNSEEN
     workload_reason: str = ""
     """The figures that the workload's class rests on, in words."""
     bottleneck: Bottleneck | Unknown = UNSEEN
     utilization: Utilization | Unknown = UNSEEN
     """As it was seen; `Inventory.utilization`, when somebody said it, knows more than one window."""
-    size: DatabaseSize | Unknown = UNSEEN

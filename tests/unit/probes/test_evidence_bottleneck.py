@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from advisor_case import GB, make_host, make_server
-from pgdyno.model.classes import Utilization
-from pgdyno.model.evidence import BottleneckKind, Concurrency, DatabaseSize, DeviceActivity, HostActivity, Window
+from pgdyno.model.classes import SizeClass, Utilization
+from pgdyno.model.evidence import BottleneckKind, Concurrency, DeviceActivity, HostActivity, Window
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Database, Inventory
 from pgdyno.probes.evidence.bottleneck import bottleneck
-from pgdyno.probes.evidence.database_class import size_class, utilization
+from pgdyno.probes.evidence.database_class import utilization
 from pgdyno.probes.evidence.knee import knee
 from pgdyno.probes.evidence.warm_up import warm_up
 
@@ -98,14 +98,14 @@ def test_how_busy_a_database_is(host, sessions, kind):
 @pytest.mark.parametrize(
     ("size", "kind"),
     [
-        (100 * GB, DatabaseSize.SMALL),
-        (200 * GB, DatabaseSize.MEDIUM),
-        (2000 * GB, DatabaseSize.LARGE),
+        (32 * GB, SizeClass.SMALL),
+        (128 * GB, SizeClass.MEDIUM),
+        (129 * GB, SizeClass.LARGE),
         (Unknown("hidden"), None),
     ],
 )
 def test_how_large_a_database_is(size, kind):
-    found = size_class(Inventory(make_host(ram_bytes=128 * GB), make_server(databases=(Database("app", size),))))
+    found = Inventory(make_host(ram_bytes=128 * GB), make_server(databases=(Database("app", size),))).size
     assert (None if isinstance(found, Unknown) else found) == kind
 
 

@@ -22,7 +22,7 @@ from pgdyno.model.inventory import Inventory, Purpose
 from pgdyno.probes.evidence.bottleneck import bottleneck
 from pgdyno.probes.evidence.concurrency import concurrency
 from pgdyno.probes.evidence.counters import database_growth, window_of
-from pgdyno.probes.evidence.database_class import size_class, utilization
+from pgdyno.probes.evidence.database_class import utilization
 from pgdyno.probes.evidence.host_activity import UPPER, device_activity, host_activity
 from pgdyno.probes.evidence.iostat import mean_devices, parse_iostat
 from pgdyno.probes.evidence.kernel_log import oom_kills
@@ -96,7 +96,6 @@ def derive(seen: Observation, inventory: Inventory, files: Files) -> Evidence:
         tiny_requests=tiny,
         bottleneck=held_back,
         utilization=utilization(host, held_back, sessions, inventory),
-        size=size_class(inventory),
     )
 
 
