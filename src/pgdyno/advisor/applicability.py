@@ -74,7 +74,8 @@ def _differences(document: Document, case: Case) -> Iterator[str]:
         yield f"{where}, {document.virtualization}; the layer below here is {layer}"
     workload = case.evidence.workload
     if document.workload and workload != document.workload:
-        yield f"the figure was measured with an {document.workload} load; the load here is {workload}"
+        article = "an" if document.workload[0] in "AEIOUaeiou" else "a"
+        yield f"the figure was measured with {article} {document.workload} load; the load here is {workload}"
     try:
         major = case.server.major
     except Missing:

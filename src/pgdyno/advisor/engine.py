@@ -144,6 +144,8 @@ def _filled(text: str, case: Case, values: Mapping[str, str]) -> str:
 
 
 def _people(name: str, value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "none"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if name in ("ram", "memory", "swap", "database_size", "page_size", "huge_page", "wal_rate", "temp_bytes_s"):

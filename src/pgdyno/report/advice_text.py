@@ -65,6 +65,9 @@ def _head(advice: Advice) -> Iterator[RenderableType]:
     yield Text(f"{machine}\n" if machine else "", style="dim").append(
         f"{words.count_text(advice)}; depth {advice.depth}"
     )
+    load = words.load_text(advice)
+    if load:
+        yield Text(f"load: {load}", style="dim")
     yield Text(f"evidence: {words.window_text(advice)}", style="dim")
     for remark in advice.remarks:
         yield Text(f"mind: {remark}", style="yellow")

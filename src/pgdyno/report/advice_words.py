@@ -147,6 +147,30 @@ def window_text(advice: Advice) -> str:
     return f"statistics of {seconds_text(window.seconds)}, {window.source}"
 
 
+def load_text(advice: Advice) -> str:
+    """Return what the load is on one line, as far as it is known; empty when nothing is."""
+    seen = advice.evidence
+    working_set = "" if isinstance(seen.working_set, Unknown) else f"the working set {seen.working_set.kind}"
+    parts = [
+        "" if isinstance(seen.workload, Unknown) else str(seen.workload),
+        working_set,
+        "" if isinstance(seen.bottleneck, Unknown) else f"bottleneck {seen.bottleneck.kind}",
+        "" if (busy := _utilization(advice)).startswith("unknown") else f"utilization {busy}",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _utilization(advice: Advice) -> str:
+    """Return how busy the database is, as somebody said it, else as the window shows it."""
+    said = advice.inventory.utilization
+    return str(advice.evidence.utilization if isinstance(said, Unknown) else said)
+
+
+def _bottleneck(advice: Advice) -> str:
+    found = advice.evidence.bottleneck
+    return str(found) if isinstance(found, Unknown) else f"{found.kind}: {found.reason}"
+
+
 def server_text(advice: Advice) -> str:
     """Return flavour and version of the server."""
     server = advice.inventory.server
@@ -194,7 +218,10 @@ def environment_rows(advice: Advice) -> tuple[tuple[str, str], ...]:
         ("distribution", str(kernel.distribution)),
         ("workload", str(advice.evidence.workload)),
         ("working set", _working_set(advice)),
+        ("bottleneck", _bottleneck(advice)),
         ("evidence", window_text(advice)),
+        ("utilization", _utilization(advice)),
+        ("size of the databases", str(advice.inventory.size)),
         ("criticality", str(advice.inventory.criticality)),
     ]
     if not isinstance(server, Unknown):

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from advice_example import make_effect, make_finding, whole
 from advisor_case import make_case, make_host, make_server
+from pgdyno.advisor.applicability import doubts_of
 from pgdyno.advisor.case import Case
-from pgdyno.advisor.engine import advise
+from pgdyno.advisor.engine import advise, facts_used
 from pgdyno.advisor.ranking import rank
 from pgdyno.advisor.rulebook import parse_rules, shipped_rules
 from pgdyno.advisor.selection import (
@@ -238,3 +239,17 @@ def test_a_source_that_names_no_architecture_is_doubted() -> None:
     case = make_case(workload=WorkloadClass.READ_ONLY)
     (finding,) = advise(case.inventory, case.evidence, parse_rules(text, "unnamed.toml", shipped=False))
     assert any("does not name" in doubt for doubt in finding.doubts)
+
+
+@pytest.mark.requirement("R-ADV-03")
+def test_a_doubt_names_the_load_of_its_source() -> None:
+    words = " ".join(doubts_of(make_effect(0.1, document="dbtune-ybio"), make_case(workload=WorkloadClass.OLTP)))
+    assert "measured with a read-only load; the load here is OLTP" in words
+    words = " ".join(doubts_of(make_effect(0.1), make_case(workload=WorkloadClass.OLAP)))
+    assert "measured with an OLTP load; the load here is OLAP" in words
+
+
+def test_a_fact_of_several_names_is_written_for_people() -> None:
+    case = make_case(server=make_server(extensions={"plpgsql": "1.0", "pg_stat_statements": "1.12"}))
+    assert facts_used(case)["extensions"] == "plpgsql, pg_stat_statements"
+    assert facts_used(make_case(server=make_server(extensions={})))["extensions"] == "none"

@@ -37,3 +37,6 @@ def test_loaded_library_without_its_extension_needs_no_restart():
     finding = finding_of("pg-stat-statements", make_case(server=server))
     assert (finding.answer, finding.cost) == (Answer.FINDING, Cost.NONE)
     assert [change.knob for change in finding.changes] == [""]
+    assert finding.evidence[0].endswith("No other library is loaded.")
+    beside = make_server(changed={"shared_preload_libraries": "auto_explain, pg_stat_statements"})
+    assert "auto_explain stays loaded." in finding_of("pg-stat-statements", make_case(server=beside)).evidence[0]

@@ -64,6 +64,7 @@ def test_growth_of_locks_is_seen():
     finding = finding_of("lock-growth", case)
     assert finding.severity is Severity.WARNING
     assert "Lock:transactionid 9" in finding.evidence[0]
+    assert "LWLock" not in finding.evidence[0]  # no lock of a table or row, and not counted as one
     assert "2 deadlocks" in finding.evidence[1]
     few = crowd(2.0, lock_waiters_mean=0.1)
     assert finding_of("lock-growth", make_case(concurrency=few)).answer is Answer.OK

@@ -16,6 +16,15 @@ from advice_example import make_advice, make_effect, make_finding, whole
 from json_schema import errors
 from pgdyno.errors import UsageError
 from pgdyno.model.advice import Advice
+from pgdyno.model.classes import Utilization
+from pgdyno.model.evidence import (
+    Bottleneck,
+    BottleneckKind,
+    Evidence,
+    WorkingSet,
+    WorkingSetClass,
+    WorkloadClass,
+)
 from pgdyno.model.finding import Answer, Confidence, Proof, ProofState
 from pgdyno.report import html, markdown
 from pgdyno.report.advice_explain import explain
@@ -45,6 +54,25 @@ def explained(name: str, advice: Advice) -> str:
 @pytest.mark.parametrize("width", [80, 100, 160])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     assert max(len(line) for line in page(whole(), width).splitlines()) <= width
+
+
+@pytest.mark.requirement("R-INV-20", "R-INV-22")
+def test_what_the_load_is_stands_above_the_findings() -> None:
+    advice = whole()
+    assert "load:" not in page(advice)  # nothing is known of it
+    seen = Evidence(
+        workload=WorkloadClass.OLTP,
+        working_set=WorkingSet(WorkingSetClass.RAM_TWICE, 1, 2, "seen"),
+        bottleneck=Bottleneck(BottleneckKind.CPU, "95 % busy"),
+        utilization=Utilization.HIGH,
+    )
+    watched = replace(advice, evidence=seen)
+    assert "load: OLTP, the working set fits twice in RAM, bottleneck CPU, utilization high" in page(watched, 100)
+    rows = {row["name"]: row["value"] for row in json.loads(advice_json(watched))["environment"]}
+    assert (rows["utilization"], rows["bottleneck"]) == ("high", "CPU: 95 % busy")
+    assert rows["size of the databases"] in (None, "small", "medium", "large")
+    told = replace(watched, inventory=replace(advice.inventory, utilization=Utilization.LOW))
+    assert "utilization low" in page(told, 100)  # somebody who knows more than one window
 
 
 @pytest.mark.requirement("R-ADV-17")

@@ -30,7 +30,9 @@ def pg_stat_statements(case: Case) -> Judgement:
                 undo=(f"DROP EXTENSION IF EXISTS {LIBRARY};",),
             )
         )
-    kept = f"{', '.join(loaded)} stay loaded." if loaded else "No other library is loaded."
+    others = [name for name in loaded if name.rpartition("/")[2].removesuffix(".so") != LIBRARY]
+    verb = "stays" if len(others) == 1 else "stay"
+    kept = f"{', '.join(others)} {verb} loaded." if others else "No other library is loaded."
     missing = "is not loaded" if not preloaded else "is loaded, but its extension is not created in this database"
     return Fires(
         changes=tuple(changes),

@@ -94,7 +94,7 @@ def lock_growth(case: Case) -> Judgement:
     if waiting < LOCK_WAITERS or active <= 0 or waiting / active < LOCK_SHARE:
         return InOrder(f"{waiting:.2g} of {active:.3g} active sessions wait for a lock on average.")
     waits = sorted(
-        ((name, mean) for name, mean in seen.waits.items() if "lock" in name.lower()), key=lambda one: -one[1]
+        ((name, mean) for name, mean in seen.waits.items() if name.startswith("Lock:")), key=lambda one: -one[1]
     )
     names = ", ".join(f"{name} {mean:.2g}" for name, mean in waits[:3])
     return Fires(

@@ -30,4 +30,3 @@ def utilization(
     if not signs:
         return Unknown("neither the host nor the sessions were watched over a window")
     return Utilization.HIGH if any(signs) else Utilization.LOW
-
