@@ -34,7 +34,8 @@ def name_of(inventory: Inventory) -> str:
 
 def _stable(inventory: Inventory) -> dict[str, object]:
     host, server = inventory.host, inventory.server
-    memory, kernel = _plain(host.memory), _plain(host.kernel)
+    processor, memory, kernel = _plain(host.processor), _plain(host.memory), _plain(host.kernel)
+    processor.pop("layout")  # its counts stay: a hypervisor may move a CPU while nothing else changes
     moving = ("available_bytes", "huge_pages_free", "huge_pages_reserved", "page_cache_bytes", "swap")
     for name in (*moving, "group_oom_kills"):
         memory.pop(name)
@@ -46,7 +47,7 @@ def _stable(inventory: Inventory) -> dict[str, object]:
     stacks = {name for place in places if not isinstance(place.stack, Unknown) for name in place.stack}
     points = {place.mount_point for place in places}
     return {
-        "processor": _plain(host.processor),
+        "processor": processor,
         "memory": memory,
         "kernel": kernel,
         "virtualization": _plain(host.virtualization),

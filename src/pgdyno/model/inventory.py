@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from pgdyno.model.classes import Criticality, SizeClass, Utilization
 from pgdyno.model.facts import SettingFact, Unknown
+from pgdyno.model.topology import CpuRow
 
 UNREAD = Unknown("it was not read")
 
@@ -48,6 +49,8 @@ class Processor:
     governor: str | Unknown = UNREAD
     usable: int | Unknown = UNREAD
     """CPUs that the server may run on: its CPU set and CPU quota, rounded up."""
+    layout: tuple[CpuRow, ...] | Unknown = UNREAD
+    """Every CPU with its place, those offline too."""
 
 
 @dataclass(frozen=True, slots=True)

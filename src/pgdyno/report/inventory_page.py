@@ -7,12 +7,26 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pgdyno.errors import UsageError
 from pgdyno.model.facts import SettingFact, Unknown
 from pgdyno.model.inventory import BlockDevice, HostInventory, Inventory, Mount, Place, ServerInventory
+from pgdyno.model.topology import CpuRow
+from pgdyno.report.circumstances import run_ranges
 from pgdyno.units import bytes_text, format_quantity, seconds_text
 
 Row = tuple[str, str]
 """A label and a text; an empty label goes on with the row above."""
 _WRITEBACK = ("vm.dirty_background_bytes", "vm.dirty_background_ratio", "vm.dirty_bytes", "vm.dirty_ratio")
 _SHOWN_SYSCTLS = (*_WRITEBACK, "vm.swappiness", "vm.overcommit_memory", "vm.nr_hugepages", "kernel.numa_balancing")
+_SOLD_AS = {
+    "2964": "z13",
+    "2965": "z13s",
+    "3906": "z14",
+    "3907": "z14 ZR1",
+    "8561": "z15",
+    "8562": "z15 T02",
+    "3931": "z16",
+    "3932": "z16 A02",
+    "9175": "z17",
+}
+"""Machine types of s390x by the name they are sold under."""
 _DEEPEST = 24
 """Of the indentation: a capture that was made by hand may go round in a circle."""
 _QUIET_SOURCES = frozenset({"default", "override", "client", "session", "unknown"})
@@ -136,7 +150,9 @@ def _at(fact: SettingFact, value: str) -> SettingFact:
 
 def _processor(inventory: Inventory) -> Iterable[Row]:
     part = inventory.host.processor
-    yield "architecture", f"{shown(part.architecture)}, machine {shown(part.machine)}"
+    sold_as = _SOLD_AS.get(str(part.machine)) if part.architecture == "s390x" else None
+    machine = f"{part.machine} ({sold_as})" if sold_as else shown(part.machine)
+    yield "architecture", f"{shown(part.architecture)}, machine {machine}"
     yield "model", shown(part.model)
     yield (
         "CPUs",
@@ -149,6 +165,7 @@ def _processor(inventory: Inventory) -> Iterable[Row]:
     levels = {"sockets": part.sockets, "books": part.books, "drawers": part.drawers, "NUMA nodes": part.numa_nodes}
     known = [f"{name} {count}" for name, count in levels.items() if not isinstance(count, Unknown)]
     yield "topology", ", ".join(known) or shown(part.sockets)
+    yield from _layout(part.layout)
     where = {True: "yes, over several chips, nodes or caches", False: "no, on one chip"}
     yield "scattered", shown(part.scattered, lambda scattered: where[scattered])
     if part.architecture == "s390x":
@@ -159,6 +176,19 @@ def _processor(inventory: Inventory) -> Iterable[Row]:
     layer = inventory.host.virtualization
     yield "virtualization", shown(layer.layer) + (f" ({layer.detail})" if layer.detail else "")
     yield "container", "none" if layer.container is None else shown(layer.container)
+
+
+def _layout(layout: tuple[CpuRow, ...] | Unknown) -> Iterable[Row]:
+    """Show which CPUs the widest level that tells them apart has together; nothing where none does."""
+    online = [] if isinstance(layout, Unknown) else [cpu for cpu in layout if cpu.online]
+    for level in ("drawer", "book", "node", "socket"):
+        members: dict[str, list[int]] = {}
+        for cpu in online:
+            members.setdefault(getattr(cpu, level) or "?", []).append(cpu.number)
+        if len(members) > 1:
+            for place, (name, cpus) in enumerate(members.items()):
+                yield "" if place else "CPUs lie in", f"{level} {name}: {len(cpus)} ({run_ranges(cpus)})"
+            return
 
 
 def _memory(inventory: Inventory) -> Iterable[Row]:
@@ -306,7 +336,7 @@ def _network(inventory: Inventory) -> Iterable[Row]:
 
 
 def _missing(inventory: Inventory) -> Iterable[Row]:
-    yield from inventory.missing.items()
+    yield from inventory.missing.items() or [("nothing", "every text that was asked for is there")]
 
 
 def _setting(server: ServerInventory, name: str) -> str:

@@ -63,3 +63,18 @@ def test_json_of_a_section_holds_that_section() -> None:
     broken = inventory_json(captured("broken"))
     assert isinstance(broken["server"], dict)
     assert broken["server"].keys() == {"unknown"}
+
+
+@pytest.mark.requirement("R-INV-01", "R-INV-02", "R-INV-04")
+def test_a_machine_of_z_has_its_name_and_its_cpus_their_drawers() -> None:
+    text = inventory_text(captured("s390x-drawer"), ["processor"])
+    assert "machine 3931 (z16)" in text
+    assert "drawer 0: 12 (0-11)" in text
+    assert "drawer 1: 12 (12-23)" in text
+    guest = inventory_text(captured("loose/s390x-qemu-6.1"), ["processor"])
+    assert [f"drawer {number}: 1 ({number})" in guest for number in range(4)] == [True] * 4
+    assert "CPUs lie in" not in inventory_text(captured("x86_64-128g"), ["processor"])
+
+
+def test_a_capture_that_lacks_nothing_says_so() -> None:
+    assert inventory_text(captured("s390x-lpar-128g"), ["missing"]).endswith("every text that was asked for is there")

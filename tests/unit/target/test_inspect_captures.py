@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
+from collections import Counter
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from pgdyno.model.classes import SizeClass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Purpose, SchedulerGeneration
 from pgdyno.target.capture.folder import load_folder
+from pgdyno.target.capture.texts import Capture
 from pgdyno.target.inspection import inspect_capture
 from pgdyno.target.inventory.kernel import parse_sysctls
 from pgdyno.target.inventory.reading import read_inventory
@@ -62,6 +64,31 @@ def test_every_level_of_the_topology_is_read() -> None:
     assert (part.cpus, part.sockets, part.books, part.drawers) == (4, 4, 4, 4)
     lpar = captured("s390x-lpar-128g").host.processor
     assert (lpar.sockets, lpar.books, lpar.drawers, lpar.numa_nodes) == (3, 2, 1, 1)
+
+
+@pytest.mark.requirement("R-INV-02")
+def test_every_column_of_every_cpu_is_kept() -> None:
+    guest = captured("loose/s390x-qemu-6.1").host.processor.layout
+    assert not isinstance(guest, Unknown)
+    assert Counter(cpu.drawer for cpu in guest) == {"0": 1, "1": 1, "2": 1, "3": 1}
+    lpar = captured("s390x-drawer").host.processor.layout
+    assert not isinstance(lpar, Unknown)
+    assert asdict(lpar[1]) == {
+        "number": 1,
+        "node": "0",
+        "drawer": "0",
+        "book": "0",
+        "socket": "0",
+        "core": "1",
+        "last_cache": None,
+        "online": True,
+        "configured": True,
+        "polarization": "vert-medium",
+        "caches": "L1d:L1i:L2 1:1:1",
+        "address": "1",
+    }
+    assert isinstance(captured("pg95").host.processor.layout, Unknown)
+    assert "cut" in str(read_inventory(Capture({"commands/lscpu_extended.txt": "CPU NODE\n0\n"})).host.processor.layout)
 
 
 @pytest.mark.requirement("R-INV-03", "R-ARC-02", "R-ARC-03")

@@ -46,6 +46,7 @@ _SOME_HAVE = (
 _OF_A_CPU = (
     "online",
     "polarization",
+    "address",
     "configure",
     "topology/core_id",
     "topology/physical_package_id",

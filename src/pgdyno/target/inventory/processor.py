@@ -8,11 +8,12 @@ from collections.abc import Mapping
 
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Processor
+from pgdyno.model.topology import CpuRow
 from pgdyno.target.capture.texts import Capture
 from pgdyno.target.host import cpu_model
 from pgdyno.target.inventory.cgroups import usable_cpus
 from pgdyno.target.inventory.machine import architecture_of, colon_fields, lscpu_fields, lscpu_number
-from pgdyno.target.inventory.topology import CpuRow, distinct, read_rows, threads_by_core
+from pgdyno.target.inventory.topology import distinct, read_rows, threads_by_core
 
 _CPU = "sys/devices/system/cpu"
 
@@ -46,12 +47,18 @@ def read_processor(capture: Capture) -> Processor:
         features=_features(capture, fields),
         governor=capture.word(f"{_CPU}/cpu0/cpufreq/scaling_governor"),
         usable=usable_cpus(capture, cpus),
+        layout=tuple(rows) or _no_layout(capture),
     )
 
 
 def features_of(capture: Capture) -> frozenset[str] | Unknown:
     """Return the processor's features."""
     return _features(capture, lscpu_fields(capture))
+
+
+def _no_layout(capture: Capture) -> Unknown:
+    key = "commands/lscpu_extended.txt"
+    return Unknown("the table of lscpu was cut, or is none") if key in capture.texts else capture.reason(key)
 
 
 def _has_cores(rows: list[CpuRow]) -> bool:

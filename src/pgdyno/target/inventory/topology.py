@@ -5,28 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from pgdyno.model.topology import CpuRow
 from pgdyno.target.capture.texts import Capture
 
 _CPUS = "sys/devices/system/cpu"
 _ALIASES = {"CLUSTER": "SOCKET"}
-
-
-@dataclass(frozen=True, slots=True)
-class CpuRow:
-    """One CPU. What its source does not show is None; `last_cache` names its last-level cache, level 3 or above."""
-
-    number: int
-    node: str | None = None
-    drawer: str | None = None
-    book: str | None = None
-    socket: str | None = None
-    core: str | None = None
-    last_cache: str | None = None
-    online: bool = True
-    configured: bool = True
-    polarization: str | None = None
 
 
 def read_rows(capture: Capture) -> list[CpuRow]:
@@ -62,6 +46,8 @@ def rows_of_table(text: str) -> list[CpuRow]:
                 values.get("ONLINE", "yes") == "yes",
                 values.get("CONFIGURED", "yes") == "yes",
                 shown.get("POLARIZATION"),
+                f"{caches} {values[caches]}" if caches else None,
+                shown.get("ADDRESS"),
             )
         )
     return rows
@@ -107,6 +93,7 @@ def _rows_of_sysfs(capture: Capture) -> list[CpuRow]:
                 files.get("online", "1") == "1",
                 files.get("configure", "1") == "1",
                 files.get("polarization"),
+                address=files.get("address"),
             )
         )
     # cpu0 alone, with its governor, is no topology
