@@ -160,7 +160,8 @@ def _processor(inventory: Inventory) -> Iterable[Row]:
     )
     yield (
         "cores",
-        f"{shown(part.cores)}, threads a core: {shown(part.threads_per_core)} of at most {shown(part.max_threads)}",
+        f"{shown(part.cores)}{_of_whom(inventory)}, threads a core: {shown(part.threads_per_core)} of at most "
+        f"{shown(part.max_threads)}",
     )
     levels = {"sockets": part.sockets, "books": part.books, "drawers": part.drawers, "NUMA nodes": part.numa_nodes}
     known = [f"{name} {count}" for name, count in levels.items() if not isinstance(count, Unknown)]
@@ -176,6 +177,13 @@ def _processor(inventory: Inventory) -> Iterable[Row]:
     layer = inventory.host.virtualization
     yield "virtualization", shown(layer.layer) + (f" ({layer.detail})" if layer.detail else "")
     yield "container", "none" if layer.container is None else shown(layer.container)
+
+
+def _of_whom(inventory: Inventory) -> str:
+    """Say that cores are a hypervisor's virtual ones; those of an LPAR are dispatched processors."""
+    layer, cores = inventory.host.virtualization.layer, inventory.host.processor.cores
+    physical = isinstance(layer, Unknown) or layer in ("none", "LPAR") or isinstance(cores, Unknown)
+    return "" if physical else f" virtual ones of {layer}"
 
 
 def _layout(layout: tuple[CpuRow, ...] | Unknown) -> Iterable[Row]:
@@ -336,7 +344,7 @@ def _network(inventory: Inventory) -> Iterable[Row]:
 
 
 def _missing(inventory: Inventory) -> Iterable[Row]:
-    yield from inventory.missing.items() or [("nothing", "every text that was asked for is there")]
+    yield from inventory.missing.items() or [("none", "no reading failed; each section says why a fact of it is unknown")]
 
 
 def _setting(server: ServerInventory, name: str) -> str:

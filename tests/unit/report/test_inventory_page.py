@@ -65,6 +65,20 @@ def test_json_of_a_section_holds_that_section() -> None:
     assert broken["server"].keys() == {"unknown"}
 
 
+@pytest.mark.requirement("R-INV-03")
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("loose/x86_64-vm-6.18", "2 virtual ones of KVM, threads a core: 1"),
+        ("ppc64le-64k", "8 virtual ones of PowerVM, threads a core: 8"),
+        ("s390x-lpar-128g", "24, threads a core: 2"),
+        ("x86_64-128g", "16, threads a core: 2"),
+    ],
+)
+def test_virtual_cores_are_told_from_real_ones(name: str, words: str) -> None:
+    assert f"cores           {words}" in inventory_text(captured(name), ["processor"])
+
+
 @pytest.mark.requirement("R-INV-01", "R-INV-02", "R-INV-04")
 def test_a_machine_of_z_has_its_name_and_its_cpus_their_drawers() -> None:
     text = inventory_text(captured("s390x-drawer"), ["processor"])
@@ -77,4 +91,4 @@ def test_a_machine_of_z_has_its_name_and_its_cpus_their_drawers() -> None:
 
 
 def test_a_capture_that_lacks_nothing_says_so() -> None:
-    assert inventory_text(captured("s390x-lpar-128g"), ["missing"]).endswith("every text that was asked for is there")
+    assert inventory_text(captured("s390x-lpar-128g"), ["missing"]).endswith("each section says why a fact of it is unknown")
