@@ -21,6 +21,8 @@ from pgdyno.model.inventory import Inventory
 from pgdyno.target.inspect import read_facts
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.target import Target
+from pgdyno.trial.plan_changes import plan_changes
+from pgdyno.workloads.statement_plans import plan_records
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 DATABASE = "advised"
@@ -162,3 +164,30 @@ def test_wal_of_a_transaction_falls_with_the_distance_of_checkpoints(sandbox18: 
         assert per_transaction[10] > 1.2 * per_transaction[1]
     finally:
         reset(target)
+
+
+YBIO_QUERY = "SELECT count(*), max(scratch) FROM bench1 WHERE mykey BETWEEN $1 AND $2"
+YBIO_TABLE = """
+CREATE TABLE bench1 (mykey bigint NOT NULL, scratch bigint NOT NULL, filler char(100));
+INSERT INTO bench1 SELECT (n * 7919) % 100003, n, '' FROM generate_series(1, 100000) AS n;
+CREATE INDEX ON bench1 (mykey);
+ANALYZE bench1
+"""
+
+
+@pytest.mark.requirement("R-PG-31", "CON-39")
+def test_equal_page_costs_turn_the_bitmap_scan_of_the_field_report_into_an_index_scan(sandbox18: Sandbox) -> None:
+    postgres, name = sandbox18.target().postgres, "page_costs"
+    postgres.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    try:
+        with postgres.connect(name) as connection:
+            connection.execute(YBIO_TABLE)
+        before = plan_records(postgres, name, [YBIO_QUERY])
+        postgres.execute(sql.SQL("ALTER DATABASE {} SET random_page_cost = 1").format(sql.Identifier(name)))
+        after = plan_records(postgres, name, [YBIO_QUERY])
+    finally:
+        postgres.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    (change,) = plan_changes([before], [after])
+    assert (change.word, "Bitmap Heap Scan" in change.before[0]) == ("changed", True)
+    assert "Index Scan using" in change.after[0]
+    assert "Bitmap" not in change.after[0]

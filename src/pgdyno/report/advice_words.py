@@ -8,6 +8,7 @@ from pgdyno.advisor.rulebook import documents
 from pgdyno.model.advice import Advice
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Change, ChangeKind, Cost, Effect, Finding, Proof, ProofState, Provenance
+from pgdyno.model.inventory import Memory, Processor
 from pgdyno.report.wording import plural
 from pgdyno.units import bytes_text, seconds_text
 
@@ -185,12 +186,26 @@ def machine_text(advice: Advice) -> str:
 def _machine(advice: Advice) -> Iterator[tuple[str, str]]:
     host = advice.inventory.host
     yield "architecture", str(host.processor.architecture)
-    yield "CPUs", _counted(host.processor.cpus, "CPU")
-    yield "RAM", _size(host.memory.ram_bytes)
+    yield "CPUs", _cpus(host.processor)
+    yield "RAM", _memory(host.memory)
     yield (
         "kernel",
         f"kernel {host.kernel.release}" if isinstance(host.kernel.release, str) else str(host.kernel.release),
     )
+
+
+def _cpus(processor: Processor) -> str:
+    """Return the CPUs; how many the server may use where it may not use all."""
+    counted, usable = _counted(processor.cpus, "CPU"), processor.usable
+    limited = isinstance(usable, int) and isinstance(processor.cpus, int) and usable < processor.cpus
+    return f"{usable} of {counted}" if limited else counted
+
+
+def _memory(memory: Memory) -> str:
+    """Return the memory; the limit of a cgroup where it is below it."""
+    ram, limit = memory.ram_bytes, memory.limit_bytes
+    limited = isinstance(limit, int) and isinstance(ram, int) and limit < ram
+    return f"{_size(limit)} of {_size(ram)} ({memory.limited_by})" if limited else _size(ram)
 
 
 def environment_rows(advice: Advice) -> tuple[tuple[str, str], ...]:

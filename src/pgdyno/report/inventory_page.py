@@ -344,7 +344,7 @@ def _network(inventory: Inventory) -> Iterable[Row]:
 
 
 def _missing(inventory: Inventory) -> Iterable[Row]:
-    yield from inventory.missing.items() or [("none", "no reading failed; each section says why a fact of it is unknown")]
+    yield from inventory.missing.items() or [("none", "no reading failed; each section has its own reasons")]
 
 
 def _setting(server: ServerInventory, name: str) -> str:

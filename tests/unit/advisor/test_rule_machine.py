@@ -88,6 +88,8 @@ def test_power_reports_thp_smt_and_shmall_in_pages_of_64_kib():
     assert "[always]" in evidence
     assert "SMT: 8 of 8" in evidence
     assert "replaces 32 pages" in evidence
+    modern = make_host(architecture="ppc64le", page_size=65536, sysctls=MODERN_IPC)
+    assert "64 KiB: no limit at all." in " ".join(says("page-size", modern).evidence)
     assert says("page-size", make_host()).answer is Answer.OK
 
 
@@ -99,6 +101,8 @@ def test_shares_are_taken_of_the_containers_limit():
     assert "cgroup v2 allows 14 GiB of 256 GiB" in finding.evidence[0]
     assert "2 of 8 CPUs" in finding.evidence[1]
     assert says("container-limits", host, buffers(10 * GB)).severity is Severity.WARNING
+    unlisted = with_processor(host, usable=Unknown("no CPU set"))
+    assert says("container-limits", unlisted, buffers(4 * GB)).current == "limit 14 GiB"
     assert says("container-limits", make_host()).answer is Answer.NOT_APPLICABLE
 
 
@@ -111,6 +115,9 @@ def test_unread_facts_are_listed_with_their_reasons():
         "migration_cost: unknown (EPERM, debugfs).",
         "commands/lsdasd.txt: unknown (no such program).",
     )
+    one = Inventory(host, make_server())
+    (single,) = (each for each in advise(one, Evidence(), shipped_rules()) if each.rule == "unreadable-facts")
+    assert (single.current, findings["unreadable-facts"].current) == ("1 fact is unknown", "2 facts are unknown")
     known = with_kernel(migration_cost_ns=500_000)
     assert says("unreadable-facts", known).answer is Answer.OK
 

@@ -56,6 +56,20 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     assert max(len(line) for line in page(whole(), width).splitlines()) <= width
 
 
+@pytest.mark.requirement("R-KRN-24")
+def test_the_head_names_what_a_container_may_use() -> None:
+    advice = whole()
+    host = advice.inventory.host
+    limited = replace(
+        host,
+        memory=replace(host.memory, ram_bytes=252 << 30, limit_bytes=14 << 30, limited_by="cgroup v2"),
+        processor=replace(host.processor, cpus=64, usable=8),
+    )
+    text = page(replace(advice, inventory=replace(advice.inventory, host=limited)), 100)
+    assert "8 of 64 CPUs, 14 GB of 252 GB (cgroup v2)" in text
+    assert " of 8 CPUs" not in page(advice)
+
+
 @pytest.mark.requirement("R-INV-20", "R-INV-22")
 def test_what_the_load_is_stands_above_the_findings() -> None:
     advice = whole()

@@ -91,4 +91,4 @@ def test_a_machine_of_z_has_its_name_and_its_cpus_their_drawers() -> None:
 
 
 def test_a_capture_that_lacks_nothing_says_so() -> None:
-    assert inventory_text(captured("s390x-lpar-128g"), ["missing"]).endswith("each section says why a fact of it is unknown")
+    assert inventory_text(captured("s390x-lpar-128g"), ["missing"]).endswith("each section has its own reasons")

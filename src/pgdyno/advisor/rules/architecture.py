@@ -15,6 +15,8 @@ from pgdyno.units import binary_text
 STEAL_PCT = 5.0
 BUFFERS_SHARE = 0.5
 """shared_buffers above this share of a container's limit leave too little for sessions and the page cache."""
+NO_LIMIT = 1 << 60
+"""Bytes from which on a limit binds no machine; kernels of today have limits near 2^64."""
 _MEANING = {
     "s390x": "huge pages of 1 MiB where the processor has edat, IFLs in books and drawers, LPAR or z/VM below",
     "ppc64le": "pages of 64 KiB, SMT up to 8, huge pages of 2 MiB (radix) or 16 MiB (hash)",
@@ -116,7 +118,8 @@ def page_size(case: Case) -> Judgement:
     sysctls = case.host.kernel.sysctls
     if not isinstance(sysctls, Unknown) and sysctls.get("kernel.shmall", "").isdigit():
         pages = int(sysctls["kernel.shmall"])
-        evidence.append(f"kernel.shmall = {pages} counts pages of {binary_text(page)}: {binary_text(pages * page)}.")
+        size = binary_text(pages * page) if pages * page < NO_LIMIT else "no limit at all"
+        evidence.append(f"kernel.shmall = {pages} counts pages of {binary_text(page)}: {size}.")
     evidence.append(f"Transparent huge pages: [{memory.thp_enabled}].")
     if isinstance(memory.huge_page_bytes, int):
         small = memory.huge_page_bytes // page
@@ -148,7 +151,8 @@ def container_limits(case: Case) -> Judgement:
     if share > BUFFERS_SHARE:
         evidence.append(f"shared_buffers is {share:.0%} of the limit: the rest holds neither sessions nor page cache.")
     return Fires(
-        current=", ".join([f"limit {binary_text(limit)}"] + ([f"{processor.usable} CPUs"] if processor.usable else [])),
+        current=f"limit {binary_text(limit)}"
+        + (f", {processor.usable} CPUs" if isinstance(processor.usable, int) else ""),
         proposed=f"shared_buffers of a quarter: {binary_text(limit / 4)}",
         evidence=tuple(evidence),
         severity=Severity.WARNING if share > BUFFERS_SHARE else None,
@@ -161,7 +165,7 @@ def unread(case: Case) -> Judgement:
     if not found:
         return InOrder("All facts that were asked for could be read.")
     return Fires(
-        current=f"{len(found)} facts are unknown",
+        current="1 fact is unknown" if len(found) == 1 else f"{len(found)} facts are unknown",
         proposed="more rights, or a capture made on the host",
         evidence=tuple(found),
     )

@@ -67,7 +67,7 @@ def removed_parameters(case: Case) -> Judgement:
         return Fires(
             current=", ".join(one.name for one in gone),
             proposed=", ".join(one.instead or f"without {one.name}" for one in gone),
-            values={"state": f"the configuration was made for another version, {len(gone)} of its parameters are gone"},
+            values={"state": f"the configuration was made for another version, {_gone(len(gone))}"},
             evidence=tuple(one.sentence() for one in (*gone, *leaving)),
             severity=Severity.WARNING,
         )
@@ -80,6 +80,10 @@ def removed_parameters(case: Case) -> Judgement:
             severity=Severity.NOTE,
         )
     return InOrder("No parameter that is set is gone in any version up to 18.")
+
+
+def _gone(count: int) -> str:
+    return "1 of its parameters is gone" if count == 1 else f"{count} of its parameters are gone"
 
 
 def changed_defaults(case: Case) -> Judgement:
