@@ -11,11 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from kernel_case import says, with_memory
 from pgdyno.errors import ApplyError
 from pgdyno.model import linux
 from pgdyno.model.facts import Unknown
+from pgdyno.model.finding import Answer
 from pgdyno.target import kernel, swap_file
 from pgdyno.target.block_devices import KernelPlaces, disks_below, find_places
+from pgdyno.target.capture.texts import Capture
+from pgdyno.target.inventory.memory import read_memory
 from pgdyno.target.kernel import KernelImage
 from pgdyno.target.kernel_facts import read_kernel
 
@@ -97,6 +101,7 @@ def loop_device(file: Path) -> Iterator[str]:
         subprocess.run(["losetup", "--detach", device], check=True)
 
 
+@pytest.mark.requirement("R-KRN-03", "R-KRN-10")
 @pytest.mark.parametrize("by_hand", [False, True], ids=["restore", "by hand"])
 @pytest.mark.parametrize("name", list(HARMLESS))
 def test_a_knob_is_written_read_back_and_put_back(name: str, by_hand: bool, tmp_path: Path) -> None:
@@ -189,6 +194,13 @@ def test_a_mapped_device_stands_on_its_disk(tmp_path: Path) -> None:
             subprocess.run(["dmsetup", "remove", "pgdyno-test"], check=True)
 
 
+def swap_advice() -> Answer:
+    """Return what the advisor says of the swap areas that this machine has now."""
+    areas = read_memory(Capture({"proc/swaps": Path("/proc/swaps").read_text()})).swap
+    return says("swap-area", with_memory(swap=areas)).answer
+
+
+@pytest.mark.requirement("R-KRN-20")
 @pytest.mark.parametrize("by_hand", [False, True], ids=["restore", "by hand"])
 def test_a_swap_file_is_made_and_taken_away(by_hand: bool) -> None:
     folder = Path("/var/tmp/pgdyno swap test")  # with blanks, and not on a tmpfs
@@ -202,6 +214,7 @@ def test_a_swap_file_is_made_and_taken_away(by_hand: bool) -> None:
             except ApplyError as error:
                 pytest.skip(f"this machine takes no swap file: {error.detail}")
             assert swap_file.size_bytes(str(folder / "pgdyno.swap")) == 16 * MB
+            assert swap_advice() is Answer.OK
             assert kernel.read_value(linux.SWAP_AREA, places) == str(16 * MB)
             assert (folder / "pgdyno.swap").stat().st_mode & 0o777 == 0o600
             kernel.write(linux.SWAP_AREA, str(8 * MB), places)
@@ -213,6 +226,7 @@ def test_a_swap_file_is_made_and_taken_away(by_hand: bool) -> None:
             assert kernel.is_in_place(image)
             assert kernel.restore(image) is False
         assert Path("/proc/swaps").read_text() == swaps
+        assert (swap_advice() is Answer.OK) is (len(swaps.splitlines()) > 1)
     finally:
         shutil.rmtree(folder)
 

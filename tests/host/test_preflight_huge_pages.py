@@ -48,6 +48,7 @@ def _more_pages() -> Iterator[None]:
         POOL.write_text(str(before))
 
 
+@pytest.mark.requirement("R-PG-29", "R-PG-30", "R-KRN-13")
 @pytest.mark.parametrize("build", ["embedded-18", "debian-15", "npm-13", "npm-14", "npm-16", "npm-17"])
 def test_a_pool_is_used_released_and_enough_or_not(
     make_sandbox: Callable[..., Sandbox], pool: None, tmp_path: Path, build: str
