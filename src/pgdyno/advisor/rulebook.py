@@ -65,6 +65,7 @@ class _EffectRow(_Strict):
     low: float | None = None
     high: float | None = None
     metric: str = "throughput"
+    together_with: str = ""
 
 
 class _RuleRow(_Strict):
@@ -294,7 +295,7 @@ def provenance(document: str, section: str) -> Provenance:
 
 
 def _effect(row: _EffectRow) -> Effect:
-    return Effect(row.text, provenance(row.document, row.section), row.low, row.high, row.metric)
+    return Effect(row.text, provenance(row.document, row.section), row.low, row.high, row.metric, row.together_with)
 
 
 def _change(row: _ChangeTable) -> ChangeRow:

@@ -151,6 +151,8 @@ class Effect:
     low: float | None = None
     high: float | None = None
     metric: str = "throughput"
+    together_with: str = ""
+    """What was changed along with it when the figure was measured; empty where nothing was."""
 
     @property
     def figure(self) -> float | None:

@@ -30,7 +30,7 @@ def effect_bars(findings: Sequence[Finding]) -> Figure | None:
             finding.rule,
             words.gain(effect),
             words.source_long(effect.source),
-            f"{words.gain(effect).removesuffix(f' {effect.metric}')}, {finding.confidence}",
+            f"{words.figure_text(effect)}, {finding.confidence}",
         )
         for finding, effect in found
     )

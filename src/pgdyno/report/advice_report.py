@@ -9,7 +9,7 @@ from pgdyno.advisor.rulebook import contradictions
 from pgdyno.advisor.selection import best_candidates, is_about_statements
 from pgdyno.model.advice import Advice
 from pgdyno.model.figure import Table
-from pgdyno.model.finding import Answer, Finding, RuleGroup, Severity
+from pgdyno.model.finding import Answer, Confidence, Effect, Finding, RuleGroup, Severity
 from pgdyno.report import advice_words as words
 from pgdyno.report.advice_card import card
 from pgdyno.report.advice_figures import effect_bars
@@ -73,16 +73,25 @@ def _tone(worst: Severity | None) -> Tone:
     return {Severity.CRITICAL: Tone.BAD, Severity.WARNING: Tone.UNSURE}.get(worst, Tone.NEUTRAL)
 
 
+def _stated(effect: Effect, confidence: Confidence) -> tuple[str, str]:
+    """Return a source's figure, short as tiles have it, and where it comes from."""
+    figure = words.figure_text(effect)
+    if not figure:
+        return "", ""
+    also = f"together with {effect.together_with}, " if effect.together_with else ""
+    metric = "" if effect.metric == "throughput" else f" {effect.metric}"
+    return f"{figure}{metric}", f"{also}{words.source_short(effect.source)}, confidence {confidence}"
+
+
 def _tiles(advice: Advice) -> Iterator[Tile]:
     for number, finding in enumerate(best_candidates(advice.findings), 1):
         effect = finding.main_effect
-        figure = words.gain(effect) if effect else ""
-        where = f"{words.source_short(effect.source)}, confidence {finding.confidence}" if figure and effect else ""
+        figure, where = ("", "") if effect is None else _stated(effect, finding.confidence)
         if finding.proof is not None and finding.proof.ratio is not None:
             figure, where = f"{finding.proof.ratio:.3g}x", words.proof_text(finding.proof)
         yield Tile(
             label=f"{number}. {finding.rule}",
-            value=figure.removesuffix(" throughput") or "no figure",
+            value=figure or "no figure",
             interval=where,
             detail=words.proposal_text(finding),
             word="",

@@ -40,14 +40,20 @@ def percent(share: float) -> str:
     return f"{value:+g} %" if value else "0 %"
 
 
-def gain(effect: Effect) -> str:
-    """Return an effect's figure as its source states it; the empty string where it has words only."""
+def figure_text(effect: Effect) -> str:
+    """Return an effect's bare figure; the empty string where it has words only."""
     figures = [figure for figure in (effect.low, effect.high) if figure is not None]
     if not figures:
         return ""
     low, high = figures[0], figures[-1]
-    shown = percent(low) if low == high else f"{percent(low).removesuffix(' %')} to {percent(high)}"
-    return f"{shown} {effect.metric}"
+    return percent(low) if low == high else f"{percent(low).removesuffix(' %')} to {percent(high)}"
+
+
+def gain(effect: Effect) -> str:
+    """Return an effect's figure as its source states it, with what else was changed then; empty for words only."""
+    figure = figure_text(effect)
+    also = f" together with {effect.together_with}" if effect.together_with else ""
+    return f"{figure} {effect.metric}{also}" if figure else ""
 
 
 def source_short(source: Provenance) -> str:

@@ -44,6 +44,7 @@ def test_quarter_and_three_quarters_of_128_gib():
     assert "allocates nothing" in cache.why
     figures = {(effect.low, effect.high) for effect in buffers.effects}
     assert {(0.35, 0.35), (None, 0.12)} <= figures
+    assert {effect.together_with for effect in buffers.effects if effect.figure} == {"effective_cache_size"}
     assert all(effect.low is None for effect in cache.effects)
 
 

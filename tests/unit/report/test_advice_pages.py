@@ -56,6 +56,20 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     assert max(len(line) for line in page(whole(), width).splitlines()) <= width
 
 
+@pytest.mark.requirement("R-PG-43")
+def test_a_figure_of_two_settings_names_both() -> None:
+    effect = make_effect(0.35, together_with="effective_cache_size")
+    assert gain(effect) == "+35 % throughput together with effective_cache_size"
+    advice = make_advice(make_finding("shared-buffers", effect))
+    assert "+35 % throughput together with effective_cache_size" in " ".join(page(advice, 140).split())
+    drawn = effect_bars(advice.findings)
+    assert drawn is not None
+    assert drawn.table is not None
+    assert drawn.table.rows[0][-1] == "+35 %, high"
+    (tile,) = advice_report(advice).tiles
+    assert (tile.value, tile.interval.startswith("together with effective_cache_size, 2023")) == ("+35 %", True)
+
+
 @pytest.mark.requirement("R-KRN-24")
 def test_the_head_names_what_a_container_may_use() -> None:
     advice = whole()
