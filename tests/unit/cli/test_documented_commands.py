@@ -105,6 +105,20 @@ def test_what_a_document_shows_is_taken(document: Path, monkeypatch: pytest.Monk
     assert [(line, why) for line, why in answers if why is not None] == []
 
 
+IN_A_RULE = re.compile(r"pgdyno ([a-z]+)((?: --[a-z][a-z-]*(?: (?!--)[^\s`]+)?)+)")
+"""A verb with its flags in a sentence of a rule, which has no marks around it."""
+RULES = [path for kind in ("*.toml", "*.py") for path in sorted((PROJECT / "src/pgdyno/advisor").rglob(kind))]
+
+
+def test_what_a_rule_tells_people_to_call_is_taken() -> None:
+    called = set()
+    for path in RULES:
+        text = re.sub(r'"\n\s*f?"', "", path.read_text("utf-8").replace("\\\n", ""))
+        called |= {(verb, flag) for verb, flags in IN_A_RULE.findall(text) for flag in re.findall(r"--[a-z-]+", flags)}
+    assert {("advise", "--plan"), ("experiment", "--rule"), ("experiment", "--sweep")} <= called
+    assert {call: why for call in called if (why := refusal(list(call), mention=True)) is not None} == {}
+
+
 def test_the_documents_show_many_commands() -> None:
     assert sum(len(list(shown(document.read_text("utf-8")))) for document in DOCUMENTS) > 120
 

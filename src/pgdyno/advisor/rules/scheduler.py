@@ -148,7 +148,10 @@ def _offer(case: Case, version: tuple[int, int], interface: str, cost: int, fact
         values={"interface": interface},
         evidence=(*facts, f"It is read and written in {interface}."),
         doubts=tuple(doubts),
-        alternatives=("Sweep a series: 25000, 50000, 100000, 250000 and the default of 500000 ns.",),
+        alternatives=(
+            "Sweep a series around it, the default included: `pgdyno experiment --sweep "
+            f"{linux.MIGRATION_COST}=25000,50000,100000,250000,500000`.",
+        ),
         resolutions=_resolutions(case, version, interface),
         severity=Severity.NOTE if scattered else None,
         needs_test=True,
