@@ -74,6 +74,9 @@ def test_limits_bind_system_v_main_memory_only():
     mapped = says("shared-memory-limits", make_host(sysctls=OLD))
     assert mapped.answer is Answer.NOT_APPLICABLE
     assert "mmap" in mapped.reason
+    assert "already above" not in mapped.reason
+    modern = says("shared-memory-limits", make_host(sysctls=MODERN_IPC))
+    assert modern.reason.endswith("already above the table for 128 GiB: nothing to do.")
     finding = says("shared-memory-limits", make_host(sysctls=OLD, ram_bytes=32 * GB), SYSV)
     assert {change.knob: int(change.value) for change in finding.changes} == {
         "kernel.shmmax": 32300 * MB,

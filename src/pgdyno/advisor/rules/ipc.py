@@ -33,9 +33,10 @@ def shared_memory(case: Case) -> Judgement:
     resolutions = _table_resolutions(low, limits, page)
     user = _shared_memory_user(case)
     if user is None:
+        above = "" if low else f" They are already above the table for {binary_text(ram)}: nothing to do."
         return DoesNotApply(
             "PostgreSQL's main memory is no System V memory (shared_memory_type = mmap, and always from 9.3 to 11), so "
-            f"that these limits do not bind it; {_USERS}",
+            f"that these limits do not bind it; {_USERS}.{above}",
             resolutions,
         )
     if not low:
