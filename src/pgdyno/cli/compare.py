@@ -112,6 +112,7 @@ def _as_json(comparison: RunComparison) -> dict[str, object]:
         "b": run_json(comparison.b),
         "differences": [{"knob": n, "a": a, "b": b} for n, a, b in comparison.differences],
         "plans": [change.to_json() for change in comparison.plans],
+        "environment": [{"what": what, "a": a, "b": b} for what, a, b in comparison.environment],
     }
 
 
@@ -135,6 +136,8 @@ def _print(comparison: RunComparison) -> None:
     console.print(table)
     for name, before, after in comparison.differences:
         console.print(f"{name}: {before or 'as found'} -> {after or 'as found'}", highlight=False)
+    for what, on_a, on_b in comparison.environment:
+        console.print(f"warning: {what} differs: {on_a} and {on_b}", highlight=False, markup=False)
     for change in comparison.plans:
         if change.word != "same":
             before, after = " or ".join(change.before), " or ".join(change.after)

@@ -17,6 +17,7 @@ from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 from pgdyno.stats.sequential import Design, judge
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.blocks import metric_of
+from pgdyno.studies.platform_reading import circumstances
 from pgdyno.trial.plan_changes import PlanChange, plan_changes
 
 
@@ -32,6 +33,8 @@ class RunComparison:
     differences: tuple[tuple[str, str | None, str | None], ...]
     plans: tuple[PlanChange, ...] = ()
     """The statements of the load with their plans in run A and in run B."""
+    environment: tuple[tuple[str, str, str], ...] = ()
+    """What of host and server differs between the two runs' studies: name, on A, on B."""
 
 
 def compare_runs(store: Store, a_id: int, b_id: int, metric: Metric, design: Design) -> RunComparison:
@@ -54,7 +57,18 @@ def compare_runs(store: Store, a_id: int, b_id: int, metric: Metric, design: Des
         verdict = _unresolved(a, b, metric, design)
         note = "the runs are not interleaved pairs of one study: prove it with pgdyno experiment --ab A.conf B.conf"
     plans = plan_changes(*([store.records(trial.id, PlanRecord)] for trial in (a, b)))
-    return RunComparison(a, b, verdict, pairs is not None, note, _differences(a, b), tuple(plans))
+    unlike = _environments(store, a, b)
+    return RunComparison(a, b, verdict, pairs is not None, note, _differences(a, b), tuple(plans), unlike)
+
+
+def _environments(store: Store, a: Trial, b: Trial) -> tuple[tuple[str, str, str], ...]:
+    """Return what differs beside the configuration: a newer server has other defaults, such as data checksums."""
+    if a.study_id == b.study_id:
+        return ()
+    left, right = (circumstances(store.study(trial.study_id), [trial]) for trial in (a, b))
+    names = [*left, *(name for name in right if name not in left)]
+    found = ((name, left.get(name, "unknown"), right.get(name, "unknown")) for name in names)
+    return tuple(row for row in found if row[1] != row[2])
 
 
 def _figure(trial: Trial, metric: Metric) -> float | None:

@@ -70,7 +70,7 @@ def read_platform(store: Store, study: Study, name: str, counts: Mapping[str, in
         study=study.id,
         environment=study.environment,
         same=_same(study, usable),
-        unlike=_unlike(study, usable),
+        unlike=circumstances(study, usable),
     )
 
 
@@ -185,7 +185,8 @@ def _same(study: Study, trials: Sequence[Trial]) -> dict[str, str]:
     return found
 
 
-def _unlike(study: Study, trials: Sequence[Trial]) -> dict[str, str]:
+def circumstances(study: Study, trials: Sequence[Trial]) -> dict[str, str]:
+    """Return what of host and server stands beside the figures of a study, by name; unknown facts are left out."""
     host, server, settings = (_part(study.facts, name) for name in ("host", "server", "settings"))
     words = {name: _word(host.get(key)) for name, key in _HOST_FACTS.items()}
     words |= {name: _bytes(host.get(key)) for name, key in _HOST_BYTES.items()}

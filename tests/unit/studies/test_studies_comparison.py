@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from pgdyno.cli.compare import _as_json, _print
 from pgdyno.errors import UsageError
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.study import StudyKind
@@ -34,6 +35,12 @@ def study(store, name, kind=StudyKind.AB, **changes):
     return name
 
 
+def with_server(**changes):
+    """Return the facts of the simulated study, the server's changed."""
+    facts = simulated_study().facts
+    return {**facts, "server": {**facts.get("server", {}), **changes}}
+
+
 def test_arms_of_one_study_are_compared_by_all_its_pairs(store):
     name = study(store, "ab1")
     runs = [
@@ -54,6 +61,23 @@ def test_runs_of_two_studies_are_never_called_better(store):
     assert not found.interleaved
     assert found.verdict.word is Word.NOT_RESOLVED
     assert found.verdict.interval.ratio == pytest.approx(9)
+
+
+@pytest.mark.requirement("R-PG-40", "R-VER-15")
+def test_runs_of_two_versions_are_warned_of_their_checksums(store, capsys):
+    old, new = (with_server(version=version, data_checksums=on) for version, on in (("17.9", False), ("18.3", True)))
+    one, two = (study(store, name, StudyKind.BENCH, facts=facts) for name, facts in (("b17", old), ("b18", new)))
+    a, b = (add(store, name, "bench", BASELINE, 1, figure) for name, figure in ((one, 100.0), (two, 120.0)))
+    found = compare_runs(store, a, b, Metric.THROUGHPUT, Design())
+    assert found.environment == (("PostgreSQL", "17.9", "18.3"), ("data checksums", "off", "on"))
+    _print(found)
+    assert "warning: data checksums differs: off and on" in capsys.readouterr().out
+    assert _as_json(found)["environment"] == [
+        {"what": "PostgreSQL", "a": "17.9", "b": "18.3"},
+        {"what": "data checksums", "a": "off", "b": "on"},
+    ]
+    same = add(store, one, "bench", BASELINE, 2, 101.0)
+    assert compare_runs(store, a, same, Metric.THROUGHPUT, Design()).environment == ()
 
 
 def test_runs_under_unlike_loads_are_refused(store):
