@@ -48,8 +48,9 @@ def blocks(finding: Finding) -> Iterator[Block]:
 def fact_rows(finding: Finding) -> Iterator[tuple[str, str]]:
     """Yield names and values: effect, confidence, risk, cost, how it is done and undone, and where it comes from."""
     yield "rule", finding.rule
-    yield "state", words.state_text(finding)
-    yield "expected", words.effect_text(finding)
+    if finding.answer is Answer.FINDING:
+        yield "state", words.state_text(finding)
+        yield "expected", words.effect_text(finding)
     if finding.mechanism:
         yield "mechanism", finding.mechanism
     for effect in finding.effects:

@@ -134,6 +134,13 @@ def test_unknown_differs_from_ok() -> None:
     assert "[n/a] edat  it is for s390x, and this is x86_64" in page(whole(), show_all=True)
 
 
+def test_what_is_not_proposed_has_no_state_and_no_confidence() -> None:
+    told = explained("thp", make_advice(make_finding("thp", make_effect(0.1), answer=Answer.UNKNOWN, reason="EPERM")))
+    assert "figure +10 % throughput" in told
+    for word in ("state ", "proposed:", "confidence "):
+        assert word not in told
+
+
 @pytest.mark.requirement("R-ADV-01", "R-ADV-03")
 def test_a_finding_shows_change_effect_doubt_cost_risk_and_state() -> None:
     text = " ".join(page(whole()).split())
