@@ -37,7 +37,7 @@ def _stable(inventory: Inventory) -> dict[str, object]:
     processor, memory, kernel = _plain(host.processor), _plain(host.memory), _plain(host.kernel)
     processor.pop("layout")  # its counts stay: a hypervisor may move a CPU while nothing else changes
     moving = ("available_bytes", "huge_pages_free", "huge_pages_reserved", "page_cache_bytes", "swap")
-    for name in (*moving, "group_oom_kills"):
+    for name in (*moving, "group_oom_kills", "group_available_bytes"):
         memory.pop(name)
     if not isinstance(host.memory.swap, Unknown):
         memory["swap"] = [(area.name, area.kind, area.bytes, area.priority) for area in host.memory.swap]

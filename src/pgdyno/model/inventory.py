@@ -88,6 +88,8 @@ class Memory:
     thp_defrag: str | Unknown = UNREAD
     swap: tuple[SwapArea, ...] | Unknown = UNREAD
     page_cache_bytes: int | Unknown = UNREAD
+    group_available_bytes: int | Unknown = UNREAD
+    """What is left below the tightest limit of the server's cgroups, their file cache counted as available."""
     group_oom_kills: int | Unknown = UNREAD
     """Processes that the kernel killed for want of memory in the server's own cgroup, since that group was made."""
 

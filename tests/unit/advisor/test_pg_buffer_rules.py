@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from advisor_case import GB, MB, finding_of, make_case, make_host, make_server
 from pgdyno.advisor.memory_size import buffers_bytes, cache_bytes, nominal_bytes
 from pgdyno.model.evidence import LogEvidence, Statistics, Window, WorkingSet, WorkingSetClass, WorkloadClass
+from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Cost, ProofState, Severity
 from pgdyno.model.inventory import Database, SwapArea
 from pgdyno.units import parse_quantity
@@ -203,6 +204,18 @@ def test_used_is_total_less_available_and_huge_pages_count():
     finding = finding_of("memory-reserve", make_case(pool))
     assert "shared_buffers and the pool of huge pages take 120 GB" in " ".join(finding.evidence)
     assert finding.resolutions[0].id == "CON-38"
+
+
+@pytest.mark.requirement("R-PG-18", "R-KRN-24")
+@pytest.mark.parametrize(
+    ("available", "answer"), [(1 * GB, Answer.FINDING), (9 * GB, Answer.OK), (Unknown("not read"), Answer.UNKNOWN)]
+)
+def test_what_a_host_has_left_is_not_its_containers(available, answer):
+    host = memory_host(252 * GB, limit_bytes=14 * GB, limited_by="cgroup v2", group_available_bytes=available)
+    finding = finding_of("memory-reserve", make_case(host))
+    assert finding.answer is answer
+    if answer is Answer.OK:
+        assert "5 GB of 14 GB are used" in finding.reason
 
 
 @pytest.mark.requirement("R-PG-18")

@@ -305,6 +305,29 @@ def test_kills_are_counted_in_the_servers_own_group(kind: str, file: str, text: 
     assert other.environment_hash() == found.environment_hash()
 
 
+@pytest.mark.requirement("R-KRN-24", "R-PG-18")
+def test_what_is_left_below_the_tightest_limit() -> None:
+    group = "sys/fs/cgroup/pod/pg"
+    texts = {
+        "proc/postmaster/cgroup": "0::/pod/pg\n",
+        "proc/self/mountinfo": "30 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+        f"{group}/memory.max": f"{14 << 30}\n",
+        f"{group}/memory.current": f"{12 << 30}\n",
+        f"{group}/memory.stat": f"anon 5\ninactive_file {3 << 30}\nactive_file {1 << 30}\nslab 7\n",
+        "sys/fs/cgroup/pod/memory.max": "max\n",
+    }
+
+    def left(**changed: str) -> object:
+        found = read_inventory(Capture(texts | {f"sys/fs/cgroup/{name}": text for name, text in changed.items()}))
+        return found.host.memory.group_available_bytes
+
+    assert left() == 6 << 30
+    assert left(**{"pod/memory.max": f"{8 << 30}\n", "pod/memory.current": f"{8 << 30}\n",
+                   "pod/memory.stat": "inactive_file 0\nactive_file 4096\n"}) == 4096  # fmt: skip
+    assert isinstance(left(**{"pod/pg/memory.stat": "inactive_file 12"}), Unknown)
+    assert isinstance(left(**{"pod/pg/memory.max": "max\n"}), Unknown)
+
+
 @pytest.mark.requirement("R-KRN-24")
 def test_limits_of_cgroup_v1_are_found_above_the_server() -> None:
     capture = Capture(

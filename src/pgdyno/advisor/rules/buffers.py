@@ -266,8 +266,10 @@ def double_buffering(case: Case) -> Judgement:
 def memory_reserve(case: Case) -> Judgement:
     """Check that memory is left for the page cache and for spikes; huge pages are lost to both."""
     facts, memory = case.host.memory, memory_of(case)
-    ram = known(facts.ram_bytes, "RAM")
-    available = known(facts.available_bytes, "available memory")
+    if isinstance(facts.ram_bytes, int) and memory < facts.ram_bytes:  # what the host has left is not the server's
+        ram, available = memory, known(facts.group_available_bytes, "memory available below the cgroup's limit")
+    else:
+        ram, available = known(facts.ram_bytes, "RAM"), known(facts.available_bytes, "available memory")
     pool = _pool_bytes(case)
     buffers = planned(case, "shared_buffers")
     used = ram - available

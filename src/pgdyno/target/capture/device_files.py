@@ -29,7 +29,10 @@ _NET = "sys/class/net"
 _NET_FILES = ("speed", "mtu", "operstate", "phys_port_name", "phys_port_id", "phys_switch_id", "device/card_type")
 _NET_LINKS = ("device", "device/driver", "device/physfn")
 _LIMITS = {
-    "memory": ("memory.max", "memory.high", "memory.limit_in_bytes", "memory.events", "memory.oom_control"),
+    "memory": (
+        *("memory.max", "memory.high", "memory.current", "memory.stat", "memory.events"),
+        *("memory.limit_in_bytes", "memory.usage_in_bytes", "memory.oom_control"),
+    ),
     "cpu": ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us"),
     "cpuset": ("cpuset.cpus.effective", "cpuset.effective_cpus"),
 }
@@ -62,7 +65,7 @@ def read_network(tree: Tree = LIVE) -> dict[str, str]:
 
 
 def read_cgroup(cgroups: str, mountinfo: str, tree: Tree = LIVE) -> dict[str, str]:
-    """Return limits and kills on the way up from a process's groups; the two texts are of that process."""
+    """Return limits, use and kills on the way up from a process's groups; the two texts are of that process."""
     texts: dict[str, str] = {}
     for controller, files in _LIMITS.items():
         for folder in group_folders(cgroups, mountinfo, controller):

@@ -23,6 +23,23 @@ def memory_limit(capture: Capture, ram: int | Unknown) -> tuple[int | Unknown, s
     return smallest, source
 
 
+def group_available(capture: Capture) -> int | Unknown:
+    """Return the least that any limit above the server leaves; file cache counts, because the kernel drops it first."""
+    read, rooms = _read(capture), []
+    for folder in _folders(capture, "memory"):
+        for limit_file, use_file, prefix in (
+            ("memory.max", "memory.current", ""),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+        ):
+            limit, use = (read.get(folder / name, "").strip() for name in (limit_file, use_file))
+            if limit.isdigit() and int(limit) < _NO_LIMIT:
+                stat = re.findall(rf"^{prefix}(?:in)?active_file (\d+)\n", read.get(folder / "memory.stat", ""), re.M)
+                if not use.isdigit() or len(stat) != 2:
+                    return Unknown(f"the use of {folder} was not read")
+                rooms.append(max(0, min(int(limit), int(limit) - int(use) + sum(map(int, stat)))))
+    return min(rooms) if rooms else Unknown("no cgroup bounds the server")
+
+
 def group_oom_kills(capture: Capture) -> int | Unknown:
     """Return the kills in the group that the server is in (v2 memory.events, v1 memory.oom_control from Linux 4.13)."""
     read = _read(capture)

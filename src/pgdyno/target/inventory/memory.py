@@ -8,7 +8,7 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Memory, SwapArea
 from pgdyno.target.capture.texts import Capture
 from pgdyno.target.host import chosen, parse_meminfo
-from pgdyno.target.inventory.cgroups import group_oom_kills, memory_limit
+from pgdyno.target.inventory.cgroups import group_available, group_oom_kills, memory_limit
 from pgdyno.target.inventory.machine import FIXED_PAGE, architecture_of
 from pgdyno.target.inventory.processor import features_of
 
@@ -47,6 +47,7 @@ def read_memory(capture: Capture) -> Memory:
         thp_defrag=_choice(capture, f"{_THP}/defrag"),
         swap=_swap(capture),
         page_cache_bytes=_page_cache(fields) if fields else field("Cached"),
+        group_available_bytes=group_available(capture),
         group_oom_kills=group_oom_kills(capture),
     )
 
