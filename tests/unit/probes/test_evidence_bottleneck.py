@@ -60,6 +60,11 @@ def test_full_utilization_alone_is_no_bottleneck():
 def test_nothing_watched_names_nothing():
     nothing = Unknown("not watched")
     assert isinstance(bottleneck(nothing, nothing, nothing), Unknown)
+    assert isinstance(bottleneck(nothing, nothing, CALM), Unknown)  # its CPUs may have been busy
+    locked = replace(CALM, waits={"Lock:tuple": 3.0})
+    found = bottleneck(nothing, nothing, locked)
+    assert not isinstance(found, Unknown)
+    assert found.kind is BottleneckKind.LOCKS
 
 
 @pytest.mark.requirement("R-PG-35")

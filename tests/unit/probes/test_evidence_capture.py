@@ -78,6 +78,19 @@ def test_whole_capture(capture):
     assert found.devices[1].write_kb_s == 100.0
 
 
+@pytest.mark.requirement("R-INV-20")
+def test_one_look_tells_neither_the_bottleneck_nor_how_busy_the_database_is(capture):
+    samples = json.loads((capture / "evidence" / "activity.json").read_text())
+    assert len(samples) > 1
+    (capture / "evidence" / "activity.json").write_text(json.dumps(samples[:1]))
+    for path in sorted((capture / "evidence").glob("host_*.json"))[1:]:
+        path.unlink()
+    found = evidence_of_capture(capture, INVENTORY)
+    assert found.concurrency.active_mean >= 0
+    for fact in (found.bottleneck, found.utilization):
+        assert isinstance(fact, Unknown)
+
+
 def test_files_of_other_tools_come_before_our_own_readings(capture):
     shutil.copy(DATA / "iostat" / "iostat_before.txt", capture / "iostat.txt")
     shutil.copy(DATA / "iostat" / "sadf_A.json", capture / "sadf.json")

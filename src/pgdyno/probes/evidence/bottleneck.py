@@ -22,12 +22,17 @@ WAITING_SHARE = 0.3
 def bottleneck(
     host: HostActivity | Unknown, devices: Sequence[DeviceActivity] | Unknown, sessions: Concurrency | Unknown
 ) -> Bottleneck | Unknown:
-    """Name what held the load back; unknown when neither host nor sessions were watched."""
+    """Name what held the load back; unknown when neither host nor sessions were watched.
+
+    That nothing did takes a host that was watched: sessions alone do not tell how busy its CPUs were.
+    """
     if isinstance(host, Unknown) and isinstance(sessions, Unknown):
         return Unknown(f"{host.reason}; {sessions.reason}")
     for judge in (_locks(sessions), _disk(devices, sessions, host), _network(host), _cpu(host)):
         if judge is not None:
             return judge
+    if isinstance(host, Unknown):
+        return Unknown(f"no session waited for locks, and how busy the host was is unknown: {host.reason}")
     return Bottleneck(BottleneckKind.NONE, "no resource was busy and no sessions queued for one")
 
 

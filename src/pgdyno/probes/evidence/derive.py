@@ -37,6 +37,7 @@ from pgdyno.probes.evidence.working_set import Signs, working_set
 from pgdyno.probes.evidence.workload_class import classify
 
 T = TypeVar("T")
+ONE_LOOK = Unknown("the sessions were looked at once, which is no window; --window SECONDS watches the load")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,8 @@ def derive(seen: Observation, inventory: Inventory, files: Files) -> Evidence:
     if files.matrix and not isinstance(sessions, Unknown):
         sessions = replace(sessions, knee_clients=knee(files.matrix))
     kind = numbers if isinstance(numbers, Unknown) else classify(numbers)
-    held_back = bottleneck(host, devices, sessions)
+    watched = sessions if len(seen.activity) > 1 else ONE_LOOK
+    held_back = bottleneck(host, devices, watched)
     return Evidence(
         log=files.log,
         statistics=numbers,
@@ -95,7 +97,7 @@ def derive(seen: Observation, inventory: Inventory, files: Files) -> Evidence:
         kernel_oom_kills=seen.kernel_log if isinstance(seen.kernel_log, Unknown) else oom_kills(seen.kernel_log),
         tiny_requests=tiny,
         bottleneck=held_back,
-        utilization=utilization(host, held_back, sessions, inventory),
+        utilization=utilization(host, held_back, watched, inventory),
     )
 
 
