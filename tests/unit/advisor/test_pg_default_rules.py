@@ -34,6 +34,8 @@ def test_background_writer_is_an_experiment_with_history_only():
     assert (finding.changes[0].value, finding.state) == ("200", ProofState.NEEDS_TEST)
     assert all(effect.text.startswith("history, DB2") and effect.low is None for effect in finding.effects)
     assert "no counterpart" in finding.why
+    assert "bgwriter_delay = 100ms" in finding.alternatives[0]
+    assert "bgwriter_lru_multiplier = 4 " in finding.alternatives[0]
     calm = Statistics(Window(60, "sampled"), maxwritten_clean=0)
     assert finding_of("background-writer", make_case(statistics=calm)).answer is Answer.OK
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgdyno.advisor.case import Case, known
 from pgdyno.advisor.judgement import DoesNotApply, Fires, InOrder, Judgement
-from pgdyno.advisor.planned import change_to, cost_of, is_standby, shown, statistics_of
+from pgdyno.advisor.planned import change_to, cost_of, is_standby, shown, statistics_of, written
 
 
 def background_writer(case: Case) -> Judgement:
@@ -17,6 +17,8 @@ def background_writer(case: Case) -> Judgement:
     if stopped == 0 or case.number(name) <= 0:
         return InOrder(text)
     change = change_to(case, name, 2 * case.number(name))
+    delay = written(case, "bgwriter_delay", case.number("bgwriter_delay") / 2)
+    multiplier = f"{2 * case.number('bgwriter_lru_multiplier'):g}"
     return Fires(
         changes=(change,),
         current=f"{name} = {change.current}",
@@ -28,5 +30,9 @@ def background_writer(case: Case) -> Judgement:
             f"bgwriter_lru_multiplier = {shown(case, 'bgwriter_lru_multiplier')}.",
         ),
         cost=cost_of(case, name),
+        alternatives=(
+            f"In its place, one at a time: bgwriter_delay = {delay} for more rounds, bgwriter_lru_multiplier = "
+            f"{multiplier} for twice the expected need.",
+        ),
         needs_test=True,
     )
