@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 
 from pgdyno.model.facts import Unknown
-from pgdyno.model.inventory import Inventory, Purpose
+from pgdyno.model.inventory import Inventory, LogicalVolume, Purpose
 
 _MOVING = (
     "fs.aio-nr",
@@ -62,9 +62,15 @@ def _stable(inventory: Inventory) -> dict[str, object]:
         ]
         if not isinstance(host.mounts, Unknown)
         else None,
-        "volumes": None if isinstance(host.volumes, Unknown) else [_plain(volume) for volume in host.volumes],
+        "volumes": None if isinstance(host.volumes, Unknown) else [_volume(volume) for volume in host.volumes],
         "server": None if isinstance(server, Unknown) else (server.version, server.version_num, server.flavour),
     }
+
+
+def _volume(volume: LogicalVolume) -> dict[str, object]:
+    values = _plain(volume)
+    values.pop("segments")  # its devices say where it lies
+    return values
 
 
 def _plain(part: object) -> dict[str, object]:

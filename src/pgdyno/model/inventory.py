@@ -167,6 +167,8 @@ class LogicalVolume:
     effective_read_ahead_kb: int | Unknown = UNREAD
     devices: tuple[str, ...] = ()
     """Physical volumes of its segments, such as /dev/vda."""
+    segments: tuple[tuple[str, ...], ...] = ()
+    """The physical volumes of each segment, in the order of the volume's extents."""
 
     @property
     def path(self) -> str:

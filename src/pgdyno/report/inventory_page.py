@@ -267,7 +267,8 @@ def _storage(inventory: Inventory) -> Iterable[Row]:
             else ", linear"
         )
         ahead = f"read-ahead {shown(volume.read_ahead)}, in force {shown(volume.effective_read_ahead_kb)} KiB"
-        yield "volume", f"{volume.path}{width}, {ahead}, on {', '.join(volume.devices)}"
+        lies = "; ".join(", ".join(segment) for segment in volume.segments) or ", ".join(volume.devices)
+        yield "volume", f"{volume.path}{width}, {ahead}, on {lies}"
     if isinstance(host.volumes, Unknown):
         yield "volumes", str(host.volumes)
     for channel in () if isinstance(host.channel_devices, Unknown) else host.channel_devices:

@@ -35,6 +35,13 @@ def test_the_storage_is_a_tree_down_to_the_disks() -> None:
     assert any("└ where data is" in line for line in lines)  # the log, drawn once already
 
 
+@pytest.mark.requirement("R-INV-09")
+def test_each_segment_of_a_volume_has_its_physical_volumes() -> None:
+    text = inventory_text(captured("loose/s390x-qemu-6.1-lvm"), ["storage"])
+    assert "edb_logs, linear" in text
+    assert "on /dev/vda; /dev/vdb" in text
+
+
 def test_settings_that_somebody_set_come_with_their_place_and_default() -> None:
     text = inventory_text(captured("x86_64-128g"), ["settings"])
     assert "max_connections  200" in text

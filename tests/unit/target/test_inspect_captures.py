@@ -219,6 +219,7 @@ def test_logical_volumes_with_their_stripes_and_segments() -> None:
     assert (data.read_ahead, data.effective_read_ahead_kb) == ("auto", 512)
     assert data.devices == ("/dev/vda", "/dev/vdb", "/dev/vdc", "/dev/vdd")
     assert (logs.stripes, logs.devices) == (1, ("/dev/vda", "/dev/vdb"))
+    assert (len(data.segments), logs.segments) == (1, (("/dev/vda",), ("/dev/vdb",)))
 
 
 @pytest.mark.requirement("R-INV-10", "CON-32")

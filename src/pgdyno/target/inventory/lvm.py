@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import LogicalVolume
@@ -34,6 +35,7 @@ def _volume(row: dict[str, object]) -> LogicalVolume:
     ahead = text.get("lv_read_ahead", "")
     kib = _bytes(ahead, "lv_read_ahead")
     effective = _bytes(text.get("lv_kernel_read_ahead", ""), "lv_kernel_read_ahead")
+    devices = tuple(re.sub(r"\(\d+\)$", "", part) for part in text.get("devices", "").split(",") if part)
     return LogicalVolume(
         group=text["vg_name"],
         name=text["lv_name"],
@@ -41,15 +43,14 @@ def _volume(row: dict[str, object]) -> LogicalVolume:
         stripe_bytes=_bytes(text.get("stripe_size", ""), "stripe_size"),
         read_ahead=ahead if ahead == "auto" else kib if isinstance(kib, Unknown) else str(kib // 1024),
         effective_read_ahead_kb=effective if isinstance(effective, Unknown) else effective // 1024,
-        devices=tuple(re.sub(r"\(\d+\)$", "", part) for part in text.get("devices", "").split(",") if part),
+        devices=devices,
+        segments=(devices,) if devices else (),
     )
 
 
 def _joined(one: LogicalVolume, other: LogicalVolume) -> LogicalVolume:
     devices = tuple(dict.fromkeys((*one.devices, *other.devices)))
-    return LogicalVolume(
-        one.group, one.name, one.stripes, one.stripe_bytes, one.read_ahead, one.effective_read_ahead_kb, devices
-    )
+    return replace(one, devices=devices, segments=(*one.segments, *other.segments))
 
 
 def _bytes(text: str, name: str) -> int | Unknown:
