@@ -96,6 +96,14 @@ def is_standby(case: Case) -> bool:
     return case.server.in_recovery is True
 
 
+def active_sessions(case: Case) -> float:
+    """Return the sessions that work at a time. Raises Missing, also where none did: an idle server shows no load."""
+    active = known(known(case.evidence.concurrency, "concurrency").active_mean, "the number of active sessions")
+    if active <= 0:
+        raise Missing("how sessions share the CPUs", "none was active while the server was watched")
+    return active
+
+
 def usable_cpus(case: Case) -> int:
     """Return the CPUs that the server may run on. Raises Missing."""
     usable = case.host.processor.usable

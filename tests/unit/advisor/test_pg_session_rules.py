@@ -23,6 +23,16 @@ def test_32_clients_on_2_cores_call_for_a_pool():
     assert finding_of("pooling", make_case(make_host(cpus=2), concurrency=crowd(2.0))).answer is Answer.OK
 
 
+@pytest.mark.requirement("R-PG-32", "R-PG-34", "R-PG-35")
+@pytest.mark.parametrize("rule", ["pooling", "lock-growth", "resource-manager", "parallel-workers"])
+def test_an_idle_server_shows_nothing_of_its_load(rule):
+    server = make_server(changed={"max_parallel_workers_per_gather": "0"})
+    idle = Concurrency(connected=3.0, active_mean=0.0, active_max=0, lock_waiters_mean=0.0)
+    finding = finding_of(rule, make_case(server=server, concurrency=idle))
+    assert (finding.answer, finding.changes) == (Answer.UNKNOWN, ())
+    assert "none was active" in finding.reason
+
+
 @pytest.mark.requirement("R-PG-34")
 def test_busy_processors_call_for_a_pool_sooner():
     case = make_case(make_host(cpus=4), concurrency=crowd(5.0))

@@ -5,7 +5,17 @@ from __future__ import annotations
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.judgement import Fires, InOrder, Judgement
 from pgdyno.advisor.memory_size import BUFFER_OVERHEAD, NODES, PROCESS_BYTES, query_bytes, reserve_bytes
-from pgdyno.advisor.planned import change_to, cost_of, is_set, memory_of, number_or, planned, shown, usable_cpus
+from pgdyno.advisor.planned import (
+    active_sessions,
+    change_to,
+    cost_of,
+    is_set,
+    memory_of,
+    number_or,
+    planned,
+    shown,
+    usable_cpus,
+)
 from pgdyno.advisor.wal_size import power_of_two
 from pgdyno.model.evidence import WorkingSetClass
 from pgdyno.model.facts import Unknown
@@ -59,7 +69,7 @@ def parallel_workers(case: Case) -> Judgement:
     """Offer parallel workers to few sessions, and none where the sessions alone keep all CPUs busy."""
     name = "max_parallel_workers_per_gather"
     current, cpus = case.number(name), usable_cpus(case)
-    active = known(known(case.evidence.concurrency, "concurrency").active_mean, "the number of active sessions")
+    active = active_sessions(case)
     fact = f"{active:.3g} sessions execute at a time on {cpus} CPUs, with {name} = {current:g}."
     if active >= cpus:
         wanted, words = 0, f"{active:.3g} sessions keep {cpus} CPUs busy without workers: none."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgdyno.advisor.case import Case, known
 from pgdyno.advisor.judgement import CannotTell, Fires, InOrder, Judgement
-from pgdyno.advisor.planned import shown, usable_cpus
+from pgdyno.advisor.planned import active_sessions, shown, usable_cpus
 from pgdyno.model.evidence import Concurrency
 from pgdyno.model.facts import Unknown
 
@@ -18,8 +18,7 @@ LOCK_WAITERS = 2.0
 
 def pooling(case: Case) -> Judgement:
     """Propose a pool where more sessions execute than the CPUs can serve."""
-    seen, cpus = _concurrency(case), usable_cpus(case)
-    active = known(seen.active_mean, "the number of active sessions")
+    active, cpus = active_sessions(case), usable_cpus(case)
     fact = f"{active:.3g} sessions execute at a time on {cpus} CPUs"
     if not _saturated(case, active, cpus):
         return InOrder(f"{fact}.")
@@ -41,7 +40,7 @@ def _saturated(case: Case, active: float, cpus: int) -> bool:
 def resource_manager(case: Case) -> Judgement:
     """Say what this flavour has to divide the CPUs among sessions."""
     text = _manager(case)
-    active = known(_concurrency(case).active_mean, "the number of active sessions")
+    active = active_sessions(case)
     if not _saturated(case, active, usable_cpus(case)):
         return InOrder(f"{text} The CPUs are not short here.")
     return Fires(
@@ -86,12 +85,11 @@ def connection_count(case: Case) -> Judgement:
 
 def lock_growth(case: Case) -> Judgement:
     """Say so where sessions wait for each other's locks rather than work."""
-    seen = _concurrency(case)
-    active = known(seen.active_mean, "the number of active sessions")
+    seen, active = _concurrency(case), active_sessions(case)
     waiting = known(seen.lock_waiters_mean, "the number of sessions that wait for a lock")
     log = case.evidence.log
     deadlocks = 0 if isinstance(log, Unknown) else log.deadlocks
-    if waiting < LOCK_WAITERS or active <= 0 or waiting / active < LOCK_SHARE:
+    if waiting < LOCK_WAITERS or waiting / active < LOCK_SHARE:
         return InOrder(f"{waiting:.2g} of {active:.3g} active sessions wait for a lock on average.")
     waits = sorted(
         ((name, mean) for name, mean in seen.waits.items() if name.startswith("Lock:")), key=lambda one: -one[1]
