@@ -12,6 +12,8 @@ NODES = 2
 """Sorts or hashes that one process holds at a time, as in the memory check of the knobs."""
 PROCESS_BYTES = 8 * MB
 BUFFER_OVERHEAD = 0.025
+CACHED = (WorkingSetClass.SHARED_BUFFERS, WorkingSetClass.RAM_TWICE)
+"""Working sets of which every page is in a cache, whatever shared_buffers has."""
 SMALL_SHARES = {WorkingSetClass.RAM_ONCE: 0.10, WorkingSetClass.EXCEEDS: 0.05}
 """Shares of memory where the page cache serves better than shared_buffers: 1 GB of 22 GB in the field report."""
 

@@ -12,6 +12,8 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Purpose
 from pgdyno.units import bytes_text, seconds_text
 
+HEAVY_IMAGES = 0.5
+"""Share of full-page images in the WAL from which the burst after each checkpoint is what the WAL mostly holds."""
 _QUOTED = ("too_frequent", "wal_start", "wal_complete")
 """Lines of the log that show pressure; the last checkpoint of all may be that of a shutdown."""
 

@@ -6,6 +6,7 @@ from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.advisor.memory_size import (
     BUFFER_OVERHEAD,
+    CACHED,
     PROCESS_BYTES,
     SMALL_SHARES,
     buffers_bytes,
@@ -33,7 +34,6 @@ from pgdyno.units import bytes_text
 NEAR = 0.8
 """A value within a fifth of the start value is as good as it."""
 LOW_HIT_RATIO = 0.9
-CachedClasses = (WorkingSetClass.SHARED_BUFFERS, WorkingSetClass.RAM_TWICE)
 
 
 def shared_buffers(case: Case) -> Judgement:
@@ -154,7 +154,7 @@ def shared_buffers_half(case: Case) -> Judgement:
     against = _against_half(case, memory, half)
     if against is not None:
         return DoesNotApply(against, (Resolution("CON-08", f"Half is not offered here: {against}."),))
-    if work is not None and work.kind not in CachedClasses:
+    if work is not None and work.kind not in CACHED:
         return DoesNotApply(f"the working set {work.kind}, where the page cache serves better")
     if planned(case, "shared_buffers") >= NEAR * half:
         return InOrder(f"shared_buffers will be {bytes_text(planned(case, 'shared_buffers'))}, about half already.")

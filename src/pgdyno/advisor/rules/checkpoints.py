@@ -8,6 +8,7 @@ from pgdyno.advisor.case import Case, Missing
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.advisor.planned import change_to, cost_of, is_standby, log_of, planned, shown, statistics_of, writes
 from pgdyno.advisor.wal_pressure import (
+    HEAVY_IMAGES,
     WalRate,
     checkpoints_unseen,
     pressure_by_rate,
@@ -22,8 +23,6 @@ from pgdyno.units import bytes_text, seconds_text
 
 MIN = 60.0
 LONG_TIMEOUT_S = 15 * MIN
-HEAVY_IMAGES = 0.5
-"""Share of full-page images in the WAL from which the burst after each checkpoint is what the WAL mostly holds."""
 STANDBY = "a standby starts restartpoints by the primary's checkpoints, so this belongs on the primary"
 
 

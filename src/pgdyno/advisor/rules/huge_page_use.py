@@ -5,12 +5,9 @@ from __future__ import annotations
 from pgdyno.advisor.case import Case, known
 from pgdyno.advisor.judgement import DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.advisor.planned import planned
-from pgdyno.advisor.shared_memory import need_proposed
+from pgdyno.advisor.shared_memory import SMALL_BUFFERS, need_proposed
 from pgdyno.model.finding import Severity
 from pgdyno.units import bytes_text
-
-SMALL_BUFFERS = 1 << 30
-"""Below this size of shared_buffers huge pages have little effect."""
 
 
 def huge_page_use(case: Case) -> Judgement:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from pgdyno.advisor.case import Case, known
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
-from pgdyno.advisor.shared_memory import Need, need_now, need_proposed, shared_buffers, without_proposals
+from pgdyno.advisor.shared_memory import SMALL_BUFFERS, Need, need_now, need_proposed, shared_buffers, without_proposals
 from pgdyno.model import linux
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Cost, Resolution, Severity
 from pgdyno.units import binary_text
 
 GIB = 1 << 30
-SMALL_BUFFERS = GIB
-"""Below it the effect is small: the sources measured theirs at 16 and 32 GB, and it shrinks with the buffers."""
 WASTE = 1.1
 """A pool above this multiple of the need loses memory worth a word; from 1.5 on it is a warning."""
 BIG_WASTE = 1.5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.judgement import Fires, InOrder, Judgement
-from pgdyno.advisor.memory_size import BUFFER_OVERHEAD, NODES, PROCESS_BYTES, query_bytes, reserve_bytes
+from pgdyno.advisor.memory_size import BUFFER_OVERHEAD, CACHED, NODES, PROCESS_BYTES, query_bytes, reserve_bytes
 from pgdyno.advisor.planned import (
     active_sessions,
     change_to,
@@ -17,14 +17,12 @@ from pgdyno.advisor.planned import (
     usable_cpus,
 )
 from pgdyno.advisor.wal_size import power_of_two
-from pgdyno.model.evidence import WorkingSetClass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity
 from pgdyno.units import bytes_text
 
 MB = 1 << 20
 CLOSE = 1.1
-CACHED = (WorkingSetClass.SHARED_BUFFERS, WorkingSetClass.RAM_TWICE)
 
 
 def random_page_cost(case: Case) -> Judgement:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pgdyno.advisor.case import Case, Missing
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.advisor.planned import change_to, cost_of, is_standby, planned, shown, statistics_of, writes
+from pgdyno.advisor.wal_pressure import HEAVY_IMAGES
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity
 from pgdyno.units import bytes_text
 
 MB = 1 << 20
-HEAVY_IMAGES = 0.5
 
 
 def wal_buffers(case: Case) -> Judgement:
