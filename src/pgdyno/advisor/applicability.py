@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pgdyno.advisor.case import Case, Missing, known
+from pgdyno.advisor.planned import memory_of, planned
 from pgdyno.advisor.rule import Scope
 from pgdyno.advisor.rulebook import Document, documents
 from pgdyno.model.finding import Effect
@@ -53,8 +54,20 @@ def _version(scope: Scope, case: Case) -> str | None:
 
 
 def closest_first(effects: Sequence[Effect], case: Case) -> tuple[Effect, ...]:
-    """Return the effects in the order of how few differences there are between this target and where they were seen."""
-    return tuple(sorted(effects, key=lambda effect: len(doubts_of(effect, case))))
+    """Return the effects in the order of how few differences there are between this target and where they were seen.
+
+    Of those that are alike in this, the one comes first that was seen with the nearest share of shared_buffers.
+    """
+    return tuple(sorted(effects, key=lambda effect: (len(doubts_of(effect, case)), _distance(effect, case))))
+
+
+def _distance(effect: Effect, case: Case) -> float:
+    if effect.buffers_share is None:
+        return 0.0
+    try:
+        return abs(effect.buffers_share - planned(case, "shared_buffers") / memory_of(case))
+    except Missing:
+        return 0.0
 
 
 def doubts_of(effect: Effect, case: Case) -> tuple[str, ...]:

@@ -66,6 +66,7 @@ class _EffectRow(_Strict):
     high: float | None = None
     metric: str = "throughput"
     together_with: str = ""
+    buffers_share: float | None = None
 
 
 class _RuleRow(_Strict):
@@ -295,7 +296,8 @@ def provenance(document: str, section: str) -> Provenance:
 
 
 def _effect(row: _EffectRow) -> Effect:
-    return Effect(row.text, provenance(row.document, row.section), row.low, row.high, row.metric, row.together_with)
+    source = provenance(row.document, row.section)
+    return Effect(row.text, source, row.low, row.high, row.metric, row.together_with, row.buffers_share)
 
 
 def _change(row: _ChangeTable) -> ChangeRow:

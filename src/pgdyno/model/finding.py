@@ -153,6 +153,8 @@ class Effect:
     metric: str = "throughput"
     together_with: str = ""
     """What was changed along with it when the figure was measured; empty where nothing was."""
+    buffers_share: float | None = None
+    """The share of the memory that shared_buffers had then; None where the figure does not depend on it."""
 
     @property
     def figure(self) -> float | None:

@@ -15,6 +15,7 @@ from pgdyno.advisor.judgement import DoesNotApply, Fires
 from pgdyno.advisor.shared_memory import need_now, need_proposed
 from pgdyno.knobs.linux_constraints import linux_refusals
 from pgdyno.knobs.memory import shared_bytes
+from pgdyno.model.evidence import WorkloadClass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Cost, Severity
 from pgdyno.model.inventory import Virtualization
@@ -180,6 +181,15 @@ def test_small_buffers_are_left_alone_and_effects_are_those_of_the_sources():
     large = says("huge-pages", make_host(), buffers(32 * GB))
     assert {(effect.low, effect.high) for effect in large.effects} == {(0.057, 0.057), (None, 0.11), (0.07, 0.07)}
     assert any("remain for the page cache" in text for text in large.evidence)
+
+
+@pytest.mark.requirement("R-KRN-16")
+@pytest.mark.parametrize(("size", "figure"), [(32 * GB, 0.057), (64 * GB, 0.11), (60 * GB, 0.11), (40 * GB, 0.057)])
+def test_the_effect_is_that_of_the_nearest_share_of_memory(size, figure):
+    host = make_host(architecture="s390x", layer="LPAR", huge_page_bytes=MB)
+    finding = says("huge-pages", host, buffers(size, 14), workload=WorkloadClass.OLTP)
+    assert finding.main_effect is not None
+    assert finding.main_effect.figure == figure
 
 
 def test_a_pool_for_a_container_belongs_to_the_host():
