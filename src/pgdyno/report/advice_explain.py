@@ -31,6 +31,13 @@ def explain(name: str, advice: Advice) -> Report:
     return explain_finding(finding, advice)
 
 
+_NOTHING = {
+    Answer.OK: "nothing to do here",
+    Answer.UNKNOWN: "a fact is missing here",
+    Answer.NOT_APPLICABLE: "not for this target",
+}
+
+
 def check_name(name: str, rules: Sequence[str]) -> None:
     """Refuse a name that is neither of a rule nor of a contradiction. Raises UsageError with what is near."""
     if name.upper().startswith("CON-"):
@@ -45,10 +52,11 @@ def explain_finding(finding: Finding, advice: Advice) -> Report:
     if finding.answer is Answer.FINDING:
         sections.append(Section("why", "Why, what it costs, and how", "", tuple(blocks(finding))))
     else:
-        sections.append(Section("why", "About the rule", "", (FactList(tuple(fact_rows(finding))),)))
+        rows = (("when it fires", finding.title), *fact_rows(finding))
+        sections.append(Section("why", "About the rule", "", (FactList(rows),)))
     sections += _contradictions_of(finding.rule, advice)
     return _report(
-        title=finding.title,
+        title=finding.title if finding.answer is Answer.FINDING else f"{finding.rule}: {_NOTHING[finding.answer]}",
         word=words.ANSWERS[finding.answer],
         tone=_TONES[finding.answer],
         lead=f"rule {finding.rule}, {finding.group}",

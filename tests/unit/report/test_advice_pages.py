@@ -320,7 +320,10 @@ def test_explain_says_everything_of_a_finding() -> None:
 
 def test_explain_of_another_answer_says_its_reason() -> None:
     assert "[unknown] THP is unknown (EPERM)" in explained("thp", whole())
-    assert "[ok] autovacuum is on." in explained("autovacuum", whole())
+    fine = explained("autovacuum", whole())
+    assert "[ok] autovacuum is on." in fine
+    assert fine.startswith("ok autovacuum: nothing to do here rule autovacuum")
+    assert "when it fires Mend autovacuum" in fine
 
 
 def test_explain_hints_at_the_nearest_rule() -> None:
