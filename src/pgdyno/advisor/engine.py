@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from pgdyno.advisor.applicability import closest_first, doubts_of, why_not
@@ -16,7 +17,7 @@ from pgdyno.errors import UsageError
 from pgdyno.knobs.values import setting_text
 from pgdyno.model.evidence import Evidence
 from pgdyno.model.facts import Unknown
-from pgdyno.model.finding import Answer, Change, ChangeKind, Confidence, Finding, Proof, ProofState
+from pgdyno.model.finding import Answer, Change, ChangeKind, Confidence, Finding, Proof, ProofState, Resolution
 from pgdyno.model.inventory import Inventory
 from pgdyno.units import BYTES, MICROSECONDS, bytes_text, parse_quantity
 
@@ -154,6 +155,23 @@ def _people(name: str, value: object) -> str:
 
 
 def _finding(rule: Rule, case: Case) -> Finding:
+    found = _answered(rule, case)
+    return replace(found, resolutions=(*found.resolutions, *_settled(rule, case, found.resolutions)))
+
+
+def _settled(rule: Rule, case: Case, judged: Sequence[Resolution]) -> list[Resolution]:
+    """Return what is decided of contradictions without the judge: by facts, where it lacked evidence or is not for."""
+    found: list[Resolution] = []
+    if rule.settle is None:
+        return found
+    with suppress(Missing):
+        for resolution in rule.settle(case):
+            if resolution.id not in [one.id for one in judged]:
+                found.append(resolution)
+    return found
+
+
+def _answered(rule: Rule, case: Case) -> Finding:
     judgement = judge(rule, case)
     base = Finding(
         rule=rule.id,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pgdyno.advisor.case import Case
 from pgdyno.advisor.expression import Formula
 from pgdyno.advisor.judgement import Judgement
-from pgdyno.model.finding import ChangeKind, Cost, Depth, Effect, Provenance, RuleGroup, Severity
+from pgdyno.model.finding import ChangeKind, Cost, Depth, Effect, Provenance, Resolution, RuleGroup, Severity
 
 Judge = Callable[[Case], Judgement]
+Settle = Callable[[Case], Iterable[Resolution]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,10 @@ class ChangeRow:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule. `when` and `changes` hold for a rule of expressions; `judge` for one that is judged by code."""
+    """One rule. `when` and `changes` hold for a rule of expressions; `judge` for one that is judged by code.
+
+    `settle` decides contradictions by conditions that hold or not whatever the judge cannot tell.
+    """
 
     id: str
     theme: str
@@ -60,6 +64,7 @@ class Rule:
     evidence: tuple[str, ...]
     changes: tuple[ChangeRow, ...]
     judge: Judge | None
+    settle: Settle | None
     effects: tuple[Effect, ...]
     risk: str
     risk_level: int

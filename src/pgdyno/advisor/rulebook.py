@@ -18,7 +18,7 @@ from typing import cast
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from pgdyno.advisor.expression import parse_formula
-from pgdyno.advisor.rule import ChangeRow, Judge, Rule, Scope
+from pgdyno.advisor.rule import ChangeRow, Judge, Rule, Scope, Settle
 from pgdyno.errors import UsageError, hinted
 from pgdyno.model.finding import ChangeKind, Cost, Depth, Effect, Provenance, RuleGroup, Severity
 
@@ -83,6 +83,7 @@ class _RuleRow(_Strict):
     evidence: tuple[str, ...] = ()
     change: tuple[_ChangeTable, ...] = ()
     judge: str | None = None
+    settle: str | None = None
     effect: tuple[_EffectRow, ...] = ()
     risk: str = Field(min_length=4)
     risk_level: int = Field(ge=0, le=3)
@@ -279,7 +280,8 @@ def _rule(row: _RuleRow, theme: str, file: str, *, shipped: bool) -> Rule:
             scope=_scope(row.scope),
             when=None if row.when is None else parse_formula(row.when),
             changes=tuple(_change(change) for change in row.change),
-            judge=_judge(row.judge, theme, shipped=shipped),
+            judge=cast(Judge | None, _function("judge", row.judge, theme, shipped=shipped)),
+            settle=cast(Settle | None, _function("settle", row.settle, theme, shipped=shipped)),
             effects=tuple(_effect(effect) for effect in row.effect),
             provenance=tuple(provenance(source.document, source.section) for source in row.source),
         )
@@ -319,18 +321,19 @@ def _kernel(text: str | None) -> Version | None:
     return int(major), int(minor)
 
 
-def _judge(name: str | None, theme: str, *, shipped: bool) -> Judge | None:
+def _function(field: str, name: str | None, theme: str, *, shipped: bool) -> object:
+    """Return the function that a rule names, of the module of its theme. Raises UsageError."""
     if name is None:
         return None
     if not shipped:
         raise UsageError(
-            f'judge "{name}": only rules of the package are judged by code', hint="Write `when` and `change` instead."
+            f'{field} "{name}": only rules of the package are judged by code', hint="Write `when` and `change` instead."
         )
     module = importlib.import_module(f"pgdyno.advisor.rules.{theme}")
     function = getattr(module, name, None)
     if function is None:
-        raise UsageError(f'judge "{name}" is not a function of {module.__name__}')
-    return cast(Judge, function)
+        raise UsageError(f'{field} "{name}" is not a function of {module.__name__}')
+    return function
 
 
 def _shipped(name: str) -> dict[str, object]:

@@ -17,6 +17,7 @@ from pgdyno.errors import ExitCode, StoreError, UsageError
 if TYPE_CHECKING:
     from pgdyno.model.advice import Advice
     from pgdyno.model.finding import Finding, Severity
+    from pgdyno.report.sections import Report
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.advise import AdviceRequest
 
@@ -72,7 +73,7 @@ def command(**values: object) -> int:
     _check(flags)
     explained = flags.text("explain")
     if explained is not None and explained.upper().startswith("CON-") and not _names_a_case(flags):
-        return _explain_without_target(explained)
+        return _explain_without_target(explained, as_json=flags.on("as_json"))
     _check_names(flags)
     with _store(flags) as store:
         advice = _advice(flags, store)
@@ -259,20 +260,22 @@ def _save(path: Path, text: str) -> None:
     click.echo(f"written: {path}", err=True)
 
 
-def _explain_without_target(name: str) -> int:
+def _explain_without_target(name: str, *, as_json: bool) -> int:
     from pgdyno.report.advice_explain import explain_contradiction
-    from pgdyno.report.text import print_report
 
-    print_report(explain_contradiction(name, None), sys.stdout)
-    return int(ExitCode.OK)
+    return _print_explained(explain_contradiction(name, None), as_json=as_json)
 
 
 def _explain(name: str, advice: Advice, *, as_json: bool) -> int:
     from pgdyno.report.advice_explain import explain
+
+    return _print_explained(explain(name, advice), as_json=as_json)
+
+
+def _print_explained(report: Report, *, as_json: bool) -> int:
     from pgdyno.report.payload import report_json
     from pgdyno.report.text import print_report
 
-    report = explain(name, advice)
     if as_json:
         click.echo(report_json(report), nl=False)
     else:

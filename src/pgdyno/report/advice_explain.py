@@ -123,7 +123,8 @@ def _decided(name: str, advice: Advice) -> list[tuple[str, str]]:
 def _undecided(found: Contradiction, advice: Advice | None) -> str:
     finding = None if advice is None else advice.of(found.decided_by)
     if finding is not None:
-        return f"not by a condition of this target: rule {finding.rule} says {finding.answer}. {finding.reason}".strip()
+        lacks = "open, a fact that decides is missing" if finding.answer is Answer.UNKNOWN else "not decided"
+        return f"{lacks}: rule {finding.rule} says {finding.answer}. {finding.reason}".strip()
     if any(rule.id == found.decided_by for rule in shipped_rules()):
         return f"name a target or a capture: rule {found.decided_by} decides by its facts"
     return f"the same on every target, by {found.decided_by}"

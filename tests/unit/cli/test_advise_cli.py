@@ -150,7 +150,10 @@ def test_explain_needs_no_target_for_a_contradiction(monkeypatch: pytest.MonkeyP
         raise AssertionError("a target was asked")
 
     monkeypatch.setattr(studies_advise, "advise_target", asked)
-    result = CliRunner().invoke(command, ["--explain", "con-44"], catch_exceptions=False, standalone_mode=False)
+    words = ["--explain", "con-44"]
+    result = CliRunner().invoke(command, [*words, "--json"], catch_exceptions=False, standalone_mode=False)
+    assert json.loads(result.stdout)["lead"].startswith("decided by nothing yet")
+    result = CliRunner().invoke(command, words, catch_exceptions=False, standalone_mode=False)
     assert (result.return_value, "Batch processing improved by 46 %" in " ".join(result.stdout.split())) == (0, True)
 
 

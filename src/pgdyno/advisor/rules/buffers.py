@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.advisor.memory_size import (
@@ -155,9 +157,11 @@ def shared_buffers_half(case: Case) -> Judgement:
     if against is not None:
         return DoesNotApply(against, (Resolution("CON-08", f"Half is not offered here: {against}."),))
     if work is not None and work.kind not in CACHED:
-        return DoesNotApply(f"the working set {work.kind}, where the page cache serves better")
+        reason = f"the working set {work.kind}, where the page cache serves better"
+        return DoesNotApply(reason, (Resolution("CON-08", f"Half is not offered here: {reason}."),))
     if planned(case, "shared_buffers") >= NEAR * half:
-        return InOrder(f"shared_buffers will be {bytes_text(planned(case, 'shared_buffers'))}, about half already.")
+        reason = f"shared_buffers will be {bytes_text(planned(case, 'shared_buffers'))}, about half already"
+        return InOrder(f"{reason}.", (Resolution("CON-08", f"Never more than half: {reason}."),))
     text = written(case, "shared_buffers", half)
     return Fires(
         current=f"shared_buffers = {shown(case, 'shared_buffers')}",
@@ -176,6 +180,18 @@ def shared_buffers_half(case: Case) -> Judgement:
         ),
         needs_test=True,
     )
+
+
+def half_side(case: Case) -> Iterator[Resolution]:
+    """Decide CON-08 where something that half of the memory asks for is not known: then it is not offered."""
+    memory = memory_of(case)
+    try:
+        _against_half(case, memory, min(rounded_bytes(memory / 2), memory // 2))
+    except Missing as missing:
+        yield Resolution(
+            "CON-08",
+            f"A quarter to start with; half is not offered while this is unknown: {missing.what} ({missing.reason}).",
+        )
 
 
 def _against_half(case: Case, memory: int, half: float) -> str | None:

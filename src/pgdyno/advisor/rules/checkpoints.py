@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from pgdyno.advisor.case import Case, Missing
@@ -89,15 +90,35 @@ def _sized(case: Case, current: float, rate: WalRate, pressure: tuple[str, ...])
         cost=cost_of(case, "max_wal_size"),
         resolutions=(
             Resolution(
-                "CON-18", "A reload is enough: this server's pg_settings gives max_wal_size the context sighup."
-            ),
-            Resolution(
                 "CON-19",
                 f"Neither 16GB nor 256GB is copied: {bytes_text(rate.bytes_s)}/s of WAL on this machine give "
                 f"{change.value}. A faster platform writes more WAL and needs more.",
             ),
         ),
     )
+
+
+def max_wal_size_sides(case: Case) -> Iterator[Resolution]:
+    """Decide CON-18 by the setting's context on this server, and CON-19 by the rate or the start of checkpoints."""
+    context = case.row("max_wal_size").context
+    needs = "restart is needed" if context == "postmaster" else "reload is enough"
+    version = case.server.version or case.server.major
+    if context != "unknown":  # a list of settings may come without this column
+        yield Resolution("CON-18", f"A {needs}: max_wal_size has the context {context} in version {version}.")
+    current, rate = shown(case, "max_wal_size"), wal_rate(case)
+    if rate is not None:
+        timeout_s, target = case.number("checkpoint_timeout"), planned(case, "checkpoint_completion_target")
+        needed = wanted_bytes(rate.bytes_s, timeout_s, target, case.server.major)
+        yield Resolution(
+            "CON-19",
+            f"Neither 16GB nor 256GB is copied: {bytes_text(rate.bytes_s)}/s of WAL ({rate.source}) need "
+            f"{bytes_text(needed)}, and max_wal_size is {current}.",
+        )
+    elif not (isinstance(case.evidence.log, Unknown) and isinstance(case.evidence.statistics, Unknown)):
+        starts = "WAL starts the checkpoints" if any(pressure_of(case)) else "WAL does not start the checkpoints"
+        yield Resolution(
+            "CON-19", f"Neither 16GB nor 256GB is copied: {starts} with max_wal_size = {current}; its rate is unknown."
+        )
 
 
 def _nothing_to_raise(case: Case, evidence: tuple[str, ...], *, capped: bool) -> Judgement:
@@ -190,7 +211,9 @@ def checkpoint_completion_target(case: Case) -> Judgement:
     current, major = case.number("checkpoint_completion_target"), case.server.major
     newer = major >= 14
     default = Resolution(
-        "CON-20", f"This is version {major}, whose default is {'0.9' if newer else '0.5'}: " + _decided(newer)
+        "CON-20",
+        f"This is version {case.server.version or major}, whose default is {'0.9' if newer else '0.5'}: "
+        + _decided(newer, current),
     )
     if current >= 0.9:
         return InOrder(f"checkpoint_completion_target = {current:g}.", (default,))
@@ -211,8 +234,10 @@ def checkpoint_completion_target(case: Case) -> Judgement:
     )
 
 
-def _decided(newer: bool) -> str:
-    return "nothing is to be changed." if newer else "0.9 is proposed."
+def _decided(newer: bool, current: float) -> str:
+    if newer or current > 0.5:
+        return f"nothing is to be changed, {current:g} is set."
+    return "0.9 is proposed."
 
 
 def full_page_burst(case: Case) -> Judgement:

@@ -22,7 +22,8 @@ def device_queueing(case: Case) -> Judgement:
     rows = known(case.evidence.devices, "the activity of devices")
     states = [load_state(row) for row in rows]
     queueing = [state for state in states if state.state is LoadState.QUEUEING]
-    decided = tuple(_resolution(row, state) for row, state in zip(rows, states, strict=True) if _full(row))[:1]
+    full = tuple(_resolution(row, state) for row, state in zip(rows, states, strict=True) if _full(row))
+    decided = full[:1] or (_none_full(states),)
     if queueing:
         odd = tuple(problem for row in rows for problem in inconsistencies(row))
         return Fires(
@@ -96,3 +97,8 @@ def _resolution(row: DeviceActivity, state: DeviceState) -> Resolution:
         "CON-45",
         f"%util of {row.device} is {row.util_pct:.4g}, which proves nothing; by wait and queue: {state.sentence}",
     )
+
+
+def _none_full(states: list[DeviceState]) -> Resolution:
+    said = " ".join(state.sentence for state in states if state.state is not LoadState.UNKNOWN)
+    return Resolution("CON-45", f"No device is at 100 % here; waits and queues decide all the same. {said}".rstrip())

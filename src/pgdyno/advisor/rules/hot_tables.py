@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from pgdyno.advisor.block_stack import place_of, unused_disks, volume_below
@@ -52,7 +52,6 @@ def hot_tables(case: Case) -> Judgement:
         alternatives=tuple(
             f"Next, and only after this step was measured: {tables[i].schema}.{tables[i].name}." for i in waiting[1:]
         ),
-        resolutions=(_resolution(case),),
         severity=Severity.NOTE if _relaxed(case) or table.bytes + table.index_bytes < SMALL else None,
     )
 
@@ -164,10 +163,13 @@ def _relaxed(case: Case) -> bool:
     return not isinstance(case.evidence.devices, Unknown) and not _devices(case)
 
 
-def _resolution(case: Case) -> Resolution:
-    try:
-        volume = volume_below(case.host, place_of(case, Purpose.DATA))
-    except Missing:
-        volume = None
-    here = f"the data files lie on {volume.path} already" if volume else "no logical volume is below the data files"
-    return Resolution("CON-30", f"LVM is accepted, as striping over independent disks: {here}.")
+def volume_side(case: Case) -> Iterator[Resolution]:
+    """Decide CON-30 by what lies below the data files; needs no activity of tables."""
+    place = place_of(case, Purpose.DATA)
+    known(place.stack, f'the stack of devices below "{place.path}"')
+    volume = volume_below(case.host, place)
+    here = "no logical volume is below the data files"
+    if volume is not None:
+        stripes = f", {volume.stripes} stripes" if isinstance(volume.stripes, int) else ""
+        here = f"the data files lie on {volume.path} already{stripes}"
+    yield Resolution("CON-30", f"LVM is accepted, as striping over independent disks: {here}.")

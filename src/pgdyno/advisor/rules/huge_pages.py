@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pgdyno.advisor.case import Case, known
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.advisor.shared_memory import SMALL_BUFFERS, Need, need_now, need_proposed, shared_buffers, without_proposals
@@ -50,7 +52,6 @@ def huge_pages(case: Case) -> Judgement:
         evidence=(need.source, *_costs(case, pages * page, buffers)),
         doubts=_budget(case, pages * page),
         alternatives=_other_sizes(case),
-        resolutions=_resolutions(need, pages, page),
         severity=Severity.CRITICAL if wish == "on" else None,
     )
 
@@ -80,8 +81,7 @@ def huge_page_pool(case: Case) -> Judgement:
         return _unused(case, total, page, then, f"the server runs without them although huge_pages is {wish}")
     return InOrder(
         f"The pool of {total} x {binary_text(page)} = {binary_text(size)} holds the shared memory of "
-        f"{binary_text(then.bytes)}.",
-        resolutions=_resolutions(then, total, page),
+        f"{binary_text(then.bytes)}."
     )
 
 
@@ -175,7 +175,6 @@ def _verdict(
         evidence=(*evidence, need.source),
         doubts=_budget(case, pages * page),
         alternatives=alternatives,
-        resolutions=_resolutions(need, pages, page),
         severity=severity,
         cost=Cost.RESTART,
     )
@@ -244,17 +243,19 @@ def _other_sizes(case: Case) -> tuple[str, ...]:
     )
 
 
-def _resolutions(need: Need, pages: int, page: int) -> tuple[Resolution, ...]:
+def pool_sides(case: Case) -> Iterator[Resolution]:
+    """Decide CON-16 by the size of a huge page, and CON-17 by what the server needs; a pool need not be there."""
+    page = known(case.host.memory.huge_page_bytes, "the size of a huge page")
     same = "38912 or 17408 is for other buffers" if page == MIB else "38912 and 17408 are pages of 1 MiB"
-    return (
-        Resolution(
-            "CON-16",
-            f"A huge page has {binary_text(page)} here, and {same}: the bytes count, {pages} pages are "
-            f"{binary_text(pages * page)}.",
-        ),
-        Resolution(
-            "CON-17",
-            f"The need is {binary_text(need.bytes)} ({'as the server says' if need.exact else 'computed'}); a reserve "
-            "of 2 % is added, and not 1 or 6 GiB.",
-        ),
+    need = need_proposed(case)
+    pages = need.pool(page)
+    yield Resolution(
+        "CON-16",
+        f"A huge page has {binary_text(page)} here, and {same}: the bytes count, {pages} pages are "
+        f"{binary_text(pages * page)}.",
+    )
+    yield Resolution(
+        "CON-17",
+        f"The need is {binary_text(need.bytes)} ({'as the server says' if need.exact else 'computed'}); a reserve "
+        "of 2 % is added, and not 1 or 6 GiB.",
     )

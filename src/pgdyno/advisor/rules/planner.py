@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.judgement import Fires, InOrder, Judgement
 from pgdyno.advisor.memory_size import BUFFER_OVERHEAD, CACHED, NODES, PROCESS_BYTES, query_bytes, reserve_bytes
@@ -31,11 +33,8 @@ def random_page_cost(case: Case) -> Judgement:
     work = known(case.evidence.working_set, "the working set")
     cached = work.kind in CACHED
     state = f"The working set {work.kind} ({bytes_text(work.low_bytes)} to {bytes_text(work.high_bytes)})"
-    decided = Resolution(
-        "CON-39",
-        f"{state}: "
-        + ("nearly equal costs may be tried." if cached else "the usual warning against equal costs holds."),
-    )
+    side = "nearly equal costs may be tried, with plans compared" if cached else "the usual warning against them holds"
+    decided = Resolution("CON-39", f"{state}: {side}.")
     fact = f"random_page_cost = {random:g}, seq_page_cost = {seq:g}"
     if not cached:
         if random > CLOSE * seq or not is_set(case.row("random_page_cost")):
@@ -94,14 +93,7 @@ def parallel_workers(case: Case) -> Judgement:
 def work_mem(case: Case) -> Judgement:
     """Warn where work_mem can demand more than there is; offer more where queries spill and memory allows it."""
     current = case.number("work_mem")
-    least = case.row("work_mem").min_val or "64"
-    decided = (
-        Resolution(
-            "CON-34",
-            f"This server takes no work_mem below {least}kB, so the 4 KB of the report cannot have been in force; "
-            "4 MB, the default, is what it reads as.",
-        ),
-    )
+    decided = tuple(work_mem_side(case))
     sessions = planned(case, "max_connections")
     room = _room(case, sessions)
     demand = _demand(case, current, sessions)
@@ -117,6 +109,16 @@ def work_mem(case: Case) -> Judgement:
     if spills is None:
         return InOrder(f"work_mem = {shown(case, 'work_mem')}: no temporary files were seen.", decided)
     return _more(case, current, spills, formula, decided)
+
+
+def work_mem_side(case: Case) -> Iterator[Resolution]:
+    """Decide CON-34 by the server's own minimum; a configuration file without a server has that of all versions."""
+    least = case.row("work_mem").min_val or "64"
+    yield Resolution(
+        "CON-34",
+        f"This server takes no work_mem below {least}kB, so the 4 KB of the report cannot have been in force; 4 MB, "
+        f"the default, is what it reads as. It is {shown(case, 'work_mem')} here.",
+    )
 
 
 def _too_much(

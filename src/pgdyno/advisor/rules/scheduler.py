@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.advisor.kernel_table import DEBUGFS_SINCE
@@ -56,7 +58,7 @@ def _interface(case: Case, version: tuple[int, int]) -> str | DoesNotApply | Can
     reason = interface.reason
     if any(word in reason.lower() for word in _REFUSED):
         return CannotTell(f"{place} could not be read and written ({reason})")
-    return DoesNotApply(f"{place} cannot be written here ({reason})", _resolutions(case, version, ""))
+    return DoesNotApply(f"{place} cannot be written here ({reason})")
 
 
 def _conditions(case: Case) -> tuple[Judgement | None, list[str]]:
@@ -152,23 +154,34 @@ def _offer(case: Case, version: tuple[int, int], interface: str, cost: int, fact
             "Sweep a series around it, the default included: `pgdyno experiment --sweep "
             f"{linux.MIGRATION_COST}=25000,50000,100000,250000,500000`.",
         ),
-        resolutions=_resolutions(case, version, interface),
         severity=Severity.NOTE if scattered else None,
         needs_test=True,
     )
 
 
-def _resolutions(case: Case, version: tuple[int, int], interface: str) -> tuple[Resolution, ...]:
-    processor = case.host.processor
-    where = "scattered" if processor.scattered is True else "together"
-    place = interface or "no file that can be written"
-    return (
-        Resolution("CON-13", f"The direction is down: this is {processor.architecture}; raising it is no candidate."),
-        Resolution(
-            "CON-14", f"{processor.cpus} CPUs lie {where}: offered for a test, adopted only when it is positive."
-        ),
-        Resolution("CON-15", f"Kernel {_dotted(version)}: {place}."),
-    )
+def migration_sides(case: Case) -> Iterator[Resolution]:
+    """Decide CON-15 by the kernel, CON-13 by the architecture, and CON-14 by the number and the place of the CPUs."""
+    kernel, processor = case.host.kernel, case.host.processor
+    if not isinstance(kernel.version, Unknown):
+        yield Resolution("CON-15", _by_kernel(kernel.version, kernel.migration_interface))
+    if not isinstance(processor.architecture, Unknown):
+        yield Resolution(
+            "CON-13",
+            f"The direction is down, after a test: this is {processor.architecture}; raising it is no candidate.",
+        )
+    cpus = known(processor.cpus, "the number of CPUs")
+    if known(processor.scattered, "where the CPUs lie") or cpus > LARGE_CPUS:
+        where = "scattered over chips, nodes, books or drawers" if processor.scattered else "together, a large image"
+        yield Resolution("CON-14", f"{cpus} CPUs lie {where}: tested first, adopted only when it is positive.")
+    else:
+        yield Resolution("CON-14", f"{cpus} CPUs lie together, a small image: a candidate for a test.")
+
+
+def _by_kernel(version: tuple[int, int], interface: str | Unknown) -> str:
+    seen = "" if isinstance(interface, str) else f", which cannot be written here ({interface.reason})"
+    if version < DEBUGFS_SINCE:
+        return f"Kernel {_dotted(version)} is below 5.13: it is the sysctl {linux.MIGRATION_COST}{seen}."
+    return f"Kernel {_dotted(version)} is not below 5.13: no sysctl line is written, it is {DEBUGFS_FILE}{seen}."
 
 
 def foreign_tips(case: Case) -> Judgement:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from pgdyno.advisor.block_stack import device_of, disks_of, place_of
 from pgdyno.advisor.case import Case, known
@@ -146,14 +147,8 @@ def eckd_caching_mode(case: Case) -> Judgement:
 def disk_type(case: Case) -> Judgement:
     """Say what is left of the old advice on disk types."""
     disks = _data_disks(case)
-    kinds = sorted({disk.storage if isinstance(disk.storage, str) else "unknown" for disk in disks})
-    decided = (
-        Resolution(
-            "CON-29",
-            "SCSI or NVMe with a file system holds; raw devices no longer exist. "
-            f"The disks here are {', '.join(kinds)}.",
-        ),
-    )
+    kinds = _kinds(disks)
+    decided = tuple(disk_type_side(case))
     if "dasd" not in kinds:
         if kinds in (["unknown"], []):
             return CannotTell("the type of the disks below the data files is unknown (it was not read)")
@@ -165,6 +160,19 @@ def disk_type(case: Case) -> Judgement:
         evidence=(f"{', '.join(dasd)} are DASD.",),
         resolutions=decided,
     )
+
+
+def disk_type_side(case: Case) -> Iterator[Resolution]:
+    """Decide CON-29 on every architecture: what the disks below the data files are."""
+    yield Resolution(
+        "CON-29",
+        "SCSI or NVMe with a file system holds; raw devices no longer exist. "
+        f"The disks here are {', '.join(_kinds(_data_disks(case))) or 'unknown'}.",
+    )
+
+
+def _kinds(disks: list[BlockDevice]) -> list[str]:
+    return sorted({disk.storage if isinstance(disk.storage, str) else "unknown" for disk in disks})
 
 
 def _single(path: str) -> Fires:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pgdyno.advisor.case import Case, Missing
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.advisor.planned import change_to, cost_of, is_standby, planned, shown, statistics_of, writes
@@ -17,13 +19,12 @@ def wal_buffers(case: Case) -> Judgement:
     """Offer 16MB of wal_buffers where the load writes and the automatic size is below it."""
     if is_standby(case):
         return DoesNotApply("a standby writes no WAL of its own")
-    fact = case.row("wal_buffers")
-    automatic = fact.source in ("default", "override") or case.number("wal_buffers") < 0
+    size = case.number("wal_buffers")
+    automatic = _is_automatic(case, size)
     if automatic and not case.has("wal_segment_size") and planned(case, "shared_buffers") >= 32 * 16 * MB:
         text = "wal_buffers will be 16MB, or one WAL segment where that is smaller"  # whatever the segment has
         return InOrder(f"{text}.", (Resolution("CON-21", f"Silent: {text}, and 16MB would change nothing."),))
     segment = case.number("wal_segment_size")
-    size = case.number("wal_buffers")
     if automatic:
         size = min(max(planned(case, "shared_buffers") / 32, 64 << 10), segment)
     how = "a thirty-second of shared_buffers, one WAL segment at most" if automatic else "set by hand"
@@ -47,6 +48,21 @@ def wal_buffers(case: Case) -> Judgement:
         resolutions=(Resolution("CON-21", f"{text}: smaller than 16MB, so 16MB is offered."),),
         cost=cost_of(case, "wal_buffers"),
     )
+
+
+def wal_buffers_side(case: Case) -> Iterator[Resolution]:
+    """Decide CON-21 by the size of shared_buffers, from which -1 takes its thirty-second."""
+    size = case.number("wal_buffers")
+    if _is_automatic(case, size):
+        buffers = planned(case, "shared_buffers")
+        silent, text = buffers >= 512 * MB, f"wal_buffers is automatic, with shared_buffers = {bytes_text(buffers)}"
+    else:
+        silent, text = size >= 16 * MB, f"wal_buffers = {bytes_text(size)}, set by hand"
+    yield Resolution("CON-21", f"Silent: {text}, and 16MB would change nothing." if silent else f"{text}: below 16MB.")
+
+
+def _is_automatic(case: Case, size: float) -> bool:
+    return case.row("wal_buffers").source in ("default", "override") or size < 0
 
 
 def _full(case: Case) -> int | None:
@@ -79,12 +95,14 @@ def synchronous_commit(case: Case) -> Judgement:
 
 def fsync(case: Case) -> Judgement:
     """Flag fsync = off as critical on any server that is not marked disposable."""
-    decided = Resolution(
-        "CON-12",
-        f"Durability comes from fsync = {case.text('fsync')} with wal_sync_method = {case.text('wal_sync_method')}: "
-        "direct I/O alone reaches the cache of the storage only.",
+    on, method = case.text("fsync") == "on", case.text("wal_sync_method")
+    durability = (
+        f"Durability comes from fsync = on with wal_sync_method = {method}"
+        if on
+        else "With fsync = off nothing is durable"
     )
-    if case.text("fsync") == "on":
+    decided = Resolution("CON-12", f"{durability}: direct I/O alone reaches the cache of the storage only.")
+    if on:
         return InOrder("fsync is on.", (decided,))
     return _durability(case, "fsync", "An operating system crash or power failure can corrupt the cluster.", (decided,))
 

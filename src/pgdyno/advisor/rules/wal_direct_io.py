@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 
 from pgdyno.advisor.block_stack import device_of, disks_of, mount_of, place_of, places_of
 from pgdyno.advisor.case import Case, Missing, known
@@ -104,18 +105,18 @@ def double_caching(case: Case) -> Judgement:
     working = case.evidence.working_set
     if not isinstance(working, Unknown):
         evidence.append(f"The pages that the load touches: {working.kind} ({working.method}).")
-    asynchronous = (
-        f"io_method = {case.text('io_method')} reads asynchronously, through the page cache"
-        if case.has("io_method")
-        else f"version {case.server.version or case.server.major} has no asynchronous I/O of its own"
-    )
+    return Fires(current="data files go through the page cache", evidence=tuple(evidence))
+
+
+def direct_io_sides(case: Case) -> Iterator[Resolution]:
+    """Decide CON-11 and CON-28 by version and places; memory has no part in it."""
+    if case.has("io_method"):
+        method = case.text("io_method")
+        how = "each read waits" if method == "sync" else "reads are asynchronous"
+        asynchronous = f"with io_method = {method} {how}, through the page cache"
+    else:
+        asynchronous = f"version {case.server.version or case.server.major} has no asynchronous I/O of its own"
     tablespaces = len(places_of(case, Purpose.TABLESPACE)) if not isinstance(case.host.places, Unknown) else 0
     where = f"the data directory and {tablespaces} tablespaces" if tablespaces else "the data directory"
-    return Fires(
-        current="data files go through the page cache",
-        evidence=tuple(evidence),
-        resolutions=(
-            Resolution("CON-11", f"Direct I/O does not apply to {where}: {asynchronous}."),
-            Resolution("CON-28", f"Raw devices are history (the driver left Linux 5.14); {where} needs a file system."),
-        ),
-    )
+    yield Resolution("CON-11", f"Direct I/O does not apply to {where}: {asynchronous}.")
+    yield Resolution("CON-28", f"Raw devices are history (the driver left Linux 5.14); {where} needs a file system.")

@@ -51,11 +51,8 @@ def dirty_bytes(case: Case) -> Judgement:
     lower_background = background.bytes > BACKGROUND_ALIKE
     lower_foreground = foreground.bytes > (FOREGROUND if foreground.ratio else FOREGROUND_FINE)
     sentences = (background.sentence(ram), foreground.sentence(ram))
-    resolution = Resolution(
-        "CON-07", "These sysctls take effect when they are written; the file in /etc/sysctl.d keeps them. No reboot."
-    )
     if not (lower_background or lower_foreground):
-        return InOrder(f"{' '.join(sentences)} The exact value matters little here.", resolutions=(resolution,))
+        return InOrder(f"{' '.join(sentences)} The exact value matters little here.")
     changes = []
     if lower_background:
         changes.append(_change(linux.BACKGROUND_BYTES, BACKGROUND, case))
@@ -73,8 +70,15 @@ def dirty_bytes(case: Case) -> Judgement:
         proposed=", ".join(f"{change.knob} = {change.value}" for change in changes),
         evidence=(*sentences, *too_much, *burst_sentences(case)),
         doubts=doubts,
-        resolutions=(resolution,),
     )
+
+
+def at_once(case: Case) -> Iterator[Resolution]:
+    """Decide CON-07: what a write of these sysctls needs does not depend on the target, a pool's size does."""
+    text = "Write-back's sysctls take effect when they are written; the file in /etc/sysctl.d keeps them. No reboot."
+    total = case.host.memory.huge_pages_total
+    pool = "" if isinstance(total, Unknown) else f" Of huge pages HugePages_Total shows {total}."
+    yield Resolution("CON-07", text + pool)
 
 
 def write_bursts(case: Case) -> Judgement:
