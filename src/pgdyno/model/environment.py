@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 
 from pgdyno.model.facts import Unknown
-from pgdyno.model.inventory import Inventory, LogicalVolume, Purpose
+from pgdyno.model.inventory import Inventory, LogicalVolume, Purpose, ServerInventory
 
 _MOVING = (
     "fs.aio-nr",
@@ -63,7 +63,9 @@ def _stable(inventory: Inventory) -> dict[str, object]:
         if not isinstance(host.mounts, Unknown)
         else None,
         "volumes": None if isinstance(host.volumes, Unknown) else [_volume(volume) for volume in host.volumes],
-        "server": None if isinstance(server, Unknown) else (server.version, server.version_num, server.flavour),
+        "server": None
+        if isinstance(server, Unknown)
+        else (server.version, server.version_num, server.flavour, _checksums(server)),
     }
 
 
@@ -71,6 +73,10 @@ def _volume(volume: LogicalVolume) -> dict[str, object]:
     values = _plain(volume)
     values.pop("segments")  # its devices say where it lies
     return values
+
+
+def _checksums(server: ServerInventory) -> bool | str:
+    return "unknown" if isinstance(server.data_checksums, Unknown) else server.data_checksums
 
 
 def _plain(part: object) -> dict[str, object]:

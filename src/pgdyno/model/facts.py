@@ -152,15 +152,20 @@ class Facts:
         """Return 12 hex digits that name this environment.
 
         Covers what a measurement depends on and no knob of PostgreSQL can change: architecture, kernel, CPU, cores,
-        memory, PostgreSQL version and build. The Linux knobs belong to it as they were found, because they hold for
-        the host and not for one server; those that this user may not read are left out. Two runs in an unchanged
-        environment share it; free disk space and a swap file of pgdyno's own are left out.
+        memory, PostgreSQL version, build and data checksums. The Linux knobs belong to it as they were found, because
+        they hold for the host and not for one server; those that this user may not read are left out. Two runs in an
+        unchanged environment share it; free disk space and a swap file of pgdyno's own are left out.
         """
         host = asdict(self.host)
         for name in ("data_disk_free_bytes", *_LATER):
             host.pop(name)
         host.pop("container")  # told beside the counters; the limits that it sets are in the hash by themselves
-        server = {"version": self.server.version, "block_size": self.server.block_size}
+        checksums = self.server.data_checksums
+        server = {
+            "version": self.server.version,
+            "block_size": self.server.block_size,
+            "data_checksums": None if isinstance(checksums, Unknown) else checksums,
+        }
         kernel = {
             name: fact.value for name, fact in self.kernel.items() if isinstance(fact.value, str) and name != SWAP_AREA
         }

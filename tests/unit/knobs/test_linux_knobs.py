@@ -230,6 +230,16 @@ def test_a_bold_start_follows_the_tuning_guides() -> None:
     assert bold[linux.THP_ENABLED] == "never"
 
 
+@pytest.mark.requirement("R-VER-15")
+def test_the_environment_hash_covers_data_checksums() -> None:
+    found = facts()
+    names = {
+        replace(found, server=replace(found.server, data_checksums=value)).environment_hash()
+        for value in (True, False, Unknown("not shown"))
+    }
+    assert len(names) == 3
+
+
 def test_the_environment_hash_covers_the_kernel() -> None:
     name = facts().environment_hash()
     assert facts().environment_hash() == name

@@ -383,6 +383,16 @@ def test_the_environment_is_named_by_what_matters(tmp_path: Path) -> None:
     assert inspect_capture(copy).environment_hash() != first
 
 
+@pytest.mark.requirement("R-VER-15")
+def test_data_checksums_are_part_of_the_environments_name() -> None:
+    inventory = captured("x86_64-128g")
+    names = {
+        replace(inventory, server=replace(server_of(inventory), data_checksums=value)).environment_hash()
+        for value in (True, False, Unknown("not shown"))
+    }
+    assert len(names) == 3
+
+
 @pytest.mark.requirement("R-INV-20")
 def test_the_size_is_classed_against_the_memory() -> None:
     assert captured("x86_64-128g").size is SizeClass.MEDIUM
