@@ -55,12 +55,13 @@ def fact_rows(finding: Finding) -> Iterator[tuple[str, str]]:
         yield "mechanism", finding.mechanism
     for effect in finding.effects:
         figure = words.gain(effect)
-        said = f"{figure}: {effect.text}" if figure and effect.text else figure or effect.text
+        text = effect.text.rstrip(".")
+        said = f"{figure}: {text}" if figure and text else figure or text
         yield "figure", f"{said}. {words.source_long(effect.source)}"
     if finding.answer is Answer.FINDING:
         yield "confidence", f"{finding.confidence}{_lowered(finding)}"
     yield "cost", "in force at once, no restart" if finding.cost is Cost.NONE else f"needs {words.COSTS[finding.cost]}"
-    yield "risk", f"{words.RISKS[finding.risk_level]}: {finding.risk}"
+    yield "risk", words.risk_text(finding)
     for name, text in (
         ("apply", finding.apply),
         ("persist", finding.persist),

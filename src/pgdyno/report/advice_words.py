@@ -131,8 +131,13 @@ def proposal_text(finding: Finding) -> str:
 
 def cost_text(finding: Finding) -> str:
     """Return what putting it in force costs and risks, on one line."""
+    return f"{finding.cost if finding.cost is not Cost.NONE else 'no restart'}; risk {risk_text(finding)}"
+
+
+def risk_text(finding: Finding) -> str:
+    """Return the level of the risk and its words, which may begin with the level themselves."""
     level = RISKS[min(finding.risk_level, len(RISKS) - 1)]
-    return f"{finding.cost if finding.cost is not Cost.NONE else 'no restart'}; risk {level}: {finding.risk}"
+    return f"{level}: {finding.risk.removeprefix(f'{level.capitalize()}: ')}"
 
 
 def count_text(advice: Advice) -> str:

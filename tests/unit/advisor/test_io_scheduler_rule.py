@@ -7,7 +7,7 @@ import pytest
 from advisor_case import finding_of, make_case
 from pgdyno.advisor.rules.io_scheduler import current_name
 from pgdyno.errors import UsageError
-from pgdyno.model.finding import Answer, ChangeKind
+from pgdyno.model.finding import Answer, ChangeKind, Severity
 from storage_case import disk, simple_host
 
 RULE = "io-scheduler"
@@ -39,6 +39,17 @@ def test_bfq_on_a_disk_that_turns_becomes_mq_deadline_and_stays_an_experiment():
 @pytest.mark.parametrize("scheduler", ["none", "mq-deadline"])
 def test_none_and_deadlines_are_in_order(scheduler):
     assert judged(disk("nvme0n1", "nvme", scheduler=scheduler)).answer is Answer.OK
+
+
+@pytest.mark.requirement("CON-25")
+def test_a_local_disk_that_turns_gets_deadlines_in_place_of_no_order_at_all():
+    finding = judged(disk("sda", "sata", scheduler="none", rotational=True))
+    assert (finding.answer, finding.severity) == (Answer.FINDING, Severity.NOTE)
+    assert finding.changes[0].value == "mq-deadline"
+    for other in (disk("sda", "sata", scheduler="none", rotational=False), disk("sda", "scsi", scheduler="none")):
+        assert judged(other).answer is Answer.OK  # a disk that is called SCSI may be a virtual one
+    old = judged(disk("sda", "sas", scheduler="noop", schedulers=("noop", "deadline", "cfq")))
+    assert old.changes[0].value == "deadline"
 
 
 @pytest.mark.requirement("R-STO-28")

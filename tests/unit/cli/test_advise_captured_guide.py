@@ -66,6 +66,8 @@ def test_the_device_of_the_wal_comes_from_the_capture_where_iostat_names_it(tmp_
 def test_a_device_that_nobody_names_leaves_the_rate_unknown() -> None:
     found = finding("max-wal-size", *MACHINE, *REPORT)
     assert (found["answer"], found["changes"]) == ("unknown", [])
+    assert "none of the devices shown is the WAL's" in found["reason"]
+    assert "--wal-device names it" in found["reason"]
 
 
 def test_a_configuration_and_a_report_need_no_captured_folder(tmp_path: Path) -> None:

@@ -141,6 +141,15 @@ def test_what_is_not_proposed_has_no_state_and_no_confidence() -> None:
         assert word not in told
 
 
+def test_no_word_and_no_full_stop_is_said_twice() -> None:
+    effect = make_effect(None, text="Waits were shorter.")
+    finding = make_finding("quiet", effect, risk="None: this is an observation.", risk_level=0)
+    text = explained("quiet", make_advice(finding))
+    assert "none: this is an observation." in text
+    assert "None" not in text
+    assert ".." not in text
+
+
 @pytest.mark.requirement("R-ADV-01", "R-ADV-03")
 def test_a_finding_shows_change_effect_doubt_cost_risk_and_state() -> None:
     text = " ".join(page(whole()).split())

@@ -39,11 +39,18 @@ def max_wal_size(case: Case) -> Judgement:
         if unseen is None:
             return InOrder(f"Checkpoints do not come by WAL: max_wal_size = {shown(case, 'max_wal_size')} is enough.")
         if rate is None:
-            raise Missing("why checkpoints start", unseen)
+            raise Missing("why checkpoints start", _unseen(case, unseen))
         return _by_rate_alone(case, current, rate)
     if rate is None:
         return _measure_first(case, pressure)
     return _sized(case, current, rate, pressure)
+
+
+def _unseen(case: Case, starts: str) -> str:
+    """Return why neither log nor counters (`starts`) nor a rate of WAL are there, each reason once."""
+    rate = case.evidence.wal_rate_bytes_s
+    reasons = [*starts.split("; "), *(rate.reason.split("; ") if isinstance(rate, Unknown) else ())]
+    return "; ".join(dict.fromkeys(reasons))
 
 
 def _by_rate_alone(case: Case, current: float, rate: WalRate) -> Judgement:

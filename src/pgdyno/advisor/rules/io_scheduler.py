@@ -7,7 +7,7 @@ from pgdyno.advisor.case import Case, known
 from pgdyno.advisor.judgement import CannotTell, Fires, InOrder, Judgement
 from pgdyno.errors import UsageError
 from pgdyno.model.facts import Unknown
-from pgdyno.model.finding import Change, ChangeKind, Resolution
+from pgdyno.model.finding import Change, ChangeKind, Resolution, Severity
 from pgdyno.model.inventory import BlockDevice, Purpose
 
 NEW_NAME: dict[str, str | None] = {
@@ -28,6 +28,8 @@ _NAMES = {
     "iscsi": "a storage server",
 }
 _SCSI = ("scsi", "sas", "sata", "usb")
+_LOCAL = ("sas", "sata", "usb")
+"""Disks that are what they say; `scsi` alone may be a virtual one, which says that it turns whatever lies below."""
 _FAIR = ("none", "mq-deadline")
 
 
@@ -53,10 +55,11 @@ def io_scheduler(case: Case) -> Judgement:
     for device in (device_of(case.host, name) for name in names):
         scheduler = known(device.scheduler, f"the I/O scheduler of {device.name}")
         try:
-            suits = current_name(scheduler) in _FAIR
+            today = current_name(scheduler)
         except UsageError as error:
             unknown.append(f"{device.name}: {error.message}")
             continue
+        suits = today in _FAIR and not _unordered(device, scheduler)
         (right if suits else wrong).append((device, scheduler))
     if not wrong and unknown:
         return CannotTell("; ".join(unknown))
@@ -77,6 +80,7 @@ def io_scheduler(case: Case) -> Judgement:
             if _spindle(device)
         ),
         resolutions=(_decided(wrong),),
+        severity=Severity.NOTE if all(_unordered(device, scheduler) for device, scheduler in wrong) else None,
     )
 
 
@@ -99,6 +103,11 @@ def _spindle(device: BlockDevice) -> bool:
     return device.rotational is True and not behind
 
 
+def _unordered(device: BlockDevice, scheduler: str) -> bool:
+    """A disk that turns, whose requests nobody puts in the order of their places."""
+    return current_name(scheduler) == "none" and device.rotational is True and device.storage in _LOCAL
+
+
 def _change(device: BlockDevice, scheduler: str) -> Change:
     file = f"/sys/block/{device.name}/queue/scheduler"
     name = proposed(device)
@@ -118,13 +127,14 @@ def _sentence(device: BlockDevice, scheduler: str) -> str:
     offered = f"; the kernel offers {', '.join(device.schedulers)}" if device.schedulers else ""
     today = current_name(scheduler)
     called = "" if today == scheduler else f" (today {today})" if today else " (without a successor)"
-    return f"{device.name} is {storage} and has {scheduler}{called}{offered}."
+    order = "; it turns, and nothing orders its requests by their place" if _unordered(device, scheduler) else ""
+    return f"{device.name} is {storage} and has {scheduler}{called}{offered}{order}."
 
 
 def _decided(rows: list[tuple[BlockDevice, str]]) -> Resolution:
     said = ", ".join(f"{device.name} ({kind_of(device)}) has {scheduler}" for device, scheduler in rows)
     return Resolution(
         "CON-25",
-        "Today's names decide: none or mq-deadline for storage servers and NVMe, mq-deadline for disks that turn, bfq "
-        f"and kyber only by experiment. {said}.",
+        "Today's names decide: none or mq-deadline for storage servers and NVMe, mq-deadline for disks that turn and "
+        f"other SCSI disks, bfq and kyber only by experiment. {said}.",
     )

@@ -77,7 +77,7 @@ def at_once(case: Case) -> Iterator[Resolution]:
     """Decide CON-07: what a write of these sysctls needs does not depend on the target, a pool's size does."""
     text = "Write-back's sysctls take effect when they are written; the file in /etc/sysctl.d keeps them. No reboot."
     total = case.host.memory.huge_pages_total
-    pool = "" if isinstance(total, Unknown) else f" Of huge pages HugePages_Total shows {total}."
+    pool = "" if isinstance(total, Unknown) else f" A pool of huge pages is another matter: HugePages_Total is {total}."
     yield Resolution("CON-07", text + pool)
 
 

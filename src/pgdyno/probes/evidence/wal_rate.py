@@ -92,7 +92,7 @@ def _device_rate(
                 row.write_kb_s, Unknown
             ):
                 return row.write_kb_s * 1024, row.device
-    return Unknown(f"none of the devices shown is the WAL's ({', '.join(names)})")
+    return Unknown(f"none of the devices shown is the WAL's ({', '.join(names)}), --wal-device names it")
 
 
 def wal_devices(inventory: Inventory) -> list[str] | Unknown:
