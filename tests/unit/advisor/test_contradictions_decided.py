@@ -99,6 +99,19 @@ def test_durability_does_not_come_from_an_fsync_that_is_off() -> None:
     assert text.startswith("With fsync = off nothing is durable: ")
 
 
+@pytest.mark.requirement("CON-11")
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("", "Direct I/O does not apply to the data directory: with io_method = worker reads are asynchronous"),
+        ("data", "debug_io_direct = data opens the data directory with direct I/O: an option for developers"),
+    ],
+)
+def test_whether_data_files_are_buffered_is_read_from_the_server(option: str, said: str) -> None:
+    finding = finding_of("double-caching", make_case(server=make_server(18, changed={"debug_io_direct": option})))
+    assert finding.resolutions[0].decided.startswith(said)
+
+
 @pytest.mark.requirement("CON-30")
 def test_volumes_that_are_unknown_are_not_called_absent() -> None:
     finding = finding_of("hot-tables", make_case())

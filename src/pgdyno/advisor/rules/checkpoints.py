@@ -243,7 +243,7 @@ def checkpoint_completion_target(case: Case) -> Judgement:
 
 def _decided(newer: bool, current: float) -> str:
     if newer or current > 0.5:
-        return f"nothing is to be changed, {current:g} is set."
+        return f"{'the advice is for older versions' if newer else 'nothing is to be changed'}, {current:g} is set."
     return "0.9 is proposed."
 
 

@@ -75,11 +75,15 @@ def removed_parameters(case: Case) -> Judgement:
         return Fires(
             current=", ".join(f"{one.name} = {given[one.name].setting}" for one in leaving),
             proposed="change them with the upgrade",
-            values={"state": f"{len(leaving)} that are set are gone in a later version"},
+            values={"state": f"{_set(len(leaving))} gone in a later version"},
             evidence=tuple(one.sentence() for one in leaving),
             severity=Severity.NOTE,
         )
     return InOrder("No parameter that is set is gone in any version up to 18.")
+
+
+def _set(count: int) -> str:
+    return "1 that is set is" if count == 1 else f"{count} that are set are"
 
 
 def _gone(count: int) -> str:

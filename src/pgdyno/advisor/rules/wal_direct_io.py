@@ -90,7 +90,7 @@ def direct_io_alignment(case: Case) -> Judgement:
 
 def double_caching(case: Case) -> Judgement:
     """Explain the two caches with this machine's figures."""
-    if case.has("debug_io_direct") and "data" in case.text("debug_io_direct"):
+    if _around_the_cache(case):
         return DoesNotApply("debug_io_direct keeps the data files out of the page cache; the rule of that name warns")
     buffers = case.number("shared_buffers")
     evidence = [f"shared_buffers holds {bytes_text(buffers)}."]
@@ -110,13 +110,23 @@ def double_caching(case: Case) -> Judgement:
 
 def direct_io_sides(case: Case) -> Iterator[Resolution]:
     """Decide CON-11 and CON-28 by version and places; memory has no part in it."""
-    if case.has("io_method"):
-        method = case.text("io_method")
-        how = "each read waits" if method == "sync" else "reads are asynchronous"
-        asynchronous = f"with io_method = {method} {how}, through the page cache"
-    else:
-        asynchronous = f"version {case.server.version or case.server.major} has no asynchronous I/O of its own"
     tablespaces = len(places_of(case, Purpose.TABLESPACE)) if not isinstance(case.host.places, Unknown) else 0
     where = f"the data directory and {tablespaces} tablespaces" if tablespaces else "the data directory"
-    yield Resolution("CON-11", f"Direct I/O does not apply to {where}: {asynchronous}.")
+    if _around_the_cache(case):
+        option = f"debug_io_direct = {case.text('debug_io_direct')}"
+        yield Resolution("CON-11", f"{option} opens {where} with direct I/O: an option for developers, not advice.")
+    else:
+        yield Resolution("CON-11", f"Direct I/O does not apply to {where}: {_asynchronous(case)}.")
     yield Resolution("CON-28", f"Raw devices are history (the driver left Linux 5.14); {where} needs a file system.")
+
+
+def _asynchronous(case: Case) -> str:
+    if not case.has("io_method"):
+        return f"version {case.server.version or case.server.major} has no asynchronous I/O of its own"
+    method = case.text("io_method")
+    how = "each read waits" if method == "sync" else "reads are asynchronous"
+    return f"with io_method = {method} {how}, through the page cache"
+
+
+def _around_the_cache(case: Case) -> bool:
+    return case.has("debug_io_direct") and "data" in case.text("debug_io_direct")

@@ -34,7 +34,7 @@ def wal_rate(
     if not isinstance(counted, Unknown) and counted > 0 and is_sampled:
         return counted, "WAL counted by the server over the sampled window"
     reasons.append(counted.reason if isinstance(counted, Unknown) else "no WAL was written in the window")
-    by_log = Unknown("there is no log") if isinstance(log, Unknown) else log_rate(log.checkpoints)
+    by_log = log if isinstance(log, Unknown) else log_rate(log.checkpoints)
     if not isinstance(by_log, Unknown):
         return by_log, "distances between the checkpoints of the server's log"
     reasons.append(by_log.reason)
