@@ -102,12 +102,34 @@ def test_cut_log_never_invents_an_event(name, data):
     reader = LogReader()
     reader.read([text[first:last]], starts_whole=first == 0)
     part = reader.evidence(("cut.log",))
-    assert isinstance(part, LogEvidence)
+    if isinstance(part, Unknown):  # what is left holds no message at all
+        kept = text[first:last] if first == 0 else text[first:last].partition(b"\n")[2]
+        assert kept
+        assert b"LOG:  " not in kept
+        return
     assert len(part.checkpoints) <= len(whole.checkpoints)
     assert set(part.too_frequent_s) <= set(whole.too_frequent_s)
     known_sizes = {value.distance_bytes for value in whole.checkpoints}
     seen = {value.distance_bytes for value in part.checkpoints if not isinstance(value.distance_bytes, Unknown)}
     assert seen <= known_sizes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"\x00\xff\x1b[31m not a log \xfe\n",
+        b"Nov 22 14:00:01 db1 CRON[1]: session opened\n",
+        b'{"level":"info","msg":"ready"}\n',
+    ],
+)
+def test_a_file_of_something_else_is_unknown_and_not_a_quiet_log(text):
+    found = read(text * 3)
+    assert isinstance(found, Unknown)
+    assert found.reason == "a.log is no log of a server (none of its 3 lines is a message of PostgreSQL)"
+
+
+def test_a_window_without_a_line_is_a_quiet_log():
+    assert isinstance(read(b""), LogEvidence)
 
 
 @given(st.lists(st.binary(max_size=400), max_size=8), st.sampled_from([None, "C", "de_DE.UTF-8"]))

@@ -51,6 +51,8 @@ class LogReader:
     ended: str | Unknown = NO_TIME
     english: int = 0
     foreign: int = 0
+    is_log: bool = False
+    """Whether any line was one of a server's log; a file of something else says nothing of checkpoints."""
 
     def __post_init__(self) -> None:
         self.counts.keep_at_most = self.keep_at_most
@@ -70,18 +72,25 @@ class LogReader:
         self.counts.unparsed += records.given_up
 
     def evidence(self, files: tuple[str, ...]) -> LogEvidence | Unknown:
-        """Return what was counted; unknown when the messages are not in English, because only those are understood."""
+        """Return what was counted; unknown when nothing was understood: another language, or no server's log at all.
+
+        Without any line it is what was counted: in a window in which the server had nothing to say.
+        """
         is_foreign = self.language is not None and not is_english(self.language)
         if is_foreign and not self.english:
             return Unknown(f"the server writes its messages in {self.language}, and only English ones are understood")
         if self.foreign and not (self.english and not is_foreign):
             return Unknown("the log has messages in another language than English, which are not understood")
+        if self.counts.lines and not self.is_log:
+            told = "its one line is not" if self.counts.lines == 1 else f"none of its {self.counts.lines} lines is"
+            return Unknown(f"{', '.join(files) or 'the file'} is no log of a server ({told} a message of PostgreSQL)")
         return self.counts.evidence(files, self.began, self.ended)
 
     def _stderr(self, block: bytes, *, ends_whole: bool) -> None:
         head = block[: 1 << 16]  # a language shows everywhere; looking at all of it would cost as much as all else
         self.english += sum(head.count(word) for word in _ENGLISH)
         self.foreign += sum(head.count(word) for word in _FOREIGN)
+        self.is_log = self.is_log or any(parse_stderr(line) is not None for line in head.splitlines())
         self._span(block)
         for start in _marked(block):
             end = block.find(b"\n", start)
@@ -96,6 +105,7 @@ class LogReader:
             if line is None:
                 self.counts.unparsed += 1
                 continue
+            self.is_log = True
             if isinstance(self.began, Unknown):
                 self.began = line.at
             if not isinstance(line.at, Unknown):
