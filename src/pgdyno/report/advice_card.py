@@ -98,6 +98,6 @@ def _snippets(finding: Finding) -> Iterator[tuple[str, str]]:
 
 
 def _do(change: Change) -> tuple[str, ...]:
-    if change.knob:
+    if change.knob and not change.commands:
         return (f"{change.knob}{f' of {change.device}' if change.device else ''} = {change.value}",)
     return change.commands

@@ -25,7 +25,7 @@ from pgdyno.model.evidence import (
     WorkingSetClass,
     WorkloadClass,
 )
-from pgdyno.model.finding import Answer, Confidence, Proof, ProofState
+from pgdyno.model.finding import Answer, Change, ChangeKind, Confidence, Proof, ProofState
 from pgdyno.report import html, markdown
 from pgdyno.report.advice_explain import explain
 from pgdyno.report.advice_figures import effect_bars
@@ -139,6 +139,14 @@ def test_what_is_not_proposed_has_no_state_and_no_confidence() -> None:
     assert "figure +10 % throughput" in told
     for word in ("state ", "proposed:", "confidence "):
         assert word not in told
+
+
+def test_a_change_that_has_commands_shows_them_and_not_a_name_with_a_value() -> None:
+    commands, undo = ("lvchange -r auto /dev/vg/data",), ("lvchange -r 0 /dev/vg/data",)
+    change = Change(ChangeKind.BLOCK, "read_ahead_kb", "512", "0", device="/dev/vg/data", commands=commands, undo=undo)
+    text = explained("read-ahead", make_advice(make_finding("read-ahead", changes=(change,))))
+    assert commands[0] in text
+    assert undo[0] in text
 
 
 def test_no_word_and_no_full_stop_is_said_twice() -> None:

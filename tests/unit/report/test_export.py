@@ -269,6 +269,18 @@ def test_read_ahead_is_given_for_lvm_and_blockdev_in_sectors():
     ]
 
 
+@pytest.mark.requirement("R-STO-24")
+@pytest.mark.parametrize(("value", "written"), [("512", "auto"), ("256", "512")])
+def test_what_lvm_gives_by_itself_is_left_to_lvm(value, written):
+    volume = LogicalVolume("vg", "data", 4, 64 << 10, read_ahead="0", effective_read_ahead_kb=0)
+    host = replace(with_volume(), volumes=(volume,))
+    files = emit(
+        [finding(Change(BLOCK, "read_ahead_kb", value, "0", device="vg/data"))], inventory(host=host), "commands"
+    )
+    assert f"lvchange --readahead {written} /dev/vg/data" in files["pgdyno-advice.sh"]
+    assert "lvchange --readahead 0 /dev/vg/data" in files["pgdyno-advice.undo.sh"]
+
+
 def test_udev_rules_name_the_devices_of_the_server():
     changes = finding(sysctl("block.scheduler", "none", "bfq"), sysctl("block.read_ahead_kb", "64", "512"))
     files = emit([changes], inventory(host=with_volume()), "udev")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from pgdyno.advisor.block_stack import automatic_read_ahead_kb
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind
 from pgdyno.model.inventory import LogicalVolume
@@ -73,10 +74,17 @@ def _set(change: BlockChange, value: str, volume: LogicalVolume | None, *, is_un
     note = comment([f"{change.rule}: {value} KiB are {sectors} sectors of 512 bytes"])
     if volume is None:
         return note + f"blockdev --setra {sectors} {shlex.quote(device)}\n"
-    kept = volume.read_ahead if is_undo and isinstance(volume.read_ahead, str) else str(sectors)
-    last = "auto" if kept == "auto" else f"{sectors}"
+    automatic = volume.read_ahead == "auto" if is_undo else int(value) == _automatic_kb(volume)
+    last = "auto" if automatic else f"{sectors}"
     line = f"lvchange --readahead {last} {shlex.quote(volume.path)}\n"
     return note + line + f"blockdev --setra {sectors} {shlex.quote(volume.path)}\n"
+
+
+def _automatic_kb(volume: LogicalVolume) -> int | None:
+    """Return what `auto` gives a volume, None when its stripes are not known."""
+    if isinstance(volume.stripes, Unknown) or isinstance(volume.stripe_bytes, Unknown):
+        return None
+    return automatic_read_ahead_kb(volume.stripes, volume.stripe_bytes)
 
 
 def _volume(device: str, volumes: tuple[LogicalVolume, ...]) -> LogicalVolume | None:
