@@ -49,6 +49,13 @@ def test_striping_and_other_vendors_are_named():
     assert "other vendors" in finding.why
 
 
+@pytest.mark.requirement("R-STO-15")
+@pytest.mark.parametrize("channels", [Unknown("lscss is not installed"), ()])
+def test_dasd_whose_addresses_are_unknown_are_not_called_apart(channels):
+    host = replace(dasd_host(["5100", "5101"]), channel_devices=channels)
+    assert finding_of("disk-selection", make_case(host)).answer is Answer.UNKNOWN
+
+
 def test_disks_of_no_storage_server_are_not_judged():
     assert finding_of("disk-selection", make_case(simple_host(disk("nvme0n1", "nvme")))).answer is Answer.NOT_APPLICABLE
 

@@ -50,10 +50,13 @@ def disk_selection(case: Case) -> Judgement:
             ),
             severity=Severity.NOTE,
         )
-    listed = f" ({', '.join(addresses)})" if addresses else ""
+    if not addresses and any(disk.storage == "dasd" for disk in behind):
+        known(case.host.channel_devices, "the list of channel devices")
+        return CannotTell("the addresses of the DASD are unknown (lscss lists none of them)")
+    listed = f", not consecutive ({', '.join(addresses)})" if addresses else ""
     return InOrder(
-        f"{len(behind)} disks of a storage server are below the data files{listed}, not consecutive as far as known; "
-        "whether ranks and paths are loaded alike, `pgdyno disks` says from the server's topology."
+        f"{len(behind)} disks of a storage server are below the data files{listed}; whether ranks and paths are loaded "
+        "alike, `pgdyno disks` says from the server's topology."
     )
 
 

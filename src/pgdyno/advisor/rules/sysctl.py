@@ -18,7 +18,7 @@ _LINKED = "99-sysctl.conf"
 
 def names(case: Case) -> Judgement:
     """List names that files set and this kernel does not have; they are never written."""
-    files = known(case.host.kernel.sysctl_files, "the files of sysctl")
+    files = known(case.host.kernel.sysctl_files, "what the files of sysctl set")
     version = known(case.host.kernel.version, "the kernel's version")
     sysctls = case.host.kernel.sysctls
     found = []
@@ -52,7 +52,7 @@ def names(case: Case) -> Judgement:
 
 def files(case: Case) -> Judgement:
     """Find values that only /etc/sysctl.conf sets, and values of files that are not in force."""
-    found = known(case.host.kernel.sysctl_files, "the files of sysctl")
+    found = known(case.host.kernel.sysctl_files, "what the files of sysctl set")
     old = next((values for path, values in found.items() if path.endswith(_OLD_FILE)), {})
     linked = any(path.endswith(_LINKED) for path in found)
     elsewhere = {name for path, values in found.items() if not path.endswith(_OLD_FILE) for name in values}

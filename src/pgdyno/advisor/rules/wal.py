@@ -58,7 +58,8 @@ def wal_buffers_side(case: Case) -> Iterator[Resolution]:
         silent, text = buffers >= 512 * MB, f"wal_buffers is automatic, with shared_buffers = {bytes_text(buffers)}"
     else:
         silent, text = size >= 16 * MB, f"wal_buffers = {bytes_text(size)}, set by hand"
-    yield Resolution("CON-21", f"Silent: {text}, and 16MB would change nothing." if silent else f"{text}: below 16MB.")
+    side = f"Silent: {text}, and 16MB would change nothing." if silent else f"{text}: below 16MB, offered if it fills."
+    yield Resolution("CON-21", side)
 
 
 def _is_automatic(case: Case, size: float) -> bool:

@@ -136,7 +136,7 @@ def threshold(case: Case, bytes_name: str, ram: int) -> Threshold:
 
 def dirty_variants(case: Case) -> Judgement:
     """Find files that set both variants of one threshold: the one that is written last makes the other 0."""
-    files = known(case.host.kernel.sysctl_files, "the files of sysctl")
+    files = known(case.host.kernel.sysctl_files, "what the files of sysctl set")
     found = list(_doubles({path: dict(names) for path, names in files.items()}))
     if not found:
         return InOrder("No threshold is set in bytes and in percent at once.")
