@@ -219,7 +219,7 @@ def _event_rows(traces: Sequence[RunTrace]) -> tuple[tuple[str, str, str, str], 
 
 def about(study: Study, trials: Sequence[Trial]) -> Section:
     """Tell the environment, the workload and the method, and list every trial."""
-    blocks: list[Block] = [circumstances.environment(study, trials), circumstances.workload(study)]
+    blocks: list[Block] = [circumstances.environment(study, trials), circumstances.workload(study, trials)]
     if study.kind is StudyKind.BENCH and trials and trials[-1].outcome is not None:
         blocks.insert(0, run_facts(trials[-1]))
     if len(trials) > 1:

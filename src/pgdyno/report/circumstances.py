@@ -10,11 +10,12 @@ from datetime import UTC, datetime
 
 from pgdyno import __version__
 from pgdyno.model.study import Effect, Study, StudyKind
-from pgdyno.model.trial import Trial, TrialState
+from pgdyno.model.trial import Trial, TrialState, WorkloadSpec
 from pgdyno.report.reading import Fields
 from pgdyno.report.sections import FactList
 from pgdyno.report.wording import DURABILITY_MEANINGS, number_text, plural
 from pgdyno.units import bytes_text, seconds_text
+from pgdyno.workloads.script_statements import BUILTIN_SQL
 
 DURABILITY_DEFAULTS = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "wal_sync_method": ""}
 """Built-in values of PostgreSQL 13 to 18, as a study keeps only settings that differ; empty where platforms do."""
@@ -121,12 +122,13 @@ def _driver(study: Study) -> str:
     return f"{tool}, {count}{bound}, {here}; pgdyno {__version__}"
 
 
-def workload(study: Study) -> FactList:
+def workload(study: Study, trials: Sequence[Trial]) -> FactList:
     """Return what ran and how it was driven."""
     spec, plan = study.workload, study.plan
     schedule = "closed loop" if plan.rate is None else f"open loop, {number_text(plan.rate)} transactions/s offered"
     rows = (
         ("workload", f"{spec.name}: {spec.description}" if spec.description else spec.name),
+        *_statements(spec, trials),
         ("parameters", ", ".join(f"{name} {value}" for name, value in spec.parameters.items()) or "defaults"),
         ("fingerprint of its scripts", spec.fingerprint),
         ("clients", f"{plan.clients} in {plural(plan.jobs, 'thread')}, {plan.protocol} protocol, {schedule}"),
@@ -134,6 +136,16 @@ def workload(study: Study) -> FactList:
         ("writes", "read only" if spec.read_only else "reads and writes"),
     )
     return FactList(rows)
+
+
+def _statements(spec: WorkloadSpec, trials: Sequence[Trial]) -> list[tuple[str, str]]:
+    """Return what a transaction of pgbench's own modes sends, as pgbench has it: descriptions of them differ."""
+    modes = dict.fromkeys(trial.spec.factors.get("mode", spec.name) for trial in trials) or {spec.name: None}
+    found = {mode: BUILTIN_SQL[mode] for mode in modes if mode in BUILTIN_SQL}
+    return [
+        (f"statements of {mode}", ("BEGIN; {}; END" if len(texts) > 1 else "{}").format("; ".join(texts)))
+        for mode, texts in found.items()
+    ]
 
 
 def provenance(study: Study, trials: Sequence[Trial], elapsed_s: float | None) -> Mapping[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -10,10 +11,14 @@ import pytest
 from advice_example import make_advice, make_finding
 from pgdyno.advisor.rulebook import contradictions, documents, shipped_rules
 from pgdyno.knobs.policy import Durability, ruling_of
+from pgdyno.model.configuration import BASELINE
 from pgdyno.model.finding import Resolution
+from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.model.verdict import Word
 from pgdyno.report.advice_explain import explain_contradiction
+from pgdyno.report.circumstances import workload
 from pgdyno.report.text import print_report
+from study_example import make_study
 
 PROJECT = Path(__file__).parents[3]
 WORKLOADS = (PROJECT / "docs" / "reference" / "workloads.md").read_text("utf-8")
@@ -52,6 +57,23 @@ def test_the_statements_of_the_modes_are_listed() -> None:
     assert "without the updates of tellers and branches" in WORKLOADS
     assert "insert into history stay" in WORKLOADS
     assert "There are no deletes" in WORKLOADS[WORKLOADS.index("## tpcb-like") : WORKLOADS.index("## simple-update")]
+
+
+@pytest.mark.requirement("CON-01", "CON-35")
+def test_a_report_prints_the_statements_of_the_modes_that_ran() -> None:
+    study = replace(make_study(), workload=WorkloadSpec("tpcb-like", {}, "0" * 16, "", read_only=False))
+    specs = [
+        TrialSpec(BASELINE, Role.ARM, "", 1, 0, factors={"mode": mode}) for mode in ("simple-update", "select-only")
+    ]
+    trials = [Trial(n, study.id, spec, TrialState.COMPLETE, None) for n, spec in enumerate(specs)]
+    rows = dict(workload(study, trials).rows)
+    simple = rows["statements of simple-update"]
+    assert [part.split()[0] for part in simple.split("; ")] == ["BEGIN", "UPDATE", "SELECT", "INSERT", "END"]
+    assert "tellers" not in simple
+    assert rows["statements of select-only"].startswith("SELECT abalance")
+    assert "statements of tpcb-like" not in rows
+    default = dict(workload(study, []).rows)["statements of tpcb-like"]
+    assert [default.count(word) for word in ("UPDATE", "SELECT", "INSERT", "DELETE")] == [3, 1, 1, 0]
 
 
 @pytest.mark.requirement("CON-02")
