@@ -192,6 +192,22 @@ def test_every_sample_table_holds_what_it_was_given(store: Store, table: str) ->
     assert set(map(len, store.samples(other, table).values())) == {0}
 
 
+def test_samples_of_a_study_are_those_of_its_runs(store: Store) -> None:
+    columns = TABLES["cpu"].columns
+    for name in ("one", "two"):
+        store.add_study(study(name))
+        for slot in range(3):
+            run = store.begin_trial(name, spec(slot))
+            rows = [SampleRow("cpu", float(s), tuple(sample_value(c, s + run) for c in columns)) for s in (3, 1, 2)]
+            store.add_samples(run, rows if slot != 1 else [])
+    runs = [trial.id for trial in store.trials("two")]
+    expected = {run: store.samples(run, "cpu") for run in (runs[0], runs[2])}
+    assert dict(store.study_samples("two", "cpu")) == expected
+    assert [run for run, _ in store.study_samples("two", "cpu")] == [runs[0], runs[2]]
+    with pytest.raises(UsageError, match="no sample table"):
+        next(store.study_samples("two", "study"))
+
+
 def test_samples_of_the_wrong_shape_are_refused_and_nothing_is_kept(store: Store) -> None:
     store.add_study(study())
     run = store.begin_trial(study().id, spec())

@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 
-from sqlalchemy import BigInteger, Column, Double, Integer, LargeBinary, Table, Text, insert
+from sqlalchemy import BigInteger, Column, Double, Integer, LargeBinary, Table, Text, insert, select
 from sqlalchemy.engine import Connection
 
 from pgdyno.errors import StoreError, UsageError
@@ -16,7 +17,6 @@ from pgdyno.model.study import StudyState
 from pgdyno.store import codec
 from pgdyno.store.bundle_format import Bundle, Member, damaged
 from pgdyno.store.catalogue import Store, read_trials
-from pgdyno.store.recordings import read_histograms
 from pgdyno.store.schema import REVISION, RUN_TABLES, STUDY, TRIAL, TRIAL_FACTOR, TRIAL_SETTING
 
 IMPORTED = "imported"
@@ -99,32 +99,48 @@ class _Reader:
 
     def _trials(self, member: Member) -> dict[int, int]:
         ids: dict[int, int] = {}
+        waiting: dict[int, dict[str, object]] = {}
         for row in self._rows(member):
             old, repeated = row.pop("id"), row["repeats"]
-            if row["study_id"] != self.study or not isinstance(old, int) or old in ids:
+            if row["study_id"] != self.study or not isinstance(old, int) or old in ids or old in waiting:
                 raise damaged(self.bundle.path, f"trial {old!r} does not belong to study {self.study}")
+            if repeated in waiting or len(waiting) == BATCH:
+                self._number(waiting, ids)
             # A trial that was running, and so left out, may have been repeated.
             row["repeats"] = ids.get(repeated) if isinstance(repeated, int) else None
-            ids[old] = int(self.connection.execute(insert(TRIAL).returning(TRIAL.c.id), row).scalar_one())
+            waiting[old] = row
+        self._number(waiting, ids)
         return ids
+
+    def _number(self, waiting: dict[int, dict[str, object]], ids: dict[int, int]) -> None:
+        """Insert the trials that wait, and note the number that each of them got here."""
+        if waiting:
+            self.connection.execute(insert(TRIAL), list(waiting.values()))
+            # One session draws ascending numbers, and nobody else writes trials of a study that is not there yet.
+            drawn = select(TRIAL.c.id).where(TRIAL.c.study_id == self.study, TRIAL.c.id > max(ids.values(), default=0))
+            ids.update(zip(waiting, self.connection.execute(drawn.order_by(TRIAL.c.id)).scalars(), strict=True))
+            waiting.clear()
+
+    def _insert(self, table: Table, rows: Iterable[dict[str, object]]) -> None:
+        """Insert the rows in batches: neither one statement a row nor all of them in memory."""
+        left = iter(rows)
+        while batch := list(islice(left, BATCH)):
+            self.connection.execute(insert(table), batch)
 
     def _copy(self, member: Member, ids: Mapping[int, int]) -> None:
         table = _TABLES[member.table]
         key = "trial_id" if "trial_id" in table.c else "run_id"
-        batch: list[dict[str, object]] = []
+        self._insert(table, self._followed(member, key, ids))
+
+    def _followed(self, member: Member, key: str, ids: Mapping[int, int]) -> Iterator[dict[str, object]]:
         for row in self._rows(member):
             old = row[key]
             if not isinstance(old, int) or old not in ids:
                 raise damaged(self.bundle.path, f"{member.name} has a row of trial {old!r}, which is not in it")
-            batch.append({**row, key: ids[old]})
-            if len(batch) == BATCH:
-                self.connection.execute(insert(table), batch)
-                batch = []
-        if batch:
-            self.connection.execute(insert(table), batch)
+            yield {**row, key: ids[old]}
 
     def _finish(self, row: Mapping[str, object], ids: Mapping[int, int], now: float) -> None:
-        """Mark the study, let its result name the new trials, and see that all of it can be read."""
+        """Mark the study, let its result name the new trials, and see that study and trials can be read."""
         entry = next(entry for entry in self.bundle.manifest.studies if entry.id == self.study)
         try:
             study = codec.study_from_row(row)
@@ -147,8 +163,7 @@ class _Reader:
                 .where(STUDY.c.id == self.study)
                 .values(options=values["options"], result=values["result"])
             )
-            for trial in read_trials(self.connection, TRIAL.c.study_id == self.study):
-                read_histograms(self.connection, trial.id)
+            read_trials(self.connection, TRIAL.c.study_id == self.study)
         except (ValueError, StoreError) as error:
             raise damaged(self.bundle.path, f"study {self.study} cannot be read: {error}") from error
 

@@ -198,6 +198,12 @@ class Store:
         with self.read() as connection:
             return recordings.read_samples(connection, run_id, table)
 
+    def study_samples(self, study_id: str, table: str) -> Iterator[tuple[int, dict[str, list[SampleValue]]]]:
+        """Yield one sample table of each run of a study that has rows there, as `samples` returns it, by run."""
+        runs = select(TRIAL.c.id).where(TRIAL.c.study_id == study_id)
+        with self.read() as connection:
+            yield from recordings.read_study_samples(connection, runs, table)
+
     def histograms(self, run_id: int) -> list[HistogramRow]:
         """Return the latency histograms of a run in the order of time."""
         with self.read() as connection:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
+from itertools import groupby
 from typing import TypeVar
 
 from sqlalchemy import Select, insert, select
@@ -40,6 +41,22 @@ def read_samples(connection: Connection, run_id: int, table: str) -> dict[str, l
     query = select(*(source.c[name] for name in columns)).where(source.c.run_id == run_id).order_by(source.c.t)
     rows = connection.execute(query).all()
     return {name: [row[index] for row in rows] for index, name in enumerate(columns)}
+
+
+def read_study_samples(
+    connection: Connection, runs: Select[tuple[object, ...]], table: str
+) -> Iterator[tuple[int, dict[str, list[SampleValue]]]]:
+    """Yield the columns of one sample table for each run that a query chooses and that has rows there, by run.
+
+    One statement for all: a study may have thousands of runs. Rows are fetched as they are asked for.
+    """
+    columns = ("t", *_sample_columns(table))
+    source = SAMPLES[table]
+    query = select(source.c.run_id, *(source.c[name] for name in columns)).where(source.c.run_id.in_(runs))
+    ordered = query.order_by(source.c.run_id, source.c.t).execution_options(yield_per=1000)
+    for run_id, rows in groupby(connection.execute(ordered), key=lambda row: row[0]):
+        cells = list(rows)
+        yield run_id, {name: [row[index] for row in cells] for index, name in enumerate(columns, start=1)}
 
 
 def write_histograms(connection: Connection, run_id: int, rows: Iterable[HistogramRow]) -> int:

@@ -9,6 +9,7 @@ from pgdyno.errors import UsageError
 from pgdyno.knobs.catalogue import load_catalogue
 from pgdyno.model.facts import Unknown
 from pgdyno.model.platform import Platform, PlatformRow
+from pgdyno.model.samples import SampleValue
 from pgdyno.model.study import Study, StudyKind
 from pgdyno.model.trial import Outcome, Role, Trial, TrialState
 from pgdyno.store.catalogue import Store
@@ -60,9 +61,10 @@ def read_platform(store: Store, study: Study, name: str, counts: Mapping[str, in
             groups.setdefault(_cell(study, trial), []).append(trial)
     if not groups:
         raise UsageError(f"study {study.id} has no complete run", hint=f"See pgdyno store show {study.id}.")
+    busy = _busy_by_run(store, study, usable)
     return Platform(
         name=name,
-        rows=tuple(_row(store, study, runs, sizes["cores"]) for runs in groups.values()),
+        rows=tuple(_row(study, runs, busy, sizes["cores"]) for runs in groups.values()),
         cores=sizes["cores"],
         threads=sizes["threads"],
         sockets=sizes["sockets"],
@@ -103,13 +105,13 @@ def _mode(study: Study, trial: Trial) -> str:
     return ", ".join(parts)
 
 
-def _row(store: Store, study: Study, runs: Sequence[Trial], cores: int | Unknown) -> PlatformRow:
+def _row(study: Study, runs: Sequence[Trial], busy: Mapping[int, float], cores: int | Unknown) -> PlatformRow:
     configuration, mode, instances, clients, smt = _cell(study, runs[0])
     outcomes = [run.outcome for run in runs if run.outcome is not None]
     throughputs = tuple(outcome.throughput for outcome in outcomes if outcome.throughput)
     latencies = [(o.latency_ms.mean, o.transactions) for o in outcomes if o.latency_ms is not None and o.transactions]
     weight = sum(count for _, count in latencies)
-    shares = [share for run in runs if (share := cpu_pct(store, run)) is not None]
+    shares = [busy[run.id] for run in runs if run.id in busy]
     level = int(str(smt)) if str(smt).isdecimal() else None
     return PlatformRow(
         configuration=str(configuration),
@@ -137,12 +139,20 @@ def _window_s(outcome: Outcome) -> float:
     return outcome.counters.get("window_s", measured)
 
 
-def cpu_pct(store: Store, run: Trial) -> float | None:
-    """Return the CPU of the server's host in a run's measured window, in percent of all its CPUs; None: not sampled."""
-    outcome = run.outcome
-    if outcome is None or outcome.steady_from is None:
+def _busy_by_run(store: Store, study: Study, runs: Sequence[Trial]) -> dict[int, float]:
+    """Return the CPU of the server's host in the measured window of each run that was sampled, in percent of all."""
+    outcomes = {run.id: run.outcome for run in runs}
+    found = {
+        run: _cpu_pct(outcome, cpu)
+        for run, cpu in store.study_samples(study.id, "cpu")
+        if (outcome := outcomes.get(run)) is not None
+    }
+    return {run: share for run, share in found.items() if share is not None}
+
+
+def _cpu_pct(outcome: Outcome, cpu: Mapping[str, Sequence[SampleValue]]) -> float | None:
+    if outcome.steady_from is None:
         return None
-    cpu = store.samples(run.id, "cpu")
     busy = seconds = 0.0
     for at, t in enumerate(cpu["t"]):
         cells = [cpu[name][at] for name in ("interval_s", *_BUSY)]

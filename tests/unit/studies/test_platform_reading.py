@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
 
 from pgdyno.errors import UsageError
 from pgdyno.model.configuration import BASELINE, Configuration
@@ -102,6 +104,29 @@ def test_studies_that_were_not_measured_alike_are_invalid(store: Store, changed:
     a, b = (matrix(store, name, HOST, 1.0, **more) for name, more in (("a", {}), ("b", changed)))
     found = compare_platforms(read_platform(store, a, "A"), read_platform(store, b, "B"))
     assert [one.split(" differs")[0] for one in found.invalid] == [what]
+
+
+def test_the_number_of_statements_does_not_grow_with_the_runs(store: Store) -> None:
+    asked: list[str] = []
+
+    def note(connection: object, cursor: object, statement: str, *_: object) -> None:
+        asked.append(statement)
+
+    small, large = (matrix(store, name, HOST, 1.0) for name in ("a", "b"))
+    spec = TrialSpec(BASELINE, Role.CELL, "cell", 9, 9, factors={"instances": "3"})
+    for _ in range(20):
+        run = store.begin_trial(large.id, spec)
+        store.finish_trial(run, Outcome(TrialState.COMPLETE, steady_from=1.0, ended_at=2.0, throughput=5.0))
+    counts = []
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        for study in (small, large):
+            asked.clear()
+            read_platform(store, study, "a")
+            counts.append(len(asked))
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+    assert counts[0] == counts[1] > 0
 
 
 def test_counts_that_a_study_lacks_are_unknown_until_they_are_told(store: Store) -> None:
