@@ -6,9 +6,12 @@ import math
 
 import numpy as np
 
+from pgdyno.model.configuration import BASELINE
+from pgdyno.model.record import ClientRecord, PlanRecord
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import Event, HistogramRow, SampleRow, SampleValue
-from pgdyno.model.trial import Outcome
+from pgdyno.model.study import Study
+from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.stats.histogram import LatencyHistogram
 from pgdyno.store.catalogue import Store
 
@@ -118,3 +121,37 @@ def _sample_rows(
         if count:
             found.append(sample_row("waits", t, wait_event_type=name, wait_event=name, sessions=int(count)))
     return found
+
+
+def client(number: int, p95: float) -> ClientRecord:
+    """Return what one client of a load saw."""
+    return ClientRecord(number, 100, p95 / 2, p95 / 2, p95, p95 * 2, p95 * 3)
+
+
+SECONDS = 60
+
+
+def record_filling(store: Store, study: Study, *, grows: bool = True, slow_middle: bool = True) -> Trial:
+    """Record a run whose shared memory grows and whose answers are slow in its middle: caches that fill."""
+    run = store.begin_trial(study.id, TrialSpec(BASELINE, Role.ARM, "bench", 1, 0))
+    rows: list[SampleRow] = []
+    histograms: list[HistogramRow] = []
+    for second in range(SECONDS):
+        t = 1000.0 + second + 1
+        shared = 1e9 * (1 + second / 30) if grows else 1e9
+        rows.append(sample_row("memory", t, interval_s=1.0, shared_bytes=int(shared)))
+        rows.append(sample_row("sessions", t, total=4, active=1, waiting=0, idle=3, idle_in_transaction=0))
+        rows.append(sample_row("waits", t, wait_event_type="CPU", wait_event="CPU", sessions=1))
+        micros = 9000 if slow_middle and SECONDS // 3 <= second < 2 * SECONDS // 3 else 2000
+        histogram = LatencyHistogram()
+        histogram.record([micros] * 20)
+        histograms.append(HistogramRow(1000 + second, 0, "x", 20, 20 * micros, 0, 0, 0, histogram.encode()))
+    store.add_samples(run, rows)
+    store.add_histograms(run, histograms)
+    store.add_records(run, [client(0, 2.0), client(1, 9.0), PlanRecord("SELECT 1", "abc", "Result")])
+    done = Outcome(
+        TrialState.COMPLETE, began_at=1000.0, steady_from=1000.0, ended_at=1060.0, throughput=20.0, transactions=1200,
+        driver_cpu_s=1.0, counters={"failures_crash": 0.0, "failures_restart": 0.0},
+    )  # fmt: skip
+    store.finish_trial(run, done)
+    return store.trial(run)

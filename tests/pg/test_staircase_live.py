@@ -100,7 +100,9 @@ def test_a_staircase_is_killed_resumed_and_told(pgdyno_home, tmp_path):
 
     check_record(pgdyno_home, steps, result)
     assert page.read_text().startswith("<!DOCTYPE html>")
-    check_before_and_after(json.loads(pgdyno(pgdyno_home, "report", result["study"], "--format", "json").stdout))
+    report = json.loads(pgdyno(pgdyno_home, "report", result["study"], "--format", "json").stdout)
+    check_before_and_after(report)
+    check_plans(steps, result, report)
     assert pgdyno(pgdyno_home, "rollback", "--last").returncode == 0
     assert "complete" in pgdyno(pgdyno_home, "experiment", "--resume", result["study"]).stderr
 
@@ -148,3 +150,18 @@ def check_before_and_after(report):
     assert before["id"] != after["id"]
     assert before["y"]["label"] == "Transactions per second"
     assert (before["x"], before["y"]) == (after["x"], after["y"])
+
+
+def check_plans(steps, result, report):
+    """Check that each step says whose plan it changed, and the report what held the recorded runs back."""
+    words = {name: [plan["word"] for plan in steps[name]["plans"]] for name in ("good", "harmful", "neutral")}
+    assert words == {"good": ["changed"], "harmful": ["changed"], "neutral": ["same"]}
+    (found,) = steps["good"]["plans"]
+    assert ("Index" in found["before"][0], "Index" in found["after"][0]) == (False, True)
+    assert found["shapes"][0] != found["shapes"][1]
+    assert [plan["word"] for plan in result["plans"]] == ["changed"]
+    sections = {section["id"]: section for section in report["sections"]}
+    assert [row[:2] for row in sections["plans"]["blocks"][-1]["table"]["rows"]] == [
+        ["step good", "changed"], ["step harmful", "changed"], ["all kept against the baseline", "changed"],
+    ]  # fmt: skip
+    assert {"held-back", "inside"} <= sections.keys()

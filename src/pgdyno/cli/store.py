@@ -143,10 +143,14 @@ def _as_json(store: Store, found: Study | Trial) -> dict[str, object]:
 
     if isinstance(found, Study):
         return {"study": found, "trials": store.trials(found.id)}
+    from pgdyno.model.record import TextRecord
     from pgdyno.studies.result import run_json
+    from pgdyno.trial.run_evidence import read_evidence
 
     place = {"study": found.study_id, "spec": found.spec, "settings": dict(found.spec.configuration)}
-    return {**run_json(found), **place, "events": store.events(found.id)}
+    evidence = read_evidence(store, store.study(found.study_id), found).to_json()
+    texts = {one.name: one.text for one in store.records(found.id, TextRecord)}
+    return {**run_json(found), **place, **evidence, "events": store.events(found.id), "texts": texts}
 
 
 def _print(store: Store, found: Study | Trial) -> None:
@@ -203,8 +207,26 @@ def _print_trial(store: Store, trial: Trial) -> None:
         for key, figure in value.items() if isinstance(value, dict) else [("", value)]:
             lines.append((f"{name} {key}".strip(), _figure(figure)))
     print_columns(("measured", "value"), lines, RIGHT)
+    _print_evidence(store, trial)
     for event in store.events(trial.id):
         click.echo(f"{_moment(event.t, '%H:%M:%S')}  {event.kind}: {event.text}")
+
+
+def _print_evidence(store: Store, trial: Trial) -> None:
+    """Say what held the run back and what failed in it, and which texts it left."""
+    from pgdyno.model.record import TextRecord
+    from pgdyno.report.held_back_section import headline
+    from pgdyno.report.run_details import failures_text
+    from pgdyno.trial.run_evidence import read_evidence
+
+    evidence = read_evidence(store, store.study(trial.study_id), trial)
+    click.echo(f"evidence  {headline(evidence.held_back)}")
+    for sentence in (*evidence.held_back.evidence, *evidence.held_back.notes):
+        click.echo(f"          {sentence}")
+    click.echo(f"failures  {failures_text(evidence)}")
+    for text in store.records(trial.id, TextRecord):
+        lines = len(text.text.splitlines())
+        click.echo(f"text      {text.name}, {lines} {'line' if lines == 1 else 'lines'}: with --json")
 
 
 def _figure(value: object) -> str:

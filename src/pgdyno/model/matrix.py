@@ -13,6 +13,8 @@ LOCK_MODES: Mapping[str, str] = {
     "exclusive": "ExclusiveLock",
 }
 """The columns of locks, and the modes of `pg_locks` that they count."""
+WITH_HISTORY = ("tpcb-like", "simple-update")
+"""The modes that insert one row into the history table for each transaction."""
 
 
 @dataclass(frozen=True, slots=True)

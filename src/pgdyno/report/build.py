@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from pgdyno.model.matrix_json import row_from_json
 from pgdyno.model.samples import HistogramRow
 from pgdyno.model.study import Study, StudyKind
 from pgdyno.model.trial import Role, Trial, TrialState
@@ -28,7 +29,8 @@ def build_report(store: Store, study_id: str) -> Report:
     trials = store.trials(study.id)
     recorded = recorded_runs(study, trials)
     traces = tuple(_read_trace(store, study, trial, name) for name, trial in recorded)
-    judged = {trial.id: read_evidence(store, study, trial) for _, trial in recorded}
+    looked_at = {trial.id: trial for trial in (*(trial for _, trial in recorded), *cell_runs(study, trials))}
+    judged = {run: read_evidence(store, study, trial) for run, trial in looked_at.items()}
     changes = tuple(one for one in store.changes() if study.id == one.study or one.target == study.target)
     return compose(
         StudyRecord(
@@ -62,6 +64,16 @@ def recorded_runs(study: Study, trials: Sequence[Trial]) -> list[tuple[str, Tria
     usable = [trial for trial in trials if trial.state is TrialState.COMPLETE]
     first = next((trial for trial in usable if trial.spec.role is Role.BASELINE), usable[0] if usable else None)
     return [] if first is None else [("the baseline" if first.spec.role is Role.BASELINE else "the run", first)]
+
+
+def cell_runs(study: Study, trials: Sequence[Trial]) -> list[Trial]:
+    """Return the last complete run of each row of a matrix: what held it back is told beside its figures."""
+    if study.kind is not StudyKind.MATRIX:
+        return []
+    complete = {trial.id: trial for trial in trials if trial.state is TrialState.COMPLETE}
+    rows = [row_from_json(item.members) for item in Fields(study.result or {}).children("rows")]
+    measured = [complete.keys() & set(row.trials) for row in rows if row is not None]
+    return [complete[max(runs)] for runs in measured if runs]
 
 
 def _read_trace(store: Store, study: Study, trial: Trial, name: str) -> RunTrace:

@@ -133,7 +133,6 @@ def _sections(
 ) -> tuple[Section, ...]:
     study, names = record.study, names_of(record.study.kind, keep=result.flag("keep"))
     metric = verdict.metric if verdict else Metric.THROUGHPUT
-    judged = [(one.name, one.run, record.evidence[one.run]) for one in record.traces if one.run in record.evidence]
     candidates = (
         chapters.change(result, effects, verdict, circumstances.data_bytes(record.trials))
         if study.kind is StudyKind.TUNE
@@ -143,10 +142,10 @@ def _sections(
         doubts.confidence(record.trials, result, verdict, names.subject, names.reference),
         reads_section(record.trials, pairs_of(result), (names.reference, names.subject)),
         chapters.search(record.trials, metric, result) if study.kind is StudyKind.TUNE else None,
-        held_back_section([(name, run, one.held_back) for name, run, one in judged]),
+        held_back_section(record.held_back),
         plan_section(result, (names.reference, names.subject)),
         chapters.flight(record.traces),
-        run_details(judged),
+        run_details(record.judged),
         doubts.unsuccessful(record.trials, result, metric) if study.kind is StudyKind.TUNE else None,
         chapters.about(study, record.trials),
     )

@@ -8,6 +8,7 @@ from pgdyno.model.figure import Table
 from pgdyno.model.matrix import MatrixRow, SkippedCell
 from pgdyno.model.matrix_json import row_from_json, skipped_from_json
 from pgdyno.report import chapters, circumstances
+from pgdyno.report.held_back_section import QUESTION, WORDS
 from pgdyno.report.matrix_charts import curves_sections
 from pgdyno.report.matrix_curves import curve_sentences
 from pgdyno.report.matrix_names import Names, load_text
@@ -20,6 +21,7 @@ from pgdyno.report.matrix_words import (
     side_table,
 )
 from pgdyno.report.reading import Fields
+from pgdyno.report.run_details import failures_text
 from pgdyno.report.sections import Block, FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import capital, number_text, plural
@@ -47,6 +49,7 @@ def matrix_page(record: StudyRecord) -> Report:
         *(curves_sections(rows) if rows else ()),
         *((_comparisons(rows),) if rows else ()),
         *((_beside(rows),) if contrasts(rows) else ()),
+        *((held_back,) if (held_back := _held_back(rows, record)) else ()),
         *((_checks(rows),) if rows else ()),
         *((_sizes(rows),) if any(row.bytes_after for row in rows) else ()),
         *((_skipped(skipped),) if skipped else ()),
@@ -141,6 +144,34 @@ def _beside(rows: Sequence[MatrixRow]) -> Section:
     caption = "What went with each comparison; locks are the mean number held."
     block = TableBlock(side_table(contrasts(rows)), caption)
     return Section("beside", "What went with it", "How did latency, CPU and locks change?", (block,))
+
+
+def _held_back(rows: Sequence[MatrixRow], record: StudyRecord) -> Section | None:
+    """Say what held the last complete run of each cell back, and what failed in it; None where nothing was kept."""
+    names = Names.of_rows(rows)
+    lines, evidence = [], []
+    failures: dict[str, list[str]] = {}
+    for row in rows:
+        run = next((run for run in reversed(row.trials) if run in record.evidence), None)
+        if run is None:
+            continue
+        found = record.evidence[run].held_back
+        share = next((one.share for one in found.candidates if one.resource is found.resource), None)
+        where = names.test(row.cell), f"{row.cell.instances} x {load_text(row.cell)}", str(run)
+        second = "" if found.second is None else WORDS[found.second]
+        lines.append((*where, WORDS[found.resource], "" if share is None else f"{100 * share:.0f} %", second))
+        evidence += [(str(run), sentence) for sentence in (*found.evidence, *found.notes)]
+        failures.setdefault(failures_text(record.evidence[run]), []).append(str(run))
+    if not lines:
+        return None
+    columns = ("test", "load", "run", "held back by", "share of time", "next")
+    said = tuple(f"{'Run' if len(runs) == 1 else 'Runs'} {', '.join(runs)}: {text}." for text, runs in failures.items())
+    blocks = (
+        TableBlock(Table(columns, tuple(lines), ("run", "share of time")), "The last complete run of each cell."),
+        Prose(said, points=len(said) > 1),
+        TableBlock(Table(("run", "evidence"), tuple(evidence), ("run",)), "The evidence, run by run.", folded=True),
+    )
+    return Section("held-back", "What held it back?", QUESTION, blocks)
 
 
 def _checks(rows: Sequence[MatrixRow]) -> Section:

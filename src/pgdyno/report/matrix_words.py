@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pgdyno.model.figure import Table
-from pgdyno.model.matrix import LOCK_MODES, MatrixRow
+from pgdyno.model.matrix import LOCK_MODES, WITH_HISTORY, MatrixRow
 from pgdyno.report.matrix_names import MODE_WORDS, Names, load_text
 from pgdyno.report.wording import NOT_MEASURED, number_text, rounded_text
 from pgdyno.stats.matrix import Contrast, best_by_mode, little, rivals
@@ -157,6 +157,14 @@ def claim(one: Contrast) -> str:
     return f"{verdict.word.value} [{', '.join(bounds)}] %, {verdict.pairs} pairs"
 
 
+def _history(row: MatrixRow) -> str:
+    """Return how the history table grew, beside what should be in it: nothing by scripts that write none."""
+    if row.history_rows is None or (row.cell.mode not in WITH_HISTORY and not row.history_rows):
+        return ""
+    exact = row.history_rows == row.transactions
+    return f"{row.history_rows}" if exact else f"{row.history_rows} of {row.transactions}"
+
+
 def little_table(rows: Sequence[MatrixRow]) -> Table:
     """Return Little's law for every row, with the flag where a row contradicts itself."""
     names = Names.of_rows(rows)
@@ -166,8 +174,6 @@ def little_table(rows: Sequence[MatrixRow]) -> Table:
         unjudged = NOT_MEASURED if row.tps is None else "not judged"
         flag = unjudged if check is None else ("contradiction" if check.flagged else "holds")
         demand = ("", "") if check is None else (figure(check.demand), signed(100 * check.deviation))
-        exact = row.history_rows == row.transactions
-        history = f"{row.history_rows}" if exact else f"{row.history_rows} of {row.transactions}"
         lines.append(
             (
                 names.test(row.cell),
@@ -175,7 +181,7 @@ def little_table(rows: Sequence[MatrixRow]) -> Table:
                 str(row.cell.connections),
                 *demand,
                 flag,
-                "" if row.history_rows is None else history,
+                _history(row),
                 row.state,
                 row.reason or "; ".join(row.checks),
             )

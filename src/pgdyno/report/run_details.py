@@ -9,7 +9,7 @@ from pgdyno.model.record import ClientRecord
 from pgdyno.probes.server_failures import FAILURES
 from pgdyno.report.reading import Fields
 from pgdyno.report.sections import Block, FactList, Notice, Prose, Section, TableBlock
-from pgdyno.report.wording import number_text, plural
+from pgdyno.report.wording import capital, number_text, plural
 from pgdyno.stats.smoothness import CAVEAT
 from pgdyno.trial.run_evidence import RunEvidence
 
@@ -17,6 +17,10 @@ MOST_CLIENTS = 64
 """So many clients are listed, the slowest first; the store has them all."""
 SLOW_CLIENT = 2.0
 """A client whose p95 is this many times that of the middle client is named."""
+SHAPE = (
+    "A shape is the nodes of the generic plan with their tables and indexes, without costs, row counts and "
+    "conditions, taken after the run with its settings in force."
+)
 Runs = Sequence[tuple[str, int, RunEvidence]]
 
 
@@ -30,8 +34,8 @@ def run_details(runs: Runs) -> Section | None:
     for name, run, one in runs:
         where = f"{name}, trial {run}"
         if one.filling:
-            text = f"{where}: not steady. {'. '.join(_capital(phase) for phase in one.filling)}."
-            blocks.append(Notice((_capital(text), "Such a run holds for no state of the caches: warm up longer.")))
+            text = f"{where}: not steady. {'. '.join(capital(phase) for phase in one.filling)}."
+            blocks.append(Notice((capital(text), "Such a run holds for no state of the caches: warm up longer.")))
         if one.clients:
             blocks.append(TableBlock(clients_table(one.clients), _clients_caption(where, one.clients), folded=True))
         if one.locks:
@@ -56,29 +60,56 @@ def failures_text(one: RunEvidence) -> str:
 
 def plan_section(result: Fields, names: tuple[str, str]) -> Section | None:
     """List the statements whose plans differ between the two sides; None where no plans were recorded."""
-    changes = [one for one in result.children("plans") if one.text("word")]  # a bench lists plans, it compares none
+    changes = _plan_changes(result)
     if not changes:
         return None
-    changed = [one for one in changes if one.text("word") == "changed"]
-    unknown = [one for one in changes if one.text("word") == "unknown"]
-    same = len(changes) - len(changed) - len(unknown)
-    said = f"{plural(len(changed), 'statement')} of {len(changes)} changed the shape of its plan; {same} kept it"
-    said += f"; {len(unknown)} could not be compared." if unknown else "."
-    note = (
-        "A shape is the nodes of the generic plan with their tables and indexes, without costs, row counts and "
-        "conditions, taken after the run with its settings in force."
-    )
-    rows = tuple(
-        (one.text("word"), one.text("statement"), " or ".join(one.texts("before")), " or ".join(one.texts("after")))
-        for one in (*changed, *unknown, *(one for one in changes if one.text("word") == "same"))
-    )
-    table = Table(("plan", "statement", *names), rows)
-    blocks: list[Block] = [Prose((f"{said} {note}",))]
-    told = tuple(f"{one.text('statement')}: {', '.join(one.texts('what'))}." for one in changed if one.texts("what"))
+    blocks: list[Block] = [Prose((f"{capital(_counted(changes))} {SHAPE}",))]
+    told = tuple(f"{one.text('statement')}: {', '.join(one.texts('what'))}." for one in changes if one.texts("what"))
     if told:
         blocks.append(Prose(told, points=True))
-    blocks.append(TableBlock(table, "Plans by statement.", not changed))
+    table = Table(("plan", "statement", *names), tuple(_plan_row(one) for one in changes))
+    blocks.append(TableBlock(table, "Plans by statement.", not _with_word(changes, "changed")))
     return Section("plans", "Execution plans", "Did a statement get another plan?", tuple(blocks))
+
+
+def step_plan_section(places: Sequence[tuple[str, Fields]], names: tuple[str, str]) -> Section | None:
+    """List for each step, `(its name, where it has its plans)`, the statements whose plans it changed; else None."""
+    known = [(name, changes) for name, place in places if (changes := _plan_changes(place))]
+    if not known:
+        return None
+    said = [f"{name}: {_counted(changes)}" for name, changes in known]
+    said += [
+        f"{name}, {one.text('statement')}: {', '.join(one.texts('what'))}."
+        for name, changes in known
+        for one in changes
+        if one.texts("what")
+    ]
+    rows = tuple((name, *_plan_row(one)) for name, changes in known for one in changes if one.text("word") != "same")
+    blocks: list[Block] = [Prose((SHAPE,)), Prose(tuple(said), points=True)]
+    if rows:
+        table = Table(("step", "plan", "statement", *names), rows)
+        blocks.append(TableBlock(table, "Statements whose plan a step changed, or whose plan is unknown."))
+    return Section("plans", "Execution plans", "Did a step give a statement another plan?", tuple(blocks))
+
+
+def _plan_changes(place: Fields) -> list[Fields]:
+    """Return what was compared, those that changed first; a bench lists plans, and compares none."""
+    found = [one for one in place.children("plans") if one.text("word")]
+    return [*_with_word(found, "changed"), *_with_word(found, "unknown"), *_with_word(found, "same")]
+
+
+def _with_word(changes: Sequence[Fields], word: str) -> list[Fields]:
+    return [one for one in changes if one.text("word") == word]
+
+
+def _counted(changes: Sequence[Fields]) -> str:
+    changed, unknown, same = (len(_with_word(changes, word)) for word in ("changed", "unknown", "same"))
+    said = f"{plural(changed, 'statement')} of {len(changes)} changed the shape of its plan; {same} kept it"
+    return f"{said}; {unknown} could not be compared." if unknown else f"{said}."
+
+
+def _plan_row(one: Fields) -> tuple[str, ...]:
+    return one.text("word"), one.text("statement"), " or ".join(one.texts("before")), " or ".join(one.texts("after"))
 
 
 def clients_table(clients: Sequence[ClientRecord]) -> Table:
@@ -130,7 +161,7 @@ def _evenness(runs: Runs) -> list[str]:
                 f"{number_text(even.least)} to {number_text(even.most)} transactions in a second"
                 + (f", {even.empty} without any" if even.empty else "")
             )
-    return [f"How even the throughput was, second by second. {_capital('; '.join(said))}."]
+    return [f"How even the throughput was, second by second. {capital('; '.join(said))}."]
 
 
 def _locks_table(one: RunEvidence) -> Table:
@@ -140,7 +171,3 @@ def _locks_table(one: RunEvidence) -> Table:
         for lock in one.locks
     )
     return Table(columns, rows, columns[1:])
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

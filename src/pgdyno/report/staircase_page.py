@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from pgdyno.model.figure import Table
 from pgdyno.model.verdict import Interval, Metric, Verdict
 from pgdyno.report import chapters, circumstances
+from pgdyno.report.held_back_section import held_back_section
 from pgdyno.report.reading import Fields, interval_of, sides_of, verdict_of
+from pgdyno.report.run_details import run_details, step_plan_section
 from pgdyno.report.runs_page import runs_table
 from pgdyno.report.sections import (
     Block,
@@ -52,7 +54,10 @@ def staircase_page(record: StudyRecord) -> Report:
         _change(result, steps),
         _proof(result, verdict),
         _sweeps(steps),
+        held_back_section(record.held_back),
+        _plans(result, steps),
         chapters.flight(record.traces),
+        run_details(record.judged),
         _sure(result, steps),
         _record(record, steps),
         chapters.about(study, record.trials),
@@ -195,6 +200,11 @@ def _sweeps(steps: Sequence[Fields]) -> Section | None:
         blocks += [Prose((f"Taken into the pairs of the step: {sweep.text('knob')} = {sweep.text('chosen')}.",))]
         blocks += [Charts((sweep_figure(sweep),))]
     return Section("sweeps", "Sweeps", "Which value is the right one?", tuple(blocks))
+
+
+def _plans(result: Fields, steps: Sequence[Fields]) -> Section | None:
+    places = [(f"step {step.text('step')}", step) for step in steps]
+    return step_plan_section([*places, ("all kept against the baseline", result)], ("without it", "with it"))
 
 
 def _sure(result: Fields, steps: Sequence[Fields]) -> Section | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pgdyno.model.bottleneck import HeldBack
 from pgdyno.model.change import ChangeRecord
 from pgdyno.model.record import Record
 from pgdyno.model.study import Study
@@ -28,3 +29,13 @@ class StudyRecord:
     evidence: Mapping[int, RunEvidence] = field(default_factory=dict)
     store: str = ""
     changes: tuple[ChangeRecord, ...] = ()
+
+    @property
+    def judged(self) -> list[tuple[str, int, RunEvidence]]:
+        """Return what is known beside the score of each run of the recorder: its name there, its number, the rest."""
+        return [(one.name, one.run, self.evidence[one.run]) for one in self.traces if one.run in self.evidence]
+
+    @property
+    def held_back(self) -> list[tuple[str, int, HeldBack]]:
+        """Return what held each of these runs back."""
+        return [(name, run, one.held_back) for name, run, one in self.judged]

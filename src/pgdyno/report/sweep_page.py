@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pgdyno.model.figure import Table
 from pgdyno.report import chapters, circumstances
+from pgdyno.report.held_back_section import held_back_section
 from pgdyno.report.reading import Fields, interval_of, verdict_of
+from pgdyno.report.run_details import run_details
 from pgdyno.report.runs_page import runs_page, runs_table
 from pgdyno.report.sections import Block, Charts, FactList, Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.study_record import StudyRecord
@@ -32,7 +34,14 @@ def sweep_page(record: StudyRecord) -> Report:
         tiles=(),
         sections=tuple(
             section
-            for section in (answer, chapters.flight(record.traces), runs, chapters.about(study, record.trials))
+            for section in (
+                answer,
+                held_back_section(record.held_back),
+                chapters.flight(record.traces),
+                run_details(record.judged),
+                runs,
+                chapters.about(study, record.trials),
+            )
             if section is not None
         ),
         digest=(_short(answer), _pointer(study.id)),

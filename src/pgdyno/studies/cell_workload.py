@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pgdyno.model.cpus import parse_cpus
+from pgdyno.model.matrix import WITH_HISTORY
 from pgdyno.model.record import CheckRecord, Examination
 from pgdyno.model.trial import LoadPlan, Outcome, WorkloadSpec
 from pgdyno.target import processes
@@ -21,7 +22,6 @@ from pgdyno.workloads.template import checkpoint
 
 HISTORY = "history"
 """Name of the check that the history table grew by what was reported."""
-WITH_HISTORY = ("tpcb-like", "simple-update")
 _COUNTS = """
 SELECT (SELECT count(*) FROM pgbench_history) AS history, (SELECT count(*) FROM pgbench_tellers) AS tellers,
        (SELECT count(*) FROM pgbench_branches) AS branches

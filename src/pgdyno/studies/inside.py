@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.model.record import PlanRecord
+from pgdyno.store.catalogue import Store
 from pgdyno.studies.blocks import Blocks
 from pgdyno.studies.judging import representative
 from pgdyno.trial.laboratory import Laboratory
@@ -18,5 +19,10 @@ def inside_json(laboratory: Laboratory, blocks: Blocks, a: str, b: str) -> dict[
         run = representative(blocks.trials(arm))
         evidence = None if run is None else read_evidence(store, study, store.trial(run))
         inside[arm] = None if evidence is None else {"run": run, **evidence.to_json()}
+    return {"inside": inside, "plans": plans_json(store, blocks, a, b)}
+
+
+def plans_json(store: Store, blocks: Blocks, a: str, b: str) -> list[dict[str, object]]:
+    """Return the statements of both sides with their plans, those whose shape changed first."""
     before, after = ([store.records(trial.id, PlanRecord) for trial in blocks.trials(arm)] for arm in (a, b))
-    return {"inside": inside, "plans": [change.to_json() for change in plan_changes(before, after)]}
+    return [change.to_json() for change in plan_changes(before, after)]

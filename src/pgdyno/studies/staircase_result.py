@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pgdyno.errors import ExitCode
 from pgdyno.knobs.policy import ruling_of
 from pgdyno.model.facts import Facts
-from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Metric, Word
 from pgdyno.stats.compound import METHOD, interaction_word, product, quotient
 from pgdyno.studies.blocks import metric_of
+from pgdyno.studies.inside import inside_json, plans_json
 from pgdyno.studies.judging import representative, summarise
 from pgdyno.studies.manual_step import AFTER, BEFORE
 from pgdyno.studies.phases import phases_of
@@ -52,7 +52,7 @@ def staircase_result(laboratory: Laboratory, found: Stairs, options: StaircaseOp
         "start": start_json(facts, found.plan.baseline),
         "noise_floor": None if found.noise is None else {"pair_sd": found.noise.pair_sd, "detectable": detectable},
         "steps": [
-            _step_json(climb, study, facts, next((s for s in starts[at + 1 :] if s), None), options.metric)
+            _step_json(climb, laboratory, next((s for s in starts[at + 1 :] if s), None), options.metric)
             for at, climb in enumerate(found.climbs)
         ],
         "kept": kept,
@@ -62,7 +62,7 @@ def staircase_result(laboratory: Laboratory, found: Stairs, options: StaircaseOp
             "sentence": found.drift.sentence(),
             "rounds": [interval_json(one) for one in found.drift.ratios],
         },
-        **_ends(found, facts),
+        **_ends(found, laboratory),
         "refused": refused_json(trials),
         "trials": count_states(trials),
         "environment": study.environment,
@@ -100,7 +100,7 @@ def start_json(facts: Facts, baseline: Mapping[str, str]) -> dict[str, object]:
     return {"settings": dict(baseline), "differs": differs, "out_of_the_box": not differs and not baseline}
 
 
-def _ends(found: Stairs, facts: Facts) -> dict[str, object]:
+def _ends(found: Stairs, laboratory: Laboratory) -> dict[str, object]:
     """Return the proof, the product of the kept steps and what the one leaves of the other."""
     steps = [climb.comparison.verdict.interval for climb in found.kept if climb.comparison and climb.settings]
     if not steps:
@@ -113,15 +113,16 @@ def _ends(found: Stairs, facts: Facts) -> dict[str, object]:
     rest = quotient(measured, expected)
     return {
         **ends,
-        **comparison_json(found.proof.comparison, found.proof.blocks, facts),
+        **comparison_json(found.proof.comparison, found.proof.blocks, laboratory.facts),
+        **inside_json(laboratory, found.proof.blocks, BASE, ALL),
         "interaction": {**interval_json(rest), "word": interaction_word(rest)},
         "effects_left_out": {name: verdict_json(verdict) for name, verdict in found.proof.effects.items()},
         "proof_runs": _qualified(found.proof.blocks.complete, (BASE, ALL)),
     }
 
 
-def _step_json(climb: Climb, study: Study, facts: Facts, following: float | None, metric: Metric) -> dict[str, object]:
-    step = climb.step
+def _step_json(climb: Climb, laboratory: Laboratory, following: float | None, metric: Metric) -> dict[str, object]:
+    step, study, facts = climb.step, laboratory.study, laboratory.facts
     told: dict[str, object] = {
         "step": step.name,
         "level": step.level.value,
@@ -163,6 +164,7 @@ def _step_json(climb: Climb, study: Study, facts: Facts, following: float | None
         },
         "in_force": {"before": settings_fingerprints(before), "after": settings_fingerprints(after)},
         "pairs": pairs_json(climb.blocks, BEFORE, AFTER, metric),
+        "plans": plans_json(laboratory.store, climb.blocks, BEFORE, AFTER),
     }
 
 

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 
 import pytest
 
 from matrix_example import made_row, seed_rows
+from pgdyno.model.configuration import BASELINE
 from pgdyno.model.matrix import MatrixRow, SkippedCell
 from pgdyno.model.matrix_json import row_to_json, skipped_to_json
 from pgdyno.model.study import StudyKind
+from pgdyno.model.trial import Role, TrialSpec
 from pgdyno.report import html, markdown
+from pgdyno.report.build import build_report
 from pgdyno.report.compose import StudyRecord, compose
 from pgdyno.report.matrix_curves import MANY, knee_sentences
-from pgdyno.report.matrix_words import COLUMNS, best_sentences, matrix_table
+from pgdyno.report.matrix_words import COLUMNS, best_sentences, little_table, matrix_table
 from pgdyno.report.sections import Report, TableBlock
 from pgdyno.report.text import print_report
+from pgdyno.store.catalogue import Store
 from study_example import make_study
+from study_recording import record_filling
 
 CONFIGURATIONS = {"Default": "default", "No Tune": "default", "Tune": "tuned"}
 SMT8 = seed_rows("power_smt8", configuration=CONFIGURATIONS)
@@ -195,6 +201,32 @@ def test_a_row_that_contradicts_itself_is_flagged() -> None:
     wrong = replace(made_row(4, 80.0), latency_ms=60.0)
     assert "contradiction" in text(page([wrong]))
     assert "contradiction" not in text(page([made_row(4, 80.0)]))
+
+
+@pytest.mark.requirement("R-MON-14", "R-MON-15")
+def test_what_held_each_cell_back_is_told_of_its_last_complete_run(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.db") as store:
+        store.add_study(make_study(StudyKind.MATRIX, "m1"))
+        runs = [record_filling(store, store.study("m1")).id for _ in range(2)]
+        begun = store.begin_trial("m1", TrialSpec(BASELINE, Role.CELL, "cell", 1, 0))
+        rows = [replace(made_row(4, 80.0), trials=(*runs, begun)), made_row(8, 90.0)]
+        store.update_study("m1", result={"rows": [row_to_json(row) for row in rows]})
+        report = build_report(store, "m1")
+    (section,) = [one for one in report.sections if one.id == "held-back"]
+    table, failures, evidence = section.blocks
+    assert isinstance(table, TableBlock)
+    assert isinstance(evidence, TableBlock)
+    assert [row[:4] for row in table.table.rows] == [("default", "1 x 4/1", str(runs[1]), "the load generator")]
+    assert f"Run {runs[1]}: 0 failed transactions; no crash" in str(failures)
+    assert {row[0] for row in evidence.table.rows} == {str(runs[1])}
+    assert "held-back" not in {one.id for one in page(SMT8).sections}, "rows of which nothing was kept"
+
+
+def test_a_script_that_writes_no_history_has_none_to_be_wrong() -> None:
+    rows = [replace(made_row(4, 80.0, mode=mode), transactions=9, history_rows=count)
+            for mode, count in (("tpcb-like", 9), ("tpcb-like", 0), ("select-only", 0), ("custom", 5))]  # fmt: skip
+    table = little_table(rows)
+    assert [row[table.columns.index("history rows")] for row in table.rows] == ["9", "0 of 9", "", "5 of 9"]
 
 
 def test_every_renderer_draws_it_and_a_study_without_rows() -> None:

@@ -6,29 +6,22 @@ import pytest
 
 from pgdyno.model.bottleneck import Candidate, HeldBack, Resource
 from pgdyno.model.configuration import BASELINE
-from pgdyno.model.record import ClientRecord, PlanRecord
-from pgdyno.model.samples import HistogramRow
 from pgdyno.model.study import StudyKind
 from pgdyno.model.trial import Outcome, Role, TrialSpec, TrialState
 from pgdyno.report.build import build_report
 from pgdyno.report.held_back_section import WORDS, headline, held_back_section
 from pgdyno.report.markdown import render
 from pgdyno.report.reading import Fields
-from pgdyno.report.run_details import failures_text, plan_section, run_details, slow_clients
-from pgdyno.stats.histogram import LatencyHistogram
+from pgdyno.report.run_details import failures_text, plan_section, run_details, slow_clients, step_plan_section
 from pgdyno.stats.smoothness import CAVEAT, Smoothness
 from pgdyno.store.catalogue import Store
 from pgdyno.trial.plan_changes import PlanChange
 from pgdyno.trial.run_evidence import RunEvidence, read_evidence
 from study_example import make_study
-from study_recording import sample_row
+from study_recording import client, record_filling
 
 CANDIDATE = Candidate(Resource.LOCKS, 0.6, True, "60 % waited.", "(Threshold 30 %.)")
 VERDICT = HeldBack(Resource.LOCKS, Resource.CPU, ("60 % waited.",), (CANDIDATE,), ("A note.",))
-
-
-def client(number, p95):
-    return ClientRecord(number, 100, p95 / 2, p95 / 2, p95, p95 * 2, p95 * 3)
 
 
 def texts(section):
@@ -95,32 +88,28 @@ def test_plans_that_changed_are_listed_with_both_shapes():
     assert plan_section(Fields({"plans": [{"statement": "SELECT 1", "plan": "Result"}]}), ("A", "B")) is None
 
 
-SECONDS = 60
-
-
-def record_filling(store, study, *, grows=True, slow_middle=True):
-    """Record a run whose shared memory grows and whose answers are slow in its middle: caches that fill."""
-    run = store.begin_trial(study.id, TrialSpec(BASELINE, Role.ARM, "bench", 1, 0))
-    rows, histograms = [], []
-    for second in range(SECONDS):
-        t = 1000.0 + second + 1
-        shared = 1e9 * (1 + second / 30) if grows else 1e9
-        rows.append(sample_row("memory", t, interval_s=1.0, shared_bytes=int(shared)))
-        rows.append(sample_row("sessions", t, total=4, active=1, waiting=0, idle=3, idle_in_transaction=0))
-        rows.append(sample_row("waits", t, wait_event_type="CPU", wait_event="CPU", sessions=1))
-        micros = 9000 if slow_middle and SECONDS // 3 <= second < 2 * SECONDS // 3 else 2000
-        histogram = LatencyHistogram()
-        histogram.record([micros] * 20)
-        histograms.append(HistogramRow(1000 + second, 0, "x", 20, 20 * micros, 0, 0, 0, histogram.encode()))
-    store.add_samples(run, rows)
-    store.add_histograms(run, histograms)
-    store.add_records(run, [client(0, 2.0), client(1, 9.0), PlanRecord("SELECT 1", "abc", "Result")])
-    done = Outcome(
-        TrialState.COMPLETE, began_at=1000.0, steady_from=1000.0, ended_at=1060.0, throughput=20.0, transactions=1200,
-        driver_cpu_s=1.0, counters={"failures_crash": 0.0, "failures_restart": 0.0},
-    )  # fmt: skip
-    store.finish_trial(run, done)
-    return store.trial(run)
+def test_plans_are_listed_by_the_step_that_changed_them():
+    turned = PlanChange("SELECT 1", ("Seq Scan on t",), ("Index Scan on t",), "changed")
+    kept = PlanChange("SELECT 2", ("Result",), ("Result",), "same")
+    unknown = PlanChange("SELECT 3", ("unknown: x",), ("Result",), "unknown")
+    places = [
+        (name, Fields({"plans": [change.to_json() for change in changes]}))
+        for name, changes in (("step a", [kept, turned]), ("step b", [kept, unknown]), ("step c", []))
+    ]
+    section = step_plan_section(places, ("without it", "with it"))
+    said, table = texts(section.blocks[1]), section.blocks[-1].table
+    assert "step a: 1 statement of 2 changed the shape of its plan; 1 kept it." in said
+    assert "step b: 0 statements of 2 changed the shape of its plan; 1 kept it; 1 could not be compared." in said
+    assert "step a, SELECT 1: Seq Scan on t became Index Scan on t." in said
+    assert "step c" not in said, "where no plan was recorded nothing is said of plans"
+    assert table.columns == ("step", "plan", "statement", "without it", "with it")
+    assert table.rows == (
+        ("step a", "changed", "SELECT 1", "Seq Scan on t", "Index Scan on t"),
+        ("step b", "unknown", "SELECT 3", "unknown: x", "Result"),
+    )
+    assert step_plan_section(places[2:], ("without it", "with it")) is None
+    (_, only_same) = step_plan_section([("step b", Fields({"plans": [kept.to_json()]}))], ("a", "b")).blocks
+    assert "0 statements of 1" in texts(only_same)
 
 
 @pytest.fixture

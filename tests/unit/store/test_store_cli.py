@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from pgdyno.cli.store import command
 from pgdyno.errors import UsageError
 from pgdyno.model.configuration import Configuration
+from pgdyno.model.record import TextRecord
 from pgdyno.model.samples import Event
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
@@ -28,6 +29,7 @@ def path(tmp_path: Path) -> Path:
             store.add_study(Study(name, kind, "n", state, created, "sandbox", "abc", facts, WORKLOAD, plan))
         store.update_study("20260102-two", result={"verdict": {"word": "better", "ratio": 2.5}})
         run = store.begin_trial("20260102-two", TrialSpec(Configuration.of({"work_mem": "64MB"}), Role.ARM, "b", 3, 1))
+        store.add_records(run, [TextRecord("runit.log", "one\ntwo\n")])
         store.add_events(run, [Event(1.0, "checkpoint", "checkpoint_timeout was over")])
         latency = LatencySummary(0.1, 0.25, 0.3, 0.4, 5.0, 0.15)
         counters = {"blks_hit": 123.0}
@@ -73,12 +75,16 @@ def test_show_a_study(path: Path) -> None:
 
 def test_show_a_trial(path: Path) -> None:
     text = run(path, "show", "1").stdout
-    for part in ("trial     1", "work_mem = '64MB'", "12,346", "checkpoint_timeout was over"):
+    for part in ("trial     1", "work_mem = '64MB'", "12,346", "checkpoint_timeout was over", "runit.log, 2 lines"):
         assert part in text
+    assert "evidence  what held it back is unknown" in text
+    assert "failures  0 failed transactions; failures of the server were not recorded" in text
     found = json.loads(run(path, "show", "1", "--json").stdout)
     assert (found["run"], found["tps"], found["settings"]) == (1, 12345.6, {"work_mem": "64MB"})
     assert found["counters"] == {"blks_hit": 123.0}
     assert found["events"][0]["kind"] == "checkpoint"
+    assert found["bottleneck"]["resource"] == "unknown"
+    assert found["texts"] == {"runit.log": "one\ntwo\n"}
 
 
 @pytest.mark.parametrize("name", ["99", "nothing", "2026"])
