@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 RIGHT = frozenset({"trials", "trial", "block", "tps", "p95 ms", "CPU ms/tx", "foreign %", "value"})
 """Columns of numbers."""
+UNREADABLE = "unreadable"
+"""The state of a study whose row is damaged, or of a newer pgdyno."""
 
 
 @click.group("store")
@@ -34,8 +36,9 @@ def list_(**values: object) -> None:
     """List the studies, the newest first."""
     flags = Flags(values)
     with open_store(flags.text("store_url")) as store:
-        studies, counts = store.studies(), store.trial_counts()
+        (studies, unreadable), counts = store.listed_studies(), store.trial_counts()
     rows = [_summary(study, {state.value: n for state, n in counts.get(study.id, {}).items()}) for study in studies]
+    rows += [{"id": name, "state": UNREADABLE, "reason": reason} for name, reason in unreadable.items()]
     if flags.on("as_json"):
         click.echo(json.dumps(rows))
     elif rows:
@@ -165,6 +168,9 @@ def _print(store: Store, found: Study | Trial) -> None:
 def _print_studies(rows: list[dict[str, object]]) -> None:
     lines = []
     for row in rows:
+        if row["state"] == UNREADABLE:
+            lines.append([str(row["id"]), "", "", UNREADABLE, "", str(row["reason"]), ""])
+            continue
         trials, verdict = row["trials"], row["verdict"]
         count = sum(trials.values()) if isinstance(trials, dict) else 0
         word = str(verdict.get("word", "")) if isinstance(verdict, dict) else ""

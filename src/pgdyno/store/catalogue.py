@@ -119,10 +119,29 @@ class Store:
         raise UsageError(f'study "{id_or_prefix}" is not in the store "{self.name}"', hint=_LIST)
 
     def studies(self) -> list[Study]:
-        """Return all studies, the newest first."""
+        """Return all studies that can be read, the newest first."""
+        return self.listed_studies()[0]
+
+    def listed_studies(self) -> tuple[list[Study], dict[str, str]]:
+        """Return all studies that can be read, the newest first, and by its id why another one cannot."""
+        order = STUDY.c.created_at.desc(), STUDY.c.id.desc()
+        try:
+            with self.read() as connection:
+                rows = connection.execute(select(STUDY).order_by(*order)).mappings()
+                return [codec.study_from_row(dict(row)) for row in rows], {}
+        except StoreError:  # one row must not hide the others: each is read by itself
+            pass
         with self.read() as connection:
-            rows = connection.execute(select(STUDY).order_by(STUDY.c.created_at.desc(), STUDY.c.id.desc()))
-            return [codec.study_from_row(dict(row)) for row in rows.mappings()]
+            ids = [str(one) for one in connection.execute(select(STUDY.c.id).order_by(*order)).scalars()]
+        found, unreadable = [], {}
+        for one in ids:
+            try:
+                with self.read() as connection:
+                    row = connection.execute(select(STUDY).where(STUDY.c.id == one)).mappings().one()
+                    found.append(codec.study_from_row(dict(row)))
+            except StoreError as error:
+                unreadable[one] = error.detail or str(error)
+        return found, unreadable
 
     def trial_counts(self) -> dict[str, dict[TrialState, int]]:
         """Return how many trials of each state every study has."""

@@ -88,7 +88,16 @@ def study_to_row(study: Study) -> dict[str, object]:
 
 
 def study_from_row(row: Row) -> Study:
-    """Return the study that a row of table `study` holds."""
+    """Return the study that a row of table `study` holds. Raises StoreError that names it when that is none."""
+    try:
+        return _study(row)
+    except (ValueError, KeyError, TypeError, StoreError) as error:
+        said = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
+        hint = "It was damaged, or written by a newer pgdyno; pgdyno store list shows the others."
+        raise StoreError(f'study "{row["id"]}" cannot be read', detail=said, hint=hint) from error
+
+
+def _study(row: Row) -> Study:
     result = row["result"]
     return Study(
         id=_required(row, "id", str),

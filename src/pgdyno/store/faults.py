@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from json import JSONDecodeError
 
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -84,3 +85,5 @@ def explained(name: str) -> Iterator[None]:
         yield
     except SQLAlchemyError as error:
         raise explain(name, error) from error
+    except JSONDecodeError as error:  # of a JSON column, while its row is fetched
+        raise StoreError(f'store "{name}" holds a value that is no JSON', detail=str(error), hint=_OTHER) from error

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from pgdyno.cli.store import command
-from pgdyno.errors import UsageError
+from pgdyno.errors import StoreError, UsageError
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.record import TextRecord
 from pgdyno.model.samples import Event
@@ -61,6 +63,31 @@ def test_an_empty_store_is_an_empty_list(tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (0, "")
     assert "empty" in result.stderr
     assert json.loads(run(tmp_path / "new.db", "list", "--json").stdout) == []
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        ("kind = 'of tomorrow'", "'of tomorrow' is not a valid StudyKind"),
+        ("plan = '{\"clients\": 4'", "delimiter"),
+        ("workload = '{}'", "name is missing"),
+    ],
+)
+def test_a_study_that_cannot_be_read_hides_no_other(path: Path, damage: str, reason: str) -> None:
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(f"UPDATE study SET {damage} WHERE id = '20260102-two'")
+    text = run(path, "list").stdout
+    assert "20260101-one" in text
+    assert next(line for line in text.splitlines() if "20260102-two" in line).split()[1] == "unreadable"
+    assert reason in text
+    (good, bad) = json.loads(run(path, "list", "--json").stdout)
+    assert (good["id"], good["state"]) == ("20260101-one", "complete")
+    assert (bad["id"], bad["state"]) == ("20260102-two", "unreadable")
+    assert reason in bad["reason"]
+    shown = run(path, "show", "20260102-two").exception
+    assert isinstance(shown, StoreError)
+    assert reason in (shown.detail or "")
+    assert shown.hint
 
 
 def test_show_a_study(path: Path) -> None:
