@@ -184,9 +184,8 @@ def _checks(rows: Sequence[MatrixRow]) -> Section:
 
 
 def _sizes(rows: Sequence[MatrixRow]) -> Section:
-    names = sorted(
-        {name for row in rows for name in (*row.bytes_before, *row.bytes_after)}, key=lambda n: n != "database"
-    )
+    found = {name for row in rows for name in (*row.bytes_before, *row.bytes_after)}
+    names = sorted(found, key=lambda name: (name != "database", name))
     lines = []
     for row in rows:
         for name in names:

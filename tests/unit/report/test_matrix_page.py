@@ -229,6 +229,16 @@ def test_a_script_that_writes_no_history_has_none_to_be_wrong() -> None:
     assert [row[table.columns.index("history rows")] for row in table.rows] == ["9", "0 of 9", "", "5 of 9"]
 
 
+def test_relations_stand_in_the_order_of_their_names_behind_the_database() -> None:
+    names = [f"pgbench_{letter}" for letter in "hgfedcba"]
+    sizes = dict.fromkeys([*names, "database"], 8192.0)
+    (section,) = [one for one in page([replace(made_row(4, 80.0), bytes_before=sizes, bytes_after=sizes)]).sections
+                  if one.id == "sizes"]  # fmt: skip
+    (block,) = section.blocks
+    assert isinstance(block, TableBlock)
+    assert [row[1] for row in block.table.rows] == ["database", *reversed(names)]
+
+
 def test_every_renderer_draws_it_and_a_study_without_rows() -> None:
     report = page(SMT8)
     assert html.render(report).count("<table") >= 4
