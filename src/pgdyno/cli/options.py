@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.numbers import Time
@@ -28,6 +29,19 @@ def _stack(function: F, options: list[Callable[[F], F]]) -> F:
     for option in reversed(options):
         function = option(function)
     return function
+
+
+def _warned(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Warn of a password on the command line: pgdyno keeps it to itself, but every user of the host can read it."""
+    if value and context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE:
+        from pgdyno.target.postgres import redact
+
+        if redact(value) != value:
+            place = "~/.pgpass, the file of PGPASSFILE, or a service file"
+            flag = parameter.opts[0]
+            click.echo(f"warning: the password in {flag} is seen by every user of this host who runs ps", err=True)
+            click.echo(f"hint: Put it into {place}, and leave it out of {flag}.", err=True)
+    return value
 
 
 def host_options(function: F) -> F:
@@ -52,7 +66,10 @@ def target_options(function: F) -> F:
         host_options(function),
         [
             click.option(
-                "--target", metavar="CONNINFO", help="A server, as libpq names it: URI, key=value or a service."
+                "--target",
+                metavar="CONNINFO",
+                callback=_warned,
+                help="A server, as libpq names it: URI, key=value or a service.",
             ),
             click.option(
                 "--restart-command",
@@ -259,6 +276,7 @@ def store_option(function: F) -> F:
                 "store_url",
                 metavar="PATH|URL",
                 envvar="PGDYNO_STORE",
+                callback=_warned,
                 help="Where measurements are kept.  [default: pgdyno.db in the data folder]",
             )
         ],

@@ -231,3 +231,26 @@ def test_last_of_a_store_without_a_study_says_that_it_is_empty(said):
 def test_a_matrix_takes_a_script_by_its_mode(said):
     Path("read.sql").write_text("SELECT 1;\n")
     assert said("matrix", "--mode", "custom", "--script", "read.sql", "--dry-run")[0] == ExitCode.OK
+
+
+@pytest.mark.parametrize(
+    ("words", "flag"),
+    [
+        (("guards", "--target", "host=/nowhere user=dba password=hunter2"), "--target"),
+        (("preflight", "ok.conf", "--target", "postgresql://dba:hunter2@127.0.0.1:1/app"), "--target"),
+        (("store", "list", "--store", "postgresql://dba:hunter2@127.0.0.1:1/app"), "--store"),
+    ],
+)
+def test_a_password_on_the_command_line_is_warned_of_once_and_never_repeated(said, words, flag):
+    code, text = said(*words)
+    assert code == ExitCode.UNSUITABLE
+    assert text.count(f"warning: the password in {flag} is seen by every user") == 1
+    assert "PGPASSFILE" in text
+    assert "service file" in text
+    assert "hunter2" not in text
+
+
+def test_without_a_password_nothing_is_warned_of(said, monkeypatch):
+    assert "warning" not in said("guards", "--target", "host=/nowhere user=dba")[1]
+    monkeypatch.setenv("PGDYNO_STORE", "postgresql://dba:hunter2@127.0.0.1:1/app")
+    assert "warning" not in said("store", "list")[1], "the environment is not the command line"
