@@ -102,6 +102,10 @@ class WorkloadSpec:
     rows_per_transaction: float | None = None
 
 
+BY_HAND = "by hand"
+"""Among a trial's factors: the steps that people had done when it ran, with commas between."""
+
+
 @dataclass(frozen=True, slots=True)
 class TrialSpec:
     """What a trial is to measure. `block` and `slot` place it in the interleaved order; `arm` names its side."""

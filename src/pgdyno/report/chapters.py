@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.figure import Figure, Table
 from pgdyno.model.study import Effect, Study, StudyKind
-from pgdyno.model.trial import Trial
+from pgdyno.model.trial import BY_HAND, Trial
 from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.report import circumstances, figures
 from pgdyno.report.neighbours import phases, trial_points
@@ -38,16 +38,28 @@ BLOCK_BYTES = 8192
 """The unit of a shared_buffers without one; every build of PostgreSQL but a patched one has it."""
 MOST_EVENTS = 100
 """So many events of a run are listed; the store has them all."""
-METHOD = (
+ORDER = (
     "Runs are interleaved in blocks, and the order inside each block is drawn by lot, so that drift of the machine "
-    "hits both sides alike.",
-    "The verdict is a rule on the confidence interval of the ratio, which may be looked at after every pair without "
-    "losing its error rate. Its words are better, worse, equivalent and not resolved; nobody chooses them by hand.",
-    "A run counts from the second at which its throughput became steady. Percentiles come from merged histograms and "
-    "are never averaged. Runs that other programs disturbed are repeated, not corrected.",
-    "A searched configuration is confirmed by fresh runs before it is believed, and a setting whose removal costs "
-    "nothing measurable is dropped.",
+    "hits both sides alike."
 )
+BY_PEOPLE = (
+    "What people do by hand is the exception: its order cannot be drawn by lot, so that a drift of the machine between "
+    "the runs before and those after can look like its effect."
+)
+RULE = (
+    "The verdict is a rule on the confidence interval of the ratio, which may be looked at after every pair without "
+    "losing its error rate. Its words are better, worse, equivalent and not resolved; nobody chooses them by hand."
+)
+COUNTED = (
+    "A run counts from the second at which its throughput became steady. Percentiles come from merged histograms and "
+    "are never averaged. Runs that other programs disturbed are repeated, not corrected."
+)
+SEARCHED = (
+    "A searched configuration is confirmed by fresh runs before it is believed, and a setting whose removal costs "
+    "nothing measurable is dropped."
+)
+ONE_SIDE = (StudyKind.BENCH, StudyKind.NOISE)
+"""Kinds whose runs are not compared: they have no order to draw and no verdict."""
 
 
 def change(
@@ -223,9 +235,20 @@ def about(study: Study, trials: Sequence[Trial]) -> Section:
     if study.kind is StudyKind.BENCH and trials and trials[-1].outcome is not None:
         blocks.insert(0, run_facts(trials[-1]))
     if len(trials) > 1:
-        blocks.append(Prose(METHOD if study.kind is StudyKind.TUNE else METHOD[:-1], points=True))
+        if method := _method(study, trials):
+            blocks.append(Prose(method, points=True))
         blocks.append(TableBlock(_trials_table(trials), f"All {plural(len(trials), 'trial')}.", folded=True))
     return Section("about", "Environment and method", "What exactly was measured, where and how?", tuple(blocks))
+
+
+def _method(study: Study, trials: Sequence[Trial]) -> tuple[str, ...]:
+    """Return how runs of this study were ordered, judged and counted; nothing of runs that others made."""
+    if study.kind is StudyKind.IMPORTED:
+        return ()
+    if study.kind in ONE_SIDE:
+        return (COUNTED,)
+    people = (BY_PEOPLE,) if any(BY_HAND in trial.spec.factors for trial in trials) else ()
+    return (ORDER, *people, RULE, COUNTED, *((SEARCHED,) if study.kind is StudyKind.TUNE else ()))
 
 
 def run_facts(trial: Trial) -> FactList:

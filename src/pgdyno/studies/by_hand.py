@@ -11,13 +11,11 @@ from dataclasses import dataclass, field
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.study import Study
-from pgdyno.model.trial import Trial, TrialSpec
+from pgdyno.model.trial import BY_HAND, Trial, TrialSpec
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.plan import Plan, Step
 from pgdyno.trial.laboratory import Laboratory
 
-FACTOR = "by hand"
-"""Among a trial's factors: the steps that people had done when it ran, with commas between."""
 UNDONE = "undone"
 _UNKNOWN_UNDO = "take back what was done for this step"
 
@@ -30,7 +28,7 @@ Verify = Callable[[tuple[str, ...]], str]
 def factors_of(done: Iterable[str], step: str = "") -> dict[str, str]:
     """Return the factors of a trial: the step it belongs to, and what people had done."""
     names = ",".join(sorted(done))
-    return {**({"step": step} if step else {}), **({FACTOR: names} if names else {})}
+    return {**({"step": step} if step else {}), **({BY_HAND: names} if names else {})}
 
 
 @dataclass
@@ -112,7 +110,7 @@ def _key(name: str, state: str) -> str:
 
 
 def _names(factors: Mapping[str, str]) -> frozenset[str]:
-    return frozenset(name for name in factors.get(FACTOR, "").split(",") if name)
+    return frozenset(name for name in factors.get(BY_HAND, "").split(",") if name)
 
 
 def gate_of(

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgdyno.model.configuration import BASELINE
 from pgdyno.model.figure import FigureKind
 from pgdyno.model.study import StudyKind, StudyState
+from pgdyno.model.trial import BY_HAND, Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Interval
 from pgdyno.report.compose import compose
 from pgdyno.report.markdown import render
@@ -155,6 +157,25 @@ def test_the_page_tells_every_step_and_where_it_started():
     for words in ("out of the box", "bad", "dropped", "it is for people", "explains the measured end"):
         assert words in text, words
     assert "| bad |" in render(report)
+
+
+@pytest.mark.requirement("R-EXP-18")
+def test_what_people_do_is_said_not_to_be_drawn_by_lot():
+    runs = [Trial(n, "s", TrialSpec(BASELINE, Role.ARM, "before", n, 0), TrialState.FAILED) for n in (1, 2)]
+    said = "its order cannot be drawn by lot"
+    alone = record()
+    assert said not in render(compose(replace(alone, trials=tuple(runs))))
+    runs[1] = replace(runs[1], spec=replace(runs[1].spec, factors={BY_HAND: "smt"}))
+    assert said in render(compose(replace(alone, trials=tuple(runs))))
+
+
+@pytest.mark.parametrize("kind", StudyKind)
+def test_no_page_claims_an_order_or_a_verdict_that_its_runs_had_not(kind):
+    runs = tuple(Trial(n, "s", TrialSpec(BASELINE, Role.ARM, "a", n, 0), TrialState.FAILED) for n in (1, 2))
+    text = render(compose(StudyRecord(replace(simulated_study(), kind=kind), runs)))
+    single = kind in (StudyKind.BENCH, StudyKind.NOISE, StudyKind.IMPORTED)
+    assert ("drawn by lot" in text, "The verdict is a rule" in text) == (not single, not single)
+    assert ("became steady" in text) == (kind is not StudyKind.IMPORTED)
 
 
 def test_the_page_of_a_drifting_and_of_an_unfinished_staircase():

@@ -6,10 +6,11 @@ import pytest
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.facts import KernelFact
+from pgdyno.model.trial import BY_HAND as FACTOR
 from pgdyno.model.trial import Role
 from pgdyno.model.verdict import Word
 from pgdyno.stats.compound import product, quotient
-from pgdyno.studies.by_hand import FACTOR, GatedRuns, gate_of
+from pgdyno.studies.by_hand import GatedRuns, gate_of
 from pgdyno.studies.manual_step import AFTER, BEFORE
 from pgdyno.studies.run_identity import common_fingerprint, differences
 from pgdyno.studies.staircase import Staircase
