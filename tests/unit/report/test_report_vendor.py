@@ -61,3 +61,11 @@ def test_a_package_is_replaced_from_its_archive(vendor: ModuleType, folder: Path
     assert vendor.problems(folder) == []
     assert vendor.read_manifest(folder)[0].version == "9.9.9"
     assert vendor.read_manifest(folder)[1].version == vendor.read_manifest(vendor.VENDOR)[1].version
+
+
+def test_every_large_chart_is_lower_on_paper() -> None:
+    """A chart is never cut in two, so that one as high as on a screen leaves half of the sheet before it empty."""
+    source = (PROJECT / "src/pgdyno/report/static/figures.js").read_text()
+    heights = [line for line in source.splitlines() if "host.style.height =" in line]
+    assert len(heights) >= 5
+    assert [line for line in heights if "sheet(" not in line] == []

@@ -291,7 +291,7 @@
     const place = new Map(steps.map((step, at) => [step.x, at])), unit = suffix(figure.y.unit);
     const foot = slanted ? 138 : 74, dense = slanted && !lying, said = step => (step.y == null ? "–" : `${number(step.y)}${unit}`);
     const brief = step => (step.y == null ? "–" : step.y.toLocaleString("en", { maximumSignificantDigits: 3 }));
-    host.style.height = lying ? `${96 + 40 * steps.length}px` : `${slanted ? 440 : 390}px`;
+    host.style.height = lying ? `${96 + sheet(40) * steps.length}px` : `${sheet(slanted ? 440 : 390)}px`;
     const chart = echarts.init(host, null, { renderer: "canvas" });
     const names = steps.map((step, at) => `${at}\n${step.label}`), word = text => text.slice(text.indexOf("\n") + 1).replaceAll("\n", " ");
     const category = {
