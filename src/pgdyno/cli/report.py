@@ -12,7 +12,10 @@ from pgdyno.cli.files import write_text
 from pgdyno.cli.options import open_store, store_option
 
 if TYPE_CHECKING:
+    from pgdyno.model.study import Study
+    from pgdyno.model.trial import Trial
     from pgdyno.report.sections import Report
+    from pgdyno.store.catalogue import Store
 
 FORMATS = {
     ".html": "html",
@@ -27,7 +30,7 @@ WORDS = ("text", "md", "html", "pdf", "json", "csv")
 
 
 @click.command("report")
-@click.argument("study", default="last")
+@click.argument("study", default="last", metavar="[STUDY|RUN]")
 @click.option("--format", "wanted", type=click.Choice(WORDS),
               help="What to write.  [default: by the ending of --output, else text]")  # fmt: skip
 @click.option(
@@ -36,18 +39,39 @@ WORDS = ("text", "md", "html", "pdf", "json", "csv")
 )  # fmt: skip
 @store_option
 def command(study: str, wanted: str | None, output: Path | None, store_url: str | None) -> int:
-    """Write the report of STUDY: its id, the beginning of it, or `last`.
+    """Write the report of STUDY: its id, the beginning of it, or `last`; or of one RUN, by its number.
 
     The HTML report is one file that opens without a network and can be sent by mail; PDF is that page printed by a
     Chromium or Chrome on the PATH. JSON holds every drawn number and all tables; CSV is a folder with a file for each.
     """
-    from pgdyno.report.build import build_report
+    from pgdyno.model.trial import Trial
+    from pgdyno.report.build import build_report, build_run_report
+    from pgdyno.studies.result import run_json
 
     chosen = wanted or FORMATS.get(output.suffix.lower() if output else "", "text")
     with open_store(store_url) as store:
-        report = build_report(store, study)
+        found = find(store, study)
+        if isinstance(found, Trial):
+            report = build_run_report(store, found.id, run_json(found))
+        else:
+            report = build_report(store, found.id)
     emit(report, chosen, output)
     return 0
+
+
+def find(store: Store, name: str) -> Study | Trial:
+    """Return the trial of that number, else the study: a beginning of an id may be all digits too."""
+    from pgdyno.errors import UsageError
+
+    if not name.isdecimal():
+        return store.study(name)
+    try:
+        return store.trial(int(name))
+    except UsageError as error:
+        try:
+            return store.study(name)
+        except UsageError:
+            raise error from None
 
 
 def emit(report: Report, chosen: str, output: Path | None) -> None:

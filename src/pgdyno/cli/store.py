@@ -11,6 +11,7 @@ import click
 from pgdyno.cli.columns import print_columns
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import open_store, store_option
+from pgdyno.cli.report import find
 
 if TYPE_CHECKING:
     from pgdyno.model.study import Study
@@ -57,7 +58,7 @@ def show(**values: object) -> None:
 
     flags = Flags(values)
     with open_store(flags.text("store_url")) as store:
-        found = _find(store, flags.choice("name"))
+        found = find(store, flags.choice("name"))
         if flags.on("as_json"):
             click.echo(json.dumps(to_json(_as_json(store, found))))
         else:
@@ -108,21 +109,6 @@ def export(**values: object) -> None:
             path = flags.path("output") or Path(f"{study.id}.json")
             export_json(store, study.id, path)
     click.echo(f"wrote {path}", err=True)
-
-
-def _find(store: Store, name: str) -> Study | Trial:
-    """Return the trial of that number, else the study: a beginning of an id may be all digits too."""
-    from pgdyno.errors import UsageError
-
-    if not name.isdecimal():
-        return store.study(name)
-    try:
-        return store.trial(int(name))
-    except UsageError as error:
-        try:
-            return store.study(name)
-        except UsageError:
-            raise error from None
 
 
 def _summary(study: Study, trials: dict[str, int]) -> dict[str, object]:

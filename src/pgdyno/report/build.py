@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pgdyno.model.matrix_json import row_from_json
 from pgdyno.model.samples import HistogramRow
@@ -13,11 +14,16 @@ from pgdyno.report.compose import StudyRecord, compose, names_of
 from pgdyno.report.reading import Fields, side_of, sides_of
 from pgdyno.report.sections import Report
 from pgdyno.report.traces import LoadBin, RunTrace, bin_seconds
+from pgdyno.report.wording import settings_text
 from pgdyno.stats.histogram import LatencyHistogram
 from pgdyno.store.catalogue import Store
 from pgdyno.trial.run_evidence import read_evidence
 
 RECORDED_TABLES = ("cpu", "database", "disk", "memory", "sessions", "waits", "wal")
+
+
+_LOAD = ("instances", "clients", "jobs", "mode", "scale")
+"""Factors of a cell that its report tells as the load."""
 
 
 def build_report(store: Store, study_id: str) -> Report:
@@ -43,6 +49,52 @@ def build_report(store: Store, study_id: str) -> Report:
             changes=changes,
         )
     )
+
+
+def build_run_report(store: Store, run: int, result: Mapping[str, object]) -> Report:
+    """Return the report of one run of any study; `result` is the run as `store show --json` prints it.
+
+    Raises UsageError when there is no such run.
+    """
+    trial = store.trial(run)
+    study = store.study(trial.study_id)
+    seen = [] if trial.outcome is None else [_read_trace(store, study, trial, "the run")]
+    report = compose(
+        StudyRecord(
+            replace(_of_cell(study, trial), kind=StudyKind.BENCH, result=result),
+            (trial,),
+            tuple(seen),
+            {one: records for one, records in store.study_records(study.id).items() if one == run},
+            evidence={run: read_evidence(store, study, trial)},
+            store=store.name,
+        )
+    )
+    factors = ", ".join(f"{name} {value}" for name, value in trial.spec.factors.items() if name not in _LOAD)
+    settings = settings_text(dict(trial.spec.configuration.items())) or "the server's own settings"
+    named = f"arm {trial.spec.arm} of {study.kind.value} study {study.id}, {trial.state.value}"
+    lead = "; ".join(part for part in (report.lead, named, factors, settings) if part)
+    return replace(report, kind="run", lead=lead, label=f"run {run} of study {study.id}")
+
+
+def _of_cell(study: Study, trial: Trial) -> Study:
+    """Return the study with the load of this trial: a cell of a matrix has clients, mode and scale of its own."""
+    factors = trial.spec.factors
+    instances, clients, jobs = (
+        int(factors[name]) if factors.get(name, "").isdecimal() else getattr(study.plan, name) for name in _LOAD[:3]
+    )
+    plan = replace(study.plan, instances=instances, clients=clients, jobs=jobs)
+    if "mode" not in factors:
+        return replace(study, plan=plan)
+    mode, scale = factors["mode"], factors.get("scale", "")
+    load = replace(
+        study.workload,
+        name=mode,
+        parameters={"scale": int(scale)} if scale.isdecimal() else {},
+        description=f"{mode} at scale {scale}" if scale else mode,
+        fingerprint="not kept of a cell",
+        read_only=mode == "select-only",
+    )
+    return replace(study, plan=plan, workload=load)
 
 
 def recorded_runs(study: Study, trials: Sequence[Trial]) -> list[tuple[str, Trial]]:

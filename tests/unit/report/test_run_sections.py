@@ -3,9 +3,12 @@
 import math
 
 import pytest
+from click.testing import CliRunner
 
+from pgdyno.cli.report import command as report_command
+from pgdyno.errors import UsageError
 from pgdyno.model.bottleneck import Candidate, HeldBack, Resource
-from pgdyno.model.configuration import BASELINE
+from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.study import StudyKind
 from pgdyno.model.trial import Outcome, Role, TrialSpec, TrialState
 from pgdyno.report.build import build_report
@@ -159,3 +162,29 @@ def test_a_run_that_was_not_measured_has_an_unknown_bottleneck_with_the_reason(s
     assert "the server died" in found.held_back.evidence[0]
     assert found.failures is None
     assert math.isclose(sum(one.share for one in found.held_back.candidates), 0.0)
+
+
+@pytest.mark.requirement("R-REP-01")
+@pytest.mark.parametrize("kind", [StudyKind.STAIRCASE, StudyKind.MATRIX, StudyKind.BENCH])
+def test_any_run_has_a_report_of_its_own(tmp_path, kind):
+    """A run of a study of any kind is told as a bench is: its figures, what held it back, what happened inside."""
+    place, page = tmp_path / "s.db", tmp_path / "run.md"
+    with Store.open(place) as store:
+        store.add_study(make_study(kind, "study-1"))
+        run = record_filling(store, store.study("study-1")).id
+        cell = {"clients": "3", "instances": "2", "jobs": "1", "mode": "select-only", "scale": "7", "smt": "4"}
+        spec = TrialSpec(Configuration.of({"jit": "off"}), Role.CELL, "x", 1, 1, factors=cell)
+        begun = store.begin_trial("study-1", spec)
+    done = CliRunner().invoke(report_command, [str(run), "--store", str(place), "-o", str(page)])
+    assert done.exit_code == 0, done.output
+    text = page.read_text()
+    assert f"arm bench of {kind.value} study study-1, complete" in text
+    for words in ("20 transactions per second", "one run, no comparison", "## What held it back?", "## Inside the runs",
+                  f"| runs | {run} |"):  # fmt: skip
+        assert words in text, words
+    asked = CliRunner().invoke(report_command, [str(begun), "--store", str(place), "--format", "md"]).output
+    assert "the run is running" in asked
+    assert "jit = off" in asked
+    assert "smt 4" in asked
+    assert "Select-only at scale 7, 3 clients" in asked
+    assert isinstance(CliRunner().invoke(report_command, ["99", "--store", str(place)]).exception, UsageError)
