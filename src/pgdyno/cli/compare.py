@@ -10,7 +10,7 @@ import click
 
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import open_store, store_option
-from pgdyno.cli.report import WORDS
+from pgdyno.cli.report import FORMATS, WORDS, emit
 from pgdyno.cli.study_request import METRICS
 from pgdyno.errors import ExitCode, UsageError
 
@@ -49,7 +49,7 @@ CODES = {
 @click.option("--device", "devices", multiple=True, metavar="NAME", help="Only this device of iostat; again for more.")
 @click.option("--of", "subject", default="the metric", show_default=True, help="What --generation's factors are of.")
 @click.option("--format", "wanted", type=click.Choice(WORDS),
-              help="What to write, but of two runs.  [default: by the ending of --output, else text]")  # fmt: skip
+              help="What to write.  [default: by the ending of --output, else text]")  # fmt: skip
 @click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Write the report here.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
@@ -90,13 +90,19 @@ def _compare_runs(flags: Flags) -> int:
     from pgdyno.stats.sequential import Design
     from pgdyno.studies.comparison import compare_runs
 
+    output = flags.path("output")
+    chosen = flags.text("wanted") or FORMATS.get(output.suffix.lower() if output else "", "text")
     design = Design(smallest_effect=flags.real("smallest_effect"), confidence=flags.real("confidence"))
     first, second = (int(word) for word in flags.words("runs"))
     with open_store(flags.text("store_url")) as store:
         comparison = compare_runs(store, first, second, Metric(flags.choice("metric")), design)
+        if output is not None or chosen != "text":
+            from pgdyno.report.build import build_pair_report
+
+            emit(build_pair_report(store, _as_json(comparison)), chosen, output)
     if flags.on("as_json"):
         click.echo(json.dumps(_as_json(comparison)))
-    else:
+    elif output is None and chosen == "text":
         _print(comparison)
     return int(CODES[comparison.verdict.word.value])
 

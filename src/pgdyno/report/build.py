@@ -11,6 +11,7 @@ from pgdyno.model.samples import HistogramRow
 from pgdyno.model.study import Study, StudyKind
 from pgdyno.model.trial import Role, Trial, TrialState
 from pgdyno.report.compose import StudyRecord, compose, names_of
+from pgdyno.report.pair_page import pair_page
 from pgdyno.report.reading import Fields, side_of, sides_of
 from pgdyno.report.sections import Report
 from pgdyno.report.traces import LoadBin, RunTrace, bin_seconds
@@ -74,6 +75,29 @@ def build_run_report(store: Store, run: int, result: Mapping[str, object]) -> Re
     named = f"arm {trial.spec.arm} of {study.kind.value} study {study.id}, {trial.state.value}"
     lead = "; ".join(part for part in (report.lead, named, factors, settings) if part)
     return replace(report, kind="run", lead=lead, label=f"run {run} of study {study.id}")
+
+
+def build_pair_report(store: Store, result: Mapping[str, object]) -> Report:
+    """Return the report of two runs; `result` is what `compare --json` prints of them."""
+    trials = [store.trial(run) for side in ("a", "b") if (run := Fields(result).child(side).whole("run")) is not None]
+    studies = {trial.id: store.study(trial.study_id) for trial in trials}
+    shown = {trial.id: trial for trial in trials}
+    records = {run: found for study in dict.fromkeys(trial.study_id for trial in trials)
+               for run, found in store.study_records(study).items() if run in shown}  # fmt: skip
+    return pair_page(
+        StudyRecord(
+            _of_cell(studies[trials[-1].id], trials[-1]),
+            tuple(shown.values()),
+            tuple(
+                _read_trace(store, studies[run], trial, name)
+                for name, (run, trial) in zip(("the first", "the second"), shown.items(), strict=False)
+            ),
+            records,
+            evidence={run: read_evidence(store, studies[run], trial) for run, trial in shown.items()},
+            store=store.name,
+        ),
+        Fields(result),
+    )
 
 
 def _of_cell(study: Study, trial: Trial) -> Study:

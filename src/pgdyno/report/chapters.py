@@ -229,14 +229,15 @@ def _event_rows(traces: Sequence[RunTrace]) -> tuple[tuple[str, str, str, str], 
     )
 
 
-def about(study: Study, trials: Sequence[Trial]) -> Section:
-    """Tell the environment, the workload and the method, and list every trial."""
+def about(study: Study, trials: Sequence[Trial], method: tuple[str, ...] | None = None) -> Section:
+    """Tell the environment, the workload and the method, by default that of the study's kind; list every trial."""
     blocks: list[Block] = [circumstances.environment(study, trials), circumstances.workload(study, trials)]
     if study.kind is StudyKind.BENCH and trials and trials[-1].outcome is not None:
         blocks.insert(0, run_facts(trials[-1]))
     if len(trials) > 1:
-        if method := _method(study, trials):
-            blocks.append(Prose(method, points=True))
+        told = _method(study, trials) if method is None else method
+        if told:
+            blocks.append(Prose(told, points=True))
         blocks.append(TableBlock(_trials_table(trials), f"All {plural(len(trials), 'trial')}.", folded=True))
     return Section("about", "Environment and method", "What exactly was measured, where and how?", tuple(blocks))
 

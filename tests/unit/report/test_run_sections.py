@@ -5,6 +5,7 @@ import math
 import pytest
 from click.testing import CliRunner
 
+from pgdyno.cli.compare import command as compare_command
 from pgdyno.cli.report import command as report_command
 from pgdyno.errors import UsageError
 from pgdyno.model.bottleneck import Candidate, HeldBack, Resource
@@ -188,3 +189,40 @@ def test_any_run_has_a_report_of_its_own(tmp_path, kind):
     assert "smt 4" in asked
     assert "Select-only at scale 7, 3 clients" in asked
     assert isinstance(CliRunner().invoke(report_command, ["99", "--store", str(place)]).exception, UsageError)
+
+
+@pytest.mark.requirement("R-REP-01")
+def test_a_comparison_of_two_runs_is_a_page_too(tmp_path):
+    place, page = tmp_path / "s.db", tmp_path / "pair.md"
+    with Store.open(place) as store:
+        for name in ("study-1", "study-2"):
+            store.add_study(make_study(StudyKind.BENCH, name))
+            record_filling(store, store.study(name))
+    words = ["1", "2", "--store", str(place)]
+    assert CliRunner().invoke(compare_command, [*words, "-o", str(page)], standalone_mode=False).return_value == 3
+    text = page.read_text()
+    assert text.startswith("# Run 2 beside run 1: not resolved, one pair that is not interleaved proves nothing")
+    assert "| throughput | 20 tps | 20 tps | 1.000 |" in text
+    for words_ in ("The first, trial 1: the load generator held it back", "The second, trial 2", "## Flight recorder",
+                   "not interleaved pairs of one study", "| runs | 1-2 |"):  # fmt: skip
+        assert words_ in text, words_
+    assert "drawn by lot" not in text, "nobody drew the order of these two"
+    assert CliRunner().invoke(compare_command, [*words, "--format", "md"]).stdout == text
+    assert CliRunner().invoke(compare_command, words).stdout.startswith("metric")
+
+
+@pytest.mark.requirement("R-REP-01")
+def test_two_arms_of_one_study_have_the_verdict_of_all_its_pairs(tmp_path):
+    with Store.open(tmp_path / "s.db") as store:
+        store.add_study(make_study(StudyKind.AB, "ab-1"))
+        for block in range(1, 9):
+            for arm, jit, tps in (("A", "on", 100.0 + block), ("B", "off", 150.0 + block)):
+                spec = TrialSpec(Configuration.of({"jit": jit}), Role.ARM, arm, block, 0)
+                run = store.begin_trial("ab-1", spec)
+                done = Outcome(TrialState.COMPLETE, began_at=1.0, steady_from=1.0, ended_at=9.0, throughput=tps)
+                store.finish_trial(run, done)
+    words = ["1", "2", "--store", str(tmp_path / "s.db"), "--format", "md"]
+    text = CliRunner().invoke(compare_command, words).stdout
+    assert text.startswith("# Run 2 is better: throughput 1.4")
+    assert "drawn by lot" in text
+    assert "| jit | on | off |" in text

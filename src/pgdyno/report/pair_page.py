@@ -1,0 +1,70 @@
+"""The page of two runs side by side: the verdict where they are arms of one interleaved study, else none. Pure."""
+
+from __future__ import annotations
+
+from pgdyno.model.figure import Table
+from pgdyno.model.verdict import Metric
+from pgdyno.report import chapters, circumstances
+from pgdyno.report.closing import closed
+from pgdyno.report.data_checks import with_checks
+from pgdyno.report.held_back_section import held_back_section
+from pgdyno.report.reading import Fields, Side, side_of, verdict_of
+from pgdyno.report.run_details import plan_section, run_details
+from pgdyno.report.sections import Block, Prose, Report, Section, TableBlock, Tone
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.wording import METRIC_NAMES, METRIC_UNITS, TONES, capital, quantity_text, sentence, tile
+
+QUESTION = "How does the second run stand beside the first?"
+
+
+def pair_page(record: StudyRecord, result: Fields) -> Report:
+    """Return the report of two runs; `result` is what `compare --json` prints, the record holds these runs alone."""
+    study = record.study
+    a, b = (side_of(result.child(name)) for name in ("a", "b"))
+    names = f"run {a.run}", f"run {b.run}"
+    verdict = verdict_of(result.child("verdict")) if result.flag("interleaved") else None
+    title = f"{capital(names[1])} beside {names[0]}: not resolved, one pair that is not interleaved proves nothing"
+    blocks: list[Block] = [
+        Prose((f"{capital(result.text('note'))}.",)),
+        TableBlock(_figures(a, b, names), "Figures of the two runs."),
+    ]
+    differ = tuple((one.text("knob"), one.text("a") or "as found", one.text("b") or "as found")
+                   for one in result.children("differences"))  # fmt: skip
+    if differ:
+        blocks.append(TableBlock(Table(("setting", *names), differ), "Settings in which they differ."))
+    method = None if verdict else (chapters.COUNTED,)
+    found = (
+        Section("answer", "Answer", QUESTION, tuple(blocks)),
+        held_back_section(record.held_back),
+        plan_section(result, names),
+        chapters.flight(record.traces),
+        run_details(record.judged),
+        chapters.about(study, record.trials, method),
+    )
+    report = Report(
+        study=study.id,
+        kind="comparison",
+        title=title if verdict is None else sentence(verdict, names[1], names[0]),
+        word="not resolved" if verdict is None else verdict.word.value,
+        tone=Tone.UNSURE if verdict is None else TONES[verdict.word],
+        lead=capital(f"{study.workload.description or study.workload.name}, on {study.target}"),
+        stamp=circumstances.stamp(study, record.trials, ()),
+        tiles=tuple(
+            tile(verdict if verdict and verdict.metric is metric else None, metric, a.value(metric), b.value(metric))
+            for metric in (Metric.THROUGHPUT, Metric.LATENCY_P99, Metric.SERVER_CPU)
+        ),
+        sections=tuple(section for section in found if section is not None),
+        provenance=circumstances.provenance(study, record.trials, None),
+        label=f"comparison of {names[0]} and {names[1]}",
+    )
+    return closed(record, with_checks(report, record))
+
+
+def _figures(a: Side, b: Side, names: tuple[str, str]) -> Table:
+    rows = []
+    for metric in Metric:
+        before, after = a.value(metric), b.value(metric)
+        shown = ("unknown" if one is None else quantity_text(one, METRIC_UNITS[metric]) for one in (before, after))
+        ratio = f"{after / before:.3f}" if before and after is not None else "unknown"
+        rows.append((METRIC_NAMES[metric], *shown, ratio))
+    return Table(("metric", *names, "second / first"), tuple(rows), (*names, "second / first"))
