@@ -46,6 +46,8 @@ class PlatformRow:
     threads: int | None = None
     throughputs: tuple[float, ...] = ()
     runs: tuple[int, ...] = ()
+    durability: str = ""
+    """X where its settings can lose committed data: such a row is a measurement and never the headline."""
 
     @property
     def connections(self) -> int:

@@ -38,6 +38,10 @@ def caution_sentences(comparison: PlatformComparison) -> tuple[str, ...]:
         found.append(f"not known of both, so that nobody could see whether they agree: {names}")
     if a.environment and a.environment == b.environment:
         found.append(f"both were measured in environment {a.environment}: these are two moments of one platform")
+    if any(row.durability == "X" for row in (*a.rows, *b.rows)):
+        found.append(
+            "rows marked [X] were measured with settings that can lose committed data: a measurement, no advice"
+        )
     if comparison.best is None:
         return tuple(found)
     interval = headline(comparison.best).interval
@@ -64,7 +68,12 @@ def equal_load_sentences(comparison: PlatformComparison) -> tuple[str, ...]:
 
 def place_text(comparison: PlatformComparison, matchup: Matchup) -> str:
     """Write a load, with the configuration and mode where the rows have several."""
-    names = [
+    return ", ".join([*kind_names(comparison, matchup), load_text(matchup.a)])
+
+
+def kind_names(comparison: PlatformComparison, matchup: Matchup) -> list[str]:
+    """Return the configuration and the mode of a matchup, each where the rows have several."""
+    return [
         word
         for word, every in (
             (matchup.a.configuration, {row.configuration for row in comparison.a.rows}),
@@ -72,7 +81,6 @@ def place_text(comparison: PlatformComparison, matchup: Matchup) -> str:
         )
         if len(every) > 1
     ]
-    return ", ".join([*names, load_text(matchup.a)])
 
 
 def headroom_sentences(comparison: PlatformComparison) -> tuple[str, ...]:

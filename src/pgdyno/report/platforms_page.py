@@ -13,6 +13,7 @@ from pgdyno.report.platform_words import (
     caution_sentences,
     equal_load_sentences,
     headroom_sentences,
+    kind_names,
     load_text,
     number,
     place_text,
@@ -105,7 +106,9 @@ def _sections(comparison: PlatformComparison) -> list[Section]:
 
 def ratio_table(comparison: PlatformComparison) -> Table:
     """Return the ratios by denominator, each column one: at each one's best, and at every load that both had."""
-    lines = [("headline: each at its own best", comparison.best)] if comparison.best is not None else []
+    best = comparison.best
+    head = ", ".join(["headline: each at its own best", *(kind_names(comparison, best) if best else ())])
+    lines = [(head, best)] if best is not None else []
     lines += [(place_text(comparison, one), one) for one in comparison.equal]
     names = list(dict.fromkeys(one.denominator for _, matchup in lines for one in matchup.ratios))
     scatter = any(one.interval for _, matchup in lines for one in matchup.ratios)

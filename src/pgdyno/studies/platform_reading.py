@@ -7,6 +7,7 @@ from statistics import fmean
 
 from pgdyno.errors import UsageError
 from pgdyno.knobs.catalogue import load_catalogue
+from pgdyno.knobs.policy import Durability, worst_class
 from pgdyno.model.facts import Unknown
 from pgdyno.model.platform import Platform, PlatformRow
 from pgdyno.model.samples import SampleValue
@@ -84,7 +85,8 @@ def _factor(trial: Trial, name: str, default: int) -> int:
 def _cell(study: Study, trial: Trial) -> tuple[object, ...]:
     instances = _factor(trial, "instances", study.plan.instances)
     clients = _factor(trial, "clients", study.plan.clients)
-    return configuration_of(trial), _mode(study, trial), instances, clients, trial.spec.factors.get("smt", "")
+    mark = " [X]" if worst_class(trial.spec.configuration) is Durability.X else ""
+    return configuration_of(trial) + mark, _mode(study, trial), instances, clients, trial.spec.factors.get("smt", "")
 
 
 def configuration_of(trial: Trial) -> str:
@@ -100,7 +102,11 @@ def _mode(study: Study, trial: Trial) -> str:
     threads = _factor(trial, "jobs", study.plan.jobs)
     parts = [factors.get("mode") or study.workload.name]
     parts += [f"scale {factors['scale']}"] if factors.get("scale") else []
-    parts += [f"{threads} threads each"] if threads != clients and "jobs" in factors else []
+    parts += (
+        [f"{threads} {'thread' if threads == 1 else 'threads'} each"]
+        if threads != clients and "jobs" in factors
+        else []
+    )
     parts += [f"{name} {word}" for name, word in factors.items() if name not in _LOAD_FACTORS and word]
     return ", ".join(parts)
 
@@ -124,6 +130,7 @@ def _row(study: Study, runs: Sequence[Trial], busy: Mapping[int, float], cores: 
         threads=None if level is None or isinstance(cores, Unknown) else cores * level,
         throughputs=throughputs,
         runs=tuple(run.id for run in runs),
+        durability="X" if worst_class(runs[0].spec.configuration) is Durability.X else "",
     )
 
 

@@ -73,7 +73,8 @@ def _equal_loads(a: Platform, b: Platform) -> tuple[Matchup, ...]:
 def _best(a: Platform, b: Platform) -> Matchup | None:
     """Match the best rows of the configuration and mode in which the two together did most."""
     kinds = {_kind(row) for row in a.rows} & {_kind(row) for row in b.rows}
-    pairs = [(best_row(_of(a, kind)), best_row(_of(b, kind))) for kind in sorted(kinds)]
+    unsafe = {_kind(row) for row in (*a.rows, *b.rows) if row.durability == "X"}
+    pairs = [(best_row(_of(a, kind)), best_row(_of(b, kind))) for kind in sorted(kinds - unsafe or kinds)]
     if not pairs:
         return None
     left, right = max(pairs, key=lambda rows: rows[0].tps * rows[1].tps)

@@ -18,6 +18,8 @@ from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow, SampleValue
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
+from pgdyno.report import markdown
+from pgdyno.report.platforms_page import platforms_page
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.platform_reading import read_platform
 from pgdyno.studies.platforms import compare_platforms
@@ -87,6 +89,28 @@ def test_two_matrices_of_the_store_are_compared(store: Store) -> None:
     assert found.best is not None
     assert found.best.by(Denominator.CORE).ratio == pytest.approx(6.0)
     assert {one.what for one in found.unlike} == {"cores"}
+
+
+@pytest.mark.requirement("R-BEN-16", "R-CMP-03")
+def test_rows_that_can_lose_data_are_marked_and_never_the_headline(store: Store) -> None:
+    for name in ("a", "b"):
+        matrix(store, name, HOST, 1.0)
+    for name in ("a", "b"):
+        for block in range(2):
+            names = {"instances": "1", "clients": "4", "jobs": "1", "configuration": "reckless", "mode": "tpcb-like"}
+            spec = TrialSpec(Configuration.of({"fsync": "off"}), Role.CELL, "cell", block, 9, factors=names)
+            run = store.begin_trial(name, spec)
+            store.finish_trial(run, Outcome(TrialState.COMPLETE, steady_from=1.0, ended_at=9.0, throughput=9e6))
+    a, b = (read_platform(store, store.study(name), name) for name in ("a", "b"))
+    reckless = [row for row in a.rows if row.durability == "X"]
+    assert [(row.configuration, row.mode) for row in reckless] == [("reckless [X]", "tpcb-like, 1 thread each")]
+    found = compare_platforms(a, b)
+    assert found.best is not None
+    assert (found.best.a.durability, found.best.a.configuration) == ("", "tuned")
+    told = " ".join(markdown.render(platforms_page(found)).replace("\\", "").split())
+    assert "rows marked [X] were measured with settings that can lose committed data" in told
+    assert "At equal load, reckless [X], tpcb-like, 1 thread each, 4 clients" in told
+    assert "headline: each at its own best, tuned" in told
 
 
 @pytest.mark.requirement("R-CMP-07")
