@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pgdyno.model.figure import Table
-from pgdyno.model.matrix import MatrixRow, SkippedCell
+from pgdyno.model.matrix import BASELINE_NAME, MatrixRow, SkippedCell
 from pgdyno.model.matrix_json import row_from_json, skipped_from_json
 from pgdyno.report import chapters, circumstances
 from pgdyno.report.held_back_section import QUESTION, WORDS
 from pgdyno.report.matrix_charts import curves_sections
 from pgdyno.report.matrix_curves import curve_sentences
-from pgdyno.report.matrix_names import Names, load_text
+from pgdyno.report.matrix_names import MODE_WORDS, Names, load_text
 from pgdyno.report.matrix_words import (
     best_sentences,
     contrast_table,
@@ -23,6 +23,7 @@ from pgdyno.report.matrix_words import (
 from pgdyno.report.reading import Fields
 from pgdyno.report.run_details import failures_text
 from pgdyno.report.sections import Block, FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
+from pgdyno.report.side_plans import plans_of_sides
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import capital, number_text, plural
 from pgdyno.stats.matrix import best_by_mode, contrasts, little
@@ -49,6 +50,7 @@ def matrix_page(record: StudyRecord) -> Report:
         *(curves_sections(rows) if rows else ()),
         *((_comparisons(rows),) if rows else ()),
         *((_beside(rows),) if contrasts(rows) else ()),
+        *((plans,) if (plans := _plans(rows, record)) else ()),
         *((held_back,) if (held_back := _held_back(rows, record)) else ()),
         *((_checks(rows),) if rows else ()),
         *((_sizes(rows),) if any(row.bytes_after for row in rows) else ()),
@@ -144,6 +146,20 @@ def _beside(rows: Sequence[MatrixRow]) -> Section:
     caption = "What went with each comparison; locks are the mean number held."
     block = TableBlock(side_table(contrasts(rows)), caption)
     return Section("beside", "What went with it", "How did latency, CPU and locks change?", (block,))
+
+
+def _plans(rows: Sequence[MatrixRow], record: StudyRecord) -> Section | None:
+    """List the plans that a configuration changed against the baseline, by script and scale over all loads."""
+    runs: dict[tuple[str, str, int], list[int]] = {}
+    for row in rows:
+        runs.setdefault((row.cell.configuration, row.cell.mode, row.cell.scale), []).extend(row.trials)
+    several = len({(mode, scale) for _, mode, scale in runs}) > 1
+    sides = [
+        (f"{name}, {MODE_WORDS.get(mode, mode)}, scale {scale}" if several else name, before, after)
+        for (name, mode, scale), after in runs.items()
+        if name != BASELINE_NAME and (before := runs.get((BASELINE_NAME, mode, scale)))
+    ]
+    return plans_of_sides(record, sides, "configuration", (BASELINE_NAME, "the configuration"))
 
 
 def _held_back(rows: Sequence[MatrixRow], record: StudyRecord) -> Section | None:

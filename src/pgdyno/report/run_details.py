@@ -72,8 +72,11 @@ def plan_section(result: Fields, names: tuple[str, str]) -> Section | None:
     return Section("plans", "Execution plans", "Did a statement get another plan?", tuple(blocks))
 
 
-def step_plan_section(places: Sequence[tuple[str, Fields]], names: tuple[str, str]) -> Section | None:
-    """List for each step, `(its name, where it has its plans)`, the statements whose plans it changed; else None."""
+def side_plan_section(places: Sequence[tuple[str, Fields]], what: str, names: tuple[str, str]) -> Section | None:
+    """List for each step, level or configuration, `(its name, where it has its plans)`, the plans that it changed.
+
+    `what` is the word for them, `names` are those of the two sides. None where no plan was recorded.
+    """
     known = [(name, changes) for name, place in places if (changes := _plan_changes(place))]
     if not known:
         return None
@@ -87,9 +90,9 @@ def step_plan_section(places: Sequence[tuple[str, Fields]], names: tuple[str, st
     rows = tuple((name, *_plan_row(one)) for name, changes in known for one in changes if one.text("word") != "same")
     blocks: list[Block] = [Prose((SHAPE,)), Prose(tuple(said), points=True)]
     if rows:
-        table = Table(("step", "plan", "statement", *names), rows)
-        blocks.append(TableBlock(table, "Statements whose plan a step changed, or whose plan is unknown."))
-    return Section("plans", "Execution plans", "Did a step give a statement another plan?", tuple(blocks))
+        table = Table((what, "plan", "statement", *names), rows)
+        blocks.append(TableBlock(table, f"Statements whose plan changed or is unknown, by {what}."))
+    return Section("plans", "Execution plans", "Did a statement get another plan?", tuple(blocks))
 
 
 def _plan_changes(place: Fields) -> list[Fields]:

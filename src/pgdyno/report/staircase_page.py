@@ -10,7 +10,7 @@ from pgdyno.model.verdict import Interval, Metric, Verdict
 from pgdyno.report import chapters, circumstances
 from pgdyno.report.held_back_section import held_back_section
 from pgdyno.report.reading import Fields, interval_of, sides_of, verdict_of
-from pgdyno.report.run_details import run_details, step_plan_section
+from pgdyno.report.run_details import run_details, side_plan_section
 from pgdyno.report.runs_page import runs_table
 from pgdyno.report.sections import (
     Block,
@@ -203,8 +203,8 @@ def _sweeps(steps: Sequence[Fields]) -> Section | None:
 
 
 def _plans(result: Fields, steps: Sequence[Fields]) -> Section | None:
-    places = [(f"step {step.text('step')}", step) for step in steps]
-    return step_plan_section([*places, ("all kept against the baseline", result)], ("without it", "with it"))
+    places = [*((f"step {step.text('step')}", step) for step in steps), ("all kept against the baseline", result)]
+    return side_plan_section(places, "step", ("without it", "with it"))
 
 
 def _sure(result: Fields, steps: Sequence[Fields]) -> Section | None:

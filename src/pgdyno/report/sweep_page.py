@@ -9,6 +9,7 @@ from pgdyno.report.reading import Fields, interval_of, verdict_of
 from pgdyno.report.run_details import run_details
 from pgdyno.report.runs_page import runs_page, runs_table
 from pgdyno.report.sections import Block, Charts, FactList, Prose, Report, Section, TableBlock, Tone
+from pgdyno.report.side_plans import plans_of_arms
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.sweep_figure import sweep_figure
 from pgdyno.report.wording import capital, change_text, number_text, plural, range_text, settings_text
@@ -37,6 +38,7 @@ def sweep_page(record: StudyRecord) -> Report:
             for section in (
                 answer,
                 held_back_section(record.held_back),
+                plans_of_arms(record, _arms(result), "level" if is_sweep else "arm"),
                 chapters.flight(record.traces),
                 run_details(record.judged),
                 runs,
@@ -47,6 +49,12 @@ def sweep_page(record: StudyRecord) -> Report:
         digest=(_short(answer), _pointer(study.id)),
         provenance=circumstances.provenance(study, record.trials, result.number("elapsed_s")),
     )
+
+
+def _arms(result: Fields) -> list[str]:
+    """Return the names of the levels, or of the arms of a factorial, the reference first."""
+    levels = [one.text("level") for one in result.child("sweep").children("levels")]
+    return levels or [one.text("name") for one in result.child("factorial").children("arms")]
 
 
 def _sweep(sweep: Fields) -> Section:

@@ -12,6 +12,7 @@ from matrix_example import made_row, seed_rows
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.matrix import MatrixRow, SkippedCell
 from pgdyno.model.matrix_json import row_to_json, skipped_to_json
+from pgdyno.model.record import PlanRecord
 from pgdyno.model.study import StudyKind
 from pgdyno.model.trial import Role, TrialSpec
 from pgdyno.report import html, markdown
@@ -220,6 +221,24 @@ def test_what_held_each_cell_back_is_told_of_its_last_complete_run(tmp_path: Pat
     assert f"Run {runs[1]}: 0 failed transactions; no crash" in str(failures)
     assert {row[0] for row in evidence.table.rows} == {str(runs[1])}
     assert "held-back" not in {one.id for one in page(SMT8).sections}, "rows of which nothing was kept"
+
+
+def test_plans_of_a_configuration_stand_beside_those_of_the_baseline_under_the_same_script() -> None:
+    rows = [
+        replace(made_row(4, 80.0, mode=mode, configuration=name), trials=trials)
+        for name, mode, trials in (("default", "tpcb-like", (1, 2)), ("tuned", "tpcb-like", (3,)),
+                                   ("default", "select-only", (4,)), ("tuned", "select-only", (5,)))
+    ]  # fmt: skip
+    shapes = {1: "Seq Scan", 2: "Seq Scan", 3: "Index Scan", 4: "Index Scan", 5: "Index Scan"}
+    records = {run: (PlanRecord("q", shape, shape),) for run, shape in shapes.items()}
+    study = replace(make_study(StudyKind.MATRIX), result={"rows": [row_to_json(row) for row in rows]})
+    (section,) = [one for one in compose(StudyRecord(study, (), records=records)).sections if one.id == "plans"]
+    block = section.blocks[-1]
+    assert isinstance(block, TableBlock)
+    assert block.table.columns == ("configuration", "plan", "statement", "default", "the configuration")
+    assert block.table.rows == (("tuned, default script, scale 10", "changed", "q", "Seq Scan", "Index Scan"),)
+    assert "tuned, -S, scale 10: 0 statements of 1 changed" in str(section.blocks[1])
+    assert "plans" not in {one.id for one in compose(StudyRecord(study, ())).sections}, "where no plan was recorded"
 
 
 def test_a_script_that_writes_no_history_has_none_to_be_wrong() -> None:

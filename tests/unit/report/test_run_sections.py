@@ -10,13 +10,16 @@ from pgdyno.cli.report import command as report_command
 from pgdyno.errors import UsageError
 from pgdyno.model.bottleneck import Candidate, HeldBack, Resource
 from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.record import PlanRecord
 from pgdyno.model.study import StudyKind
-from pgdyno.model.trial import Outcome, Role, TrialSpec, TrialState
+from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.report.build import build_report
 from pgdyno.report.held_back_section import WORDS, headline, held_back_section
 from pgdyno.report.markdown import render
 from pgdyno.report.reading import Fields
-from pgdyno.report.run_details import failures_text, plan_section, run_details, slow_clients, step_plan_section
+from pgdyno.report.run_details import failures_text, plan_section, run_details, side_plan_section, slow_clients
+from pgdyno.report.side_plans import plans_of_arms
+from pgdyno.report.study_record import StudyRecord
 from pgdyno.stats.smoothness import CAVEAT, Smoothness
 from pgdyno.store.catalogue import Store
 from pgdyno.trial.plan_changes import PlanChange
@@ -100,7 +103,7 @@ def test_plans_are_listed_by_the_step_that_changed_them():
         (name, Fields({"plans": [change.to_json() for change in changes]}))
         for name, changes in (("step a", [kept, turned]), ("step b", [kept, unknown]), ("step c", []))
     ]
-    section = step_plan_section(places, ("without it", "with it"))
+    section = side_plan_section(places, "step", ("without it", "with it"))
     said, table = texts(section.blocks[1]), section.blocks[-1].table
     assert "step a: 1 statement of 2 changed the shape of its plan; 1 kept it." in said
     assert "step b: 0 statements of 2 changed the shape of its plan; 1 kept it; 1 could not be compared." in said
@@ -111,8 +114,8 @@ def test_plans_are_listed_by_the_step_that_changed_them():
         ("step a", "changed", "SELECT 1", "Seq Scan on t", "Index Scan on t"),
         ("step b", "unknown", "SELECT 3", "unknown: x", "Result"),
     )
-    assert step_plan_section(places[2:], ("without it", "with it")) is None
-    (_, only_same) = step_plan_section([("step b", Fields({"plans": [kept.to_json()]}))], ("a", "b")).blocks
+    assert side_plan_section(places[2:], "step", ("without it", "with it")) is None
+    (_, only_same) = side_plan_section([("step b", Fields({"plans": [kept.to_json()]}))], "step", ("a", "b")).blocks
     assert "0 statements of 1" in texts(only_same)
 
 
@@ -163,6 +166,18 @@ def test_a_run_that_was_not_measured_has_an_unknown_bottleneck_with_the_reason(s
     assert "the server died" in found.held_back.evidence[0]
     assert found.failures is None
     assert math.isclose(sum(one.share for one in found.held_back.candidates), 0.0)
+
+
+def test_the_arms_of_a_sweep_or_factorial_have_their_plans_compared_with_the_first():
+    arms = {"neither": "Seq Scan", "a": "Index Scan", "b": "Seq Scan"}
+    trials = [Trial(n, "s", TrialSpec(BASELINE, Role.ARM, arm, n, 0), TrialState.COMPLETE)
+              for n, arm in enumerate([*arms, *arms], start=1)]  # fmt: skip
+    records = {trial.id: (PlanRecord("q", arms[trial.spec.arm], arms[trial.spec.arm]),) for trial in trials}
+    record = StudyRecord(make_study(StudyKind.SWEEP, "s"), tuple(trials), records=records)
+    section = plans_of_arms(record, [*arms], "arm")
+    assert [row[:3] for row in section.blocks[-1].table.rows] == [("a", "changed", "q")]
+    assert "b: 0 statements of 1 changed" in texts(section.blocks[1])
+    assert plans_of_arms(record, [], "arm") is None
 
 
 @pytest.mark.requirement("R-REP-01")
