@@ -1,5 +1,6 @@
 """Plugins of the test suite, and how hypothesis runs in it."""
 
+import os
 import signal
 
 from hypothesis import settings
@@ -13,3 +14,8 @@ settings.load_profile("shared machine")
 # A shell has what it starts with & ignore SIGINT, and every test process would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Which server, home or store a developer's shell names is not what the tests are about: they name their own.
+for name in [one for one in os.environ if one.startswith("PG")]:
+    if not name.startswith(("PGDYNO_TEST_", "PGDYNO_BLESS")):
+        del os.environ[name]

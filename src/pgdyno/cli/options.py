@@ -333,14 +333,15 @@ def _memory(text: str | None) -> int | None:
 def host_request(flags: Flags) -> HostRequest | None:
     """Build the request of a database host; None without --host."""
     from pgdyno.errors import UsageError
-    from pgdyno.target.remote.address import HostAddress
-    from pgdyno.target.remote.arrival import HostRequest
 
     host, user = flags.text("host"), flags.text("sudo_user") or ("root" if flags.on("sudo") else None)
     if host is None:
         if user is not None:
             raise UsageError("--sudo and --sudo-user are for another host", hint="Name it with --host ssh://user@db1.")
         return None
+    from pgdyno.target.remote.address import HostAddress  # what ssh needs: loaded for another host alone
+    from pgdyno.target.remote.arrival import HostRequest
+
     return HostRequest(HostAddress.parse(host), user)
 
 

@@ -10,10 +10,11 @@ from pgdyno.model.matrix_json import row_from_json
 from pgdyno.model.samples import HistogramRow
 from pgdyno.model.study import Study, StudyKind
 from pgdyno.model.trial import Role, Trial, TrialState
-from pgdyno.report.compose import StudyRecord, compose, names_of
+from pgdyno.report.compose import StudyRecord, compose
 from pgdyno.report.pair_page import pair_page
 from pgdyno.report.reading import Fields, side_of, sides_of
 from pgdyno.report.sections import Report
+from pgdyno.report.side_names import names_of
 from pgdyno.report.traces import LoadBin, RunTrace, bin_seconds
 from pgdyno.report.wording import settings_text
 from pgdyno.stats.histogram import LatencyHistogram

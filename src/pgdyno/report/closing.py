@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from pgdyno.model.change import ChangeRecord
 from pgdyno.model.figure import Figure, Table
@@ -22,8 +23,10 @@ from pgdyno.report.sections import (
     Snippet,
     TableBlock,
 )
-from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import plural
+
+if TYPE_CHECKING:
+    from pgdyno.report.study_record import StudyRecord
 
 ABOUT = "about"
 SQL = (

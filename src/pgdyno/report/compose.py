@@ -7,7 +7,7 @@ the study has: a bench run has no verdict, an unfinished study no result.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pgdyno.model.study import Effect, Study, StudyKind
 from pgdyno.model.verdict import Metric, Verdict, Word
@@ -24,6 +24,7 @@ from pgdyno.report.reads import reads_section
 from pgdyno.report.run_details import plan_section, run_details
 from pgdyno.report.sections import Report, Section, Tile, Tone
 from pgdyno.report.selftest_page import selftest_page
+from pgdyno.report.side_names import names_of
 from pgdyno.report.staircase_page import staircase_page
 from pgdyno.report.study_record import StudyRecord as StudyRecord
 from pgdyno.report.sweep_page import sweep_page
@@ -31,27 +32,6 @@ from pgdyno.report.wording import TONES, capital, number_text, plural, quantity_
 
 BENCH_METRICS = (Metric.THROUGHPUT, Metric.LATENCY_P50, Metric.LATENCY_P99, Metric.SERVER_CPU)
 TILE_METRICS = (Metric.THROUGHPUT, Metric.LATENCY_P99, Metric.SERVER_CPU)
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """How the two sides of a comparison are called."""
-
-    subject: str
-    reference: str
-
-
-TUNE_NAMES = Names("the winner", "the baseline")
-STAIR_NAMES = Names("all kept", "the baseline")
-KEEP_NAMES = Names("the best candidate", "the baseline")
-AB_NAMES = Names("B", "A")
-
-
-def names_of(kind: StudyKind, *, keep: bool = False) -> Names:
-    """Return the names of the two sides of this kind of study; a candidate that did not win is no winner."""
-    if kind is StudyKind.TUNE and keep:
-        return KEEP_NAMES
-    return {StudyKind.TUNE: TUNE_NAMES, StudyKind.STAIRCASE: STAIR_NAMES}.get(kind, AB_NAMES)
 
 
 def compose(record: StudyRecord) -> Report:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from pgdyno.model.project import ROW_METRICS, Criterion, Measured, Peak, Project, Scenario, row_metric
 from pgdyno.model.samples import SampleValue
@@ -12,10 +13,12 @@ from pgdyno.model.study import Study
 from pgdyno.model.trial import Outcome, Trial, TrialState
 from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.report.circumstances import state_counts
-from pgdyno.report.compose import names_of
 from pgdyno.report.reading import Fields, verdict_of, verdicts_of
+from pgdyno.report.side_names import names_of
 from pgdyno.report.wording import number_text, plural, sentence
-from pgdyno.store.catalogue import Store
+
+if TYPE_CHECKING:
+    from pgdyno.store.catalogue import Store
 
 PEAK_S = 10
 """A peak is the greatest mean of so many samples in a row, one a second: a single second says little."""

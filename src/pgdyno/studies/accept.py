@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +17,7 @@ from pgdyno.model.finding import Finding, ProofState
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.settable import Parts, parts_of
 from pgdyno.studies.stand import begin_session, linux_knobs, put_back_abandoned, signals_interrupt
+from pgdyno.studies.who import who
 from pgdyno.target import places
 from pgdyno.target.apply import Applied
 from pgdyno.target.inspect import read_facts
@@ -191,12 +190,3 @@ def _records(target: Target, acceptance: Acceptance, session: str, at: float) ->
             )
         )
     return records
-
-
-def who() -> str:
-    """Return the user of the operating system and the host that pgdyno runs on."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = "unknown"
-    return f"{user}@{socket.gethostname()}"

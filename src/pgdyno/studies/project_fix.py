@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pgdyno.errors import UsageError
 from pgdyno.model.project import Amendment, Fixed, Project
-from pgdyno.studies.accept import who
+from pgdyno.studies.who import who
 
 VERSION = 1
 Terms = dict[str, dict[str, str]]

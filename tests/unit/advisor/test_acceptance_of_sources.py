@@ -218,7 +218,7 @@ except PgdynoError as error:
     print(error.message)
 print(sorted({{"numpy", "scipy", "sqlalchemy"}} & set(sys.modules)))
 """
-    environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path)}
+    environment = {**os.environ, "PGDYNO_HOME": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert "connect" in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"

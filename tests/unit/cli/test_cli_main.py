@@ -1,5 +1,6 @@
 """The front door: quick, complete, and every error one of ours."""
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 
 from pgdyno.cli import main
 from pgdyno.cli.main import VERBS, command
+from pgdyno.studies.project_file import TEMPLATE
 
 HEAVY = ("numpy", "scipy", "sqlalchemy", "psycopg", "rich", "jinja2", "pydantic", "psutil")
 
@@ -22,6 +24,32 @@ def test_help_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("words", "needless"),
+    [
+        (("project", "check", "plan.toml"), HEAVY),
+        (("store", "list", "--store", "s.db"), ("numpy", "scipy", "psycopg", "rich")),
+        (("queue", "list", "--store", "s.db"), ("numpy", "scipy", "psycopg", "rich")),
+        (("rollback", "--list"), ("scipy", "sqlalchemy", "rich")),
+        (("knobs", "list"), ("numpy", "scipy", "sqlalchemy", "psycopg")),
+        (("rules",), ("numpy", "scipy", "sqlalchemy", "psycopg")),
+    ],
+    ids=lambda given: " ".join(given[:2]),
+)
+def test_a_verb_that_only_reads_loads_what_it_reads_with(tmp_path, words, needless):
+    (tmp_path / "plan.toml").write_text(TEMPLATE)
+    code = (
+        "import sys; from pgdyno.cli.main import command; "
+        f"command.main({list(words)!r}, standalone_mode=False); "
+        f"print([name for name in {needless!r} if name in sys.modules], file=sys.stderr)"
+    )
+    environment = {**os.environ, "PGDYNO_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path, env=environment
+    )
+    assert done.stderr.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize("verb", VERBS)
