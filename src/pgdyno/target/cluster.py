@@ -12,11 +12,12 @@ import pwd
 import shutil
 import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.target.binaries import Build
-from pgdyno.target.places import PRIVATE, unsuitable
+from pgdyno.target.places import PRIVATE, writing
 from pgdyno.target.runner import Runner
 
 SUPERUSER = "postgres"
@@ -31,13 +32,11 @@ INITDB_TIMEOUT_S = 600
 
 def make_private_dir(folder: Path, user: str | None) -> None:
     """Make a folder of mode 0700 that `user` owns. Raise EnvironmentUnsuitable when it cannot be made."""
-    try:
+    with writing(folder.parent):
         folder.mkdir(mode=PRIVATE)
         if user is not None:
             account = pwd.getpwnam(user)
             os.chown(folder, account.pw_uid, account.pw_gid, follow_symlinks=False)
-    except OSError as error:
-        raise unsuitable(folder.parent, str(error)) from error
 
 
 def initialise(runner: Runner, build: Build, data: Path, user: str | None) -> None:
@@ -58,7 +57,7 @@ def initialise(runner: Runner, build: Build, data: Path, user: str | None) -> No
             hint=f'Check the free space of "{data.parent}", or set PGDYNO_HOME to a folder on another disk.',
         )
     lines = f"\ninclude = '{SETTINGS_FILE}'\ninclude_if_exists = '{DROP_IN}'\n"
-    with (data / "postgresql.conf").open("a") as file:
+    with writing(data), (data / "postgresql.conf").open("a") as file:
         file.write(lines)
 
 
@@ -79,17 +78,18 @@ def write_settings(data: Path, name: str, socket_dir: Path, user: str | None, *,
     text = "# Written by pgdyno at every start of this sandbox.\n"
     text += "".join(f"{key} = '{value}'\n" for key, value in quoted.items())
     # The server's user owns the directory: a rename replaces whatever it put there, a write would follow a link.
-    handle, partial = tempfile.mkstemp(dir=data, prefix=f".{SETTINGS_FILE}.")
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-            if user is not None:
-                account = pwd.getpwnam(user)
-                os.fchown(file.fileno(), account.pw_uid, account.pw_gid)
-        Path(partial).rename(data / SETTINGS_FILE)
-    except OSError as error:
-        Path(partial).unlink(missing_ok=True)
-        raise unsuitable(data, str(error)) from error
+    with writing(data):
+        handle, partial = tempfile.mkstemp(dir=data, prefix=f".{SETTINGS_FILE}.")
+        try:
+            with os.fdopen(handle, "w") as file:
+                file.write(text)
+                if user is not None:
+                    account = pwd.getpwnam(user)
+                    os.fchown(file.fileno(), account.pw_uid, account.pw_gid)
+            Path(partial).rename(data / SETTINGS_FILE)
+        except OSError:
+            Path(partial).unlink(missing_ok=True)
+            raise
 
 
 def choose_socket_dir(server_dir: Path) -> Path:
@@ -127,12 +127,8 @@ def ensure_socket_dir(folder: Path, user: str | None) -> None:
 
 def remove_tree(folder: Path) -> None:
     """Remove a folder of ours and all below it; do nothing when it is gone."""
-    try:
+    with writing(folder), suppress(FileNotFoundError):
         shutil.rmtree(folder)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise unsuitable(folder, str(error)) from error
 
 
 def _fits(socket_dir: Path) -> bool:

@@ -6,16 +6,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import platformdirs
 
-from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
 
 APPLICATION = "pgdyno"
 PUBLIC = 0o755
 PRIVATE = 0o700
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_ROOM_BYTES = 16 << 20
+"""A disk with less than one segment of WAL is full for a server."""
 
 
 def cache_dir() -> Path:
@@ -43,13 +49,13 @@ def _home(part: str) -> Path | None:
 def ensure(folder: Path, mode: int = PRIVATE) -> Path:
     """Make the folder and its missing parents with this mode, whatever the umask; what exists stays as it is.
 
+    Root's PGDYNO_HOME itself is for every user to enter, whichever verb makes it: the sandbox's server is below it.
     Raises EnvironmentUnsuitable that names the folder, also when it exists and is not writable.
     """
-    try:
+    with writing(folder):
+        home = _home("") if os.geteuid() == 0 else None
         for part in reversed([folder, *folder.parents]):
-            _make(part, mode)
-    except OSError as error:
-        raise unsuitable(folder, str(error)) from error
+            _make(part, PUBLIC if home is not None and home.is_relative_to(part) else mode)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise unsuitable(folder, "It is read-only for this user or on a read-only file system.")
     return folder
@@ -63,6 +69,36 @@ def _make(folder: Path, mode: int) -> None:
     except FileExistsError:
         if not folder.is_dir():  # else another process was faster
             raise
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Name the folder in what the operating system refuses inside: a write to a full disk does not say which disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise unsuitable(folder, str(error)) from error
+        raise EnvironmentUnsuitable(
+            f'folder "{folder}" has no room left', detail=str(error), hint=_room_hint(folder)
+        ) from error
+
+
+@contextmanager
+def telling_full(folder: Path) -> Iterator[None]:
+    """Let errors that are raised inside, a server's own among them, say that the folder's disk is full where it is."""
+    try:
+        yield
+    except PgdynoError as error:
+        with suppress(OSError):
+            disk = os.statvfs(folder)
+            if disk.f_bavail * disk.f_frsize < _ROOM_BYTES:
+                error.hint = _room_hint(folder)
+        raise
+
+
+def _room_hint(folder: Path) -> str:
+    return f'Make room on the disk of "{folder}", or set PGDYNO_HOME to a folder on another disk.'
 
 
 def unsuitable(folder: Path, detail: str) -> EnvironmentUnsuitable:

@@ -67,8 +67,9 @@ def read_record(folder: Path) -> SandboxRecord | None:
 def write_record(folder: Path, record: SandboxRecord) -> None:
     """Write the record whole or not at all: its presence says that the sandbox is complete."""
     partial = folder / f"{RECORD}.partial"
-    partial.write_text(json.dumps(asdict(record), indent=2) + "\n")
-    partial.rename(folder / RECORD)
+    with places.writing(folder):
+        partial.write_text(json.dumps(asdict(record), indent=2) + "\n")
+        partial.rename(folder / RECORD)
 
 
 def record_of(name: str, root: Path | None = None) -> SandboxRecord:
@@ -114,8 +115,7 @@ class SandboxLock:
                     raise places.unsuitable(self._path.parent, str(error)) from error
                 raise _in_use(self._name, holder) from error
             if self._is_current(fd):
-                os.ftruncate(fd, 0)
-                os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+                self._sign(fd)
                 self._fd = fd
             else:  # it was deleted by `release` between our open and our lock
                 os.close(fd)
@@ -128,6 +128,16 @@ class SandboxLock:
             self._path.unlink(missing_ok=True)
         os.close(self._fd)
         self._fd = None
+
+    def _sign(self, fd: int) -> None:
+        """Write into the lock's file who holds it; on a full disk nobody does."""
+        with places.writing(self._path.parent):
+            try:
+                os.ftruncate(fd, 0)
+                os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+            except OSError:
+                os.close(fd)
+                raise
 
     def _is_current(self, fd: int) -> bool:
         try:

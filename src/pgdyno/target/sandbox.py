@@ -131,6 +131,10 @@ class Sandbox:
 
     def start(self) -> None:
         """Start the server and wait; make `pgdyno_observer` if it is missing. Raise RestartError with the log."""
+        with places.telling_full(self.data_directory):
+            self._bring_up()
+
+    def _bring_up(self) -> None:
         elsewhere = postmaster_lock.port(self.data_directory) not in (None, cluster.PORT)
         if self.is_running() and self._loopback is None and elsewhere:
             self._control.stop("fast")  # a killed pgdyno had opened it to the loopback

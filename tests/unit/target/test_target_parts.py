@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -141,6 +144,56 @@ def test_ensure_sets_the_mode_of_what_it_makes_only(tmp_path: Path) -> None:
         os.umask(previous)
     assert [stat.S_IMODE(p.stat().st_mode) for p in (old, old / "new", old / "new" / "newer")] == [0o750, 0o755, 0o755]
     assert stat.S_IMODE(places.ensure(old / "private").stat().st_mode) == 0o700
+
+
+def test_the_home_of_root_can_be_entered_whichever_verb_makes_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    home = tmp_path / "above" / "home"
+    monkeypatch.setenv("PGDYNO_HOME", str(home))
+    places.ensure(places.data_dir())
+    modes = [stat.S_IMODE(folder.stat().st_mode) for folder in (home.parent, home, home / "data")]
+    assert modes == [0o755, 0o755, 0o700]
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("PGDYNO_HOME", str(tmp_path / "of a user"))
+    places.ensure(places.data_dir())
+    assert stat.S_IMODE((tmp_path / "of a user").stat().st_mode) == 0o700
+
+
+def full_disk(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # as write(2) does: without a file's name
+
+
+@pytest.mark.parametrize(
+    ("call", "act"),
+    [
+        ("pathlib.Path.write_text", lambda folder: registry.write_record(folder, RECORD)),
+        ("os.pwrite", lambda folder: SandboxLock("a", folder).acquire()),
+        ("tempfile.mkstemp", lambda folder: cluster.write_settings(folder, "a", folder, None)),
+    ],
+    ids=["record", "lock", "settings"],
+)
+def test_a_full_disk_is_named(
+    call: str, act: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(call, full_disk)
+    with pytest.raises(EnvironmentUnsuitable, match=f'folder "{tmp_path}.*" has no room left') as caught:
+        act(tmp_path)
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith(f'Make room on the disk of "{tmp_path}')
+    assert "PGDYNO_HOME" in caught.value.hint
+
+
+@pytest.mark.parametrize("blocks_left", [100, 10_000])
+def test_an_error_beside_a_full_disk_says_to_make_room(
+    blocks_left: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=blocks_left, f_frsize=4096))
+    with pytest.raises(RestartError) as caught, places.telling_full(tmp_path):
+        raise RestartError("the server did not start", hint="Read its log.")
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith(f'Make room on the disk of "{tmp_path}"') == (blocks_left == 100)
 
 
 def test_ensure_names_the_folder_that_cannot_be(tmp_path: Path) -> None:
