@@ -6,8 +6,9 @@ RUN    := $(VENV)/.run-stamp
 DEV    := $(VENV)/.dev-stamp
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JOBS   ?= 2
-# The order of tests is shuffled, by what the commit holds: another order with every change, the same one for everyone.
+# Order and random examples of the tests go by what the commit holds: others with every change, the same for everyone.
 SEED   ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD^{tree} 2>/dev/null || echo 1))
+SHUFFLED = --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
 .PHONY: help venv demo test lint unit contract pg host web docs bench lock system clean
 
@@ -21,8 +22,8 @@ demo: $(RUN) ## Tune the embedded PostgreSQL and prove the gain; leaves demo-out
 
 test: $(DEV) system ## Install what is missing and run every check: what CI runs
 	$(MAKE) --no-print-directory lint
-	$(BIN)/pytest --randomly-seed=$(SEED) -m alone tests
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup --randomly-seed=$(SEED) -m "not alone" tests
+	$(BIN)/pytest $(SHUFFLED) -m alone tests
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup $(SHUFFLED) -m "not alone" tests
 
 lint: $(DEV) ## Style, types, import contracts, generated pages, vendored files
 	$(BIN)/ruff check .

@@ -61,6 +61,12 @@ class Page:
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
 
+    def wait_for(self, expression: str) -> None:
+        """Wait until an expression holds, ten seconds at the most; what is asserted next says what is missing."""
+        deadline = time.monotonic() + 10
+        while not self.evaluate(expression) and time.monotonic() < deadline:
+            time.sleep(0.05)
+
     def open(self, path: Path, *, width: int = 1200, height: int = 900, dark: bool = False) -> None:
         """Load a file and wait until it is loaded and two frames have been drawn."""
         self.url = path.as_uri()

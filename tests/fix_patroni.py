@@ -11,7 +11,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
@@ -25,6 +24,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from fix_postgres import DEBIAN_15, public_dir
+from free_ports import free_ports
 from pgdyno.errors import PgdynoError
 from pgdyno.target.postgres import Postgres
 
@@ -182,7 +182,7 @@ def patroni(running_patroni: PatroniCluster) -> Iterator[PatroniCluster]:
 
 
 def _start(cluster: PatroniCluster) -> None:
-    client, peer, *ports = _free_ports(2 + 2 * len(NODES))
+    client, peer, *ports = free_ports(2 + 2 * len(NODES))
     cluster.etcd = f"127.0.0.1:{client}"
     for index, name in enumerate(NODES):
         cluster.api[name] = f"http://127.0.0.1:{ports[2 * index]}"
@@ -275,14 +275,3 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def _free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from fix_postgres import public_dir
+from free_ports import free_ports
 
 SSHD = Path("/usr/sbin/sshd")
 USER = "postgres"
@@ -77,9 +78,7 @@ def start_sshd(folder: Path, home: Path, more: str = "PGDYNO_TEST=1") -> tuple[S
             subprocess.run(keygen, check=True)
     shutil.copy(folder / "user_key.pub", folder / "authorized_keys")
     (folder / "authorized_keys").chmod(0o644)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     key = (folder / "host_key.pub").read_text()
     (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {key}")
     config = folder / "sshd_config"

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
+from pgdyno.target import processes
 from pgdyno.target.bundle import UndoBundle, bundle_directories
 from pgdyno.target.control_record import to_record
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.watch import Deadlines
 
+PATIENCE_S = 90.0
 CONFIGURATIONS: Sequence[Mapping[str, str]] = (
     {"work_mem": "8MB"},
     {"work_mem": "9MB", "shared_buffers": "64MB"},
@@ -89,6 +92,15 @@ def await_line(tuner: subprocess.Popen[str], line: str) -> None:
             return
     assert tuner.stderr is not None
     raise AssertionError(f"the tuner ended before {line!r}: {tuner.stderr.read()}")
+
+
+def await_down(sandbox: Sandbox, tuner: subprocess.Popen[str]) -> None:
+    """Wait until the process has stopped the server: one of its restarts is seen, however short the time between."""
+    deadline = time.monotonic() + PATIENCE_S
+    while processes.postmaster_pid(sandbox.data_directory) is not None:
+        assert tuner.poll() is None, "the tuner ended by itself"
+        assert time.monotonic() < deadline, "the server was never seen to be down"
+        time.sleep(0.001)
 
 
 def newest(undo_root: Path) -> UndoBundle:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -17,6 +16,7 @@ from psycopg.conninfo import make_conninfo
 import systemctl_double
 from agent_line import agent_line
 from fix_postgres import DEBIAN_15, find_build
+from free_ports import free_ports
 from pgdyno.errors import RestartError, UsageError
 from pgdyno.target import processes
 from pgdyno.target.connect import open_target
@@ -93,9 +93,7 @@ def _debian_cluster(home: Path) -> Iterator[Subject]:
     if shutil.which("pg_createcluster") is None or not DEBIAN_15.is_dir() or os.geteuid() != 0:
         pytest.skip("no root on a Debian with postgresql-15")
     name = f"pgdyno{os.getpid()}"
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     data, config = home / name, Path(f"/etc/postgresql/15/{name}")
     words = ["15", name, "-d", str(data), "-p", str(port), "--start-conf", "manual"]
     subprocess.run(["pg_createcluster", *words], check=True)

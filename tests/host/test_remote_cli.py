@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import pwd
 import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from test_remote_session import Found, eventually, pids_with
+from test_remote_session import Found, eventually, kill_all, pids_with
 
 from fix_postgres import find_build, public_dir
 from fix_sshd import Sshd
@@ -73,7 +71,12 @@ def is_loaded(server: Target) -> bool:
 
 
 def test_bench_measures_the_host(sshd: Sshd, server: Target, pgdyno_home: Path, tmp_path: Path) -> None:
-    done = pgdyno("bench", *where(sshd, server), *LOAD, *ROOMY, "--conf", conf(tmp_path, "a.conf", ["work_mem = 8MB"]))
+    settings = conf(tmp_path, "a.conf", ["work_mem = 8MB"])
+    for attempt in range(1, 4):  # once more where the machine is too busy for a steady window
+        done = pgdyno("bench", *where(sshd, server), *LOAD, *ROOMY, "--conf", settings)
+        assert len(bundle_directories(sshd.undo_root)) == attempt
+        if done.returncode != 6:
+            break
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["state"] == "complete"
@@ -84,7 +87,6 @@ def test_bench_measures_the_host(sshd: Sshd, server: Target, pgdyno_home: Path, 
     assert sum(row[1] for row in seen) > 0
     assert sum(row[2] for row in seen) > 0
     assert not (pgdyno_home / "state" / "undo").exists() or not list((pgdyno_home / "state" / "undo").iterdir())
-    assert len(bundle_directories(sshd.undo_root)) == 1
 
 
 def test_an_experiment_reloads_and_restarts_there(
@@ -127,9 +129,9 @@ def test_rollback_lists_and_restores_what_is_on_the_host(sshd: Sshd, server: Tar
         host.target(server.postgres.conninfo)
         session = host.begin(study="left", watch=Deadlines())
         session.apply(Configuration.of({"work_mem": "8MB"}))
-        for pid in [*pids_with(str(sshd.home / "cache")), *pids_with(str(sshd.undo_root))]:
-            os.kill(pid, signal.SIGKILL)
-    time.sleep(0.2)
+        of_the_host = (str(sshd.home / "cache"), str(sshd.undo_root))
+        kill_all(*of_the_host)
+        eventually(lambda: not any(pids_with(word) for word in of_the_host), "agent and watchdogs are gone")
     listed = json.loads(pgdyno("rollback", "--list", "--json", "--host", sshd.url).stdout)["sessions"]
     assert [(entry["session"], entry["state"]) for entry in listed] == [(session.id, "abandoned")]
     assert "no sessions" in pgdyno("rollback", "--list").stdout
@@ -212,7 +214,6 @@ def test_a_session_by_sudo_that_is_cut_restores(sshd: Sshd, server: Target, pgdy
             (directory,) = bundle_directories(sshd.undo_root)
             bundle = UndoBundle.open(directory)
             assert directory.stat().st_uid == pwd.getpwnam("postgres").pw_uid
-            for pid in pids_with(f"ControlPath={host.connection.folder}"):
-                os.kill(pid, signal.SIGKILL)
+            kill_all(f"ControlPath={host.connection.folder}")
             eventually(bundle.is_closed, "restored behind sudo")
         found.assert_again()

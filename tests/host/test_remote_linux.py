@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from state import State, state_of
-from test_remote_session import Found, eventually, only_bundle, pids_with
+from test_remote_session import Found, eventually, kill_all, only_bundle
 
 from fix_postgres import find_build, public_dir
 from fix_sshd import Sshd
@@ -92,8 +92,7 @@ def test_a_cut_connection_puts_linux_knobs_back_too(sshd: Sshd, server: Target) 
         with host.begin(study="cut", watch=QUICK, kernel=KNOBS) as session:
             session.apply(RESTARTED)
             assert_in_force()
-            for pid in pids_with(f"ControlPath={host.connection.folder}"):
-                os.kill(pid, signal.SIGKILL)
+            kill_all(f"ControlPath={host.connection.folder}")
             with pytest.raises(ConnectError):
                 session.apply(JOINT)
             bundle = only_bundle(sshd)

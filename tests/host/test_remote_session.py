@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,13 @@ def pids_with(word: str) -> list[int]:
     return found
 
 
+def kill_all(*words: str) -> None:
+    """Kill every process that has one of these words in its argument list."""
+    for pid in {pid for word in words for pid in pids_with(word)}:
+        with suppress(ProcessLookupError):  # the end of one may be that of another
+            os.kill(pid, signal.SIGKILL)
+
+
 def test_a_session_reloads_restarts_and_restores(sshd: Sshd, host: RemoteHost, server: Target) -> None:
     found, target = Found(server), host.target(server.postgres.conninfo)
     with host.begin(study="remote", watch=Deadlines()) as session:
@@ -180,8 +188,7 @@ def test_a_cut_connection_restores(sshd: Sshd, server: Target) -> None:
         host.target(server.postgres.conninfo)
         with host.begin(study="cut", watch=QUICK) as session:
             session.apply(RESTARTED)
-            for pid in pids_with(f"ControlPath={host.connection.folder}"):
-                os.kill(pid, signal.SIGKILL)
+            kill_all(f"ControlPath={host.connection.folder}")
             with pytest.raises(ConnectError):
                 session.apply(RELOADED)
             bundle = only_bundle(sshd)
@@ -211,8 +218,7 @@ def test_agent_and_watchdogs_killed_wait_for_a_rollback(sshd: Sshd, host: Remote
     host.target(server.postgres.conninfo)
     host.begin(study="all", watch=QUICK).apply(RELOADED)
     bundle = only_bundle(sshd)
-    for pid in pids_with(str(sshd.home / "cache")) + pids_with(str(bundle.directory)):
-        os.kill(pid, signal.SIGKILL)
+    kill_all(str(sshd.home / "cache"), str(bundle.directory))
     eventually(lambda: not bundle.manifest.owner.is_alive(), "the agent is gone")
     with opened_host(host.request) as again:
         again.target(server.postgres.conninfo)

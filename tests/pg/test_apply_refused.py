@@ -241,11 +241,16 @@ def test_a_password_is_not_kept(sandbox18: Sandbox, tmp_path: Path, monkeypatch:
         assert Postgres(session.bundle.manifest.conninfo).fetch("SELECT 1 AS one") == [{"one": 1}]
 
 
-def test_another_machines_server_is_refused(sandbox18: Sandbox, tmp_path: Path) -> None:
-    """A server whose data directory is not that of the process that serves us, as through a tunnel."""
-    target = sandbox18.target()
-    pid_file = sandbox18.data_directory / "postmaster.pid"
-    hidden = sandbox18.data_directory / "postmaster.hidden"
+def test_another_machines_server_is_refused(make_sandbox: Callable[..., Sandbox], tmp_path: Path) -> None:
+    """A server whose data directory is not that of the process that serves us, as through a tunnel.
+
+    Once a minute a postmaster looks for its lock file and ends without it: a server of this test alone, just started.
+    """
+    sandbox = make_sandbox("elsewhere")
+    sandbox.start()
+    target = sandbox.target()
+    pid_file = sandbox.data_directory / "postmaster.pid"
+    hidden = sandbox.data_directory / "postmaster.hidden"
     pid_file.rename(hidden)
     try:
         assert "are not on this machine" in begin_error(target, tmp_path / "undo").message

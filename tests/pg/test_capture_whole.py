@@ -16,7 +16,7 @@ from pgdyno.model.facts import Unknown
 from pgdyno.target.inspection import inspect, inspect_capture
 from pgdyno.target.sandbox import Sandbox
 
-pytestmark = pytest.mark.pg
+pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("system-v")]  # segments of System V are the whole machine's
 SECRET = "four-word-secret-in-a-statement"
 
 
@@ -67,14 +67,22 @@ def test_a_window_is_kept_and_judged_from_the_folder(server: Sandbox, tmp_path: 
 
 @pytest.mark.requirement("R-IPC-08")
 def test_the_server_s_own_segment_is_not_foreign(server: Sandbox, tmp_path: Path) -> None:
-    rows = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
-    large = [row for row in rows if int(row[3]) > 4096]
+    folder = tmp_path / "db1"
+    for _ in range(20):  # until no program of this machine has made or left one meanwhile
+        large = large_segments()
+        foreign = inspect(server.target()).host.foreign_ipc
+        pgdyno(tmp_path, "inspect", "--target", server.target().postgres.conninfo, "--capture", str(folder))
+        if large_segments() == large:
+            break
     assert large, "shared_memory_type = sysv makes one"
-    foreign = inspect(server.target()).host.foreign_ipc
     assert not isinstance(foreign, Unknown)
     assert foreign["shm"] == len(large) - 1
-    folder = tmp_path / "db1"
-    pgdyno(tmp_path, "inspect", "--target", server.target().postgres.conninfo, "--capture", str(folder))
     kept = inspect_capture(folder).host.foreign_ipc
     assert not isinstance(kept, Unknown)
     assert kept["shm"] == foreign["shm"]
+
+
+def large_segments() -> set[str]:
+    """Return the numbers of the machine's segments but for the small ones, of which every server has one."""
+    rows = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
+    return {row[1] for row in rows if int(row[3]) > 4096}

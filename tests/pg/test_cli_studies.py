@@ -30,6 +30,15 @@ def pgdyno(home, *words, timeout=240, **environment):
     )
 
 
+def bench(home, *words):
+    """Measure again while the machine is too busy for a steady window: what it can do just now is not ours to say."""
+    for _ in range(3):
+        done = pgdyno(home, "bench", *words)
+        if done.returncode != 6 or "state" not in done.stdout:
+            break
+    return done
+
+
 def last_json(done):
     assert done.stdout, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
@@ -42,7 +51,7 @@ def conf(folder, name, text):
 
 
 def test_bench_prints_the_published_fields_and_the_store_has_the_run(pgdyno_home):
-    done = pgdyno(pgdyno_home, "bench", *LOAD, "--json")
+    done = bench(pgdyno_home, *LOAD, "--json")
     assert done.returncode == 0, done.stderr
     result = last_json(done)
     published = {"run", "tps", "latency_ms", "transactions", "failed", "retried", "driver_cpu_s", "server_cpu_s"}
@@ -200,7 +209,7 @@ def test_bad_settings_are_refused_and_the_server_is_as_before(pgdyno_home, tmp_p
     assert done.returncode == code, done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
-    assert pgdyno(pgdyno_home, "bench", *LOAD, "--json").returncode == 0
+    assert bench(pgdyno_home, *LOAD, "--json").returncode == 0
 
 
 def test_a_server_that_dies_under_a_trial_costs_that_trial_and_not_the_tune(pgdyno_home):
@@ -216,13 +225,25 @@ def test_a_server_that_dies_under_a_trial_costs_that_trial_and_not_the_tune(pgdy
             if "search: up to" in line:
                 break
         time.sleep(2.5)  # the first search trial restarts the server, then its load runs
-        os.kill(int(lock.read_text().splitlines()[0]), signal.SIGKILL)
+        kill_server(lock)
         said = tuner.stderr.read()
         tuner.wait(240)
     assert tuner.returncode in (0, 3), said
     assert "Traceback" not in said
     assert "search ended" in said
     assert pgdyno(pgdyno_home, "sandbox", "remove", "dies").returncode == 0
+
+
+def kill_server(lock):
+    """Kill a server by its lock file, as soon as there is one: it may be on its way up or down."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            os.kill(int(lock.read_text().splitlines()[0]), signal.SIGKILL)
+            return
+        except (FileNotFoundError, IndexError, ProcessLookupError):
+            assert time.monotonic() < deadline, "there is no server"
+            time.sleep(0.05)
 
 
 @pytest.mark.parametrize(
@@ -250,9 +271,7 @@ def test_wrong_flags_are_told_as_any_other_error(pgdyno_home, words, said):
 
 def test_several_scripts_with_weights_make_one_mix(pgdyno_home, tmp_path):
     one, two = (conf(tmp_path, f"{name}.sql", f"SELECT {value};\n") for name, value in (("one", 1), ("two", 2)))
-    done = pgdyno(
-        pgdyno_home, "bench", "-w", "custom", "--script", f"{one}@3", "--script", two, "-c", "1", *QUICK, "--json"
-    )
+    done = bench(pgdyno_home, "-w", "custom", "--script", f"{one}@3", "--script", two, "-c", "1", *QUICK, "--json")
     assert done.returncode == 0, done.stderr
     shown = pgdyno(pgdyno_home, "store", "show", "last")
     assert "one@3, two@1" in shown.stdout

@@ -190,24 +190,37 @@ def test_a_load_whose_slowest_take_far_too_long(target: Target, tmp_path: Path, 
 def test_a_server_that_does_not_answer(target: Target, tmp_path: Path) -> None:
     """Guards fail closed: the session of the guards freezes, and the trial ends though nothing else is wrong."""
 
+    frozen: list[int] = []
+
     def freeze() -> None:
         query = "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgdyno_observer'"
         for row in target.postgres.fetch(query):
-            pid = int(str(row["pid"]))
-            os.kill(pid, signal.SIGSTOP)
-            threading.Timer(10, os.kill, (pid, signal.SIGCONT)).start()
+            frozen.append(int(str(row["pid"])))
+            os.kill(frozen[-1], signal.SIGSTOP)
+        thawing.start()
 
-    with guarded(target, tmp_path, harm=freeze) as study:
-        study.run()
-        assert_answered(study, "readings")
+    def thaw() -> None:
+        for pid in frozen:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+    thawing = threading.Timer(10, thaw)
+    try:
+        with guarded(target, tmp_path, harm=freeze) as study:
+            study.run()
+            assert_answered(study, "readings")
+    finally:
+        thawing.cancel()
+        thaw()
 
 
 def test_a_breach_interrupts_the_cloning_of_the_data(target: Target, tmp_path: Path, stack: ExitStack) -> None:
+    crowding = threading.Timer(1.0, use_up_connections, (target, stack))
     with guarded(target, tmp_path) as study:
 
         class Slow:
             def reset(self, target: Target, *, policy: str) -> str:
-                threading.Timer(1.0, use_up_connections, (target, stack)).start()
+                crowding.start()
                 target.postgres.fetch("SELECT pg_sleep(60)")
                 raise AssertionError("it was not interrupted")
 
@@ -216,6 +229,7 @@ def test_a_breach_interrupts_the_cloning_of_the_data(target: Target, tmp_path: P
         with pytest.raises(GuardTripped, match="guard connections"):
             study.run()
         assert time.monotonic() - began < 30
+        crowding.join()
         stack.close()
         assert_answered(study, "connections", breach_at=time.time())
 

@@ -47,9 +47,13 @@ def test_a_closed_window_starts_nothing_and_an_open_one_runs_the_job(pgdyno_home
     assert last_json(closed) == {"nights": []}
     assert "nothing is started" in closed.stderr
     assert jobs(pgdyno_home)[0]["attempts"] == 0
-    done = night(pgdyno_home, "--json")
+    for _ in range(3):  # once more where the machine is too busy for a steady window
+        done = night(pgdyno_home, "--json")
+        ((job,),) = [one["jobs"] for one in last_json(done)["nights"]]
+        if job["exit_code"] != 6:
+            break
+        assert pgdyno(pgdyno_home, "queue", "add", "--", "bench", *LOAD).returncode == 0
     assert done.returncode == 0, done.stderr
-    ((job,),) = [one["jobs"] for one in last_json(done)["nights"]]
     assert (job["state"], job["exit_code"]) == ("done", 0)
     with stored(pgdyno_home) as store:
         study = store.study(job["study"])

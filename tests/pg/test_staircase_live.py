@@ -63,7 +63,7 @@ def test_a_staircase_is_killed_resumed_and_told(pgdyno_home, tmp_path):
     script.write_text(SCRIPT)
     words = [
         "experiment", "--plan", str(plan), "-w", "custom", "--script", str(script), "-D", "scale=3", "-c", "1", *QUICK,
-        *LOOSE, "--pairs", "3", "6", "--confidence", "0.995", "--noise-runs", "2", "--baseline-runs", "0",
+        *LOOSE, "--pairs", "3", "6", "--confidence", "0.999", "--noise-runs", "2", "--baseline-runs", "0",
         "--restarts", "none", "--seed", "3", "--json",
     ]  # fmt: skip
     environment = {**os.environ, "PGDYNO_HOME": str(pgdyno_home)}
@@ -85,7 +85,9 @@ def test_a_staircase_is_killed_resumed_and_told(pgdyno_home, tmp_path):
     outcomes = {name: step["outcome"] for name, step in steps.items()}
     assert outcomes["good"] == "keep"
     assert outcomes["harmful"] == "drop"
-    assert steps["neutral"]["verdict"]["word"] in ("equivalent", "not resolved")
+    neutral = steps["neutral"]["verdict"]
+    # At this confidence one study in a thousand may claim a difference where there is none, but no large one.
+    assert neutral["word"] in ("equivalent", "not resolved") or 0.8 < neutral["ratio"] < 1.25
     assert outcomes["by-hand"] == "skipped"
     assert steps["good"]["verdict"]["ratio"] > 1 > steps["harmful"]["verdict"]["ratio"]
     assert result["verdict"]["word"] == "better"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from free_ports import free_ports
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, UsageError
 from pgdyno.model.facts import Unknown
 from pgdyno.target.connect import open_target
@@ -85,9 +85,7 @@ def test_options_of_the_command_line_survive_a_restart(make_sandbox: MakeSandbox
 
 
 def test_over_tcp_the_data_directory_tells_that_it_is_local(make_sandbox: MakeSandbox) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     sandbox = make_sandbox("tcp")
     sandbox.start()
     sandbox.stop()

@@ -54,16 +54,19 @@ Run = tuple[str, LoadResult, Examination, list[int]]
 
 def run(target: Target, folder: Path, load: Workload, *, seconds: float = 4, clients: int = CLIENTS) -> Run:
     dbname = load.reset(target)
+    looking = target.postgres.connect()
     running = load.begin(target, dbname, LoadPlan(clients, 1, 1, seconds - 1, seed=1), folder)
     sessions: list[int] = []
     query = "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = %s AND application_name = %s"
     try:
         while not running.poll():
-            sessions.append(int(str(target.postgres.fetch(query, [dbname, APPLICATION_NAME])[0]["n"])))
+            (row,) = looking.execute(query, [dbname, APPLICATION_NAME]).fetchall()
+            sessions.append(int(str(row["n"])))
             time.sleep(0.1)
         result = running.finish()
     finally:
         running.terminate()
+        looking.close()
     window = Outcome(TrialState.COMPLETE, steady_from=result.began_at + 1, ended_at=result.ended_at)
     return dbname, result, load.examine(target, dbname, result, window), sessions
 
@@ -103,7 +106,7 @@ def test_new_orders_a_minute_are_those_of_the_window_alone(ended: Run) -> None:
 def test_the_mix_is_that_of_the_plan(ended: Run) -> None:
     _, result, examination, _ = ended
     figures = dict(examination.figures)
-    spread = 4 * 50 / result.transactions**0.5 + 0.1  # four standard deviations of a share, in percent
+    spread = 6 * 50 / result.transactions**0.5 + 0.1  # six standard deviations of a share, in percent
     new_orders = figures["mix_new_order_pct"] + figures["mix_new_order_rolled_back_pct"]
     assert new_orders == pytest.approx(45, abs=spread)
     assert figures["mix_payment_pct"] == pytest.approx(43, abs=spread)
@@ -142,7 +145,7 @@ def test_orders_reach_other_warehouses_and_payments_other_customers(ended: Run, 
         "SELECT count(*) AS n, count(*) FILTER (WHERE h_c_w_id <> h_w_id) AS m FROM history WHERE h_date > '2020-01-02'"
     ))  # fmt: skip
     payments, foreign = (int(str(value)) for value in paid)
-    assert foreign / payments == pytest.approx(0.15, abs=4 * 0.36 / payments**0.5)
+    assert foreign / payments == pytest.approx(0.15, abs=6 * 0.36 / payments**0.5)
     assert result.transactions > payments
 
 
@@ -307,7 +310,10 @@ def test_bench_tells_orders_checks_and_that_it_is_not_tpc_c(pgdyno_home: Path) -
         return subprocess.run([sys.executable, "-m", "pgdyno", *words], capture_output=True, text=True, timeout=240,
                               check=False, env=environment)  # fmt: skip
 
-    done = pgdyno("bench", "-w", "tprocc", "-c", "1", *QUICK, "--keep", "--json")
+    for _ in range(3):  # once more where the machine is too busy for a steady window
+        done = pgdyno("bench", "-w", "tprocc", "-c", "1", *QUICK, "--keep", "--json")
+        if done.returncode != 6:
+            break
     assert done.returncode == 0, done.stderr
     counters = json.loads(done.stdout.splitlines()[-1])["counters"]
     assert counters["nopm"] > 0

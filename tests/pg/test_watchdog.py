@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tuner_process import await_line, newest, tuner_of
+from tuner_process import await_down, await_line, newest, tuner_of
 
 from pgdyno.errors import EnvironmentUnsuitable, SessionTakenOver
 from pgdyno.model.configuration import Configuration
@@ -97,8 +97,8 @@ def test_a_killed_tuner(scene: Scene) -> None:
 
 
 def test_a_tuner_killed_in_a_restart(scene: Scene) -> None:
-    with tuner_of(scene.sandbox, scene.undo_root, watch=QUICK, configurations=[STARVING], hold=True) as tuner:
-        eventually(lambda: processes.postmaster_pid(scene.sandbox.data_directory) is None, "the server is down")
+    with tuner_of(scene.sandbox, scene.undo_root, watch=QUICK, configurations=[STARVING, {}]) as tuner:
+        await_down(scene.sandbox, tuner)
         tuner.kill()
         scene.assert_restored("is gone")
 

@@ -22,6 +22,7 @@ from pgdyno.workloads.load_warnings import LoadWarningKind
 from pgdyno.workloads.pgbench_workload import PgbenchWorkload
 from pgdyno.workloads.protocol import LoadResult
 from pgdyno.workloads.registry import make_workload
+from pgdyno.workloads.template import APPLICATION_NAME
 
 pytestmark = pytest.mark.pg
 
@@ -69,6 +70,15 @@ def items(bench: Bench, workload: PgbenchWorkload) -> int:
     return int(str(bench.target.postgres.fetch("SELECT sum(n) AS n FROM item", dbname=dbname)[0]["n"]))
 
 
+def until_connected(target: Target, dbname: str, clients: int) -> None:
+    """Wait until a load has its sessions: when it begins is the machine's to say."""
+    query = "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = %s AND application_name = %s"
+    deadline = time.monotonic() + 20
+    while target.postgres.fetch(query, [dbname, APPLICATION_NAME]) != [{"n": clients}]:
+        assert time.monotonic() < deadline, "the load opens no sessions"
+        time.sleep(0.05)
+
+
 def test_a_log_line_bears_the_time_of_the_end(bench: Bench) -> None:
     workload = bench.workload({"slow": "SELECT pg_sleep(0.05);\n", "fast": "SELECT 1;\n"})
     log = bench.run(workload, replace(SECOND, clients=1)).log
@@ -84,7 +94,7 @@ def test_weights_are_honoured(bench: Bench) -> None:
     workload = bench.workload({"often@9": "SELECT 1;\n", "seldom@1": "SELECT 2;\n"})
     result = bench.run(workload)
     seldom = sum(row.count for row in result.histograms if row.script == "seldom")
-    assert seldom / result.transactions == pytest.approx(0.1, abs=4 * 0.3 / result.transactions**0.5)
+    assert seldom / result.transactions == pytest.approx(0.1, abs=6 * 0.3 / result.transactions**0.5)
 
 
 def test_an_open_loop_counts_from_the_schedule(bench: Bench) -> None:
@@ -133,6 +143,7 @@ def test_lost_sessions_make_the_load_void(bench: Bench) -> None:
     workload.prepare(bench.target, progress=lambda text: None)
     dbname = workload.reset(bench.target)
     load = workload.begin(bench.target, dbname, replace(SECOND, measure_s=30.0), bench.folder / "run")
+    until_connected(bench.target, dbname, SECOND.clients)
     time.sleep(1.0)
     bench.target.postgres.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [dbname])
     result = load.finish()
@@ -146,9 +157,9 @@ def test_lost_sessions_make_the_load_void(bench: Bench) -> None:
 def test_a_killed_driver_still_gives_what_it_logged(bench: Bench) -> None:
     workload = bench.workload({"look": "SELECT n FROM item WHERE id = 1;\n"})
     workload.prepare(bench.target, progress=lambda text: None)
-    load = workload.begin(
-        bench.target, workload.reset(bench.target), replace(SECOND, measure_s=30.0), bench.folder / "run"
-    )
+    dbname = workload.reset(bench.target)
+    load = workload.begin(bench.target, dbname, replace(SECOND, measure_s=30.0), bench.folder / "run")
+    until_connected(bench.target, dbname, SECOND.clients)
     time.sleep(1.0)
     os.kill(load.pid, signal.SIGKILL)
     result = load.finish()
@@ -186,6 +197,7 @@ def test_sessions_of_a_killed_tuner_are_ended_by_the_next_reset(bench: Bench) ->
     workload.prepare(bench.target, progress=lambda text: None)
     dbname = workload.reset(bench.target)
     orphan = workload.begin(bench.target, dbname, replace(SECOND, measure_s=30.0), bench.folder / "run")
+    until_connected(bench.target, dbname, SECOND.clients)
     time.sleep(0.7)
     assert workload.reset(bench.target) == dbname
     deadline = time.monotonic() + 15
@@ -329,3 +341,4 @@ def test_a_database_whose_removal_was_killed_is_made_anew(sandbox18: Sandbox, wh
     workload.prepare(target, progress=lambda _: None)
     workload.reset(target)
     assert target.postgres.fetch("SELECT count(*) AS rows FROM pgbench_branches", dbname=load) == [{"rows": 1}]
+    workload.drop(target, template=True)

@@ -17,6 +17,7 @@ from pgdyno.target.target import Target
 from pgdyno.trial.assess import Bounds, assess
 from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.registry import make_workload
+from pgdyno.workloads.template import APPLICATION_NAME
 
 pytestmark = pytest.mark.pg
 SMALL = {"tab_rows": 20_000, "batch_size": 100, "driver": "loop"}
@@ -55,6 +56,15 @@ def test_one_session_and_ten_on_the_same_table(sandbox18: Sandbox, tmp_path: Pat
     load.drop(target, template=True)
 
 
+def until_counted(target: Target, dbname: str) -> None:
+    """Wait until both sessions of a load work: when its program is up is the machine's to say."""
+    query = "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = %s AND application_name = %s"
+    deadline = time.monotonic() + 20
+    while target.postgres.fetch(query, [dbname, APPLICATION_NAME]) != [{"n": 2}]:
+        assert time.monotonic() < deadline, "the load opens no sessions"
+        time.sleep(0.05)
+
+
 @pytest.mark.requirement("R-YBI-07")
 def test_a_restart_in_the_middle_is_survived_and_the_gap_is_counted(
     make_sandbox: Callable[..., Sandbox], tmp_path: Path
@@ -66,7 +76,8 @@ def test_a_restart_in_the_middle_is_survived_and_the_gap_is_counted(
     plan = LoadPlan(2, 1, warmup_s=0.0, measure_s=8.0)
     running = load.begin(target, dbname, plan, tmp_path)
     try:
-        time.sleep(2.0)
+        until_counted(target, dbname)
+        time.sleep(1.0)
         sandbox.stop()
         away_from = time.time()
         time.sleep(1.5)

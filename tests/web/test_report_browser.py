@@ -117,9 +117,9 @@ def test_one_cursor_for_all_strips(browser: Browser, pages: dict[str, Path]) -> 
            })()"""
     )
     page.call("Input.dispatchMouseEvent", type="mouseMoved", x=point[0], y=point[1])
-    page.evaluate("new Promise(done => setTimeout(done, 100))")
-    values = page.evaluate('[...document.querySelectorAll("figure.strip .u-value")].map(one => one.textContent)')
-    assert all(values), "every series of every strip shows its value at the cursor"
+    values = '[...document.querySelectorAll("figure.strip .u-value")].map(one => one.textContent)'
+    page.wait_for(f"{values}.every(one => one)")
+    assert all(page.evaluate(values)), "every series of every strip shows its value at the cursor"
 
 
 def test_the_table_of_every_second_is_filled_on_demand(browser: Browser, pages: dict[str, Path]) -> None:
@@ -127,7 +127,7 @@ def test_the_table_of_every_second_is_filled_on_demand(browser: Browser, pages: 
     count = 'document.querySelectorAll("figure.strip details tr").length'
     before = page.evaluate(count)
     page.evaluate('document.querySelector("figure.strip details").open = true')
-    page.evaluate("new Promise(done => setTimeout(done, 100))")
+    page.wait_for(f"{count} > {before + 50}")
     assert page.evaluate(count) > before + 50
 
 
