@@ -126,7 +126,7 @@ def _parsed(text: str, source: str) -> Mapping[str, object]:
             hint="docs/howto/choose-disks.md has an example.",
         ) from error
     if not isinstance(document, dict):
-        raise UsageError(f'topology file "{source}" holds no table')
+        raise UsageError(f'topology file "{source}" holds no table', hint="docs/howto/choose-disks.md has an example.")
     return document
 
 

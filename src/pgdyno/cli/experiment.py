@@ -125,11 +125,14 @@ def _check_companions(flags: Flags, asked: str) -> None:
     """Refuse flags that mean nothing beside the question."""
     for name in _OF_PLANS:
         if flags.values[name] and asked not in ("plan", "from_advice"):
-            raise UsageError(f"--{name.replace('_', '-')} is for --plan")
+            raise UsageError(
+                f"--{name.replace('_', '-')} is for --plan",
+                hint="Leave it out, or add --plan FILE.",
+            )
     if flags.words("confirm") and asked not in ("plan", "from_advice", "resume"):
-        raise UsageError("--confirm is for --plan and --resume")
+        raise UsageError("--confirm is for --plan and --resume", hint="Go on with pgdyno experiment --resume STUDY.")
     if flags.text("document") is not None and asked != "from_advice":
-        raise UsageError("--source is for --from-advice")
+        raise UsageError("--source is for --from-advice", hint="Leave it out, or add --from-advice.")
 
 
 def _other(asked: str, flags: Flags, store: Store, progress: Progress) -> int:
@@ -211,7 +214,10 @@ def _of_rule(flags: Flags, store: Store, progress: Progress) -> Question:
         findings, _ = advised.advise_on(target, source(flags), store=store, progress=progress.announce)
     parts = parts_of(advised.chosen(findings, [name]))
     if parts.refused:
-        raise PolicyError(f'rule "{name}" names {", ".join(parts.refused)} of class X, which is never tried')
+        raise PolicyError(
+            f'rule "{name}" names {", ".join(parts.refused)} of class X, which is never tried',
+            hint=f"pgdyno knobs show {next(iter(parts.refused))} says why.",
+        )
     if not parts.settings:
         raise UsageError(
             f'rule "{name}" proposes nothing that a session could set',

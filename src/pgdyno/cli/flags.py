@@ -33,7 +33,8 @@ class Flags:
         """Return a number that has a default."""
         value = self.number(name)
         if value is None:
-            raise UsageError(f"--{name.replace('_', '-')} needs a number")
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{flag} needs a number", hint=f"Write it as {flag} 10.")
         return value
 
     def whole(self, name: str) -> int:

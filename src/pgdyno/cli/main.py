@@ -134,8 +134,7 @@ def _in_our_grammar(error: click.ClickException) -> UsageError:
     """Return what click found wrong with the flags as an error like any other."""
     text = error.format_message().strip().rstrip(".")
     context = error.ctx if isinstance(error, click.UsageError) else None
-    named = [word for word in sys.argv[1:2] if word in VERBS]  # click's parser does not say whose flag it was
-    verb = context.command_path if context else " ".join([PROGRAM, *named])
+    verb = context.command_path if context else _typed()  # click's parser does not say whose flag it was
     return UsageError(text[:1].lower() + text[1:], hint=f"Run {verb} --help for the flags and their values.")
 
 
@@ -144,8 +143,19 @@ def print_error(error: PgdynoError) -> None:
     click.echo(f"error: {error.message}", err=True)
     if error.detail:
         click.echo(f"detail: {error.detail}", err=True)
-    if error.hint:
-        click.echo(f"hint: {error.hint}", err=True)
+    click.echo(f"hint: {error.hint or _next_command(error)}", err=True)
+
+
+def _next_command(error: PgdynoError) -> str:
+    """Return what to type next where the error itself does not say: a server that was left changed comes first."""
+    if isinstance(error, UsageError):
+        return f"Run {_typed()} --help for the flags and their values."
+    return "Mend it and do it again; pgdyno rollback --list shows whether anything was left open."
+
+
+def _typed() -> str:
+    """Return the program with the verb that was typed."""
+    return " ".join([PROGRAM, *(word for word in sys.argv[1:2] if word in VERBS)])
 
 
 if __name__ == "__main__":

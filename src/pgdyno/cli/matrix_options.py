@@ -121,7 +121,7 @@ def _configurations(
         if not equals or not name:
             raise UsageError(f'configuration "{word}" is not NAME=FILE', hint="Write it as --conf tuned=tuned.conf.")
         if name in found:
-            raise UsageError(f'configuration "{name}" is named twice')
+            raise UsageError(f'configuration "{name}" is named twice', hint="Give each --conf a name of its own.")
         found[name] = settings_from(Path(path))
     return found
 

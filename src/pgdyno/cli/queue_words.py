@@ -75,9 +75,16 @@ def parsed(words: Sequence[str], folder: str = ".") -> dict[str, object]:
         with contextlib.chdir(folder):  # a plan file is read, and its path is meant from there
             context = command.make_context(f"pgdyno {words[0]}", list(words[1:]))
     except OSError as error:
-        raise UsageError(f'folder "{folder}" of the job cannot be entered', detail=error.strerror) from error
+        raise UsageError(
+            f'folder "{folder}" of the job cannot be entered',
+            detail=error.strerror,
+            hint="Add the job from a folder that stays: cd FOLDER, then pgdyno queue add -- ...",
+        ) from error
     except click.exceptions.Exit as ended:
-        raise UsageError(f'"{" ".join(words)}" prints help and runs nothing') from ended
+        raise UsageError(
+            f'"{" ".join(words)}" prints help and runs nothing',
+            hint="Leave it out: pgdyno queue add -- VERB FLAGS.",
+        ) from ended
     except click.ClickException as error:
         text = error.format_message().strip().rstrip(".")
         raise UsageError(

@@ -56,7 +56,10 @@ def _options(flags: Flags) -> SweepOptions:
     knob, values = _named(sweep, "--sweep", "shared_buffers=32MB,64MB,128MB,512MB") if sweep else ("", "")
     levels = tuple(value.strip() for value in values.split(",")) if sweep else ()
     if sweep and (len(levels) < 2 or not all(levels) or len(set(levels)) < len(levels)):
-        raise UsageError(f'--sweep "{sweep}" has fewer than two values, or one of them twice')
+        raise UsageError(
+            f'--sweep "{sweep}" has fewer than two values, or one of them twice',
+            hint=f"Write two or more, such as --sweep {knob}=VALUE1,VALUE2; pgdyno knobs show {knob} has its range.",
+        )
     return SweepOptions(
         knob=knob,
         values=levels,

@@ -82,7 +82,10 @@ def read_pod(text: str, *, name: str) -> PodLog:
             hint="Fetch it with kubectl logs POD, or let run.sh beside the manifests do it.",
         )
     if first[1] != VERSION:
-        raise UsageError(f'"{name}" has version {first[1]} of the output of pods, and {VERSION} is known')
+        raise UsageError(
+            f'"{name}" has version {first[1]} of the output of pods, and {VERSION} is known',
+            hint="Read it with the pgdyno that wrote the manifests.",
+        )
     index, run = int(first[2]), _run(first[3], name)
     notes = tuple(_NOTE.findall(text))
     result, reason = _result(text, index, run, name)
@@ -162,7 +165,7 @@ def _run(text: str, name: str) -> Run:
             network={str(key): str(value) for key, value in told["network"].items()},
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f'"{name}" does not say what it ran', detail=str(error)) from error
+        raise UsageError(f'"{name}" does not say what it ran', detail=str(error), hint=_AGAIN) from error
 
 
 def _file(text: str, which: str, name: str) -> bytes:
@@ -173,7 +176,7 @@ def _file(text: str, which: str, name: str) -> bytes:
     try:
         packed = base64.b64decode("".join(found[2].split()), validate=True)
     except binascii.Error as error:
-        raise UsageError(f'file {which} in "{name}" is damaged', detail=str(error)) from error
+        raise UsageError(f'file {which} in "{name}" is damaged', detail=str(error), hint=_AGAIN) from error
     if hashlib.sha256(packed).hexdigest() != found[1]:
         raise UsageError(f'file {which} in "{name}" is damaged', detail="its SHA-256 is another", hint=_AGAIN)
     try:

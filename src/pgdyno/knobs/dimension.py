@@ -201,7 +201,9 @@ class Dimension:
 
 def _number(value: Value, name: str) -> float:
     if isinstance(value, str):
-        raise UsageError(f'"{value}" is not a number, and dimension "{name}" takes numbers')
+        raise UsageError(
+            f'"{value}" is not a number, and dimension "{name}" takes numbers', hint=f"See pgdyno knobs show {name}."
+        )
     return float(value)
 
 

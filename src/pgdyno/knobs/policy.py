@@ -165,7 +165,7 @@ def check_settings(settings: Mapping[str, str], facts: Facts, *, disposable_meas
         name = names.get(given.casefold(), given)
         refuse(name, known=known, disposable_measurement=disposable_measurement)
         if name in checked:
-            raise UsageError(f'knob "{name}" is set twice')
+            raise UsageError(f'knob "{name}" is set twice', hint="Leave one of the lines out.")
         if COUNTERPARTS.get(name) in checked:
             raise UsageError(
                 f'knobs "{COUNTERPARTS[name]}" and "{name}" are counterparts: the kernel keeps the last one only',

@@ -126,7 +126,10 @@ def configuration_to_point(space: SearchSpace, configuration: Configuration, fac
     """
     strangers = sorted(set(configuration) - set(space.names()))
     if strangers:
-        raise UsageError(f"not in the search space: {', '.join(strangers)}")
+        raise UsageError(
+            f"not in the search space: {', '.join(strangers)}",
+            hint=f"pgdyno knobs show {strangers[0]} says why; --include NAME adds one.",
+        )
     point = space.default_point()
     for name, text in configuration.items():
         dimension = space[name]

@@ -15,7 +15,10 @@ _TRUE, _FALSE = ("on", "true", "yes", "1"), ("off", "false", "no", "0")
 def canonical_text(fact: SettingFact, value: str) -> str:
     """Return a value in the one spelling that pgdyno uses; raises UsageError when the server would not take it."""
     if fact.context == "internal":
-        raise UsageError(f'knob "{fact.name}" cannot be changed: it is fixed when the server is built or initialised')
+        raise UsageError(
+            f'knob "{fact.name}" cannot be changed: it is fixed when the server is built or initialised',
+            hint="Leave it out; pgdyno knobs list has those that can be tuned.",
+        )
     value = value.strip()
     if fact.vartype == "bool":
         return _boolean(fact, value)

@@ -100,7 +100,9 @@ def _run(argv: list[str], timeout_s: float) -> str:
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
         )
     except OSError as error:
-        raise EnvironmentUnsuitable(f'"{argv[0]}" cannot be started: {error.strerror}') from error
+        raise EnvironmentUnsuitable(
+            f'"{argv[0]}" cannot be started: {error.strerror}', hint="Write -o report.html and print it from a browser."
+        ) from error
     try:
         _, told = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:

@@ -121,7 +121,11 @@ def _line(row: dict[str, Cell]) -> bytes:
     try:
         return (json.dumps(cells, separators=(",", ":"), allow_nan=False, sort_keys=True) + "\n").encode()
     except ValueError as error:
-        raise UsageError("a row of the store holds a number that is not finite", detail=str(error)) from error
+        raise UsageError(
+            "a row of the store holds a number that is not finite",
+            detail=str(error),
+            hint="Read it with pgdyno store export STUDY --format csv.",
+        ) from error
 
 
 def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:

@@ -98,7 +98,7 @@ def digest(members: Iterator[Member] | tuple[Member, ...] | list[Member]) -> str
 def check_study_id(study: str) -> None:
     """Refuse an id that is no name of a member. Raises UsageError."""
     if not _STUDY.fullmatch(study) or ".." in study:
-        raise UsageError(f'"{study}" is not an id of a study')
+        raise UsageError(f'"{study}" is not an id of a study', hint="List the studies with pgdyno store list.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,11 @@ def _small(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
     try:
         info = archive.getinfo(name)
     except KeyError as error:
-        raise UsageError(f'"{path}" is not a bundle of pgdyno', detail=f"It has no {name}.") from error
+        raise UsageError(
+            f'"{path}" is not a bundle of pgdyno',
+            detail=f"It has no {name}.",
+            hint="Write one with pgdyno bundle export STUDY.",
+        ) from error
     if info.file_size > MOST_MANIFEST_BYTES:
         raise damaged(path, f"{name} is larger than {MOST_MANIFEST_BYTES} bytes")
     stream: IO[bytes]

@@ -72,7 +72,7 @@ class Store:
         """Keep a new study. Raises StoreError when its id is taken."""
         with self.write() as connection:
             if connection.execute(select(STUDY.c.id).where(STUDY.c.id == study.id)).first():
-                raise StoreError(f'study "{study.id}" is in the store already')
+                raise StoreError(f'study "{study.id}" is in the store already', hint="See pgdyno store list.")
             connection.execute(insert(STUDY), codec.study_to_row(study))
 
     def update_study(
@@ -288,7 +288,10 @@ def _require_running(connection: Connection, trial_id: int) -> None:
     if state is None:
         raise UsageError(f"trial {trial_id} is not in the store", hint=_LIST)
     if state != TrialState.RUNNING.value:
-        raise StoreError(f"trial {trial_id} is finished ({state}), and a finished trial never changes")
+        raise StoreError(
+            f"trial {trial_id} is finished ({state}), and a finished trial never changes",
+            hint=f"See pgdyno store show {trial_id}.",
+        )
 
 
 def read_trials(connection: Connection, which: ColumnElement[bool]) -> list[Trial]:

@@ -75,7 +75,11 @@ def explain(name: str, error: SQLAlchemyError) -> StoreError:
     for words, problem, hint in _CAUSES:
         if any(word in lower for word in words):
             return StoreError(f'store "{name}" {problem}', detail=said.strip(), hint=hint)
-    return StoreError(f'store "{name}" refused a statement', detail=said.strip())
+    return StoreError(
+        f'store "{name}" refused a statement',
+        detail=said.strip(),
+        hint="Name another store with --store PATH|URL; pgdyno bundle export takes studies there.",
+    )
 
 
 @contextmanager

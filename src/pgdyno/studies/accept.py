@@ -65,7 +65,9 @@ def prepare(target: Target, findings: Sequence[Finding], *, force: bool = False)
     if parts.refused:
         name, why = next(iter(parts.refused.items()))
         raise PolicyError(
-            f'knob "{name}" is of class X and is not applied, whatever the flags', detail=f"{why[0].upper()}{why[1:]}."
+            f'knob "{name}" is of class X and is not applied, whatever the flags',
+            detail=f"{why[0].upper()}{why[1:]}.",
+            hint=f"pgdyno knobs show {name} says what it risks; set it yourself, if you must.",
         )
     facts = read_facts(target)
     if facts.server.in_recovery:

@@ -54,7 +54,9 @@ def chosen(findings: Sequence[Finding], rules: Sequence[str], *, all_proved: boo
             raise UsageError(f'there is no rule "{rule}"', hint=f"Here fire: {', '.join(fires) or 'none'}.")
         if found.answer is not Answer.FINDING:
             raise UsageError(
-                f'rule "{rule}" proposes nothing here: it answers {found.answer}', detail=found.reason or None
+                f'rule "{rule}" proposes nothing here: it answers {found.answer}',
+                detail=found.reason or None,
+                hint=f"pgdyno advise --explain {rule} says what it looked at.",
             )
     return tuple(
         finding

@@ -134,7 +134,10 @@ def check_confirmed(plan: Plan, confirmed: Iterable[str]) -> None:
     for word in confirmed:
         name, _, state = word.partition("=")
         if state not in ("", UNDONE):
-            raise UsageError(f'--confirm "{word}" is not STEP or STEP={UNDONE}')
+            raise UsageError(
+                f'--confirm "{word}" is not STEP or STEP={UNDONE}',
+                hint=f"Write it as --confirm {name} when it is done.",
+            )
         if plan.step(name).by_hand is None:
             raise UsageError(f"step {name} is not for people", hint="Only a manual step is confirmed.")
 

@@ -55,7 +55,10 @@ def jobs_of(pods: Iterable[PodLog]) -> list[Job]:
             )
         twice = next((pod for place, pod in enumerate(each) if pod.index in [one.index for one in each[:place]]), None)
         if twice is not None:
-            raise UsageError(f'load generator {twice.index} of run {number} is there twice, also in "{twice.name}"')
+            raise UsageError(
+                f'load generator {twice.index} of run {number} is there twice, also in "{twice.name}"',
+                hint="Leave one of the files out.",
+            )
     return [Job(each[0].run, tuple(each)) for _, each in sorted(found.items())]
 
 
@@ -72,7 +75,11 @@ def merged(job: Job) -> LoadResult:
     ]
     began = [part.result.began_at for part in parts if part.result is not None]
     if not began:
-        raise WorkloadError("no load generator measured anything", detail=parts[0].failure)
+        raise WorkloadError(
+            "no load generator measured anything",
+            detail=parts[0].failure,
+            hint="See what the pods say, and run run.sh beside the manifests again.",
+        )
     plan = job.run.plan
     scale = job.run.cell.scale if job.run.cell.mode == "tpcb-like" else None
     return merge(parts, plan, began_at=min(began), scale=scale, cores=plan.connections)

@@ -286,7 +286,9 @@ def write_manifests(
             (folder / name).write_text(text, "utf-8")
         (folder / "run.sh").chmod(0o755)
     except OSError as error:
-        raise UsageError(f'manifests cannot be written into "{folder}"', detail=error.strerror) from error
+        raise UsageError(
+            f'manifests cannot be written into "{folder}"', detail=error.strerror, hint="Name another folder."
+        ) from error
     return [folder / name for name in texts]
 
 

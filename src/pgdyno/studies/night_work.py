@@ -55,7 +55,10 @@ class NightWork:
         log = log_of(job)
         self._announce(f"job {job.id} writes {log}")
         if not Path(job.folder).is_dir():
-            raise EnvironmentUnsuitable(f'folder "{job.folder}" of job {job.id} does not exist')
+            raise EnvironmentUnsuitable(
+                f'folder "{job.folder}" of job {job.id} does not exist',
+                hint=f"Make it again, or take the job out: pgdyno queue remove {job.id}.",
+            )
         environment = {
             "PYTHONPATH": _python_path(),
             "PGDYNO_STORE": self._url,

@@ -83,7 +83,9 @@ def read_record(path: Path) -> Record | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f'"{place}" cannot be read', detail=str(error)) from error
+        raise UsageError(
+            f'"{place}" cannot be read', detail=str(error), hint="Take the file back from version control."
+        ) from error
     if digest(agreed) != fixed.sha256:
         raise UsageError(
             f'"{place}" was edited: what it says was fixed does not have its hash',
@@ -137,7 +139,11 @@ def _write(place: Path, record: Record) -> None:
         part.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         part.rename(place)
     except OSError as error:
-        raise UsageError(f'"{place}" cannot be written', detail=error.strerror) from error
+        raise UsageError(
+            f'"{place}" cannot be written',
+            detail=error.strerror,
+            hint="Make room or give the right, then do it again: it lies beside the project's file.",
+        ) from error
 
 
 def _stamp(now: float) -> str:

@@ -185,7 +185,10 @@ class UndoBundle:
         descriptor = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             if not wait_until(lambda: _claim(descriptor), timeout_s=wait_s, sleep=sleep):
-                raise UsageError(f"session {self.id} is being rolled back by another process")
+                raise UsageError(
+                    f"session {self.id} is being rolled back by another process",
+                    hint="Wait until it is done; pgdyno rollback --list shows how it stands.",
+                )
             yield
         finally:
             os.close(descriptor)

@@ -114,7 +114,11 @@ def look(postgres: Postgres) -> tuple[Postgres, Sighting]:
         try:
             row = connection.execute(_ASK).fetchone() or {}
         except psycopg.Error as error:
-            raise ConnectError(f'"{postgres.label}" does not answer as PostgreSQL', detail=str(error)) from error
+            raise ConnectError(
+                f'"{postgres.label}" does not answer as PostgreSQL',
+                detail=str(error),
+                hint="Check host and port of --target.",
+            ) from error
         sighting = Sighting(
             version_num=int(row["version_num"]),
             started_at=float(row["started_at"]),

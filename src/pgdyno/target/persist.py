@@ -94,7 +94,9 @@ def _refuse_foreign(path: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise EnvironmentUnsuitable(f'"{path}" cannot be read: {(error.strerror or str(error)).lower()}') from error
+        raise EnvironmentUnsuitable(
+            f'"{path}" cannot be read: {(error.strerror or str(error)).lower()}', hint="Do it as root."
+        ) from error
     if not is_ours:
         raise UsageError(
             f'"{path}" exists and was not written by pgdyno persist',

@@ -164,7 +164,10 @@ def forget(bundle: UndoBundle) -> None:
     Raises UsageError while the session's process is alive.
     """
     if bundle.manifest.owner.is_alive() and bundle.kept() is None:
-        raise UsageError(f"session {bundle.id} is still running as process {bundle.manifest.owner.pid}")
+        raise UsageError(
+            f"session {bundle.id} is still running as process {bundle.manifest.owner.pid}",
+            hint="Wait until it has ended, or end it with SIGTERM: it puts its server back itself.",
+        )
     if not bundle.is_closed() or bundle.kept() is not None:
         bundle.journal().append(CLOSED, {"forgotten": True})
     bundle.release_reserve()

@@ -280,7 +280,10 @@ class Laboratory:
             while not running.poll():
                 elapsed = self._clock() - began
                 if elapsed > plan.duration_s + OVERRUN_S:
-                    raise WorkloadError(f"the load still ran {OVERRUN_S:.0f} s after its time and was ended")
+                    raise WorkloadError(
+                        f"the load still ran {OVERRUN_S:.0f} s after its time and was ended",
+                        hint="Look into the server's log for statements that wait, or give it fewer clients.",
+                    )
                 reading = running.live()
                 if self._sentry is not None:
                     self._sentry.load_reads(reading)
@@ -291,7 +294,7 @@ class Laboratory:
             work.sampler.mark()  # a row ends here, so that the window's CPU is not diluted by the idle rest of a second
             work.load = running.finish()
             if work.load.reason is not None:
-                raise WorkloadError("the load ended early", detail=work.load.reason)
+                raise WorkloadError("the load ended early", detail=work.load.reason, hint="The server's log says why.")
         except BaseException:
             running.terminate()
             raise

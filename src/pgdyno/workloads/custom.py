@@ -58,7 +58,11 @@ class CustomData:
             try:
                 site.target.runner.run(argv, env=environment, input_text=self.init)
             except EnvironmentUnsuitable as error:
-                raise WorkloadError("the workload's init script failed", detail=error.detail) from error
+                raise WorkloadError(
+                    "the workload's init script failed",
+                    detail=error.detail,
+                    hint="Mend the file of --init and do it again: its database is made anew.",
+                ) from error
 
 
 def data(parameters: Mapping[str, Value]) -> CustomData:

@@ -57,7 +57,11 @@ class DriverProcess:
                     pass_fds=() if gate is None else gate.fds,
                 )
             except OSError as error:
-                raise WorkloadError(f'"{argv[0]}" could not be started', detail=str(error)) from error
+                raise WorkloadError(
+                    f'"{argv[0]}" could not be started',
+                    detail=str(error),
+                    hint="Install the PostgreSQL client programs, or name a build with --sandbox-bin.",
+                ) from error
         return cls(popen)
 
     @property

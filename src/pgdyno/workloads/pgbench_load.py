@@ -208,7 +208,11 @@ def prepare_directory(directory: Path) -> Path:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise WorkloadError(f'directory "{directory}" cannot be made', detail=str(error)) from error
+        raise WorkloadError(
+            f'directory "{directory}" cannot be made',
+            detail=str(error),
+            hint="Make room or give the right, or set PGDYNO_HOME to another folder.",
+        ) from error
     return directory.absolute()
 
 

@@ -58,7 +58,9 @@ def chosen(name: str, whole: int, of: str, *, filler: int) -> WorkingSet:
 
 
 def _unknown(name: str) -> UsageError:
-    return UsageError(f'class "{name}" is not one of {", ".join(CLASSES)}')
+    return UsageError(
+        f'class "{name}" is not one of {", ".join(CLASSES)}', hint="pgdyno ybio classes prints them with their sizes."
+    )
 
 
 def sized(parameters: Mapping[str, Value], facts: Facts) -> tuple[dict[str, Value], WorkingSet | None]:

@@ -11,7 +11,7 @@ import pytest
 
 from pgdyno.cli import main, store
 from pgdyno.cli.files import write_text
-from pgdyno.errors import ExitCode, UsageError
+from pgdyno.errors import EnvironmentUnsuitable, ExitCode, UsageError
 
 HUGE = str(1 << 70)
 BINARY = bytes(range(256)) * 16
@@ -96,6 +96,45 @@ def test_bad_input_is_one_error_with_its_name_and_a_hint(said, words, named):
     assert [line for line in error.splitlines() if line.startswith("error: ") and named in line], error
     assert "\nhint: " in error
     assert "defect" not in error
+
+
+AB = ("experiment", "--ab", "ok.conf", "empty")
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ((*AB, "--step", "one"), "hint: Leave it out, or add --plan FILE."),
+        ((*AB, "--confirm", "one"), "hint: Go on with pgdyno experiment --resume STUDY."),
+        ((*AB, "--source", "x"), "hint: Leave it out, or add --from-advice."),
+        (("experiment", "--sweep", "work_mem=4MB"), "pgdyno knobs show work_mem has its range."),
+        (("experiment", "--sweep", "work_mem=4MB,4MB"), "--sweep work_mem=VALUE1,VALUE2"),
+        (("matrix", "--conf", "a=ok.conf", "--conf", "a=empty"), "hint: Give each --conf a name of its own."),
+        (("queue", "add", "--", "bench", "--help"), "hint: Leave it out: pgdyno queue add -- VERB FLAGS."),
+        (("bench", "-w", "ybio", "-D", "shape=round"), "hint: docs/reference/workloads.md has every parameter."),
+        (("project", "check", "broken.toml"), "pgdyno project new FILE writes an example."),
+        (("bundle", "show", "binary"), "hint: "),
+        (("import", "pods", "ok.conf"), "hint: Fetch it with kubectl logs POD"),
+    ],
+    ids=lambda given: " ".join(given[:4]) if isinstance(given, tuple) else "",
+)
+def test_an_error_says_what_to_type_next(said, words, hint):
+    code, err = said(*words)
+    assert code == ExitCode.USAGE, err
+    assert hint in err.splitlines()[-1], err
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (UsageError("a word is wrong"), "hint: Run pgdyno bench --help for the flags and their values."),
+        (EnvironmentUnsuitable("a program failed"), "pgdyno rollback --list"),
+    ],
+)
+def test_an_error_without_a_hint_of_its_own_gets_one(error, hint, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["pgdyno", "bench"])
+    main.print_error(error)
+    assert hint in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_names_are_refused_before_a_server_is_looked_for(said):

@@ -167,7 +167,9 @@ def _text(path: Path | None) -> str | None:
     try:
         return path.read_text(errors="replace")
     except OSError as error:
-        raise UsageError(f'file "{path}" cannot be read: {error.strerror}') from error
+        raise UsageError(
+            f'file "{path}" cannot be read: {error.strerror}', hint="Name a file that this user may read."
+        ) from error
 
 
 def _text_if_there(path: Path) -> str | None:

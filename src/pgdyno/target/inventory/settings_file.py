@@ -29,6 +29,7 @@ _OF_ONE_CLUSTER = frozenset(
     }
 )
 """What initdb, the build or the running server decides: the table's values of these are another server's."""
+_FORMS = "Write it with: psql --csv -c 'SELECT * FROM pg_settings' > pg_settings.csv"
 _NUMBERS = ("integer", "real")
 _TRUE, _FALSE = ("on", "true", "yes", "1", "t", "y"), ("off", "false", "no", "0", "f", "n")
 _LINE = re.compile(r"^\s*([A-Za-z_][\w.]*)\s*(?:=|\s)\s*('(?:[^'\\]|''|\\.)*'|[^#\s]+)\s*(?:#.*)?$")
@@ -47,7 +48,7 @@ def parse_settings(text: str) -> dict[str, SettingFact]:
         raise UsageError(
             "the file holds no settings",
             detail="Columns name and setting are needed; unit, vartype, context, source and boot_val help.",
-            hint="Write it with: psql --csv -c 'SELECT * FROM pg_settings' > pg_settings.csv",
+            hint=_FORMS,
         )
     return found
 
@@ -177,7 +178,7 @@ def _rows(text: str) -> list[dict[str, object]]:
     try:
         rows = list(csv.reader(io.StringIO(text)))
     except csv.Error as error:
-        raise UsageError("the file of settings is no CSV", detail=str(error)) from error
+        raise UsageError("the file of settings is no CSV", detail=str(error), hint=_FORMS) from error
     heading = [word.strip() for word in (rows[0] if rows else [])]
     return [_row(heading, row) for row in rows[1:] if row]
 
@@ -190,7 +191,7 @@ def _json_rows(text: str) -> list[dict[str, object]]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError("the file of settings is not JSON", detail=str(error)) from error
+        raise UsageError("the file of settings is not JSON", detail=str(error), hint=_FORMS) from error
     if isinstance(found, dict) and all(isinstance(value, str) for value in found.values()):
         return [{"name": name, "setting": value} for name, value in found.items()]
     return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []

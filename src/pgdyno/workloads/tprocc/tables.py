@@ -115,7 +115,7 @@ class _Sessions:
     def require(self) -> None:
         """Raise WorkloadError once the load has ended."""
         if self._ended:
-            raise WorkloadError("the load was ended")
+            raise WorkloadError("the load was ended", hint="Do it again: what was begun is made anew.")
 
     def end(self) -> None:
         """Cancel what every session is doing."""
