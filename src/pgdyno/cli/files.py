@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Iterable
 from pathlib import Path
 
 from pgdyno.errors import UsageError
@@ -29,6 +30,11 @@ def read_text(path: Path, noun: str = "file", *, hint: str, lenient: bool = Fals
     except UnicodeDecodeError as error:
         detail = f"It is not text in UTF-8: {error.reason}."
         raise UsageError(f'{noun} "{path}" cannot be read', detail=detail, hint=hint) from error
+
+
+def read_outputs(paths: Iterable[Path], hint: str) -> list[tuple[Path, str]]:
+    """Return files that other tools wrote, each with its text. Raises UsageError that names the one it cannot read."""
+    return [(path, read_text(path, hint=hint, lenient=True)) for path in paths]
 
 
 def write_text(path: Path, text: str, noun: str = "file", *, option: str = "") -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.files import read_text
+from pgdyno.cli.files import read_outputs
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import open_store, store_option
@@ -58,8 +58,7 @@ def _import(flags: Flags, read: Callable[[str, str], SampleFile]) -> None:
     from pgdyno.cli.study import print_result
     from pgdyno.studies.import_samples import import_samples, named
 
-    hint = "Name a file that this user may read."
-    texts = [(path, read_text(path, hint=hint, lenient=True)) for path in flags.paths("files")]
+    texts = read_outputs(flags.paths("files"), "Name a file that this user may read.")
     files = [named(path.name, text, read(text, str(path))) for path, text in texts]
     with open_store(flags.text("store_url")) as store:
         result = import_samples(store, files, target=flags.text("label") or "")

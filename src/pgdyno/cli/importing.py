@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pgdyno.cli.files import read_text
+from pgdyno.cli.files import read_outputs
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.import_samples import COMMANDS
 from pgdyno.cli.options import open_store, store_option
@@ -36,8 +36,7 @@ def hammerdb(**values: object) -> None:
     from pgdyno.workloads.hammerdb.results import parse_files
 
     flags = Flags(values)
-    hint = "Name a log or a JSON file of HammerDB."
-    texts = [(path, read_text(path, hint=hint, lenient=True)) for path in flags.paths("files")]
+    texts = read_outputs(flags.paths("files"), "Name a log or a JSON file of HammerDB.")
     runs = parse_files([(str(path), text) for path, text in texts])
     files = [ImportedFile(path.name, text, found) for (path, text), found in zip(texts, runs, strict=True)]
     with open_store(flags.text("store_url")) as store:
@@ -61,8 +60,7 @@ def pods(**values: object) -> int:
     from pgdyno.studies.imported_pods import import_pods
 
     flags = Flags(values)
-    hint = "Name what kubectl logs printed."
-    texts = [(path, read_text(path, hint=hint, lenient=True)) for path in flags.paths("files")]
+    texts = read_outputs(flags.paths("files"), "Name what kubectl logs printed.")
     files = [(read_pod(text, name=path.name), text) for path, text in texts]
     with open_store(flags.text("store_url")) as store:
         result = import_pods(store, files, target=flags.text("label") or "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.probes.evidence.sample_files import SampleFile
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.new_study import imported, study_id
 from pgdyno.units import seconds_text
 
 
@@ -39,7 +39,7 @@ def import_samples(
     tool = files[0].samples.tool
     longest = max(file.samples.ended_at - file.samples.began_at for file in files)
     study = Study(
-        id=f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(at))}-{StudyKind.IMPORTED.value}-{secrets.token_hex(2)}",
+        id=study_id(StudyKind.IMPORTED, at),
         kind=StudyKind.IMPORTED,
         name=f"import {tool}",
         state=StudyState.RUNNING,
@@ -51,24 +51,26 @@ def import_samples(
         plan=LoadPlan(clients=1, jobs=1, warmup_s=0.0, measure_s=longest),
         options={"files": [{"name": file.name, "sha256": file.sha256} for file in files]},
     )
-    store.add_study(study)
-    runs = []
-    for block, file in enumerate(files, 1):
-        run = store.begin_trial(study.id, TrialSpec(BASELINE, Role.ARM, tool, block, 0, factors={"file": file.name}))
-        store.add_samples(run, file.samples.rows)
-        began, ended = file.samples.began_at, file.samples.ended_at
-        store.finish_trial(run, Outcome(TrialState.COMPLETE, began_at=began, steady_from=began, ended_at=ended))
-        runs.append(run)
-    result: dict[str, object] = {
-        "study": study.id,
-        "title": f"{len(runs)} file{'s' * (len(runs) != 1)} of {tool}, imported",
-        "word": "imported",
-        "sentences": [text for file in files for text in _sentences(file)],
-        "runs": runs,
-        "state": "complete",
-    }
-    store.update_study(study.id, state=StudyState.COMPLETE, result=result)
+    with imported(store, study) as result:
+        runs = [_keep(store, study, block, file) for block, file in enumerate(files, 1)]
+        result |= {
+            "title": f"{len(runs)} file{'s' * (len(runs) != 1)} of {tool}, imported",
+            "word": "imported",
+            "sentences": [text for file in files for text in _sentences(file)],
+            "runs": runs,
+            "state": "complete",
+        }
     return result
+
+
+def _keep(store: Store, study: Study, block: int, file: NamedSamples) -> int:
+    samples = file.samples
+    spec = TrialSpec(BASELINE, Role.ARM, samples.tool, block, 0, factors={"file": file.name})
+    run = store.begin_trial(study.id, spec)
+    store.add_samples(run, samples.rows)
+    began, ended = samples.began_at, samples.ended_at
+    store.finish_trial(run, Outcome(TrialState.COMPLETE, began_at=began, steady_from=began, ended_at=ended))
+    return run
 
 
 def _sentences(file: NamedSamples) -> list[str]:

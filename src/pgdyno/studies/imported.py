@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pgdyno.model.record import TextRecord
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.new_study import imported, study_id
 from pgdyno.workloads.hammerdb.run import HammerRun
 
 MOST_TEXT = 1_000_000
@@ -33,10 +33,9 @@ def import_hammerdb(
 ) -> dict[str, object]:
     """Keep the runs of these files as one study, and return its result. Nothing is measured and no server is asked."""
     at = time.time() if now is None else now
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(at))
     first = next(run for file in files for run in file.runs)
     study = Study(
-        id=f"{stamp}-{StudyKind.IMPORTED.value}-{secrets.token_hex(2)}",
+        id=study_id(StudyKind.IMPORTED, at),
         kind=StudyKind.IMPORTED,
         name="import hammerdb",
         state=StudyState.RUNNING,
@@ -53,23 +52,17 @@ def import_hammerdb(
         ),
         options={"files": [{"name": file.name, "sha256": _hash(file.text)} for file in files]},
     )
-    store.add_study(study)
-    try:
+    with imported(store, study) as result:
         numbers = [_keep(store, study, number, file) for number, file in enumerate(files, 1)]
-    except BaseException:
-        store.update_study(study.id, state=StudyState.FAILED)
-        raise
-    count = sum(map(len, numbers))
-    result: dict[str, object] = {
-        "study": study.id,
-        "title": f"{count} run{'s' * (count != 1)} of HammerDB, imported",
-        "word": "imported",
-        "machine_told": all(run.machine for file in files for run in file.runs),
-        "sentences": [_sentence(file.name, run) for file in files for run in file.runs],
-        "runs": [number for found in numbers for number in found],
-        "state": "complete",
-    }
-    store.update_study(study.id, state=StudyState.COMPLETE, result=result)
+        count = sum(map(len, numbers))
+        result |= {
+            "title": f"{count} run{'s' * (count != 1)} of HammerDB, imported",
+            "word": "imported",
+            "machine_told": all(run.machine for file in files for run in file.runs),
+            "sentences": [_sentence(file.name, run) for file in files for run in file.runs],
+            "runs": [number for found in numbers for number in found],
+            "state": "complete",
+        }
     return result
 
 

@@ -7,7 +7,6 @@ repetitions. What only a look at the server's host tells, its CPU among it, is n
 from __future__ import annotations
 
 import hashlib
-import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from pgdyno.store.catalogue import Store
 from pgdyno.studies.matrix import label
 from pgdyno.studies.matrix_result import rows_result
 from pgdyno.studies.matrix_rows import CellRun, Surroundings, build_row, group_runs
+from pgdyno.studies.new_study import imported, study_id
 from pgdyno.trial.assess import Bounds, assess
 from pgdyno.workloads.client_latency import client_records
 from pgdyno.workloads.registry import make_workload
@@ -94,7 +94,7 @@ def import_pods(
     first = jobs[0].run
     version = next((pod.version for pod, _ in files if pod.version), "")
     study = Study(
-        id=f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(at))}-{StudyKind.MATRIX.value}-{secrets.token_hex(2)}",
+        id=study_id(StudyKind.MATRIX, at),
         kind=StudyKind.MATRIX,
         name="import pods",
         state=StudyState.RUNNING,
@@ -108,15 +108,10 @@ def import_pods(
             "files": [{"name": pod.name, "sha256": hashlib.sha256(text.encode()).hexdigest()} for pod, text in files]
         },
     )
-    store.add_study(study)
-    try:
+    with imported(store, study) as result:
         for job in jobs:
             _keep(store, study, job)
-    except BaseException:
-        store.update_study(study.id, state=StudyState.FAILED)
-        raise
-    result = _result(store, study, jobs)
-    store.update_study(study.id, state=StudyState.COMPLETE, result=result)
+        result |= _result(store, study, jobs)
     return result
 
 
@@ -163,7 +158,6 @@ def _result(store: Store, study: Study, jobs: Sequence[Job]) -> dict[str, object
     cells = dict.fromkeys(job.run.cell for job in jobs)
     rows = [replace(build_row(cell, runs.get(cell, []), around), driver_cpu_pct=None) for cell in _in_order(cells)]
     return {
-        "study": study.id,
         **rows_result(rows),
         "skipped": [],
         "driver": "The load generators ran as pods of a cluster, away from the database's host.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.store.bundle_import import IMPORTED
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.new_study import study_id
 from pgdyno.studies.opening import opened as opened  # for verbs that import it from here
 from pgdyno.studies.outages import expected_outage
 from pgdyno.studies.target_request import TargetRequest
@@ -235,9 +235,8 @@ def _study(
     if request.resume is not None:
         return _resumed(request.resume, store, facts, workload, other_environment=request.other_environment)
     now = clock()
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
     study = Study(
-        id=f"{stamp}-{request.kind.value}-{secrets.token_hex(2)}",
+        id=study_id(request.kind, now),
         kind=request.kind,
         name=request.name,
         state=StudyState.RUNNING,
