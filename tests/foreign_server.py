@@ -6,10 +6,12 @@ import grp
 import os
 import pwd
 import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from fix_postgres import find_build, public_dir
 from pgdyno.target.cpu import ServerCpu
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.restart import PgCtl
@@ -66,6 +68,14 @@ def running_foreign_server(bin_dir: Path, home: Path) -> Iterator[Target]:
         )
     finally:
         control.stop("immediate")
+
+
+def foreign_debian() -> Iterator[Target]:
+    """Run Debian's 15 in a folder of its own: the body of a fixture."""
+    root = public_dir()
+    with running_foreign_server(find_build("debian-15"), root) as target:
+        yield target
+    subprocess.run(["rm", "-rf", str(root)], check=True)  # what ends just now may remove files of its own
 
 
 def _give(user: str | None, *paths: Path) -> None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Iterator
-
 import pytest
 from psycopg.conninfo import make_conninfo
 
 from advisor_case import make_host, make_server
-from fix_postgres import find_build, public_dir
 from fix_sshd import Sshd
-from foreign_server import running_foreign_server
+from foreign_server import foreign_debian
 from pgdyno.model.evidence import HostActivity, LogEvidence, Statistics
 from pgdyno.model.inventory import Inventory
 from pgdyno.probes.evidence import gather
@@ -23,12 +19,7 @@ from pgdyno.target.target import Target
 pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.slow]
 
 
-@pytest.fixture
-def server() -> Iterator[Target]:
-    root = public_dir()
-    with running_foreign_server(find_build("debian-15"), root) as target:
-        yield target
-    subprocess.run(["rm", "-rf", str(root)], check=True)
+server = pytest.fixture(foreign_debian)
 
 
 def test_log_and_host_are_read_by_the_agent(server: Target, sshd: Sshd) -> None:

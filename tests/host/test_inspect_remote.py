@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Iterator
-
 import pytest
 
 from captured import server_of
-from fix_postgres import find_build, public_dir
 from fix_sshd import Sshd
-from foreign_server import running_foreign_server
+from foreign_server import foreign_debian
 from pgdyno.model.inventory import Inventory, Purpose
 from pgdyno.target.inspection import inspect
 from pgdyno.target.remote.address import HostAddress
@@ -21,12 +17,7 @@ from pgdyno.target.target import Target
 pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.slow]
 
 
-@pytest.fixture
-def server() -> Iterator[Target]:
-    root = public_dir()
-    with running_foreign_server(find_build("debian-15"), root) as target:
-        yield target
-    subprocess.run(["rm", "-rf", str(root)], check=True)
+server = pytest.fixture(foreign_debian)
 
 
 @pytest.mark.requirement("R-INV-18", "R-INV-15", "R-INV-14")

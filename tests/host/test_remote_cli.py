@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 from test_remote_session import Found, eventually, kill_all, pids_with
 
-from fix_postgres import find_build, public_dir
 from fix_sshd import Sshd
-from foreign_server import running_foreign_server
+from foreign_server import foreign_debian
 from pgdyno.errors import ConnectError
 from pgdyno.model.configuration import Configuration
 from pgdyno.target.bundle import UndoBundle, bundle_directories
@@ -34,12 +33,7 @@ LOAD = ["-w", "tpcb-like", "-D", "scale=1", "-c", "2", "--warmup", "2", "--measu
 ROOMY = ["--foreign-cpu", "100000", "--steal", "100"]
 
 
-@pytest.fixture
-def server() -> Iterator[Target]:
-    root = public_dir()
-    with running_foreign_server(find_build("debian-15"), root) as target:
-        yield target
-    subprocess.run(["rm", "-rf", str(root)], check=True)
+server = pytest.fixture(foreign_debian)
 
 
 def command(*words: str) -> list[str]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +11,8 @@ import pytest
 from state import State, state_of
 from test_remote_session import Found, eventually, kill_all, only_bundle
 
-from fix_postgres import find_build, public_dir
 from fix_sshd import Sshd
-from foreign_server import running_foreign_server
+from foreign_server import foreign_debian
 from pgdyno.errors import ApplyError, ConnectError
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.target.inspect import read_facts
@@ -40,12 +37,7 @@ RESTARTED = Configuration.of({**JOINT, "shared_buffers": "48MB"})
 QUICK = Deadlines(heartbeat_s=3, health_s=3, grace_s=1)
 
 
-@pytest.fixture
-def server() -> Iterator[Target]:
-    root = public_dir()
-    with running_foreign_server(find_build("debian-15"), root) as target:
-        yield target
-    subprocess.run(["rm", "-rf", str(root)], check=True)
+server = pytest.fixture(foreign_debian)
 
 
 def as_user(sshd: Sshd, user: str) -> HostRequest:

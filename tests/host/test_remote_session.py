@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -13,9 +12,8 @@ from pathlib import Path
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from fix_postgres import find_build, public_dir
 from fix_sshd import Sshd
-from foreign_server import running_foreign_server
+from foreign_server import foreign_debian
 from pgdyno.errors import ApplyError, ConnectError, EnvironmentUnsuitable
 from pgdyno.model.configuration import Configuration
 from pgdyno.probes.guards.memory import MemoryReading
@@ -43,12 +41,7 @@ QUICK = Deadlines(heartbeat_s=3, health_s=3, grace_s=1)
 PATIENCE_S = 90.0
 
 
-@pytest.fixture
-def server() -> Iterator[Target]:
-    root = public_dir()
-    with running_foreign_server(find_build("debian-15"), root) as target:
-        yield target
-    subprocess.run(["rm", "-rf", str(root)], check=True)
+server = pytest.fixture(foreign_debian)
 
 
 @pytest.fixture
