@@ -252,7 +252,7 @@ def test_statements_are_the_deltas_of_the_run(made: Sampler, postgres: Postgres,
 def test_everything_that_was_sampled_can_be_stored(any_postgres: Sandbox, load: str, tmp_path: Path) -> None:
     made = Sampler(any_postgres.target(), load_database=load, driver_pids=tuple, interval_s=0.1)
     made.start()
-    time.sleep(1.0)
+    wait_until(lambda: made._kept.ticks > 5)
     batch = made.stop()
     workload, plan = WorkloadSpec("x", {}, "f", "d", True), LoadPlan(1, 1, 1.0, 1.0)
     with Store.open(tmp_path / "x.db") as store:
