@@ -127,7 +127,8 @@ def _undecided(found: Contradiction, advice: Advice | None) -> str:
         return f"{lacks}: rule {finding.rule} says {finding.answer}. {finding.reason}".strip()
     if any(rule.id == found.decided_by for rule in shipped_rules()):
         return f"name a target or a capture: rule {found.decided_by} decides by its facts"
-    return f"the same on every target, by {found.decided_by}"
+    same = "" if found.decided_by.startswith("nothing yet") else "the same on every target, by "
+    return f"{same}{found.decided_by}"
 
 
 def _report(*, title: str, word: str, tone: Tone, lead: str, stamp: str, sections: tuple[Section, ...]) -> Report:
