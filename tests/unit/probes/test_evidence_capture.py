@@ -78,6 +78,20 @@ def test_whole_capture(capture):
     assert found.devices[1].write_kb_s == 100.0
 
 
+@pytest.mark.requirement("R-INV-19")
+@pytest.mark.parametrize(("text", "is_known"), [("", False), ("# 40 lines of the log were read, none is kept\n", True)])
+def test_a_log_that_was_read_and_held_nothing_is_told_from_an_empty_one(capture, text, is_known):
+    shutil.rmtree(capture / "logs")
+    (capture / "logs").mkdir()
+    (capture / "logs" / "server.log").write_text(text)
+    log = evidence_of_capture(capture, INVENTORY).log
+    assert isinstance(log, LogEvidence) is is_known
+    if isinstance(log, LogEvidence):
+        assert (log.checkpoints, log.killed_by_9) == ((), 0)
+    else:
+        assert log.reason == "the log has no lines"
+
+
 @pytest.mark.requirement("R-INV-20")
 def test_one_look_tells_neither_the_bottleneck_nor_how_busy_the_database_is(capture):
     samples = json.loads((capture / "evidence" / "activity.json").read_text())

@@ -75,9 +75,10 @@ def write_evidence(
     seen = observe(target, window_s=window_s, databases=databases, progress=progress)
     log, kept = _read_log(_parts(target, inventory, logs, log_bytes), inventory, keep_at_most=_KEPT_LINES)
     save(seen, folder / "evidence")
-    if kept:
+    if not isinstance(log, Unknown):
+        lines = kept or [f"# {log.lines} lines of the log were read, and none of them is kept"]
         (folder / "logs").mkdir(parents=True, exist_ok=True)
-        (folder / "logs" / "server.log").write_text("".join(f"{line}\n" for line in kept))
+        (folder / "logs" / "server.log").write_text("".join(f"{line}\n" for line in lines))
     for name, text in (("iostat.txt", iostat_text), ("sadf.json", sadf_text)):
         if text is not None:
             (folder / name).write_text(text)
@@ -158,6 +159,8 @@ def _read_log(
             reader.read(part.blocks(), starts_whole=not part.start)
     except (OSError, PgdynoError) as error:
         return Unknown(f"the server's log could not be read to its end: {error}"), []
+    if not reader.counts.lines:
+        return Unknown("the log has no lines"), []
     return reader.evidence(tuple(part.label for part in parts)), reader.counts.kept
 
 
