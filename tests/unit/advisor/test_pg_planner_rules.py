@@ -10,11 +10,11 @@ from advisor_case import GB, MB, finding_of, make_case, make_host, make_server
 from facts_from_params import make_facts
 from pgdyno.errors import UsageError
 from pgdyno.knobs.policy import check_settings
-from pgdyno.model.evidence import Concurrency, LogEvidence, WorkingSet, WorkingSetClass
+from pgdyno.model.evidence import Concurrency, LogEvidence, Statistics, Window, WorkingSet, WorkingSetClass
 from pgdyno.model.finding import Answer, ProofState, Severity
 from pgdyno.units import parse_quantity
 
-QUIET = LogEvidence(("server.log",), 1)
+QUIET = Statistics(Window(60, "sampled"), temp_bytes_s=0.0)
 
 
 def spilling(largest):
@@ -24,15 +24,24 @@ def spilling(largest):
 @pytest.mark.requirement("R-PG-33")
 def test_83mb_for_500_sessions_is_more_than_there_is():
     server = make_server(changed={"work_mem": str(83 * 1024), "max_connections": "500"})
-    finding = finding_of("work-mem", make_case(server=server, log=QUIET))
+    finding = finding_of("work-mem", make_case(server=server, statistics=QUIET))
     assert finding.severity is Severity.WARNING
     assert "83MB x hash_mem_multiplier 2 x 2 nodes x (2 workers + 1) x 500 sessions" in finding.evidence[0]
     assert parse_quantity(finding.changes[0].value, "MB") == 32
 
 
 @pytest.mark.requirement("R-PG-33")
+@pytest.mark.parametrize(("logged", "answer"), [("-1", Answer.UNKNOWN), ("0", Answer.OK)])
+def test_a_log_that_names_no_temporary_files_tells_nothing_of_them(logged, answer):
+    server = make_server(changed={"log_temp_files": logged})
+    finding = finding_of("work-mem", make_case(server=server, log=LogEvidence(("server.log",), 1)))
+    assert finding.answer is answer
+    assert ("log_temp_files is off" in finding.reason) is (answer is Answer.UNKNOWN)
+
+
+@pytest.mark.requirement("R-PG-33")
 def test_default_without_spills_is_in_order():
-    assert finding_of("work-mem", make_case(log=QUIET)).answer is Answer.OK
+    assert finding_of("work-mem", make_case(statistics=QUIET)).answer is Answer.OK
 
 
 @pytest.mark.requirement("R-PG-33")
@@ -47,7 +56,7 @@ def test_spills_ask_for_more_by_concurrency(sessions, expected):
 def test_4kb_is_below_the_minimum():
     with pytest.raises(UsageError, match="64kB"):
         check_settings({"work_mem": "4kB"}, make_facts(16))
-    resolution = finding_of("work-mem", make_case(log=QUIET)).resolutions[0]
+    resolution = finding_of("work-mem", make_case(statistics=QUIET)).resolutions[0]
     assert resolution.id == "CON-34"
     assert "below 64kB" in resolution.decided
 
@@ -105,7 +114,7 @@ def test_equal_costs_without_a_cache_are_warned_about():
 @pytest.mark.requirement("R-PG-33")
 def test_work_mem_of_somebody_that_fits_is_left():
     server = make_server(changed={"work_mem": str(64 * 1024)})
-    assert finding_of("work-mem", make_case(server=server, log=QUIET)).answer is Answer.OK
+    assert finding_of("work-mem", make_case(server=server, statistics=QUIET)).answer is Answer.OK
     assert finding_of("work-mem", make_case(server=server, log=spilling(10 * MB))).answer is Answer.OK
 
 

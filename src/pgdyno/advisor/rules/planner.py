@@ -175,13 +175,15 @@ def _more(case: Case, current: float, spills: float, formula: str, decided: tupl
 def _spills(case: Case) -> float | None:
     """Return the bytes of the largest temporary file, 0 when only their traffic is known, None without any."""
     log, counted = case.evidence.log, case.evidence.statistics
-    if isinstance(log, Unknown) and isinstance(counted, Unknown):
-        raise Missing("the size of temporary files", f"{log.reason}; {counted.reason}")
     if not isinstance(log, Unknown) and log.temp_files:
         return float(log.largest_temp_bytes)
-    if not isinstance(counted, Unknown) and not isinstance(counted.temp_bytes_s, Unknown) and counted.temp_bytes_s > 0:
-        return 0.0
-    return None
+    traffic = counted if isinstance(counted, Unknown) else counted.temp_bytes_s
+    if not isinstance(traffic, Unknown):
+        return 0.0 if traffic > 0 else None
+    if not isinstance(log, Unknown) and number_or(case, "log_temp_files", -1) >= 0:
+        return None
+    of_log = log.reason if isinstance(log, Unknown) else "log_temp_files is off, so that the log names none"
+    raise Missing("the size of temporary files", f"{of_log}; {traffic.reason}")
 
 
 def _room(case: Case, sessions: float) -> float:
