@@ -11,6 +11,7 @@ from facts_from_params import VERSIONS
 from pgdyno.advisor.planned import change_to
 from pgdyno.errors import UsageError
 from pgdyno.model.evidence import HostActivity, Statistics, Window, WorkloadClass
+from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Cost, ProofState, Severity
 
 SMALL_HOST = make_host(ram_bytes=512 * MB)
@@ -71,6 +72,10 @@ def test_synchronous_commit_off_is_flagged_and_not_changed():
 def test_synchronous_commit_of_a_role_is_seen():
     server = make_server(overrides={"role batch": {"synchronous_commit": "off"}})
     assert "role batch" in finding_of("synchronous-commit", make_case(server=server)).current
+    unseen = make_server(overrides=Unknown("no right to read them"))
+    reason = finding_of("synchronous-commit", make_case(server=unseen)).reason
+    assert "what roles and databases set is unknown (no right to read them)" in reason
+    assert "roles" not in finding_of("synchronous-commit", make_case(server=make_server(overrides={}))).reason
 
 
 @pytest.mark.requirement("R-PG-23", "R-PG-24")

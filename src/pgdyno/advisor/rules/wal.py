@@ -85,7 +85,8 @@ def synchronous_commit(case: Case) -> Judgement:
         "CON-22", "Never recommended: the lists that propose off give no figure, and 2017 measured no gain with it."
     )
     if not where:
-        return InOrder(f"synchronous_commit = {case.text('synchronous_commit')}.", (decided,))
+        unseen = f"; what roles and databases set is {overrides}" if isinstance(overrides, Unknown) else ""
+        return InOrder(f"synchronous_commit = {case.text('synchronous_commit')} for the server{unseen}.", (decided,))
     return Fires(
         current=f"synchronous_commit = off ({', '.join(where)})",
         proposed="synchronous_commit = on, set by hand",
