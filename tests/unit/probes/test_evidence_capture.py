@@ -79,7 +79,9 @@ def test_whole_capture(capture):
 
 
 @pytest.mark.requirement("R-INV-19")
-@pytest.mark.parametrize(("text", "is_known"), [("", False), ("# 40 lines of the log were read, none is kept\n", True)])
+@pytest.mark.parametrize(
+    ("text", "is_known"), [("", False), ("LOG:  40 lines were read by pgdyno, and none of them is kept\n", True)]
+)
 def test_a_log_that_was_read_and_held_nothing_is_told_from_an_empty_one(capture, text, is_known):
     shutil.rmtree(capture / "logs")
     (capture / "logs").mkdir()

@@ -76,7 +76,7 @@ def write_evidence(
     log, kept = _read_log(_parts(target, inventory, logs, log_bytes), inventory, keep_at_most=_KEPT_LINES)
     save(seen, folder / "evidence")
     if not isinstance(log, Unknown):
-        lines = kept or [f"# {log.lines} lines of the log were read, and none of them is kept"]
+        lines = kept or [f"LOG:  {log.lines} lines were read by pgdyno, and none of them is kept"]
         (folder / "logs").mkdir(parents=True, exist_ok=True)
         (folder / "logs" / "server.log").write_text("".join(f"{line}\n" for line in lines))
     for name, text in (("iostat.txt", iostat_text), ("sadf.json", sadf_text)):
