@@ -121,6 +121,7 @@ def test_what_starts_too_late_is_skipped_and_counted(bench: Bench) -> None:
 CONFLICT = "BEGIN ISOLATION LEVEL REPEATABLE READ;\nUPDATE item SET n = n + 1 WHERE id = 1;\nCOMMIT;\n"
 
 
+@pytest.mark.requirement("R-BEN-23")
 def test_retries_are_counted_and_nothing_is_lost(bench: Bench) -> None:
     workload = bench.workload({"bump": CONFLICT}, max_tries=1000)
     result = bench.run(workload, replace(SECOND, clients=4))
@@ -129,6 +130,7 @@ def test_retries_are_counted_and_nothing_is_lost(bench: Bench) -> None:
     assert items(bench, workload) == result.transactions
 
 
+@pytest.mark.requirement("R-BEN-23")
 def test_failures_are_counted_apart(bench: Bench) -> None:
     workload = bench.workload({"bump": CONFLICT})
     result = bench.run(workload, replace(SECOND, clients=4))

@@ -38,7 +38,7 @@ def list_(**values: object) -> None:
     flags = Flags(values)
     with open_store(flags.text("store_url")) as store:
         (studies, unreadable), counts = store.listed_studies(), store.trial_counts()
-    rows = [_summary(study, {state.value: n for state, n in counts.get(study.id, {}).items()}) for study in studies]
+    rows = [_summary(study, counts.get(study.id, {})) for study in studies]
     rows += [{"id": name, "state": UNREADABLE, "reason": reason} for name, reason in unreadable.items()]
     if flags.on("as_json"):
         click.echo(json.dumps(rows))

@@ -173,7 +173,8 @@ def _held_back(rows: Sequence[MatrixRow], record: StudyRecord) -> Section | None
             continue
         found = record.evidence[run].held_back
         share = next((one.share for one in found.candidates if one.resource is found.resource), None)
-        where = names.test(row.cell), f"{row.cell.instances} x {load_text(row.cell)}", str(run)
+        mark = " [X]" if row.durability == "X" else ""
+        where = names.test(row.cell) + mark, f"{row.cell.instances} x {load_text(row.cell)}", str(run)
         second = "" if found.second is None else WORDS[found.second]
         lines.append((*where, WORDS[found.resource], "" if share is None else f"{100 * share:.0f} %", second))
         evidence += [(str(run), sentence) for sentence in (*found.evidence, *found.notes)]

@@ -21,6 +21,8 @@ from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Role, Trial, TrialSpec, TrialState, WorkloadSpec
 
 _PLAIN = frozenset({bool, int, str})
+_NO_VALUE = (ValueError, KeyError, TypeError, StoreError)
+"""What comes of a row that holds no study or no trial."""
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 Row = Mapping[str, object]
 T = TypeVar("T", str, int, bool)
@@ -91,10 +93,14 @@ def study_from_row(row: Row) -> Study:
     """Return the study that a row of table `study` holds. Raises StoreError that names it when that is none."""
     try:
         return _study(row)
-    except (ValueError, KeyError, TypeError, StoreError) as error:
-        said = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
-        hint = "It was damaged, or written by a newer pgdyno; pgdyno store list shows the others."
-        raise StoreError(f'study "{row["id"]}" cannot be read', detail=said, hint=hint) from error
+    except _NO_VALUE as error:
+        raise _unreadable(f'study "{row["id"]}"', error) from error
+
+
+def _unreadable(what: str, error: Exception) -> StoreError:
+    said = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
+    hint = "It was damaged, or written by a newer pgdyno; pgdyno store list shows the studies that can be read."
+    return StoreError(f"{what} cannot be read", detail=said, hint=hint)
 
 
 def _study(row: Row) -> Study:
@@ -216,7 +222,17 @@ def outcome_to_row(outcome: Outcome) -> dict[str, object]:
 
 
 def trial_from_row(row: Row, settings: Iterable[tuple[str, str]], factors: Iterable[tuple[str, str]] = ()) -> Trial:
-    """Return the trial that a row of table `trial` and its rows of `trial_setting` and `trial_factor` hold."""
+    """Return the trial that a row of table `trial` and its rows of `trial_setting` and `trial_factor` hold.
+
+    Raises StoreError that names the trial when that is none.
+    """
+    try:
+        return _trial(row, settings, factors)
+    except _NO_VALUE as error:
+        raise _unreadable(f"trial {row['id']} of study {row['study_id']}", error) from error
+
+
+def _trial(row: Row, settings: Iterable[tuple[str, str]], factors: Iterable[tuple[str, str]]) -> Trial:
     state = TrialState(_required(row, "state", str))
     spec = TrialSpec(
         configuration=Configuration(tuple(sorted(settings))),

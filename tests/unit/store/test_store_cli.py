@@ -90,6 +90,19 @@ def test_a_study_that_cannot_be_read_hides_no_other(path: Path, damage: str, rea
     assert shown.hint
 
 
+def test_a_trial_that_cannot_be_read_is_named(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database, database:
+        for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            database.execute(f"DROP TRIGGER {name}")
+        database.execute("UPDATE trial SET state = 'of tomorrow'")
+    listed = json.loads(run(path, "list", "--json").stdout)
+    assert [one["trials"] for one in listed] == [{"of tomorrow": 1}, {}]
+    shown = run(path, "show", "20260102-two").exception
+    assert isinstance(shown, StoreError)
+    assert shown.message == "trial 1 of study 20260102-two cannot be read"
+    assert "'of tomorrow' is not a valid TrialState" in (shown.detail or "")
+
+
 def test_show_a_study(path: Path) -> None:
     text = run(path, "show", "last").stdout
     for part in ("20260102-two", "select-only at scale 1", "12,346", "0.25", "work_mem=64MB"):
