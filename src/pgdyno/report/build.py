@@ -72,7 +72,7 @@ def build_run_report(store: Store, run: int, result: Mapping[str, object]) -> Re
         )
     )
     factors = ", ".join(f"{name} {value}" for name, value in trial.spec.factors.items() if name not in _LOAD)
-    settings = settings_text(dict(trial.spec.configuration.items())) or "the server's own settings"
+    settings = settings_text(dict(trial.spec.configuration.items()))
     named = f"arm {trial.spec.arm} of {study.kind.value} study {study.id}, {trial.state.value}"
     lead = "; ".join(part for part in (report.lead, named, factors, settings) if part)
     return replace(report, kind="run", lead=lead, label=f"run {run} of study {study.id}")

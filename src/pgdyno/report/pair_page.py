@@ -31,7 +31,9 @@ def pair_page(record: StudyRecord, result: Fields) -> Report:
     differ = tuple((one.text("knob"), one.text("a") or "as found", one.text("b") or "as found")
                    for one in result.children("differences"))  # fmt: skip
     if differ:
-        blocks.append(TableBlock(Table(("setting", *names), differ), "Settings in which they differ."))
+        blocks.append(
+            TableBlock(Table(("setting", *names), differ), "Settings, and factors of a plan, in which they differ.")
+        )
     method = None if verdict else (chapters.COUNTED,)
     found = (
         Section("answer", "Answer", QUESTION, tuple(blocks)),

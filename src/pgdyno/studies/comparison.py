@@ -117,6 +117,6 @@ def _unresolved(a: Trial, b: Trial, metric: Metric, design: Design) -> Verdict:
 
 
 def _differences(a: Trial, b: Trial) -> tuple[tuple[str, str | None, str | None], ...]:
-    left, right = a.spec.configuration, b.spec.configuration
+    left, right = ({**trial.spec.factors, **dict(trial.spec.configuration.items())} for trial in (a, b))
     names = sorted(set(left) | set(right))
     return tuple((n, left.get(n), right.get(n)) for n in names if left.get(n) != right.get(n))

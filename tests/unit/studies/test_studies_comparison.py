@@ -80,6 +80,16 @@ def test_runs_of_two_versions_are_warned_of_their_checksums(store, capsys):
     assert compare_runs(store, a, same, Metric.THROUGHPUT, Design()).environment == ()
 
 
+def test_what_the_plan_varied_is_told_beside_the_settings(store):
+    study(store, "m", StudyKind.MATRIX)
+    for mode, jit in (("tpcb-like", "on"), ("select-only", "off")):
+        spec = TrialSpec(Configuration.of({"jit": jit}), Role.CELL, mode, 1, 0, factors={"mode": mode, "clients": "4"})
+        run = store.begin_trial("m", spec)
+        store.finish_trial(run, Outcome(TrialState.COMPLETE, throughput=5.0))
+    found = compare_runs(store, 1, 2, Metric.THROUGHPUT, Design())
+    assert found.differences == (("jit", "on", "off"), ("mode", "tpcb-like", "select-only"))
+
+
 def test_runs_under_unlike_loads_are_refused(store):
     plan = replace(simulated_study().plan, clients=64)
     one, two = study(store, "b1", StudyKind.BENCH), study(store, "b2", StudyKind.BENCH, plan=plan)
