@@ -61,7 +61,9 @@ def make(store: Store, name: str, outcome: Outcome | None = None, note: str = "n
         if slot < 3:
             store.finish_trial(run, outcome or Outcome(TrialState.COMPLETE, throughput=1234.5 + slot))
             runs.append(run)
-    result = {"run": runs[0], "runs": runs, "cells": [{"run": runs[2]}], "trials": {"complete": 3}, "elapsed_s": 3.5}
+    step = {"baseline_runs": runs[:2], "runs": {"before": {"qualified": runs[1], "all": runs}}}
+    result = {"run": runs[0], "runs": runs, "cells": [{"run": runs[2]}], "trials": {"complete": 3}, "elapsed_s": 3.5,
+              "steps": [step]}  # fmt: skip
     store.update_study(study.id, result=result)
     return study
 
@@ -92,7 +94,9 @@ def test_every_number_arrives_and_trials_are_renumbered(stores: tuple[Store, Sto
     assert set(ids).isdisjoint(ids.values())
     assert [trial.spec.repeats for trial in after] == [None, after[0].id, after[1].id]
     arrived = there.study(study.id)
-    expected = {"run": after[0].id, "runs": [t.id for t in after], "cells": [{"run": after[2].id}]}
+    numbers = [trial.id for trial in after]
+    step = {"baseline_runs": numbers[:2], "runs": {"before": {"qualified": numbers[1], "all": numbers}}}
+    expected = {"run": numbers[0], "runs": numbers, "cells": [{"run": numbers[2]}], "steps": [step]}
     assert arrived.result == {**expected, "trials": {"complete": 3}, "elapsed_s": 3.5}
     assert (arrived.state, arrived.environment, arrived.facts) == (StudyState.INTERRUPTED, "e1", FACTS)
     mark = arrived.options["imported"]

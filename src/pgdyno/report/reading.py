@@ -56,6 +56,10 @@ class Fields:
         value = self.members.get(name)
         return (value,) if isinstance(value, str) and value else tuple(str(item) for item in self._items(name))
 
+    def wholes(self, name: str) -> tuple[int, ...]:
+        """Return a list of whole numbers; what is none is left out."""
+        return tuple(one for one in self._items(name) if isinstance(one, int) and not isinstance(one, bool))
+
     def settings(self, name: str) -> Mapping[str, str]:
         """Return a member object of texts, such as the settings of a configuration."""
         return {str(key): str(value) for key, value in self.child(name).members.items()}

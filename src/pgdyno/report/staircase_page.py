@@ -10,7 +10,7 @@ from pgdyno.model.verdict import Interval, Metric, Verdict
 from pgdyno.report import chapters, circumstances
 from pgdyno.report.held_back_section import held_back_section
 from pgdyno.report.reading import Fields, interval_of, sides_of, verdict_of
-from pgdyno.report.run_details import run_details, side_plan_section
+from pgdyno.report.run_details import run_details
 from pgdyno.report.runs_page import runs_table
 from pgdyno.report.sections import (
     Block,
@@ -25,6 +25,7 @@ from pgdyno.report.sections import (
     Tile,
     Tone,
 )
+from pgdyno.report.side_plans import plans_of_sides
 from pgdyno.report.staircase_figure import StairRow, interaction_sentence, staircase
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.sweep_figure import sweep_figure
@@ -55,7 +56,7 @@ def staircase_page(record: StudyRecord) -> Report:
         _proof(result, verdict),
         _sweeps(steps),
         held_back_section(record.held_back),
-        _plans(result, steps),
+        _plans(record, result, steps),
         chapters.flight(record.traces),
         run_details(record.judged),
         _sure(result, steps),
@@ -202,9 +203,16 @@ def _sweeps(steps: Sequence[Fields]) -> Section | None:
     return Section("sweeps", "Sweeps", "Which value is the right one?", tuple(blocks))
 
 
-def _plans(result: Fields, steps: Sequence[Fields]) -> Section | None:
-    places = [*((f"step {step.text('step')}", step) for step in steps), ("all kept against the baseline", result)]
-    return side_plan_section(places, "step", ("without it", "with it"))
+def _plans(record: StudyRecord, result: Fields, steps: Sequence[Fields]) -> Section | None:
+    """List the plans that each step changed, and those of all kept against the baseline, from the runs' records."""
+    places = [(f"step {step.text('step')}", step.child("runs"), "before", "after") for step in steps]
+    ends = ("all kept against the baseline", result.child("proof_runs"), "baseline", "all kept")
+    sides = [
+        (name, runs.child(before).wholes("all"), runs.child(after).wholes("all"))
+        for name, runs, before, after in (*places, ends)
+        if runs.members
+    ]
+    return plans_of_sides(record, sides, "step", ("without it", "with it"))
 
 
 def _sure(result: Fields, steps: Sequence[Fields]) -> Section | None:

@@ -25,8 +25,8 @@ BATCH = 1000
 _TABLES: dict[str, Table] = {
     table.name: table for table in (STUDY, TRIAL, TRIAL_SETTING, TRIAL_FACTOR, *RUN_TABLES.values())
 }
-_RUN_NAMES = frozenset({"run", "a_run", "b_run", "trial", "repeats"})
-_RUN_LISTS = frozenset({"runs", "trials"})
+_RUN_NAMES = frozenset({"run", "a_run", "b_run", "trial", "repeats", "qualified"})
+_RUN_LISTS = frozenset({"runs", "trials", "all", "baseline_runs"})
 """Where results name trials: a number under the one, a list of numbers under the other."""
 _MOST_WHOLE = 2**63
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.figure import FigureKind
+from pgdyno.model.record import PlanRecord
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.model.trial import BY_HAND, Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Interval
@@ -157,6 +158,20 @@ def test_the_page_tells_every_step_and_where_it_started():
     for words in ("out of the box", "bad", "dropped", "it is for people", "explains the measured end"):
         assert words in text, words
     assert "| bad |" in render(report)
+
+
+def test_the_page_lists_the_plans_that_steps_changed_from_the_records_of_their_runs():
+    runs = {"before": {"qualified": 1, "all": [1, 2]}, "after": {"qualified": 3, "all": [3, 4]}}
+    made = record(
+        steps=[step("good", "keep", 1.2, "better", runs=runs), step("bad", "drop", 0.9, "worse")],
+        proof_runs={"baseline": {"qualified": 5, "all": [5]}, "all kept": {"qualified": 6, "all": [6]}},
+    )
+    shapes = {1: "Seq Scan", 2: "Seq Scan", 3: "Index Scan", 4: "Index Scan", 5: "Seq Scan", 6: "Seq Scan"}
+    plans = {run: (PlanRecord("q", shape, shape),) for run, shape in shapes.items()}
+    (section,) = [one for one in compose(replace(made, records=plans)).sections if one.id == "plans"]
+    assert section.blocks[-1].table.rows == (("step good", "changed", "q", "Seq Scan", "Index Scan"),)
+    assert "all kept against the baseline: 0 statements of 1 changed" in str(section.blocks[1])
+    assert "plans" not in {one.id for one in compose(made).sections}, "where no plan was recorded"
 
 
 @pytest.mark.requirement("R-EXP-18")
