@@ -34,6 +34,9 @@ def pair_page(record: StudyRecord, result: Fields) -> Report:
         blocks.append(
             TableBlock(Table(("setting", *names), differ), "Settings, and factors of a plan, in which they differ.")
         )
+    unlike = tuple((one.text("what"), one.text("a"), one.text("b")) for one in result.children("environment"))
+    if unlike:
+        blocks.append(TableBlock(Table(("what", *names), unlike), "Where their servers and hosts differ."))
     method = None if verdict else (chapters.COUNTED,)
     found = (
         Section("answer", "Answer", QUESTION, tuple(blocks)),

@@ -1,6 +1,7 @@
 """The sections on what held runs back and what happened inside them, and the same as JSON."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -210,14 +211,17 @@ def test_any_run_has_a_report_of_its_own(tmp_path, kind):
 def test_a_comparison_of_two_runs_is_a_page_too(tmp_path):
     place, page = tmp_path / "s.db", tmp_path / "pair.md"
     with Store.open(place) as store:
-        for name in ("study-1", "study-2"):
-            store.add_study(make_study(StudyKind.BENCH, name))
+        for name, version in (("study-1", "17.9"), ("study-2", "18.3")):
+            made = make_study(StudyKind.BENCH, name)
+            server = {**made.facts["server"], "version": version}
+            store.add_study(replace(made, facts={**made.facts, "server": server}))
             record_filling(store, store.study(name))
     words = ["1", "2", "--store", str(place)]
     assert CliRunner().invoke(compare_command, [*words, "-o", str(page)], standalone_mode=False).return_value == 3
     text = page.read_text()
     assert text.startswith("# Run 2 beside run 1: not resolved, one pair that is not interleaved proves nothing")
     assert "| throughput | 20 tps | 20 tps | 1.000 |" in text
+    assert "| PostgreSQL | 17.9 | 18.3 |" in text
     for words_ in ("The first, trial 1: the load generator held it back", "The second, trial 2", "## Flight recorder",
                    "not interleaved pairs of one study", "| runs | 1-2 |"):  # fmt: skip
         assert words_ in text, words_
