@@ -52,7 +52,7 @@ def _is_closed(bundle: Path) -> bool:
     return read_journal(bundle / "journal.jsonl").records[-1].kind == "closed"
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_killed_at_any_moment(victim: Sandbox, tmp_path: Path) -> None:
     undo_root = tmp_path / "undo"
     settings, files = settings_of(victim), files_of(victim.data_directory)
