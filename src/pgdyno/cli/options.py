@@ -284,11 +284,15 @@ def store_option(function: F) -> F:
 
 
 def open_store(url: str | None) -> Store:
-    """Open the store that was asked for, or the user's own in the data folder."""
+    """Open the store that was asked for, or the user's own in the data folder; the end of the verb closes it."""
     from pgdyno.store.catalogue import Store
     from pgdyno.target import places
 
-    return Store.open(url or places.ensure(places.data_dir()) / "pgdyno.db")
+    store = Store.open(url or places.ensure(places.data_dir()) / "pgdyno.db")
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        context.call_on_close(store.close)
+    return store
 
 
 def target_request(flags: Flags) -> TargetRequest:

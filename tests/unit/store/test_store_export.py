@@ -4,6 +4,7 @@ import base64
 import csv
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ BLOB = b"\x00\xff histogram"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> Iterator[Store]:
     workload, plan = WorkloadSpec("select-only", {"scale": 1}, "f", "d", True), LoadPlan(1, 1, 1.0, 1.0)
     made = Store.open(tmp_path / "store.db")
     for name in ("mine", "other"):
@@ -31,7 +32,8 @@ def store(tmp_path: Path) -> Store:
         made.add_events(run, [Event(1.5, "checkpoint", 'timed, "quoted"\nand two lines')])
         made.add_histograms(run, [HistogramRow(1, 0, "s", 5, 10, 0, 0, 0, BLOB)])
         made.finish_trial(run, Outcome(TrialState.COMPLETE, throughput=0.1 + 0.2, counters={"blks_hit": 3.0}))
-    return made
+    yield made
+    made.close()
 
 
 def test_json_holds_every_row_of_the_study_and_no_other(store: Store, tmp_path: Path) -> None:
