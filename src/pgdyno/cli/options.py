@@ -33,9 +33,8 @@ def _stack(function: F, options: list[Callable[[F], F]]) -> F:
 
 def _warned(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """Warn of a password on the command line: pgdyno keeps it to itself, but every user of the host can read it."""
-    given = value is not None and context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
-    # Without either there is no password, and the module that knows them is slow to load.
-    if value and given and ("@" in value or "password" in value.lower()):
+    typed = context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
+    if value and typed and ("@" in value or "password" in value.lower()):  # else without the wait for psycopg
         from pgdyno.target.postgres import redact
 
         if redact(value) != value:
