@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.bounds import bounds_options
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.matrix_options import matrix_options, plan_of
-from pgdyno.cli.options import bounds_options, open_store, target_options, target_request
+from pgdyno.cli.options import open_store, target_options, target_request
 from pgdyno.cli.safety import safety_options
 from pgdyno.cli.study_request import (
     Check,

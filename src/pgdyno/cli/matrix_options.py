@@ -12,7 +12,7 @@ import click
 from pgdyno.cli.files import read_text
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.numbers import Time
-from pgdyno.cli.options import F
+from pgdyno.cli.stack import F
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:

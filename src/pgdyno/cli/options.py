@@ -1,34 +1,27 @@
-"""The flags that several verbs share: target, workload, load, bounds and store."""
+"""The flags that several verbs share: target, workload, load and store."""
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
+from pgdyno.cli.bounds import bounds_options
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.numbers import Time
+from pgdyno.cli.stack import F, stack
 
 if TYPE_CHECKING:
     from pgdyno.model.trial import LoadPlan
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.target_request import TargetRequest
     from pgdyno.target.remote.arrival import HostRequest
-    from pgdyno.trial.assess import Bounds
 
-F = TypeVar("F", bound=Callable[..., object])
 WORKLOADS = ("tpcb-like", "simple-update", "select-only", "ybio", "tprocc", "custom")
-
-
-def _stack(function: F, options: list[Callable[[F], F]]) -> F:
-    for option in reversed(options):
-        function = option(function)
-    return function
 
 
 def _warned(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -47,7 +40,7 @@ def _warned(context: click.Context, parameter: click.Parameter, value: str | Non
 
 def host_options(function: F) -> F:
     """Add the flags that name a database host."""
-    return _stack(
+    return stack(
         function,
         [
             click.option(
@@ -63,7 +56,7 @@ def host_options(function: F) -> F:
 
 def target_options(function: F) -> F:
     """Add the flags that name the server."""
-    return _stack(
+    return stack(
         host_options(function),
         [
             click.option(
@@ -129,7 +122,7 @@ def target_options(function: F) -> F:
 
 def workload_options(function: F) -> F:
     """Add the flags that say what is run, how it is driven, and what disturbs it."""
-    return _stack(
+    return stack(
         bounds_options(function),
         [
             click.option(
@@ -209,44 +202,9 @@ def workload_options(function: F) -> F:
     )
 
 
-def bounds_options(function: F) -> F:
-    """Add the flags that say how much of the machine others may use before a run is not used."""
-    return _stack(
-        function,
-        [
-            click.option(
-                "--foreign-cpu",
-                type=click.FloatRange(0),
-                default=15.0,
-                show_default=True,
-                help="Bound on CPU of other processes, in percent of one core; above it a run is repeated.",
-            ),
-            click.option(
-                "--steal",
-                type=click.FloatRange(0, 100),
-                default=5.0,
-                show_default=True,
-                help="Bound on steal, in percent.",
-            ),
-            click.option(
-                "--foreign-disk",
-                type=click.FloatRange(0),
-                envvar="PGDYNO_FOREIGN_DISK",
-                help="Bound on what others move on the disks, in MB/s.  [default: not judged]",
-            ),
-            click.option(
-                "--foreign-sessions",
-                type=click.FloatRange(0),
-                envvar="PGDYNO_FOREIGN_SESSIONS",
-                help="Bound on busy sessions in other databases, on average.  [default: not judged]",
-            ),
-        ],
-    )
-
-
 def guard_options(function: F) -> F:
     """Add the flags that set the guards."""
-    return _stack(
+    return stack(
         function,
         [
             click.option(
@@ -269,7 +227,7 @@ def guard_options(function: F) -> F:
 
 def store_option(function: F) -> F:
     """Add the flag that names the store."""
-    return _stack(
+    return stack(
         function,
         [
             click.option(
@@ -409,16 +367,4 @@ def load_plan(flags: Flags) -> LoadPlan:
         connect_each=flags.on("connect_each"),
         reset=flags.choice("reset"),
         seed=None if seed is None else int(seed),
-    )
-
-
-def bounds(flags: Flags) -> Bounds:
-    """Build the bounds on disturbance."""
-    from pgdyno.trial.assess import Bounds
-
-    return Bounds(
-        foreign_cpu_pct=flags.real("foreign_cpu"),
-        steal_pct=flags.real("steal"),
-        foreign_disk_mb_per_s=flags.number("foreign_disk"),
-        foreign_sessions=flags.number("foreign_sessions"),
     )

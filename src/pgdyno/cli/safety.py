@@ -10,7 +10,8 @@ import click
 
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.numbers import Time
-from pgdyno.cli.options import F, guard_options
+from pgdyno.cli.options import guard_options
+from pgdyno.cli.stack import F
 
 if TYPE_CHECKING:
     from pgdyno.model.guard import GuardPlan

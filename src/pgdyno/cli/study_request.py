@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 import click
 
+from pgdyno.cli.bounds import bounds
 from pgdyno.cli.flags import Flags
-from pgdyno.cli.options import F, bounds, load_plan, store_option, target_request, workload_parameters
+from pgdyno.cli.options import load_plan, store_option, target_request, workload_parameters
 from pgdyno.cli.safety import safety
+from pgdyno.cli.stack import F
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
