@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 @safety_options
 @click.option("--conf", type=click.Path(path_type=Path), help="Measure with these settings; undone afterwards.")
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="How often to measure.")
+@click.option(
+    "--dry-run", is_flag=True, help="Print scripts, size of the data and pgbench's command line; run nothing."
+)
 @study_options()
 def command(**values: object) -> int:
     """Measure a server under a load: throughput, latency percentiles, CPU, and every probe once a second.
@@ -45,6 +48,10 @@ def command(**values: object) -> int:
     from pgdyno.studies.stand import linux_knobs
 
     flags = Flags(values)
+    if flags.on("dry_run"):
+        from pgdyno.cli.dry_run import print_load
+
+        return print_load(flags)
     conf = flags.path("conf")
     settings = settings_from(conf) if conf else {}
     check_report_path(flags.path("report"))

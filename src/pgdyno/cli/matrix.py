@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from pgdyno.studies.stand import Stand, StudyRequest
     from pgdyno.target.outage import Outage
     from pgdyno.target.target import Target
-    from pgdyno.workloads.pgbench_command import Pgbench
 
 
 @click.command("matrix")
@@ -162,41 +161,23 @@ def _checks(plan: MatrixPlan, *, ask: bool) -> Check:
 
 
 def _print_dry_run(plan: MatrixPlan, flags: Flags) -> int:
+    from pgdyno.cli.dry_run import pgbench_of
     from pgdyno.studies.matrix_dry_run import dry_run
 
-    for line in dry_run(plan, _pgbench(flags)):
+    for line in dry_run(plan, pgbench_of(flags)):
         click.echo(line)
     return int(ExitCode.OK)
 
 
-def _pgbench(flags: Flags, *, look: bool = True) -> Pgbench:
-    """Return the pgbench that would run: the target's, or that of the sandbox's build, without making a sandbox.
-
-    Without `look` no server is asked.
-    """
-    from pgdyno.studies.stand import opened
-    from pgdyno.target.binaries import client_bin_dir, find_build
-    from pgdyno.target.runner import LocalRunner
-    from pgdyno.workloads.pgbench_command import Pgbench, find_pgbench
-
-    request = target_request(flags)
-    if look and (request.dsn is not None or request.host is not None):
-        with opened(request) as target:
-            return find_pgbench(target)
-    build = find_build(LocalRunner(), request.sandbox_bin)
-    folders = [build.bin_dir, client_bin_dir(build.bin_dir)]
-    found = next((one / "pgbench" for one in folders if one is not None and (one / "pgbench").is_file()), None)
-    return Pgbench(found or Path("pgbench"), build.major)
-
-
 def _write_manifests(plan: MatrixPlan, flags: Flags) -> int:
+    from pgdyno.cli.dry_run import pgbench_of
     from pgdyno.studies.manifests import Address, Cluster, write_manifests
 
     folder = flags.path("manifests")
     assert folder is not None, "the flag was given"
     address = Address.of_conninfo(flags.text("target") or "")
     cluster = Cluster(flags.text("image") or "", restricted=flags.on("openshift"))
-    for path in write_manifests(plan, address, _pgbench(flags, look=False), folder, cluster):
+    for path in write_manifests(plan, address, pgbench_of(flags, look=False), folder, cluster):
         click.echo(str(path))
     if not plan.pods:
         click.echo(

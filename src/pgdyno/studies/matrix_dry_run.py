@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 
 from pgdyno.model.matrix import Cell
 from pgdyno.model.trial import LoadPlan
 from pgdyno.studies.matrix_plan import MatrixPlan, order
 from pgdyno.units import bytes_text
 from pgdyno.workloads.dataset import PgbenchTables
-from pgdyno.workloads.dry_run import pgbench_argv
+from pgdyno.workloads.dry_run import DATABASE, FOLDER, pgbench_argv
 from pgdyno.workloads.pgbench_command import Pgbench
 from pgdyno.workloads.script import BUILTIN_STATEMENTS
-
-FOLDER, DATABASE = Path("RUN"), "LOAD"
 
 
 def dry_run(plan: MatrixPlan, pgbench: Pgbench) -> Iterator[str]:

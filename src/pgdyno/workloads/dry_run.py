@@ -1,21 +1,56 @@
-"""The command line that a workload would run, without a server."""
+"""What a workload would run, without a server: its scripts, how large its data are, and the driver's command line."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pgdyno.model.trial import LoadPlan
+from pgdyno.units import bytes_text
 from pgdyno.workloads.parameters import Value, resolve
 from pgdyno.workloads.pgbench_command import Pgbench, RunCommand
-from pgdyno.workloads.registry import WORKLOADS
+from pgdyno.workloads.pgbench_workload import PgbenchWorkload
+from pgdyno.workloads.registry import WORKLOADS, make_workload
+from pgdyno.workloads.script import Script
+
+FOLDER, DATABASE = Path("RUN"), "LOAD"
+"""What stands for the run's folder and the load's database, which are named when a run begins."""
 
 
 def pgbench_argv(
     name: str, parameters: Mapping[str, Value], plan: LoadPlan, pgbench: Pgbench, directory: Path, dbname: str
 ) -> list[str]:
     """Return pgbench's argument list for one load generator. Raises UsageError as making the workload does."""
+    workload = _made(name, parameters)
+    return RunCommand(pgbench, plan, workload.scripts, workload.variables, workload.options, directory, dbname).argv()
+
+
+def load_lines(name: str, parameters: Mapping[str, Value], plan: LoadPlan, pgbench: Pgbench) -> Iterator[str]:
+    """Yield what a run of this load would be: comments, and the command line. Errors as `pgbench_argv`."""
+    workload, command = _made(name, parameters), pgbench_argv(name, parameters, plan, pgbench, FOLDER, DATABASE)
+    yield f"# {workload.identity.description}"
+    size = workload.data.estimated_bytes
+    yield f"# data: {'not known beforehand' if size is None else f'about {bytes_text(size)}'}"
+    for script in workload.scripts:
+        yield from _script_lines(script)
+    window = f"a warm-up of at most {plan.warmup_s:g} s, then {plan.measure_s:g} s measured"
+    driver = f"pgbench {pgbench.version}" if workload.loop is None else "sessions of pgdyno's own, which come again"
+    yield f"# {plan.clients} session{'s' * (plan.clients != 1)}, {window}, by {driver}"
+    if workload.loop is None:
+        yield shlex.join(command)
+
+
+def _made(name: str, parameters: Mapping[str, Value]) -> PgbenchWorkload:
+    make_workload(name, parameters)  # refuses an unknown name in words
     kind = WORKLOADS[name]
-    workload = kind.make(resolve(name, kind.parameters, parameters), None)
-    command = RunCommand(pgbench, plan, workload.scripts, workload.variables, workload.options, directory, dbname)
-    return command.argv()
+    return kind.make(resolve(name, kind.parameters, parameters), None)
+
+
+def _script_lines(script: Script) -> Iterator[str]:
+    if script.text is None:
+        yield f"# script {script.name}: pgbench's own"
+        return
+    yield f"# script {script.name}, weight {script.weight}:"
+    for line in script.text.strip().splitlines():
+        yield f"#   {line}"

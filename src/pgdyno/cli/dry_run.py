@@ -1,0 +1,51 @@
+"""What `--dry-run` of measuring verbs needs: the pgbench that would run, and a load in lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.flags import Flags
+from pgdyno.cli.options import target_request
+from pgdyno.errors import ExitCode
+
+if TYPE_CHECKING:
+    from pgdyno.workloads.pgbench_command import Pgbench
+
+
+def pgbench_of(flags: Flags, *, look: bool = True) -> Pgbench:
+    """Return the pgbench that would run: the target's, or that of the sandbox's build, without making a sandbox.
+
+    Without `look` no server is asked.
+    """
+    from pgdyno.studies.stand import opened
+    from pgdyno.target.binaries import client_bin_dir, find_build
+    from pgdyno.target.runner import LocalRunner
+    from pgdyno.workloads.pgbench_command import Pgbench, find_pgbench
+
+    request = target_request(flags)
+    if look and (request.dsn is not None or request.host is not None):
+        with opened(request) as target:
+            return find_pgbench(target)
+    build = find_build(LocalRunner(), request.sandbox_bin)
+    folders = [build.bin_dir, client_bin_dir(build.bin_dir)]
+    found = next((one / "pgbench" for one in folders if one is not None and (one / "pgbench").is_file()), None)
+    return Pgbench(found or Path("pgbench"), build.major)
+
+
+def print_load(flags: Flags) -> int:
+    """Print what a run under these flags would be; a working-set class is not sized, as no host is looked at."""
+    from pgdyno.cli.study_request import load_of
+    from pgdyno.workloads.dry_run import load_lines
+    from pgdyno.workloads.working_set import without_class
+
+    load = load_of(flags)
+    parameters = without_class(load.parameters)
+    for name in sorted(load.parameters.keys() - parameters.keys()):
+        given = f"{name}={load.parameters[name]}"
+        click.echo(f"# {given}: sized by host and server when the run begins; below, the default")
+    for line in load_lines(load.workload, parameters, load.plan, pgbench_of(flags)):
+        click.echo(line)
+    return int(ExitCode.OK)
