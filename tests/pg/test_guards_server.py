@@ -293,16 +293,22 @@ def standby_of(sandbox: Sandbox) -> Iterator[Callable[[], None]]:
         runner.run(["rm", "-rf", str(folder)])
 
 
-@pytest.mark.parametrize(("limit", "name", "after_s"), [("lag=1s", "lag", 1.0), ("bytes=64kB", "bytes", 0.0)])
+@pytest.mark.parametrize(("limit", "name", "after_s"), [("lag=1s", "lag", 1.0), ("bytes=8MB", "bytes", 0.0)])
 def test_a_standby_that_stands_still(
     make_sandbox: Callable[..., Sandbox], tmp_path: Path, limit: str, name: str, after_s: float
 ) -> None:
     sandbox = make_sandbox(f"primary-{name}")
     sandbox.start()
     words = rf"guard replication-{name}.*standby"
+    burst = "SELECT pg_logical_emit_message(false, 'test', repeat('x', 16 << 20))"  # what a healthy standby never lags
+
+    def harm() -> None:
+        freeze()
+        sandbox.target().postgres.fetch(burst)
+
     with (
         standby_of(sandbox) as freeze,
-        guarded(sandbox.target(), tmp_path, f"replication-{limit}", harm=freeze) as study,
+        guarded(sandbox.target(), tmp_path, f"replication-{limit}", harm=harm) as study,
     ):
         with pytest.raises(GuardTripped, match=words):
             study.run()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +16,7 @@ import pytest
 from psycopg import sql
 from psycopg.rows import DictRow
 
+from pgdyno.errors import ConnectError
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow, SampleValue
@@ -314,6 +317,34 @@ def test_a_crash_resets_counters_without_negative_deltas(make_sandbox: Callable[
     for table in ("database", "wal", "checkpointer", "io"):
         for row in named(rows, table):
             assert all(value >= 0 for value in row.values() if isinstance(value, int | float))
+
+
+def checkpointer(postgres: Postgres) -> object:
+    """Return which checkpointer the server has now; None while it takes nobody in."""
+    with suppress(psycopg.Error, ConnectError):
+        rows = postgres.fetch("SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'")
+        return rows[0]["pid"] if rows else None
+    return None
+
+
+@pytest.mark.requirement("R-MON-15")
+def test_a_crash_right_after_a_tick_is_seen_at_the_end(make_sandbox: Callable[..., Sandbox]) -> None:
+    """The load dies with its session, and the run ends before another tick is due."""
+    sandbox = make_sandbox("probes-crash-late")
+    sandbox.start()
+    postgres = sandbox.target().postgres
+    with load_database(postgres) as load:
+        made = Sampler(sandbox.target(), load_database=load, driver_pids=tuple, interval_s=1e4)
+        made.start()
+        before, deadline = checkpointer(postgres), time.monotonic() + 60
+        with suppress(psycopg.Error), postgres.connect(load) as victim:
+            os.kill(victim.info.backend_pid, signal.SIGKILL)
+            victim.execute("SELECT pg_sleep(60)")
+        while checkpointer(postgres) in (before, None):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        kinds = [event.kind for event in made.stop().events]
+    assert kinds.count("crash") == 1
 
 
 def _cpu_s(pid: int) -> float:

@@ -147,7 +147,8 @@ class Sampler:
             self._thread.join(STOP_PATIENCE_S)
             is_left, self._thread = self._thread.is_alive(), None
             if not is_left:
-                self.mark()
+                if not self.mark():
+                    self._look_again()
                 self._await_server()
                 self._explain_failures()
                 self._finish_statements()
@@ -159,6 +160,22 @@ class Sampler:
         speeds = {} if kept.host is None else kept.host.speeds
         road = road_counters(kept.over_network, kept.round_trips_s, speeds)
         return SampleBatch(list(kept.rows), list(kept.events), overhead, road)
+
+    def _look_again(self) -> None:
+        """Tell what happened in the moments that `mark` spared a reading for, without rows of their own.
+
+        A crash, or an operator who ends a session, ends the load at once: it may lie right after the last tick.
+        """
+        kept = self._kept
+        with self._lock:
+            if kept.server is None or "server" in kept.failures:
+                return
+            server = self._observer.read(self._clock())
+            if "server" in server.failures:
+                self._tick(late_s=0.0, skipped=0)  # notes the loss, which `_await_server` waits for
+                return
+            kept.events += happenings.server_events(kept.server, server)
+            kept.server = server
 
     def _await_server(self) -> None:
         """Where the session was lost, wait for the server: only its next reading tells a crash from a lost line."""
@@ -179,15 +196,17 @@ class Sampler:
             kills_counted = is_watched and kept.host is not None and "oom_kill" in (kept.host.vmstat or {})
             kept.events = explained(kept.events, self._log.read(), kills_counted=kills_counted)
 
-    def mark(self) -> None:
+    def mark(self) -> bool:
         """Take a reading at once, so that a row ends exactly here: call it where a window begins or ends.
 
-        Does nothing within a quarter of the interval after another reading.
+        Does nothing within a quarter of the interval after another reading; returns whether it took one.
         """
         with self._lock:
             last = self._kept.host
-            if last is None or self._clock() - last.t >= _SHORTEST * self._interval_s:
+            is_due = last is None or self._clock() - last.t >= _SHORTEST * self._interval_s
+            if is_due:
                 self._tick(late_s=0.0, skipped=0)
+        return is_due
 
     def take(self, *, late_s: float = 0.0, skipped: int = 0) -> list[SampleRow]:
         """Take one reading and return its rows: gauges only at the first, since there is nothing to compare with."""
