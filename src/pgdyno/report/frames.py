@@ -41,7 +41,8 @@ def x_ticks(figure: Figure) -> tuple[float, ...]:
     own = sorted({value for one in figure.series for value in one.x if math.isfinite(value)})
     if 0 < len(own) <= MOST_OWN_TICKS:
         return tuple(own)
-    return ticks(figure.x.lo, figure.x.hi, figure.x.scale) if None not in (figure.x.lo, figure.x.hi) else ()  # type: ignore[arg-type]
+    low, high = figure.x.lo, figure.x.hi
+    return () if low is None or high is None else ticks(low, high, figure.x.scale)
 
 
 def drawn_table(figure: Figure) -> Table:

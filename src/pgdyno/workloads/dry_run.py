@@ -22,13 +22,12 @@ def pgbench_argv(
     name: str, parameters: Mapping[str, Value], plan: LoadPlan, pgbench: Pgbench, directory: Path, dbname: str
 ) -> list[str]:
     """Return pgbench's argument list for one load generator. Raises UsageError as making the workload does."""
-    workload = _made(name, parameters)
-    return RunCommand(pgbench, plan, workload.scripts, workload.variables, workload.options, directory, dbname).argv()
+    return _argv(_made(name, parameters), plan, pgbench, directory, dbname)
 
 
 def load_lines(name: str, parameters: Mapping[str, Value], plan: LoadPlan, pgbench: Pgbench) -> Iterator[str]:
     """Yield what a run of this load would be: comments, and the command line. Errors as `pgbench_argv`."""
-    workload, command = _made(name, parameters), pgbench_argv(name, parameters, plan, pgbench, FOLDER, DATABASE)
+    workload = _made(name, parameters)
     yield f"# {workload.identity.description}"
     size = workload.data.estimated_bytes
     yield f"# data: {'not known beforehand' if size is None else f'about {bytes_text(size)}'}"
@@ -38,7 +37,7 @@ def load_lines(name: str, parameters: Mapping[str, Value], plan: LoadPlan, pgben
     driver = f"pgbench {pgbench.version}" if workload.loop is None else "sessions of pgdyno's own, which come again"
     yield f"# {plan.clients} session{'s' * (plan.clients != 1)}, {window}, by {driver}"
     if workload.loop is None:
-        yield shlex.join(command)
+        yield shlex.join(_argv(workload, plan, pgbench, FOLDER, DATABASE))
 
 
 def _made(name: str, parameters: Mapping[str, Value]) -> PgbenchWorkload:
@@ -54,3 +53,7 @@ def _script_lines(script: Script) -> Iterator[str]:
     yield f"# script {script.name}, weight {script.weight}:"
     for line in script.text.strip().splitlines():
         yield f"#   {line}"
+
+
+def _argv(workload: PgbenchWorkload, plan: LoadPlan, pgbench: Pgbench, directory: Path, dbname: str) -> list[str]:
+    return RunCommand(pgbench, plan, workload.scripts, workload.variables, workload.options, directory, dbname).argv()

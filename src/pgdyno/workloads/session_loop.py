@@ -75,7 +75,7 @@ class Session(threading.Thread):
         self.failure: str | None = None
         self._number, self._job, self._log, self._deadline = number, job, log, deadline
         # Not for secrets: which rows a batch reads; a seed makes the choice the same again.
-        self._random = random.Random(None if job.seed is None else job.seed + number)  # noqa: S311
+        self._random = random.Random(None if job.seed is None else job.seed + number)  # noqa: S311 - a load, no secret
         self._lost: tuple[float, str] | None = None
 
     def run(self) -> None:
