@@ -50,6 +50,7 @@ def conf(folder, name, text):
     return str(path)
 
 
+@pytest.mark.requirement("R-BEN-09")
 def test_bench_prints_the_published_fields_and_the_store_has_the_run(pgdyno_home):
     done = bench(pgdyno_home, *LOAD, "--json")
     assert done.returncode == 0, done.stderr
@@ -59,6 +60,10 @@ def test_bench_prints_the_published_fields_and_the_store_has_the_run(pgdyno_home
     assert result["tps"] > 0
     assert result["failed"] == 0
     assert result["latency_ms"]["p50"] <= result["latency_ms"]["p95"] <= result["latency_ms"]["p99"]
+    sizes = result["sizes"]
+    assert {"database", "pgbench_accounts", "pgbench_history"} <= sizes.keys()
+    assert all(0 <= one["before"] <= sizes["database"]["before"] for one in sizes.values())
+    assert sizes["pgbench_accounts"]["before"] == sizes["pgbench_accounts"]["after"] > 10e6  # scale 1, which only reads
     shown = pgdyno(pgdyno_home, "store", "show", str(result["run"]), "--json")
     assert shown.returncode == 0, shown.stderr
     compared = pgdyno(pgdyno_home, "compare", str(result["run"]), str(result["run"]), "--json")

@@ -81,6 +81,22 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
+class Unmeasured:
+    """A retained setting whose own effect was not measured: the time was spent, or pruning was taken back."""
+
+    knob: str
+    before: str
+    after: str
+    why: str
+    durability: str
+    context: str
+
+
+Retained = Effect | Unmeasured
+"""A setting of the winner, as reports list it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Arm:
     """One side of a comparison, summarised over its trials."""
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.figure import Figure, Table
-from pgdyno.model.study import Effect, Study, StudyKind
+from pgdyno.model.study import Effect, Retained, Study, StudyKind
 from pgdyno.model.trial import BY_HAND, Trial
 from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.report import circumstances, figures
@@ -58,12 +58,14 @@ SEARCHED = (
     "A searched configuration is confirmed by fresh runs before it is believed, and a setting whose removal costs "
     "nothing measurable is dropped."
 )
+UNMEASURED = ("not measured alone", "")
+"""What stands for the effect of a setting that the proof had no time to leave out."""
 ONE_SIDE = (StudyKind.BENCH, StudyKind.NOISE)
 """Kinds whose runs are not compared: they have no order to draw and no verdict."""
 
 
 def change(
-    result: Fields, effects: Sequence[Effect], verdict: Verdict | None, data_bytes: float | None
+    result: Fields, retained: Sequence[Retained], verdict: Verdict | None, data_bytes: float | None
 ) -> Section | None:
     """Say what to change, what each change is worth, and how to undo it; or that nothing is to be changed."""
     question = "Which settings, what is each one worth, how do I undo it?"
@@ -72,13 +74,14 @@ def change(
         return Section("change", "What to change", question, keep_blocks(result, verdict))
     if not settings:
         return None
-    said = (need_text(len(settings), effects), size_text(settings, data_bytes), unpruned_text(result, settings))
+    said = (need_text(len(settings), retained), size_text(settings, data_bytes), unpruned_text(result, settings))
     blocks: list[Block] = [Prose(tuple(text for text in said if text))]
-    if effects:
+    effects = [one for one in retained if isinstance(one, Effect)]
+    if retained:
         alone = "The only setting: its effect is that of the whole change."
-        each = "Each effect is that of the winner against the winner without it."
-        blocks.append(TableBlock(effects_table(effects), alone if len(effects) == 1 else each))
-        blocks.append(Prose(tuple(f"{effect.knob}: {effect.why}" for effect in effects if effect.why), points=True))
+        each = "Each effect is that of the winner against the winner without it." if effects else ""
+        blocks.append(TableBlock(effects_table(retained), alone if len(settings) == 1 else each))
+        blocks.append(Prose(tuple(f"{one.knob}: {one.why}" for one in retained if one.why), points=True))
     if len(effects) > 1:
         smallest = verdict.smallest_effect if verdict else 0.0
         blocks.append(Charts((figures.forest(effects, smallest_effect=smallest, total=verdict),)))
@@ -111,10 +114,13 @@ def keep_blocks(result: Fields, verdict: Verdict | None) -> tuple[Block, ...]:
     return (Prose(tuple(said)), TableBlock(Table(("setting", "value"), rows), "The best candidate.", folded=True))
 
 
-def need_text(count: int, effects: Sequence[Effect]) -> str:
-    """Say how many settings change and what the change interrupts."""
-    restart = any(effect.context == "postmaster" for effect in effects)
-    need = "PostgreSQL has to be restarted once." if restart else "A reload is enough; nobody is disconnected."
+def need_text(count: int, retained: Sequence[Retained]) -> str:
+    """Say how many settings change and what the change interrupts; nothing of that where one is not listed."""
+    restart = any(one.context == "postmaster" for one in retained)
+    if not restart and len(retained) < count:
+        need = "Whether they need a restart was not kept: pg_settings.context says it."
+    else:
+        need = "PostgreSQL has to be restarted once." if restart else "A reload is enough; nobody is disconnected."
     return f"{plural(count, 'setting')} to change. {need}"
 
 
@@ -132,29 +138,34 @@ def size_text(settings: Configuration, data_bytes: float | None) -> str:
 def unpruned_text(result: Fields, settings: Mapping[str, str]) -> str:
     """Say what leaving out the other settings of the search's best configuration cost."""
     verdict, best = verdict_of(result.child("unpruned")), result.child("search").settings("best")
-    if verdict is None or len(best) <= len(settings):
+    taken_back = result.settings("taken_back")
+    fewer = taken_back or settings
+    if verdict is None or len(best) <= len(fewer):
         return ""
-    kept = f"{next(iter(settings))} alone" if len(settings) == 1 else f"the {len(settings)} that stayed"
-    return (
+    kept = (
+        f"{next(iter(fewer))} alone"
+        if len(fewer) == 1
+        else f"the {len(fewer)} that {'pruning left' if taken_back else 'stayed'}"
+    )
+    said = (
         f"The search's best configuration had {plural(len(best), 'setting')}. With {kept}, "
         f"{METRIC_NAMES[verdict.metric]} is {share_text(verdict.interval)} of that with all {len(best)}: "
-        f"{difference_text(verdict.interval, verdict.metric)}."
     )
+    return f"{said}{'so all stay.' if taken_back else difference_text(verdict.interval, verdict.metric) + '.'}"
 
 
-def effects_table(effects: Sequence[Effect]) -> Table:
-    """Write the retained settings as a table, the largest effect first."""
+def effects_table(retained: Sequence[Retained]) -> Table:
+    """Write the retained settings as a table in their order: what was measured first, the largest effect on top."""
     rows = tuple(
         (
-            effect.knob,
-            effect.before,
-            effect.after,
-            change_text(effect.interval.ratio),
-            range_text(effect.interval),
-            CONTEXT_MEANINGS.get(effect.context, effect.context),
-            DURABILITY_MEANINGS.get(effect.durability, effect.durability or "unknown"),
+            one.knob,
+            one.before,
+            one.after,
+            *((change_text(one.interval.ratio), range_text(one.interval)) if isinstance(one, Effect) else UNMEASURED),
+            CONTEXT_MEANINGS.get(one.context, one.context),
+            DURABILITY_MEANINGS.get(one.durability, one.durability or "unknown"),
         )
-        for effect in effects
+        for one in retained
     )
     columns = ("setting", "from", "to", "effect", "interval", "needs", "durability class")
     return Table(columns, rows, ("effect", "interval"))

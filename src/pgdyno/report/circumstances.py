@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from pgdyno import __version__
-from pgdyno.model.study import Effect, Study, StudyKind
+from pgdyno.model.study import Retained, Study, StudyKind
 from pgdyno.model.trial import Trial, TrialState, WorkloadSpec
 from pgdyno.report.reading import Fields
 from pgdyno.report.sections import FactList
@@ -21,7 +21,7 @@ DURABILITY_DEFAULTS = {"fsync": "on", "full_page_writes": "on", "synchronous_com
 """Built-in values of PostgreSQL 13 to 18, as a study keeps only settings that differ; empty where platforms do."""
 
 
-def stamp(study: Study, trials: Sequence[Trial], effects: Sequence[Effect]) -> str:
+def stamp(study: Study, trials: Sequence[Trial], retained: Sequence[Retained]) -> str:
     """Return the line that goes with the headline: version, machine, size of the data, durability."""
     host, server = Fields(study.facts).child("host"), Fields(study.facts).child("server")
     parts = [
@@ -32,7 +32,7 @@ def stamp(study: Study, trials: Sequence[Trial], effects: Sequence[Effect]) -> s
         f"data {data_text(study, trials)}",
         f"Linux {_fact(host, 'kernel')}" if host.text("kernel") else "",
         _durability(study.facts),
-        durability_class(effects),
+        durability_class(retained),
     ]
     return " · ".join(part for part in parts if part)
 
@@ -55,9 +55,9 @@ def data_text(study: Study, trials: Sequence[Trial]) -> str:
     return f"{bytes_text(size)}{share}"
 
 
-def durability_class(effects: Sequence[Effect]) -> str:
+def durability_class(retained: Sequence[Retained]) -> str:
     """Return the most demanding durability class of the changes, in words; empty when nothing is changed."""
-    classes = sorted({effect.durability for effect in effects if effect.durability})
+    classes = sorted({one.durability for one in retained if one.durability})
     return f"changes of class {DURABILITY_MEANINGS.get(classes[-1], classes[-1])}" if classes else ""
 
 

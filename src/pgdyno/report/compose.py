@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from pgdyno.model.study import Effect, Study, StudyKind
+from pgdyno.model.study import Retained, Study, StudyKind
 from pgdyno.model.verdict import Metric, Verdict, Word
 from pgdyno.report import chapters, circumstances, doubts
 from pgdyno.report.closing import closed
@@ -19,12 +19,22 @@ from pgdyno.report.held_back_section import held_back_section
 from pgdyno.report.imported_page import imported_page
 from pgdyno.report.matrix_page import matrix_page
 from pgdyno.report.noise_page import noise_page
-from pgdyno.report.reading import Fields, effects_of, pairs_of, side_of, sides_of, verdict_of, verdicts_of
+from pgdyno.report.reading import (
+    Fields,
+    effects_of,
+    pairs_of,
+    side_of,
+    sides_of,
+    unmeasured_of,
+    verdict_of,
+    verdicts_of,
+)
 from pgdyno.report.reads import reads_section
 from pgdyno.report.run_details import plan_section, run_details
 from pgdyno.report.sections import Report, Section, Tile, Tone
 from pgdyno.report.selftest_page import selftest_page
 from pgdyno.report.side_names import names_of
+from pgdyno.report.sizes import sizes_of
 from pgdyno.report.staircase_page import staircase_page
 from pgdyno.report.study_record import StudyRecord as StudyRecord
 from pgdyno.report.sweep_page import sweep_page
@@ -45,7 +55,8 @@ def compared(record: StudyRecord) -> Report:
     """Return the report of a bench, an A/B or a tune: one side, or one against the other."""
     study, result = record.study, Fields(record.study.result or {})
     verdict = verdict_of(result.child("verdict"))
-    effects = effects_of(result, verdict.interval.confidence if verdict else 0.95)
+    measured = effects_of(result, verdict.interval.confidence if verdict else 0.95)
+    retained: tuple[Retained, ...] = (*measured, *unmeasured_of(result))
     provenance = circumstances.provenance(study, record.trials, result.number("elapsed_s"))
     title, word, tone = _headline(study, result, verdict)
     return Report(
@@ -58,10 +69,10 @@ def compared(record: StudyRecord) -> Report:
             f"{study.workload.description or study.workload.name}, "
             f"{plural(study.plan.clients, 'client')}, on {study.target}"
         ),
-        stamp=circumstances.stamp(study, record.trials, effects),
+        stamp=circumstances.stamp(study, record.trials, retained),
         tiles=_tiles(study.kind, result, verdict),
-        sections=_sections(record, result, verdict, effects),
-        digest=digest(study, record.trials, result, verdict, effects),
+        sections=_sections(record, result, verdict, retained),
+        digest=digest(study, record.trials, result, verdict, retained),
         provenance=provenance,
     )
 
@@ -109,12 +120,12 @@ def _tiles(kind: StudyKind, result: Fields, verdict: Verdict | None) -> tuple[Ti
 
 
 def _sections(
-    record: StudyRecord, result: Fields, verdict: Verdict | None, effects: Sequence[Effect]
+    record: StudyRecord, result: Fields, verdict: Verdict | None, retained: Sequence[Retained]
 ) -> tuple[Section, ...]:
     study, names = record.study, names_of(record.study.kind, keep=result.flag("keep"))
     metric = verdict.metric if verdict else Metric.THROUGHPUT
     candidates = (
-        chapters.change(result, effects, verdict, circumstances.data_bytes(record.trials))
+        chapters.change(result, retained, verdict, circumstances.data_bytes(record.trials))
         if study.kind is StudyKind.TUNE
         else None,
         chapters.arms(sides_of(result)) if study.kind is StudyKind.AB and result.members else None,
@@ -126,6 +137,7 @@ def _sections(
         plan_section(result, (names.reference, names.subject)),
         chapters.flight(record.traces),
         run_details(record.judged),
+        sizes_of(record.trials) if study.kind is StudyKind.BENCH else None,
         doubts.unsuccessful(record.trials, result, metric) if study.kind is StudyKind.TUNE else None,
         chapters.about(study, record.trials),
     )

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pgdyno.model.bottleneck import Resource
 from pgdyno.model.configuration import Configuration
-from pgdyno.model.study import Effect, Study, StudyKind
+from pgdyno.model.study import Retained, Study, StudyKind
 from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Verdict
 from pgdyno.report import chapters, circumstances, doubts
@@ -27,17 +27,17 @@ MOST_WARNINGS = 3
 
 
 def digest(
-    study: Study, trials: Sequence[Trial], result: Fields, verdict: Verdict | None, effects: Sequence[Effect]
+    study: Study, trials: Sequence[Trial], result: Fields, verdict: Verdict | None, retained: Sequence[Retained]
 ) -> tuple[Section, ...]:
     """Return the sections of the short form; of a study without a result only where the full report is."""
     sections = {StudyKind.TUNE: _tune, StudyKind.AB: _ab, StudyKind.BENCH: _bench}[study.kind](
-        trials, result, verdict, effects
+        trials, result, verdict, retained
     )
     return (*(section for section in sections if section.blocks), _pointer(study, result))
 
 
 def _tune(
-    trials: Sequence[Trial], result: Fields, verdict: Verdict | None, effects: Sequence[Effect]
+    trials: Sequence[Trial], result: Fields, verdict: Verdict | None, retained: Sequence[Retained]
 ) -> tuple[Section, ...]:
     keep, settings = result.flag("keep"), Configuration.of(result.child("winner").settings("settings"))
     copied = chapters.snippets(result, settings) if settings and not keep else ()
@@ -45,7 +45,7 @@ def _tune(
         _section(
             "change",
             "What to change",
-            chapters.keep_blocks(result, verdict)[:1] if keep else _change(settings, effects),
+            chapters.keep_blocks(result, verdict)[:1] if keep else _change(settings, retained),
         ),
         _section("why", "Why it works", () if keep else _why(result, len(settings))),
         _section("confidence", "How sure is it?", _doubts(trials, result)),
@@ -53,11 +53,11 @@ def _tune(
     )
 
 
-def _change(settings: Configuration, effects: Sequence[Effect]) -> tuple[Block, ...]:
+def _change(settings: Configuration, retained: Sequence[Retained]) -> tuple[Block, ...]:
     if not settings:
         return ()
-    need = chapters.need_text(len(settings), effects)
-    return (TableBlock(chapters.effects_table(effects), need),) if effects else (Prose((need,)),)
+    need = chapters.need_text(len(settings), retained)
+    return (TableBlock(chapters.effects_table(retained), need),) if retained else (Prose((need,)),)
 
 
 def _why(result: Fields, settings: int) -> tuple[Block, ...]:
@@ -80,9 +80,9 @@ def _doubts(trials: Sequence[Trial], result: Fields) -> tuple[Block, ...]:
 
 
 def _ab(
-    trials: Sequence[Trial], result: Fields, verdict: Verdict | None, effects: Sequence[Effect]
+    trials: Sequence[Trial], result: Fields, verdict: Verdict | None, retained: Sequence[Retained]
 ) -> tuple[Section, ...]:
-    del effects  # an A/B experiment measures none of single settings
+    del retained  # an A/B experiment measures none of single settings
     if not result.members:
         return ()
     verdicts = (*((verdict,) if verdict else ()), *verdicts_of(result))
@@ -103,9 +103,9 @@ def _ab(
 
 
 def _bench(
-    trials: Sequence[Trial], result: Fields, verdict: Verdict | None, effects: Sequence[Effect]
+    trials: Sequence[Trial], result: Fields, verdict: Verdict | None, retained: Sequence[Retained]
 ) -> tuple[Section, ...]:
-    del verdict, effects  # one run compares nothing
+    del verdict, retained  # one run compares nothing
     measured = chapters.run_facts(trials[-1]) if trials and trials[-1].outcome is not None else FactList(())
     rows = [
         *measured.rows,

@@ -24,10 +24,10 @@ from pgdyno.report.reading import Fields
 from pgdyno.report.run_details import failures_text
 from pgdyno.report.sections import Block, FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.side_plans import plans_of_sides
+from pgdyno.report.sizes import sizes_section
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import capital, number_text, plural
 from pgdyno.stats.matrix import best_by_mode, contrasts, little
-from pgdyno.units import bytes_text
 
 CAPTION = (
     "TPS is the sum of all load generators over the window in which all ran, LAT their mean latency in ms. "
@@ -53,7 +53,7 @@ def matrix_page(record: StudyRecord) -> Report:
         *((plans,) if (plans := _plans(rows, record)) else ()),
         *((held_back,) if (held_back := _held_back(rows, record)) else ()),
         *((_checks(rows),) if rows else ()),
-        *((_sizes(rows),) if any(row.bytes_after for row in rows) else ()),
+        *((sizes,) if (sizes := _sizes(rows)) else ()),
         *((_skipped(skipped),) if skipped else ()),
         _method(result),
         chapters.about(study, record.trials),
@@ -200,19 +200,10 @@ def _checks(rows: Sequence[MatrixRow]) -> Section:
     return Section("checks", "Checks", "Do the rows hold together?", (TableBlock(little_table(rows), caption),))
 
 
-def _sizes(rows: Sequence[MatrixRow]) -> Section:
-    found = {name for row in rows for name in (*row.bytes_before, *row.bytes_after)}
-    names = sorted(found, key=lambda name: (name != "database", name))
-    lines = []
-    for row in rows:
-        for name in names:
-            before, after = row.bytes_before.get(name), row.bytes_after.get(name)
-            if before is not None and after is not None:
-                lines.append((str(row.trials[-1]) if row.trials else "", name, bytes_text(before), bytes_text(after)))
-    table = Table(("run", "relation", "before", "after"), tuple(lines))
-    caption = "Sizes of the database, and of its tables with their indexes, at the last run of each cell."
-    return Section(
-        "sizes", "Sizes", "How large were the data before and after?", (TableBlock(table, caption, folded=True),)
+def _sizes(rows: Sequence[MatrixRow]) -> Section | None:
+    runs = [(str(row.trials[-1]) if row.trials else "", row.bytes_before, row.bytes_after) for row in rows]
+    return sizes_section(
+        runs, "Sizes of the database, and of its tables with their indexes, at the last run of each cell."
     )
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pgdyno.model.study import Effect
+from pgdyno.model.study import Effect, Unmeasured
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 
 
@@ -171,6 +171,14 @@ def effects_of(result: Fields, confidence: float) -> tuple[Effect, ...]:
                 )
             )
     return tuple(sorted(found, key=lambda effect: -abs(math.log(effect.interval.ratio))))
+
+
+def unmeasured_of(result: Fields) -> tuple[Unmeasured, ...]:
+    """Return the retained settings whose own effect was not measured."""
+    return tuple(
+        Unmeasured(*(item.text(name) for name in ("knob", "from", "to", "why", "durability", "context")))
+        for item in result.children("unmeasured")
+    )
 
 
 def pairs_of(result: Fields) -> tuple[PairReading, ...]:

@@ -1,18 +1,25 @@
-"""May a setting be dropped? The rule of pruning: yes, unless its removal is shown to cost something.
+"""May a setting be dropped? The rule of pruning: yes, unless its removal costs something or looks as if it did.
 
 The burden of proof lies with the setting, because every setting that stays has to be explained and maintained. Two
 different answers let it go, and the words keep them apart:
 
     proven         the interval of reduced over full excludes a loss of the smallest effect of interest or more
-    not shown      the comparison ended without showing a loss; `at_most` says what loss it cannot exclude
+    not shown      the comparison ended without a sign of a loss; `at_most` says what loss it cannot exclude
 
-Errors: a setting without effect is kept with probability at most (1 - confidence) / 2. A setting that is worth more
-than the smallest effect is called *proven* to cost nothing with at most the same probability. A setting of small worth
-may go as *not shown*, the more often the fewer the pairs: that is what `at_most` is for.
+and two keep it: a loss that is shown, and one that is `suspected`, more than the smallest effect and `SUSPECTED`
+standard errors. Without the second, three noisy pairs let anything go: a loss of 24 % with an interval that reaches to
+a gain was called free.
+
+Errors: a setting without effect is kept as shown with probability at most (1 - confidence) / 2, and as suspected in
+about one question of seven at three pairs, of eleven at eight (Student's t beyond 1.5 on one side, without `doubt`,
+which makes it rarer). A setting that is worth more than the smallest effect is called *proven* to cost nothing with at
+most the first of these probabilities. A setting of small worth may go as *not shown*, the more often the fewer the
+pairs: that is what `at_most` is for.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,7 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
-from pgdyno.stats.sequential import Design, is_final, judge
+from pgdyno.stats.sequential import Design, is_final, judge, standard_error
+
+SUSPECTED = 1.5
+"""Standard errors of loss from which a setting stays though nothing is proven."""
 
 Floats = NDArray[np.float64]
 
@@ -29,11 +39,13 @@ Floats = NDArray[np.float64]
 class Removal:
     """What dropping a setting costs.
 
-    `verdict` judges reduced against full. `at_most` is the largest loss that the interval leaves possible, as a ratio
-    distance (0.03 = the reduced configuration may be up to 3 % worse); None when it is unbounded.
+    `droppable` holds for a comparison that ends here; `shown` says that a loss is beyond doubt. `verdict` judges
+    reduced against full. `at_most` is the largest loss that the interval leaves possible, as a ratio distance (0.03 =
+    the reduced configuration may be up to 3 % worse); None when it is unbounded.
     """
 
     droppable: bool
+    shown: bool
     proven: bool
     final: bool
     at_most: float | None
@@ -41,6 +53,12 @@ class Removal:
 
     def sentence(self, setting: str) -> str:
         """Return the outcome as one clause for people."""
+        if not self.droppable and not self.shown:
+            lost = abs(self.verdict.interval.ratio - 1)
+            return (
+                f"{setting} stays: without it {self.verdict.metric.value} is {100 * lost:.1f} % worse in "
+                f"{self.verdict.pairs} pairs, which is not proven and too likely to be let go"
+            )
         if not self.droppable:
             return f"{setting} stays: without it {self.verdict.sentence('the rest', 'the whole')}"
         if self.proven:
@@ -65,12 +83,20 @@ def costs_nothing(
     loss = _largest_loss(verdict.interval, metric)
     proven = verdict.word in (Word.BETTER, Word.EQUIVALENT) or (loss is not None and loss <= design.smallest_effect)
     return Removal(
-        droppable=verdict.word is not Word.WORSE,
+        droppable=verdict.word is not Word.WORSE and not (_is_suspected(verdict, design) and not proven),
+        shown=verdict.word is Word.WORSE,
         proven=proven,
         final=proven or is_final(verdict, design),
         at_most=loss,
         verdict=verdict,
     )
+
+
+def _is_suspected(verdict: Verdict, design: Design) -> bool:
+    """Return whether the estimate is a loss beyond the smallest effect and beyond what the scatter explains."""
+    change = math.log(verdict.interval.ratio)
+    loss = -change if verdict.metric.higher_is_better else change
+    return loss > max(design.equivalence_bound, SUSPECTED * standard_error(verdict, design))
 
 
 def _largest_loss(found: Interval, metric: Metric) -> float | None:

@@ -149,5 +149,12 @@ def _chance(verdict: Verdict, design: Design) -> float:
     return float(differs + fits)
 
 
+def standard_error(verdict: Verdict, design: Design) -> float:
+    """Return the standard error of a verdict's log ratio, with its doubt; infinite before the first look."""
+    if math.isinf(verdict.interval.hi):
+        return math.inf
+    return _half_width(verdict.interval) / design.critical(verdict.pairs)
+
+
 def _half_width(found: Interval) -> float:
     return math.log(found.hi / found.ratio)

@@ -8,6 +8,7 @@ from pgdyno.studies.blocks import run_repeating
 from pgdyno.studies.result import count_states, run_json
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.run_evidence import read_evidence
+from pgdyno.workloads.sized import AFTER, BEFORE, counted
 
 
 def bench(laboratory: Laboratory, configuration: Configuration = BASELINE, runs: int = 1) -> list[Trial]:
@@ -32,4 +33,15 @@ def bench_result(laboratory: Laboratory, trials: list[Trial]) -> dict[str, objec
 
 
 def _run(laboratory: Laboratory, trial: Trial) -> dict[str, object]:
-    return {**run_json(trial), **read_evidence(laboratory.store, laboratory.study, trial).to_json()}
+    return {
+        **run_json(trial),
+        "sizes": _sizes(trial),
+        **read_evidence(laboratory.store, laboratory.study, trial).to_json(),
+    }
+
+
+def _sizes(trial: Trial) -> dict[str, object]:
+    """Return the bytes of the database and of its largest tables, before and after the run."""
+    counters = {} if trial.outcome is None else trial.outcome.counters
+    before, after = counted(counters, BEFORE), counted(counters, AFTER)
+    return {name: {"before": size, "after": after.get(name)} for name, size in before.items()}

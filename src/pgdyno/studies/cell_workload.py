@@ -7,7 +7,7 @@ sizes again, and whether the history table grew by exactly the transactions that
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pgdyno.model.cpus import parse_cpus
@@ -18,6 +18,7 @@ from pgdyno.target import processes
 from pgdyno.target.target import Target
 from pgdyno.workloads.gate import Gate
 from pgdyno.workloads.protocol import LoadResult, RunningLoad, Workload
+from pgdyno.workloads.sized import relation_sizes
 from pgdyno.workloads.template import checkpoint
 
 HISTORY = "history"
@@ -25,11 +26,6 @@ HISTORY = "history"
 _COUNTS = """
 SELECT (SELECT count(*) FROM pgbench_history) AS history, (SELECT count(*) FROM pgbench_tellers) AS tellers,
        (SELECT count(*) FROM pgbench_branches) AS branches
-"""
-_SIZES = """
-SELECT c.relname AS name, pg_table_size(c.oid) + pg_indexes_size(c.oid) AS bytes
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind = 'r' AND n.nspname = 'public' ORDER BY 1
 """
 
 
@@ -93,9 +89,7 @@ class CellWorkload:
 
     def _look(self, target: Target, dbname: str, when: str) -> dict[str, float]:
         postgres = target.postgres.for_database(dbname)
-        found = {f"bytes_{when}.{row['name']}": float(str(row["bytes"])) for row in postgres.fetch(_SIZES)}
-        (whole,) = postgres.fetch("SELECT pg_database_size(current_database()) AS bytes")
-        found[f"bytes_{when}.database"] = float(str(whole["bytes"]))
+        found = {f"bytes_{when}.{name}": size for name, size in relation_sizes(postgres).items()}
         if self.spec().name in (*WITH_HISTORY, "select-only"):
             (counts,) = postgres.fetch(_COUNTS)
             found |= {f"rows_{when}.{name}": float(str(count)) for name, count in counts.items()}
@@ -128,8 +122,3 @@ def pin_server(target: Target, cpus: Sequence[int]) -> None:
             os.sched_setaffinity(pid, cpus)
         except ProcessLookupError:
             continue
-
-
-def figures_of(counters: Mapping[str, float], prefix: str) -> dict[str, float]:
-    """Return the counters that begin with a prefix, without it."""
-    return {name.removeprefix(prefix): value for name, value in counters.items() if name.startswith(prefix)}

@@ -11,14 +11,19 @@ from pgdyno.trial.plan_changes import plan_changes
 from pgdyno.trial.run_evidence import read_evidence
 
 
-def inside_json(laboratory: Laboratory, blocks: Blocks, a: str, b: str) -> dict[str, object]:
-    """Return the members `inside` (the evidence of each side's representative run, by arm) and `plans`."""
+def inside_json(
+    laboratory: Laboratory, blocks: Blocks, a: str, b: str, *, b_is: str | None = None
+) -> dict[str, object]:
+    """Return the members `inside` (the evidence of each side's representative run, by arm) and `plans`.
+
+    `b_is` is what the result calls B where the arm has another name.
+    """
     store, study = laboratory.store, laboratory.study
     inside: dict[str, object] = {}
-    for arm in (a, b):
+    for name, arm in ((a, a), (b_is or b, b)):
         run = representative(blocks.trials(arm))
         evidence = None if run is None else read_evidence(store, study, store.trial(run))
-        inside[arm] = None if evidence is None else {"run": run, **evidence.to_json()}
+        inside[name] = None if evidence is None else {"run": run, **evidence.to_json()}
     return {"inside": inside, "plans": plans_json(store, blocks, a, b)}
 
 

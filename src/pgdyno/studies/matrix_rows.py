@@ -14,7 +14,8 @@ from pgdyno.model.matrix import LOCK_MODES, Cell, MatrixRow
 from pgdyno.model.record import CheckRecord
 from pgdyno.model.samples import SampleValue
 from pgdyno.model.trial import Outcome, Role, Trial, TrialState
-from pgdyno.studies.cell_workload import HISTORY, figures_of
+from pgdyno.studies.cell_workload import HISTORY
+from pgdyno.workloads.sized import AFTER, BEFORE, counted
 
 Columns = Mapping[str, Sequence[SampleValue]]
 REPEATED = (TrialState.DISTURBED, TrialState.UNSTEADY)
@@ -82,8 +83,8 @@ def build_row(cell: Cell, runs: Sequence[CellRun], around: Surroundings) -> Matr
         p99_ms=max((o.latency_ms.p99 for o in outcomes if o.latency_ms), default=None),
         transactions=sum(outcome.transactions for outcome in outcomes),
         history_rows=None if not outcomes or None in histories else int(sum(value or 0.0 for value in histories)),
-        bytes_before={} if last is None else figures_of(last.counters, "bytes_before."),
-        bytes_after={} if last is None else figures_of(last.counters, "bytes_after."),
+        bytes_before={} if last is None else counted(last.counters, BEFORE),
+        bytes_after={} if last is None else counted(last.counters, AFTER),
         checks=_broken(standing),
         trials=tuple(run.trial.id for run in runs),
     )

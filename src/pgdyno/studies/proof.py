@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.study import Comparison
 from pgdyno.model.trial import Role
-from pgdyno.model.verdict import Interval, Metric, Verdict
+from pgdyno.model.verdict import Interval, Verdict, Word
 from pgdyno.stats.paired import log_ratios, t_interval
 from pgdyno.stats.sequential import is_final
 from pgdyno.studies.blocks import Blocks, run_blocks
@@ -24,16 +24,25 @@ WITHOUT, RIVAL = "without ", "rival "
 class Proof:
     """What the fresh blocks say.
 
-    `effects` maps a retained knob to the verdict on winner against winner without it, where that was measured.
+    `answer` is the arm that the tune ends with: the pruned winner, or the unpruned one where the pruned is shown to be
+    worse than it; headline and rivals are of that arm. `effects` maps a retained knob to the verdict on winner against
+    winner without it, where that was measured; of an unpruned answer nothing was.
     """
 
     blocks: Blocks
+    answer: str
     headline: Comparison
     effects: Mapping[str, Verdict]
     rivals: Mapping[str, Verdict]
     rival_shares: Mapping[str, Interval]
     """The winner's throughput as a ratio of the rival's, with its interval."""
     unpruned: Verdict | None
+    """The pruned winner against the unpruned one; None where pruning dropped nothing."""
+
+    @property
+    def is_pruning_taken_back(self) -> bool:
+        """Return whether what pruning had dropped stays after all."""
+        return self.answer == UNPRUNED
 
 
 def prove(
@@ -47,6 +56,8 @@ def prove(
 ) -> Proof:
     """Measure until the headline and every effect are resolved, or the pairs are spent.
 
+    A pruned winner that these blocks show to be worse than the unpruned one is given up for it: pruning looks for what
+    costs nothing, and it was wrong. The unpruned one ran in the same fresh blocks, so its figures are no search's.
     `alone` names the settings of the winner that are left out one by one.
     """
     arms: dict[str, Configuration] = {BASE: BASELINE, WINNER: winner}
@@ -80,22 +91,28 @@ def prove(
         is_enough=is_enough,
     )
     metric = options.metric
-    headline = compare_arms(blocks, BASE, WINNER, metric, design)
-    if len(winner) == 1:
-        effects: dict[str, Verdict | None] = dict.fromkeys(winner, headline.verdict)
+    against_unpruned = verdict_of(blocks, UNPRUNED, WINNER, metric, design) if unpruned != winner else None
+    is_worse = against_unpruned is not None and against_unpruned.word is Word.WORSE
+    answer = UNPRUNED if is_worse else WINNER
+    headline = compare_arms(blocks, BASE, answer, metric, design)
+    if answer == UNPRUNED:
+        effects: dict[str, Verdict | None] = {}
+    elif len(winner) == 1:
+        effects = dict.fromkeys(winner, headline.verdict)
     else:
         effects = {knob: verdict_of(blocks, WITHOUT + knob, WINNER, metric, effect_design) for knob in alone}
     rivals = {name: verdict_of(blocks, BASE, RIVAL + name, metric, design) for name in options.rivals}
     return Proof(
         blocks=blocks,
+        answer=answer,
         headline=headline,
         effects={knob: verdict for knob, verdict in effects.items() if verdict is not None},
         rivals={name: verdict for name, verdict in rivals.items() if verdict is not None},
-        rival_shares={name: _share(blocks, RIVAL + name, metric, options) for name in options.rivals},
-        unpruned=verdict_of(blocks, UNPRUNED, WINNER, metric, design) if unpruned != winner else None,
+        rival_shares={name: _share(blocks, RIVAL + name, answer, options) for name in options.rivals},
+        unpruned=against_unpruned,
     )
 
 
-def _share(blocks: Blocks, rival: str, metric: Metric, options: TuneOptions) -> Interval:
-    left, right = blocks.pairs(rival, WINNER, metric)
+def _share(blocks: Blocks, rival: str, answer: str, options: TuneOptions) -> Interval:
+    left, right = blocks.pairs(rival, answer, options.metric)
     return t_interval(log_ratios(left, right), options.confidence)

@@ -174,17 +174,30 @@ def effects_json(
     rows = sorted(effects.items(), key=lambda item: -abs(item[1].interval.ratio - 1))
     return [
         {
-            "knob": knob,
-            "from": current_text(facts, knob),
-            "to": winner[knob],
+            **_retained(knob, winner, facts, catalogue),
             **interval_json(verdict.interval),
             "word": verdict.word.value,
-            "why": catalogue[knob].why,
-            "durability": catalogue[knob].durability.value,
-            "context": _context(facts, catalogue, knob),
         }
         for knob, verdict in rows
     ]
+
+
+def unmeasured_json(
+    effects: Mapping[str, Verdict], winner: Configuration, facts: Facts, catalogue: Catalogue
+) -> list[object]:
+    """Return each retained setting whose own effect was not measured."""
+    return [_retained(knob, winner, facts, catalogue) for knob in winner if knob not in effects]
+
+
+def _retained(knob: str, winner: Configuration, facts: Facts, catalogue: Catalogue) -> dict[str, object]:
+    return {
+        "knob": knob,
+        "from": current_text(facts, knob),
+        "to": winner[knob],
+        "why": catalogue[knob].why,
+        "durability": catalogue[knob].durability.value,
+        "context": _context(facts, catalogue, knob),
+    }
 
 
 def _context(facts: Facts, catalogue: Catalogue, knob: str) -> str:

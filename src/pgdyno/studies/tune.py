@@ -52,6 +52,8 @@ class Tuned:
     screening: Comparison | None
     proof: Proof | None
     dropped_because: Mapping[str, str] = field(default_factory=dict)
+    taken_back: Configuration = BASELINE
+    """What pruning had left, where the proof took it back; else the empty configuration."""
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -107,6 +109,13 @@ def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str],
     if left := [name for name in most_important if name not in alone]:
         tuned.notes.append(f"no time was left to measure what each of these settings does alone: {', '.join(left)}")
     tuned.proof = prove(laboratory, tuned.winner, unpruned, options, first_block=PROOF_BLOCKS, alone=alone)
+    if tuned.proof.is_pruning_taken_back:
+        announce(f"proof: the {len(tuned.winner)} that stayed are worse than all {len(unpruned)}: all of them stay")
+        tuned.taken_back, tuned.winner, tuned.dropped, tuned.dropped_because = tuned.winner, unpruned, BASELINE, {}
+        tuned.notes = [
+            "pruning was taken back, and the time for asking what each of the settings does alone is spent: a longer "
+            "--budget asks"
+        ]
     return tuned
 
 
@@ -193,7 +202,7 @@ class _Pruner:
 
         def is_enough(blocks: Blocks) -> bool:
             removals = answers(blocks)
-            return bool(removals) and (all(r.final for r in removals) or any(not r.droppable for r in removals))
+            return bool(removals) and (all(r.final for r in removals) or any(r.shown for r in removals))
 
         arms, roles = {FULL: kept, REDUCED: reduced}, {FULL: Role.PRUNE, REDUCED: Role.PRUNE}
         removals = answers(self._run(arms, roles, self.options.prune_pairs, is_enough))

@@ -25,6 +25,7 @@ from pgdyno.studies.result import (
     noise_json,
     refused_json,
     undo_text,
+    unmeasured_json,
     verdict_json,
 )
 from pgdyno.studies.tune import Tuned
@@ -45,6 +46,7 @@ def tune_result(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> d
         "noise_floor": noise_json(tuned.noise.floor, tuned.noise.runs, tuned.noise.odd, tuned.noise.odd_ratio),
         **_sides(tuned, facts),
         "effects": [],
+        "unmeasured": [],
         "dropped": dropped_json(tuned.dropped, tuned.dropped_because, facts),
         "rivals": [],
         "search": _search_json(tuned),
@@ -62,11 +64,14 @@ def tune_result(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> d
     if tuned.proof is not None:
         catalogue = load_all_knobs()
         result["effects"] = effects_json(tuned.proof.effects, tuned.winner, facts, catalogue)
+        result["unmeasured"] = unmeasured_json(tuned.proof.effects, tuned.winner, facts, catalogue)
         result["rivals"] = _rivals_json(tuned.proof, options)
+        result["taken_back"] = dict(tuned.taken_back)
         result["unpruned"] = verdict_json(tuned.proof.unpruned) if tuned.proof.unpruned else None
-        result |= inside_json(laboratory, tuned.proof.blocks, BASE, WINNER)
-        arms = tuned.proof.blocks.trials
-        result["explanation"] = [] if keep else explain(arms(BASE), arms(WINNER), tuned.winner, facts, study.workload)
+        blocks, answer = tuned.proof.blocks, tuned.proof.answer
+        result |= inside_json(laboratory, blocks, BASE, answer, b_is=WINNER)
+        arms = blocks.trials(BASE), blocks.trials(answer)
+        result["explanation"] = [] if keep else explain(*arms, tuned.winner, facts, study.workload)
     return result
 
 

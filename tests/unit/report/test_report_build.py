@@ -318,3 +318,45 @@ def test_a_number_stays_with_its_unit_on_the_page() -> None:
     section = Section("a", "A", "Why?", (Prose(("Busy for 85 % of 3.5 s, 512 MB and 3 simple steps.",)),))
     page = html.render(Report("s", "tune", "A", "", Tone.NEUTRAL, "", "", (), (section,)))
     assert "85\u00a0% of 3.5\u00a0s, 512\u00a0MB and 3 simple steps" in page
+
+
+def with_result(tmp_path: Path, **members: object) -> Report:
+    with Store.open(tmp_path / "store.db") as store:
+        study = example.add_tune(store)
+        store.update_study(study, result={**(store.study(study).result or {}), **members})
+        return build_report(store, study)
+
+
+def test_a_setting_that_was_not_measured_alone_is_listed_and_its_restart_is_told(tmp_path: Path) -> None:
+    winner = {"work_mem": "16MB", "shared_buffers": "3GB"}
+    effect = {"knob": "work_mem", "from": "4MB", "to": "16MB", "ratio": 1.1, "ci": [1.05, 1.2], "why": "sorts",
+              "durability": "A", "context": "user"}  # fmt: skip
+    unmeasured = {"knob": "shared_buffers", "from": "128MB", "to": "3GB", "why": "cache", "durability": "A",
+                  "context": "postmaster"}  # fmt: skip
+    report = with_result(tmp_path, effects=[effect], unmeasured=[unmeasured], winner={"settings": winner})
+    text = " ".join(text_of(report).split())
+    assert "2 settings to change. PostgreSQL has to be restarted once." in text
+    (table,) = [block for block in section(report, "change").blocks if isinstance(block, TableBlock)]
+    assert [row[0] for row in table.table.rows] == ["work_mem", "shared_buffers"]
+    assert table.table.rows[1][3:5] == ("not measured alone", "")
+
+
+def test_a_result_without_what_a_setting_needs_claims_nothing_of_restarts(tmp_path: Path) -> None:
+    report = with_result(tmp_path, effects=[], winner={"settings": {"shared_buffers": "3GB"}})
+    assert "A reload is enough" not in text_of(report)
+    assert "pg_settings.context says it" in " ".join(text_of(report).split())
+
+
+def test_a_pruning_that_was_taken_back_is_told_with_what_it_would_have_cost(tmp_path: Path) -> None:
+    worse = example.verdict_json("throughput", 0.81, 0.72, 0.91, "worse")
+    best = {"jit": "off", "shared_buffers": "3GB"}
+    report = with_result(
+        tmp_path,
+        effects=[],
+        winner={"settings": best},
+        search={"best": best},
+        unpruned=worse,
+        taken_back={"jit": "off"},
+    )
+    text = " ".join(text_of(report).split())
+    assert "With jit alone, throughput is 81 % [72, 91] of that with all 2: so all stay." in text

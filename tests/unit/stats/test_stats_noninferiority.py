@@ -94,3 +94,29 @@ def test_a_setting_worth_more_than_the_smallest_effect_is_rarely_proven_free(cv)
 
 def test_a_setting_worth_ten_percent_is_kept():
     assert share(0.1, 0.03, lambda found: not found.droppable) >= 0.98
+
+
+def test_a_loss_that_is_likely_and_not_proven_keeps_the_setting():
+    """Three pairs of a demo: 24 % were lost, and an interval that reached to a gain let eleven settings go."""
+    design = Design(max_pairs=3)
+    found = costs_nothing([184.0, 155.1, 179.4], [204.1, 248.3, 232.8], design=design)
+    assert found.verdict.word is Word.NOT_RESOLVED
+    assert found.final
+    assert not found.droppable
+    assert not found.shown
+    assert "throughput is 24.3 % worse in 3 pairs, which is not proven" in found.sentence("jit")
+
+
+def test_a_loss_of_cpu_time_is_suspected_like_one_of_throughput():
+    found = costs_nothing(
+        [13.0, 14.5, 13.9], [10.0, 10.1, 9.7], design=Design(max_pairs=3, doubt=0.3), metric=Metric.SERVER_CPU
+    )
+    assert not found.shown
+    assert not found.droppable
+
+
+def test_at_three_noisy_pairs_most_settings_without_effect_still_go():
+    rng = np.random.default_rng(7)
+    pairs = np.exp(rng.standard_normal((400, 2, 3)) * 0.08)
+    kept = [not costs_nothing(reduced, full, design=Design(max_pairs=3)).droppable for reduced, full in pairs]
+    assert sum(kept) / len(kept) <= 0.16

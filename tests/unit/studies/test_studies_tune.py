@@ -8,6 +8,7 @@ from pgdyno.errors import EnvironmentUnsuitable, ExitCode
 from pgdyno.model.trial import Role, TrialState
 from pgdyno.model.verdict import Word
 from pgdyno.studies import search
+from pgdyno.studies import tune as tune_module
 from pgdyno.studies.options import TuneOptions
 from pgdyno.studies.tune import tune
 from pgdyno.studies.tune_result import exit_code, tune_result
@@ -149,7 +150,33 @@ def test_a_proof_that_pruning_left_too_much_to_leaves_out_as_many_settings_as_fi
     assert 0 < len(tuned.proof.effects) < len(tuned.winner)
     assert laboratory.spent_s <= options.PROOF_SHARE * 280.0
     (note,) = [note for note in tuned.notes if "no time was left" in note]
-    assert {name for name in tuned.winner if name not in tuned.proof.effects} == set(note.split(": ")[1].split(", "))
+    left = {name for name in tuned.winner if name not in tuned.proof.effects}
+    assert left == set(note.split(": ")[1].split(", "))
+    result = tune_result(laboratory, tuned, options)
+    assert {one["knob"] for one in result["unmeasured"]} == left
+    assert {one["knob"] for one in (*result["effects"], *result["unmeasured"])} == set(tuned.winner)
+
+
+def test_pruning_that_cost_something_after_all_is_taken_back(monkeypatch):
+    monkeypatch.setattr(tune_module, "prune", lambda winner, *_, **__: winner.without("shared_buffers"))
+    laboratory = SimulatedLaboratory(shared_buffers_cliff)
+    tuned, said = run(laboratory)
+    assert "shared_buffers" in tuned.unpruned
+    assert tuned.proof.unpruned.word is Word.WORSE
+    assert tuned.winner == tuned.unpruned
+    assert any("all of them stay" in line for line in said)
+    result = tune_result(laboratory, tuned, OPTIONS)
+    assert result["verdict"]["word"] == Word.BETTER.value
+    assert result["verdict"]["ratio"] > 2
+    assert "shared_buffers" in result["fragment"]
+    assert result["winner"]["settings"] == dict(tuned.unpruned)
+    assert result["dropped"] == []
+    assert result["effects"] == []
+    assert {one["knob"] for one in result["unmeasured"]} == set(tuned.unpruned)
+    assert tuned.proof.rival_shares["4GB"].lo < 1 < tuned.proof.rival_shares["4GB"].hi
+    assert any("taken back" in note for note in result["notes"])
+    runs = {pair["b_run"] for pair in result["confirmation"]["pairs"]}
+    assert {laboratory.store.trial(run).spec.arm for run in runs} == {"unpruned winner"}
 
 
 def test_the_same_seed_asks_the_same_questions():

@@ -1,0 +1,88 @@
+"""A workload whose data are measured before and after each run: the database, and its tables with their indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from pgdyno.model.record import Examination
+from pgdyno.model.trial import LoadPlan, Outcome, WorkloadSpec
+from pgdyno.target.postgres import Postgres
+from pgdyno.target.target import Target
+from pgdyno.workloads.gate import Gate
+from pgdyno.workloads.protocol import LoadResult, RunningLoad, Workload
+
+DATABASE = "database"
+"""The name under which the size of the whole database stands among those of its tables."""
+BEFORE, AFTER = "bytes_before.", "bytes_after."
+"""What the counters of a run begin with that hold sizes."""
+MOST = 30
+"""So many tables are measured, the largest: a load of one's own may stand on thousands."""
+_SIZES = """
+SELECT c.relname AS name, pg_table_size(c.oid) + pg_indexes_size(c.oid) AS bytes
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind = 'r' AND n.nspname = 'public' ORDER BY 2 DESC, 1 LIMIT %s
+"""
+
+
+def relation_sizes(postgres: Postgres) -> dict[str, float]:
+    """Return the bytes of the connected database and of its largest tables of schema public, indexes included.
+
+    Reads only; takes a short lock on each table that waits for none but one that is exclusive.
+    """
+    found = {str(row["name"]): float(str(row["bytes"])) for row in postgres.fetch(_SIZES, [MOST])}
+    (whole,) = postgres.fetch("SELECT pg_database_size(current_database()) AS bytes")
+    return {**found, DATABASE: float(str(whole["bytes"]))}
+
+
+def counted(counters: Mapping[str, float], prefix: str) -> dict[str, float]:
+    """Return the counters that begin with a prefix, without it."""
+    return {name.removeprefix(prefix): value for name, value in counters.items() if name.startswith(prefix)}
+
+
+class SizedWorkload:
+    """A `Workload` around another one; what it runs and how is the other's."""
+
+    def __init__(self, inner: Workload) -> None:
+        self._inner = inner
+        self._before: dict[str, float] = {}
+
+    def spec(self) -> WorkloadSpec:
+        """Return what is run."""
+        return self._inner.spec()
+
+    def prepare(self, target: Target, *, progress: Callable[[str], None]) -> None:
+        """Make the template database, once. See `Workload.prepare`."""
+        self._inner.prepare(target, progress=progress)
+
+    def reset(self, target: Target, *, policy: str = "auto") -> str:
+        """Give a run its data and measure them."""
+        dbname = self._inner.reset(target, policy=policy)
+        self._before = relation_sizes(target.postgres.for_database(dbname))
+        return dbname
+
+    def begin(
+        self,
+        target: Target,
+        dbname: str,
+        plan: LoadPlan,
+        directory: Path,
+        *,
+        instance: int = 0,
+        gate: Gate | None = None,
+    ) -> RunningLoad:
+        """Start the load. See `Workload.begin`."""
+        return self._inner.begin(target, dbname, plan, directory, instance=instance, gate=gate)
+
+    def examine(self, target: Target, dbname: str, load: LoadResult, outcome: Outcome) -> Examination:
+        """Let the workload examine its data, and measure them again."""
+        found = self._inner.examine(target, dbname, load, outcome)
+        after = relation_sizes(target.postgres.for_database(dbname))
+        sizes = [(BEFORE + name, size) for name, size in self._before.items()]
+        sizes += [(AFTER + name, size) for name, size in after.items()]
+        return replace(found, figures=(*found.figures, *sizes))
+
+    def drop(self, target: Target, *, template: bool = False) -> tuple[str, ...]:
+        """Drop the load's database. See `Workload.drop`."""
+        return self._inner.drop(target, template=template)
