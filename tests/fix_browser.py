@@ -52,6 +52,7 @@ class Page:
     requests: list[str] = field(default_factory=list)
     url: str = ""
     loaded: bool = False
+    patience_s: float = 10
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         return self.browser.call(method, self.session, **parameters)
@@ -62,14 +63,18 @@ class Page:
         return result["result"].get("value")
 
     def wait_for(self, expression: str) -> None:
-        """Wait until an expression holds, ten seconds at the most; what is asserted next says what is missing."""
-        deadline = time.monotonic() + 10
+        """Wait until an expression holds, `patience_s` at the most; what is asserted next says what is missing."""
+        deadline = time.monotonic() + self.patience_s
         while not self.evaluate(expression) and time.monotonic() < deadline:
             time.sleep(0.05)
 
     def open(self, path: Path, *, width: int = 1200, height: int = 900, dark: bool = False) -> None:
         """Load a file and wait until it is loaded and two frames have been drawn."""
-        self.url = path.as_uri()
+        self.visit(path.as_uri(), width=width, height=height, dark=dark)
+
+    def visit(self, url: str, *, width: int = 1200, height: int = 900, dark: bool = False) -> None:
+        """Load a page by its URL and wait until it is loaded and two frames have been drawn."""
+        self.url, self.loaded = url, False
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])

@@ -28,6 +28,7 @@ VERBS: dict[str, str] = {
     "demo": "Tune the embedded PostgreSQL on a YBIO load, in under ten minutes.",
     "inspect": "Show what is known of a server and its host, or capture it into a folder.",
     "report": "Write the report of a study as text, Markdown, HTML, PDF, JSON or CSV.",
+    "serve": "Show what runs, what waits and what was found in a browser.",
     "project": "Keep the plan of a benchmark project, and report planned against actual.",
     "preflight": "Say what would keep a configuration from coming into force.",
     "privileges": "List the rights that a role lacks for a verb, as GRANT statements.",

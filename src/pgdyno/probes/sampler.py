@@ -217,6 +217,10 @@ class Sampler:
         """Return the latest values as short texts for a progress line, empty before the second reading."""
         return latest_text(self._kept.latest)  # without the lock: a tick may hang in a server, the caller must not
 
+    def latest(self) -> Sequence[SampleRow]:
+        """Return the rows of the latest tick, empty before the first; nobody changes them any more."""
+        return self._kept.latest  # without the lock, as `reading`
+
     def events(self) -> list[Event]:
         """Return what has happened so far."""
         with self._lock:

@@ -29,14 +29,15 @@ UNBROKEN = re.compile(r"\S+ \[[^\]]{1,40}\]|\d (?:%|ms|s|min|[kMGT]i?B)(?![\w])"
 LICENCES = ("vendor/uplot.LICENSE", "vendor/echarts.NOTICE", "vendor/echarts.LICENSE", "vendor/echarts-d3.LICENSE")
 
 
-def render(report: Report) -> str:
-    """Return the page."""
+def render(report: Report, *, home: str | None = None) -> str:
+    """Return the page; `home` is where its name leads when it is served and not a file."""
     scripts, styles = [_static(name) for name in SCRIPTS], [_static(name) for name in STYLES]
     return (
         _environment()
         .get_template("report.html.j2")
         .render(
             report=report,
+            home=home,
             # The three are our own files and JSON that is escaped for a script element.
             scripts=[Markup(script) for script in scripts],  # noqa: S704 - made by us, hashed or escaped
             styles=[Markup(style) for style in styles],  # noqa: S704 - made by us, hashed or escaped

@@ -122,17 +122,21 @@ class Store:
         """Return all studies that can be read, the newest first."""
         return self.listed_studies()[0]
 
-    def listed_studies(self) -> tuple[list[Study], dict[str, str]]:
-        """Return all studies that can be read, the newest first, and by its id why another one cannot."""
+    def listed_studies(self, *, most: int | None = None, skip: int = 0) -> tuple[list[Study], dict[str, str]]:
+        """Return the studies that can be read, the newest first, and by its id why another one cannot.
+
+        Of a store with many, `most` of them after the first `skip`.
+        """
         order = STUDY.c.created_at.desc(), STUDY.c.id.desc()
         try:
             with self.read() as connection:
-                rows = connection.execute(select(STUDY).order_by(*order)).mappings()
+                rows = connection.execute(select(STUDY).order_by(*order).limit(most).offset(skip)).mappings()
                 return [codec.study_from_row(dict(row)) for row in rows], {}
         except StoreError:  # one row must not hide the others: each is read by itself
             pass
         with self.read() as connection:
-            ids = [str(one) for one in connection.execute(select(STUDY.c.id).order_by(*order)).scalars()]
+            chosen = select(STUDY.c.id).order_by(*order).limit(most).offset(skip)
+            ids = [str(one) for one in connection.execute(chosen).scalars()]
         found, unreadable = [], {}
         for one in ids:
             try:
@@ -270,9 +274,9 @@ class Store:
             yield connection
 
     @contextmanager
-    def write(self) -> Iterator[Connection]:
-        """Give a connection inside one transaction that commits at the end."""
-        with explained(self.name), writing(self._engine) as connection:
+    def write(self, *, fleeting: bool = False) -> Iterator[Connection]:
+        """Give a connection inside one transaction that commits at the end; `fleeting` waits for no disk."""
+        with explained(self.name), writing(self._engine, fleeting=fleeting) as connection:
             yield connection
 
     @contextmanager

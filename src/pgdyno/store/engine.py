@@ -95,8 +95,13 @@ def _switch_to_wal(connection: sqlite3.Connection) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    writes = connection.get_execution_options().get("pgdyno_writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    options = connection.get_execution_options()
+    if options.get("pgdyno_writes", False):
+        # NORMAL waits for no disk at a commit; the write-ahead log stays whole, and the next FULL commit syncs it all
+        connection.exec_driver_sql(f"PRAGMA synchronous = {'NORMAL' if options.get('pgdyno_fleeting') else 'FULL'}")
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    else:
+        connection.exec_driver_sql("BEGIN")
 
 
 @contextmanager
@@ -107,12 +112,15 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 
 @contextmanager
-def writing(engine: Engine) -> Iterator[Connection]:
+def writing(engine: Engine, *, fleeting: bool = False) -> Iterator[Connection]:
     """Give a connection inside a transaction that writes; it commits at the end and rolls back on an error.
 
-    On SQLite it takes the write lock at once, so that two processes wait for each other instead of failing.
+    On SQLite it takes the write lock at once, so that two processes wait for each other instead of failing. The commit
+    of what is `fleeting` waits for no disk: a power cut may lose it, and a disk under measurement is left alone.
     """
     with engine.connect() as connection:
-        connection = connection.execution_options(pgdyno_writes=True)
+        connection = connection.execution_options(pgdyno_writes=True, pgdyno_fleeting=fleeting)
         with connection.begin():
+            if fleeting and connection.dialect.name == "postgresql":
+                connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
             yield connection

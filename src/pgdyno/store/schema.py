@@ -1,7 +1,7 @@
 """The tables of the store, the same on SQLite and PostgreSQL.
 
-What a study, a trial and a queue hold is written out here; the sample tables follow from `model.sample_tables`, so that
-a column is defined once. A change of either needs a migration and a new `REVISION`:
+What a study, a trial, a queue and the dashboard hold is written out here; the sample tables follow from
+`model.sample_tables`, so that a column is defined once. A change of either needs a migration and a new `REVISION`:
 a test compares this schema with what the migrations build.
 """
 
@@ -27,7 +27,7 @@ from pgdyno.model.record import CheckRecord, ClientRecord, InstanceRecord, PlanR
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import Kind, SampleTable
 
-REVISION = "0003"
+REVISION = "0004"
 """The newest migration: a store at this revision is opened without loading Alembic."""
 
 METADATA = MetaData()
@@ -177,6 +177,15 @@ JOB = Table(
     Column("folder", Text, nullable=False),
     Column("runner", Text),
 )
+
+LIVE = Table(
+    "live",
+    METADATA,
+    Column("study_id", Text, ForeignKey("study.id"), primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("state", _JSON, nullable=False),
+)
+"""What running studies do now: a row each while they run, written anew every second."""
 
 
 def _of_run(name: str, *columns: Column[Any]) -> Table:

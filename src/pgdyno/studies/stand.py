@@ -21,6 +21,7 @@ from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.store.bundle_import import IMPORTED
 from pgdyno.store.catalogue import Store
+from pgdyno.store.live import LiveBoard
 from pgdyno.studies.new_study import study_id
 from pgdyno.studies.opening import opened as opened  # for verbs that import it from here
 from pgdyno.studies.outages import expected_outage
@@ -38,10 +39,12 @@ from pgdyno.target.target import Target
 from pgdyno.target.watch import Deadlines
 from pgdyno.trial.assess import Bounds
 from pgdyno.trial.laboratory import Laboratory
+from pgdyno.trial.live_recorder import LiveRecorder
 from pgdyno.trial.sentry import Sentry
 from pgdyno.trial.watcher import Watcher
 from pgdyno.workloads.disk_room import require_room
 from pgdyno.workloads.registry import make_workload
+from pgdyno.workloads.sized import SizedWorkload
 from pgdyno.workloads.working_set import sized, without_class
 
 OWN_SESSIONS = 5
@@ -137,6 +140,7 @@ def open_stand(
         require_room(workload, target, facts)
         workload.prepare(target, progress=announce)
         study = _study(request, store, target, facts, workload.spec(), clock)
+        recorder = stack.enter_context(LiveRecorder(watcher, LiveBoard(store), study.id, clock=clock))
         session: ServerSession | None = None
         if request.changes:
             kernel = request.kernel(target, facts, workload.spec()) if request.kernel else ()
@@ -144,11 +148,11 @@ def open_stand(
         laboratory = Laboratory(
             study=study,
             target=target,
-            workload=workload,
+            workload=SizedWorkload(workload) if request.kind is StudyKind.BENCH else workload,
             store=store,
             facts=facts,
             session=session,
-            watcher=watcher,
+            watcher=recorder,
             folder=places.ensure(places.state_dir() / "runs") / study.id,
             bounds=request.bounds,
             restart=request.restart,

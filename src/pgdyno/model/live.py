@@ -1,0 +1,121 @@
+"""What a running study is doing now, as frozen dataclasses: written once a second, read by the dashboard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+SILENT_S = 15.0
+"""A study that has written nothing for this long has no process left that runs it, or one that hangs."""
+
+
+@dataclass(frozen=True, slots=True)
+class LivePoint:
+    """One second of a load and of the server's host. A figure that is not known is None, never a zero.
+
+    `t` is seconds since the epoch. `cpu_pct` is the busy time of all CPUs, `memory_pct` what new programs could not
+    have of the machine's memory, both in percent; `iops` counts reads and writes of all whole disks a second,
+    `disk_mb_per_s` their megabytes (10^6 bytes). `active` is sessions at work.
+    """
+
+    t: float
+    tps: float | None = None
+    p99_ms: float | None = None
+    cpu_pct: float | None = None
+    memory_pct: float | None = None
+    iops: float | None = None
+    disk_mb_per_s: float | None = None
+    active: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveLamp:
+    """A guard's lamp: its name, its colour as a word, and the reading with its limit."""
+
+    name: str
+    colour: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LiveNotice:
+    """A line that must stay to be read, such as a guard that tripped; `t` is seconds since the epoch."""
+
+    t: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A study under way. `at` is when this was written; `host` and `pid` name the process that runs it.
+
+    `run` is the trial's id in the store, `number` counts the study's trials from 1. `elapsed_s` of `duration_s` are of
+    the load, None between loads. `best` is the highest throughput of a complete trial of this process.
+    """
+
+    study: str
+    at: float
+    began_at: float
+    host: str
+    pid: int
+    run: int | None = None
+    number: int = 0
+    role: str = ""
+    arm: str = ""
+    phase: str = ""
+    elapsed_s: float | None = None
+    duration_s: float | None = None
+    best: float | None = None
+    lamps: tuple[LiveLamp, ...] = ()
+    notices: tuple[LiveNotice, ...] = ()
+    points: tuple[LivePoint, ...] = ()
+
+    def is_silent(self, now: float) -> bool:
+        """Return whether nothing was heard of the study for longer than a living one is silent."""
+        return now - self.at > SILENT_S
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values; points are rows in the order of `POINT_COLUMNS`, which keeps them short."""
+        values: dict[str, object] = {field.name: getattr(self, field.name) for field in fields(self)}
+        values["lamps"] = [asdict(lamp) for lamp in self.lamps]
+        values["notices"] = [asdict(notice) for notice in self.notices]
+        values["points"] = [[_short(getattr(point, name)) for name in POINT_COLUMNS] for point in self.points]
+        return values
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, object]) -> Live:
+        """Rebuild what `to_json` gave; what a newer pgdyno added is left out. Raises ValueError for anything else."""
+        known = {field.name for field in fields(cls)}
+        found = {name: value for name, value in values.items() if name in known}
+        try:
+            found["lamps"] = tuple(LiveLamp(**one) for one in _objects(found.get("lamps", ())))
+            found["notices"] = tuple(LiveNotice(**one) for one in _objects(found.get("notices", ())))
+            rows = _rows(found.get("points", ()))
+            found["points"] = tuple(LivePoint(*row[: len(POINT_COLUMNS)]) for row in rows)
+            return cls(**found)  # type: ignore[arg-type]  # what the store holds was written by `to_json`
+        except (TypeError, KeyError) as error:
+            raise ValueError(f"not the state of a study: {error}") from error
+
+
+POINT_COLUMNS = tuple(field.name for field in fields(LivePoint))
+"""The order of a point's figures in JSON."""
+
+
+def _short(value: float | None) -> float | None:
+    """Round to what a strip can show: a tenth of a second, five digits of a figure."""
+    if value is None:
+        return None
+    return round(value, 1) if value > 1e8 else float(f"{value:.5g}")
+
+
+def _objects(values: object) -> Sequence[Mapping[str, Any]]:
+    if not isinstance(values, list | tuple) or not all(isinstance(one, Mapping) for one in values):
+        raise TypeError("a list of objects was expected")
+    return values
+
+
+def _rows(values: object) -> Sequence[Sequence[float]]:
+    if not isinstance(values, list | tuple) or not all(isinstance(one, list | tuple) for one in values):
+        raise TypeError("a list of rows was expected")
+    return values

@@ -1,0 +1,135 @@
+"""A watcher between the laboratory and the display: keeps on the board what a dashboard shows, once a second."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import TracebackType
+
+from pgdyno.errors import PgdynoError
+from pgdyno.model.guard import Lamp
+from pgdyno.model.live import Live, LiveLamp, LiveNotice, LivePoint
+from pgdyno.model.trial import Trial, TrialSpec, TrialState
+from pgdyno.probes.latest import latest_point
+from pgdyno.probes.sampler import Sampler
+from pgdyno.store.live import LiveBoard
+from pgdyno.trial.watcher import Watcher
+from pgdyno.workloads.protocol import LoadReading
+
+POINTS = 300
+"""Seconds that a dashboard shows: five minutes."""
+NOTICES = 20
+INTERVAL_S = 1.0
+RETRY_S = 10.0
+"""How long nothing is written after a store that refused: a board is worth no more than that."""
+
+
+class LiveRecorder:
+    """Tells `watcher` all it hears, and the board of the store the state once a second, from a thread of its own.
+
+    A study never waits for the board and never fails for it: a store that refuses is left alone for `RETRY_S`. The row
+    goes at `close`, which is a context's end. Uses the store from its thread; changes nothing on a server.
+    """
+
+    def __init__(
+        self,
+        watcher: Watcher,
+        board: LiveBoard,
+        study: str,
+        *,
+        clock: Callable[[], float] = time.time,
+        interval_s: float = INTERVAL_S,
+    ) -> None:
+        self._watcher = watcher
+        self._board = board
+        self._clock = clock
+        self._interval_s = interval_s
+        now = clock()
+        self._live = Live(study, now, now, socket.gethostname(), os.getpid())
+        self._points: deque[LivePoint] = deque(maxlen=POINTS)
+        self._notices: deque[LiveNotice] = deque(maxlen=NOTICES)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pgdyno-live", daemon=True)
+
+    def __enter__(self) -> LiveRecorder:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the thread and take the row away. A thread that waits for a store is not waited for longer than that."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(RETRY_S)
+
+    def trial_began(self, spec: TrialSpec, number: int, run_id: int) -> None:
+        """Begin a trial's state."""
+        self._live = replace(
+            self._live,
+            run=run_id,
+            number=number,
+            role=spec.role.value,
+            arm=spec.arm,
+            phase="begin",
+            elapsed_s=None,
+            duration_s=None,
+        )
+        self._watcher.trial_began(spec, number, run_id)
+
+    def phase(self, text: str) -> None:
+        """Keep what the trial does now."""
+        self._live = replace(self._live, phase=text, elapsed_s=None, duration_s=None)
+        self._watcher.phase(text)
+
+    def reading(self, elapsed_s: float, duration_s: float, load: LoadReading | None, sampler: Sampler) -> None:
+        """Keep a point where a second has passed; may raise what the watcher raises."""
+        self._live = replace(self._live, elapsed_s=min(elapsed_s, duration_s), duration_s=duration_s)
+        now = self._clock()
+        if not self._points or now - self._points[-1].t >= INTERVAL_S:
+            point = latest_point(sampler.latest(), now)
+            if load is not None:
+                point = replace(point, tps=load.tps, p99_ms=load.p99_ms)
+            self._points.append(point)
+        self._watcher.reading(elapsed_s, duration_s, load, sampler)
+
+    def guards(self, lamps: Sequence[Lamp]) -> None:
+        """Keep the lamps."""
+        self._live = replace(self._live, lamps=tuple(LiveLamp(one.name, one.colour.value, one.text) for one in lamps))
+        self._watcher.guards(lamps)
+
+    def notice(self, text: str) -> None:
+        """Keep the line."""
+        self._notices.append(LiveNotice(self._clock(), text))
+        self._watcher.notice(text)
+
+    def trial_ended(self, trial: Trial) -> None:
+        """Keep the best so far; between two trials nothing of the ended one's progress is shown."""
+        outcome = trial.outcome
+        if trial.state is TrialState.COMPLETE and outcome is not None and outcome.throughput is not None:
+            self._live = replace(self._live, best=max(self._live.best or 0.0, outcome.throughput))
+        self._live = replace(self._live, phase="between trials", elapsed_s=None, duration_s=None)
+        self._watcher.trial_ended(trial)
+
+    def _run(self) -> None:
+        pause, written = 0.0, False
+        while not self._stopping.wait(pause):
+            state = replace(
+                self._live, at=self._clock(), points=tuple(self._points.copy()), notices=tuple(self._notices.copy())
+            )
+            try:
+                self._board.show(state)
+                pause, written = self._interval_s, True
+            except PgdynoError:
+                pause = RETRY_S
+        if written:
+            try:
+                self._board.clear(self._live.study)
+            except PgdynoError:
+                return  # the row stays and shows by its age that nobody writes it

@@ -1,0 +1,204 @@
+"""Who may read the dashboard: names of the host that are answered, the token, and the headers of every answer."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import os
+import secrets
+import stat
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.web.pages import token_page
+
+COOKIE = "pgdyno"
+LOOPBACK_NAMES = ("localhost",)
+SHORTEST_TOKEN = 16
+LONGEST_FORM = 4096
+TOKEN_PATH = "/token"  # noqa: S105 - a path of the page, not a secret
+_OPEN_PATHS = ("/static/",)
+"""What is sent without a token: our own style and scripts, which the form for the token needs."""
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """`names` are host names that requests may be for; `token` None asks nobody for one. `secure`: served by TLS."""
+
+    names: frozenset[str]
+    token: str | None = None
+    secure: bool = False
+    _key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+
+    def is_for_us(self, host: str) -> bool:
+        """Return whether a Host header names us: a listed name, or a bare address.
+
+        A name that was never listed may be an attacker's that resolves to this machine (DNS rebinding); an address
+        cannot be.
+        """
+        name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
+        bare = name.removeprefix("[").removesuffix("]")
+        return bare.lower() in self.names or is_address(bare)
+
+    def admits(self, headers: Headers, cookie: str | None) -> bool:
+        """Return whether a request carries the token, in its Authorization header or by the cookie of the form."""
+        if self.token is None:
+            return True
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self.token.encode()):
+            return True
+        return cookie is not None and hmac.compare_digest(cookie.encode(), self.ticket().encode())
+
+    def ticket(self) -> str:
+        """Return the cookie's value: it proves the token without holding it, and is void when the server ends."""
+        return hmac.new(self._key, (self.token or "").encode(), hashlib.sha256).hexdigest()
+
+
+class Gate:
+    """Lets through what `Access` admits, and puts the headers of safety on every answer."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or refuse it."""
+        if scope["type"] != "http":
+            return
+        request = Request(scope, receive)
+        refusal = await self._refusal(request)
+        answer: ASGIApp = refusal if refusal is not None else self._app
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("content-security-policy", POLICY)
+                headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        await answer(scope, receive, with_headers)
+
+    async def _refusal(self, request: Request) -> Response | None:
+        if not self._access.is_for_us(request.headers.get("host", "")):
+            return PlainTextResponse("this name is not served here; see --allow-host\n", 400)
+        path = request.url.path
+        if path == TOKEN_PATH and request.method == "POST":
+            return await self._token_given(request)
+        if request.method not in ("GET", "HEAD"):
+            return PlainTextResponse("the dashboard only reads\n", 405, {"allow": "GET, HEAD"})
+        if path.startswith(_OPEN_PATHS) or self._access.admits(request.headers, request.cookies.get(COOKIE)):
+            return None
+        return self._ask(request, "")
+
+    def _ask(self, request: Request, said: str) -> Response:
+        headers = {"www-authenticate": "Bearer"}
+        if "text/html" not in request.headers.get("accept", ""):
+            return PlainTextResponse("a token is needed: Authorization: Bearer TOKEN\n", 401, headers)
+        return Response(token_page(said), 401, headers, "text/html")
+
+    async def _token_given(self, request: Request) -> Response:
+        """Take the token of the form. A form of another site is refused by what the browser says of its origin."""
+        if not _is_own_form(request.headers):
+            return PlainTextResponse("the form of another site\n", 403)
+        given = await _form_token(request)
+        if self._access.token is None or not hmac.compare_digest(given.encode(), self._access.token.encode()):
+            return self._ask(request, "That is not the token.")
+        response = RedirectResponse("/", 303)
+        response.set_cookie(
+            COOKIE, self._access.ticket(), httponly=True, samesite="strict", secure=self._access.secure, path="/"
+        )
+        return response
+
+
+def _is_own_form(headers: Headers) -> bool:
+    """Return whether a form came from our own page. What an old browser does not tell is judged by the origin.
+
+    Our pages send no referrer, and then a browser calls the origin of their forms "null": the newer header decides.
+    """
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is not None:
+        return site == "same-origin"
+    return not origin or origin.partition("://")[2] == headers.get("host")
+
+
+async def _form_token(request: Request) -> str:
+    """Return the field `token` of a form in the URL's encoding; empty for anything larger or other."""
+    from urllib.parse import parse_qs
+
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > LONGEST_FORM:
+            return ""
+    fields = parse_qs(body.decode("utf-8", "replace"))
+    return fields.get("token", [""])[0].strip()
+
+
+def is_address(name: str) -> bool:
+    """Return whether a name is a bare address of IP."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def is_loopback(bind: str) -> bool:
+    """Return whether an address to bind is reached from this host alone."""
+    return bind in LOOPBACK_NAMES or (is_address(bind) and ipaddress.ip_address(bind).is_loopback)
+
+
+def access_of(bind: str, allowed: Collection[str], token: str | None, *, secure: bool) -> Access:
+    """Return who is let in at this address. Raises UsageError where others could reach it without a token."""
+    if token is None and not is_loopback(bind):
+        raise UsageError(
+            f'"{bind}" is reached from other hosts, and there is no token',
+            hint="Add --token-file FILE, which is made when it is missing; or stay on loopback and use ssh -L.",
+        )
+    return Access(frozenset(name.lower() for name in (*LOOPBACK_NAMES, bind, *allowed)), token, secure)
+
+
+def read_token(path: Path) -> str:
+    """Return the token of a file; make the file, readable by its owner alone, when it is missing.
+
+    Raises UsageError for a token that is too short or that others may read, EnvironmentUnsuitable for a file that
+    cannot be read or written.
+    """
+    try:
+        if not path.exists():
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(secrets.token_urlsafe(32) + "\n")
+        mode, token = path.stat().st_mode, path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise EnvironmentUnsuitable(
+            f'--token-file "{path}" cannot be used', detail=str(error), hint="Name a file in a folder of your own."
+        ) from error
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise UsageError(f'--token-file "{path}" may be read by others', hint=f"Run chmod 600 {path}")
+    if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
+        raise UsageError(
+            f'the token in "{path}" is not {SHORTEST_TOKEN} or more plain characters on one line',
+            hint="Remove the file: a new one is made.",
+        )
+    return token

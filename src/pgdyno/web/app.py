@@ -1,0 +1,165 @@
+"""The dashboard as an ASGI application: routes to pages, data and events. Every request only reads the store."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from pgdyno.errors import PgdynoError, UsageError
+from pgdyno.model.study import Study
+from pgdyno.report.build import build_report
+from pgdyno.report.html import render
+from pgdyno.report.payload import report_json
+from pgdyno.store.catalogue import Store
+from pgdyno.store.live import LiveBoard
+from pgdyno.store.queue import Queue
+from pgdyno.web.access import Access, Gate
+from pgdyno.web.overview import OverviewReader
+from pgdyno.web.pages import FILES, missing_page, overview_page, overview_parts, static_file
+
+EVENT_S = 1.0
+KEPT_REPORTS = 8
+"""Pages of studies that are kept as made: each has the charts' scripts inside, over a megabyte."""
+MOST_PAGES = 100_000
+
+
+class Dashboard:
+    """Answers from one store. Pages of studies are kept until their study changes."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._reader = OverviewReader(store)
+        self._building = threading.Lock()
+        self._reports: OrderedDict[tuple[str, str, str], str] = OrderedDict()
+
+    def front(self, page: int) -> str:
+        """Return the first page, or an older page of the list of studies."""
+        return overview_page(self._reader.page(page))
+
+    def event(self) -> str:
+        """Return what the first page replaces, as one event of Server-Sent Events; an error is an event as well."""
+        try:
+            overview = self._reader.latest()
+        except PgdynoError as error:
+            return f"event: refused\ndata: {json.dumps(str(error))}\n\n"
+        parts = overview_parts(overview)
+        head = {"at": f"as of {overview.at}", "title": f"pgdyno: {len(overview.cards)} running"}
+        return f"event: overview\ndata: {json.dumps({**head, **parts})}\n\n"
+
+    def study(self, name: str, wanted: str) -> str:
+        """Return the report of a study as `html` or `json`. Raises UsageError when it is not there."""
+        study = self._store.study(name)
+        counts = self._store.trial_counts().get(study.id, {})
+        key = study.id, wanted, f"{study.state} {sorted(counts.items())}"
+        with self._building:  # one at a time: a study of thousands of trials takes its second of CPU
+            if key not in self._reports:
+                report = build_report(self._store, study.id)
+                self._reports[key] = report_json(report) if wanted == "json" else render(report, home="/")
+                while len(self._reports) > KEPT_REPORTS:
+                    self._reports.popitem(last=False)
+            self._reports.move_to_end(key)
+            return self._reports[key]
+
+    def live(self) -> object:
+        """Return what runs, as data."""
+        return {"running": [live.to_json() for live in LiveBoard(self._store).running()]}
+
+    def studies(self, page: int) -> object:
+        """Return a page of the list of studies, as data."""
+        rows = self._reader.page(page).rows
+        return {"page": page, "studies": [_study_json(row.study) for row in rows]}
+
+    def queue(self) -> object:
+        """Return all jobs, as data."""
+        return {"jobs": [asdict(job) for job in Queue(self._store).jobs()]}
+
+
+def _study_json(study: Study) -> dict[str, object]:
+    """Return what a list of studies has of one; its report has the rest."""
+    verdict = (study.result or {}).get("verdict")
+    return {
+        "study": study.id, "kind": study.kind, "name": study.name, "state": study.state,
+        "created_at": study.created_at, "target": study.target, "workload": study.workload.name, "verdict": verdict,
+    }  # fmt: skip
+
+
+def make_app(
+    store: Store, access: Access, *, event_s: float = EVENT_S, is_ending: Callable[[], bool] = lambda: False
+) -> ASGIApp:
+    """Return the application.
+
+    `event_s` is the time between two events to a page that is open; events end when `is_ending`.
+    """
+    dashboard = Dashboard(store)
+
+    async def events(_request: Request) -> Response:
+        async def stream() -> AsyncIterator[str]:
+            while not is_ending():
+                yield await run_in_threadpool(dashboard.event)
+                await asyncio.sleep(event_s)
+
+        return StreamingResponse(stream(), media_type="text/event-stream")
+
+    async def front(request: Request) -> Response:
+        return HTMLResponse(await run_in_threadpool(dashboard.front, _page(request)))
+
+    async def study(request: Request) -> Response:
+        name, dot, wanted = request.path_params["name"].rpartition(".")
+        if not dot or wanted != "json":
+            text = await run_in_threadpool(dashboard.study, request.path_params["name"], "html")
+            # the page carries its own policy, which admits its scripts by their hashes
+            return HTMLResponse(text, headers={"content-security-policy": "frame-ancestors 'none'"})
+        return Response(await run_in_threadpool(dashboard.study, name, "json"), media_type="application/json")
+
+    async def static(request: Request) -> Response:
+        if request.path_params["name"] not in FILES:
+            return PlainTextResponse("not here\n", 404)
+        content, media_type = static_file(request.path_params["name"])
+        return Response(content, media_type=media_type, headers={"cache-control": "max-age=3600"})
+
+    def data(read: Callable[[Request], object]) -> Callable[[Request], object]:
+        async def answer(request: Request) -> Response:
+            return JSONResponse(await run_in_threadpool(read, request))
+
+        return answer
+
+    routes = [
+        Route("/", front),
+        Route("/events", events),
+        Route("/studies/{name}", study),
+        Route("/static/{name}", static),
+        Route("/api/v1/live.json", data(lambda _: dashboard.live())),
+        Route("/api/v1/studies.json", data(lambda request: dashboard.studies(_page(request)))),
+        Route("/api/v1/queue.json", data(lambda _: dashboard.queue())),
+    ]
+    return Gate(Starlette(routes=routes, exception_handlers={PgdynoError: _refused, 404: _missing}), access)
+
+
+def _page(request: Request) -> int:
+    text = request.query_params.get("page", "0")
+    if not text.isdecimal() or int(text) > MOST_PAGES:
+        raise UsageError(f'page "{text}" is not a page number')
+    return int(text)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """Say what could not be read, in the words of the command line."""
+    status = 404 if isinstance(error, UsageError) else 503
+    if "text/html" in request.headers.get("accept", ""):
+        return HTMLResponse(missing_page(str(error)), status)
+    return JSONResponse({"error": str(error)}, status)
+
+
+async def _missing(request: Request, _error: Exception) -> Response:
+    return HTMLResponse(missing_page(f'There is nothing at "{request.url.path}"'), 404)

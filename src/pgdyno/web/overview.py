@@ -1,0 +1,289 @@
+"""What the dashboard's first page shows, read from the store: studies under way, the queue, alerts, what was found."""
+
+from __future__ import annotations
+
+import shlex
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from pgdyno.model.guard import Colour
+from pgdyno.model.job import Job, JobState
+from pgdyno.model.live import Live
+from pgdyno.model.study import RESUMED_BY, Study, StudyState
+from pgdyno.model.trial import Role, Trial, TrialState
+from pgdyno.report.reading import Fields, verdict_of
+from pgdyno.report.sections import Tone
+from pgdyno.report.wording import TONES, change_text, number_text, plural, range_text
+from pgdyno.store.catalogue import Store
+from pgdyno.store.live import LiveBoard
+from pgdyno.store.queue import Queue
+from pgdyno.units import seconds_text
+
+FRESH_S = 0.9
+"""Readers within this time share one reading of the store."""
+SLOW_S = 5.0
+"""How often the list of studies and the queue are read again: they change seldom, and a study's row is large."""
+PAGE = 50
+RECENT_S = 24 * 3600.0
+"""For how long a study or job that failed, or a study that fell silent, is shown."""
+LAST_TRIALS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something to look at; `tone` is `bad` or `unsure`, `study` where to look."""
+
+    tone: str
+    text: str
+    study: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A study under way. `history` holds numbers and throughputs of its complete trials, for the chart."""
+
+    live: Live
+    study: Study
+    silent_s: float | None
+    age_s: float
+    counts: str
+    trials: tuple[Trial, ...]
+    history: Mapping[str, Sequence[float | None]]
+
+    @property
+    def done_pct(self) -> int | None:
+        """Return how much of the load is over, in percent, None between loads."""
+        live = self.live
+        return None if not live.duration_s or live.elapsed_s is None else round(100 * live.elapsed_s / live.duration_s)
+
+    @property
+    def figures(self) -> tuple[tuple[str, str], ...]:
+        """Return names and values of the newest point; what is not known says so."""
+        point = self.live.points[-1] if self.live.points else None
+        wanted = (
+            ("throughput", "tps", "tps"), ("p99", "p99_ms", "ms"), ("CPU", "cpu_pct", "%"),
+            ("memory", "memory_pct", "%"), ("busiest disk", "iops", "IOPS"), ("disk", "disk_mb_per_s", "MB/s"),
+            ("active", "active", "sessions"),
+        )  # fmt: skip
+        return tuple(
+            (name, _value(None if point is None else getattr(point, field), unit)) for name, field, unit in wanted
+        )
+
+    @property
+    def lamps(self) -> str:
+        """Return the guards in one line: those that are not green by name, the rest as a number."""
+        bad = [lamp for lamp in self.live.lamps if lamp.colour in (Colour.RED, Colour.AMBER)]
+        green = sum(lamp.colour == Colour.GREEN for lamp in self.live.lamps)
+        words = [f"{lamp.name} {lamp.colour}: {lamp.text}" for lamp in bad]
+        return ", ".join([*words, f"{green} green"]) if self.live.lamps else "none watches yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A study in the list. `said` is its verdict in a few words; `tone` colours `word`."""
+
+    study: Study
+    began: str
+    trials: str
+    word: str
+    tone: str
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A job of the queue that has not ended, or has failed lately."""
+
+    job: Job
+    command: str
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The first page. `store` is the store's name without a password; `unreadable` are studies that cannot be read."""
+
+    at: str
+    store: str
+    cards: tuple[Card, ...]
+    alerts: tuple[Alert, ...]
+    jobs: tuple[Waiting, ...]
+    rows: tuple[Row, ...]
+    unreadable: Mapping[str, str]
+    page: int
+    has_more: bool
+
+
+class OverviewReader:
+    """Reads overviews of one store, at most once in `FRESH_S` for all readers. Safe to use from several threads.
+
+    Raises StoreError as the store does.
+    """
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self.store = store
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._latest: tuple[float, Overview] | None = None
+        self._slow: tuple[float, tuple[list[Study], dict[str, str]], list[Job]] | None = None
+        self._trials: dict[str, tuple[Mapping[str, int], list[Trial]]] = {}
+
+    def latest(self) -> Overview:
+        """Return the first page as it is now, or was a moment ago."""
+        with self._lock:
+            now = self._clock()
+            if self._latest is None or not 0 <= now - self._latest[0] < FRESH_S:
+                self._latest = now, self._read(now)
+            return self._latest[1]
+
+    def page(self, number: int) -> Overview:
+        """Return the overview with another page of the list of studies; 0 is the newest."""
+        if number == 0:
+            return self.latest()
+        with self._lock:
+            return self._read(self._clock(), number)
+
+    def _read(self, now: float, page: int = 0) -> Overview:
+        counts = self.store.trial_counts()
+        (studies, unreadable), jobs = self._seldom(now) if page == 0 else (self._listed(page), self._seldom(now)[1])
+        cards = self._cards(LiveBoard(self.store).running(), counts, now)
+        shown = tuple(_row(study, counts.get(study.id, {})) for study in studies[:PAGE])
+        return Overview(
+            at=_moment(now),
+            store=self.store.name,
+            cards=cards,
+            alerts=tuple(_alerts(cards, studies, jobs, now)),
+            jobs=tuple(_waiting(job) for job in jobs if _is_open(job, now)),
+            rows=shown,
+            unreadable=unreadable,
+            page=page,
+            has_more=len(studies) > PAGE,
+        )
+
+    def _listed(self, page: int) -> tuple[list[Study], dict[str, str]]:
+        return self.store.listed_studies(most=PAGE + 1, skip=page * PAGE)
+
+    def _seldom(self, now: float) -> tuple[tuple[list[Study], dict[str, str]], list[Job]]:
+        if self._slow is None or not 0 <= now - self._slow[0] < SLOW_S:
+            self._slow = now, self._listed(0), Queue(self.store).jobs()
+        return self._slow[1], self._slow[2]
+
+    def _cards(self, running: Sequence[Live], counts: Mapping[str, Mapping[str, int]], now: float) -> tuple[Card, ...]:
+        self._trials = {live.study: self._trials[live.study] for live in running if live.study in self._trials}
+        cards = [self._card(live, counts.get(live.study, {}), now) for live in running if now - live.at < RECENT_S]
+        return tuple(card for card in cards if card is not None)
+
+    def _card(self, live: Live, counts: Mapping[str, int], now: float) -> Card | None:
+        study = self.store.study(live.study)
+        if live.is_silent(now) and study.state is not StudyState.RUNNING:
+            return None  # it ended, and the store was away when its row was to go
+        known = self._trials.get(live.study)
+        if known is None or known[0] != counts:  # a study may have thousands: they are read when there are others
+            known = self._trials[live.study] = counts, self.store.trials(live.study)
+        trials = known[1]
+        ended = [trial for trial in trials if trial.state is not TrialState.RUNNING]
+        return Card(
+            live=live,
+            study=study,
+            silent_s=now - live.at if live.is_silent(now) else None,
+            age_s=now - live.began_at,
+            counts=_counts(counts),
+            trials=tuple(reversed(ended[-LAST_TRIALS:])),
+            history=_history(ended),
+        )
+
+
+def _history(trials: Sequence[Trial]) -> Mapping[str, Sequence[float | None]]:
+    """Return the throughput of complete trials by their number in the study, the baseline's apart, and the best."""
+    numbers: list[float | None] = []
+    baseline: list[float | None] = []
+    others: list[float | None] = []
+    for number, trial in enumerate(trials, start=1):
+        value = None if trial.outcome is None or trial.state is not TrialState.COMPLETE else trial.outcome.throughput
+        is_baseline = trial.spec.role is Role.BASELINE
+        numbers.append(number)
+        baseline.append(value if is_baseline else None)
+        others.append(None if is_baseline else value)
+    return {"number": numbers, "baseline": baseline, "others": others}
+
+
+def _alerts(cards: Sequence[Card], studies: Sequence[Study], jobs: Sequence[Job], now: float) -> list[Alert]:
+    found = []
+    for card in cards:
+        live = card.live
+        if card.silent_s is not None:
+            found.append(Alert("bad", _silence(card), live.study))
+        else:
+            for lamp in live.lamps:
+                if lamp.colour in (Colour.RED, Colour.AMBER):
+                    tone = "bad" if lamp.colour == Colour.RED else "unsure"
+                    found.append(Alert(tone, f"guard {lamp.name} is {lamp.colour}: {lamp.text}", live.study))
+            found += [Alert("unsure", f"{_moment(one.t)}: {one.text}", live.study) for one in live.notices[-5:]]
+    for study in studies:
+        if study.state is StudyState.FAILED and now - study.created_at < RECENT_S:
+            found.append(Alert("bad", f"{study.kind.value} study {study.id} failed", study.id))
+    for job in jobs:
+        if job.state is JobState.FAILED and now - (job.ended_at or job.added_at) < RECENT_S:
+            found.append(Alert("bad", f"job {job.id} failed: {job.reason or 'no reason was kept'}", job.study or ""))
+    return found
+
+
+def _silence(card: Card) -> str:
+    live, seconds = card.live, seconds_text(card.silent_s or 0)
+    verb = RESUMED_BY.get(card.study.kind)
+    again = f", then pgdyno {verb} --resume {live.study} goes on" if verb else ""
+    return (
+        f"nothing was heard of study {live.study} for {seconds}: process {live.pid} on {live.host} was killed, or "
+        f"hangs. pgdyno rollback --list shows whether its server was put back{again}."
+    )
+
+
+def _row(study: Study, counts: Mapping[str, int]) -> Row:
+    result = Fields(study.result or {})
+    verdict = verdict_of(result.child("verdict"))
+    word, tone, said = study.state.value, Tone.NEUTRAL, ""
+    if study.state in (StudyState.FAILED, StudyState.INTERRUPTED):
+        tone = Tone.BAD if study.state is StudyState.FAILED else Tone.UNSURE
+    elif result.flag("keep"):
+        word, said = "keep", "your configuration"
+    elif verdict is not None:
+        word, tone = verdict.word.value, TONES[verdict.word]
+        said = f"{verdict.metric.value} {change_text(verdict.interval.ratio)} {range_text(verdict.interval)}"
+    elif throughput := result.number("tps"):
+        said = f"{number_text(throughput)} tps"
+    return Row(study, _moment(study.created_at), _counts(counts), word, tone.value, said)
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    """Write how many trials there are, and of those that were not complete which."""
+    others = [f"{count} {state}" for state, count in sorted(counts.items()) if state not in ("complete", "running")]
+    complete = counts.get("complete", 0)
+    return ", ".join([plural(complete, "trial"), *others])
+
+
+def _waiting(job: Job) -> Waiting:
+    words = [
+        job.state.value,
+        f"on {job.host}" if job.host else "",
+        f"attempt {job.attempts}" if job.attempts > 1 else "",
+    ]
+    return Waiting(
+        job, f"pgdyno {shlex.join(job.argv)}", ", ".join(word for word in (*words, job.reason or "") if word)
+    )
+
+
+def _is_open(job: Job, now: float) -> bool:
+    if job.state is JobState.FAILED:
+        return now - (job.ended_at or job.added_at) < RECENT_S
+    return job.state in (JobState.WAITING, JobState.RUNNING, JobState.INTERRUPTED)
+
+
+def _value(value: float | None, unit: str) -> str:
+    return "unknown" if value is None else f"{number_text(value)} {unit}"
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,77 @@
+"""The dashboard's pages from their templates, and the files that they load: the only module of `web` with Jinja."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from pgdyno.units import seconds_text
+from pgdyno.web.overview import Card, Overview
+
+FILES = {
+    "live.css": ("pgdyno.web", "static/live.css", "text/css"),
+    "live.js": ("pgdyno.web", "static/live.js", "text/javascript"),
+    "report.css": ("pgdyno.report", "static/report.css", "text/css"),
+    "uplot.css": ("pgdyno.report", "static/vendor/uplot.min.css", "text/css"),
+    "uplot.js": ("pgdyno.report", "static/vendor/uplot.iife.min.js", "text/javascript"),
+}
+"""What `/static/NAME` sends: package, file and type. Nothing else is reachable."""
+
+
+def overview_page(overview: Overview) -> str:
+    """Return the first page; what moves on it is replaced by `overview_parts` later."""
+    return _environment().get_template("overview.html.j2").render(overview=overview)
+
+
+def overview_parts(overview: Overview) -> dict[str, object]:
+    """Return what the page replaces each second: pieces of HTML by their place, and the figures of the strips."""
+    parts = _environment().get_template("parts.html.j2").module
+    return {
+        "alerts": str(parts.alerts(overview)),  # type: ignore[attr-defined]  # macros of the template
+        "queue": str(parts.queue(overview)),  # type: ignore[attr-defined]
+        "studies": str(parts.studies(overview)),  # type: ignore[attr-defined]
+        "cards": [_card(card, parts) for card in overview.cards],
+    }
+
+
+def _card(card: Card, parts: object) -> dict[str, object]:
+    return {
+        "study": card.live.study,
+        "html": str(parts.card(card)),  # type: ignore[attr-defined]
+        "head": str(parts.card_head(card)),  # type: ignore[attr-defined]
+        "trials": str(parts.card_trials(card)),  # type: ignore[attr-defined]
+        "points": card.live.to_json()["points"],
+        "history": card.history,
+    }
+
+
+def token_page(said: str) -> str:
+    """Return the form that asks for the token; `said` is why the last one was refused."""
+    return _environment().get_template("token.html.j2").render(said=said)
+
+
+def missing_page(said: str) -> str:
+    """Return the page for what is not there."""
+    return _environment().get_template("missing.html.j2").render(said=said)
+
+
+@cache
+def static_file(name: str) -> tuple[bytes, str]:
+    """Return the bytes and the type of a file. Raises KeyError for a name that is not ours."""
+    package, path, media_type = FILES[name]
+    return files(package).joinpath(path).read_bytes(), media_type
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("pgdyno.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["duration"] = seconds_text
+    return environment

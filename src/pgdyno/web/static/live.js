@@ -1,0 +1,117 @@
+// Keeps the first page current: swaps pieces of HTML that the server made, and draws its figures. Every number and
+// word was decided in Python; nothing is computed here but pixels.
+"use strict";
+(() => {
+  const root = document.documentElement;
+  const css = name => getComputedStyle(root).getPropertyValue(name).trim();
+  const FONT = getComputedStyle(document.body).fontFamily;
+  // Places of a point's figures in its row, as the server sends them: t, tps, p99_ms, cpu_pct, memory_pct, iops, disk_mb_per_s.
+  const STRIPS = [
+    ["throughput", "tps", 1, "--c1"], ["p99 latency", "ms", 2, "--c6"], ["CPU busy", "%", 3, "--c2", [0, 100]],
+    ["memory in use", "%", 4, "--c7", [0, 100]], ["busiest disk", "IOPS", 5, "--c3"], ["busiest disk", "MB/s", 6, "--c5"],
+  ];
+  const HEIGHT = 92;
+  const number = value => (value == null ? "unknown" : value.toLocaleString("en", { maximumSignificantDigits: 4 }));
+
+  function swap(host, html) {
+    if (host && host.dataset.shown !== html) {
+      host.innerHTML = html;
+      host.dataset.shown = html;
+    }
+  }
+
+  const axis = () => ({ stroke: css("--muted"), font: `11px ${FONT}`, grid: { stroke: css("--grid"), width: 1 }, ticks: { show: false } });
+
+  function chart(host, series, x, range) {
+    return new uPlot({
+      width: Math.max(120, host.clientWidth), height: HEIGHT + (x.time ? 0 : 60), legend: { show: false },
+      cursor: { y: false, points: { size: 5 } }, padding: [6, 8, 0, 0],
+      scales: { x, y: { range: (_, lo, hi) => range ?? [0, (hi ?? 0) > 0 ? hi * 1.1 : 1] } },
+      axes: [{ ...axis(), size: 22, space: 60 }, { ...axis(), size: 46, space: 26, values: (_, ticks) => ticks.map(one => one.toLocaleString("en", { notation: "compact" })) }],
+      series: [{}, ...series],
+    }, [[], ...series.map(() => [])], host);
+  }
+
+  class Card {
+    constructor(html) {
+      const holder = document.createElement("template");
+      holder.innerHTML = html;
+      this.section = holder.content.firstElementChild;
+    }
+
+    adopt(section) { this.section = section; return this; }
+
+    part(name) { return this.section.querySelector(`[data-part="${name}"]`); }
+
+    draw() {
+      const host = this.part("strips");
+      this.strips = STRIPS.map(([name, unit, place, color, range]) => {
+        const figure = host.appendChild(document.createElement("figure"));
+        figure.setAttribute("aria-label", `${name}, ${unit}`);
+        const caption = figure.appendChild(document.createElement("figcaption"));
+        const canvas = figure.appendChild(document.createElement("div"));
+        const line = { stroke: css(color), width: 1.6, points: { show: false }, spanGaps: false };
+        return { name, unit, place, caption, plot: chart(canvas, [line], { time: true }, range) };
+      });
+      const dots = (stroke, fill) => ({ stroke: "transparent", points: { show: true, size: 7, width: 1.5, stroke, fill } });
+      this.history = chart(this.part("history"), [dots(css("--muted"), css("--panel")), dots(css("--c1"), css("--c1"))], { time: false });
+    }
+
+    show(card) {
+      swap(this.part("head"), card.head);
+      swap(this.part("trials"), card.trials);
+      const t = card.points.map(point => point[0]);
+      for (const { name, unit, place, caption, plot } of this.strips) {
+        const values = card.points.map(point => point[place]);
+        caption.textContent = `${name}: ${values.length ? number(values.at(-1)) : "nothing yet"} ${unit}`;
+        plot.setData([t, values]);
+      }
+      this.history.setData([card.history.number, card.history.baseline, card.history.others]);
+    }
+
+    resize() {
+      for (const plot of [...this.strips.map(one => one.plot), this.history]) {
+        plot.setSize({ width: Math.max(120, plot.root.parentElement.clientWidth), height: plot.height });
+      }
+    }
+  }
+
+  const cards = new Map();
+  const running = document.getElementById("running");
+
+  function show(front) {
+    for (const name of ["alerts", "queue", "studies"]) swap(document.getElementById(name), front[name]);
+    const present = new Set(front.cards.map(card => card.study));
+    for (const [study, card] of cards) {
+      if (!present.has(study)) { card.section.remove(); cards.delete(study); }
+    }
+    for (const one of front.cards) {
+      let card = cards.get(one.study);
+      if (!card) {
+        const there = [...running.children].find(section => section.dataset.study === one.study);
+        card = new Card(one.html);
+        if (there) card.adopt(there); else running.append(card.section);
+        card.draw();
+        cards.set(one.study, card);
+      }
+      card.show(one);
+    }
+    for (const section of [...running.children]) if (!present.has(section.dataset.study)) section.remove();
+    document.getElementById("idle").hidden = present.size > 0;
+    document.title = front.title;
+    contact(front.at, false);
+  }
+
+  function contact(text, lost) {
+    const line = document.getElementById("contact");
+    line.textContent = text;
+    line.classList.toggle("lost", lost);
+    if (lost) line.setAttribute("role", "alert"); else line.removeAttribute("role");
+  }
+
+  const source = new EventSource("/events");
+  source.addEventListener("overview", event => show(JSON.parse(event.data)));
+  source.addEventListener("refused", event => contact(JSON.parse(event.data), true));
+  source.addEventListener("error", () => contact("The connection to pgdyno serve is lost; what is shown is old. Trying again.", true));
+  window.addEventListener("resize", () => { for (const card of cards.values()) card.resize(); });
+})();

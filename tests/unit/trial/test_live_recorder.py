@@ -1,0 +1,119 @@
+"""The watcher that keeps the board: all it hears goes on, and a store that refuses costs a study nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pgdyno.errors import StoreError
+from pgdyno.model.configuration import BASELINE
+from pgdyno.model.guard import Colour, Lamp
+from pgdyno.model.live import Live
+from pgdyno.model.sample_tables import TABLES
+from pgdyno.model.samples import SampleRow
+from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
+from pgdyno.probes.latest import latest_point
+from pgdyno.trial.live_recorder import LiveRecorder
+from pgdyno.workloads.protocol import LoadReading
+
+pytestmark = pytest.mark.requirement("R-REP-06")
+
+
+def row(table: str, **values: float | str) -> SampleRow:
+    return SampleRow(table, 5.0, tuple(values.get(name) for name in TABLES[table].column_names()[1:]))
+
+
+ROWS = [
+    row("cpu", usr_pct=30.0, sys_pct=10.0, irq_pct=2.0, idle_pct=58.0),
+    row("memory", total_bytes=1000, available_bytes=250),
+    row("disk", device="sda", r_per_s=10.0, w_per_s=5.0, rkb_per_s=100.0, wkb_per_s=900.0),
+    row("disk", device="sdb", r_per_s=0.0, w_per_s=1.0, rkb_per_s=0.0, wkb_per_s=4.0),
+    row("sessions", active=3),
+]
+
+
+class Board:
+    def __init__(self, *, refuses: bool = False) -> None:
+        self.shown: list[Live] = []
+        self.cleared: list[str] = []
+        self.asked = 0
+        self.refuses = refuses
+
+    def show(self, live: Live) -> None:
+        self.asked += 1
+        if self.refuses:
+            raise StoreError("the store is gone")
+        self.shown.append(live)
+
+    def clear(self, study_id: str) -> None:
+        self.cleared.append(study_id)
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_: self.calls.append(name)
+
+
+class Still:
+    def latest(self) -> list[SampleRow]:
+        return ROWS
+
+
+def until(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def recorder(board: Board, heard: Heard, **more: Any) -> LiveRecorder:
+    return LiveRecorder(heard, board, "s1", interval_s=0.01, **more)  # type: ignore[arg-type]  # doubles
+
+
+def test_the_board_has_what_was_heard_and_the_display_hears_it_all() -> None:
+    board, heard, now = Board(), Heard(), [100.0]
+    spec = TrialSpec(BASELINE, Role.SEARCH, "spread", 1, 2)
+    with recorder(board, heard, clock=lambda: now[0]) as live:
+        live.trial_began(spec, 4, 77)
+        live.guards([Lamp("disk", Colour.AMBER, "1 GB")])
+        for elapsed in (0.2, 0.4, 1.3):
+            now[0] = 100.0 + elapsed
+            reading = LoadReading(now[0], 500.0, 1.0, 9.5, 100, 0)
+            live.reading(elapsed, 6.0, reading, Still())  # type: ignore[arg-type]
+        live.notice("a guard tripped")
+        until(lambda: board.shown and board.shown[-1].notices)
+        state = board.shown[-1]
+        live.trial_ended(Trial(77, "s1", spec, TrialState.COMPLETE, Outcome(TrialState.COMPLETE, throughput=512.0)))
+        until(lambda: board.shown[-1].best)
+    assert (state.run, state.number, state.role, state.arm) == (77, 4, "search", "spread")
+    assert (state.elapsed_s, state.duration_s) == (1.3, 6.0)
+    assert [lamp.colour for lamp in state.lamps] == ["amber"]
+    assert [round(point.t, 1) for point in state.points] == [100.2, 101.3]  # a point a second, however often it is told
+    point = state.points[0]
+    assert (point.tps, point.p99_ms, point.cpu_pct, point.memory_pct) == (500.0, 9.5, 42.0, 75.0)
+    assert (point.iops, point.active) == (15.0, 3.0)
+    assert board.shown[-1].best == 512.0
+    assert board.cleared == ["s1"]
+    assert heard.calls == ["trial_began", "guards", "reading", "reading", "reading", "notice", "trial_ended"]
+
+
+def test_a_store_that_refuses_is_left_alone_and_the_study_goes_on() -> None:
+    board, heard = Board(refuses=True), Heard()
+    with recorder(board, heard) as live:
+        until(lambda: board.asked)
+        live.phase("load")
+        time.sleep(0.1)
+    assert board.asked == 1
+    assert heard.calls == ["phase"]
+    assert board.cleared == []
+
+
+def test_what_the_host_does_not_tell_stays_unknown() -> None:
+    point = latest_point([replace(ROWS[0], values=(None,) * len(ROWS[0].values))], 9.0)
+    assert (point.cpu_pct, point.memory_pct, point.iops, point.disk_mb_per_s) == (None, None, None, None)
