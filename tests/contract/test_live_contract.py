@@ -12,7 +12,9 @@ from sqlalchemy import insert, select
 
 import study_example as example
 from pgdyno.errors import StoreError
+from pgdyno.model.configuration import BASELINE
 from pgdyno.model.live import SILENT_S, Live, LiveLamp, LiveNotice, LivePoint
+from pgdyno.model.trial import Outcome, Role, TrialSpec, TrialState
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.store.schema import LIVE
@@ -99,3 +101,13 @@ def test_what_a_newer_version_added_is_left_out() -> None:
 def test_a_study_is_silent_when_nothing_was_heard_for_longer_than_a_living_one_is_silent() -> None:
     assert not STATE.is_silent(STATE.at + SILENT_S)
     assert STATE.is_silent(STATE.at + SILENT_S + 1)
+
+
+def test_the_newest_trials_are_the_end_of_all(store: Store) -> None:
+    spec = TrialSpec(BASELINE, Role.BASELINE, "baseline", 1, 0)
+    for _ in range(5):
+        store.finish_trial(store.begin_trial(STATE.study, spec), Outcome(TrialState.COMPLETE, throughput=1.0))
+    every = store.trials(STATE.study)
+    assert len(every) == 5
+    assert store.trials(STATE.study, newest=2) == every[-2:]
+    assert store.trials(STATE.study, newest=9) == every

@@ -196,10 +196,13 @@ class Store:
             raise UsageError(f'trial {trial_id} is not in the store "{self.name}"', hint=_LIST)
         return found[0]
 
-    def trials(self, study_id: str) -> list[Trial]:
-        """Return the trials of one study in the order in which they began."""
+    def trials(self, study_id: str, *, newest: int | None = None) -> list[Trial]:
+        """Return the trials of one study in the order in which they began, all or so many of the newest."""
+        which = TRIAL.c.study_id == study_id
+        if newest is not None:
+            which = TRIAL.c.id.in_(select(TRIAL.c.id).where(which).order_by(TRIAL.c.id.desc()).limit(newest))
         with self.read() as connection:
-            return read_trials(connection, TRIAL.c.study_id == study_id)
+            return read_trials(connection, which)
 
     def add_samples(self, run_id: int, rows: Iterable[SampleRow]) -> int:
         """Record sample rows of a running trial and return how many they were."""

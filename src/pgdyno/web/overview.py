@@ -30,6 +30,8 @@ PAGE = 50
 RECENT_S = 24 * 3600.0
 """For how long a study or job that failed, or a study that fell silent, is shown."""
 LAST_TRIALS = 8
+HISTORY = 400
+"""So many trials are in a chart, the newest: it is sent each second, and a study may have thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A study under way. `history` holds numbers and throughputs of its complete trials, for the chart."""
+    """A study under way. `history` holds numbers and throughputs of its newest trials, for the chart."""
 
     live: Live
     study: Study
@@ -66,7 +68,7 @@ class Card:
         wanted = (
             ("throughput", "tps", "tps"), ("p99", "p99_ms", "ms"), ("CPU", "cpu_pct", "%"),
             ("memory", "memory_pct", "%"), ("busiest disk", "iops", "IOPS"), ("disk", "disk_mb_per_s", "MB/s"),
-            ("active", "active", "sessions"),
+            ("active sessions", "active", ""),
         )  # fmt: skip
         return tuple(
             (name, _value(None if point is None else getattr(point, field), unit)) for name, field, unit in wanted
@@ -152,7 +154,7 @@ class OverviewReader:
         cards = self._cards(LiveBoard(self.store).running(), counts, now)
         shown = tuple(_row(study, counts.get(study.id, {})) for study in studies[:PAGE])
         return Overview(
-            at=_moment(now),
+            at=moment_text(now),
             store=self.store.name,
             cards=cards,
             alerts=tuple(_alerts(cards, studies, jobs, now)),
@@ -181,8 +183,8 @@ class OverviewReader:
         if live.is_silent(now) and study.state is not StudyState.RUNNING:
             return None  # it ended, and the store was away when its row was to go
         known = self._trials.get(live.study)
-        if known is None or known[0] != counts:  # a study may have thousands: they are read when there are others
-            known = self._trials[live.study] = counts, self.store.trials(live.study)
+        if known is None or known[0] != counts:
+            known = self._trials[live.study] = counts, self.store.trials(live.study, newest=HISTORY)
         trials = known[1]
         ended = [trial for trial in trials if trial.state is not TrialState.RUNNING]
         return Card(
@@ -192,16 +194,16 @@ class OverviewReader:
             age_s=now - live.began_at,
             counts=_counts(counts),
             trials=tuple(reversed(ended[-LAST_TRIALS:])),
-            history=_history(ended),
+            history=_history(ended, first=1 + max(0, sum(counts.values()) - len(trials))),
         )
 
 
-def _history(trials: Sequence[Trial]) -> Mapping[str, Sequence[float | None]]:
-    """Return the throughput of complete trials by their number in the study, the baseline's apart, and the best."""
+def _history(trials: Sequence[Trial], first: int) -> Mapping[str, Sequence[float | None]]:
+    """Return the throughput of complete trials by their number in the study, from `first`, the baseline's apart."""
     numbers: list[float | None] = []
     baseline: list[float | None] = []
     others: list[float | None] = []
-    for number, trial in enumerate(trials, start=1):
+    for number, trial in enumerate(trials, first):
         value = None if trial.outcome is None or trial.state is not TrialState.COMPLETE else trial.outcome.throughput
         is_baseline = trial.spec.role is Role.BASELINE
         numbers.append(number)
@@ -221,7 +223,8 @@ def _alerts(cards: Sequence[Card], studies: Sequence[Study], jobs: Sequence[Job]
                 if lamp.colour in (Colour.RED, Colour.AMBER):
                     tone = "bad" if lamp.colour == Colour.RED else "unsure"
                     found.append(Alert(tone, f"guard {lamp.name} is {lamp.colour}: {lamp.text}", live.study))
-            found += [Alert("unsure", f"{_moment(one.t)}: {one.text}", live.study) for one in live.notices[-5:]]
+            tripped = [trial for trial in card.trials if _reason(trial).startswith("guard ")]
+            found += [Alert("unsure", f"trial {trial.id} was ended: {_reason(trial)}", live.study) for trial in tripped]
     for study in studies:
         if study.state is StudyState.FAILED and now - study.created_at < RECENT_S:
             found.append(Alert("bad", f"{study.kind.value} study {study.id} failed", study.id))
@@ -229,6 +232,10 @@ def _alerts(cards: Sequence[Card], studies: Sequence[Study], jobs: Sequence[Job]
         if job.state is JobState.FAILED and now - (job.ended_at or job.added_at) < RECENT_S:
             found.append(Alert("bad", f"job {job.id} failed: {job.reason or 'no reason was kept'}", job.study or ""))
     return found
+
+
+def _reason(trial: Trial) -> str:
+    return (trial.outcome.reason if trial.outcome else None) or ""
 
 
 def _silence(card: Card) -> str:
@@ -254,7 +261,7 @@ def _row(study: Study, counts: Mapping[str, int]) -> Row:
         said = f"{verdict.metric.value} {change_text(verdict.interval.ratio)} {range_text(verdict.interval)}"
     elif throughput := result.number("tps"):
         said = f"{number_text(throughput)} tps"
-    return Row(study, _moment(study.created_at), _counts(counts), word, tone.value, said)
+    return Row(study, moment_text(study.created_at), _counts(counts), word, tone.value, said)
 
 
 def _counts(counts: Mapping[str, int]) -> str:
@@ -282,8 +289,9 @@ def _is_open(job: Job, now: float) -> bool:
 
 
 def _value(value: float | None, unit: str) -> str:
-    return "unknown" if value is None else f"{number_text(value)} {unit}"
+    return "unknown" if value is None else f"{number_text(value)} {unit}".rstrip()
 
 
-def _moment(seconds: float) -> str:
+def moment_text(seconds: float) -> str:
+    """Write a moment in this host's time zone."""
     return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -8,7 +8,7 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from pgdyno.units import seconds_text
-from pgdyno.web.overview import Card, Overview
+from pgdyno.web.overview import Card, Overview, moment_text
 
 FILES = {
     "live.css": ("pgdyno.web", "static/live.css", "text/css"),
@@ -74,4 +74,5 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["duration"] = seconds_text
+    environment.filters["moment"] = moment_text
     return environment

@@ -11,7 +11,6 @@
     ["memory in use", "%", 4, "--c7", [0, 100]], ["busiest disk", "IOPS", 5, "--c3"], ["busiest disk", "MB/s", 6, "--c5"],
   ];
   const HEIGHT = 92;
-  const number = value => (value == null ? "unknown" : value.toLocaleString("en", { maximumSignificantDigits: 4 }));
 
   function swap(host, html) {
     if (host && host.dataset.shown !== html) {
@@ -48,10 +47,10 @@
       this.strips = STRIPS.map(([name, unit, place, color, range]) => {
         const figure = host.appendChild(document.createElement("figure"));
         figure.setAttribute("aria-label", `${name}, ${unit}`);
-        const caption = figure.appendChild(document.createElement("figcaption"));
+        figure.appendChild(document.createElement("figcaption")).textContent = `${name}, ${unit}`;
         const canvas = figure.appendChild(document.createElement("div"));
         const line = { stroke: css(color), width: 1.6, points: { show: false }, spanGaps: false };
-        return { name, unit, place, caption, plot: chart(canvas, [line], { time: true }, range) };
+        return { place, plot: chart(canvas, [line], { time: true }, range) };
       });
       const dots = (stroke, fill) => ({ stroke: "transparent", points: { show: true, size: 7, width: 1.5, stroke, fill } });
       this.history = chart(this.part("history"), [dots(css("--muted"), css("--panel")), dots(css("--c1"), css("--c1"))], { time: false });
@@ -61,11 +60,7 @@
       swap(this.part("head"), card.head);
       swap(this.part("trials"), card.trials);
       const t = card.points.map(point => point[0]);
-      for (const { name, unit, place, caption, plot } of this.strips) {
-        const values = card.points.map(point => point[place]);
-        caption.textContent = `${name}: ${values.length ? number(values.at(-1)) : "nothing yet"} ${unit}`;
-        plot.setData([t, values]);
-      }
+      for (const { place, plot } of this.strips) plot.setData([t, card.points.map(point => point[place])]);
       this.history.setData([card.history.number, card.history.baseline, card.history.others]);
     }
 
