@@ -18,10 +18,11 @@ class TuneOptions:
     """What a tune may spend and touch.
 
     `trials` bounds the search trials and `budget_s` the time under trial of the whole study; the first bound that is
-    reached ends the search. Of `budget_s` the search takes `SEARCH_SHARE`, pruning ends at `PRUNE_SHARE`, and the rest
-    belongs to the proof, whose fewest blocks may go on to `PROOF_SHARE`: it leaves out as many settings one by one as
-    fit. `noise_runs` is how many baseline runs measure the noise floor; `baseline_every` how many search trials share
-    one re-measured baseline. `restarts` is the restart budget as it is written, None unbounded.
+    reached ends the search. Of `budget_s` the search takes `SEARCH_SHARE`, screening (after its fewest pairs) and
+    pruning end at `PRUNE_SHARE`, and the rest belongs to the proof, whose fewest blocks may go on to `PROOF_SHARE`: it
+    leaves out as many settings one by one as fit. `noise_runs` is how many baseline runs measure the noise floor;
+    `baseline_every` how many search trials share one re-measured baseline. `restarts` is the restart budget as it is
+    written, None unbounded.
     """
 
     metric: Metric = Metric.THROUGHPUT

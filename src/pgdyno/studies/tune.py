@@ -98,6 +98,8 @@ def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str],
     tuned.screening = pruner.screen(unpruned)
     if tuned.screening.verdict.word is not Word.BETTER:
         tuned.notes.append("the search's best configuration did not beat the baseline in fresh pairs")
+        if tuned.screening.verdict.word is Word.NOT_RESOLVED and pruner.is_time_spent():
+            tuned.notes.append("the time for these pairs was spent: a longer --budget resolves smaller effects")
         return tuned
     losses = search.expected_losses(unpruned)
     tuned.winner = prune(unpruned, list(losses), pruner.is_free, first_kept=count_responsible(losses))
@@ -179,17 +181,23 @@ class _Pruner:
 
         def is_enough(blocks: Blocks) -> bool:
             verdict = verdict_of(blocks, BASE, FULL, self.options.metric, design)
-            return verdict is not None and is_final(verdict, design)
+            if verdict is None or verdict.pairs < design.min_pairs:
+                return False
+            return is_final(verdict, design) or self.is_time_spent()
 
         arms = {BASE: BASELINE, FULL: winner}
         blocks = self._run(arms, {BASE: Role.BASELINE, FULL: Role.CONFIRM}, self.options.confirm_max, is_enough)
         return compare_arms(blocks, BASE, FULL, self.options.metric, design)
 
+    def is_time_spent(self) -> bool:
+        """Return whether the time is over that screening and pruning may take; the rest is for the proof."""
+        budget_s = self.options.budget_s
+        return budget_s is not None and self.laboratory.spent_s > self.options.PRUNE_SHARE * budget_s
+
     def is_free(self, kept: Configuration, reduced: Configuration) -> bool:
         """Return True when going from `kept` to `reduced` costs nothing measurable, in the metric or in server CPU."""
         gone = tuple(kept.without(*reduced))
-        budget_s = self.options.budget_s
-        if budget_s is not None and self.laboratory.spent_s > self.options.PRUNE_SHARE * budget_s:
+        if self.is_time_spent():
             self.announce(f"pruning: no time left to ask whether {', '.join(gone)} can go")
             return False
         self.announce(f"pruning: does it cost anything to drop {', '.join(gone)}?")

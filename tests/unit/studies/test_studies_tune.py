@@ -141,6 +141,16 @@ def test_the_budget_in_time_bounds_the_search():
     assert any("search ended" in line for line in said)
 
 
+def test_the_budget_bounds_the_screening_of_a_machine_too_noisy_to_resolve_it():
+    options = TuneOptions(trials=14, budget_s=240.0, noise_runs=4, confirm_max=48)
+    laboratory = SimulatedLaboratory(flat, cv=0.5)
+    tuned, _ = run(laboratory, options)
+    assert tuned.screening.verdict.word is Word.NOT_RESOLVED
+    assert tuned.screening.verdict.pairs >= 3
+    assert laboratory.spent_s <= options.PRUNE_SHARE * 240.0 + 8 * 8  # and the pair that was under way
+    assert any("a longer --budget" in note for note in tuned.notes)
+
+
 def test_a_proof_that_pruning_left_too_much_to_leaves_out_as_many_settings_as_fit(monkeypatch):
     monkeypatch.setattr(TuneOptions, "PRUNE_SHARE", 0.0)
     options = TuneOptions(trials=14, budget_s=280.0, noise_runs=4, confirm_min=3, confirm_max=3)
