@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
+from typing import Protocol, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -27,21 +28,21 @@ def overview_page(overview: Overview) -> str:
 
 def overview_parts(overview: Overview) -> dict[str, object]:
     """Return what the page replaces each second: pieces of HTML by their place, and the figures of the strips."""
-    parts = _environment().get_template("parts.html.j2").module
+    parts = _parts()
     return {
-        "alerts": str(parts.alerts(overview)),  # type: ignore[attr-defined]  # macros of the template
-        "queue": str(parts.queue(overview)),  # type: ignore[attr-defined]
-        "studies": str(parts.studies(overview)),  # type: ignore[attr-defined]
+        "alerts": str(parts.alerts(overview)),
+        "queue": str(parts.queue(overview)),
+        "studies": str(parts.studies(overview)),
         "cards": [_card(card, parts) for card in overview.cards],
     }
 
 
-def _card(card: Card, parts: object) -> dict[str, object]:
+def _card(card: Card, parts: _Parts) -> dict[str, object]:
     return {
         "study": card.live.study,
-        "html": str(parts.card(card)),  # type: ignore[attr-defined]
-        "head": str(parts.card_head(card)),  # type: ignore[attr-defined]
-        "trials": str(parts.card_trials(card)),  # type: ignore[attr-defined]
+        "html": str(parts.card(card)),
+        "head": str(parts.card_head(card)),
+        "trials": str(parts.card_trials(card)),
         "points": card.live.to_json()["points"],
         "history": card.history,
     }
@@ -62,6 +63,21 @@ def static_file(name: str) -> tuple[bytes, str]:
     """Return the bytes and the type of a file. Raises KeyError for a name that is not ours."""
     package, path, media_type = FILES[name]
     return files(package).joinpath(path).read_bytes(), media_type
+
+
+class _Parts(Protocol):
+    """The macros of `parts.html.j2`, which Jinja makes functions of."""
+
+    def alerts(self, overview: Overview) -> str: ...
+    def queue(self, overview: Overview) -> str: ...
+    def studies(self, overview: Overview) -> str: ...
+    def card(self, card: Card) -> str: ...
+    def card_head(self, card: Card) -> str: ...
+    def card_trials(self, card: Card) -> str: ...
+
+
+def _parts() -> _Parts:
+    return cast(_Parts, _environment().get_template("parts.html.j2").module)
 
 
 @cache
