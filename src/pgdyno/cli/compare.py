@@ -13,6 +13,7 @@ from pgdyno.cli.options import open_store, store_option
 from pgdyno.cli.report import FORMATS, WORDS, emit
 from pgdyno.cli.study_request import METRICS
 from pgdyno.errors import ExitCode, UsageError
+from pgdyno.model.verdict import STRICT_CONFIDENCE
 
 if TYPE_CHECKING:
     from pgdyno.model.trial import Trial
@@ -39,7 +40,7 @@ CODES = {
 )
 @click.option("--smallest-effect", type=click.FloatRange(0, 1, min_open=True), default=0.02, show_default=True,
               help="Smallest effect of interest; within it the runs are equivalent.")  # fmt: skip
-@click.option("--confidence", type=click.FloatRange(0.5, 0.999), default=0.9975, show_default=True,
+@click.option("--confidence", type=click.FloatRange(0.5, 0.999), default=STRICT_CONFIDENCE, show_default=True,
               help="Confidence of the interval of two runs.")  # fmt: skip
 @click.option("--count", "counts", multiple=True, metavar="NAME.WHAT=N",
               help="Cores, threads, sockets or vcpus, such as A.cores=8; may be given again.")  # fmt: skip

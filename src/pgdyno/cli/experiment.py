@@ -17,6 +17,7 @@ from pgdyno.cli.planned import PlannedCommand
 from pgdyno.cli.safety import safety_options
 from pgdyno.cli.study_request import CONFIDENCE, METRICS, PAIRS, resumable, study_options
 from pgdyno.errors import ExitCode, UsageError
+from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS
 
 if TYPE_CHECKING:
     from pgdyno.cli.progress import Progress
@@ -89,9 +90,11 @@ class Question:
 )
 @click.option("--smallest-effect", type=click.FloatRange(0, 1, min_open=True), default=0.02, show_default=True,
               help="Smallest effect of interest; within it A and B are equivalent.")  # fmt: skip
-@click.option("--confidence", type=CONFIDENCE, default=0.9975, show_default=True,
+@click.option("--confidence", type=CONFIDENCE, default=STRICT_CONFIDENCE, show_default=True,
               help="Confidence of the intervals.")  # fmt: skip
-@click.option("--pairs", nargs=2, type=PAIRS, default=(4, 48), show_default=True, help="Fewest and most pairs.")
+@click.option(
+    "--pairs", nargs=2, type=PAIRS, default=(STRICT_MIN_PAIRS, 48), show_default=True, help="Fewest and most pairs."
+)
 @click.option("--restarts", metavar="BUDGET",
               help="Most restarts, and when: none, 20, 22:00-05:00 or 20@22:00-05:00; only where a knob needs one.  "
               "[default: before every trial]")  # fmt: skip

@@ -13,6 +13,7 @@ from pgdyno.cli.options import open_store, target_options, workload_options
 from pgdyno.cli.safety import safety_options
 from pgdyno.cli.study_request import carry_out, new_request, study_options
 from pgdyno.errors import ExitCode
+from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS
 
 if TYPE_CHECKING:
     from pgdyno.model.facts import Facts
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
               help="Time for equal runs; four are made in any case.")  # fmt: skip
 @click.option("--smallest-effect", type=click.FloatRange(0, 1, min_open=True), default=0.02, show_default=True,
               help="The effect for which window, pairs and minutes are proposed.")  # fmt: skip
-@click.option("--confidence", type=click.FloatRange(0.8, 0.999), default=0.9975, show_default=True,
+@click.option("--confidence", type=click.FloatRange(0.8, 0.999), default=STRICT_CONFIDENCE, show_default=True,
               help="Confidence of the comparisons that are planned; as of pgdyno experiment.")  # fmt: skip
 @click.option("--restart-each", is_flag=True,
               help="Restart before every run, as comparisons of knobs that need it do.")  # fmt: skip
@@ -52,7 +53,9 @@ def command(**values: object) -> int:
     check_report_path(flags.path("report"))
     store, progress = open_store(flags.text("store_url")), Progress()
     restarts = flags.on("restart_each")
-    design = Design(smallest_effect=flags.real("smallest_effect"), confidence=flags.real("confidence"), min_pairs=4)
+    design = Design(
+        smallest_effect=flags.real("smallest_effect"), confidence=flags.real("confidence"), min_pairs=STRICT_MIN_PAIRS
+    )
 
     def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
         words = outage_text("a restart before every run", outage) if restarts else "none: no setting is touched"

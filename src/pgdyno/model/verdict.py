@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+STRICT_CONFIDENCE, STRICT_MIN_PAIRS = 0.9975, 4
+"""The rule where nothing says otherwise for comparisons that are run again and again, night after night: 20 of them
+with nothing to find make no claim, with a probability of 95 %."""
+
 
 class Word(StrEnum):
     """The only words in which a comparison may end. They come from the rule in `stats`, never from a hand."""

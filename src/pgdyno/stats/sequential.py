@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from pgdyno.errors import UsageError
-from pgdyno.model.verdict import Interval, Metric, Verdict, Word
+from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS, Interval, Metric, Verdict, Word
 from pgdyno.stats.boundary import critical_values
 from pgdyno.stats.paired import interval, log_ratios
 
@@ -75,8 +75,8 @@ class Design:
         return values[pairs - self.min_pairs] if pairs >= self.min_pairs else math.inf
 
 
-STRICT = Design(confidence=0.9975, min_pairs=4)
-"""For comparisons that are run every night: 20 of them with nothing to find make no claim, with 95 % probability."""
+STRICT = Design(confidence=STRICT_CONFIDENCE, min_pairs=STRICT_MIN_PAIRS)
+"""For comparisons that are run every night."""
 
 
 def judge(a: Sequence[float] | Floats, b: Sequence[float] | Floats, *, metric: Metric, design: Design) -> Verdict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
-from pgdyno.model.verdict import Metric
+from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS, Metric
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.plan import Plan, Step
 from pgdyno.studies.plan_file import parse_plan
@@ -29,8 +29,8 @@ class StaircaseOptions:
     source: str
     metric: Metric = Metric.THROUGHPUT
     smallest_effect: float = 0.02
-    confidence: float = 0.9975
-    min_pairs: int = 4
+    confidence: float = STRICT_CONFIDENCE
+    min_pairs: int = STRICT_MIN_PAIRS
     max_pairs: int = 48
     seed: int = 1
     mode: str = ""

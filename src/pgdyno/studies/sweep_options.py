@@ -9,7 +9,7 @@ from pgdyno.errors import UsageError
 from pgdyno.knobs.policy import check_settings
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts
-from pgdyno.model.verdict import Metric
+from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS, Metric
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.sweep import FACTORIAL
 
@@ -23,8 +23,8 @@ class SweepOptions:
     factors: tuple[tuple[str, str], ...] = ()
     metric: Metric = Metric.THROUGHPUT
     smallest_effect: float = 0.02
-    confidence: float = 0.9975
-    min_pairs: int = 4
+    confidence: float = STRICT_CONFIDENCE
+    min_pairs: int = STRICT_MIN_PAIRS
     max_pairs: int = 48
     seed: int = 1
     sweep_blocks: int = 6
