@@ -54,6 +54,7 @@ def import_(**values: object) -> None:
     Their ids stay, so that a study is never there twice; its trials get numbers of this store. The studies are marked
     as measured elsewhere, and keep the facts of the machine that they were measured on.
     """
+    from pgdyno.report.wording import plural
     from pgdyno.studies.bundles import import_studies
 
     flags, path = Flags(values), Flags(values).path("file")
@@ -65,7 +66,7 @@ def import_(**values: object) -> None:
         return
     for one in done:
         word = "unchanged: it is in the store already" if one.unchanged else "imported"
-        click.echo(f"{one.study}  {one.trials} trials, {word}")
+        click.echo(f"{one.study}  {plural(one.trials, 'trial')}, {word}")
 
 
 @command.command("show")
@@ -81,10 +82,13 @@ def show(**values: object) -> None:
 
 
 def _tell(manifest: Manifest, *, as_json: bool) -> None:
+    from pgdyno.report.wording import plural
+
     if as_json:
         click.echo(json.dumps(asdict(manifest)))
         return
     for study in manifest.studies:
         rows = sum(member.rows for member in manifest.members if member.study == study.id)
-        click.echo(f"{study.id}  {study.kind}, {study.trials} trials, {rows:,} rows, environment {study.environment}")
+        counted = f"{plural(study.trials, 'trial')}, {rows:,} rows"
+        click.echo(f"{study.id}  {study.kind}, {counted}, environment {study.environment}")
     click.echo(f"SHA-256 of the contents {manifest.whole}, written by pgdyno {manifest.pgdyno}")

@@ -7,18 +7,15 @@ sizes again, and whether the history table grew by exactly the transactions that
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from pgdyno.model.cpus import parse_cpus
 from pgdyno.model.matrix import WITH_HISTORY
-from pgdyno.model.record import CheckRecord, Examination
-from pgdyno.model.trial import LoadPlan, Outcome, WorkloadSpec
+from pgdyno.model.record import CheckRecord
 from pgdyno.target import processes
 from pgdyno.target.target import Target
-from pgdyno.workloads.gate import Gate
-from pgdyno.workloads.protocol import LoadResult, RunningLoad, Workload
-from pgdyno.workloads.sized import relation_sizes
+from pgdyno.workloads.protocol import LoadResult, Workload
+from pgdyno.workloads.sized import SizedWorkload
 from pgdyno.workloads.template import checkpoint
 
 HISTORY = "history"
@@ -29,71 +26,31 @@ SELECT (SELECT count(*) FROM pgbench_history) AS history, (SELECT count(*) FROM 
 """
 
 
-class CellWorkload:
+class CellWorkload(SizedWorkload):
     """A `Workload` around another one, for the cells of one mode; without CPUs the server runs where it will."""
 
     def __init__(self, inner: Workload, *, server_cpus: str = "", every_cpu: Sequence[int] = ()) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._cpus = parse_cpus(server_cpus) if server_cpus else tuple(every_cpu)
-        self._before: dict[str, float] = {}
 
-    def spec(self) -> WorkloadSpec:
-        """Return what is run."""
-        return self._inner.spec()
-
-    def prepare(self, target: Target, *, progress: Callable[[str], None]) -> None:
-        """Make the template database, once. See `Workload.prepare`."""
-        self._inner.prepare(target, progress=progress)
-
-    def reset(self, target: Target, *, policy: str = "auto") -> str:
-        """Give the cell its first state: data, CPUs of the server, a checkpoint; and look at it."""
-        dbname = self._inner.reset(target, policy=policy)
+    def _settle(self, target: Target) -> None:
         if self._cpus:
             pin_server(target, self._cpus)
         checkpoint(target.postgres)
-        self._before = self._look(target, dbname, "before")
-        return dbname
-
-    def begin(
-        self,
-        target: Target,
-        dbname: str,
-        plan: LoadPlan,
-        directory: Path,
-        *,
-        instance: int = 0,
-        gate: Gate | None = None,
-    ) -> RunningLoad:
-        """Start the load. See `Workload.begin`."""
-        return self._inner.begin(target, dbname, plan, directory, instance=instance, gate=gate)
-
-    def examine(self, target: Target, dbname: str, load: LoadResult, outcome: Outcome) -> Examination:
-        """Look at the data again; a history that did not grow by what was reported makes the run void."""
-        inner = self._inner.examine(target, dbname, load, outcome)
-        after = self._look(target, dbname, "after")
-        checks: tuple[CheckRecord, ...] = ()
-        if self.spec().name in WITH_HISTORY:
-            grown = int(after["rows_after.history"] - self._before["rows_before.history"])
-            checks = (history_check(grown, load.transactions, load.partial),)
-        return Examination(
-            checks=(*inner.checks, *checks),
-            figures=(*inner.figures, *self._before.items(), *after.items()),
-            plans=inner.plans,
-            texts=inner.texts,
-            warnings=inner.warnings,
-        )
-
-    def drop(self, target: Target, *, template: bool = False) -> tuple[str, ...]:
-        """Drop the load's database. See `Workload.drop`."""
-        return self._inner.drop(target, template=template)
 
     def _look(self, target: Target, dbname: str, when: str) -> dict[str, float]:
-        postgres = target.postgres.for_database(dbname)
-        found = {f"bytes_{when}.{name}": size for name, size in relation_sizes(postgres).items()}
+        found = super()._look(target, dbname, when)
         if self.spec().name in (*WITH_HISTORY, "select-only"):
-            (counts,) = postgres.fetch(_COUNTS)
+            (counts,) = target.postgres.for_database(dbname).fetch(_COUNTS)
             found |= {f"rows_{when}.{name}": float(str(count)) for name, count in counts.items()}
         return found
+
+    def _checks(self, after: Mapping[str, float], load: LoadResult) -> tuple[CheckRecord, ...]:
+        """Hold the growth of the history against what was reported; a run in which they differ is void."""
+        if self.spec().name not in WITH_HISTORY:
+            return ()
+        grown = int(after["rows_after.history"] - self._before["rows_before.history"])
+        return (history_check(grown, load.transactions, load.partial),)
 
 
 def history_check(grown: int, reported: int, partial: str | None) -> CheckRecord:

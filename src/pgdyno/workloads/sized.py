@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pgdyno.model.record import Examination
+from pgdyno.model.record import CheckRecord, Examination
 from pgdyno.model.trial import LoadPlan, Outcome, WorkloadSpec
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.target import Target
@@ -42,7 +42,10 @@ def counted(counters: Mapping[str, float], prefix: str) -> dict[str, float]:
 
 
 class SizedWorkload:
-    """A `Workload` around another one; what it runs and how is the other's."""
+    """A `Workload` around another one, whose runs it leaves as they are.
+
+    A subclass may look at more than sizes, and settle the server between the data and the first look.
+    """
 
     def __init__(self, inner: Workload) -> None:
         self._inner = inner
@@ -57,9 +60,10 @@ class SizedWorkload:
         self._inner.prepare(target, progress=progress)
 
     def reset(self, target: Target, *, policy: str = "auto") -> str:
-        """Give a run its data and measure them."""
+        """Give a run its data, and look at them."""
         dbname = self._inner.reset(target, policy=policy)
-        self._before = relation_sizes(target.postgres.for_database(dbname))
+        self._settle(target)
+        self._before = self._look(target, dbname, "before")
         return dbname
 
     def begin(
@@ -76,13 +80,25 @@ class SizedWorkload:
         return self._inner.begin(target, dbname, plan, directory, instance=instance, gate=gate)
 
     def examine(self, target: Target, dbname: str, load: LoadResult, outcome: Outcome) -> Examination:
-        """Let the workload examine its data, and measure them again."""
+        """Let the workload examine its data, and look at them again."""
         found = self._inner.examine(target, dbname, load, outcome)
-        after = relation_sizes(target.postgres.for_database(dbname))
-        sizes = [(BEFORE + name, size) for name, size in self._before.items()]
-        sizes += [(AFTER + name, size) for name, size in after.items()]
-        return replace(found, figures=(*found.figures, *sizes))
+        after = self._look(target, dbname, "after")
+        checks = (*found.checks, *self._checks(after, load))
+        return replace(found, checks=checks, figures=(*found.figures, *self._before.items(), *after.items()))
 
     def drop(self, target: Target, *, template: bool = False) -> tuple[str, ...]:
         """Drop the load's database. See `Workload.drop`."""
         return self._inner.drop(target, template=template)
+
+    def _settle(self, target: Target) -> None:
+        """Do to the server what every run begins with; nothing here."""
+
+    def _look(self, target: Target, dbname: str, when: str) -> dict[str, float]:
+        """Return the counters of one look; `when` is before or after."""
+        sizes = relation_sizes(target.postgres.for_database(dbname))
+        return {f"bytes_{when}.{name}": size for name, size in sizes.items()}
+
+    def _checks(self, after: Mapping[str, float], load: LoadResult) -> tuple[CheckRecord, ...]:
+        """Return what both looks together prove or break; nothing here."""
+        del after, load
+        return ()
