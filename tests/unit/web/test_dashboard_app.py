@@ -288,6 +288,7 @@ def test_many_readers_share_one_reading_of_the_store(store: Store, monkeypatch: 
     reader = OverviewReader(store, clock=lambda: now[0])
     for _ in range(5):
         reader.latest()
+    assert reader.latest() is reader.latest()
     assert len(read) == 1
     now[0] += overview_module.FRESH_S + 0.01
     reader.latest()
@@ -325,3 +326,18 @@ def test_a_token_is_made_for_its_owner_alone_and_a_bad_one_is_refused(tmp_path: 
             read_token(path)
     with pytest.raises(EnvironmentUnsuitable, match="cannot be used"):
         read_token(tmp_path / "none" / "token")
+
+
+def test_an_event_is_drawn_once_for_all_readers(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pgdyno.web import app as app_module
+
+    drawn: list[int] = []
+    parts = app_module.overview_parts
+    monkeypatch.setattr(app_module, "overview_parts", lambda overview: drawn.append(1) or parts(overview))
+    monkeypatch.setattr(overview_module, "FRESH_S", 3600.0)
+    dashboard = app_module.Dashboard(store)
+    assert dashboard.event() == dashboard.event()
+    assert len(drawn) == 1
+    monkeypatch.setattr(overview_module, "FRESH_S", 0.0)
+    dashboard.event()
+    assert len(drawn) == 2
