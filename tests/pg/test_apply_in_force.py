@@ -65,8 +65,9 @@ def test_always_restarts_when_asked(session: Session, sandbox18: Sandbox) -> Non
     assert sandbox18.target().postgres.fetch(query) != before
 
 
-def test_the_fingerprint_names_what_is_in_force(session: Session) -> None:
+def test_the_fingerprint_names_what_is_in_force(session: Session, sandbox18: Sandbox) -> None:
     base = session.apply(BASELINE).fingerprint
+    assert snapshot.fingerprint_of(sandbox18.target().postgres) == base
     changed = session.apply(Configuration.of({"work_mem": "8MB"})).fingerprint
     assert changed != base
     assert session.apply(Configuration.of({"work_mem": "8192kB"})).fingerprint == changed

@@ -57,6 +57,7 @@ def test_bench_prints_the_published_fields_and_the_store_has_the_run(pgdyno_home
     result = last_json(done)
     published = {"run", "tps", "latency_ms", "transactions", "failed", "retried", "driver_cpu_s", "server_cpu_s"}
     assert published | {"foreign_cpu_pct", "settings_fingerprint"} <= result.keys()
+    assert re.fullmatch("[0-9a-f]{12}", result["settings_fingerprint"])  # of a server that nothing was changed of, too
     assert result["tps"] > 0
     assert result["failed"] == 0
     assert result["latency_ms"]["p50"] <= result["latency_ms"]["p95"] <= result["latency_ms"]["p99"]

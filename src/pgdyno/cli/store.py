@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ RIGHT = frozenset({"trials", "trial", "block", "tps", "p95 ms", "CPU ms/tx", "fo
 """Columns of numbers."""
 UNREADABLE = "unreadable"
 """The state of a study whose row is damaged, or of a newer pgdyno."""
+SILENT = "silent"
+"""What is shown for `running` where nobody writes the study's live row any more: it was killed."""
 
 
 @click.group("store")
@@ -38,7 +41,8 @@ def list_(**values: object) -> None:
     flags = Flags(values)
     with open_store(flags.text("store_url")) as store:
         (studies, unreadable), counts = store.listed_studies(), store.trial_counts()
-    rows = [_summary(study, counts.get(study.id, {})) for study in studies]
+        silent = _silent(store)
+    rows = [_summary(study, counts.get(study.id, {}), silent.get(study.id)) for study in studies]
     rows += [{"id": name, "state": UNREADABLE, "reason": reason} for name, reason in unreadable.items()]
     if flags.on("as_json"):
         click.echo(json.dumps(rows))
@@ -111,13 +115,24 @@ def export(**values: object) -> None:
     click.echo(f"wrote {path}", err=True)
 
 
-def _summary(study: Study, trials: dict[str, int]) -> dict[str, object]:
+def _silent(store: Store) -> dict[str, float]:
+    """Return for how many seconds nothing was heard of studies that say to run and have nobody who writes."""
+    from pgdyno.store.live import LiveBoard
+
+    now = time.time()
+    return {live.study: now - live.at for live in LiveBoard(store).running() if live.is_silent(now)}
+
+
+def _summary(study: Study, trials: dict[str, int], silent_s: float | None) -> dict[str, object]:
+    from pgdyno.model.study import StudyState
+
     verdict = (study.result or {}).get("verdict")
     return {
         "id": study.id,
         "kind": study.kind.value,
         "name": study.name,
         "state": study.state.value,
+        "silent_s": silent_s if study.state is StudyState.RUNNING else None,
         "created_at": study.created_at,
         "target": study.target,
         "environment": study.environment,
@@ -161,9 +176,12 @@ def _print_studies(rows: list[dict[str, object]]) -> None:
         count = sum(trials.values()) if isinstance(trials, dict) else 0
         word = str(verdict.get("word", "")) if isinstance(verdict, dict) else ""
         began = _moment(row["created_at"])
-        cells = (row["id"], began, row["kind"], row["state"], count, row["workload"], word)
+        state = row["state"] if row["silent_s"] is None else SILENT
+        cells = (row["id"], began, row["kind"], state, count, row["workload"], word)
         lines.append([str(cell) for cell in cells])
     print_columns(("study", "began", "kind", "state", "trials", "workload", "verdict"), lines, RIGHT)
+    if any(row.get("silent_s") is not None for row in rows):
+        click.echo(f"{SILENT}: nothing is heard of it any more; pgdyno rollback puts its server back", err=True)
 
 
 def _print_study(study: Study, trials: list[Trial]) -> None:

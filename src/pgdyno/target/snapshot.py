@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 import psycopg
 from psycopg.rows import DictRow
 
-from pgdyno.target.postgres import query_error
+from pgdyno.target.postgres import Postgres, query_error
 
 _QUERY = """
 SELECT name, setting, boot_val, unit, vartype, context, category, source, sourcefile, sourceline, pending_restart
@@ -140,6 +140,12 @@ def fingerprint(settings: Iterable[SettingState], linux: Mapping[str, str] | Non
     lines: Sequence[str] = sorted(f"{state.name} = {state.setting}" for state in settings if _counts(state))
     lines = [*lines, *(f"{name} = {value}" for name, value in sorted((linux or {}).items()))]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+
+
+def fingerprint_of(postgres: Postgres) -> str:
+    """Return the fingerprint of a server as it is, of which nothing was changed. Errors as `Postgres.fetch`."""
+    with postgres.connect() as connection:
+        return fingerprint(read_settings(connection, label=postgres.label).values())
 
 
 def _counts(state: SettingState) -> bool:

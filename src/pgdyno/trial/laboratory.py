@@ -26,6 +26,7 @@ from pgdyno.store.catalogue import Store
 from pgdyno.target.apply import When
 from pgdyno.target.restart_budget import Permission, RestartBudget
 from pgdyno.target.session import ServerSession
+from pgdyno.target.snapshot import fingerprint_of
 from pgdyno.target.target import Target
 from pgdyno.trial.assess import Bounds, assess
 from pgdyno.trial.breach import concurrent, ending, tripped
@@ -238,6 +239,7 @@ class Laboratory:
     def _apply(self, work: Work, _: Transition) -> Happening:
         if self._session is None:
             assert work.spec.configuration == BASELINE, "a configuration needs a session that can undo it"
+            work.fingerprint = fingerprint_of(self._target.postgres)
         else:
             self._watcher.phase("apply")
             self._session.expect(f"apply of trial {work.run_id}", APPLY_S)

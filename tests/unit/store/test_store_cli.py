@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -13,11 +14,13 @@ from click.testing import CliRunner, Result
 from pgdyno.cli.store import command
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.model.configuration import Configuration
+from pgdyno.model.live import Live
 from pgdyno.model.record import TextRecord
 from pgdyno.model.samples import Event
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.store.catalogue import Store
+from pgdyno.store.live import LiveBoard
 
 WORKLOAD = WorkloadSpec("select-only", {"scale": 1}, "f", "select-only at scale 1", True)
 
@@ -56,6 +59,31 @@ def test_list_as_json(path: Path) -> None:
     assert rows[0]["trials"] == {"complete": 1}
     assert rows[0]["verdict"]["word"] == "better"
     assert rows[1]["verdict"] is None
+
+
+@pytest.mark.parametrize(
+    ("state", "age_s", "shown"),
+    [
+        (StudyState.RUNNING, 0.0, "running"),
+        (StudyState.RUNNING, 3600.0, "silent"),
+        (StudyState.COMPLETE, 3600.0, "complete"),
+    ],
+)
+def test_a_study_that_was_killed_is_not_listed_as_one_that_runs(
+    path: Path, state: StudyState, age_s: float, shown: str
+) -> None:
+    at = time.time() - age_s
+    with Store.open(path) as store:
+        store.update_study("20260102-two", state=state)
+        LiveBoard(store).show(Live("20260102-two", at, at, "here", 1))
+    listed = run(path, "list")
+    row = next(line for line in listed.stdout.splitlines() if "20260102-two" in line)
+    assert row.split()[4] == shown
+    assert ("pgdyno rollback" in listed.stderr) == (shown == "silent")
+    (found, other) = json.loads(run(path, "list", "--json").stdout)
+    assert found["state"] == state.value
+    assert (found["silent_s"] is not None) == (shown == "silent")
+    assert other["silent_s"] is None
 
 
 def test_an_empty_store_is_an_empty_list(tmp_path: Path) -> None:
