@@ -12,9 +12,9 @@ a gain was called free.
 
 Errors: a setting without effect is kept as shown with probability at most (1 - confidence) / 2, and as suspected in
 about one question of seven at three pairs, of eleven at eight (Student's t beyond 1.5 on one side, without `doubt`,
-which makes it rarer). A setting that is worth more than the smallest effect is called *proven* to cost nothing with at
-most the first of these probabilities. A setting of small worth may go as *not shown*, the more often the fewer the
-pairs: that is what `at_most` is for.
+which makes it rarer), for each metric that may keep it. A setting that is worth more than the smallest effect is called
+*proven* to cost nothing with at most the first of these probabilities. A setting of small worth may go as *not shown*,
+the more often the fewer the pairs: that is what `at_most` is for.
 """
 
 from __future__ import annotations

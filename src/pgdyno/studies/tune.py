@@ -105,6 +105,8 @@ def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str],
     tuned.winner = prune(unpruned, list(losses), pruner.is_free, first_kept=count_responsible(losses))
     tuned.dropped = unpruned.without(*tuned.winner)
     tuned.dropped_because = pruner.reasons
+    if unasked := [name for name in reversed(losses) if name in pruner.unasked]:
+        tuned.notes.append(f"no time was left to ask whether these settings can go: {', '.join(unasked)}")
     announce(f"proof: {len(tuned.winner)} of {len(unpruned)} settings stay; fresh pairs against the baseline")
     most_important = [name for name in reversed(losses) if name in tuned.winner]
     alone = most_important[: _affordable_effects(laboratory, tuned, options)]
@@ -115,8 +117,8 @@ def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str],
         announce(f"proof: the {len(tuned.winner)} that stayed are worse than all {len(unpruned)}: all of them stay")
         tuned.taken_back, tuned.winner, tuned.dropped, tuned.dropped_because = tuned.winner, unpruned, BASELINE, {}
         tuned.notes = [
-            "pruning was taken back, and the time for asking what each of the settings does alone is spent: a longer "
-            "--budget asks"
+            "pruning was taken back, and its settings were measured together, not alone: more --prune-pairs tell better "
+            "which of them can go"
         ]
     return tuned
 
@@ -173,6 +175,8 @@ class _Pruner:
     next_block: int = PRUNE_BLOCKS
     reasons: dict[str, str] = field(default_factory=dict)
     """Why each setting that was dropped could go."""
+    unasked: set[str] = field(default_factory=set)
+    """Settings that stay because there was no time to ask."""
 
     def screen(self, winner: Configuration) -> Comparison:
         """Compare the search's winner with the baseline before anything is spent on pruning it."""
@@ -198,7 +202,9 @@ class _Pruner:
         """Return True when going from `kept` to `reduced` costs nothing measurable, in the metric or in server CPU."""
         gone = tuple(kept.without(*reduced))
         if self.is_time_spent():
-            self.announce(f"pruning: no time left to ask whether {', '.join(gone)} can go")
+            if not self.unasked:
+                self.announce(f"pruning: no time left to ask whether more of the {len(kept)} settings can go")
+            self.unasked.update(gone)
             return False
         self.announce(f"pruning: does it cost anything to drop {', '.join(gone)}?")
         design = self.options.design(max_pairs=self.options.prune_pairs)

@@ -155,11 +155,14 @@ def test_a_proof_that_pruning_left_too_much_to_leaves_out_as_many_settings_as_fi
     monkeypatch.setattr(TuneOptions, "PRUNE_SHARE", 0.0)
     options = TuneOptions(trials=14, budget_s=280.0, noise_runs=4, confirm_min=3, confirm_max=3)
     laboratory = SimulatedLaboratory(shared_buffers_cliff)
-    tuned, _ = run(laboratory, options)
+    tuned, said = run(laboratory, options)
     assert tuned.proof is not None
     assert 0 < len(tuned.proof.effects) < len(tuned.winner)
     assert laboratory.spent_s <= options.PROOF_SHARE * 280.0
-    (note,) = [note for note in tuned.notes if "no time was left" in note]
+    (unasked,) = [note for note in tuned.notes if "no time was left to ask" in note]
+    assert set(tuned.winner) == set(unasked.split(": ")[1].split(", "))
+    assert len([line for line in said if "no time left" in line]) == 1
+    (note,) = [note for note in tuned.notes if "no time was left to measure" in note]
     left = {name for name in tuned.winner if name not in tuned.proof.effects}
     assert left == set(note.split(": ")[1].split(", "))
     result = tune_result(laboratory, tuned, options)
