@@ -206,7 +206,8 @@ def test_bad_input_is_one_clear_error_with_a_hint(pgdyno_home, words, code, said
         ("fsync = off\n", 2, "fsync"),
         ("work_mem = 1kB\n", 2, "work_mem"),
         ("work_mem\n", 2, "b.conf:1"),
-        ("max_connections = 5\nsuperuser_reserved_connections = 6\n", 4, "arm B"),
+        ("max_connections = 5\nsuperuser_reserved_connections = 6\n", 6, "arm B"),
+        ("shared_buffers = 4TB\n", 6, "arm B cannot be measured here: shared_buffers = 4TB is more than half"),
     ],
 )
 def test_bad_settings_are_refused_and_the_server_is_as_before(pgdyno_home, tmp_path, text, code, said):
@@ -215,6 +216,7 @@ def test_bad_settings_are_refused_and_the_server_is_as_before(pgdyno_home, tmp_p
     assert done.returncode == code, done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+    assert "trial 1" not in done.stderr, "nothing runs for what arithmetic can tell"
     assert bench(pgdyno_home, *LOAD, "--json").returncode == 0
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.flags import Flags
-from pgdyno.cli.options import open_store, target_options, workload_options
+from pgdyno.cli.options import load_plan, open_store, target_options, workload_options
 from pgdyno.cli.planned import PlannedCommand, plan_option
 from pgdyno.cli.safety import safety_options
 from pgdyno.cli.study_request import carry_out, new_request, study_options
@@ -41,6 +41,7 @@ def command(**values: object) -> int:
     """
     from pgdyno.cli.progress import Progress
     from pgdyno.cli.study import check_report_path, confirm_changes, outage_text, settings_from
+    from pgdyno.knobs.constraints import require
     from pgdyno.knobs.policy import check_settings
     from pgdyno.model.configuration import BASELINE
     from pgdyno.model.study import StudyKind
@@ -58,8 +59,8 @@ def command(**values: object) -> int:
     store, progress = open_store(flags.text("store_url")), Progress()
 
     def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
-        check_settings(settings, facts)
         if settings:
+            require(check_settings(settings, facts), facts, connections=load_plan(flags).connections, what=f"{conf}")
             ask = not flags.on("yes")
             words = outage_text("a restart before every run", outage)
             confirm_changes(target, workload, "one configuration", words, ask=ask)

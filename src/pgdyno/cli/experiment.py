@@ -12,7 +12,7 @@ import click
 from pgdyno.cli.apply import source, source_options
 from pgdyno.cli.experiment_request import Experiment, budget_of, conduct, design_of, drawn_seed
 from pgdyno.cli.flags import Flags
-from pgdyno.cli.options import open_store, target_options, target_request, workload_options
+from pgdyno.cli.options import load_plan, open_store, target_options, target_request, workload_options
 from pgdyno.cli.planned import PlannedCommand
 from pgdyno.cli.safety import safety_options
 from pgdyno.cli.study_request import CONFIDENCE, METRICS, PAIRS, resumable, study_options
@@ -154,10 +154,11 @@ def _other(asked: str, flags: Flags, store: Store, progress: Progress) -> int:
 
 def run_question(question: Question, flags: Flags, store: Store, progress: Progress) -> dict[str, object]:
     """Run the study of one question, print its result and return it."""
+    from pgdyno.knobs.constraints import require
     from pgdyno.knobs.policy import check_settings
     from pgdyno.model.study import StudyKind
     from pgdyno.model.verdict import Metric
-    from pgdyno.studies.ab import ab, ab_result, within_budget
+    from pgdyno.studies.ab import A, B, ab, ab_result, within_budget
     from pgdyno.studies.proofs import OPTION
 
     design, metric = design_of(flags), Metric(flags.choice("metric"))
@@ -168,7 +169,10 @@ def run_question(question: Question, flags: Flags, store: Store, progress: Progr
         return a, b, within_budget(design, budget, a, b, facts=facts, seed=seed)
 
     def purpose(facts: Facts) -> str:
-        pairs = planned(facts)[2].max_pairs
+        a, b, within = planned(facts)
+        for name, configuration in ((A, a), (B, b)):
+            require(configuration, facts, connections=load_plan(flags).connections, what=f"arm {name}")
+        pairs = within.max_pairs
         if pairs < design.max_pairs:
             progress.announce(f"restart budget {budget}: enough for {pairs} of {design.max_pairs} pairs")
         return f"up to {pairs} pairs of trials"

@@ -123,11 +123,12 @@ def checks(options: TuneOptions, plan: LoadPlan, *, ask: bool) -> Check:
 
     def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
         from pgdyno.cli.study import confirm_changes
+        from pgdyno.knobs.constraints import require
         from pgdyno.knobs.policy import check_settings
         from pgdyno.studies.tune import search_space
 
-        for settings in options.rivals.values():
-            check_settings(settings, facts)
+        for name, settings in options.rivals.items():
+            require(check_settings(settings, facts), facts, connections=plan.connections, what=f"rival {name}")
         knobs = len(search_space(facts, workload, plan, options).dimensions)
         words = (
             f"up to {options.trials} search trials over {knobs} knob{'' if knobs == 1 else 's'}, then pruning and proof"

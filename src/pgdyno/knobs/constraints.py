@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.knobs.effective import effective_bytes, effective_number, effective_text
 from pgdyno.knobs.linux_constraints import linux_refusals
 from pgdyno.knobs.memory import MEMORY_KNOBS, demand, reserve_bytes, shared_bytes
@@ -60,6 +61,20 @@ def refusals(configuration: Configuration, facts: Facts, *, connections: int) ->
     yield from _memory(configuration, facts, changed, connections)
     yield from _disk(configuration, facts, changed)
     yield from linux_refusals(configuration, facts, connections=connections)
+
+
+def require(configuration: Configuration, facts: Facts, *, connections: int, what: str) -> None:
+    """Raise EnvironmentUnsuitable, naming `what`, where a configuration breaks a constraint on this server.
+
+    For configurations that people give: they are told before data are loaded and a server is restarted.
+    """
+    refusal = check(configuration, facts, connections=connections)
+    if refusal is not None:
+        raise EnvironmentUnsuitable(
+            f"{what} cannot be measured here: {refusal.reason}",
+            detail="Nothing was changed.",
+            hint=f"Choose another value of {' or '.join(refusal.knobs)}.",
+        )
 
 
 def _text_or_word(name: str, configuration: Configuration, facts: Facts) -> str:

@@ -117,8 +117,8 @@ def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str],
         announce(f"proof: the {len(tuned.winner)} that stayed are worse than all {len(unpruned)}: all of them stay")
         tuned.taken_back, tuned.winner, tuned.dropped, tuned.dropped_because = tuned.winner, unpruned, BASELINE, {}
         tuned.notes = [
-            "pruning was taken back, and its settings were measured together, not alone: more --prune-pairs tell better "
-            "which of them can go"
+            "pruning was taken back, and its settings were measured together, not alone: more --prune-pairs tell "
+            "better which of them can go"
         ]
     return tuned
 

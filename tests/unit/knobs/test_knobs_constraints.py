@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from facts_from_params import GB, VERSIONS, make_facts
-from pgdyno.knobs.constraints import check, refusals
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.knobs.constraints import check, refusals, require
 from pgdyno.knobs.memory import demand, reserve_bytes, shared_bytes
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts, Unknown
@@ -37,6 +38,13 @@ def test_the_baseline_is_never_refused(major: int, ram: int, cores: int, connect
         same = Configuration.of({"work_mem": "4MB", "shared_buffers": "128MB"})
         if facts.settings["work_mem"].setting == "4096":
             assert check(same, facts, connections=connections) is None
+
+
+def test_what_a_person_gives_is_refused_as_an_error_that_names_it() -> None:
+    require(Configuration.of({"work_mem": "64MB"}), FACTS, connections=10, what="arm A")
+    with pytest.raises(EnvironmentUnsuitable, match="arm B cannot be measured here: shared_buffers = 13GB") as caught:
+        require(Configuration.of({"shared_buffers": "13GB"}), FACTS, connections=10, what="arm B")
+    assert caught.value.hint == "Choose another value of shared_buffers."
 
 
 @pytest.mark.parametrize(
