@@ -17,6 +17,7 @@ import click
 from pgdyno.cli.files import write_text
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import open_store, store_option
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
 
 if TYPE_CHECKING:
     from pgdyno.studies.options import TuneOptions
@@ -51,7 +52,11 @@ def command(**values: object) -> int:
 
     flags = Flags(values)
     output = flags.path("output") or Path("demo-out")
-    places.ensure(output.absolute(), mode=places.PUBLIC)
+    try:
+        places.ensure(output.absolute(), mode=places.PUBLIC)
+    except EnvironmentUnsuitable as error:
+        hint = "Name a folder that you may write with --output."
+        raise UsageError(error.message, detail=error.detail, hint=hint) from error
     options = demo_options(flags.whole("seed"))
     request = demo_request(flags, options)
     report = output / "report.html"

@@ -78,7 +78,7 @@ def writing(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno not in _FULL:
-            raise unsuitable(folder, str(error)) from error
+            raise unsuitable(folder, error.strerror or str(error)) from error
         raise EnvironmentUnsuitable(
             f'folder "{folder}" has no room left', detail=str(error), hint=_room_hint(folder)
         ) from error

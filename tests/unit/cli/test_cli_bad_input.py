@@ -114,6 +114,7 @@ AB = ("experiment", "--ab", "ok.conf", "empty")
         (("bench", "-w", "ybio", "-D", "shape=round"), "hint: docs/reference/workloads.md has every parameter."),
         (("project", "check", "broken.toml"), "pgdyno project new FILE writes an example."),
         (("bundle", "show", "binary"), "hint: "),
+        (("demo", "--output", "/proc/none"), "hint: Name a folder that you may write with --output."),
         (("import", "pods", "ok.conf"), "hint: Fetch it with kubectl logs POD"),
     ],
     ids=lambda given: " ".join(given[:4]) if isinstance(given, tuple) else "",
