@@ -47,6 +47,10 @@ class Interval:
         return f"{self.ratio:.3g}x [{self.lo:.3g}, {self.hi:.3g}]"
 
 
+MOST_SAID = 1000
+"""More missing pairs than these are not counted for people: the estimate rests on a handful."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The answer for one metric.
@@ -67,8 +71,14 @@ class Verdict:
         """Return the verdict as one clause for people, for terminal and reports alike."""
         figures = f"{self.metric.value} {self.interval} of {reference}, {self.pairs} interleaved pairs"
         if self.word is Word.NOT_RESOLVED:
-            more = f" (about {self.more_pairs} more pairs)" if self.more_pairs is not None else ""
-            return f"not resolved{more}: {subject} has {figures}"
+            return f"not resolved{self._missing()}: {subject} has {figures}"
         if self.word is Word.EQUIVALENT:
             return f"equivalent within {100 * self.smallest_effect:g} %: {subject} has {figures}"
         return f"{subject} is {self.word.value}: {figures}"
+
+    def _missing(self) -> str:
+        if self.more_pairs is None:
+            return ""
+        if self.more_pairs > MOST_SAID:
+            return f" (more than {MOST_SAID:,} more pairs)"
+        return f" (about {self.more_pairs} more pair{'' if self.more_pairs == 1 else 's'})"

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
-from pgdyno.model.verdict import Metric, Word
+from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 from pgdyno.stats.sequential import STRICT, Design, is_final, judge
 from pgdyno.stats.simulation import run_studies
 
@@ -186,3 +186,17 @@ def test_judging_is_cheap():
     for _ in range(100):
         throughput(a, b)
     assert (time.process_time() - begun) / 100 < 0.001
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        (None, "not resolved: B has"),
+        (1, "not resolved (about 1 more pair): B has"),
+        (9, "not resolved (about 9 more pairs): B has"),
+        (999_998, "not resolved (more than 1,000 more pairs): B has"),
+    ],
+)
+def test_the_sentence_counts_missing_pairs_where_they_can_be_counted(missing, said):
+    verdict = Verdict(Word.NOT_RESOLVED, Interval(1.0, 0.5, 2.0, 0.95), 2, Metric.THROUGHPUT, 0.02, missing)
+    assert verdict.sentence().startswith(said)
