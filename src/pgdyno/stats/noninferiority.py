@@ -52,15 +52,16 @@ class Removal:
     verdict: Verdict
 
     def sentence(self, setting: str) -> str:
-        """Return the outcome as one clause for people."""
+        """Return the outcome as one clause for people; `setting` may be several, with commas between."""
+        stays, it = ("stay", "them") if "," in setting else ("stays", "it")
         if not self.droppable and not self.shown:
             lost = abs(self.verdict.interval.ratio - 1)
             return (
-                f"{setting} stays: without it {self.verdict.metric.value} is {100 * lost:.1f} % worse in "
+                f"{setting} {stays}: without {it} {self.verdict.metric.value} is {100 * lost:.1f} % worse in "
                 f"{self.verdict.pairs} pairs, which is not proven and too likely to be let go"
             )
         if not self.droppable:
-            return f"{setting} stays: without it {self.verdict.sentence('the rest', 'the whole')}"
+            return f"{setting} {stays}: without {it} {self.verdict.sentence('the rest', 'the whole')}"
         if self.proven:
             return f"{setting} dropped: going without costs less than {100 * self.verdict.smallest_effect:g} %"
         bound = "any loss" if self.at_most is None else f"a loss of up to {100 * self.at_most:.1f} %"

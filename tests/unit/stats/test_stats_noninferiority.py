@@ -105,6 +105,7 @@ def test_a_loss_that_is_likely_and_not_proven_keeps_the_setting():
     assert not found.droppable
     assert not found.shown
     assert "throughput is 24.3 % worse in 3 pairs, which is not proven" in found.sentence("jit")
+    assert found.sentence("jit, work_mem").startswith("jit, work_mem stay: without them throughput is")
 
 
 def test_a_loss_of_cpu_time_is_suspected_like_one_of_throughput():
