@@ -47,10 +47,16 @@ def _version(scope: Scope, case: Case) -> str | None:
     if scope.flavours and server.flavour not in scope.flavours:
         return f"it is for {_list(scope.flavours)}, and this is {server.flavour}"
     if scope.from_version is not None and server.major < scope.from_version:
-        return f"it is for PostgreSQL from {scope.from_version}, and this is {server.major}"
+        return f"it is for PostgreSQL from {scope.from_version}, and this is {_version_text(case)}"
     if scope.to_version is not None and server.major > scope.to_version:
-        return f"it is for PostgreSQL up to {scope.to_version}, and this is {server.major}"
+        return f"it is for PostgreSQL up to {scope.to_version}, and this is {_version_text(case)}"
     return None
+
+
+def _version_text(case: Case) -> str:
+    """Return the version as people call it: two numbers up to 9.6, one from 10 on."""
+    server = case.server
+    return ".".join(server.version.split(".")[:2]) if server.major < 10 and server.version else str(server.major)
 
 
 def closest_first(effects: Sequence[Effect], case: Case) -> tuple[Effect, ...]:

@@ -71,12 +71,14 @@ class Case:
     def number(self, name: str) -> float:
         """Return a numeric setting: bytes for memory, seconds for time, else the bare number; -1 stays -1.
 
-        Raises Missing when the server does not have it, or its value is no number (a configuration file can say so).
+        Raises Missing when the server does not have it, or its value is none that it takes (a file can say anything).
         """
         fact = self.row(name)
         try:
             number = number_of(fact)
             if number < 0:
+                if fact.min_val is not None and number < float(fact.min_val):
+                    raise Missing(name, f'its value "{fact.setting}" is below what the server takes')
                 return number
             quantity = Quantity.of_setting(number, fact.unit)
         except UsageError as error:
@@ -98,6 +100,13 @@ class Case:
         if name not in sysctls:
             raise Missing(name, "this kernel does not have it, or it could not be read")
         return sysctls[name]
+
+    def sysctl_number(self, name: str) -> int:
+        """Return a sysctl that is a whole number, 0 or more. Raises Missing."""
+        text = self.sysctl(name).strip()
+        if not (text.isascii() and text.isdigit()):
+            raise Missing(name, f'its value "{text}" is not a whole number')
+        return int(text)
 
 
 def known(value: T | Unknown, what: str) -> T:

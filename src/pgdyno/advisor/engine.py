@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import string
+import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import PurePath
 
 from pgdyno.advisor.applicability import closest_first, doubts_of, why_not
 from pgdyno.advisor.case import Case, Missing, known
@@ -61,6 +63,10 @@ def judge(rule: Rule, case: Case) -> Judgement:
         return _fires(rule, case)
     except Missing as missing:
         return missing.answer()
+    except (ArithmeticError, ValueError) as error:  # one rule's fault costs its own answer, not those of all others
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{type(error).__name__} at {PurePath(frame.filename).name}:{frame.lineno}"
+        return CannotTell(f"the facts of this target make no sum for it: a defect of pgdyno to be reported, {where}")
 
 
 def _fires(rule: Rule, case: Case) -> Fires:
@@ -206,6 +212,8 @@ def _answered(rule: Rule, case: Case) -> Finding:
 
 
 def _fired(base: Finding, rule: Rule, case: Case, fires: Fires) -> Finding:
+    if fires.effects_from is not None:
+        base = replace(base, effects=tuple(e for e in base.effects if e.source.document in fires.effects_from))
     effect = base.main_effect
     doubts = (*(() if effect is None else doubts_of(effect, case)), *fires.doubts)
     return replace(

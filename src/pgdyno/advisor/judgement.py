@@ -27,6 +27,8 @@ class Fires:
     severity: Severity | None = None
     cost: Cost | None = None
     needs_test: bool = False
+    effects_from: tuple[str, ...] | None = None
+    """The documents whose figures are for this proposal; None for all. A figure of more is none of less."""
 
 
 @dataclass(frozen=True, slots=True)

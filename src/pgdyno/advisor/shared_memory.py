@@ -7,7 +7,8 @@
 `shared` is `knobs.memory.shared_bytes`, measured by the project on real servers: shared_buffers x 1.025 and what
 connections, WAL buffers and SLRU buffers add. PostgreSQL 15 says 33516 MB for 32GB and 16771 MB for 16GB; it gives
 33617 and 16823. VmPeak counts the program too, so that it is a few megabytes above the need; but it counts address
-space, and a library may once have reserved any amount of it. Far above what the settings explain, it is no measure.
+space, and a library may once have reserved any amount of it. Far above what the settings explain it is no measure,
+and neither is it below shared_buffers, which lie in it.
 """
 
 from __future__ import annotations
@@ -66,8 +67,12 @@ def need_now(case: Case) -> Need:
     peak = server.peak_memory_bytes
     where = f" ({server.peak_memory_file})" if server.peak_memory_file else ""
     told = f"The postmaster's VmPeak is {binary_text(peak)}{where}"
+    doubt = ""
     if peak > computed.bytes + max(PEAK_SHARE * computed.bytes, PEAK_BYTES):
         doubt = f" {told}, far above what the settings explain; it counts address space, and is no measure here."
+    elif peak < shared_buffers(without_proposals(case)):
+        doubt = f" {told}, below shared_buffers as set: it was read of another start or server, and is no measure here."
+    if doubt:
         return replace(computed, source=f"{computed.source}{doubt}", doubt=doubt)
     return Need(peak, True, f"{told}.")
 
@@ -105,6 +110,8 @@ def shared_buffers(case: Case) -> float:
         raise Missing("shared_buffers", error.message) from None
     if size is None:  # _facts has seen it
         raise Missing("shared_buffers", "this server does not show such a setting")
+    if size <= 0:
+        raise Missing("shared_buffers", f"its value {size:g} is none that a server takes")
     return size
 
 

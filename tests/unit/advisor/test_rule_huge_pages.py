@@ -215,7 +215,10 @@ def test_an_unknown_page_size_is_unknown():
 
 
 @pytest.mark.requirement("R-KRN-15")
-@pytest.mark.parametrize(("size", "peak", "believed"), [(128 * MB, 350 * MB, True), (128 * MB, 8810 * MB, False)])
+@pytest.mark.parametrize(
+    ("size", "peak", "believed"),
+    [(128 * MB, 350 * MB, True), (128 * MB, 8810 * MB, False), (16 * GB, 350 * MB, False)],
+)
 def test_a_peak_that_the_settings_do_not_explain_is_no_measure(size, peak, believed):
     server = replace(buffers(size, 14), peak_memory_bytes=peak, peak_memory_file="/proc/4711/status")
     case = make_case(server=server)

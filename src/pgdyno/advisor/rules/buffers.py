@@ -55,6 +55,9 @@ def shared_buffers(case: Case) -> Judgement:
             f"The working set is {bytes_text(work.low_bytes)} to {bytes_text(work.high_bytes)} and {work.kind} "
             f"({work.method})."
         )
+    if current >= memory:
+        evidence.append("The server may not use as much: once so many buffers are filled, the OOM killer ends it.")
+        return _buffers(case, proposal, evidence, decided, severity=Severity.CRITICAL)
     if current > memory / 2:
         evidence.append("More than half of the memory: what the load gains here it loses in the page cache.")
         return _buffers(case, proposal, evidence, decided, severity=Severity.WARNING)
@@ -81,6 +84,7 @@ def _buffers(
 ) -> Fires:
     change = change_to(case, "shared_buffers", proposal)
     memory = memory_of(case)
+    less = proposal < case.number("shared_buffers")
     eighth, half = rounded_bytes(memory / 8), rounded_bytes(memory / 2)
     return Fires(
         changes=(change,),
@@ -92,6 +96,7 @@ def _buffers(
         severity=severity,
         cost=cost_of(case, "shared_buffers"),
         needs_test=needs_test,
+        effects_from=(("dbtune-ybio",) if needs_test else ()) if less else None,
         alternatives=(
             f"An eighth of the memory ({bytes_text(eighth)}) lost nothing with the OLTP load of 2017 and leaves more "
             "to the page cache.",
@@ -145,6 +150,7 @@ def effective_cache_size(case: Case) -> Judgement:
         values={"proposed": change.value},
         evidence=(f"{fact}, {more}.", f"shared_buffers will be {bytes_text(planned(case, 'shared_buffers'))} of it."),
         cost=cost_of(case, "effective_cache_size"),
+        effects_from=() if proposal < current else None,
     )
 
 

@@ -28,7 +28,7 @@ def shared_memory(case: Case) -> Judgement:
     ram = known(case.host.memory.ram_bytes, "RAM")
     page = known(case.host.memory.page_size, "the page size")
     floors = shared_memory_floors(ram, page)
-    limits = {name: int(case.sysctl(name)) for name in floors}
+    limits = {name: case.sysctl_number(name) for name in floors}
     low = {name: floor for name, floor in floors.items() if limits[name] < floor}
     resolutions = _table_resolutions(low, limits, page)
     user = _shared_memory_user(case)
@@ -85,7 +85,7 @@ def semaphores(case: Case) -> Judgement:
 
 def messages(case: Case) -> Judgement:
     """Compare the limits of message queues with the table; PostgreSQL uses none."""
-    limits = {name: int(case.sysctl(name)) for name in message_floors()}
+    limits = {name: case.sysctl_number(name) for name in message_floors()}
     low = {name: floor for name, floor in message_floors().items() if limits[name] < floor}
     text = ", ".join(f"{name} = {limits[name]} (floor {floor})" for name, floor in message_floors().items())
     others = _others(case, "msg")

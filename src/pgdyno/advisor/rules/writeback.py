@@ -126,12 +126,12 @@ def burst_sentences(case: Case) -> tuple[str, ...]:
 
 def threshold(case: Case, bytes_name: str, ram: int) -> Threshold:
     """Return the variant of a threshold that is in force. Raises Missing."""
-    text = case.sysctl(bytes_name)
-    if int(text) > 0:
-        return Threshold(bytes_name, text, float(text), ratio=False)
+    size = case.sysctl_number(bytes_name)
+    if size > 0:
+        return Threshold(bytes_name, str(size), float(size), ratio=False)
     ratio_name = linux.COUNTERPARTS[bytes_name]
-    percent = case.sysctl(ratio_name)
-    return Threshold(ratio_name, percent, float(percent) / 100 * ram, ratio=True)
+    percent = case.sysctl_number(ratio_name)
+    return Threshold(ratio_name, str(percent), percent / 100 * ram, ratio=True)
 
 
 def dirty_variants(case: Case) -> Judgement:

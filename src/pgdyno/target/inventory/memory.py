@@ -14,6 +14,7 @@ from pgdyno.target.inventory.processor import features_of
 
 _WHOLE = re.compile(r"^(?:\S+:\s+\d+ kB|HugePages_\w+:\s+\d+)$", re.MULTILINE)
 """Lines of /proc/meminfo that were not cut: a size has its unit."""
+_NEVER_ZERO = ("MemTotal", "Hugepagesize")
 _HUGE = "sys/kernel/mm/hugepages"
 _THP = "sys/kernel/mm/transparent_hugepage"
 
@@ -25,7 +26,15 @@ def read_memory(capture: Capture) -> Memory:
 
     def field(name: str) -> int | Unknown:
         absent = text if isinstance(text, Unknown) else Unknown(f"/proc/meminfo has no {name}")
+        if name in _NEVER_ZERO and fields.get(name) == 0:
+            return Unknown(f"/proc/meminfo says that {name} is 0, which no machine has")
         return fields.get(name, absent)
+
+    def part(name: str, whole: str) -> int | Unknown:
+        value = field(name)
+        if name in fields and whole in fields and fields[name] > fields[whole]:
+            return Unknown(f"/proc/meminfo says that {name} is more than {whole}, and one of the two is wrong")
+        return value
 
     ram = field("MemTotal")
     limit, limited_by = memory_limit(capture, ram)
@@ -33,7 +42,7 @@ def read_memory(capture: Capture) -> Memory:
     supported = _supported(capture, sizes, "Hugepagesize" in fields)
     return Memory(
         ram_bytes=ram,
-        available_bytes=field("MemAvailable"),
+        available_bytes=part("MemAvailable", "MemTotal"),
         limit_bytes=limit,
         limited_by=limited_by,
         page_size=_page_size(capture),
@@ -41,7 +50,7 @@ def read_memory(capture: Capture) -> Memory:
         huge_page_sizes=() if supported is False else sizes,
         huge_pages_supported=supported,
         huge_pages_total=field("HugePages_Total"),
-        huge_pages_free=field("HugePages_Free"),
+        huge_pages_free=part("HugePages_Free", "HugePages_Total"),
         huge_pages_reserved=field("HugePages_Rsvd"),
         thp_enabled=_choice(capture, f"{_THP}/enabled"),
         thp_defrag=_choice(capture, f"{_THP}/defrag"),
@@ -54,10 +63,10 @@ def read_memory(capture: Capture) -> Memory:
 
 def _page_size(capture: Capture) -> int | Unknown:
     given = capture.maybe("commands/getconf_pagesize.txt")
-    if given is not None and given.strip().isdigit():
+    if given is not None and given.strip().isdigit() and int(given) > 0:
         return int(given)
     smaps = re.search(r"KernelPageSize:\s+(\d+) kB", capture.maybe("commands/auxv_pagesize.txt") or "")
-    if smaps:
+    if smaps and int(smaps[1]) > 0:
         return int(smaps[1]) * 1024
     architecture = architecture_of(capture)
     if isinstance(architecture, str) and architecture in FIXED_PAGE:
@@ -69,7 +78,7 @@ def _sizes(capture: Capture) -> tuple[int, ...] | Unknown:
     names = " ".join(capture.members(_HUGE)) or capture.maybe("commands/hugepages.txt")
     if names is None:
         return capture.reason(_HUGE)
-    return tuple(sorted(int(size) * 1024 for size in re.findall(r"hugepages-(\d+)kB", names)))
+    return tuple(sorted(int(size) * 1024 for size in re.findall(r"hugepages-(\d+)kB", names) if int(size)))
 
 
 def _supported(capture: Capture, sizes: tuple[int, ...] | Unknown, in_meminfo: bool) -> bool | Unknown:

@@ -151,4 +151,6 @@ def _mounts_of_rows(rows: object) -> list[Mount]:
 
 def _whole(told: dict[str, object], name: str, why: Unknown) -> int | Unknown:
     value = told.get(name)
+    if isinstance(value, int) and (value < 0 or (value == 0 and name == "block_size")):
+        return Unknown(f"statvfs was told to give {value}, which no file system has")
     return value if isinstance(value, int) else why
