@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from advisor_case import finding_of, make_case, make_server
-from pgdyno.model.finding import Answer, Cost
+from pgdyno.model.facts import Unknown
+from pgdyno.model.finding import Answer, ChangeKind, Cost
 
 
 @pytest.mark.requirement("R-PG-36")
@@ -40,3 +41,22 @@ def test_loaded_library_without_its_extension_needs_no_restart():
     assert finding.evidence[0].endswith("No other library is loaded.")
     beside = make_server(changed={"shared_preload_libraries": "auto_explain, pg_stat_statements"})
     assert "auto_explain stays loaded." in finding_of("pg-stat-statements", make_case(server=beside)).evidence[0]
+
+
+@pytest.mark.requirement("R-PG-36")
+@pytest.mark.parametrize("loaded", ["", "auto_explain"])
+def test_a_library_that_is_not_installed_is_never_put_into_the_configuration(loaded):
+    server = make_server(changed={"shared_preload_libraries": loaded}, available_extensions=frozenset({"plpgsql"}))
+    finding = finding_of("pg-stat-statements", make_case(server=server))
+    assert (finding.answer, finding.changes) == (Answer.FINDING, ())
+    assert "install the contrib package first" in finding.evidence[-1]
+
+
+@pytest.mark.requirement("R-ADV-06")
+@pytest.mark.parametrize(
+    ("extensions", "undo"),
+    [({"plpgsql": "1.0"}, ("DROP EXTENSION IF EXISTS pg_stat_statements;",)), (Unknown("not captured"), ())],
+)
+def test_the_undo_drops_no_extension_that_may_have_been_there(extensions, undo):
+    finding = finding_of("pg-stat-statements", make_case(server=make_server(extensions=extensions)))
+    assert [change.undo for change in finding.changes if change.kind is ChangeKind.DDL] == [undo]

@@ -11,7 +11,11 @@ LIBRARY = "pg_stat_statements"
 
 
 def pg_stat_statements(case: Case) -> Judgement:
-    """Ask for the library beside those that are loaded, and for the extension where it is missing."""
+    """Ask for the library beside those that are loaded, and for the extension where it is missing.
+
+    A library that is not installed would keep the server from starting: it is asked for in words only. The undo drops no
+    extension that may have been there.
+    """
     current = case.text("shared_preload_libraries")
     loaded = [name.strip().strip("'\"") for name in current.split(",") if name.strip()]
     created = case.server.extensions
@@ -19,6 +23,15 @@ def pg_stat_statements(case: Case) -> Judgement:
     preloaded = any(name.rpartition("/")[2].removesuffix(".so") == LIBRARY for name in loaded)
     if preloaded and extension:
         return InOrder(f"shared_preload_libraries holds {LIBRARY}.")
+    missing = "is not loaded" if not preloaded else "is loaded, but its extension is not created in this database"
+    absent = _not_offered(case)
+    if absent:
+        return Fires(
+            current=f"shared_preload_libraries = '{current}'",
+            proposed="the contrib package first, then the library",
+            values={"missing": missing},
+            evidence=(f"{LIBRARY} {missing}.", *absent),
+        )
     changes = []
     if not preloaded:
         changes.append(Change(ChangeKind.POSTGRESQL, "shared_preload_libraries", ",".join([*loaded, LIBRARY]), current))
@@ -27,19 +40,18 @@ def pg_stat_statements(case: Case) -> Judgement:
             Change(
                 ChangeKind.DDL,
                 commands=(f"CREATE EXTENSION IF NOT EXISTS {LIBRARY};",),
-                undo=(f"DROP EXTENSION IF EXISTS {LIBRARY};",),
+                undo=() if isinstance(created, Unknown) else (f"DROP EXTENSION IF EXISTS {LIBRARY};",),
             )
         )
     others = [name for name in loaded if name.rpartition("/")[2].removesuffix(".so") != LIBRARY]
     verb = "stays" if len(others) == 1 else "stay"
     kept = f"{', '.join(others)} {verb} loaded." if others else "No other library is loaded."
-    missing = "is not loaded" if not preloaded else "is loaded, but its extension is not created in this database"
     return Fires(
         changes=tuple(changes),
         current=f"shared_preload_libraries = '{current}'",
         proposed=", then ".join(change.value or change.commands[0] for change in changes),
         values={"missing": missing},
-        evidence=(f"{LIBRARY} {missing}. {kept}", *_not_offered(case)),
+        evidence=(f"{LIBRARY} {missing}. {kept}",),
         cost=Cost.NONE if preloaded else Cost.RESTART,
     )
 
