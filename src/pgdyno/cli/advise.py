@@ -223,9 +223,10 @@ def _write(advice: Advice, flags: Flags) -> None:
 
         click.echo(advice_json(advice), nl=False)
     else:
+        from pgdyno.cli.repeated import of_the_same_case
         from pgdyno.report.advice_text import print_advice
 
-        print_advice(advice, sys.stdout, show_all=flags.on("show_all"))
+        print_advice(advice, sys.stdout, show_all=flags.on("show_all"), again=of_the_same_case())
 
 
 def _document(advice: Advice, kind: str) -> str:

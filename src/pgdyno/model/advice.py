@@ -11,6 +11,14 @@ from pgdyno.model.inventory import Inventory
 
 
 @dataclass(frozen=True, slots=True)
+class Again:
+    """Flags, as a shell reads them, with which the next command is about the same target: to look, and to act."""
+
+    look: str = ""
+    act: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Advice:
     """What the rules say of one target. `findings` holds one answer a rule, the best candidates first.
 

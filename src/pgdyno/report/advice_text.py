@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pgdyno.advisor.selection import best_candidates, is_about_statements
-from pgdyno.model.advice import Advice
+from pgdyno.model.advice import Advice, Again
 from pgdyno.model.finding import Answer, Finding, ProofState, RuleGroup, Severity
 from pgdyno.report import advice_words as words
 from pgdyno.report.text import PIPE_WIDTH
@@ -29,24 +29,44 @@ MARKS = {
 _STATES = {ProofState.TESTED: "bold green", ProofState.REFUTED: "bold red", ProofState.NEEDS_TEST: "yellow"}
 _WIDE = 110
 """From so many columns on, the best candidates have a column each for effect and cost."""
+_AROUND = 6
+"""Columns that indent and gap take beside a command and its reason."""
 _MANY = 3
 """So many evidence sentences are shown of a finding; --explain shows all."""
 
 
-def print_advice(advice: Advice, stream: TextIO, *, show_all: bool = False, width: int | None = None) -> None:
-    """Print advice to a stream: as wide as the terminal, or 120 columns into a file."""
+def print_advice(
+    advice: Advice, stream: TextIO, *, show_all: bool = False, width: int | None = None, again: Again | None = None
+) -> None:
+    """Print advice to a stream: as wide as the terminal, or 120 columns into a file.
+
+    `again` are the flags that the commands at the end need to be about this target.
+    """
     if stream.isatty() and width is None:
         console = Console(file=stream, highlight=False, markup=False, emoji=False)
-        console.print(render(advice, console.width, show_all=show_all))
+        _draw(console, advice, console.width, show_all=show_all, again=again)
         return
     buffer, columns = StringIO(), width or PIPE_WIDTH
     console = Console(file=buffer, width=columns, highlight=False, markup=False, emoji=False)
-    console.print(render(advice, columns, show_all=show_all))
+    _draw(console, advice, columns, show_all=show_all, again=again)
     stream.write("".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines()))
 
 
-def render(advice: Advice, width: int, *, show_all: bool = False) -> RenderableType:
-    """Return the page for rich; `width` is that of the console in columns."""
+def _draw(console: Console, advice: Advice, width: int, *, show_all: bool, again: Again | None) -> None:
+    """Print the page; commands at its end that are wider than it stay one line each, so that they can be copied."""
+    rows = _next_rows(advice, again or Again())
+    fits = max(len(command) + len(why) for command, why in rows) + _AROUND <= width
+    console.print(render(advice, width, show_all=show_all, again=again if fits else None, end=fits))
+    if not fits:
+        console.print(_heading("Next"))
+        for command, why in rows:
+            console.print(Text(f"  {why}", style="dim"), Text(f"\n    {command}"), sep="", soft_wrap=True)
+
+
+def render(
+    advice: Advice, width: int, *, show_all: bool = False, again: Again | None = None, end: bool = True
+) -> RenderableType:
+    """Return the page for rich, with what to do next at its end; `width` is that of the console in columns."""
     return Group(
         *_head(advice),
         *_statements_first(advice),
@@ -55,7 +75,7 @@ def render(advice: Advice, width: int, *, show_all: bool = False) -> RenderableT
         *_unknown(advice),
         *_in_order(advice, show_all=show_all),
         *_not_applicable(advice, show_all=show_all),
-        *_next_steps(advice),
+        *(_next_steps(_next_rows(advice, again or Again())) if end else ()),
     )
 
 
@@ -200,23 +220,33 @@ def _reasons(findings: tuple[Finding, ...], mark: str, style: str) -> Table:
     return grid
 
 
-def _next_steps(advice: Advice) -> Iterator[RenderableType]:
+def _next_rows(advice: Advice, again: Again) -> list[tuple[str, str]]:
     best = best_candidates(advice.findings, 1)
     found = best or advice.answered(Answer.FINDING)[:1]
     rule = found[0].rule if found else None
+    look, act = (f" {flags}" if flags else "" for flags in (again.look, again.act))
+    rows = []
+    if rule is not None:
+        rows.append((f"pgdyno advise{look} --explain {rule}", "everything about one rule: source, doubts, undo"))
+    if best:
+        rows += [
+            (f"pgdyno experiment{act} --rule {rule}", "prove it here, in interleaved pairs"),
+            (f"pgdyno advise{look} --plan FILE", "an experiment of one factor a step"),
+            (f"pgdyno advise{look} --emit postgresql.conf", "the changes as files, each with its undo"),
+            (f"pgdyno apply{act} {rule}", "put it in force, with an undo on disk first"),
+        ]
+    if not advice.answered(Answer.NOT_APPLICABLE) or rule is None:
+        rows.append((f"pgdyno advise{look} --all", "with the reasons of what is in order"))
+    return rows
+
+
+def _next_steps(rows: list[tuple[str, str]]) -> Iterator[RenderableType]:
     yield _heading("Next")
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(style="dim", overflow="fold")
-    if rule is not None:
-        grid.add_row(f"pgdyno advise --explain {rule}", "everything about one rule: source, doubts, undo")
-    if best:
-        grid.add_row(f"pgdyno experiment --rule {rule}", "prove it here, in interleaved pairs")
-        grid.add_row("pgdyno advise --plan FILE", "an experiment of one factor a step")
-        grid.add_row("pgdyno advise --emit postgresql.conf", "the changes as files, each with its undo")
-        grid.add_row(f"pgdyno apply {rule}", "put it in force, with an undo on disk first")
-    if not advice.answered(Answer.NOT_APPLICABLE) or rule is None:
-        grid.add_row("pgdyno advise --all", "with the reasons of what is in order")
+    for command, why in rows:
+        grid.add_row(command, why)
     yield _under(grid)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+import pgdyno.cli.advise as advise_verb
 import pgdyno.studies.advise as studies_advise
 from advice_example import make_advice, make_finding, whole
 from pgdyno.cli.advise import command
@@ -197,3 +198,24 @@ def test_a_configuration_without_a_server_is_judged(tmp_path: Path) -> None:
         document = json.loads(result.stdout)
         assert document["summary"]["rules"] == len(document["findings"])
         assert document["summary"]["unknown"] > 0
+
+
+def test_the_next_commands_are_about_the_same_case(run: Run, tmp_path: Path) -> None:
+    """Without its flags, a command that is copied from the page would be about the sandbox."""
+    done = run("--depth", "deep", "--fail-on", "never")
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    assert f"pgdyno advise --root {tmp_path} --depth deep --plan FILE" in lines
+    assert "pgdyno apply --target CONNINFO shared-buffers" in lines
+
+
+@pytest.mark.requirement("R-SAF-10")
+def test_the_next_commands_name_a_live_target_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(advise_verb, "_advice", lambda *_: whole())
+    words = ["--target", "host=db1 user=dba password=geheim", "--sql-only", "--window", "300", "--fail-on", "never"]
+    done = CliRunner().invoke(command, words, catch_exceptions=False, standalone_mode=False)
+    assert "geheim" not in done.stdout
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    (line,) = [line for line in lines if line.startswith("pgdyno apply")]
+    assert "host=db1" in line
+    assert "--sql-only" in line
+    assert any(line.startswith("pgdyno advise") and "--window 300" in line for line in lines)

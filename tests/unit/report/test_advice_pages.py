@@ -15,7 +15,7 @@ from rich.console import Console
 from advice_example import make_advice, make_effect, make_finding, whole
 from json_schema import errors
 from pgdyno.errors import UsageError
-from pgdyno.model.advice import Advice
+from pgdyno.model.advice import Advice, Again
 from pgdyno.model.classes import Utilization
 from pgdyno.model.evidence import (
     Bottleneck,
@@ -190,6 +190,17 @@ def test_the_end_says_how_to_prove_emit_and_apply() -> None:
     text = page(whole())
     for command in ("advise --explain shared-buffers", "experiment --rule shared-buffers", "--emit", "pgdyno apply"):
         assert command in text
+
+
+def test_the_end_speaks_of_the_same_target_in_lines_that_can_be_copied() -> None:
+    again = Again(look=f"--root /captures/{'a' * 90} --depth deep", act="--target CONNINFO")
+    stream = StringIO()
+    print_advice(whole(), stream, width=80, again=again)
+    lines = [line.strip() for line in stream.getvalue().splitlines()]
+    assert f"pgdyno advise {again.look} --explain shared-buffers" in lines
+    assert f"pgdyno advise {again.look} --plan FILE" in lines
+    assert "pgdyno experiment --target CONNINFO --rule shared-buffers" in lines
+    assert "pgdyno apply --target CONNINFO shared-buffers" in lines
 
 
 def test_no_colour_without_a_terminal_and_none_with_no_color(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -353,6 +353,27 @@ def test_patroni_cloudnativepg_and_ansible():
     assert back["pgdyno_postgresql_parameters_absent"] == ["effective_cache_size", "shared_preload_libraries"]
 
 
+@pytest.mark.requirement("R-ADV-06")
+@pytest.mark.parametrize("format", ["postgresql.conf", "alter-system", "patroni", "cloudnativepg", "ansible"])
+def test_change_and_undo_name_what_waits_for_a_restart(format):
+    files = emit([finding(pg("work_mem", "16MB"), pg("shared_buffers", "1GB"))], inventory(), format)
+    assert len(files) == 2
+    for text in files.values():
+        note = next(line for line in text.splitlines() if "In force after a restart" in line)
+        assert "shared_buffers" in note
+        assert "work_mem" not in note
+    assert "after a restart" not in "".join(emit([finding(pg("work_mem", "16MB"))], inventory(), format).values())
+
+
+@pytest.mark.requirement("R-KRN-01")
+@pytest.mark.parametrize("format", ["sysctl", "ansible", "tuned"])
+def test_a_pool_says_that_it_may_fall_short_and_that_the_server_takes_it_at_its_start(format):
+    text = next(iter(emit([finding(sysctl("vm.nr_hugepages", "100", "0"))], inventory(), format).values()))
+    assert "compare HugePages_Total of /proc/meminfo. The server takes them at its start" in text
+    other = next(iter(emit([finding(sysctl("vm.swappiness", "10", "60"))], inventory(), format).values()))
+    assert "HugePages_Total" not in other
+
+
 @pytest.mark.requirement("R-STO-07", "R-STO-03", "R-STO-09")
 def test_ddl_and_commands_carry_their_undo_in_reverse():
     ddl = Change(ChangeKind.DDL,

@@ -107,6 +107,14 @@ class Advice:
         ]
         return comment(lines, mark)
 
+    def restarts(self) -> list[str]:
+        """Return one sentence on the parameters that are in force only after a restart; none when there are none."""
+        server = self.inventory.server
+        settings = {} if isinstance(server, Unknown) else server.settings
+        names = [item.change.knob for item in self.of(ChangeKind.POSTGRESQL)]
+        late = [name for name in names if name in settings and settings[name].context == "postmaster"]
+        return [f"In force after a restart: {', '.join(late)}"] if late else []
+
     def found(self, name: str) -> Found:
         """Return a parameter of PostgreSQL as it was found."""
         server = self.inventory.server

@@ -18,11 +18,10 @@ def files(advice: Advice) -> dict[str, str]:
         return {}
     text = advice.head("ALTER SYSTEM", _KINDS, mark="--")
     undo = advice.head("undo of ALTER SYSTEM", _KINDS, mark="--")
-    restart = [item.change.knob for item in items if _needs_restart(advice, item.change.knob)]
     for item in items:
         text += alter_system_set(item.change.knob, item.change.value) + "\n"
         undo += _undo(advice, item.change.knob)
-    note = comment([f"In force after a restart: {', '.join(restart)}"], "--") if restart else ""
+    note = comment(advice.restarts(), "--")
     return {NAME: text + note + _RELOAD, UNDO: undo + note + _RELOAD}
 
 
@@ -35,8 +34,3 @@ def _undo(advice: Advice, name: str) -> str:
     if found.in_auto_conf and found.text is not None:
         return alter_system_set(name, found.text) + "\n"
     return alter_system_reset(name) + "\n"
-
-
-def _needs_restart(advice: Advice, name: str) -> bool:
-    settings = getattr(advice.inventory.server, "settings", {})
-    return name in settings and settings[name].context == "postmaster"

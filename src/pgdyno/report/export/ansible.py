@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 
 from pgdyno.model.finding import Change, ChangeKind
-from pgdyno.report.export.advice import Advice
-from pgdyno.report.export.linux_items import is_sysctl, sysctls_of
+from pgdyno.report.export.advice import Advice, comment
+from pgdyno.report.export.linux_items import is_sysctl, pool_notes, sysctls_of
 from pgdyno.report.export.quoting import yaml_key, yaml_scalar
 
 NAME, UNDO = "pgdyno-advice.ansible.yaml", "pgdyno-advice.ansible.undo.yaml"
@@ -24,8 +24,9 @@ def files(advice: Advice) -> dict[str, str]:
     before = {name: value.text for name, value in found.items() if not value.is_default and value.text is not None}
     gone = [name for name in now if name not in before]
     known = {name: value for name, value in sysctls.undo.items() if value is not None}
-    text = advice.head("variables of Ansible", _KINDS, about=_is_here)
-    undo = advice.head("undo of the variables of Ansible", _KINDS, about=_is_here)
+    notes = comment([*advice.restarts(), *pool_notes(sysctls)])
+    text = advice.head("variables of Ansible", _KINDS, about=_is_here) + notes
+    undo = advice.head("undo of the variables of Ansible", _KINDS, about=_is_here) + notes
     return {
         NAME: text + _variables(now, [], sysctls.written),
         UNDO: undo + _variables(before, gone, known),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from pgdyno.model.finding import ChangeKind
-from pgdyno.report.export.advice import Advice
+from pgdyno.report.export.advice import Advice, comment
 from pgdyno.report.export.quoting import yaml_key, yaml_scalar
 from pgdyno.target.auto_conf import list_words
 
@@ -25,8 +25,9 @@ def files(advice: Advice) -> dict[str, str]:
     now: dict[str, str | None] = {item.change.knob: item.change.value for item in items}
     found = {name: advice.found(name) for name in now}
     before = {name: None if value.is_default else value.text for name, value in found.items()}
-    text = advice.head("CloudNativePG: kubectl patch cluster NAME --type merge --patch-file FILE", _KINDS)
-    undo = advice.head("undo of the patch for CloudNativePG", _KINDS)
+    note = comment([f"{line}; the operator restarts the instances by itself" for line in advice.restarts()])
+    text = advice.head("CloudNativePG: kubectl patch cluster NAME --type merge --patch-file FILE", _KINDS) + note
+    undo = advice.head("undo of the patch for CloudNativePG", _KINDS) + note
     return {NAME: text + _patch(now), UNDO: undo + _patch(before)}
 
 

@@ -16,7 +16,8 @@ def files(advice: Advice) -> dict[str, str]:
     if not items:
         return {}
     text = advice.head("fragment of postgresql.conf, to be included at its end", _KINDS)
-    undo = advice.head("undo of the fragment of postgresql.conf", _KINDS)
+    text += comment(advice.restarts())
+    undo = advice.head("undo of the fragment of postgresql.conf", _KINDS) + comment(advice.restarts())
     undo += comment([f"Take {NAME} out of the configuration again; what follows are the values as they were found."])
     for item in items:
         name, found = item.change.knob, advice.found(item.change.knob)

@@ -92,6 +92,16 @@ def sysctls_of(advice: Advice) -> Sysctls:
     return Sysctls(written, undo, listed)
 
 
+def pool_notes(sysctls: Sysctls) -> list[str]:
+    """Return what a reader has to know of a pool of huge pages beside its number."""
+    if linux.NR_HUGEPAGES not in sysctls.written:
+        return []
+    return [
+        f"{linux.NR_HUGEPAGES}: long after boot the kernel may find fewer pages than asked for: compare "
+        "HugePages_Total of /proc/meminfo. The server takes them at its start: restart it then."
+    ]
+
+
 def _as_found(name: str, here: Mapping[str, str]) -> tuple[str, str | None]:
     """Return what to write to have the old value: of two counterparts the one that was in force, as 0 is refused."""
     other = linux.COUNTERPARTS.get(name)

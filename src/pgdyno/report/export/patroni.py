@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pgdyno.model.finding import ChangeKind
-from pgdyno.report.export.advice import Advice
+from pgdyno.report.export.advice import Advice, comment
 from pgdyno.report.export.quoting import yaml_key, yaml_scalar
 
 NAME, UNDO = "pgdyno-advice.patroni.yaml", "pgdyno-advice.patroni.undo.yaml"
 _KINDS = (ChangeKind.POSTGRESQL,)
+_BEGIN = "postgresql:\n  parameters:\n"
 
 
 def files(advice: Advice) -> dict[str, str]:
@@ -15,8 +16,9 @@ def files(advice: Advice) -> dict[str, str]:
     items = advice.of(*_KINDS)
     if not items:
         return {}
-    text = advice.head("Patroni: patronictl edit-config --apply FILE", _KINDS) + "postgresql:\n  parameters:\n"
-    undo = advice.head("undo of the patch for Patroni", _KINDS) + "postgresql:\n  parameters:\n"
+    begin = comment([f"{line}; patronictl restart does it" for line in advice.restarts()]) + _BEGIN
+    text = advice.head("Patroni: patronictl edit-config --apply FILE", _KINDS) + begin
+    undo = advice.head("undo of the patch for Patroni", _KINDS) + begin
     for item in items:
         name, found = item.change.knob, advice.found(item.change.knob)
         text += f"    {yaml_key(name)}: {yaml_scalar(item.change.value)}\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgdyno.model.finding import ChangeKind
 from pgdyno.report.export.advice import Advice, comment
-from pgdyno.report.export.linux_items import is_sysctl, sysctls_of
+from pgdyno.report.export.linux_items import is_sysctl, pool_notes, sysctls_of
 
 NAME, UNDO = "90-pgdyno-advice.conf", "90-pgdyno-advice.undo.conf"
 _KINDS = (ChangeKind.LINUX,)
@@ -17,6 +17,7 @@ def files(advice: Advice) -> dict[str, str]:
         return {}
     text = advice.head(f"/etc/sysctl.d/{NAME}", _KINDS, about=is_sysctl)
     text += comment([f"Load it: sysctl -p /etc/sysctl.d/{NAME} (or reboot). /etc/sysctl.conf is not read everywhere."])
+    text += comment(pool_notes(chosen))
     text += comment([f"not written: {name}: {reason}" for name, reason in chosen.listed.items()])
     text += "".join(f"{name} = {value}\n" for name, value in chosen.written.items())
     undo = advice.head(f"undo of /etc/sysctl.d/{NAME}", _KINDS, about=is_sysctl)

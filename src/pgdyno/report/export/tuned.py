@@ -7,7 +7,14 @@ import shlex
 from pgdyno.model import linux
 from pgdyno.model.finding import ChangeKind
 from pgdyno.report.export.advice import Advice, comment
-from pgdyno.report.export.linux_items import BlockChange, block_changes, files_below_sys, is_word, sysctls_of
+from pgdyno.report.export.linux_items import (
+    BlockChange,
+    block_changes,
+    files_below_sys,
+    is_word,
+    pool_notes,
+    sysctls_of,
+)
 
 PROFILE = "pgdyno"
 NAME, UNDO = f"{PROFILE}/tuned.conf", f"{PROFILE}/undo.sh"
@@ -22,6 +29,7 @@ def files(advice: Advice) -> dict[str, str]:
     active = advice.inventory.host.kernel.tuned_profile
     known = active if isinstance(active, str) and is_word(active) and active != PROFILE else None
     text = advice.head(f"/etc/tuned/{NAME}", _KINDS) + comment([f"Make it active: tuned-adm profile {PROFILE}"])
+    text += comment(pool_notes(sysctls_of(advice)))
     text += comment([f"not written: {name}: {reason}" for name, reason in sysctls_of(advice).listed.items()])
     text += "[main]\nsummary=Linux settings proposed by pgdyno\n" + (f"include={known}\n" if known else "")
     text += "".join(f"\n[{name}]\n{lines}" for name, lines in sections.items())
