@@ -13,6 +13,7 @@ from pgdyno.model.inventory import Purpose
 from pgdyno.units import bytes_text, seconds_text
 
 HEAVY_IMAGES = 0.5
+IMAGES_COUNTED = "each counted as a whole page; an image leaves out the unused middle of its page"
 """Share of full-page images in the WAL from which the burst after each checkpoint is what the WAL mostly holds."""
 _QUOTED = ("too_frequent", "wal_start", "wal_complete")
 """Lines of the log that show pressure; the last checkpoint of all may be that of a shutdown."""

@@ -113,3 +113,7 @@ def test_compression_takes_a_word_that_the_build_knows(major, expected):
     case = make_case(server=make_server(major), statistics=images)
     finding = finding_of("wal-compression", replace(case, evidence=replace(case.evidence, host=busy)))
     assert (finding.changes[0].value, finding.state) == (expected, ProofState.NEEDS_TEST)
+    assert "up to 80% of the WAL" in finding.evidence[0]
+    full = HostActivity(Window(60, "sampled"), idle_pct=0.0)
+    finding = finding_of("wal-compression", replace(case, evidence=replace(case.evidence, host=full)))
+    assert "a loss is as likely" in finding.evidence[1]

@@ -178,6 +178,8 @@ def numbers(**changed: Any) -> Statistics:
         ({}, WorkloadClass.READ_ONLY),
         ({"rows_written_s": 2.0, "write_share": 0.02}, WorkloadClass.MOSTLY_READ),
         ({"rows_written_s": 40.0, "write_share": 0.3}, WorkloadClass.OLTP),
+        ({"rows_read_s": 22_300.0, "rows_written_s": 400.0, "write_share": 0.0176}, WorkloadClass.OLTP),  # TPC-B
+        ({"rows_read_s": 2e6, "rows_written_s": 100.0, "write_share": 5e-5}, WorkloadClass.OLTP),
         ({"rows_written_s": 400.0, "write_share": 0.8}, WorkloadClass.WRITE_HEAVY),
         ({"commits_s": 0.5, "rows_read_s": 1e6, "analytic_share": 0.99}, WorkloadClass.OLAP),
         ({"commits_s": 0.1, "rows_written_s": 1e5, "write_share": 0.99}, WorkloadClass.BATCH),

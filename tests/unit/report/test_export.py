@@ -289,6 +289,7 @@ def test_udev_rules_name_the_devices_of_the_server():
         ("sda", "scheduler", "none"),
         ("dm-0", "read_ahead_kb", "64"),
     ]
+    assert "match ENV{ID_SERIAL}" in files["90-pgdyno-advice.rules"]
     undo = settings_in(files["90-pgdyno-advice.undo.rules"])
     assert 'ATTR{queue/scheduler}="bfq"' in undo[0]
     assert 'ATTR{queue/read_ahead_kb}="512"' in undo[1]

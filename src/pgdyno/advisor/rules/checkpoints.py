@@ -10,6 +10,7 @@ from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, J
 from pgdyno.advisor.planned import change_to, cost_of, is_standby, log_of, planned, shown, statistics_of, writes
 from pgdyno.advisor.wal_pressure import (
     HEAVY_IMAGES,
+    IMAGES_COUNTED,
     WalRate,
     checkpoints_unseen,
     pressure_by_rate,
@@ -255,9 +256,9 @@ def full_page_burst(case: Case) -> Judgement:
     if isinstance(share, Unknown):
         return CannotTell(f"the share of full-page images in the WAL is unknown ({share.reason})")
     if share < HEAVY_IMAGES:
-        return InOrder(f"Full-page images are {share:.0%} of the WAL.")
+        return InOrder(f"Full-page images are at most {share:.0%} of the WAL.")
     per_commit = statistics_of(case).wal_bytes_per_commit
-    evidence = [f"Full-page images are {share:.0%} of the WAL in the window."]
+    evidence = [f"Full-page images are up to {share:.0%} of the WAL in the window ({IMAGES_COUNTED})."]
     if not isinstance(per_commit, Unknown):
         evidence.append(f"A transaction writes {bytes_text(per_commit)} of WAL on average.")
     return Fires(

@@ -13,8 +13,8 @@ LIBRARY = "pg_stat_statements"
 def pg_stat_statements(case: Case) -> Judgement:
     """Ask for the library beside those that are loaded, and for the extension where it is missing.
 
-    A library that is not installed would keep the server from starting: it is asked for in words only. The undo drops no
-    extension that may have been there.
+    A library that is not installed would keep the server from starting: it is asked for in words only. The undo drops
+    no extension that may have been there.
     """
     current = case.text("shared_preload_libraries")
     loaded = [name.strip().strip("'\"") for name in current.split(",") if name.strip()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.advisor.case import Case, known
 from pgdyno.advisor.judgement import DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.advisor.planned import planned
-from pgdyno.advisor.shared_memory import SMALL_BUFFERS, need_proposed
+from pgdyno.advisor.shared_memory import SMALL_BUFFERS, need_now, need_proposed
 from pgdyno.model.finding import Severity
 from pgdyno.units import bytes_text
 
@@ -18,8 +18,10 @@ def huge_page_use(case: Case) -> Judgement:
     facts = case.host.memory
     size = known(facts.huge_page_bytes, "the huge page size")
     total = known(facts.huge_pages_total, "the pool of huge pages")
-    needed = need_proposed(case).pages(size)
-    pool = f"the pool has {total} pages of {bytes_text(size)}, and shared memory needs about {needed}"
+    need = need_proposed(case)
+    needed, now = need.pages(size), need_now(case).pages(size)
+    later = "" if needed == now else f" with the settings as proposed, {now} as they are"
+    pool = f"the pool has {total} pages of {bytes_text(size)}, and shared memory needs about {needed}{later}"
     if mode == "on" and total < needed:
         if total or facts.huge_pages_supported is True:
             rule = "huge-page-pool" if total else "huge-pages"

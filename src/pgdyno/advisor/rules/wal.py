@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pgdyno.advisor.case import Case, Missing
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.advisor.planned import change_to, cost_of, is_standby, planned, shown, statistics_of, writes
-from pgdyno.advisor.wal_pressure import HEAVY_IMAGES
+from pgdyno.advisor.wal_pressure import HEAVY_IMAGES, IMAGES_COUNTED
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity
 from pgdyno.units import bytes_text
@@ -128,6 +128,10 @@ def _durability(case: Case, name: str, danger: str, resolutions: tuple[Resolutio
     )
 
 
+LITTLE_IDLE_PCT = 10
+"""Below it the processors are as good as full, and what compresses takes its time from the load."""
+
+
 def wal_compression(case: Case) -> Judgement:
     """Offer compression of full-page images where they make up most of the WAL, as an experiment."""
     if is_standby(case):
@@ -138,13 +142,13 @@ def wal_compression(case: Case) -> Judgement:
     if isinstance(share, Unknown):
         return CannotTell(f"the share of full-page images in the WAL is unknown ({share.reason})")
     if share < HEAVY_IMAGES:
-        return InOrder(f"Full-page images are {share:.0%} of the WAL: little to compress.")
+        return InOrder(f"Full-page images are at most {share:.0%} of the WAL: little to compress.")
     change = change_to(case, "wal_compression", "lz4" if "lz4" in case.row("wal_compression").enumvals else "on")
     return Fires(
         changes=(change,),
         current="wal_compression = off",
         proposed=f"wal_compression = {change.value}",
-        evidence=(f"Full-page images are {share:.0%} of the WAL in the window.", _idle(case)),
+        evidence=(f"Full-page images are up to {share:.0%} of the WAL in the window ({IMAGES_COUNTED}).", _idle(case)),
         needs_test=True,
         cost=cost_of(case, "wal_compression"),
     )
@@ -155,4 +159,8 @@ def _idle(case: Case) -> str:
     idle = host if isinstance(host, Unknown) else host.idle_pct
     if isinstance(idle, Unknown):
         raise Missing("idle processor time", idle.reason)
+    if idle < LITTLE_IDLE_PCT:
+        return (
+            f"The processors are {idle:.0f} % idle: compression takes its time from the load, and a loss is as likely."
+        )
     return f"The processors are {idle:.0f} % idle; compression takes some of that."

@@ -14,6 +14,9 @@ READ_ONLY_BELOW = 0.000_1
 """Share of rows written: less than one row in ten thousand is housekeeping of applications, no load."""
 MOSTLY_READ_BELOW = 0.05
 """One row in twenty: WAL, checkpoints and vacuum are then no part of what takes the time."""
+WRITES_OFTEN = 0.5
+"""Rows written per transaction from which a load is no reading one, however many rows it reads: small tables are
+scanned whole, so that pgbench's TPC-B reads some 220 rows for the 4 that it writes, and each commit waits for the WAL."""
 WRITE_HEAVY_FROM = 0.6
 """More rows written than read: every written row that was found by an index counts one read too, so that a load of
 nothing but single-row updates comes out at 0.5; above are inserts and bulk changes."""
@@ -66,8 +69,6 @@ def _class(share: float, reads_each: float, writes_each: float, scanned: float |
         return WorkloadClass.BATCH
     if reads_each >= OLAP_ROWS and scans and share < MOSTLY_READ_BELOW:
         return WorkloadClass.OLAP
-    if share < READ_ONLY_BELOW:
-        return WorkloadClass.READ_ONLY
-    if share < MOSTLY_READ_BELOW:
-        return WorkloadClass.MOSTLY_READ
+    if share < MOSTLY_READ_BELOW and writes_each < WRITES_OFTEN:
+        return WorkloadClass.READ_ONLY if share < READ_ONLY_BELOW else WorkloadClass.MOSTLY_READ
     return WorkloadClass.WRITE_HEAVY if share >= WRITE_HEAVY_FROM else WorkloadClass.OLTP

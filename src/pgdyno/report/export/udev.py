@@ -21,6 +21,10 @@ def files(advice: Advice) -> dict[str, str]:
         return {}
     host = advice.inventory.host
     text = advice.head(f"/etc/udev/rules.d/{NAME}", _KINDS, about=is_block) + comment([f"Load it: {_LOAD}"])
+    if any(_match(change, host).startswith("KERNEL") for change in changes):
+        text += comment(
+            ["The kernel may name a disk otherwise after a reboot: match ENV{ID_SERIAL} to keep to a disk."]
+        )
     undo = advice.head(f"undo of /etc/udev/rules.d/{NAME}", _KINDS, about=is_block)
     undo += comment([f"Put it in the place of {NAME}, load it ({_LOAD}), then remove it."])
     # A scheduler brings its own read-ahead nowhere, but resets other tunables of the queue: it comes first.
