@@ -129,8 +129,24 @@ def test_the_sandbox_is_the_default_target() -> None:
     assert (TargetRequest().dsn, TargetRequest().sandbox) == (None, "default")
 
 
-@pytest.mark.requirement("CON-31", "CON-44")
-@pytest.mark.parametrize("name", ["CON-31", "CON-44"])
+@pytest.mark.requirement("CON-44")
+def test_a_project_names_the_mean_that_it_prints() -> None:
+    from pgdyno.model import project
+
+    rows = [project.Row(name=f"job {n}", count=n, before=100, after=after) for n, after in ((1, 54), (9, 44))]
+    plain, weighted = project.row_metric(rows, "mean_saved"), project.row_metric(rows, "weighted_saved")
+    assert plain is not None
+    assert weighted is not None
+    assert (plain.value, weighted.value) == (pytest.approx(51.0), pytest.approx(55.0))
+    assert [project.ROW_METRICS[name][0] for name in ("mean_saved", "weighted_saved")] == [
+        "plain mean of the rows",
+        "mean of the rows, weighted by their counts",
+    ]
+    assert f"model/{Path(project.__file__).name}" in contradictions()["CON-44"].decided_by
+
+
+@pytest.mark.requirement("CON-31")
+@pytest.mark.parametrize("name", ["CON-31"])
 def test_what_is_not_built_yet_is_said(name: str) -> None:
     assert contradictions()[name].decided_by.startswith("nothing yet: ")
     assert "decided here nothing yet: " in told(name)

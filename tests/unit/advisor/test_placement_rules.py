@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from advisor_case import finding_of, make_case
@@ -37,6 +39,16 @@ def test_a_backup_on_the_disks_that_it_protects_is_found(backup, answer):
         place(Purpose.BACKUP, "/backup", [backup]),
     )
     assert finding_of("backup-placement", make_case(simple_host(disk("sda"), places=places))).answer is answer
+
+
+@pytest.mark.requirement("R-STO-05")
+def test_the_tool_that_names_the_backup_is_told():
+    places = (
+        place(Purpose.DATA, "/pgdata/main", ["sda"], mount_point="/pgdata"),
+        replace(place(Purpose.BACKUP, "/repo", ["sda"]), name="pgBackRest"),
+    )
+    finding = finding_of("backup-placement", make_case(simple_host(disk("sda"), places=places)))
+    assert finding.evidence[0] == "/repo (pgBackRest) shares sda with /pgdata/main."
 
 
 def test_an_unknown_backup_target_is_unknown():

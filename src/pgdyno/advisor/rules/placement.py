@@ -10,6 +10,10 @@ from pgdyno.model.finding import Change, ChangeKind
 from pgdyno.model.inventory import Place, Purpose
 from pgdyno.units import bytes_text
 
+_NOWHERE = (
+    "the backup target is unknown (neither archive_command nor basic_archive, and no readable file of pgBackRest, "
+    "Barman or WAL-G on the host, names a folder of it)"
+)
 _SERVER = (Purpose.DATA, Purpose.WAL, Purpose.TABLESPACE)
 
 
@@ -40,23 +44,28 @@ def backup_placement(case: Case) -> Judgement:
     """Compare the disks of the backup target with those of the server and of the system."""
     targets = places_of(case, Purpose.BACKUP)
     if not targets:
-        return CannotTell("the backup target is unknown (no setting of the server names a folder for backups)")
+        return CannotTell(_NOWHERE)
     protected = {place.path: disks_of(place) for place in places_of(case, *_SERVER)}
     evidence = []
     for target in targets:
         for path, disks in protected.items():
             if shared := disks & disks_of(target):
-                evidence.append(f"{target.path} shares {', '.join(sorted(shared))} with {path}.")
+                evidence.append(f"{_target(target)} shares {', '.join(sorted(shared))} with {path}.")
         if target.mount_point == "/":
-            evidence.append(f"{target.path} lies on the root file system.")
+            evidence.append(f"{_target(target)} lies on the root file system.")
     if not evidence:
-        return InOrder(f"The backup target {targets[0].path} shares no disk with the server's files.")
+        return InOrder(f"The backup target {_target(targets[0])} shares no disk with the server's files.")
     return Fires(
         changes=(Change(ChangeKind.MANUAL, value="other disks for backups", current=targets[0].path),),
         current=targets[0].path,
         proposed="disks that hold neither data nor the system",
         evidence=tuple(evidence),
     )
+
+
+def _target(place: Place) -> str:
+    """Return the path, with the tool whose configuration names it."""
+    return f"{place.path} ({place.name})" if place.name else place.path
 
 
 def _said(place: Place) -> str:

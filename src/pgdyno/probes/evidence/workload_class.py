@@ -16,7 +16,7 @@ MOSTLY_READ_BELOW = 0.05
 """One row in twenty: WAL, checkpoints and vacuum are then no part of what takes the time."""
 WRITES_OFTEN = 0.5
 """Rows written per transaction from which a load is no reading one, however many rows it reads: small tables are
-scanned whole, so that pgbench's TPC-B reads some 220 rows for the 4 that it writes, and each commit waits for the WAL."""
+scanned whole, so that pgbench's TPC-B reads some 220 rows for the 4 that it writes, and commits wait for the WAL."""
 WRITE_HEAVY_FROM = 0.6
 """More rows written than read: every written row that was found by an index counts one read too, so that a load of
 nothing but single-row updates comes out at 0.5; above are inserts and bulk changes."""

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pgdyno.model.inventory import Purpose
+from pgdyno.target.capture.backup_tools import backup_folders
 
 Place = tuple[Purpose, str, str]
-"""Purpose, tablespace name, path."""
+"""Purpose, name of the tablespace or of the backup tool, path."""
 
 
 def server_places(texts: Mapping[str, str], data_directory: Path | None, pid: int | None) -> list[Place]:
@@ -32,7 +33,9 @@ def server_places(texts: Mapping[str, str], data_directory: Path | None, pid: in
         if name in paths
     ]
     places += [(Purpose.LOG, "", path) for path in _logs(texts, settings, data, pid)]
-    places += [(Purpose.BACKUP, "", str(row["folder"])) for row in _rows(texts, "archive") if row["folder"]]
+    archive = [str(row["folder"]) for row in _rows(texts, "archive") if row["folder"]]
+    places += [(Purpose.BACKUP, "", folder) for folder in archive]
+    places += [(Purpose.BACKUP, tool, folder) for folder, tool in backup_folders().items() if folder not in archive]
     return places
 
 

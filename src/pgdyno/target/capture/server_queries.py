@@ -77,7 +77,8 @@ def read_server(postgres: Postgres) -> tuple[dict[str, str], dict[str, str]]:
         settings = _ask(connection, "settings", SETTINGS, texts, missing)
         if settings is not None:
             texts[_key("settings")] = _text([_public_row(row) for row in settings])
-            texts[_key("archive")] = _text([{"folder": _archive_folder(settings)}])
+            folders = _archive_folders(connection, settings)
+            texts[_key("archive")] = _text([{"folder": folder} for folder in folders])
         connection.execute("SET default_transaction_read_only = on")
         connection.execute(sql.SQL("SET statement_timeout = {}").format(sql.Literal(LIMIT_MS)))
         connection.execute("SET lock_timeout = 100")
@@ -127,5 +128,12 @@ def _public_list(settings: object) -> list[str]:
     return [f"{name}={public_setting(name, value) or ''}" for name, _, value in pairs]
 
 
-def _archive_folder(rows: Rows) -> str | None:
-    return next((archive_folder(str(row["setting"])) for row in rows if row["name"] == "archive_command"), None)
+def _archive_folders(connection: psycopg.Connection[DictRow], rows: Rows) -> list[str]:
+    """Return the folders that WAL is archived to, by archive_command or by the library basic_archive (15 and later)."""
+    settings = {str(row["name"]): str(row["setting"]) for row in rows}
+    if "basic_archive" not in settings.get("archive_library", "") or settings.get("archive_mode") == "off":
+        folder = archive_folder(settings.get("archive_command", ""))
+        return [folder] if folder else []
+    # The archiver alone loads the library, so that pg_settings of a session does not have what the file says of it.
+    asked = connection.execute("SELECT current_setting('basic_archive.archive_directory', true) AS folder")
+    return [str(row["folder"]) for row in asked if row["folder"]]
