@@ -28,7 +28,7 @@ from pgdyno.studies.result import (
 from pgdyno.studies.run_identity import common_fingerprint, differences, settings_fingerprints
 from pgdyno.studies.staircase import ALL, BASE, Climb, Stairs, candidates_of
 from pgdyno.studies.staircase_options import StaircaseOptions
-from pgdyno.studies.staircase_rules import SKIPPED, end_sentence
+from pgdyno.studies.staircase_rules import DROP, SKIPPED, end_sentence
 from pgdyno.studies.sweep import SweepFound, level_number
 from pgdyno.trial.laboratory import Laboratory
 
@@ -38,7 +38,9 @@ def staircase_result(laboratory: Laboratory, found: Stairs, options: StaircaseOp
     study, facts = laboratory.study, laboratory.facts
     trials = laboratory.store.trials(study.id)
     detectable = found.noise.detectable(6) if found.noise else None
-    ended = found.stopped or end_sentence(list(found.outcomes.values()), detectable, stage=found.plan.stage)
+    lost = sum(climb.outcome == DROP and climb.comparison is None for climb in found.climbs)
+    outcomes = list(found.outcomes.values())
+    ended = found.stopped or end_sentence(outcomes, detectable, stage=found.plan.stage, not_measurable=lost)
     kept = dict(setting for climb in found.kept for setting in climb.settings.items())
     starts = [min((t.outcome.began_at for t in c.trials if t.outcome), default=None) for c in found.climbs]
     result: dict[str, object] = {

@@ -69,11 +69,19 @@ def stop_reason(outcomes: Sequence[str], stop_after: int | None) -> str:
     return f"the last {stop_after} steps in a row gained nothing above the noise"
 
 
-def end_sentence(outcomes: Sequence[str], detectable: float | None, *, stage: str = "") -> str:
-    """Say what it means when no step was kept: none exceeded the noise floor. Empty when one was."""
+def end_sentence(outcomes: Sequence[str], detectable: float | None, *, stage: str = "", not_measurable: int = 0) -> str:
+    """Say what it means when no step was kept: none exceeded the noise floor. Empty when one was.
+
+    `not_measurable` of the outcomes are of steps that could not be measured: they say nothing of a gain.
+    """
     measured = [outcome for outcome in outcomes if outcome != SKIPPED]
     if not measured or any(outcome in (KEEP, CANDIDATE) for outcome in measured):
         return ""
+    if not_measurable:
+        lost = f"{not_measurable} of {len(measured)} could not be measured"
+        if not_measurable == len(measured):
+            return f"nothing was compared, {lost}"
+        return f"no step that was measured gave more than the noise, and {lost}"
     floor = "" if detectable is None else f"; six pairs would show {100 * detectable:.3g} % here"
     what = "candidate for the large environment" if stage == "sandbox" else "step"
     return f"no {what} of {len(measured)} gave more than the noise{floor}"

@@ -58,6 +58,15 @@ def test_the_end_says_that_nothing_exceeded_the_noise_and_how_much_would_have():
     assert end_sentence(["skipped"], 0.03) == ""
 
 
+def test_a_step_that_could_not_be_measured_is_not_said_to_have_gained_nothing():
+    assert end_sentence(["drop", "skipped"], 0.03, not_measurable=1) == (
+        "nothing was compared, 1 of 1 could not be measured"
+    )
+    assert end_sentence(["drop", "null"], 0.03, not_measurable=1) == (
+        "no step that was measured gave more than the noise, and 1 of 2 could not be measured"
+    )
+
+
 def test_why_a_step_is_passed_over():
     plan, step = Plan("", "", "", (), stage="sandbox"), Step("b", after=("a",), settings={"jit": "off"})
     why = {"by_hand": True, "alone": False}
