@@ -13,7 +13,7 @@ import pytest
 from fix_postgres import find_build
 from pgdyno.errors import ApplyError
 from pgdyno.model.configuration import Configuration
-from pgdyno.target import in_force, processes
+from pgdyno.target import processes
 from pgdyno.target.apply import Session
 from pgdyno.target.preflight.reading_host import SharedSegment, read_host_limits
 from pgdyno.target.sandbox import Sandbox
@@ -63,7 +63,7 @@ def test_a_pool_is_used_released_and_enough_or_not(
         segment = read_host_limits(pid, inherits_ours=True).segment
         assert isinstance(segment, SharedSegment)
         assert segment.huge_page_bytes == 2 << 20
-        assert in_force.huge_pages_mapped(pid)
+        assert processes.huge_pages_mapped(pid)
         session.apply(fits, restart="always")  # its own pages count as free for the next start
         again = processes.postmaster_pid(sandbox.data_directory)
         assert again != pid

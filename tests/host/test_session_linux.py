@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +13,12 @@ import pytest
 from state import state_of
 from tuner_process import await_line, newest, tuner_of
 
+from fix_postgres import find_build
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable
 from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.target import processes
 from pgdyno.target.apply import Session
+from pgdyno.target.kernel_route import KernelRoute
 from pgdyno.target.restore import restore
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.watch import Deadlines
@@ -28,6 +31,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="kernel values are root's to write"),
 ]
 DIRTY, BACKGROUND, HUGE = "vm.dirty_bytes", "vm.dirty_background_bytes", "transparent_hugepage.enabled"
+POOL_PAGES = 120
 QUICK = Deadlines(heartbeat_s=3, health_s=2, grace_s=1)
 JOINT = {DIRTY: "536870912", BACKGROUND: "67108864", HUGE: "never", "work_mem": "8MB"}
 
@@ -42,6 +46,18 @@ def server(server_home: Path) -> Iterator[Sandbox]:
 
 def value(path: str) -> str:
     return Path(path).read_text().strip()
+
+
+def surplus() -> str:
+    found = re.search(r"HugePages_Surp: +([0-9]+)", Path("/proc/meminfo").read_text())
+    assert found, "Linux has the line"
+    return found[1]
+
+
+def postmaster(sandbox: Sandbox) -> int:
+    pid = processes.postmaster_pid(sandbox.data_directory)
+    assert pid is not None, "the server runs"
+    return pid
 
 
 def begin(server: Sandbox, undo_root: Path) -> Session:
@@ -82,6 +98,39 @@ def test_a_knob_that_somebody_else_changed_is_told(server: Sandbox, tmp_path: Pa
         assert session._linux.shortfalls(Configuration.of(JOINT)) == [
             "vm.dirty_bytes = 536870912 was written, but the kernel has 268435456"
         ]
+
+
+def test_a_value_that_the_kernel_did_not_take_is_not_in_force(
+    server: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with begin(server, tmp_path / "undo") as session:
+        monkeypatch.setattr(KernelRoute, "set", lambda self, configuration: None)
+        with pytest.raises(ApplyError, match=r"vm\.dirty_bytes = 536870912 was written, but the kernel has 0"):
+            session.apply(Configuration.of({DIRTY: "536870912"}))
+
+
+@pytest.mark.requirement("R-KRN-13")
+@pytest.mark.parametrize("build", ["embedded-18", "debian-15"])
+def test_a_pool_of_huge_pages_is_used_after_a_restart_and_gone_at_the_end(
+    make_sandbox: Callable[..., Sandbox], tmp_path: Path, build: str
+) -> None:
+    sandbox = make_sandbox(f"pool-{build}", bin_dir=find_build(build))
+    sandbox.start()
+    before = surplus(), value("/proc/sys/vm/nr_hugepages")
+    pool = Configuration.of({"vm.nr_hugepages": str(int(before[1]) + POOL_PAGES)})
+    with Session.begin(
+        sandbox.target(), study="pool", undo_root=tmp_path / "undo", kernel=("vm.nr_hugepages",)
+    ) as session:
+        try:
+            applied = session.apply(pool)
+        except ApplyError as error:
+            if "found room for" in str(error.detail):
+                pytest.skip("this machine has no memory in one piece for the pool")
+            raise
+        assert applied.restarted, "a running server has nothing of a pool that came later"
+        assert processes.huge_pages_mapped(postmaster(sandbox))
+    assert not processes.huge_pages_mapped(postmaster(sandbox))
+    assert (surplus(), value("/proc/sys/vm/nr_hugepages")) == before, "nobody holds pages of it any more"
 
 
 def test_a_host_that_is_not_this_one(server: Sandbox, tmp_path: Path) -> None:

@@ -41,10 +41,10 @@ def test_the_io_method_is_seen_at_work(sandbox18: Sandbox, tmp_path: Path) -> No
 def test_the_kernel_tells_of_the_postmaster(any_postgres: Sandbox) -> None:
     pid = processes.postmaster_pid(any_postgres.data_directory)
     assert pid is not None
-    assert in_force.huge_pages_mapped(pid) is not None
+    assert processes.huge_pages_mapped(pid) is not None
     assert in_force.io_rings(pid) == 0
     assert "-D" in in_force.arguments_of(pid)
-    assert in_force.huge_pages_mapped(2**22 + 1) is None
+    assert processes.huge_pages_mapped(2**22 + 1) is None
 
 
 @pytest.mark.parametrize("build", ["embedded-18", "debian-15", "npm-13"])

@@ -74,18 +74,22 @@ def show_knob(name: str, as_json: bool) -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def host_knobs(data_directory: Path | None, as_json: bool) -> None:
-    """Show what the Linux knobs of this machine stand at, and why one cannot be changed. Changes nothing."""
+    """Show the Linux knobs of this machine, and why one cannot be changed or has nothing to decide. Changes nothing."""
+    from pgdyno.knobs.linux import idle_on_host
     from pgdyno.model.facts import Unknown
     from pgdyno.target.block_devices import find_places
+    from pgdyno.target.host import read_host
     from pgdyno.target.kernel_facts import read_kernel
 
-    facts = read_kernel(find_places(data_directory or Path.cwd()))
+    place = data_directory or Path.cwd()
+    facts, swap = read_kernel(find_places(place)), read_host(place).swap_total_bytes
     rows = [
         {
             "name": fact.name,
             "value": None if isinstance(fact.value, Unknown) else fact.value,
             "choices": list(fact.choices),
             "obstacle": fact.obstacle or (fact.value.reason if isinstance(fact.value, Unknown) else None),
+            "idle": idle_on_host(fact.name, facts, swap),
         }
         for fact in facts.values()
     ]
@@ -94,7 +98,8 @@ def host_knobs(data_directory: Path | None, as_json: bool) -> None:
         return
     for row in rows:
         value = "unknown" if row["value"] is None else str(row["value"])
-        click.echo(f"{row['name']:<32}{value:<14}{row['obstacle'] or ''}".rstrip())
+        idle = f"without effect here: {row['idle']}" if row["idle"] else ""
+        click.echo(f"{row['name']:<32}{value:<14}{row['obstacle'] or idle}".rstrip())
 
 
 def _check_word(flag: str, word: str | None, allowed: list[str]) -> None:

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 
 from pgdyno.errors import UsageError
-from pgdyno.knobs.catalogue import Catalogue, load_catalogue, parse_catalogue
+from pgdyno.knobs.catalogue import Catalogue, TakesEffect, load_catalogue, parse_catalogue
 from pgdyno.knobs.values import canonical_text
 from pgdyno.model import linux
 from pgdyno.model.facts import Facts, KernelFact, Unknown
@@ -28,6 +28,12 @@ def load_linux_catalogue() -> Catalogue:
 def load_all_knobs() -> Catalogue:
     """Load both catalogues as one, PostgreSQL's knobs first."""
     return Catalogue({**load_catalogue(), **load_linux_catalogue()})
+
+
+def shows_at_restart(name: str) -> bool:
+    """Return True for a Linux knob that PostgreSQL sees only when it starts, however soon the kernel has it."""
+    knob = load_linux_catalogue().get(name)
+    return knob is not None and knob.takes_effect is TakesEffect.RESTART
 
 
 def checked_for_persisting(knobs: Mapping[str, str], kernel: Mapping[str, KernelFact]) -> dict[str, str]:
@@ -65,18 +71,22 @@ def cannot_be_set(name: str, facts: Facts) -> str | None:
 
 def is_idle(name: str, facts: Facts) -> str | None:
     """Return why a Linux knob that can be set would change nothing here; None when it may."""
-    swap = facts.host.swap_total_bytes
-    if name == linux.SWAPPINESS and swap == 0:
-        return "the host has no swap, so it has nothing to decide"
-    if name == linux.OVERCOMMIT_RATIO and _value(linux.OVERCOMMIT_MEMORY, facts) != "2":
-        return "counts only where vm.overcommit_memory is 2"
-    if name == linux.THP_DEFRAG and _value(linux.THP_ENABLED, facts) == "never":
-        return "transparent huge pages are off"
     if name == linux.NR_HUGEPAGES and "huge_pages" in facts.settings and facts.settings["huge_pages"].setting == "off":
         return "huge_pages of PostgreSQL is off"
+    return idle_on_host(name, facts.kernel, facts.host.swap_total_bytes)
+
+
+def idle_on_host(name: str, kernel: Mapping[str, KernelFact], swap_bytes: int | Unknown) -> str | None:
+    """Return the same of what the host alone decides, whatever server runs on it."""
+    if name == linux.SWAPPINESS and swap_bytes == 0:
+        return "the host has no swap, so it has nothing to decide"
+    if name == linux.OVERCOMMIT_RATIO and _value(linux.OVERCOMMIT_MEMORY, kernel) != "2":
+        return "counts only where vm.overcommit_memory is 2"
+    if name == linux.THP_DEFRAG and _value(linux.THP_ENABLED, kernel) == "never":
+        return "transparent huge pages are off"
     return None
 
 
-def _value(name: str, facts: Facts) -> str | None:
-    fact = facts.kernel.get(name)
+def _value(name: str, kernel: Mapping[str, KernelFact]) -> str | None:
+    fact = kernel.get(name)
     return fact.value if fact is not None and isinstance(fact.value, str) else None

@@ -116,11 +116,17 @@ def keep_blocks(result: Fields, verdict: Verdict | None) -> tuple[Block, ...]:
 
 def need_text(count: int, retained: Sequence[Retained]) -> str:
     """Say how many settings change and what the change interrupts; nothing of that where one is not listed."""
-    restart = any(one.context == "postmaster" for one in retained)
-    if not restart and len(retained) < count:
+    contexts = {one.context for one in retained}
+    if "postmaster" in contexts:
+        need = "PostgreSQL has to be restarted once."
+    elif len(retained) < count:
         need = "Whether they need a restart was not kept: pg_settings.context says it."
+    elif contexts == {"kernel"}:
+        need = "No restart and no reload: the kernel takes them while PostgreSQL runs, and keeps them until it boots."
+    elif contexts & {"backend", "superuser-backend"}:
+        need = "A reload is enough; sessions that are open keep what they have."
     else:
-        need = "PostgreSQL has to be restarted once." if restart else "A reload is enough; nobody is disconnected."
+        need = "A reload is enough; nobody is disconnected."
     return f"{plural(count, 'setting')} to change. {need}"
 
 

@@ -67,6 +67,7 @@ CONTEXT_MEANINGS = {
     "user": "reload",
     "backend": "reload, new sessions",
     "superuser-backend": "reload, new sessions",
+    "kernel": "root on the host",
 }
 NOT_MEASURED = "not measured"
 

@@ -23,6 +23,7 @@ from pgdyno.target.apply import Applied
 from pgdyno.target.inspect import read_facts
 from pgdyno.target.target import Target
 from pgdyno.target.watch import Deadlines
+from pgdyno.trial.restarts import needs_restart
 
 STUDY = "apply"
 """What a bundle of this verb says of its study."""
@@ -84,7 +85,7 @@ def prepare(target: Target, findings: Sequence[Finding], *, force: bool = False)
         findings=tuple(findings),
         configuration=configuration,
         before={name: _text(name, facts) for name in configuration},
-        restart=tuple(name for name in configuration if _needs_restart(name, facts)),
+        restart=tuple(name for name in configuration if needs_restart(name, facts)),
         parts=parts,
         facts=facts,
     )
@@ -156,10 +157,6 @@ def _changed(configuration: Configuration, facts: Facts) -> Configuration:
             hint="See pgdyno advise --emit ddl and --emit commands.",
         )
     return Configuration.of(changed)
-
-
-def _needs_restart(name: str, facts: Facts) -> bool:
-    return name in facts.settings and facts.settings[name].context == "postmaster"
 
 
 def _text(name: str, facts: Facts) -> str:

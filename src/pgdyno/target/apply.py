@@ -331,7 +331,8 @@ class Session:
                 )
             short += self._linux.shortfalls(configuration)
             if not configuration.postgresql() and dbname is None:
-                short = [str(difference) for difference in self._route.differences(self._settings, settings)]
+                found = self._route.differences(self._settings, settings)
+                short += effectiveness.unexpected(found, configuration)
             if short:
                 raise ApplyError(f"not in force: {short[0]}", detail="\n".join(short[1:]) or None)
         return settings

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import UsageError
+from pgdyno.knobs.linux import shows_at_restart
 from pgdyno.model.configuration import Configuration
-from pgdyno.target.snapshot import SettingState
+from pgdyno.model.linux import NR_HUGEPAGES
+from pgdyno.target.snapshot import SettingDifference, SettingState
 from pgdyno.units import BYTES, MICROSECONDS, parse_quantity, split_unit
 
 _TRUE = ("on", "true", "yes", "1")
@@ -60,9 +62,18 @@ def shortfalls(
 
 
 def needs_restart(before: Configuration, after: Configuration, settings: Mapping[str, SettingState]) -> list[str]:
-    """Return the knobs that differ between two configurations and that only a restart changes."""
+    """Return the knobs that differ between two configurations and that PostgreSQL sees only when it starts."""
     changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
-    return sorted(name for name in changed if name in settings and settings[name].context == "postmaster")
+    return sorted(name for name in changed if _waits(settings.get(name)) or shows_at_restart(name))
+
+
+def unexpected(found: Sequence[SettingDifference], configuration: Configuration) -> list[str]:
+    """Return what differs from the server as it was found where no setting of it was changed.
+
+    A pool of huge pages is there to be used: `huge_pages_status` (17 and newer) follows from it.
+    """
+    follows = {"huge_pages_status"} if NR_HUGEPAGES in configuration else set()
+    return [str(difference) for difference in found if difference.name not in follows]
 
 
 def same_value(asked: str, state: SettingState) -> bool:
@@ -77,6 +88,10 @@ def same_value(asked: str, state: SettingState) -> bool:
             return asked.lower() == in_force.lower() or _same_switch(asked, in_force)
         case _:
             return _squeezed(asked) == _squeezed(in_force)
+
+
+def _waits(state: SettingState | None) -> bool:
+    return state is not None and state.context == "postmaster"
 
 
 def _shortfall(

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -26,7 +25,6 @@ _WORKERS = """
 SELECT count(*) FILTER (WHERE backend_type = 'io worker') AS workers, bool_or(backend_type IS NULL) AS hidden
   FROM pg_catalog.pg_stat_activity
 """
-_HUGE = re.compile(r"^HugetlbPages:\s+(\d+) kB", re.MULTILINE)
 _WORKER_TRIES = 20
 _WORKER_PAUSE_S = 0.1
 
@@ -50,7 +48,7 @@ def shortfalls(
         role=connection.info.user,
         database=connection.info.dbname,
         arguments=arguments_of(pid) if pid is not None else (),
-        huge_pages=huge_pages_mapped(pid) if pid is not None and "huge_pages" in configuration else None,
+        huge_pages=processes.huge_pages_mapped(pid) if pid is not None and "huge_pages" in configuration else None,
         io_workers=_io_workers(target, connection, configuration, sleep) if "io_method" in configuration else None,
         accepted=accepted,
         io_rings=io_rings(pid) if pid is not None and "io_method" in configuration else None,
@@ -65,19 +63,6 @@ def arguments_of(pid: int, proc: Path = processes.PROC) -> tuple[str, ...]:
     except OSError:
         return ()
     return tuple(word.decode(errors="replace") for word in words if word)
-
-
-def huge_pages_mapped(pid: int, proc: Path = processes.PROC) -> bool | None:
-    """Tell whether a process has touched huge pages of the kernel's pool; None when the kernel does not say.
-
-    Every user may read that, where the mappings themselves are for root and the owner. A postmaster touches its
-    shared memory when it sets it up.
-    """
-    try:
-        found = _HUGE.search((proc / str(pid) / "status").read_text())
-    except OSError:
-        return None
-    return None if found is None else int(found[1]) > 0
 
 
 def io_rings(pid: int, proc: Path = processes.PROC) -> int | None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable
 from pgdyno.model.configuration import Configuration
-from pgdyno.model.linux import COUNTERPARTS
-from pgdyno.target import kernel
+from pgdyno.model.linux import COUNTERPARTS, NR_HUGEPAGES
+from pgdyno.target import kernel, processes
 from pgdyno.target.block_devices import KernelPlaces, find_places
 from pgdyno.target.bundle import UndoBundle
 from pgdyno.target.identity import ProcessIdentity
 from pgdyno.target.kernel import KernelImage
+from pgdyno.target.kernel_tree import LIVE
 from pgdyno.target.target import Target
 
 
@@ -84,6 +86,13 @@ def put_back(bundle: UndoBundle) -> tuple[list[str], list[str]]:
             damage.append(f"{image.knob} could not be put back: {error.strerror or error}")
     damage += [f"{image.knob} is not what it was" for image in bundle.manifest.kernel if not kernel.is_in_place(image)]
     return changed, damage
+
+
+def is_pool_held(put_back: Sequence[str], pid: int) -> bool:
+    """Tell whether a server holds pages of a pool that was put back: it gives them to the kernel when it ends."""
+    surplus = re.search(r"^HugePages_Surp:\s+(\d+)", LIVE.read("/proc/meminfo"), re.MULTILINE)
+    held = NR_HUGEPAGES in put_back and surplus is not None and int(surplus[1]) > 0
+    return held and processes.huge_pages_mapped(pid) is True
 
 
 def _put_back(image: KernelImage) -> None:

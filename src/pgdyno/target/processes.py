@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from pgdyno.errors import EnvironmentUnsuitable
 
 PROC = Path("/proc")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_HUGE = re.compile(r"^HugetlbPages:\s+(\d+) kB", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +138,16 @@ def tree_cpu_s(pid: int, *, tries: int = 5, stats: Callable[[int], list[ProcessS
 def _postmaster_and_children(pid: int) -> list[ProcessStat]:
     stat = read_stat(pid)
     return [] if stat is None else [stat, *children_of(pid)]
+
+
+def huge_pages_mapped(pid: int, proc: Path = PROC) -> bool | None:
+    """Tell whether a process has touched huge pages of the kernel's pool; None when the kernel does not say.
+
+    Every user may read that, where the mappings themselves are for root and the owner. A postmaster touches its
+    shared memory when it sets it up.
+    """
+    try:
+        found = _HUGE.search((proc / str(pid) / "status").read_text())
+    except OSError:
+        return None
+    return None if found is None else int(found[1]) > 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,7 +91,7 @@ def restore(
         changed, _ = kernel_route.put_back(bundle)
         files = tuple(route.put_back())
         damage += route.leftovers()
-        restarted = _bring_back(bundle, postgres, control, route, sleep)
+        restarted = _bring_back(bundle, postgres, control, route, sleep, changed)
         try:
             differences = route.differences(bundle.settings(), _settings(postgres))
         except ConnectError as error:
@@ -160,11 +160,17 @@ def _require_data_directory(bundle: UndoBundle) -> None:
 
 
 def _bring_back(
-    bundle: UndoBundle, postgres: Postgres, control: Control | None, route: Route, sleep: Callable[[float], None]
+    bundle: UndoBundle,
+    postgres: Postgres,
+    control: Control | None,
+    route: Route,
+    sleep: Callable[[float], None],
+    kernel: Sequence[str],
 ) -> bool:
     """Make the server run with the restored files; return whether it was restarted or started.
 
-    What somebody else changed meanwhile is reported by the caller, and is no reason for an outage.
+    What somebody else changed meanwhile is reported by the caller, and is no reason for an outage; huge pages of a pool
+    that went with the Linux knobs `kernel` are one, because nobody can have them as long as the server runs.
     """
     before = bundle.settings()
     try:
@@ -172,7 +178,9 @@ def _bring_back(
         if _is_up(postgres, control, sleep):
             activation.reload(postgres, control, sleep=sleep)
             remaining = route.differences(before, _settings(postgres))
-            if not any(difference.may_end_with_restart for difference in remaining):
+            pid = processes.postmaster_pid(Path(bundle.manifest.data_directory)) if bundle.manifest.local else None
+            held = pid is not None and kernel_route.is_pool_held(kernel, pid)
+            if not held and not any(difference.may_end_with_restart for difference in remaining):
                 return False
     except ConnectError as error:
         if not _went_down(postgres, control, sleep):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.knobs.linux import shows_at_restart
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.target.restart_budget import Permission, RestartBudget, RestartLedger
@@ -73,6 +74,6 @@ class Restarts:
 
 
 def needs_restart(name: str, facts: Facts) -> bool:
-    """Return True for a knob whose new value only a restart brings into force."""
+    """Return True for a knob whose new value only a restart brings into force; the pool of huge pages is one."""
     fact = facts.settings.get(name)
-    return fact is not None and fact.context == "postmaster"
+    return shows_at_restart(name) if fact is None else fact.context == "postmaster"

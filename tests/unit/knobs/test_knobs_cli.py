@@ -14,6 +14,7 @@ from pgdyno.cli.knobs import command
 from pgdyno.errors import UsageError
 from pgdyno.knobs.linux import load_all_knobs
 from pgdyno.knobs.policy import load_policy
+from pgdyno.model.linux import LINUX_KNOBS
 
 ROOT = Path(__file__).parents[3]
 
@@ -28,6 +29,16 @@ def test_list_shows_every_knob() -> None:
     lines = run("list").splitlines()
     shown = {line.split()[0] for line in lines if line and not line.startswith(" ")}
     assert set(load_all_knobs()) <= shown
+
+
+def test_the_host_page_says_what_cannot_be_set_and_what_has_nothing_to_decide(tmp_path: Path) -> None:
+    rows = {row["name"]: row for row in json.loads(run("host", "--data-directory", str(tmp_path), "--json"))}
+    assert list(rows) == list(LINUX_KNOBS)
+    assert all(row["obstacle"] for row in rows.values() if row["value"] is None)
+    memory, ratio = rows["vm.overcommit_memory"]["value"], rows["vm.overcommit_ratio"]
+    assert (ratio["idle"] is None) is (memory == "2")
+    line = next(line for line in run("host").splitlines() if line.startswith("vm.overcommit_ratio"))
+    assert ("without effect here" in line) is (memory != "2" and ratio["obstacle"] is None)
 
 
 def test_list_as_json_and_filters() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from facts_from_params import make_facts
 from pgdyno.errors import EnvironmentUnsuitable, PolicyError, UsageError
 from pgdyno.knobs.policy import Durability, load_policy
 from pgdyno.model.change import ChangeAction, ChangeRecord
+from pgdyno.model.facts import KernelFact
 from pgdyno.model.finding import Answer, Change, ChangeKind, Depth, Finding, Proof, ProofState, RuleGroup
 from pgdyno.store.catalogue import Store
 from pgdyno.studies import accept
@@ -84,6 +87,15 @@ def test_the_plan_says_what_needs_a_restart(facts):
     plan = prepare(_Target(), [finding("a", pg("work_mem", "8MB"), pg("shared_buffers", "256MB"))])
     assert plan.restart == ("shared_buffers",)
     assert plan.before == {"work_mem": "4MB", "shared_buffers": "128MB"}
+
+
+def test_a_pool_of_huge_pages_is_of_no_use_before_a_restart_and_the_plan_says_so(monkeypatch):
+    fact = KernelFact("vm.nr_hugepages", "0", minimum=0, maximum=1_000_000)
+    made = make_facts(18)
+    known = replace(made, host=replace(made.host, huge_page_bytes=2 << 20), kernel={fact.name: fact})
+    monkeypatch.setattr(accept, "read_facts", lambda target: known)
+    change = Change(ChangeKind.LINUX, "vm.nr_hugepages", "200", "0")
+    assert prepare(_Target(), [finding("a", change)]).restart == ("vm.nr_hugepages",)
 
 
 def test_rules_are_chosen_by_name_or_by_proof():

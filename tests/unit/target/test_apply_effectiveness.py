@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgdyno.knobs.linux import load_linux_catalogue
 from pgdyno.model.configuration import Configuration
-from pgdyno.target.effectiveness import Observed, argument_for, needs_restart, same_value, shortfalls
+from pgdyno.target.effectiveness import Observed, argument_for, needs_restart, same_value, shortfalls, unexpected
 from pgdyno.target.file_check import FileLine, FileReading
 from pgdyno.target.snapshot import SettingDifference, SettingState, differences, fingerprint
 from pgdyno.units import format_quantity
@@ -164,6 +165,22 @@ def test_only_a_change_of_a_postmaster_knob_needs_a_restart() -> None:
     assert needs_restart(one, one, settings) == []
     assert needs_restart(Configuration(), one, settings) == ["a"]
     assert needs_restart(one, Configuration.of({"b": "1"}), settings) == ["a"]
+
+
+def test_of_linux_knobs_only_the_pool_of_huge_pages_needs_a_restart() -> None:
+    every = Configuration.of(dict.fromkeys(load_linux_catalogue(), "1"))
+    assert needs_restart(Configuration(), every, {}) == ["vm.nr_hugepages"]
+    assert needs_restart(every, Configuration(), {}) == ["vm.nr_hugepages"]
+    assert needs_restart(every, every, {}) == []
+
+
+def test_that_huge_pages_are_used_is_expected_only_where_a_pool_was_made_for_them() -> None:
+    off = setting("huge_pages_status", "off", "enum", context="internal")
+    found = [SettingDifference("huge_pages_status", off, replace(off, setting="on"))]
+    assert unexpected(found, Configuration.of({"vm.nr_hugepages": "100"})) == []
+    assert (
+        len(unexpected(found, Configuration())) == len(unexpected(found, Configuration.of({"vm.swappiness": "1"}))) == 1
+    )
 
 
 def test_the_fingerprint_follows_what_is_set() -> None:

@@ -23,7 +23,7 @@ def would_be_overridden(names: Iterable[str], reading: FileReading, main: Path, 
         return refused(_CHECK, words, there=f"{len(broken)} lines", hint="Mend those lines first.")
     found = {name: _winner(name, reading, main, include_line) for name in names}
     words = "; ".join(sentence for sentence in found.values() if sentence is not None)
-    asked = f"{len(found)} knobs"
+    asked = "1 knob" if len(found) == 1 else f"{len(found)} knobs"
     if words:
         hint = "Take what overrides out of the way, or leave these knobs out."
         return refused(_CHECK, words, asked=asked, there="overridden", hint=hint)
