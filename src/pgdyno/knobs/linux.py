@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 
 from pgdyno.errors import UsageError
-from pgdyno.knobs.catalogue import Catalogue, TakesEffect, load_catalogue, parse_catalogue
+from pgdyno.knobs.catalogue import Catalogue, load_catalogue, parse_catalogue
 from pgdyno.knobs.values import canonical_text
 from pgdyno.model import linux
 from pgdyno.model.facts import Facts, KernelFact, Unknown
@@ -28,12 +28,6 @@ def load_linux_catalogue() -> Catalogue:
 def load_all_knobs() -> Catalogue:
     """Load both catalogues as one, PostgreSQL's knobs first."""
     return Catalogue({**load_catalogue(), **load_linux_catalogue()})
-
-
-def shows_at_restart(name: str) -> bool:
-    """Return True for a Linux knob that PostgreSQL sees only when it starts, however soon the kernel has it."""
-    knob = load_linux_catalogue().get(name)
-    return knob is not None and knob.takes_effect is TakesEffect.RESTART
 
 
 def checked_for_persisting(knobs: Mapping[str, str], kernel: Mapping[str, KernelFact]) -> dict[str, str]:

@@ -42,6 +42,8 @@ COUNTERPARTS = {
     BACKGROUND_RATIO: BACKGROUND_BYTES,
 }
 """Two spellings of one threshold: writing one makes the other 0 (kernel documentation, admin-guide/sysctl/vm)."""
+SEEN_AT_START = frozenset({NR_HUGEPAGES})
+"""What PostgreSQL sees only when it starts, however soon the kernel has it; the catalogue says the same."""
 
 
 def is_linux_knob(name: str) -> bool:

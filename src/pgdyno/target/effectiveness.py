@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import UsageError
-from pgdyno.knobs.linux import shows_at_restart
 from pgdyno.model.configuration import Configuration
-from pgdyno.model.linux import NR_HUGEPAGES
+from pgdyno.model.linux import NR_HUGEPAGES, SEEN_AT_START
 from pgdyno.target.snapshot import SettingDifference, SettingState
 from pgdyno.units import BYTES, MICROSECONDS, parse_quantity, split_unit
 
@@ -64,7 +63,7 @@ def shortfalls(
 def needs_restart(before: Configuration, after: Configuration, settings: Mapping[str, SettingState]) -> list[str]:
     """Return the knobs that differ between two configurations and that PostgreSQL sees only when it starts."""
     changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
-    return sorted(name for name in changed if _waits(settings.get(name)) or shows_at_restart(name))
+    return sorted(name for name in changed if _waits(settings.get(name)) or name in SEEN_AT_START)
 
 
 def unexpected(found: Sequence[SettingDifference], configuration: Configuration) -> list[str]:

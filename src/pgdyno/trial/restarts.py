@@ -10,9 +10,9 @@ from collections.abc import Callable
 from datetime import datetime
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.knobs.linux import shows_at_restart
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts
+from pgdyno.model.linux import SEEN_AT_START
 from pgdyno.target.restart_budget import Permission, RestartBudget, RestartLedger
 
 LOOK_S = 15.0
@@ -76,4 +76,4 @@ class Restarts:
 def needs_restart(name: str, facts: Facts) -> bool:
     """Return True for a knob whose new value only a restart brings into force; the pool of huge pages is one."""
     fact = facts.settings.get(name)
-    return shows_at_restart(name) if fact is None else fact.context == "postmaster"
+    return name in SEEN_AT_START if fact is None else fact.context == "postmaster"

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgdyno.knobs.catalogue import TakesEffect
 from pgdyno.knobs.linux import load_linux_catalogue
 from pgdyno.model.configuration import Configuration
+from pgdyno.model.linux import SEEN_AT_START
 from pgdyno.target.effectiveness import Observed, argument_for, needs_restart, same_value, shortfalls, unexpected
 from pgdyno.target.file_check import FileLine, FileReading
 from pgdyno.target.snapshot import SettingDifference, SettingState, differences, fingerprint
@@ -170,6 +172,8 @@ def test_only_a_change_of_a_postmaster_knob_needs_a_restart() -> None:
 def test_of_linux_knobs_only_the_pool_of_huge_pages_needs_a_restart() -> None:
     every = Configuration.of(dict.fromkeys(load_linux_catalogue(), "1"))
     assert needs_restart(Configuration(), every, {}) == ["vm.nr_hugepages"]
+    told = [name for name, knob in load_linux_catalogue().items() if knob.takes_effect is TakesEffect.RESTART]
+    assert set(told) == SEEN_AT_START
     assert needs_restart(every, Configuration(), {}) == ["vm.nr_hugepages"]
     assert needs_restart(every, every, {}) == []
 
