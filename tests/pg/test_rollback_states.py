@@ -286,7 +286,9 @@ def test_the_command(abandoned: Abandoned, monkeypatch: pytest.MonkeyPatch) -> N
     assert f"remove {abandoned.dropin}" in plan
     assert "files and settings are as they were found" in story
     assert invoke()[1] == "nothing to roll back\n"
-    assert "nothing to do" in invoke(abandoned.bundle.id)[1]
+    _, story, plan = invoke(abandoned.bundle.id)
+    assert "nothing to do" in story
+    assert plan == "", "no outage is announced where there is nothing to do"
     (again,) = json.loads(invoke(abandoned.bundle.id[:8], "--json")[1])["restored"]
     assert again["already_closed"]
     assert again["whole"]

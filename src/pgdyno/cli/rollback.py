@@ -94,7 +94,8 @@ def _roll_back(place: Sessions, chosen: list[BundleInfo], *, as_json: bool, stor
     for info in chosen:
         try:
             bundle = _readable(info)
-            click.echo(_plan(bundle), err=True)
+            if info.state is not SessionState.CLOSED:
+                click.echo(_plan(bundle), err=True)
             restored = place.roll_back(bundle.id)
         except UsageError:
             raise

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 
 from pgdyno.model.samples import Event
 
@@ -21,8 +22,15 @@ FAILURES: Mapping[str, str] = {
 """Kinds of events that are failures, and how they are called; `failure_log` tells the first ones apart."""
 GRAVE = ("crash", "panic", "oom", "stop", "restart", "down", "oom_kill", "session_killed", "session_fatal")
 """What no healthy run has: such a run is flagged."""
+_SESSIONS = ("session_killed", "session_fatal")
 COUNTER = "failures_"
 """What the names of the counts begin with among an outcome's counters."""
+
+
+def without_our_own(events: Sequence[Event]) -> list[Event]:
+    """Return the events without the sessions that ended when a guard had: those that pgdyno ended itself."""
+    tripped = min((event.t for event in events if event.kind == "guard"), default=math.inf)
+    return [event for event in events if event.t < tripped or event.kind not in _SESSIONS]
 
 
 def count_failures(events: Iterable[Event]) -> dict[str, float]:

@@ -20,8 +20,8 @@ from pgdyno.model.samples import Event
 from pgdyno.model.study import Study
 from pgdyno.model.trial import OUTAGE, LoadPlan, Outcome, Trial, TrialSpec, TrialState
 from pgdyno.probes.road import OVER_NETWORK, ROUND_TRIPS, is_elsewhere
-from pgdyno.probes.sampler import SampleBatch, Sampler
-from pgdyno.probes.server_failures import count_failures, failure_warning
+from pgdyno.probes.sampler import Sampler
+from pgdyno.probes.server_failures import count_failures, failure_warning, without_our_own
 from pgdyno.store.catalogue import Store
 from pgdyno.target.apply import When
 from pgdyno.target.restart_budget import Permission, RestartBudget
@@ -348,7 +348,7 @@ class Laboratory:
         if work.events:
             self.store.add_events(work.run_id, work.events)
         if work.batch is not None:
-            outcome = _with_failures(outcome, work.batch)
+            outcome = _with_failures(outcome, [*work.batch.events, *work.events])
             self.store.add_samples(work.run_id, work.batch.rows)
             self.store.add_events(work.run_id, work.batch.events)
         if work.load is not None:
@@ -379,10 +379,11 @@ def _road(work: Work) -> dict[str, float]:
     return {**road, **trips}
 
 
-def _with_failures(outcome: Outcome, batch: SampleBatch) -> Outcome:
+def _with_failures(outcome: Outcome, events: Sequence[Event]) -> Outcome:
     """Add the counts of what failed in the server, and flag the run where anything grave did."""
-    counts = count_failures(batch.events)
-    warning = failure_warning(counts, batch.events)
+    theirs = without_our_own(events)
+    counts = count_failures(theirs)
+    warning = failure_warning(counts, theirs)
     warnings = outcome.warnings if warning is None else (*outcome.warnings, warning)
     return replace(outcome, counters={**outcome.counters, **counts}, warnings=warnings)
 

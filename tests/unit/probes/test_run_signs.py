@@ -12,7 +12,7 @@ from pgdyno.probes.happenings import server_events
 from pgdyno.probes.lock_figures import lock_figures
 from pgdyno.probes.observer import ServerReading
 from pgdyno.probes.run_figures import LoadShape, read_figures
-from pgdyno.probes.server_failures import count_failures, failure_warning
+from pgdyno.probes.server_failures import count_failures, failure_warning, without_our_own
 from pgdyno.stats.smoothness import CAVEAT, smoothness
 from pgdyno.target.host import container_of
 from pgdyno.trial.alignment import by_second, second_of
@@ -53,6 +53,15 @@ def test_failures_are_counted_and_none_is_a_result():
     assert ill["failures_deadlock"] == 2
     assert failure_warning(ill) == "the server failed during the run: crashes 1"
     assert failure_warning(count_failures([Event(1.0, "deadlock", "x")])) is None
+
+
+def test_sessions_that_a_guard_ended_are_no_failure_of_the_server() -> None:
+    fatal, tripped, crash = Event(4.0, "session_fatal", "x"), Event(3.0, "guard", "temp"), Event(5.0, "crash", "x")
+    counts = count_failures(without_our_own([fatal, tripped, crash]))
+    assert (counts["failures_session_fatal"], counts["failures_crash"]) == (0, 1)
+    before = Event(2.0, "session_fatal", "x")
+    assert without_our_own([before, tripped, fatal]) == [before, tripped]
+    assert without_our_own([before, fatal]) == [before, fatal]
 
 
 def reading(t, *, started=10.0, checkpointer=11.0, **database):
