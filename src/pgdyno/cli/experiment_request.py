@@ -73,7 +73,9 @@ def _check(experiment: Experiment, budget: RestartBudget | None, *, ask: bool) -
     def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
         from pgdyno.cli.study import confirm_changes
 
-        confirm_changes(target, workload, experiment.purpose(facts), outage_of(budget, outage), ask=ask)
+        plan, knobs = experiment.purpose(facts), sorted(experiment.knobs)
+        plan = f"{plan}; sets {', '.join(knobs)}" if knobs else plan
+        confirm_changes(target, workload, plan, outage_of(budget, outage), ask=ask)
 
     return check
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pgdyno.target.target import Target
 
 Result = dict[str, object]
+PLAN_WIDTH = 120
 
 
 def run_study(
@@ -61,12 +62,12 @@ def confirm_changes(target: Target, workload: WorkloadSpec, plan: str, outage: s
     if target.disposable:
         return
     click.echo(f"target   {target.name}", err=True)
-    click.echo(f"plan     {plan}", err=True)
-    click.echo(f"load     {workload.description}, in databases of its own beside yours", err=True)
+    _say_wrapped("plan", plan)
+    _say_wrapped("load", f"{workload.description}, in databases of its own beside yours")
     click.echo(
         "         (pgdyno_*_template is kept for the next study, pgdyno_*_load with it: drop both when done)", err=True
     )
-    click.echo(f"outage   {outage}", err=True)
+    _say_wrapped("outage", outage)
     last = "--last" if target.remote is None else f"--last {target.remote.request.flags}"
     click.echo(f"undo     by itself at the end and on Ctrl-C; after a kill: pgdyno rollback {last}", err=True)
     if not ask:
@@ -76,9 +77,19 @@ def confirm_changes(target: Target, workload: WorkloadSpec, plan: str, outage: s
     click.confirm("Go on?", abort=True, err=True)
 
 
+def _say_wrapped(label: str, text: str) -> None:
+    click.echo(click.wrap_text(f"{label:<9}{text}", PLAN_WIDTH, subsequent_indent=" " * 9), err=True)
+
+
 def outage_text(how_often: str, outage: Outage | None) -> str:
     """Return how often a server will be away, and for how long where that is known or estimated."""
-    return how_often if outage is None else f"{how_often}, {outage}"
+    from pgdyno.model.facts import Unknown
+
+    if outage is None:
+        return how_often
+    if isinstance(outage.seconds, Unknown):
+        return f"{how_often}; how long one takes is {outage}"
+    return f"{how_often}, {outage}"
 
 
 def print_result(store: Store, result: Mapping[str, object], as_json: bool) -> None:

@@ -129,9 +129,10 @@ def checks(options: TuneOptions, plan: LoadPlan, *, ask: bool) -> Check:
 
         for name, settings in options.rivals.items():
             require(check_settings(settings, facts), facts, connections=plan.connections, what=f"rival {name}")
-        knobs = len(search_space(facts, workload, plan, options).dimensions)
+        knobs = [dimension.name for dimension in search_space(facts, workload, plan, options).dimensions]
         words = (
-            f"up to {options.trials} search trials over {knobs} knob{'' if knobs == 1 else 's'}, then pruning and proof"
+            f"up to {options.trials} search trials over {len(knobs)} knob{'' if len(knobs) == 1 else 's'}, then "
+            f"pruning and proof; sets {', '.join(knobs)}"
         )
         confirm_changes(target, workload, words, _outage(outage, options), ask=ask)
 
