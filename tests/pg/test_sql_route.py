@@ -11,6 +11,8 @@ from psycopg.conninfo import make_conninfo
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable, PolicyError
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Unknown
+from pgdyno.model.guard import Absent
+from pgdyno.probes.guards.reader import BY_SQL_ALONE, GuardReader
 from pgdyno.target import activation
 from pgdyno.target.auto_conf import Line
 from pgdyno.target.connect_routes import open_sql_only
@@ -228,5 +230,9 @@ def test_a_target_of_sql_alone_claims_nothing_about_the_host(server: Sandbox) ->
     assert isinstance(facts.host.ram_bytes, Unknown)
     assert "--sql-only" in facts.host.ram_bytes.reason
     assert isinstance(target.cpu.seconds(), Unknown)
+    reader = GuardReader(target)
+    tick = reader.read(1.0)
+    reader.close()
+    assert (tick.memory, tick.volumes) == (Absent(BY_SQL_ALONE), Absent(BY_SQL_ALONE))
     with_command = open_sql_only(server.target().postgres.conninfo, restart_command=["ssh", "db", "restart"])
     assert with_command.control is not None

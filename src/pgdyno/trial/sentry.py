@@ -17,7 +17,7 @@ from typing import Protocol
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
 from pgdyno.model.guard import Breach, Colour, Concurrent, Failed, GuardPlan, GuardReading, Lamp
 from pgdyno.model.guard_table import GUARDS, WINDOW_S
-from pgdyno.probes.guards.reader import LoadState, Tick
+from pgdyno.probes.guards.reader import UNSEEN, LoadState, Tick
 from pgdyno.trial.guard_history import History, Origin
 from pgdyno.trial.guard_quantities import readings, with_clients
 from pgdyno.trial.guards import OFF_BY_USER, Standing, judge, limit_of
@@ -255,12 +255,14 @@ def _judged(first: Tick, second: Tick, plan: GuardPlan, clients: int = 0) -> dic
 
 
 def off_text(lamps: Sequence[Lamp]) -> str:
-    """Return one line for people: which guards watch, which are off, and which of those the user switched off."""
+    """Return one line for people: which guards watch, which wait, which never will, and which the user switched off."""
     off = [lamp for lamp in lamps if lamp.colour is Colour.OFF]
     by_user = [lamp.name for lamp in off if lamp.text == OFF_BY_USER]
-    waiting = [lamp.name for lamp in off if lamp.text != OFF_BY_USER]
+    unseen = [lamp for lamp in off if lamp.text in UNSEEN]
+    waiting = [lamp.name for lamp in off if lamp.text not in (OFF_BY_USER, *UNSEEN)]
     text = f"guards: {len(lamps) - len(off)} watch"
     text += f"; nothing to watch yet for {', '.join(waiting)}" if waiting else ""
+    text += f"; NOT WATCHED: {', '.join(one.name for one in unseen)} ({unseen[0].text})" if unseen else ""
     return text + (f"; SWITCHED OFF by --guard: {', '.join(by_user)}" if by_user else "")
 
 

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -15,7 +16,7 @@ from pgdyno.errors import ApplyError, EnvironmentUnsuitable, GuardTripped, Rollb
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.guard import Colour, Failed, GuardPlan
 from pgdyno.model.trial import Role, TrialSpec, TrialState
-from pgdyno.probes.guards.reader import LoadState, Tick
+from pgdyno.probes.guards.reader import BY_SQL_ALONE, LoadState, Tick
 from pgdyno.trial import sentry as sentry_module
 from pgdyno.trial.guard_settings import guard_plan
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
@@ -135,6 +136,9 @@ def test_waiting_is_interrupted_by_a_breach_and_by_the_user_alike() -> None:
 def test_a_session_begins_only_where_nothing_is_in_breach_and_all_can_be_seen() -> None:
     lamps = Sentry(Readings(), guard_plan(["errors=off"])).begin(clients=4, sleep=lambda _: None)
     assert "SWITCHED OFF by --guard: errors" in off_text(lamps)
+    assert "NOT WATCHED" not in off_text(lamps)
+    blind = [replace(lamp, colour=Colour.OFF, text=BY_SQL_ALONE) if lamp.name == "memory" else lamp for lamp in lamps]
+    assert f"NOT WATCHED: memory ({BY_SQL_ALONE})" in off_text(blind)
     for make, words in [
         (full_disk, r"guard disk: .* before anything was changed"),
         (lambda t: a_tick(t, server=Failed("refused")), "cannot see: refused"),

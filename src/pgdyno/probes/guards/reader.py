@@ -13,10 +13,16 @@ from pgdyno.probes.guards.memory import MemoryReader, MemoryReading
 from pgdyno.probes.guards.server import GuardRow, parse_row
 from pgdyno.probes.guards.volumes import VolumesReading, read_volumes
 from pgdyno.probes.observer import OBSERVER_DATABASE, Observer
+from pgdyno.target.sql_route import SqlRoute
 from pgdyno.target.target import Target
 
 T = TypeVar("T")
 _VIEW = "guards"
+BY_SQL_ALONE = "only SQL is used (--sql-only), and the host is not looked at"
+ELSEWHERE = "the server is on another host"
+HIDDEN = "the data directory is on another host, or hidden from this user"
+UNSEEN = (BY_SQL_ALONE, ELSEWHERE, HIDDEN)
+"""Why a guard never watches, whatever comes: what it would look at cannot be seen from here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +60,7 @@ class HostReader:
 
     def _read_memory(self) -> MemoryReading | Absent | Failed:
         if not self._target.local:
-            return Absent("the server is on another host")
+            return Absent(BY_SQL_ALONE if isinstance(self._target.route, SqlRoute) else ELSEWHERE)
         pid = self._target.cpu.postmaster()
         if pid is None:
             # Where we never see the postmaster, the host as a whole is still ours to look at.
@@ -65,7 +71,7 @@ class HostReader:
 
     def _read_volumes(self) -> VolumesReading | Absent | Failed:
         if self._target.directory is None:
-            return Absent("the data directory is on another host, or hidden from this user")
+            return Absent(BY_SQL_ALONE if isinstance(self._target.route, SqlRoute) else HIDDEN)
         return read_volumes(self._target.directory)
 
 
