@@ -58,8 +58,11 @@ class Kill:
 class Kills:
     """A sandbox that stays up, and one tune after another on it."""
 
-    def __init__(self, folder: Path, draw: random.Random, *, linux: bool, settle_s: float = 0.0) -> None:
+    def __init__(
+        self, folder: Path, draw: random.Random, *, linux: bool, settle_s: float = 0.0, first: str = PHASES[0]
+    ) -> None:
         self._linux = linux
+        self._first = PHASES.index(first)
         self._settle_s = settle_s
         self.done: list[Kill] = []
         self._folder, self._draw = folder, draw
@@ -80,6 +83,7 @@ class Kills:
         tuner = self._start()
         if self._draw.random() < SHARE_IN_SESSION:
             _wait_while(tuner, lambda: not set(bundle_directories(self._undo_root)) - known, PATIENCE_S)
+        self._await_first(tuner)
         _wait_while(tuner, lambda: True, after_s)
         bundle = self._bundle(known)
         doing = self._doing(bundle)
@@ -107,6 +111,11 @@ class Kills:
 
     def _new(self) -> list[str]:
         return steered_tune(self._folder, SANDBOX, linux=self._linux, seed=len(self.done))
+
+    def _await_first(self, tuner: subprocess.Popen[bytes]) -> None:
+        """Leave a tune alone until the first phase that is to be disturbed."""
+        while self._first and tuner.poll() is None and PHASES.index(self._phase()) < self._first:
+            time.sleep(1.0)
 
     def _kill(self, kind: str, tuner: subprocess.Popen[bytes], bundle: UndoBundle | None) -> None:
         match kind:
