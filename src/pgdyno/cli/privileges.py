@@ -20,7 +20,22 @@ if TYPE_CHECKING:
 @click.option(
     "--for",
     "verb",
-    type=click.Choice(["inspect", "bench", "experiment", "tune"]),
+    type=click.Choice(
+        [
+            "inspect",
+            "bench",
+            "experiment",
+            "tune",
+            "advise",
+            "guards",
+            "noise",
+            "matrix",
+            "selftest",
+            "preflight",
+            "apply",
+            "rollback",
+        ]
+    ),
     default="tune",
     show_default=True,
     help="For which verb.",

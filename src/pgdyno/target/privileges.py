@@ -15,8 +15,13 @@ from psycopg import sql
 from pgdyno.errors import UsageError
 from pgdyno.target.postgres import Postgres
 
-VERBS = ("inspect", "bench", "experiment", "tune")
-"""From the least to the most; each needs what those before it need. The other studies need what `tune` needs."""
+VERBS = (
+    "inspect", "bench", "experiment", "tune",
+    "advise", "guards", "noise", "matrix", "selftest", "preflight", "apply", "rollback",
+)  # fmt: skip
+"""The first four from the least to the most, each with what those before it need; then those that need a part of it."""
+_LOADS = frozenset({"bench", "experiment", "tune", "noise", "matrix", "selftest"})
+_CHANGES = frozenset({"experiment", "tune", "matrix", "selftest", "apply", "rollback"})
 _CHECKPOINT_ROLE_SINCE = 150_000
 _FALLBACK = "postgres"
 _STATE = """
@@ -106,12 +111,13 @@ def privileges(verb: str, state: RoleState) -> list[Privilege]:
     """
     if verb not in VERBS:
         raise UsageError(f'there are no rights known for verb "{verb}"', hint=f"One of {', '.join(VERBS)}.")
-    level = VERBS.index(verb)
     found = _observation(state)
-    if level >= VERBS.index("bench"):
+    if verb in _LOADS:
         found += _load(state)
-    if level >= VERBS.index("experiment"):
-        found += _change(state)
+    if verb in _CHANGES or verb == "preflight":
+        found += _file_views(state)
+    if verb in _CHANGES:
+        found += _reload(state)
     return found
 
 
@@ -124,9 +130,11 @@ def script(found: list[Privilege]) -> str:
     """Return the statements for all that is not held, as psql reads them: `\\connect` where a database matters."""
     lines: list[str] = []
     wanted = [privilege for privilege in found if not privilege.held and privilege.statement is not None]
+    entered: str | None = None
     for privilege in sorted(wanted, key=lambda privilege: privilege.database or ""):
-        if privilege.database is not None:
+        if privilege.database is not None and privilege.database != entered:
             lines.append(f"\\connect {sql.Identifier(privilege.database).as_string(None)}")
+            entered = privilege.database
         note = "" if privilege.required else "  -- optional"
         lines.append(f"{privilege.statement};{note}")
     return "\n".join(lines)
@@ -175,8 +183,9 @@ def _load(state: RoleState) -> list[Privilege]:
     ]
 
 
-def _change(state: RoleState) -> list[Privilege]:
-    grants: list[tuple[str, str, bool, LiteralString]] = [
+def _file_views(state: RoleState) -> list[Privilege]:
+    return _granted(
+        state,
         (
             "SELECT on pg_file_settings",
             "whether the server would take a file, before it is told to",
@@ -189,13 +198,22 @@ def _change(state: RoleState) -> list[Privilege]:
             state.file_function,
             "GRANT EXECUTE ON FUNCTION pg_catalog.pg_show_all_file_settings() TO {role}",
         ),
+    )
+
+
+def _reload(state: RoleState) -> list[Privilege]:
+    return _granted(
+        state,
         (
             "EXECUTE on pg_reload_conf()",
             "a reload where nothing else reloads the server",
             state.reload,
             "GRANT EXECUTE ON FUNCTION pg_catalog.pg_reload_conf() TO {role}",
         ),
-    ]
+    )
+
+
+def _granted(state: RoleState, *grants: tuple[str, str, bool, LiteralString]) -> list[Privilege]:
     return [
         Privilege(name, why, state.superuser or held, True, _to(state, grant), database=state.database)
         for name, why, held, grant in grants

@@ -28,14 +28,30 @@ NOBODY = RoleState(
 )
 
 
+def lacks(verb: str) -> set[str]:
+    return {privilege.name for privilege in missing(privileges(verb, NOBODY))}
+
+
 def test_each_verb_needs_what_the_one_before_needs() -> None:
-    needs = [{privilege.name for privilege in missing(privileges(verb, NOBODY))} for verb in VERBS]
+    needs = [lacks(verb) for verb in VERBS]
     assert needs[0] == {"pg_monitor"}
     assert needs[1] == {"pg_monitor", "CREATEDB"}
     assert needs[0] < needs[1] < needs[2]
     assert needs[2] == needs[3]
     with pytest.raises(UsageError, match='verb "report"'):
         privileges("report", NOBODY)
+
+
+def test_verbs_that_need_a_part_are_asked_for_no_more() -> None:
+    assert lacks("advise") == lacks("guards") == lacks("inspect")
+    assert lacks("apply") == lacks("rollback") == lacks("tune") - {"CREATEDB"}
+    assert lacks("preflight") == lacks("apply") - {"EXECUTE on pg_reload_conf()"}
+    assert lacks("noise") == lacks("bench")
+
+
+def test_a_database_is_entered_once_for_all_that_is_granted_in_it() -> None:
+    entered = [line for line in script(privileges("tune", NOBODY)).splitlines() if line.startswith("\\connect")]
+    assert len(entered) == len(set(entered))
 
 
 def test_a_superuser_and_a_role_with_all_lack_nothing() -> None:
