@@ -117,7 +117,7 @@ def read_files(postgres: Postgres) -> FileReading:
             raise EnvironmentUnsuitable(
                 f'the role on "{postgres.label}" may not read pg_file_settings',
                 detail="Without it nobody can tell whether a value was accepted, and from which file it comes.",
-                hint="Run pgdyno privileges --for preflight, apply or tune with the same --target: it prints the GRANTs.",
+                hint="Run pgdyno privileges --for preflight, apply or tune with the same --target: it prints GRANTs.",
             ) from error
         except psycopg.Error as error:
             raise query_error(postgres.label, error) from error

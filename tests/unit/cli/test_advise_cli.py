@@ -153,7 +153,7 @@ def test_explain_needs_no_target_for_a_contradiction(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(studies_advise, "advise_target", asked)
     words = ["--explain", "con-44"]
     result = CliRunner().invoke(command, [*words, "--json"], catch_exceptions=False, standalone_mode=False)
-    assert json.loads(result.stdout)["lead"].startswith("decided by nothing yet")
+    assert json.loads(result.stdout)["lead"].startswith("decided by benchmark projects")
     result = CliRunner().invoke(command, words, catch_exceptions=False, standalone_mode=False)
     assert (result.return_value, "Batch processing improved by 46 %" in " ".join(result.stdout.split())) == (0, True)
 
