@@ -127,7 +127,9 @@ def need_text(count: int, retained: Sequence[Retained]) -> str:
         need = "A reload is enough; sessions that are open keep what they have."
     else:
         need = "A reload is enough; nobody is disconnected."
-    return f"{plural(count, 'setting')} to change. {need}"
+    unmeasured = sum(not isinstance(one, Effect) for one in retained)
+    alone = f" {unmeasured} of them {'was' if unmeasured == 1 else 'were'} not measured alone and may do nothing."
+    return f"{plural(count, 'setting')} to change. {need}{alone if unmeasured else ''}"
 
 
 def size_text(settings: Configuration, data_bytes: float | None) -> str:

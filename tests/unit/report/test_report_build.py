@@ -335,7 +335,7 @@ def test_a_setting_that_was_not_measured_alone_is_listed_and_its_restart_is_told
                   "context": "postmaster"}  # fmt: skip
     report = with_result(tmp_path, effects=[effect], unmeasured=[unmeasured], winner={"settings": winner})
     text = " ".join(text_of(report).split())
-    assert "2 settings to change. PostgreSQL has to be restarted once." in text
+    assert "2 settings to change. PostgreSQL has to be restarted once. 1 of them was not measured alone" in text
     (table,) = [block for block in section(report, "change").blocks if isinstance(block, TableBlock)]
     assert [row[0] for row in table.table.rows] == ["work_mem", "shared_buffers"]
     assert table.table.rows[1][3:5] == ("not measured alone", "")
