@@ -212,7 +212,11 @@ class _Pruner:
 
         def answers(blocks: Blocks) -> list[Removal]:
             pairs = [(metric, *blocks.pairs(REDUCED, FULL, metric)) for metric in metrics]
-            return [costs_nothing(r, f, design=design, metric=metric) for metric, r, f in pairs if len(r) > 1]
+            return [
+                costs_nothing(r, f, design=design, metric=metric, may_suspect=metric is self.options.metric)
+                for metric, r, f in pairs
+                if len(r) > 1
+            ]
 
         def is_enough(blocks: Blocks) -> bool:
             removals = answers(blocks)
