@@ -288,6 +288,13 @@ def test_size_grows_with_the_warehouses(target: Target) -> None:
         " AND relnamespace = 'public'::regnamespace"
     )
     assert one(target, single.reset(target), frozen) == [0]
+    unknown = sql.SQL(
+        "SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+        " AND (reltuples <= 0 OR NOT EXISTS (SELECT FROM pg_statistic WHERE starelid = pg_class.oid))"
+    )
+    assert one(target, single.reset(target), unknown) == [0], (
+        "each session analyses its table, and nobody does it again"
+    )
     single.drop(target, template=True)
 
 
@@ -315,7 +322,9 @@ def test_bench_tells_orders_checks_and_that_it_is_not_tpc_c(pgdyno_home: Path) -
         if done.returncode != 6:
             break
     assert done.returncode == 0, done.stderr
-    counters = json.loads(done.stdout.splitlines()[-1])["counters"]
+    image = json.loads(done.stdout.splitlines()[-1])
+    assert {check["violations"] for check in image["checks"]} == {0, None}
+    counters = image["counters"]
     assert counters["nopm"] > 0
     assert counters["reset_s"] > 0, "how long the template took to be restored"
     assert counters["deadlocks"] == 0

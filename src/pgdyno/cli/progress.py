@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from pgdyno.model.guard import Colour
+from pgdyno.model.loading import LoadedShare
 from pgdyno.units import seconds_text
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pgdyno.workloads.protocol import LoadReading
 
 REDRAW_S = 0.5
+_BAR = 16
 _LAMPS = {Colour.GREEN: ("ok", "32"), Colour.AMBER: ("AMBER", "33"), Colour.RED: ("RED", "31")}
 """A lamp's word, which says it without colour, and its code (ECMA-48 SGR), left out under NO_COLOR."""
 
@@ -47,14 +49,32 @@ class Progress:
         self._best: float | None = None
         self._lamps: Sequence[Lamp] = ()
         self._amber: frozenset[str] = frozenset()
+        self._load: tuple[str, float, int] = ("", 0.0, 0)
         self.expected_trials: int | None = None
 
     def announce(self, text: str) -> None:
-        """Write one line that stays."""
-        if not self._quiet:
+        """Write one line that stays; of a load's share a bar on a terminal, elsewhere a line each quarter."""
+        if isinstance(text, LoadedShare) and not self._is_new_mark(text):
+            self._draw_load(text)
+        elif not self._quiet:
             self._clear()
             self._stream.write(f"[{seconds_text(self._clock() - self._began):>9}] {text}\n")
             self._stream.flush()
+
+    def _is_new_mark(self, share: LoadedShare) -> bool:
+        """Tell whether a share becomes a line that stays: at each quarter where there is no bar, and at its end."""
+        about, began, mark = self._load
+        if share.about != about:
+            about, began, mark = share.about, self._clock(), 0
+        self._load = (about, began, max(mark, share.mark))
+        return share.mark > mark and (not self._live or share.percent >= 100)
+
+    def _draw_load(self, share: LoadedShare) -> None:
+        if self._clock() - self._drawn >= REDRAW_S:
+            spent = self._clock() - self._load[1]
+            left = spent * (100 - share.percent) / max(1, share.percent)
+            words = f", about {seconds_text(left)} left" if spent >= REDRAW_S else ""
+            self._draw(f"{share.about} {_bar(share.percent / 100)} {share.percent} %{words}")
 
     def trial_began(self, spec: TrialSpec, number: int, run_id: int) -> None:
         """Begin the live line of a trial."""
@@ -73,8 +93,8 @@ class Progress:
         if not self._live or self._clock() - self._drawn < REDRAW_S:
             return
         done = min(1.0, elapsed_s / duration_s)
-        bar = "#" * round(16 * done) + "-" * (16 - round(16 * done))
-        text = f"{self._label} {bar} {seconds_text(elapsed_s)} of {seconds_text(duration_s)}{lamps_text(self._lamps)}"
+        text = f"{self._label} {_bar(done)} {seconds_text(elapsed_s)} of {seconds_text(duration_s)}"
+        text += lamps_text(self._lamps)
         if load is not None:
             text += f"  tps {load.tps:,.0f}  lat {load.latency_ms:.2f} ms"
             text += f"  p99 {load.p99_ms:.2f} ms" if load.p99_ms is not None else ""
@@ -133,6 +153,10 @@ def lamps_text(lamps: Sequence[Lamp]) -> str:
     named = [f"{_LAMPS[lamp.colour][0]} {lamp.name}" for lamp in bad]
     green = sum(lamp.colour is Colour.GREEN for lamp in lamps)
     return f"  guards [{', '.join([*named, f'{green} ok'])}]"
+
+
+def _bar(done: float) -> str:
+    return "#" * round(_BAR * done) + "-" * (_BAR - round(_BAR * done))
 
 
 def _coloured(text: str) -> str:

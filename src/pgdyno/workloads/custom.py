@@ -46,6 +46,11 @@ class CustomData:
         """Return None: what a user's script makes is not known beforehand."""
         return None
 
+    @property
+    def analysed(self) -> bool:
+        """Return False: what a user's script leaves is not known."""
+        return False
+
     def load(self, site: LoadSite) -> None:
         """Load pgbench's tables if asked for, then run the script by `psql -X -v ON_ERROR_STOP=1`."""
         if self.scale:

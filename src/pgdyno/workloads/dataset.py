@@ -11,6 +11,7 @@ from typing import Protocol
 import psycopg
 
 from pgdyno.errors import WorkloadError
+from pgdyno.model.loading import LoadedShare
 from pgdyno.target.postgres import Postgres, query_error
 from pgdyno.target.target import Target
 from pgdyno.units import bytes_text
@@ -48,6 +49,10 @@ class DataSet(Protocol):
     def estimated_bytes(self) -> int | None:
         """Return about how large tables and indexes become, None where only their maker knows."""
 
+    @property
+    def analysed(self) -> bool:
+        """Return True where `load` leaves every table vacuumed and analysed, so that nobody need do it again."""
+
     def load(self, site: LoadSite) -> None:
         """Fill the database. Raises WorkloadError. An interruption may leave it half full: it is dropped later."""
 
@@ -69,6 +74,11 @@ class PgbenchTables:
         """Return about how large the tables and their indexes become."""
         return round(self.scale * BYTES_PER_SCALE * 100 / self.fillfactor)
 
+    @property
+    def analysed(self) -> bool:
+        """Return False: pgbench is told to leave that to whoever asked for the tables."""
+        return False
+
     def load(self, site: LoadSite) -> None:
         """Run `pgbench -i` and report its percentage."""
         about = f"loading pgbench tables of scale {self.scale}, about {bytes_text(self.estimated_bytes)}"
@@ -82,7 +92,7 @@ class PgbenchTables:
                 stdout=Path(directory) / "stdout",
                 stderr=errors,
             )
-            _watch(process, errors, lambda percent: site.progress(f"{about}: {percent} %"))
+            _watch(process, errors, lambda percent: site.progress(LoadedShare(about, percent)))
 
 
 def load_error(site: LoadSite, table: str, error: psycopg.Error) -> WorkloadError:
@@ -95,17 +105,13 @@ def load_error(site: LoadSite, table: str, error: psycopg.Error) -> WorkloadErro
     )
 
 
-TOLD_EVERY_PCT = 25
-"""A load tells each quarter: its lines stay in logs, where every percent would be noise."""
-
-
 def _watch(process: DriverProcess, errors: Path, report: Callable[[int], None]) -> None:
     """Wait for `pgbench -i`, telling its percentage when it changes; end it on any exception (Ctrl-C)."""
     told = 0
     try:
         while process.wait(0.25) is None:
             percent = loaded_percent(errors.read_text(errors="replace"))
-            if percent is not None and percent // TOLD_EVERY_PCT > told // TOLD_EVERY_PCT:
+            if percent is not None and percent > told:
                 told = percent
                 report(percent)
     finally:

@@ -77,6 +77,7 @@ class PgbenchWorkload:
             workload=self.identity.name,
             load=lambda: self.data.load(site),
             progress=progress,
+            analysed=self.data.analysed,
         )
 
     def bytes_to_load(self, target: Target) -> int:

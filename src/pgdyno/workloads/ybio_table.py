@@ -11,8 +11,9 @@ import psycopg
 from numpy.typing import NDArray
 from psycopg import sql
 
+from pgdyno.model.loading import LoadedShare
 from pgdyno.units import bytes_text
-from pgdyno.workloads.dataset import TOLD_EVERY_PCT, LoadSite, load_error
+from pgdyno.workloads.dataset import LoadSite, load_error
 from pgdyno.workloads.script import packaged_script
 
 MOST_ROWS = 1 << 31
@@ -58,6 +59,11 @@ class YbioTable:
     def estimated_bytes(self) -> int:
         """Return about how large table and index become."""
         return round(self.rows * row_bytes(self.filler))
+
+    @property
+    def analysed(self) -> bool:
+        """Return False: the rows come frozen, and without statistics."""
+        return False
 
     @property
     def bytes_per_row(self) -> float:
@@ -122,9 +128,9 @@ class YbioTable:
                 copy.write(_copy_rows(keys, scratch))
                 done += len(keys)
                 percent = 100 * done // self.rows
-                if percent // TOLD_EVERY_PCT > told // TOLD_EVERY_PCT:
+                if percent > told:
                     told = percent
-                    progress(f"loading {self.table}, {self.rows:,} rows: {percent} %")
+                    progress(LoadedShare(f"loading {self.table}, {self.rows:,} rows", percent))
             copy.write(_COPY_TRAILER)
 
 
