@@ -17,7 +17,7 @@ class Parts:
 
     pid, pids, reason, histograms, instances = 4711, (4711,), None, [], ()
     examination = Examination()
-    began_at, ended_at, log, round_trips = 0.0, 10.0, concatenate([]), None
+    began_at, ended_at, log, round_trips, pause_s = 0.0, 10.0, concatenate([]), None, 0.0
 
     def __init__(self, **errors):
         self.said, self.promises, self._errors, self.postgres = [], [], errors, self
@@ -36,6 +36,9 @@ class Parts:
 
     def record_process(self, pid, kind):
         self._happens("record driver")
+
+    def spec(self):
+        return simulated_study().workload
 
     def reset(self, target, *, policy):
         self._happens("reset")

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from pgdyno.model.configuration import BASELINE
-from pgdyno.model.record import ClientRecord, PlanRecord
+from pgdyno.model.record import CheckRecord, ClientRecord, PlanRecord
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import Event, HistogramRow, SampleRow, SampleValue
 from pgdyno.model.study import Study
@@ -148,7 +148,8 @@ def record_filling(store: Store, study: Study, *, grows: bool = True, slow_middl
         histograms.append(HistogramRow(1000 + second, 0, "x", 20, 20 * micros, 0, 0, 0, histogram.encode()))
     store.add_samples(run, rows)
     store.add_histograms(run, histograms)
-    store.add_records(run, [client(0, 2.0), client(1, 9.0), PlanRecord("SELECT 1", "abc", "Result")])
+    sound = CheckRecord("C01", 0, "sums agree")
+    store.add_records(run, [client(0, 2.0), client(1, 9.0), PlanRecord("SELECT 1", "abc", "Result"), sound])
     done = Outcome(
         TrialState.COMPLETE, began_at=1000.0, steady_from=1000.0, ended_at=1060.0, throughput=20.0, transactions=1200,
         driver_cpu_s=1.0, counters={"failures_crash": 0.0, "failures_restart": 0.0},

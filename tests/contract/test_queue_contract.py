@@ -57,6 +57,15 @@ def test_jobs_are_taken_in_their_order_and_on_their_host_only(queue: Queue) -> N
     assert [job.id for job in queue.jobs(host="b")] == [other.id]
 
 
+def test_a_job_that_runs_does_not_say_why_it_once_did_not(queue: Queue) -> None:
+    job = queue.add(WORDS, host="a", folder="/", at=1.0)
+    queue.claim(host="a", runner="a:1", at=2.0)
+    assert queue.put_back(job.id, reason="not begun: foreign CPU").reason == "not begun: foreign CPU"
+    taken = queue.claim(host="a", runner="a:1", at=3.0)
+    assert taken is not None
+    assert taken.reason is None
+
+
 def test_two_runners_never_take_the_same_job(url: str) -> None:
     with Store.open(url) as store:
         ids = {Queue(store).add(WORDS, host="a", folder="/", at=0.0).id for _ in range(12)}

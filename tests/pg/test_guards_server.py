@@ -18,7 +18,7 @@ from guarded_study import CANDIDATE, Guarded, assert_answered, guarded, work_mem
 from pgdyno.errors import EnvironmentUnsuitable, GuardTripped
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.guard import Colour
-from pgdyno.model.trial import TrialState
+from pgdyno.model.trial import TrialState, WorkloadSpec
 from pgdyno.target.runner import LocalRunner
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.target import Target
@@ -217,14 +217,18 @@ def test_a_server_that_does_not_answer(target: Target, tmp_path: Path) -> None:
 def test_a_breach_interrupts_the_cloning_of_the_data(target: Target, tmp_path: Path, stack: ExitStack) -> None:
     crowding = threading.Timer(1.0, use_up_connections, (target, stack))
     with guarded(target, tmp_path) as study:
+        prompt = study.laboratory._workload
 
         class Slow:
+            def spec(self) -> WorkloadSpec:
+                return prompt.spec()
+
             def reset(self, target: Target, *, policy: str) -> str:
                 crowding.start()
                 target.postgres.fetch("SELECT pg_sleep(60)")
                 raise AssertionError("it was not interrupted")
 
-        study.laboratory._workload = Slow()  # type: ignore[assignment]  # only reset is called
+        study.laboratory._workload = Slow()  # type: ignore[assignment]  # it comes no further than reset
         began = time.monotonic()
         with pytest.raises(GuardTripped, match="guard connections"):
             study.run()

@@ -89,6 +89,7 @@ def test_a_restart_in_the_middle_is_survived_and_the_gap_is_counted(
     assert result.reason is None
     assert result.partial is not None
     assert "away for" in result.partial
+    assert "(2 sessions lost, then open again)" in result.partial
     assert {gap.session for gap in result.gaps} == {0, 1}
     for gap in result.gaps:
         assert gap.from_s <= away_from

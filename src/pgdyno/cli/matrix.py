@@ -153,7 +153,9 @@ def _checks(plan: MatrixPlan, *, ask: bool) -> Check:
         cells, skipped = split(plan, room_of(target, facts, plan.placements))
         require_cells(cells, skipped)
         configurations(replace(plan, smt=("",)), facts, disposable=target.disposable)
+        knobs = sorted({name for cell in cells for name in plan.settings(cell)})
         words = f"{len(cells)} cells in {plan.repetitions} repetitions, {len(skipped)} skipped"
+        words += f"; sets {', '.join(knobs)}" if knobs else ""
         restarts = "a restart before every run" if plan.changes else "none: no setting is touched"
         confirm_changes(target, workload, words, outage_text(restarts, outage), ask=ask and plan.changes)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pgdyno.errors import WorkloadError
-from pgdyno.fleet.limits import remove_limits
+from pgdyno.fleet.limits import remove_limits, throttled_pct
 from pgdyno.fleet.merge import Part, merge
 from pgdyno.model.trial import LoadPlan
 from pgdyno.workloads.protocol import LoadReading, RunningLoad
@@ -79,6 +79,7 @@ class GroupLoad:
         """Wait for all and return what came of them together. See `RunningLoad.finish`."""
         parts: list[Part] = []
         failures: list[WorkloadError] = []
+        throttled: float | None = None
         try:
             for instance, load in enumerate(self._loads):
                 try:
@@ -86,8 +87,9 @@ class GroupLoad:
                 except WorkloadError as error:
                     failures.append(error)
                     parts.append(Part(instance, None, error.detail or error.message))
+            throttled = throttled_pct(self._cgroups)
         finally:
             self.terminate()
         if len(failures) == len(parts):
             raise failures[0]
-        return merge(parts, self._plan, began_at=self._began_at, scale=self._scale)
+        return merge(parts, self._plan, began_at=self._began_at, scale=self._scale, throttled_pct=throttled)

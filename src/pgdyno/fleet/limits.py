@@ -85,6 +85,19 @@ def make_limits(plan: LoadPlan, label: str) -> tuple[Path, ...]:
     return tuple(made)
 
 
+def throttled_pct(directories: Sequence[Path]) -> float | None:
+    """Return in how many of 100 periods of its CPU quota the most throttled group was stopped; None without a quota."""
+    found = []
+    for directory in directories:
+        try:
+            counted = dict(line.split() for line in (directory / "cpu.stat").read_text().splitlines())
+        except OSError:  # a group of the memory controller alone
+            continue
+        periods = int(counted.get("nr_periods", 0))
+        found += [100 * int(counted.get("nr_throttled", 0)) / periods] if periods else []
+    return max(found, default=None)
+
+
 def remove_limits(directories: Sequence[Path]) -> None:
     """Remove groups whose processes have ended; one that is not empty stays, for a later study to remove."""
     for directory in directories:

@@ -32,14 +32,21 @@ class Part:
 
 
 def merge(
-    parts: Sequence[Part], plan: LoadPlan, *, began_at: float, scale: int | None = None, cores: int | None = None
+    parts: Sequence[Part],
+    plan: LoadPlan,
+    *,
+    began_at: float,
+    scale: int | None = None,
+    cores: int | None = None,
+    throttled_pct: float | None = None,
 ) -> LoadResult:
     """Return the load as a whole; at least one part must have a result.
 
     With a generator that was killed or ended short the load is partial: its transactions are counted, while window
     and series are those of the others, whose figures hold among themselves. When all ended early the load has a
     `reason`, as a single one would. `scale` is that of tables on whose branches the clients meet,
-    `cores` are those of the load generators, None for this machine's.
+    `cores` are those of the load generators, None for this machine's; `throttled_pct` is how often the worst of them
+    was stopped by its CPU quota.
     """
     measured = [part.result for part in parts if part.result is not None]
     whole = [result for result in measured if result.reason is None] or measured
@@ -71,6 +78,8 @@ def merge(
                 malformed_lines=malformed,
                 scale=scale,
                 plans=measured[0].plans,
+                pauses=any(result.pauses for result in measured),
+                throttled_pct=throttled_pct,
             ),
             log,
         ),
@@ -81,11 +90,13 @@ def merge(
         malformed_lines=malformed,
         reason=_all_early(early) if len(early) == len(parts) else None,
         plans=measured[0].plans,
+        pauses=any(result.pauses for result in measured),
         instances=tuple(_record(part, plan, began_at, began, ended) for part in parts),
         partial=_some_early(early, len(parts)) if 0 < len(early) < len(parts) else away,
         gaps=_gaps(measured, plan),
         device_reads=measured[0].device_reads,
         round_trips=_round_trips(measured),
+        pause_s=_pause_s(measured),
         log=log,
     )
 
@@ -96,6 +107,11 @@ def _round_trips(results: Sequence[LoadResult]) -> float | None:
     if len(known) < len(results) or not counted:
         return None
     return sum(count * trips for count, trips in known) / counted
+
+
+def _pause_s(results: Sequence[LoadResult]) -> float:
+    counted = sum(result.transactions for result in results)
+    return sum(result.transactions * result.pause_s for result in results) / counted if counted else 0.0
 
 
 def _gaps(results: Sequence[LoadResult], plan: LoadPlan) -> tuple[Gap, ...]:
@@ -121,7 +137,7 @@ def _record(part: Part, plan: LoadPlan, load_began: float, began: float, ended: 
     return InstanceRecord(
         instance=part.instance,
         clients=plan.clients,
-        began_at=load_began,
+        began_at=float((result.log.end_us - result.log.latency_us).min()) / 1e6,
         ended_at=result.ended_at,
         transactions=result.transactions,
         failed=result.failed,

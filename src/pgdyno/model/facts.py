@@ -13,6 +13,10 @@ from pgdyno.model.linux import SWAP_AREA
 T = TypeVar("T")
 _LATER = ("physical_cores", "sockets", "threads_per_core", "data_block_size")
 """Facts that older studies lack: left out of the name of an environment, which they would change for all of them."""
+NOT_OF_ENVIRONMENT = ("data_disk_free_bytes", *_LATER, "container")
+"""Facts of the host that do not make an environment. A container is told beside the counters; its limits count."""
+OF_SERVER = ("version", "block_size", "data_checksums")
+"""Facts of the server that do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,15 +161,10 @@ class Facts:
         unchanged environment share it; free disk space and a swap file of pgdyno's own are left out.
         """
         host = asdict(self.host)
-        for name in ("data_disk_free_bytes", *_LATER):
+        for name in NOT_OF_ENVIRONMENT:
             host.pop(name)
-        host.pop("container")  # told beside the counters; the limits that it sets are in the hash by themselves
-        checksums = self.server.data_checksums
-        server = {
-            "version": self.server.version,
-            "block_size": self.server.block_size,
-            "data_checksums": None if isinstance(checksums, Unknown) else checksums,
-        }
+        members = {name: getattr(self.server, name) for name in OF_SERVER}
+        server = {name: None if isinstance(value, Unknown) else value for name, value in members.items()}
         kernel = {
             name: fact.value for name, fact in self.kernel.items() if isinstance(fact.value, str) and name != SWAP_AREA
         }

@@ -13,6 +13,8 @@ LOCK_MODES: Mapping[str, str] = {
     "exclusive": "ExclusiveLock",
 }
 """The columns of locks, and the modes of `pg_locks` that they count."""
+MODES = ("tpcb-like", "simple-update", "select-only", "custom")
+"""The scripts of a cell: pgbench's own three, or one's own."""
 WITH_HISTORY = ("tpcb-like", "simple-update")
 """The modes that insert one row into the history table for each transaction."""
 
@@ -67,7 +69,8 @@ class MatrixRow:
     `tps` is transactions per second of all load generators, `latency_ms` their mean weighted by transactions;
     `cpu_pct` is the CPU of the server's host alone, in percent of all its CPUs. Locks are concurrencies, the mean and
     the largest of the samples. `runs` holds the throughput of each complete run by its repetition. `durability` is the
-    worst class among what the configuration sets. `checks` are sentences on what did not hold.
+    worst class among what the configuration sets. `checks` are sentences on what did not hold, `warnings` on what a
+    reader must know of the load before believing its figures.
     """
 
     cell: Cell
@@ -92,6 +95,7 @@ class MatrixRow:
     bytes_before: Mapping[str, float] = field(default_factory=dict)
     bytes_after: Mapping[str, float] = field(default_factory=dict)
     checks: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     trials: tuple[int, ...] = ()
 
     @property

@@ -25,6 +25,7 @@ def row_to_json(row: MatrixRow) -> dict[str, object]:
         "runs": {str(block): tps for block, tps in row.runs.items()},
         "transactions": row.transactions,
         "checks": list(row.checks),
+        "warnings": list(row.warnings),
         "trials": list(row.trials),
     }
 
@@ -58,6 +59,7 @@ def row_from_json(values: Mapping[str, object]) -> MatrixRow | None:
         bytes_before=_numbers(values.get("bytes_before")),
         bytes_after=_numbers(values.get("bytes_after")),
         checks=tuple(str(check) for check in _items(values.get("checks"))),
+        warnings=tuple(str(warning) for warning in _items(values.get("warnings"))),
         trials=tuple(int(trial) for trial in _items(values.get("trials")) if isinstance(trial, int)),
     )
 

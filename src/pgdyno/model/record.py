@@ -10,6 +10,7 @@ from typing import TypeAlias
 class InstanceRecord:
     """One load generator of a run that had several. `reason` is None when it ran to its end with all its clients.
 
+    `began_at` is when its first transaction began: how far apart several began can be read from the store.
     `throughput` (transactions per second) and `latency_ms` (mean) hold for the window in which all instances ran.
     """
 

@@ -114,7 +114,8 @@ def _cpu(run: RunFigures) -> Candidate | None:
     said += f"; of the busy time {', '.join(known)}." if known else "."
     share = _part(run, sum(run.waiting("cpu:").values()))
     if is_short and run.load.driver_is_here and not _rate_is_reached(run):
-        share += _outside(run) or 0.0  # the driver's turn waits for the same CPUs
+        # the driver's turn waits for the same CPUs; who sleeps waits for none
+        share += max(0.0, (_outside(run) or 0.0) - run.load.pausing)
     if run.active is None:
         share = cpu.busy / 100
     bound = f"(Threshold {CPU_BUSY_PCT:.0f} %: above it the queue for a CPU grows fast.)"
@@ -206,7 +207,8 @@ def _client(run: RunFigures) -> Candidate | None:
     share = max(0.0, (outside or 0.0) - road) + writes
     machine_is_full = run.cpu is not None and run.cpu.busy >= CPU_BUSY_PCT
     is_its_turn = not _rate_is_reached(run) and not machine_is_full and load.on_the_road is not None
-    is_outside = outside is not None and share >= OUTSIDE_SHARE and is_its_turn
+    is_pausing = load.pausing >= OUTSIDE_SHARE and not _rate_is_reached(run)
+    is_outside = outside is not None and share >= OUTSIDE_SHARE and (is_its_turn or is_pausing)
     said = []
     if outside is not None:
         passed = "passed" if not road else f"passed, without {_percent(road)} on the network,"
@@ -214,6 +216,8 @@ def _client(run: RunFigures) -> Candidate | None:
             f"{_percent(share - writes)} of the sessions' time {passed} outside the server, between an answer and the "
             f"next statement of {load.clients} {'client' if load.clients == 1 else 'clients'}."
         )
+    if load.pausing >= SEEN_SHARE:
+        said.append(f"{_percent(load.pausing)} were pauses that the scripts ask for; latencies have them in them.")
     if writes:
         said.append(f"{_percent(writes)} was spent sending results that the client did not take in time.")
     if busy is not None:
@@ -223,7 +227,7 @@ def _client(run: RunFigures) -> Candidate | None:
     if is_outside and not _is_saturated(run) and not writes:
         said.append("More clients would ask more of the server.")
     bound = (
-        f"(Threshold {_percent(OUTSIDE_SHARE)} of the time in a closed loop while CPUs were free, or "
+        f"(Threshold {_percent(OUTSIDE_SHARE)} of the time in a closed loop while CPUs were free or scripts paused, or "
         f"{DRIVER_BUSY_PCT:.0f} % of a core: a thread that is busier answers late.)"
     )
     return Candidate(Resource.CLIENT, min(1.0, share), is_outside or _is_saturated(run), " ".join(said), bound)

@@ -20,6 +20,8 @@ OVER_NETWORK, ROUND_TRIP_MS, LINK_MBIT = "over_network", "round_trip_ms", "link_
 """What a run's counters call it: 1 or 0; milliseconds; the speed of an interface, whose name follows."""
 ROUND_TRIPS = "round_trips"
 """How often a transaction of the load waits for the server's answer."""
+PAUSE_S = "script_pause_s"
+"""How long the scripts make a transaction sleep at least, on average."""
 
 
 def is_network(connection: psycopg.Connection[DictRow]) -> bool:

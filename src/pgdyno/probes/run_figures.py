@@ -31,6 +31,13 @@ class LoadShape:
     round_trip_ms: float | None = None
     round_trips: float | None = None
     """How often a transaction waits for the server's answer."""
+    pause_s: float = 0.0
+    """How long the scripts make a transaction sleep at least."""
+
+    @property
+    def pausing(self) -> float:
+        """Return the part of the clients' time that they slept because their scripts told them to."""
+        return min(1.0, (self.throughput or 0.0) * self.pause_s / max(1, self.clients))
 
     @property
     def on_the_road(self) -> float | None:

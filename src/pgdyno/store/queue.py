@@ -68,7 +68,7 @@ class Queue:
                 job_id = connection.execute(query).scalar()
                 if job_id is not None:
                     taken = JOB.c.attempts + 1
-                    values = {"runner": runner, "began_at": at, "ended_at": None, "exit_code": None}
+                    values = {"runner": runner, "began_at": at, "ended_at": None, "exit_code": None, "reason": None}
                     connection.execute(
                         update(JOB)
                         .where(JOB.c.id == job_id)

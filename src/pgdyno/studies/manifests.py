@@ -19,6 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from pgdyno.errors import UsageError
 from pgdyno.fleet.pod_log import PODS
+from pgdyno.knobs.policy import Durability, class_of, refuse
 from pgdyno.model.matrix import Cell
 from pgdyno.studies.matrix_dry_run import command
 from pgdyno.studies.matrix_plan import PLACEMENTS, MatrixPlan, Pod, order
@@ -269,7 +270,8 @@ def write_manifests(
 ) -> list[Path]:
     """Write namespace, driver, one file a run and run.sh, and return the paths.
 
-    Raises UsageError when the folder will not do, or for cells that pods cannot run.
+    Raises UsageError when the folder will not do, or for cells that pods cannot run; PolicyError for class X, which a
+    server outside of our sandboxes never sees, by our hand or by that of people whom run.sh asks.
     """
     _check(plan)
     manifests = {"000-namespace.json": namespace(), "000-driver.json": driver()}
@@ -280,6 +282,7 @@ def write_manifests(
         raise UsageError(f"the manifests would be wrong: {wrong[0]}")
     texts = {name: json.dumps(manifest, indent=2) + "\n" for name, manifest in manifests.items()}
     texts["run.sh"] = run_script(plan)
+    _check_folder(folder, texts)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
@@ -292,7 +295,22 @@ def write_manifests(
     return [folder / name for name in texts]
 
 
+def _check_folder(folder: Path, texts: Mapping[str, str]) -> None:
+    """Refuse a folder of another plan: its Jobs and the output of its pods would be taken for those of this one."""
+    others = [path.name for path in sorted(folder.glob("*-job.json")) if path.name not in texts]
+    logs = sorted(folder.glob("logs/*.log"))
+    if others or logs:
+        raise UsageError(
+            f'folder "{folder}" holds {f"Job {others[0]}" if others else f"output {logs[0].name}"} of an earlier plan',
+            hint="Name another folder, or remove that one.",
+        )
+
+
 def _check(plan: MatrixPlan) -> None:
+    for settings in plan.configurations.values():
+        for name in settings:
+            if class_of(name.lower()) is Durability.X:
+                refuse(name.lower())
     if "custom" in plan.modes:
         raise UsageError(
             "mode custom has scripts on this machine, which the pods have not",

@@ -9,11 +9,10 @@ from itertools import product
 
 from pgdyno.errors import UsageError, hinted
 from pgdyno.model.cpus import parse_cpus
-from pgdyno.model.matrix import BASELINE_NAME, Cell
+from pgdyno.model.matrix import BASELINE_NAME, MODES, Cell
 from pgdyno.model.trial import LoadPlan
 from pgdyno.units import parse_quantity
 
-MODES = ("tpcb-like", "simple-update", "select-only", "custom")
 PLACEMENTS = ("socket", "loopback")
 MOST_CELLS = 2000
 

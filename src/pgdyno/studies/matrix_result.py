@@ -90,12 +90,14 @@ def method(plan: MatrixPlan) -> dict[str, str]:
         for count, pod in plan.pods.items()
     )  # fmt: skip
     return {
-        "each run": f"warm-up until steady, at most {plan.warmup_s:g} s and not counted, then {plan.measure_s:g} s",
+        "each run": f"{plan.warmup_s + plan.measure_s:g} s under load: warm-up until steady is not counted, at most "
+        f"{plan.warmup_s:g} s; the rest, at least {plan.measure_s:g} s, is measured",
         "repetitions": f"{plan.repetitions}, each with every cell once, in an order drawn from seed {plan.seed}",
         "before each run": "data anew from their template where the load writes, server restarted where settings are "
         "tried, checkpoint: every cell is measured in its phase of full-page images",
         "protocol": plan.protocol,
         "clients": "a closed loop, connections kept (never pgbench -C)",
+        "CPUs of the server": "; ".join(cpus or "as found" for cpus in plan.server_cpus),
         "CPUs of the load generators": plan.driver_cpus or "all",
         "shape of the load generators": pods or "no bound",
     }

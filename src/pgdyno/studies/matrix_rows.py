@@ -86,6 +86,7 @@ def build_row(cell: Cell, runs: Sequence[CellRun], around: Surroundings) -> Matr
         bytes_before={} if last is None else counted(last.counters, BEFORE),
         bytes_after={} if last is None else counted(last.counters, AFTER),
         checks=_broken(standing),
+        warnings=() if last is None else last.warnings,
         trials=tuple(run.trial.id for run in runs),
     )
 

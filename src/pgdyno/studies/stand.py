@@ -22,6 +22,7 @@ from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.store.bundle_import import IMPORTED
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
+from pgdyno.studies.environment_change import environment_changes
 from pgdyno.studies.new_study import study_id
 from pgdyno.studies.opening import opened as opened  # for verbs that import it from here
 from pgdyno.studies.outages import expected_outage
@@ -43,9 +44,9 @@ from pgdyno.trial.live_recorder import LiveRecorder
 from pgdyno.trial.sentry import Sentry
 from pgdyno.trial.watcher import Watcher
 from pgdyno.workloads.disk_room import require_room
-from pgdyno.workloads.registry import make_workload
+from pgdyno.workloads.registry import check_driving, make_workload
 from pgdyno.workloads.sized import SizedWorkload
-from pgdyno.workloads.working_set import sized, without_class
+from pgdyno.workloads.working_set import WorkingSet, sized, without_class
 
 OWN_SESSIONS = 5
 """Sessions that a study opens beside the load's: probes, reset, read-back; of the same order as the reserved ones."""
@@ -113,6 +114,7 @@ def open_stand(
     """
     # A parameter out of its range is refused before a server is asked or a sandbox made.
     make_workload(request.workload, without_class(request.parameters))
+    check_driving(request.parameters, request.plan)
     with ExitStack() as stack:
         stack.enter_context(signals_interrupt())
         target = stack.enter_context(opened(request.target))
@@ -139,7 +141,7 @@ def open_stand(
             request.check(target, facts, workload.spec(), outage)
         require_room(workload, target, facts)
         workload.prepare(target, progress=announce)
-        study = _study(request, store, target, facts, workload.spec(), clock)
+        study = _study(request, store, target, facts, workload.spec(), clock, working_set)
         recorder = stack.enter_context(LiveRecorder(watcher, LiveBoard(store), study.id, clock=clock))
         session: ServerSession | None = None
         if request.changes:
@@ -235,10 +237,13 @@ def _study(
     facts: Facts,
     workload: WorkloadSpec,
     clock: Callable[[], float],
+    working_set: WorkingSet | None,
 ) -> Study:
     if request.resume is not None:
         return _resumed(request.resume, store, facts, workload, other_environment=request.other_environment)
     now = clock()
+    # The parameters have the rows that a class came to on this server; what was asked for stands beside them.
+    asked = {} if working_set is None else {"working_set": str(working_set)}
     study = Study(
         id=study_id(request.kind, now),
         kind=request.kind,
@@ -250,7 +255,7 @@ def _study(
         facts=facts_image(facts),
         workload=workload,
         plan=request.plan,
-        options={**request.options, **job_option()},
+        options={**request.options, **asked, **job_option()},
     )
     store.add_study(study)
     return study
@@ -273,6 +278,7 @@ def _resumed(name: str, store: Store, facts: Facts, workload: WorkloadSpec, *, o
     if study.environment != facts.environment_hash() and not other_environment:
         raise EnvironmentUnsuitable(
             f"study {study.id} was begun in environment {study.environment}, this is {facts.environment_hash()}",
+            detail=environment_changes(study.facts, facts_image(facts)),
             hint="Begin a new study: trials of different environments do not compare.",
         )
     if study.workload.fingerprint != workload.fingerprint:

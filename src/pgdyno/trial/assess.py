@@ -45,7 +45,8 @@ def assess(load: LoadResult, rows: Sequence[SampleRow], plan: LoadPlan, bounds: 
     """Return the outcome of a load that ran to its end; one that lacks a load generator is PARTIAL whatever else.
 
     The measured window begins where the counts per bin become steady, at the earliest after `bounds.min_warmup_s`
-    and at the latest after `plan.warmup_s`; a series that is not steady by then is UNSTEADY and has no score.
+    and at the latest after `plan.warmup_s`; a series that is not steady by then is UNSTEADY and has no score, or
+    DISTURBED where others used the machine meanwhile: the load is not to blame then.
     """
     bins = load.bins
     measured = Outcome(
@@ -62,13 +63,13 @@ def assess(load: LoadResult, rows: Sequence[SampleRow], plan: LoadPlan, bounds: 
     )
     steady = find_steady(bins.counts.astype(float), bin_s=bins.bin_s, min_window_s=bounds.min_window_s)
     if steady.start is None and load.partial is None:
-        return replace(measured, reason=steady.reason)
+        return _without_score(measured, steady.reason, rows, bounds)
     settled_s = (steady.start or 0) * bins.bin_s
     if load.partial is not None:
         settled_s = min(settled_s, plan.warmup_s)  # a load that lost something is not steady: its figures are shown
     elif settled_s > plan.warmup_s + bins.bin_s:
         late = f"steady only after {settled_s:.1f} s, later than the warm-up bound of {plan.warmup_s:.1f} s"
-        return replace(measured, reason=load.partial or late)
+        return _without_score(measured, late, rows, bounds)
     begin, end = bins.origin_s + max(settled_s, bounds.min_warmup_s), load.ended_at
     window = load.window(begin, end)
     if window.transactions == 0:
@@ -99,6 +100,27 @@ def assess(load: LoadResult, rows: Sequence[SampleRow], plan: LoadPlan, bounds: 
             "window_s": end - begin,
             "window_transactions": window.transactions,
         },
+    )
+
+
+def _without_score(measured: Outcome, reason: str | None, rows: Sequence[SampleRow], bounds: Bounds) -> Outcome:
+    """Return a series that never was steady, judged by the whole load: what others used may be why."""
+    begin, end = measured.began_at + bounds.min_warmup_s, measured.ended_at
+    if end <= begin:
+        return replace(measured, reason=reason)
+    foreign, steal = foreign_cpu_pct(rows, begin, end), steal_pct(rows, begin, end)
+    others = {
+        "foreign_disk_mb_per_s": foreign_disk_mb_per_s(rows, begin, end),
+        "foreign_sessions": foreign_sessions(rows, begin, end),
+    }
+    disturbance = _disturbance(foreign, steal, bounds) or _by_others(others, bounds)
+    return replace(
+        measured,
+        state=TrialState.DISTURBED if disturbance else TrialState.UNSTEADY,
+        reason="; ".join(filter(None, (disturbance, reason))),
+        foreign_cpu_pct=foreign,
+        steal_pct=steal,
+        counters={name: value for name, value in others.items() if value is not None},
     )
 
 

@@ -2,11 +2,36 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Iterable
 
 from pgdyno.errors import GuardTripped
 from pgdyno.model.guard import Breach, Concurrent, GuardKind
-from pgdyno.model.trial import Outcome
+from pgdyno.model.trial import LoadPlan, Outcome
+from pgdyno.workloads.protocol import Workload
+
+BASELINES = 3
+"""How many of the latest baseline trials of the same load a running one is held against."""
+
+
+class Baselines:
+    """The latest baseline trials of every load: 60 clients answer later than one, and no configuration is to blame."""
+
+    def __init__(self) -> None:
+        self._latest: defaultdict[object, deque[Outcome]] = defaultdict(lambda: deque(maxlen=BASELINES))
+
+    def keep(self, outcome: Outcome, plan: LoadPlan, workload: Workload) -> None:
+        """Remember what a complete baseline trial measured."""
+        self._latest[_load(plan, workload)].append(outcome)
+
+    def of(self, plan: LoadPlan, workload: Workload) -> Concurrent | None:
+        """Return what the baseline measured under this very load, None when it was not measured yet."""
+        return concurrent(self._latest[_load(plan, workload)])
+
+
+def _load(plan: LoadPlan, workload: Workload) -> object:
+    spec = workload.spec()
+    return plan, spec.name, spec.fingerprint, tuple(sorted(spec.parameters.items()))
 
 
 def ending(breach: Breach, *, is_baseline: bool, trips: int, most: int) -> GuardTripped | None:

@@ -197,7 +197,7 @@ def _load(now: Tick, concurrent: Concurrent | None) -> list[GuardReading]:
     if now.load is None:
         reason = NO_LOAD
     elif concurrent is None:
-        reason = Absent("no baseline trial of this study is complete yet")
+        reason = Absent("no baseline trial of this load is complete yet")
     elif now.t - now.load.began_at < GRACE_S:
         reason = Absent(f"the load is in its first {GRACE_S:.0f} s")
     if reason is not None or now.load is None or concurrent is None:

@@ -19,7 +19,7 @@ from pgdyno.model.record import ClientRecord
 from pgdyno.model.samples import Event
 from pgdyno.model.study import Study
 from pgdyno.model.trial import OUTAGE, LoadPlan, Outcome, Trial, TrialSpec, TrialState
-from pgdyno.probes.road import OVER_NETWORK, ROUND_TRIPS, is_elsewhere
+from pgdyno.probes.road import OVER_NETWORK, PAUSE_S, ROUND_TRIPS, is_elsewhere
 from pgdyno.probes.sampler import Sampler
 from pgdyno.probes.server_failures import count_failures, failure_warning, without_our_own
 from pgdyno.store.catalogue import Store
@@ -29,7 +29,7 @@ from pgdyno.target.session import ServerSession
 from pgdyno.target.snapshot import fingerprint_of
 from pgdyno.target.target import Target
 from pgdyno.trial.assess import Bounds, assess
-from pgdyno.trial.breach import concurrent, ending, tripped
+from pgdyno.trial.breach import Baselines, ending, tripped
 from pgdyno.trial.lifecycle import Happening, Instruction, Phase, Transition, begin, step
 from pgdyno.trial.recorded import given_back
 from pgdyno.trial.restarts import Restarts
@@ -40,8 +40,6 @@ from pgdyno.trial.work import Work
 from pgdyno.workloads.client_latency import client_records
 from pgdyno.workloads.protocol import LoadResult, Workload
 
-BASELINES = 3
-"""How many of the latest baseline trials a running load is held against."""
 APPLY_S = 900.0
 """Longer than this an apply hangs: it may restart twice, there and back, and each restart has a bound of its own."""
 BETWEEN_S = 300.0
@@ -97,7 +95,7 @@ class Laboratory:
         self._sentry = sentry
         self._guards_began = False
         self._trips = 0
-        self._baselines: deque[Outcome] = deque(maxlen=BASELINES)
+        self._baselines = Baselines()
         self._clock = clock
         self._sleep = sleep
         self._recorded = deque(given_back(store.trials(study.id)))
@@ -127,7 +125,7 @@ class Laboratory:
         if trial.outcome is not None:
             self.spent_s += trial.outcome.elapsed_s
             if trial.state is TrialState.COMPLETE and spec.configuration == BASELINE:
-                self._baselines.append(trial.outcome)
+                self._baselines.keep(trial.outcome, plan or self.study.plan, workload or self._workload)
         return trial
 
     def begin_guards(self) -> None:
@@ -246,7 +244,7 @@ class Laboratory:
             applied = self._session.apply(work.spec.configuration, restart=self._restart)
             work.fingerprint, work.outage_s = applied.fingerprint, applied.outage_s
         if self._sentry is not None:
-            self._sentry.compare_with(concurrent(self._baselines))
+            self._sentry.compare_with(self._baselines.of(work.plan, work.workload))
             work.watch.enter_context(self._sentry.watch())
         return Happening.IN_FORCE
 
@@ -376,7 +374,8 @@ def _road(work: Work) -> dict[str, float]:
     assert work.batch is not None, "sampling has ended before"
     trips = {} if work.load.round_trips is None else {ROUND_TRIPS: work.load.round_trips}
     road = {OVER_NETWORK: float(is_elsewhere(work.plan.host))} if work.plan.host else work.batch.road
-    return {**road, **trips}
+    pause = {PAUSE_S: work.load.pause_s} if work.load.pause_s else {}
+    return {**road, **trips, **pause}
 
 
 def _with_failures(outcome: Outcome, events: Sequence[Event]) -> Outcome:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 from pgdyno.model.bottleneck import HeldBack, Resource
 from pgdyno.model.facts import Unknown
-from pgdyno.model.record import ClientRecord, PlanRecord
+from pgdyno.model.record import CheckRecord, ClientRecord, PlanRecord
 from pgdyno.model.samples import HistogramRow, SampleRow, SampleValue
 from pgdyno.model.study import Study
 from pgdyno.model.trial import LoadPlan, Outcome, Trial
@@ -19,7 +19,7 @@ from pgdyno.probes.counter_scope import scope_notes
 from pgdyno.probes.evidence.warm_up import warm_up
 from pgdyno.probes.held_back import held_back
 from pgdyno.probes.lock_figures import LockFigures, lock_figures
-from pgdyno.probes.road import OVER_NETWORK, ROUND_TRIP_MS, ROUND_TRIPS, link_speeds
+from pgdyno.probes.road import OVER_NETWORK, PAUSE_S, ROUND_TRIP_MS, ROUND_TRIPS, link_speeds
 from pgdyno.probes.run_figures import LoadShape, read_figures
 from pgdyno.probes.server_failures import COUNTER, FAILURES
 from pgdyno.stats.smoothness import Smoothness, smoothness
@@ -48,6 +48,7 @@ class RunEvidence:
     filling: tuple[str, ...] = ()
     scope: tuple[str, ...] = ()
     plans: tuple[PlanRecord, ...] = ()
+    checks: tuple[CheckRecord, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """Return it as `bench --json` prints it beside the run's figures."""
@@ -60,17 +61,18 @@ class RunEvidence:
             "not_steady": list(self.filling),
             "scope": list(self.scope),
             "plans": [asdict(one) for one in self.plans],
+            "checks": [asdict(one) for one in self.checks],
         }
 
 
 def read_evidence(store: Store, study: Study, trial: Trial) -> RunEvidence:
     """Return the evidence of a run; what held it back is UNKNOWN with the reason for one that was not measured."""
     outcome, failures = trial.outcome, _failures(trial.outcome)
-    plans = tuple(store.records(trial.id, PlanRecord))
+    plans, checks = tuple(store.records(trial.id, PlanRecord)), tuple(store.records(trial.id, CheckRecord))
     if outcome is None or outcome.ended_at <= outcome.began_at or outcome.transactions == 0:
         reason = (outcome.reason if outcome else None) or f"the run is {trial.state.value}"
         unknown = HeldBack(Resource.UNKNOWN, None, (f"Nothing was measured: {reason}.",))
-        return RunEvidence(unknown, failures, outcome.failed if outcome else 0, plans=plans)
+        return RunEvidence(unknown, failures, outcome.failed if outcome else 0, plans=plans, checks=checks)
     rows = [row for table in TABLES for row in sample_rows(table, store.samples(trial.id, table))]
     begin = outcome.steady_from if outcome.steady_from is not None else outcome.began_at
     server = _child(study.facts, "server")
@@ -99,6 +101,7 @@ def read_evidence(store: Store, study: Study, trial: Trial) -> RunEvidence:
         filling=_filling(rows, histograms, begin, outcome.ended_at),
         scope=_scope(study),
         plans=plans,
+        checks=checks,
     )
 
 
@@ -123,6 +126,7 @@ def _load_shape(trial: Trial, plan: LoadPlan, outcome: Outcome) -> LoadShape:
         over_network=over_network,
         round_trip_ms=counters.get(ROUND_TRIP_MS),
         round_trips=counters.get(ROUND_TRIPS),
+        pause_s=counters.get(PAUSE_S, 0.0),
     )
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from pgdyno.model.trial import LoadPlan
 from pgdyno.units import bytes_text
-from pgdyno.workloads.parameters import Value, resolve
+from pgdyno.workloads.loop_command import check_loop_plan
+from pgdyno.workloads.parameters import Value
 from pgdyno.workloads.pgbench_command import Pgbench, RunCommand
 from pgdyno.workloads.pgbench_workload import PgbenchWorkload
-from pgdyno.workloads.registry import WORKLOADS, make_workload
+from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.script import Script
 
 FOLDER, DATABASE = Path("RUN"), "LOAD"
@@ -22,12 +23,14 @@ def pgbench_argv(
     name: str, parameters: Mapping[str, Value], plan: LoadPlan, pgbench: Pgbench, directory: Path, dbname: str
 ) -> list[str]:
     """Return pgbench's argument list for one load generator. Raises UsageError as making the workload does."""
-    return _argv(_made(name, parameters), plan, pgbench, directory, dbname)
+    return _argv(make_workload(name, parameters), plan, pgbench, directory, dbname)
 
 
 def load_lines(name: str, parameters: Mapping[str, Value], plan: LoadPlan, pgbench: Pgbench) -> Iterator[str]:
     """Yield what a run of this load would be: comments, and the command line. Errors as `pgbench_argv`."""
-    workload = _made(name, parameters)
+    workload = make_workload(name, parameters)
+    if workload.loop is not None:
+        check_loop_plan(plan)
     yield f"# {workload.identity.description}"
     size = workload.data.estimated_bytes
     yield f"# data: {'not known beforehand' if size is None else f'about {bytes_text(size)}'}"
@@ -38,12 +41,6 @@ def load_lines(name: str, parameters: Mapping[str, Value], plan: LoadPlan, pgben
     yield f"# {plan.clients} session{'s' * (plan.clients != 1)}, {window}, by {driver}"
     if workload.loop is None:
         yield shlex.join(_argv(workload, plan, pgbench, FOLDER, DATABASE))
-
-
-def _made(name: str, parameters: Mapping[str, Value]) -> PgbenchWorkload:
-    make_workload(name, parameters)  # refuses an unknown name in words
-    kind = WORKLOADS[name]
-    return kind.make(resolve(name, kind.parameters, parameters), None)
 
 
 def _script_lines(script: Script) -> Iterator[str]:

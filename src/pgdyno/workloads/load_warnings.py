@@ -17,6 +17,8 @@ CLIENTS_PER_CORE = 4
 SHORT_RUN_S = 5.0
 FEW_TRANSACTIONS = 100
 RATE_REACHED_PCT = 95.0
+THROTTLED_PCT = 5.0
+"""Share of the periods of its CPU quota in which a load generator may be stopped (a choice of the project)."""
 GROWING_LAG_MS = 50.0
 
 
@@ -24,6 +26,7 @@ class LoadWarningKind(StrEnum):
     """What is wrong or remarkable about a load."""
 
     DRIVER_SATURATED = "driver saturated"
+    DRIVER_THROTTLED = "driver throttled"
     CLIENTS_EXCEED_CORES = "clients exceed cores"
     CLIENTS_EXCEED_SCALE = "clients exceed scale"
     RUN_TOO_SHORT = "run too short"
@@ -50,7 +53,11 @@ class LoadWarning:
 
 @dataclass(frozen=True, slots=True)
 class LoadFacts:
-    """What the warnings are judged from. `seconds` is how long the load ran, `cores` those of this machine."""
+    """What the warnings are judged from. `seconds` is how long the load ran, `cores` those of this machine.
+
+    `pauses` is True where clients sleep between their statements. `throttled_pct` is the share of its quota's periods
+    in which the most throttled load generator was stopped, None without a quota.
+    """
 
     plan: LoadPlan
     seconds: float
@@ -60,14 +67,17 @@ class LoadFacts:
     malformed_lines: int
     scale: int | None = None
     plans: tuple[str, ...] = ()
+    pauses: bool = False
+    throttled_pct: float | None = None
 
 
 def judge_load(facts: LoadFacts, log: TransactionLog) -> tuple[LoadWarning, ...]:
     """Return every warning that holds, in the order of the enumeration."""
     found = [
         _driver(facts),
-        _cores(facts),
-        _scale(facts),
+        _throttled(facts),
+        _cores(facts, log),
+        _scale(facts, log),
         _short(facts),
         _rate(facts),
         _lag(log),
@@ -92,22 +102,49 @@ def _driver(facts: LoadFacts) -> LoadWarning | None:
     )
 
 
-def _cores(facts: LoadFacts) -> LoadWarning | None:
-    if facts.plan.clients <= CLIENTS_PER_CORE * facts.cores:
+def _throttled(facts: LoadFacts) -> LoadWarning | None:
+    if facts.throttled_pct is None or facts.throttled_pct <= THROTTLED_PCT:
+        return None
+    return LoadWarning(
+        LoadWarningKind.DRIVER_THROTTLED,
+        f"the CPU limit of the load generators stopped them in up to {facts.throttled_pct:.0f} % of its periods: "
+        "the limit is measured, not the server",
+        "Raise --vcpus-total, or take fewer load generators.",
+    )
+
+
+def _at_work(facts: LoadFacts, log: TransactionLog) -> float | None:
+    """Return how many clients were in a transaction on average; None where they sleep inside of it, who knows how long.
+
+    In a closed loop that is all of them. Under a rate they wait for their turn, which the log tells apart as lag.
+    """
+    if facts.pauses:
+        return None
+    if facts.plan.rate is None or log.lag_us is None or facts.seconds <= 0:
+        return facts.plan.clients
+    return float((log.latency_us - log.lag_us)[log.ok()].sum()) / 1e6 / facts.seconds
+
+
+def _cores(facts: LoadFacts, log: TransactionLog) -> LoadWarning | None:
+    at_work = _at_work(facts, log)
+    if at_work is None or at_work <= CLIENTS_PER_CORE * facts.cores:
         return None
     return LoadWarning(
         LoadWarningKind.CLIENTS_EXCEED_CORES,
-        f"{facts.plan.clients} clients share {facts.cores} cores: latency is mostly waiting for a CPU",
+        f"{at_work:.0f} clients share {facts.cores} cores: where no lock or disk is waited for, latency is mostly "
+        "waiting for a CPU",
         f"Lower --clients to {CLIENTS_PER_CORE * facts.cores} or less, or use --rate for latency.",
     )
 
 
-def _scale(facts: LoadFacts) -> LoadWarning | None:
-    if facts.scale is None or facts.plan.clients <= facts.scale:
+def _scale(facts: LoadFacts, log: TransactionLog) -> LoadWarning | None:
+    at_work = _at_work(facts, log)
+    if facts.scale is None or at_work is None or at_work <= facts.scale:
         return None
+    branches = "1 branch" if facts.scale == 1 else f"{facts.scale} branches"
     return LoadWarning(
         LoadWarningKind.CLIENTS_EXCEED_SCALE,
-        f"{facts.plan.clients} clients update {facts.scale} branches: they wait for each other's row locks",
+        f"{at_work:.0f} clients update {branches}: they wait for each other's row locks",
         f"Use scale={facts.plan.clients} or more.",
     )
 

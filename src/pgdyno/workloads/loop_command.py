@@ -27,6 +27,16 @@ class SessionLoop:
     tries: int
 
 
+def check_loop_plan(plan: LoadPlan) -> None:
+    """Raise UsageError on a plan that the loop cannot run. Asks no server."""
+    check_plan(plan)
+    if plan.rate is not None or plan.connect_each:
+        raise UsageError(
+            "driver=loop has no --rate and no --connect-each",
+            hint="Leave it out; iterations=1 opens a session for each call.",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class LoopCommand:
     """Everything that a run of the loop is made of; stands where `RunCommand` stands for pgbench."""
@@ -49,12 +59,7 @@ class LoopCommand:
 
     def argv(self) -> list[str]:
         """Write the job and return the argument list. Raise UsageError on a plan that the loop cannot run."""
-        check_plan(self.plan)
-        if self.plan.rate is not None or self.plan.connect_each:
-            raise UsageError(
-                "driver=loop has no --rate and no --connect-each",
-                hint="Leave it out; iterations=1 opens a session for each call.",
-            )
+        check_loop_plan(self.plan)
         plan, loop = self.plan, self.loop
         job = self.directory / "job.json"
         Job(
@@ -72,6 +77,11 @@ class LoopCommand:
             statements=loop.statements,
         ).write(job)
         return [sys.executable, "-m", "pgdyno.workloads.session_loop", str(job)]
+
+    @property
+    def pauses(self) -> bool:
+        """Return True where sessions sleep between their calls."""
+        return self.loop.pause_s > 0
 
     def gaps(self) -> tuple[Gap, ...]:
         """Return when the sessions had no server, once the run is over."""

@@ -14,6 +14,7 @@ from pgdyno.target.target import Target
 from pgdyno.workloads.pgbench_log import LogFormat
 from pgdyno.workloads.result import Gap
 from pgdyno.workloads.script import Script
+from pgdyno.workloads.script_statements import sleeps
 
 PROTOCOLS = ("simple", "extended", "prepared")
 RETRIES_SINCE = 15
@@ -78,6 +79,11 @@ class RunCommand:
         for script in self.scripts:
             words += script.argument(self.directory)
         return [*words, self.dbname]
+
+    @property
+    def pauses(self) -> bool:
+        """Return True where a script sleeps: keying time, think time."""
+        return any(sleeps(script) for script in self.scripts)
 
     def gaps(self) -> tuple[Gap, ...]:
         """Return none: pgbench gives up when its server goes away."""

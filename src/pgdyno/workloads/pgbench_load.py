@@ -20,8 +20,8 @@ from pgdyno.workloads.pgbench_command import RunCommand
 from pgdyno.workloads.pgbench_log import LogReader
 from pgdyno.workloads.progress import count_aborted, first_reason, parse_progress
 from pgdyno.workloads.protocol import LoadReading
-from pgdyno.workloads.result import Gap, LoadResult, away_s, count_bins, histogram_rows, mean_round_trips
-from pgdyno.workloads.script_statements import round_trips
+from pgdyno.workloads.result import Gap, LoadResult, away_s, count_bins, histogram_rows, mean_pause_s, mean_round_trips
+from pgdyno.workloads.script_statements import least_pause_s, round_trips
 from pgdyno.workloads.transaction_log import TransactionLog, tally
 
 GRACE_S = 60.0
@@ -144,6 +144,7 @@ class PgbenchLoad:
             malformed_lines=malformed,
             scale=self._scale,
             plans=self._plans,
+            pauses=self._command.pauses,
         )
         return LoadResult(
             began_at=self._began_at,
@@ -163,10 +164,12 @@ class PgbenchLoad:
             malformed_lines=malformed,
             reason=reason,
             plans=self._plans,
-            partial=_away(gaps, ended_at),
+            pauses=self._command.pauses,
+            partial=gap_text(gaps, ended_at),
             gaps=gaps,
             device_reads=tuple(self._device_reads),
             round_trips=mean_round_trips(histograms, {script.name: round_trips(script) for script in scripts}),
+            pause_s=mean_pause_s(histograms, {script.name: least_pause_s(script) for script in scripts}),
             log=log,
         )
 
@@ -194,13 +197,14 @@ class PgbenchLoad:
         return self._errors.read_text(errors="replace")
 
 
-def _away(gaps: Sequence[Gap], ended_at: float) -> str | None:
+def gap_text(gaps: Sequence[Gap], ended_at: float) -> str | None:
     """Return what must be said of a load whose server was away, None when it never was."""
     if not gaps:
         return None
     seconds = away_s(gaps, 0.0, ended_at)
     sessions = len({gap.session for gap in gaps})
-    return f"the server was away for {seconds:.1f} s ({sessions} sessions lost, then open again): {gaps[0].reason}"
+    lost = f"{sessions} session{'s' * (sessions != 1)} lost, then open again"
+    return f"the server was away for {seconds:.1f} s ({lost}): {gaps[0].reason}"
 
 
 def prepare_directory(directory: Path) -> Path:

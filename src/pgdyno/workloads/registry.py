@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import UsageError, hinted
-from pgdyno.model.trial import WorkloadSpec
+from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.workloads import custom, ybio, ybio_figures
 from pgdyno.workloads.dataset import PgbenchTables
+from pgdyno.workloads.loop_command import check_loop_plan
 from pgdyno.workloads.parameters import Parameter, Value, resolve
 from pgdyno.workloads.pgbench_command import DriverOptions
 from pgdyno.workloads.pgbench_workload import PgbenchWorkload
-from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.script import BUILTIN_STATEMENTS, Script, fingerprint
 from pgdyno.workloads.tprocc import workload as tprocc
 from pgdyno.workloads.tprocc.examiner import keep_start
@@ -43,7 +43,7 @@ class WorkloadKind:
 
 
 @hinted("docs/reference/workloads.md has every parameter.")
-def make_workload(name: str, parameters: Mapping[str, Value], *, pgbench: Path | None = None) -> Workload:
+def make_workload(name: str, parameters: Mapping[str, Value], *, pgbench: Path | None = None) -> PgbenchWorkload:
     """Return the workload of this name. Numbers may be texts, as the command line has them.
 
     `pgbench` is a program to use where the server's own folder has none. Raises UsageError on an unknown name or
@@ -53,6 +53,12 @@ def make_workload(name: str, parameters: Mapping[str, Value], *, pgbench: Path |
     if kind is None:
         raise UsageError(f'workload "{name}" is not known', hint=f"Choose one of {', '.join(WORKLOADS)}.")
     return kind.make(resolve(name, kind.parameters, parameters), pgbench)
+
+
+def check_driving(parameters: Mapping[str, Value], plan: LoadPlan) -> None:
+    """Raise UsageError on a plan that the driver these parameters ask for cannot run. Asks no server."""
+    if parameters.get("driver") == "loop":
+        check_loop_plan(plan)
 
 
 def _make_builtin(name: str, parameters: Mapping[str, Value], pgbench: Path | None) -> PgbenchWorkload:

@@ -95,6 +95,8 @@ class LoadResult:
     malformed_lines: int
     reason: str | None
     plans: tuple[str, ...] = ()
+    pauses: bool = False
+    """True where clients sleep between their statements."""
     instances: tuple[InstanceRecord, ...] = ()
     """What each load generator did, where there were several."""
     partial: str | None = None
@@ -105,6 +107,8 @@ class LoadResult:
     """Moments, and the requests to read that the server alone had sent to devices by then, where they are counted."""
     round_trips: float | None = None
     """How often a transaction waits for the server's answer, on average; None where that is not known."""
+    pause_s: float = 0.0
+    """How long its script makes a transaction sleep at least, on average, in seconds."""
     log: TransactionLog = field(repr=False, kw_only=True)
 
     def window(self, from_s: float, to_s: float) -> WindowResult:
@@ -173,3 +177,9 @@ def mean_round_trips(rows: Sequence[HistogramRow], by_script: Mapping[str, int |
     if not counts or len(known) < len(counts):
         return None
     return sum(count * trips for count, trips in known) / sum(count for count, _ in known)
+
+
+def mean_pause_s(rows: Sequence[HistogramRow], by_script: Mapping[str, float]) -> float:
+    """Return the mean over the transactions of all scripts; a script that is not among them does not sleep."""
+    counted = sum(row.count for row in rows)
+    return sum(row.count * by_script.get(row.script, 0.0) for row in rows) / counted if counted else 0.0

@@ -28,6 +28,9 @@ BUILTIN_SQL = {
 BUILTIN_TRIPS = {name: len(texts) + 2 * (len(texts) > 1) for name, texts in BUILTIN_SQL.items()}
 """pgbench sends each of them alone, and BEGIN and END around those that are several."""
 _UNCOUNTED = re.compile(r"^\s*\\(?:if|elif|else|endif|startpipeline|syncpipeline|endpipeline)\b", re.MULTILINE)
+_SLEEP = re.compile(r"^\s*\\sleep\b", re.MULTILINE)
+_PAUSE = re.compile(r"^\s*\\sleep[ \t]+(\d+)(?:[ \t]*(us|ms|s))?[ \t]*$", re.MULTILINE)
+_PAUSE_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _PLANNED = ("select", "insert", "update", "delete", "merge", "values", "with")
 _TOKEN = re.compile(
     r"""'(?:[^']|'')*'            # a literal
@@ -65,6 +68,21 @@ def round_trips(script: Script) -> int | None:
     if _UNCOUNTED.search(script.text):
         return None
     return len(split_script(script.text.replace("\\;", " ")))  # pgbench sends those together
+
+
+def sleeps(script: Script) -> bool:
+    """Return True where a transaction of the script may sleep: keying time, think time, of whatever length."""
+    return _SLEEP.search(script.text or "") is not None
+
+
+def least_pause_s(script: Script) -> float:
+    """Return how long a transaction of the script sleeps at least, in seconds: by `\\sleep` with a written time.
+
+    A time that is drawn by lot counts as none, and so does every one where conditions decide.
+    """
+    if script.text is None or _UNCOUNTED.search(script.text):
+        return 0.0
+    return sum(int(count) * _PAUSE_S[unit or "s"] for count, unit in _PAUSE.findall(script.text))
 
 
 def split_script(text: str) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from pgdyno.cli.main import command
-from pgdyno.errors import ExitCode
+from pgdyno.errors import ExitCode, UsageError
 
 
 def dry_run(*words):
@@ -71,3 +71,12 @@ def test_a_wrong_load_is_refused_as_a_run_would_refuse_it(words, said):
     result, _ = dry_run(*words)
     assert said in str(result.exception)
     assert result.exception.exit_code == ExitCode.USAGE
+
+
+@pytest.mark.parametrize("words", [["-R", "5"], ["-C"]])
+def test_the_loop_of_sessions_refuses_what_it_cannot_do_as_a_run_does_before_it_asks_a_server(home, words):
+    flags = ["-w", "ybio", "-D", "driver=loop", *words]
+    for result in (dry_run(*flags)[0], CliRunner().invoke(command, ["bench", *flags])):
+        assert isinstance(result.exception, UsageError)
+        assert "driver=loop has no --rate" in str(result.exception)
+    assert not (home / "cache").exists(), "no sandbox was made"

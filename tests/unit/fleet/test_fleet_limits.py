@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
-from pgdyno.fleet.limits import LimitFile, limit_files, remove_stale
+from pgdyno.fleet.limits import LimitFile, limit_files, remove_stale, throttled_pct
 from pgdyno.model.cpus import cpus_text, parse_cpus
 from pgdyno.model.trial import LoadPlan
 
@@ -74,3 +74,17 @@ def test_groups_of_a_study_that_was_killed_are_removed_and_those_of_others_stay(
         folder.mkdir(parents=True)
     remove_stale(tmp_path)
     assert sorted(tmp_path.iterdir()) == sorted([alive, busy, foreign])
+
+
+@pytest.mark.requirement("R-BEN-03")
+def test_the_most_throttled_generator_is_told_and_a_group_without_a_quota_is_none(tmp_path: Path) -> None:
+    counted = {"a": (40, 10), "b": (50, 49), "idle": (0, 0)}
+    for name, (periods, throttled) in counted.items():
+        (tmp_path / name).mkdir()
+        text = f"usage_usec 7\nnr_periods {periods}\nnr_throttled {throttled}\n"
+        (tmp_path / name / "cpu.stat").write_text(text)
+    (tmp_path / "memory").mkdir()
+    groups = [tmp_path / name for name in ("a", "memory", "b", "idle")]
+    assert throttled_pct(groups) == 98.0
+    assert throttled_pct(groups[1:2]) is None
+    assert throttled_pct(groups[3:]) is None

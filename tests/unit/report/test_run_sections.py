@@ -150,6 +150,7 @@ def test_json_and_report_say_the_same_of_a_recorded_run(store):
     assert image["failures"] == {"crash": 0, "restart": 0}
     assert [one["client"] for one in image["clients"]] == [0, 1]
     assert image["plans"] == [{"statement": "SELECT 1", "shape": "abc", "plan": "Result"}]
+    assert image["checks"] == [{"condition": "C01", "violations": 0, "meaning": "sums agree"}]
     store.update_study(study.id, result={"study": study.id, "run": trial.id, "tps": 20.0, **image})
     page = render(build_report(store, study.id))
     assert "What held it back?" in page

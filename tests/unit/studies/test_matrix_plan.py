@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from json_schema import errors
 from matrix_example import seed_table
-from pgdyno.errors import UsageError
+from pgdyno.errors import PolicyError, UsageError
 from pgdyno.fleet.pod_log import read_pod
 from pgdyno.model.matrix import Cell
 from pgdyno.studies.manifests import Address, Cluster, job, lint, runs, write_manifests
@@ -317,6 +317,24 @@ def test_addresses_of_the_server_are_placements_and_sockets_are_none(tmp_path: P
     assert hosts == {"db1-a", "db1-b"}
     with pytest.raises(UsageError, match="by TCP from other hosts only"):
         write_manifests(replace(PLAN, placements=("socket", "db1-b")), ADDRESS, PGBENCH, tmp_path)
+
+
+@pytest.mark.requirement("R-BEN-05", "R-BEN-16")
+def test_nobody_is_asked_to_bring_class_x_to_a_server_and_no_plan_is_mixed_with_another(tmp_path: Path) -> None:
+    folder = tmp_path / "jobs"
+    for name in ("fsync", "FSync"):
+        unsafe = replace(PLAN, configurations={"default": {}, "fast": {name: "off"}})
+        with pytest.raises(PolicyError, match="fsync"):
+            write_manifests(unsafe, ADDRESS, PGBENCH, folder)
+    assert not folder.exists()
+    write_manifests(PLAN, ADDRESS, PGBENCH, folder)
+    write_manifests(PLAN, ADDRESS, PGBENCH, folder, Cluster(restricted=True))
+    with pytest.raises(UsageError, match=r"holds Job \d+-job.json of an earlier plan"):
+        write_manifests(replace(PLAN, repetitions=1), ADDRESS, PGBENCH, folder)
+    (folder / "logs").mkdir()
+    (folder / "logs" / "pgdyno-run-001-x.log").touch()
+    with pytest.raises(UsageError, match=r"output pgdyno-run-001-x\.log"):
+        write_manifests(PLAN, ADDRESS, PGBENCH, folder)
 
 
 def test_a_manifest_that_would_compare_unlike_pods_is_found() -> None:

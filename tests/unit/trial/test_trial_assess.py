@@ -113,3 +113,25 @@ def test_a_load_that_lost_a_generator_is_partial_also_where_nothing_was_steady()
     assert (outcome.state, outcome.reason) == (TrialState.PARTIAL, "instance 1 was killed")
     assert outcome.throughput is not None, "what the others measured is shown under its state"
     assert assess(replace(lost, partial=None), [], PLAN, Bounds()).state is TrialState.UNSTEADY
+
+
+@pytest.mark.requirement("R-EXP-10")
+@pytest.mark.parametrize("rates", [[400 - 25 * i for i in range(14)], [20] * 7 + [200] * 9])
+def test_a_load_that_others_kept_from_getting_steady_is_disturbed(rates):
+    """A burner that comes and goes makes a step in the series: the load is not to blame for it."""
+    quiet, burnt = (cpu_rows(len(rates), server_cpu_s=0.5, driver_cpu_s=0.1, self_cpu_s=0.0, usr_pct=usr, sys_pct=0.0,
+                             irq_pct=0.0, cpus=2) for usr in (30.0, 80.0))  # fmt: skip
+    assert assess(load(rates), quiet, PLAN, Bounds()).state is TrialState.UNSTEADY
+    outcome = assess(load(rates), burnt, PLAN, Bounds())
+    assert outcome.state is TrialState.DISTURBED
+    assert (outcome.throughput, outcome.foreign_cpu_pct) == (None, pytest.approx(100.0))
+    assert outcome.reason is not None
+    assert outcome.reason.startswith("foreign CPU was 100 % of a core, above the bound of 15 %; ")
+    assert outcome.reason.endswith(assess(load(rates), [], PLAN, Bounds()).reason)
+    stolen = assess(load(rates), cpu_rows(len(rates), steal_pct=50.0), PLAN, Bounds())
+    assert stolen.state is TrialState.DISTURBED
+
+
+def test_a_load_of_no_length_has_nothing_to_be_judged_by():
+    short = replace(load([3, 90]), ended_at=ORIGIN + 0.5)
+    assert assess(short, cpu_rows(2, steal_pct=50.0), PLAN, Bounds()).state is TrialState.UNSTEADY

@@ -1,5 +1,8 @@
 """The executor: what each ending leaves in the store, and what goes on up."""
 
+from contextlib import nullcontext
+from dataclasses import replace
+
 import pytest
 
 from laboratory_parts import Parts, made
@@ -119,3 +122,33 @@ def test_a_cell_brings_its_own_plan_and_workload(monkeypatch, tmp_path):
     assert (started[0], started[3], assessed[2]) == (own, plan, plan)
     assert "reset" in own.said
     assert "reset" not in parts.said
+
+
+@pytest.mark.requirement("R-BEN-01")
+def test_a_running_load_is_held_against_the_baseline_of_its_own_load_alone(monkeypatch, tmp_path):
+    """60 clients answer later than one, and a select is faster than an update: no configuration is to blame."""
+    told = []
+
+    class Hearing:
+        def compare_with(self, concurrent):
+            told.append(concurrent and concurrent.throughput)
+
+        def begin(self, clients):
+            return []
+
+        def __getattr__(self, name):
+            return lambda *_: nullcontext()
+
+    one, many = (LoadPlan(clients=clients, jobs=1, warmup_s=0.0, measure_s=3.0) for clients in (1, 60))
+    throughputs = iter([5.0, 50.0, 500.0, 5.0, 50.0, 500.0])
+    monkeypatch.setattr(module, "assess", lambda *_: Outcome(TrialState.COMPLETE, throughput=next(throughputs)))
+    monkeypatch.setattr(module, "off_text", lambda lamps: "")
+    parts, selects = Parts(), Parts()
+    selects.spec = lambda: replace(parts.spec(), name="select-only")
+    parts.notice = parts.guards = lambda _: None
+    selects.said.append("reading")
+    with made(monkeypatch, tmp_path, parts) as laboratory:
+        laboratory._sentry = Hearing()
+        for plan, workload in ((one, None), (many, None), (one, selects), (one, None), (many, None), (one, selects)):
+            laboratory.run(SPEC, plan=plan, workload=workload)
+    assert told == [None, None, None, 5.0, 50.0, 500.0]

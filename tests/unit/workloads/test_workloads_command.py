@@ -95,3 +95,11 @@ def test_versions() -> None:
     assert parse_version("pgbench (PostgreSQL) 19devel") == 19
     with pytest.raises(EnvironmentUnsuitable):
         parse_version("sysbench 1.0")
+
+
+def test_a_script_that_sleeps_is_known() -> None:
+    assert not COMMAND.pauses
+    think = Script("think", text="\\set x 1\n  \\sleep :x ms\nSELECT 1;\n")
+    said = Script("said", text="SELECT 'we \\sleep';\n")
+    assert replace(COMMAND, scripts=(said, think)).pauses
+    assert not replace(COMMAND, scripts=(said,)).pauses

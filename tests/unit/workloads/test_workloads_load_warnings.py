@@ -35,6 +35,7 @@ def test_a_sound_load_has_none() -> None:
     ("change", "expected"),
     [
         ({"driver_cpu_s": 14.1}, KIND.DRIVER_SATURATED),
+        ({"throttled_pct": 98.0}, KIND.DRIVER_THROTTLED),
         ({"cores": 1, "plan": replace(PLAN, clients=5)}, KIND.CLIENTS_EXCEED_CORES),
         ({"scale": 3}, KIND.CLIENTS_EXCEED_SCALE),
         ({"seconds": 3.0, "driver_cpu_s": 1.0}, KIND.RUN_TOO_SHORT),
@@ -52,10 +53,19 @@ def test_each_warning_stands_alone(change: dict[str, object], expected: LoadWarn
     assert kinds(replace(FACTS, **change)) == [expected]
 
 
+def test_a_warning_of_few_cores_or_branches_claims_no_more_than_is_known() -> None:
+    (cores,) = judge_load(replace(FACTS, cores=1, plan=replace(PLAN, clients=5)), steady())
+    assert "where no lock or disk is waited for" in cores.text, "sessions that wait for locks want no CPU"
+    (branches,) = judge_load(replace(FACTS, scale=1), steady())
+    assert "update 1 branch:" in branches.text
+
+
 @pytest.mark.parametrize(
     "change",
     [
         {"driver_cpu_s": 13.9},
+        {"throttled_pct": 4.9},
+        {"plan": replace(PLAN, clients=50), "pauses": True},
         {"plan": replace(PLAN, clients=8), "scale": None},
         {"scale": None},
         {"plan": replace(PLAN, rate=104.0)},
@@ -90,3 +100,14 @@ def test_a_second_without_any_transaction() -> None:
 def test_slow_transactions_are_not_a_stall() -> None:
     slow = steady(count=20, seconds=40.0)
     assert kinds(replace(FACTS, seconds=40.0, counts=Tally(200, 0, 0, 0)), slow) == []
+
+
+def test_clients_that_wait_for_their_turn_do_not_wait_for_a_cpu() -> None:
+    """50 clients under a rate of which 0.09 are in a transaction on average crowd nothing, until they do."""
+    facts = replace(FACTS, plan=replace(PLAN, clients=50, rate=100.0))
+    late = np.full(1000, 300_000, np.int64)
+    assert kinds(facts, steady(lag=late)) == [], "300 ms of lag are no work"
+    log = steady(lag=late)
+    at_work = replace(log, latency_us=late + 200_000)  # 1,000 transactions of 0.2 s in 10 s: 20 at work
+    assert kinds(facts, at_work) == [KIND.CLIENTS_EXCEED_CORES, KIND.CLIENTS_EXCEED_SCALE]
+    assert "20 clients share 2 cores" in judge_load(facts, at_work)[0].text

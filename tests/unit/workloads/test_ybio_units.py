@@ -17,7 +17,8 @@ from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, TrialState
 from pgdyno.target.memory_group import count_reads
 from pgdyno.workloads.disk_room import ROOM, require_disk
 from pgdyno.workloads.loop_command import LoopCommand, SessionLoop
-from pgdyno.workloads.registry import make_workload
+from pgdyno.workloads.pgbench_load import gap_text
+from pgdyno.workloads.registry import check_driving, make_workload
 from pgdyno.workloads.result import Gap, away_s
 from pgdyno.workloads.script import Script
 from pgdyno.workloads.session_loop import Job, Statement
@@ -201,3 +202,16 @@ def test_the_loop_is_that_of_the_source_unless_told_otherwise(tmp_path: Path):
     assert command.gaps() == ()
     with pytest.raises(UsageError, match="--rate"):
         LoopCommand(loop, replace(plan, rate=5.0), (), tmp_path, "db").argv()
+    check_driving({"driver": "loop"}, plan)
+    check_driving({"driver": "pgbench"}, replace(plan, rate=5.0))
+    with pytest.raises(UsageError, match="--rate"):
+        check_driving({"driver": "loop"}, replace(plan, rate=5.0))
+
+
+@pytest.mark.parametrize(
+    ("sessions", "words"), [((0,), "(1 session lost"), ((0, 0), "(1 session lost"), ((0, 3), "(2 sessions lost")]
+)
+def test_a_gap_says_how_many_sessions_were_lost(sessions, words):
+    gaps = [Gap(session, 10.0 + n, 12.0 + n, "terminated") for n, session in enumerate(sessions)]
+    assert words in gap_text(gaps, 20.0)
+    assert gap_text([], 20.0) is None

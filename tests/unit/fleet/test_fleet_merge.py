@@ -1,0 +1,52 @@
+"""Several load generators as one: sums, one distribution of latencies, and when each really began."""
+
+import numpy as np
+import pytest
+
+from pgdyno.fleet.merge import Part, merge
+from pgdyno.model.trial import LoadPlan
+from pgdyno.workloads.load_warnings import LoadWarningKind
+from pgdyno.workloads.result import LoadResult, count_bins, histogram_rows
+from pgdyno.workloads.transaction_log import TransactionLog
+
+ORIGIN = 1_700_000_000.0
+PLAN = LoadPlan(clients=1, jobs=1, warmup_s=0.0, measure_s=10.0, instances=2)
+
+
+def part(instance, *, first_s, every_s, count=1000, reason=None, pauses=False):
+    """One generator with one client: its transactions follow each other, from `first_s` after the gate opened."""
+    ends = ORIGIN * 1e6 + first_s * 1e6 + every_s * 1e6 * (1 + np.arange(count))
+    log = TransactionLog(ends.astype(np.int64), np.full(count, int(every_s * 1e6)), np.zeros(count, np.int16),
+                         np.zeros(count, np.int8))  # fmt: skip
+    return Part(instance, LoadResult(
+        began_at=ORIGIN, ended_at=float(log.end_us[-1]) / 1e6, transactions=count, failed=0, retried=0, skipped=0,
+        driver_cpu_s=1.0, bins=count_bins(log, began_at=ORIGIN), warnings=(),
+        histograms=histogram_rows(log, ["x"], instance=instance), log_files=(), argv=(), exit_code=0,
+        aborted_clients=0, malformed_lines=0, reason=reason, pauses=pauses, log=log,
+    ))  # fmt: skip
+
+
+@pytest.mark.requirement("R-BEN-02")
+def test_transactions_add_up_and_each_says_when_it_began():
+    parts = [part(0, first_s=0.004, every_s=0.01), part(1, first_s=0.009, every_s=0.005, count=2000)]
+    whole = merge(parts, PLAN, began_at=ORIGIN, cores=2)
+    assert [one.began_at - ORIGIN for one in whole.instances] == pytest.approx([0.004, 0.009], abs=1e-5)
+    assert (whole.transactions, whole.driver_cpu_s) == (3000, 2.0)
+    window = whole.window(whole.began_at, whole.ended_at)
+    assert window.throughput == pytest.approx(300, rel=0.01)
+    assert window.throughput == pytest.approx(sum(one.throughput for one in whole.instances), rel=0.01)
+    assert window.latency.mean == pytest.approx(20 / 3, rel=0.01), "weighted by transactions, not the mean of two means"
+    assert window.latency.p50 == pytest.approx(5.0, rel=0.02), "of one distribution, where means of percentiles say 7.5"
+    assert window.throughput * window.latency.mean / 1000 == pytest.approx(PLAN.connections, rel=0.01)
+    assert whole.warnings == ()
+
+
+@pytest.mark.requirement("R-BEN-02", "R-BEN-03")
+def test_what_one_generator_met_is_told_of_the_whole():
+    short = part(1, first_s=0.0, every_s=0.01, count=100, reason="pgbench was ended by SIGKILL", pauses=True)
+    whole = merge([part(0, first_s=0.0, every_s=0.01), short], PLAN, began_at=ORIGIN, cores=2, throttled_pct=98.0)
+    assert whole.partial == "1 of 2 load generators ended early: number 1, pgbench was ended by SIGKILL"
+    assert (whole.reason, whole.transactions, whole.pauses) == (None, 1100, True)
+    assert [warning.kind for warning in whole.warnings] == [LoadWarningKind.DRIVER_THROTTLED]
+    gone = Part(1, None, "it never connected")
+    assert merge([part(0, first_s=0.5, every_s=0.01), gone], PLAN, began_at=ORIGIN).instances[1].began_at == ORIGIN

@@ -1,0 +1,58 @@
+"""A load that sleeps because its scripts say so waits for no CPU, however busy the machine is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pgdyno.model.bottleneck import Resource
+from pgdyno.model.samples import HistogramRow
+from pgdyno.probes.held_back import held_back
+from pgdyno.probes.run_figures import CpuFigures, LoadShape, RunFigures
+from pgdyno.workloads.result import mean_pause_s
+from pgdyno.workloads.script import Script
+from pgdyno.workloads.script_statements import least_pause_s
+
+CROWDED = CpuFigures(2, usr=62, sys=33, irq=2, iowait=0, steal=0, run_queue=10, server_share=0.01, driver_share=0.0,
+                     foreign_share=0.96)  # fmt: skip
+THINKING = LoadShape(clients=4, jobs=1, throughput=191, driver_cpu_s=0.17, load_s=16, over_network=False, pause_s=0.02)
+RUN = RunFigures(THINKING, 12, moments=12, sessions=4, active=0.05, waits={"CPU:CPU": 0.05}, cpu=CROWDED)
+
+
+@pytest.mark.requirement("R-MON-14")
+def test_who_sleeps_is_held_back_by_the_sleep_and_not_by_what_others_do_with_the_cpus() -> None:
+    found = held_back(RUN)
+    assert found.resource is Resource.CLIENT
+    assert "96 % were pauses that the scripts ask for" in found.evidence[0]
+    awake = held_back(replace(RUN, load=replace(THINKING, pause_s=0.0)))
+    assert awake.resource is Resource.CPU, "without a pause the driver waits for its turn on the same CPUs"
+    short = held_back(replace(RUN, load=replace(THINKING, pause_s=0.005)))
+    assert short.resource is Resource.CPU, "a quarter of the time in pauses leaves three quarters"
+
+
+@pytest.mark.requirement("R-MON-14")
+def test_pauses_under_a_rate_that_was_reached_hold_nothing_back() -> None:
+    assert held_back(replace(RUN, load=replace(THINKING, rate=190.0))).resource is Resource.NONE
+    assert held_back(replace(RUN, load=replace(THINKING, rate=400.0))).resource is Resource.CLIENT
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        (None, 0.0),
+        ("SELECT 1;\n\\sleep 20 ms\n", 0.02),
+        ("\\sleep 1\nSELECT 1;\n  \\sleep 500us\n", 1.0005),
+        ("\\set t random(1, 9)\nSELECT 1;\n\\sleep :t ms\n", 0.0),
+        ("\\if :a\n\\sleep 5 s\n\\endif\nSELECT 1;\n", 0.0),
+        ("SELECT '\\sleep 3'; -- \\sleep 4\n", 0.0),
+    ],
+)
+def test_only_sleeps_with_a_written_time_are_counted(text: str | None, seconds: float) -> None:
+    assert least_pause_s(Script("own", text=text)) == pytest.approx(seconds)
+
+
+def test_a_mix_pauses_as_long_as_its_transactions_on_average() -> None:
+    rows = [HistogramRow(0, 0, name, count, 0, 0, 0, 0, b"") for name, count in (("a", 30), ("b", 10))]
+    assert mean_pause_s(rows, {"a": 0.1}) == pytest.approx(0.075)
+    assert mean_pause_s([], {}) == 0.0

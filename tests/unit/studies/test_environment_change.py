@@ -1,0 +1,56 @@
+"""A study that cannot go on because the machine is another one says what changed."""
+
+from dataclasses import replace
+
+import pytest
+
+from facts_from_params import make_facts
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.model import linux
+from pgdyno.model.facts import KernelFact, Unknown
+from pgdyno.model.study import StudyKind
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.environment_change import MOST_NAMED, environment_changes
+from pgdyno.studies.stand import _resumed, facts_image
+from study_example import make_study
+
+FACTS = make_facts(18)
+
+
+def kernel(**values):
+    return replace(FACTS, kernel={name: KernelFact(name, value) for name, value in values.items()})
+
+
+@pytest.mark.requirement("R-EXP-09")
+def test_a_study_is_not_resumed_elsewhere_and_says_what_is_another(tmp_path):
+    before, now = kernel(**{linux.SWAPPINESS: "60"}), kernel(**{linux.SWAPPINESS: "10"})
+    study = replace(
+        make_study(StudyKind.MATRIX, "m1"), environment=before.environment_hash(), facts=facts_image(before)
+    )
+    with Store.open(tmp_path / "s.db") as store:
+        store.add_study(study)
+        assert _resumed("m1", store, before, study.workload, other_environment=False).id == "m1"
+        with pytest.raises(EnvironmentUnsuitable) as caught:
+            _resumed("m1", store, now, study.workload, other_environment=False)
+    assert caught.value.detail == f"{linux.SWAPPINESS} was 60, is 10."
+
+
+def test_the_words_name_what_the_hash_covers_and_nothing_else():
+    def words(now):
+        told = environment_changes(facts_image(FACTS), facts_image(now))
+        assert (FACTS.environment_hash() == now.environment_hash()) == (told is None)
+        return told
+
+    host, server = FACTS.host, FACTS.server
+    assert words(FACTS) is None
+    assert words(replace(FACTS, host=replace(host, data_disk_free_bytes=1, container="Docker", sockets=9))) is None
+    assert words(kernel(**{linux.SWAP_AREA: "1"})) is None
+    assert words(kernel(**{linux.GOVERNOR: Unknown("root may")})) is None
+    assert words(replace(FACTS, host=replace(host, cores=64))) == f"cores was {host.cores}, is 64."
+    assert words(replace(FACTS, server=replace(server, version="18.9"))) == (
+        f"PostgreSQL's version was {server.version}, is 18.9."
+    )
+    assert words(replace(FACTS, host=replace(host, swap_total_bytes=Unknown("no")))).endswith("is not known.")
+    many = words(kernel(**{f"vm.x{number}": "1" for number in range(MOST_NAMED + 2)}))
+    assert many.endswith("; and 2 more.")
+    assert environment_changes({}, {}) is None, "an image of a study that was imported"
