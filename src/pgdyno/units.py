@@ -109,3 +109,15 @@ def seconds_text(seconds: float) -> str:
         return f"{minutes}:{rest:02d} min"
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d} h"
+
+
+def digits_text(value: float, digits: int = 3) -> str:
+    """Write a number with so many significant digits, and a large one in full: 10,000 and not 1e+04.
+
+    A bound that two or three pairs left beyond all measure stays short: nobody reads forty digits.
+    """
+    text = f"{value:.{digits}g}"
+    return f"{float(text):,.0f}" if "e+" in text and abs(value) < _BEYOND_MEASURE else text
+
+
+_BEYOND_MEASURE = 1e12

@@ -19,7 +19,7 @@ from pgdyno.errors import UsageError
 from pgdyno.knobs.values import setting_text
 from pgdyno.model.evidence import Evidence
 from pgdyno.model.facts import Unknown
-from pgdyno.model.finding import Answer, Change, ChangeKind, Confidence, Finding, Proof, ProofState, Resolution
+from pgdyno.model.finding import Answer, Change, ChangeKind, Confidence, Effect, Finding, Proof, ProofState, Resolution
 from pgdyno.model.inventory import Inventory
 from pgdyno.units import BYTES, MICROSECONDS, bytes_text, parse_quantity
 
@@ -227,12 +227,19 @@ def _fired(base: Finding, rule: Rule, case: Case, fires: Fires) -> Finding:
         proposed=fires.proposed,
         changes=fires.changes,
         evidence=fires.evidence,
-        confidence=Confidence.HIGH.lowered(len(doubts)),
+        confidence=_confidence(effect, doubts),
         doubts=doubts,
         resolutions=fires.resolutions,
         alternatives=(*rule.alternatives, *fires.alternatives),
         state=ProofState.NEEDS_TEST if rule.needs_test or fires.needs_test else ProofState.PROPOSED,
     )
+
+
+def _confidence(effect: Effect | None, doubts: Sequence[str]) -> Confidence:
+    """Return how far a source's figure can be expected here: it is of the figure, and unknown where there is none."""
+    if effect is None or effect.figure is None:
+        return Confidence.UNKNOWN
+    return Confidence.HIGH.lowered(len(doubts))
 
 
 def _with_proof(finding: Finding, proof: Proof | None) -> Finding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.model.finding import Answer, Confidence, Finding, ProofState
 
 _ANSWERS = (Answer.FINDING, Answer.UNKNOWN, Answer.OK, Answer.NOT_APPLICABLE)
-_WEIGHT = {Confidence.HIGH: 1.0, Confidence.MEDIUM: 0.6, Confidence.LOW: 0.3}
+_WEIGHT = {Confidence.HIGH: 1.0, Confidence.MEDIUM: 0.6, Confidence.LOW: 0.3, Confidence.UNKNOWN: 0.0}
 _STATES = (ProofState.TESTED, ProofState.PROPOSED, ProofState.NEEDS_TEST, ProofState.REFUTED)
 
 FIRST = ("statements-first", "default-configuration")

@@ -136,6 +136,10 @@ def _check_companions(flags: Flags, asked: str) -> None:
         raise UsageError("--confirm is for --plan and --resume", hint="Go on with pgdyno experiment --resume STUDY.")
     if flags.text("document") is not None and asked != "from_advice":
         raise UsageError("--source is for --from-advice", hint="Leave it out, or add --from-advice.")
+    if (document := flags.text("document")) is not None:
+        from pgdyno.studies.advice_plan import document_keys
+
+        document_keys(document)
 
 
 def _other(asked: str, flags: Flags, store: Store, progress: Progress) -> int:

@@ -80,11 +80,13 @@ class Confidence(StrEnum):
     HIGH = "high"
     MEDIUM = "medium"
     LOW = "low"
+    UNKNOWN = "unknown"
+    """No source gives a figure: there is nothing to be confident of."""
 
     def lowered(self, steps: int = 1) -> Confidence:
-        """Return it lowered by so many steps, `low` at most."""
-        words = list(Confidence)
-        return words[min(len(words) - 1, words.index(self) + steps)]
+        """Return it lowered by so many steps, `low` at most; what is unknown stays so."""
+        words = [word for word in Confidence if word is not Confidence.UNKNOWN]
+        return self if self is Confidence.UNKNOWN else words[min(len(words) - 1, words.index(self) + steps)]
 
 
 class ProofState(StrEnum):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pgdyno.units import digits_text
+
 STRICT_CONFIDENCE, STRICT_MIN_PAIRS = 0.9975, 4
 """The rule where nothing says otherwise for comparisons that are run again and again, night after night: 20 of them
 with nothing to find make no claim, with a probability of 95 %."""
@@ -44,7 +46,7 @@ class Interval:
     confidence: float
 
     def __str__(self) -> str:
-        return f"{self.ratio:.3g}x [{self.lo:.3g}, {self.hi:.3g}]"
+        return f"{digits_text(self.ratio)}x [{digits_text(self.lo)}, {digits_text(self.hi)}]"
 
 
 MOST_SAID = 1000

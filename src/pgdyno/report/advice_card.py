@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.model.finding import Answer, Change, Cost, Finding, ProofState, Severity
+from pgdyno.model.finding import Answer, Change, Confidence, Cost, Finding, ProofState, Severity
 from pgdyno.report import advice_words as words
 from pgdyno.report.sections import Block, Card, FactList, Notice, Prose, Snippet, Tone
 
@@ -84,6 +84,8 @@ def fact_rows(finding: Finding) -> Iterator[tuple[str, str]]:
 
 
 def _lowered(finding: Finding) -> str:
+    if finding.confidence is Confidence.UNKNOWN:
+        return ": no source gives a figure for this change alone"
     count = len(finding.doubts)
     return "" if not count else f": lowered by {count} difference{'s' if count > 1 else ''} from where it was measured"
 

@@ -52,7 +52,7 @@ def _tile(metric: Fields) -> Tile | None:
         return None
     how = f"{plural(hour.whole('pairs') or 0, 'pair')} of {number_text(hour.number('window_s'))} s windows"
     worst = hour.number("at_most")
-    bound = "" if worst is None else f"at most {percent(worst)}, with 90 % confidence"
+    bound = "how large at most is open" if worst is None else f"at most {percent(worst)}, with 90 % confidence"
     return Tile(f"{_name(metric)}, in one hour", percent(smallest), bound, how, "detectable", Tone.NEUTRAL)
 
 
@@ -84,13 +84,19 @@ def _sentences(metric: Fields, result: Fields) -> tuple[str, ...]:
         f"{capital(name)} of {plural(runs, 'equal run')} scatters by {percent(metric.number('cv') or 0.0)} (CV); "
         f"a run costs {number_text(beside)} s beside its window."
     )
+    early = result.number("early_s")
+    if early:
+        found.append(
+            f"Of the {number_text(result.number('warmup_s'))} s of --warmup the load did not need "
+            f"{number_text(early)} s: they belong to the window, so that --measure is that much shorter."
+        )
     advice = metric.child("advice")
     effect = percent(result.child("design").number("smallest_effect") or 0.0)
     if advice.members:
         how = "" if advice.flag("measured") else " (extrapolated)"
         found.append(
-            f"For an effect of {effect}: --measure {number_text(advice.number('window_s'))}{how} and up to "
-            f"{advice.whole('pairs')} pairs, {number_text(advice.number('minutes'))} minutes.{_sure(advice, runs)}"
+            f"For an effect of {effect}: {_flags(advice, result)}{how} and up to {advice.whole('pairs')} pairs, "
+            f"{number_text(advice.number('minutes'))} minutes.{_sure(advice, runs)}"
         )
     else:
         found.append(f"An effect of {effect} cannot be shown here with 1000 pairs: quieten the machine first.")
@@ -109,6 +115,19 @@ def _sentences(metric: Fields, result: Fields) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _flags(advice: Fields, result: Fields) -> str:
+    """Return the flags of a run with the proposed window; a study of an earlier version knows no warm-up."""
+    if "measure_s" not in advice.members:
+        return f"--measure {number_text(advice.number('window_s'))}"
+    warmup = number_text(result.number("warmup_s"))
+    return f"--warmup {warmup} --measure {_measure(advice)} (windows of {number_text(advice.number('window_s'))} s)"
+
+
+def _measure(window: Fields) -> str:
+    measure = window.number("measure_s")
+    return number_text(window.number("window_s") if measure is None else round(measure, 1))
+
+
 def _sure(advice: Fields, runs: int) -> str:
     if "at_most" not in advice.members:  # a study of an earlier version
         return ""
@@ -121,7 +140,14 @@ def _sure(advice: Fields, runs: int) -> str:
 
 def _table(windows: tuple[Fields, ...]) -> Table:
     pairs = [cell.whole("pairs") or 0 for cell in windows[0].children("cells")]
-    columns = ("window s", "noise of a pair", *(f"{count} pairs" for count in pairs), "in one hour")
+    told = all("measure_s" in window.members for window in windows)  # a study of an earlier version does not know
+    columns = (
+        "window s",
+        *(("--measure",) if told else ()),
+        "noise of a pair",
+        *(f"{count} pairs" for count in pairs),
+        "in one hour",
+    )
     rows = []
     for window in windows:
         star = "" if window.flag("measured") else " *"
@@ -129,7 +155,8 @@ def _table(windows: tuple[Fields, ...]) -> Table:
         hour = window.child("hour")
         last = f"{_effect(hour.number('detectable'))} ({hour.whole('pairs')})"
         noise = percent(window.number("pair_sd") or 0.0)
-        rows.append((f"{number_text(window.number('window_s'))}{star}", noise, *cells, last))
+        measure = (_measure(window),) if told else ()
+        rows.append((f"{number_text(window.number('window_s'))}{star}", *measure, noise, *cells, last))
     return Table(columns, tuple(rows), columns)
 
 

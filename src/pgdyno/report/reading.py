@@ -114,9 +114,17 @@ def interval_of(fields: Fields) -> Interval | None:
     return None if ratio is None or bounds is None else Interval(ratio, *bounds, fields.number("confidence") or 0.95)
 
 
-def verdict_of(fields: Fields) -> Verdict | None:
-    """Read a verdict object; None when it lacks its word, metric or interval."""
-    interval = interval_of(fields)
+def open_interval_of(fields: Fields) -> Interval | None:
+    """Read a ratio whose interval may have no upper end, as after too few pairs: there it is infinite."""
+    ratio, ends = fields.number("ratio"), fields.members.get("ci")
+    if ratio is not None and isinstance(ends, list | tuple) and len(ends) == 2 and ends[1] is None:
+        return Interval(ratio, float(ends[0] or 0.0), math.inf, fields.number("confidence") or 0.95)
+    return interval_of(fields)
+
+
+def verdict_of(fields: Fields, interval: Interval | None = None) -> Verdict | None:
+    """Read a verdict object; None when it lacks its word, metric or interval, which may be given."""
+    interval = interval or interval_of(fields)
     if interval is None or fields.text("word") not in {*Word} or fields.text("metric") not in {*Metric}:
         return None
     return Verdict(

@@ -14,6 +14,8 @@ from pgdyno.report.wording import number_text, plural
 COLUMNS = ("run", "rows/s", "response ms", "logical reads/s", "of them not in buffers/s", "physical reads/s", "away s")
 _NAMES = ("rows_per_s", "response_ms", "logical_reads_per_s", "buffer_misses_per_s")
 _OWN, _HOST = "physical_reads_per_s", "physical_reads_per_s_of_host"
+_OF_ROWS = "physical_reads_per_1000_rows"
+_OPTIONAL = ("away s", "physical reads/1,000 rows")
 CAPTION = (
     "Logical reads are blocks of 8 kB that the load's database asked shared buffers for; what was not there came from "
     "the page cache or a disk. Response is the mean of a call."
@@ -49,6 +51,37 @@ def reads_section(trials: Sequence[Trial], pairs: Sequence[PairReading], sides: 
             Notice(tuple(f"{reason}. Rows per second hold for the time with the gap in it." for reason in gaps))
         )
     return Section("reads", "Reads", "How many rows, and from where did they come?", tuple(blocks))
+
+
+def reads_of_steps(
+    trials: Sequence[Trial], steps: Sequence[tuple[str, Sequence[int], Sequence[int]]], sides: tuple[str, str]
+) -> Section | None:
+    """Return the reads of each step, medians of its runs without and with it; None when no run counted them.
+
+    A step is its name and the runs of either side. One without a counted run on either side is left out.
+    """
+    counted = [(trial.id, trial.outcome.counters) for trial in trials if trial.outcome]
+    by_run = {
+        run: (*_figures(counters), counters.get(_OF_ROWS)) for run, counters in counted if "rows_per_s" in counters
+    }
+    rows = []
+    for name, *runs in steps:
+        lots = [[by_run[run] for run in lot if run in by_run] for lot in runs]
+        if all(lots):
+            for side, lot in zip(sides, lots, strict=True):
+                rows.append((name, side, str(len(lot)), *(_median(column) for column in zip(*lot, strict=True))))
+    if not rows:
+        return None
+    columns = ("step", "side", "runs", *COLUMNS[1:], "physical reads/1,000 rows")
+    used = [place for place, name in enumerate(columns) if name not in _OPTIONAL or any(row[place] for row in rows)]
+    table = Table(
+        tuple(columns[place] for place in used),
+        tuple(tuple(row[place] for place in used) for row in rows),
+        tuple(columns[place] for place in used[2:]),
+    )
+    own = any(_OWN in counters for _, counters in counted)
+    said = f"{CAPTION} {OWN if own else HOST_WIDE} Medians of the runs; what a step proved is the staircase's to say."
+    return Section("reads", "Reads", "How many rows, and from where did they come?", (TableBlock(table, said),))
 
 
 def reads_facts(trial: Trial) -> tuple[tuple[str, str], ...]:

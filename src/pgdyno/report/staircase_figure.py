@@ -17,6 +17,8 @@ from pgdyno.report.wording import bare_range_text, capital, change_text, number_
 from pgdyno.stats.compound import EXPLAINS, interaction_word, product, quotient
 
 GROUPS = {"keep": "kept", "candidate": "candidate", "null": "no effect shown", "drop": "dropped"}
+INTERACTIONS = {"keep": "more than the product", "drop": "less than the product", "null": "no interaction shown"}
+"""What the last bar says, by its group: it has the look of a step's bar, and is none."""
 AS_MULTIPLE = 10.0
 """From here on a level is told as a multiple: nobody reads 3600 %."""
 CUT = "Intervals that reach beyond the axis end at its edge; the table has them whole."
@@ -117,8 +119,12 @@ def _ends(expected: Interval, end: Interval | None, stated: float | None, *, kno
 def _series(bars: Sequence[_Bar], good: str) -> tuple[Series, ...]:
     names = {"baseline": "baseline", "keep": good, "drop": "dropped", "null": "no effect shown", "total": "end"}
     found = []
-    for group, name in names.items():
-        chosen = [(float(at), bar) for at, bar in enumerate(bars) if bar.group == group]
+    last = len(bars) - 1 if len(bars) > 1 and bars[-2].group == "total" else None
+    kinds = [(group, name, False) for group, name in names.items()]
+    kinds += [(group, name, True) for group, name in INTERACTIONS.items()]
+    for group, name, is_last in kinds:
+        placed = [(float(at), bar) for at, bar in enumerate(bars) if bar.group == group]
+        chosen = [(at, bar) for at, bar in placed if (at == last) is is_last]
         if chosen:
             found.append(
                 Series(
@@ -136,9 +142,14 @@ def _series(bars: Sequence[_Bar], good: str) -> tuple[Series, ...]:
 
 
 def _cells(row: StairRow, bar: _Bar) -> tuple[str, ...]:
-    interval = "unknown" if row.interval is None else range_text(row.interval)
+    interval = "unknown" if row.interval is None else span_text(row.interval)
     became = "; ".join(text for text in (GROUPS.get(row.outcome, row.outcome), row.note) if text)
     return (row.name, row.what, change_text(row.ratio), interval, number_text(bar.level), _bounds(bar), became)
+
+
+def span_text(found: Interval) -> str:
+    """Write the bounds of a step's own effect; too few pairs leave it without an upper one."""
+    return "unbounded" if found.hi == float("inf") else range_text(found)
 
 
 def _bounds(bar: _Bar) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pgdyno.model.figure import Table
 from pgdyno.model.verdict import Interval, Metric, Verdict
 from pgdyno.report import chapters, circumstances
 from pgdyno.report.held_back_section import held_back_section
-from pgdyno.report.reading import Fields, interval_of, sides_of, verdict_of
+from pgdyno.report.reading import Fields, interval_of, open_interval_of, sides_of, verdict_of
+from pgdyno.report.reads import reads_of_steps
 from pgdyno.report.run_details import run_details
 from pgdyno.report.runs_page import runs_table
 from pgdyno.report.sections import (
@@ -26,7 +27,7 @@ from pgdyno.report.sections import (
     Tone,
 )
 from pgdyno.report.side_plans import plans_of_sides
-from pgdyno.report.staircase_figure import StairRow, interaction_sentence, staircase
+from pgdyno.report.staircase_figure import StairRow, interaction_sentence, span_text, staircase
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.sweep_figure import sweep_figure
 from pgdyno.report.wording import (
@@ -34,13 +35,15 @@ from pgdyno.report.wording import (
     TONES,
     capital,
     change_text,
+    gained_text,
     plural,
-    range_text,
     sentence,
     settings_text,
     tile,
 )
 from pgdyno.stats.compound import inverse
+
+_SIDES = ("without it", "with it")
 
 
 def staircase_page(record: StudyRecord) -> Report:
@@ -54,7 +57,8 @@ def staircase_page(record: StudyRecord) -> Report:
         climb if result.members else None,
         _change(result, steps),
         _proof(result, verdict),
-        _sweeps(steps),
+        _sweeps(steps, result.text("metric")),
+        reads_of_steps(record.trials, _sides(result, steps), _SIDES),
         held_back_section(record.held_back),
         _plans(record, result, steps),
         chapters.flight(record.traces),
@@ -85,13 +89,20 @@ def stair_rows(steps: Sequence[Fields]) -> tuple[StairRow, ...]:
     """Return the measured steps; of a metric where less is better the gain is the inverse ratio."""
     rows = []
     for step in steps:
-        verdict = verdict_of(step.child("verdict"))
+        verdict = _verdict(step.child("verdict"))
         if verdict is None:
             continue
         gain = _gain(verdict)
-        note = "" if step.flag("interleaved") else "before and after, not interleaved"
+        notes = [verdict.word.value] if step.text("outcome") == "null" else []
+        notes += [] if step.flag("interleaved") else ["before and after, not interleaved"]
+        note = "; ".join(notes)
         rows.append(StairRow(step.text("step"), gain.ratio, gain, step.text("outcome"), _what(step), note))
     return tuple(rows)
+
+
+def _verdict(fields: Fields) -> Verdict | None:
+    """Read a step's verdict: one of too few pairs, whose interval has no end, is no reason to leave the step out."""
+    return verdict_of(fields, open_interval_of(fields))
 
 
 def _gain(verdict: Verdict) -> Interval:
@@ -127,10 +138,8 @@ def _climb(result: Fields, steps: Sequence[Fields], verdict: Verdict | None) -> 
     if start := _start_text(result):
         blocks.append(Prose((start,)))
     if rows:
-        name = METRIC_NAMES[Metric(result.text("metric"))] if result.text("metric") in {*Metric} else "throughput"
         end = _gain(verdict) if verdict else None
-        higher = verdict is None or verdict.metric.higher_is_better
-        metric = name if higher else f"1 / {name}"
+        metric = gained_text(result.text("metric"))
         blocks.append(Charts((staircase(rows, end=end, mode=result.text("mode"), metric=metric),)))
     skipped = tuple((step.text("step"), step.text("why")) for step in steps if step.text("outcome") == "skipped")
     if skipped:
@@ -159,8 +168,13 @@ def _change(result: Fields, steps: Sequence[Fields]) -> Section | None:
     kept = result.settings("kept")
     blocks: list[Block] = [Prose((f"Kept: {', '.join(names)}.",))]
     if kept:
-        lines = "".join(f"{name} = '{value}'\n" for name, value in kept.items())
-        blocks.append(Snippet("Settings of the kept steps", lines))
+        blocks.append(Snippet("Settings of the kept steps", _setting_lines(kept)))
+    # The plan's baseline was in force in every run and is on the server no more: without it nothing was measured.
+    below = {name: value for name, value in result.child("start").settings("settings").items() if name not in kept}
+    if below:
+        said = "They were measured on top of the plan's baseline, which is not on the server now: its settings belong "
+        blocks.append(Prose((f"{said}to what was proved.",)))
+        blocks.append(Snippet("Settings of the plan's baseline", _setting_lines(below)))
     by_hand = tuple(
         (step.text("step"), " ".join(step.texts("by_hand")), " ".join(step.texts("undo")) or "the plan does not say")
         for step in steps
@@ -172,47 +186,57 @@ def _change(result: Fields, steps: Sequence[Fields]) -> Section | None:
     return Section("change", "What to change", "What stayed?", tuple(blocks))
 
 
+def _setting_lines(settings: Mapping[str, str]) -> str:
+    return "".join(f"{name} = '{value}'\n" for name, value in settings.items())
+
+
 def _proof(result: Fields, verdict: Verdict | None) -> Section | None:
     expected = interval_of(result.child("product"))
     if verdict is None or expected is None:
         return None
-    if not verdict.metric.higher_is_better:
-        said = sentence(verdict, "the kept configuration", "the baseline")
-        return Section("proof", "The proof", "Do the steps hold together?", (Prose((f"{said}.",)),))
-    blocks: list[Block] = [Prose((interaction_sentence(expected, verdict.interval),))]
+    said = []
+    if not verdict.metric.higher_is_better:  # as in the chart, so that more is better in what follows
+        said = [f"Of {METRIC_NAMES[verdict.metric]} less is better: gains are its inverse, as in the chart."]
+        expected = inverse(expected)
+    said.append(interaction_sentence(expected, _gain(verdict)))
+    blocks: list[Block] = [Prose(tuple(said))]
     left_out = result.child("effects_left_out").members
     rows = []
     for name in left_out:
-        effect = verdict_of(result.child("effects_left_out").child(name))
+        effect = _verdict(result.child("effects_left_out").child(name))
         if effect is not None:
-            rows.append((name, change_text(effect.interval.ratio), range_text(effect.interval), effect.word.value))
+            rows.append((name, change_text(effect.interval.ratio), span_text(effect.interval), effect.word.value))
     if len(rows) > 1:
         table = Table(("step", "all kept against all but it", "interval", "word"), tuple(rows), ("interval",))
         blocks.append(TableBlock(table, "Each kept step left out once, in the same fresh blocks."))
     return Section("proof", "The proof", "Do the steps hold together?", tuple(blocks))
 
 
-def _sweeps(steps: Sequence[Fields]) -> Section | None:
+def _sweeps(steps: Sequence[Fields], metric: str) -> Section | None:
     swept = [step.child("sweep") for step in steps if step.child("sweep").members]
     if not swept:
         return None
     blocks: list[Block] = []
     for sweep in swept:
         blocks += [Prose((f"Taken into the pairs of the step: {sweep.text('knob')} = {sweep.text('chosen')}.",))]
-        blocks += [Charts((sweep_figure(sweep),))]
+        blocks += [Charts((sweep_figure(sweep, metric),))]
     return Section("sweeps", "Sweeps", "Which value is the right one?", tuple(blocks))
 
 
 def _plans(record: StudyRecord, result: Fields, steps: Sequence[Fields]) -> Section | None:
     """List the plans that each step changed, and those of all kept against the baseline, from the runs' records."""
+    return plans_of_sides(record, _sides(result, steps), "step", _SIDES)
+
+
+def _sides(result: Fields, steps: Sequence[Fields]) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
+    """Return the runs without and with each step, and those of the baseline and of all kept in the proof."""
     places = [(f"step {step.text('step')}", step.child("runs"), "before", "after") for step in steps]
     ends = ("all kept against the baseline", result.child("proof_runs"), "baseline", "all kept")
-    sides = [
+    return [
         (name, runs.child(before).wholes("all"), runs.child(after).wholes("all"))
         for name, runs, before, after in (*places, ends)
         if runs.members
     ]
-    return plans_of_sides(record, sides, "step", ("without it", "with it"))
 
 
 def _sure(result: Fields, steps: Sequence[Fields]) -> Section | None:
@@ -267,10 +291,13 @@ def _span(phase: Fields) -> str:
 def _short_table(steps: Sequence[Fields]) -> Table:
     rows = []
     for step in steps:
-        verdict = verdict_of(step.child("verdict"))
+        verdict = _verdict(step.child("verdict"))
         effect = change_text(verdict.interval.ratio) if verdict else ""
-        interval = range_text(verdict.interval) if verdict else ""
-        rows.append((step.text("step"), _what(step), effect, interval, step.text("outcome"), step.text("why")))
+        interval = span_text(verdict.interval) if verdict else ""
+        became = step.text("outcome")
+        if verdict is not None and became == "null":
+            became = f"{became}, {verdict.word.value}"
+        rows.append((step.text("step"), _what(step), effect, interval, became, step.text("why")))
     return Table(("step", "what", "effect", "interval", "became", "why"), tuple(rows), ("effect", "interval"))
 
 

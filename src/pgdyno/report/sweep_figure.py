@@ -6,15 +6,24 @@ from pgdyno.model.figure import Axis, Band, Figure, FigureKind, Mark, Series, Ta
 from pgdyno.report.reading import Fields, interval_of
 from pgdyno.report.scales import edge
 from pgdyno.report.staircase_figure import CUT
-from pgdyno.report.wording import capital, change_text, number_text, range_text
+from pgdyno.report.wording import (
+    METRIC_NAMES,
+    capital,
+    change_text,
+    gained_text,
+    metric_named,
+    number_text,
+    range_text,
+)
 
 LOG_FROM = 8.0
 """A factor's axis is logarithmic when its largest level is so many times the smallest."""
-COLUMNS = ("level", "median", "over the first level", "interval", "may be the best")
+COLUMNS = ("gain over the first level", "interval", "may be the best")
 
 
-def sweep_figure(sweep: Fields) -> Figure:
-    """Draw a sweep's result. Levels that are words stand in their order."""
+def sweep_figure(sweep: Fields, metric: str) -> Figure:
+    """Draw a sweep's result. Levels that are words stand in their order; gains are above 1 for better ones."""
+    name = METRIC_NAMES[metric_named(metric)]
     levels = sweep.children("levels")
     numbers = [level.number("number") for level in levels]
     known = [number for number in numbers if number is not None]
@@ -33,7 +42,8 @@ def sweep_figure(sweep: Fields) -> Figure:
         for place, (level, gain) in enumerate(zip(levels, gains, strict=True))
     )
     region = [x for x, level in zip(xs, levels, strict=True) if level.flag("in_region")]
-    chosen = [x for x, level in zip(xs, levels, strict=True) if level.text("level") == sweep.text("chosen")]
+    taken = "" if sweep.flag("flat") else sweep.text("chosen")  # where no level differs none is the one to take
+    chosen = [x for x, level in zip(xs, levels, strict=True) if level.text("level") == taken]
     drawn = [100 * gain.ratio for gain in gains if gain]
     top = edge(drawn, [100 * gain.hi for gain in gains if gain])
     said = (
@@ -46,7 +56,7 @@ def sweep_figure(sweep: Fields) -> Figure:
         title=capital(sweep.text("sentence")),
         question=f"Which {sweep.text('knob')} is the right one?",
         x=Axis(sweep.text("knob"), unit=sweep.text("unit") if numeric else "", scale=scale),
-        y=Axis("against the first level", unit="%", hi=top),
+        y=Axis(f"{gained_text(metric)}, against the first level", unit="%", hi=top),
         series=(
             Series(
                 "gain",
@@ -60,7 +70,7 @@ def sweep_figure(sweep: Fields) -> Figure:
         ),
         bands=(Band("x", min(region), max(region), "may be the best"),) if len(region) > 1 else (),
         marks=(Mark("y", 100.0, "first level", "reference"), *(Mark("x", x, "taken") for x in chosen[:1])),
-        table=Table(COLUMNS, rows, COLUMNS[1:4]),
+        table=Table(("level", f"median {name}", *COLUMNS), rows, (f"median {name}", *COLUMNS[:2])),
         caption=said if top is None else f"{said} {CUT}",
         n=sum(level.count("runs") for level in levels),
     )

@@ -12,7 +12,21 @@ from pgdyno.report.sections import Block, Charts, FactList, Prose, Report, Secti
 from pgdyno.report.side_plans import plans_of_arms
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.sweep_figure import sweep_figure
-from pgdyno.report.wording import capital, change_text, number_text, plural, range_text, settings_text
+from pgdyno.report.wording import (
+    METRIC_NAMES,
+    capital,
+    change_text,
+    metric_named,
+    number_text,
+    plural,
+    range_text,
+    settings_text,
+)
+
+EACH = (
+    "Each level, against the first one in its own block: what all blocks say together need not be the ratio of the two "
+    "medians, which are of the runs."
+)
 
 
 def sweep_page(record: StudyRecord) -> Report:
@@ -20,8 +34,9 @@ def sweep_page(record: StudyRecord) -> Report:
     study, result = record.study, Fields(record.study.result or {})
     if not result.members:
         return runs_page(record)
-    is_sweep = bool(result.child("sweep").members)
-    answer = _sweep(result.child("sweep")) if is_sweep else _factorial(result.child("factorial"))
+    sweep, metric = result.child("sweep"), result.text("metric")
+    is_sweep = bool(sweep.members)
+    answer = _sweep(sweep, metric) if is_sweep else _factorial(result.child("factorial"), metric)
     table = TableBlock(runs_table(record.trials), f"{plural(len(record.trials), 'run')}, in their order.", folded=True)
     runs = Section("runs", "Runs", "What was measured?", (table,))
     return Report(
@@ -57,20 +72,20 @@ def _arms(result: Fields) -> list[str]:
     return levels or [one.text("name") for one in result.child("factorial").children("arms")]
 
 
-def _sweep(sweep: Fields) -> Section:
+def _sweep(sweep: Fields, metric: str) -> Section:
     region = ", ".join(sweep.texts("region"))
     said = [f"Levels of {sweep.text('knob')}: {', '.join(one.text('level') for one in sweep.children('levels'))}."]
     if not sweep.flag("flat"):
         said.append(f"Optimum region: {region}. The plateau begins at {sweep.text('plateau')}.")
         said.append(f"The level to take is {sweep.text('chosen')}: nothing above it is shown to be better.")
-    figure = sweep_figure(sweep)
+    figure = sweep_figure(sweep, metric)
     blocks: list[Block] = [Prose((" ".join(said),))]
     if figure.table is not None:
-        blocks.append(TableBlock(figure.table, "Each level, against the first one."))
+        blocks.append(TableBlock(figure.table, EACH))
     return Section("sweep", "The sweep", figure.question, (*blocks, Charts((figure,))))
 
 
-def _factorial(found: Fields) -> Section:
+def _factorial(found: Fields, metric: str) -> Section:
     rows = []
     for arm in found.children("arms"):
         verdict = verdict_of(arm.child("verdict"))
@@ -82,9 +97,10 @@ def _factorial(found: Fields) -> Section:
             range_text(verdict.interval) if verdict else "",
             verdict.word.value if verdict else "",
         ))  # fmt: skip
-    columns = ("arm", "settings", "transactions/s", "against neither", "interval", "word")
+    name = METRIC_NAMES[metric_named(metric)]
+    columns = ("arm", "settings", "transactions/s", f"{name} against neither", "interval", "word")
     rest = interval_of(found.child("interaction"))
-    said = "Both times neither, over the one times the other: 1 when the two effects multiply."
+    said = f"It is of {name}. Both times neither, over the one times the other: 1 when the two effects multiply."
     shown = f"The interaction ratio is {rest}. {said}" if rest is not None else said
     blocks: tuple[Block, ...] = (
         Prose((shown,)),

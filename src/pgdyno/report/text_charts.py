@@ -142,12 +142,15 @@ def bars(figure: Figure, width: int) -> list[str]:
     lo, hi = figure.y.lo or 0.0, figure.y.hi or 1.0
     one = figure.series[0]
     notes = [] if figure.table is None else [row[-1] for row in figure.table.rows]
-    label_width = min(max((len(label.split("\n")[0]) for label in one.labels), default=0), MOST_LABEL, width // 3)
+    names = [label.split("\n")[0] for label in one.labels]
+    if len(set(names)) < len(names):  # the second line tells bars of one name apart
+        names = [label.replace("\n", ", ") for label in one.labels]
+    label_width = min(max(map(len, names), default=0), MOST_LABEL, width // 3)
     note_width = max((len(note) for note in notes), default=0)
     space = max(10, width - label_width - note_width - 4)
     lines = []
     for at, value in enumerate(one.y):
-        label = one.labels[at].split("\n")[0][:label_width]
+        label = names[at][:label_width]
         ends = [value, one.hi[at] if one.hi else value]
         solid, light = (round(space * _place(end or 0.0, lo, hi, "linear")) for end in ends)
         drawn = "█" * solid + "░" * max(0, light - solid)
@@ -157,5 +160,6 @@ def bars(figure: Figure, width: int) -> list[str]:
 
 def framed_chart(figure: Figure, width: int) -> list[str]:
     """Draw a staircase or curves, whose bounds are found here where the figure leaves them open."""
-    draw = text_curves.staircase if figure.kind is FigureKind.STAIRCASE else text_curves.lines
-    return draw(framed(figure), width, _cell)
+    if figure.kind is FigureKind.STAIRCASE:
+        return text_curves.staircase(framed(figure), width, _cell, whole=figure)
+    return text_curves.lines(framed(figure), width, _cell)

@@ -8,8 +8,18 @@ from itertools import pairwise
 from pgdyno.model.figure import Axis, Figure, FigureKind, Series
 from pgdyno.report.frames import x_ticks
 from pgdyno.report.wording import number_text
+from pgdyno.units import digits_text
 
-FILLS = {"baseline": "▒", "keep": "█", "drop": "░", "null": "▒", "total": "▓"}
+FILLS = {
+    "baseline": "▒",
+    "keep": "█",
+    "candidate": "█",
+    "drop": "░",
+    "null": "▒",
+    "total": "▓",
+    "less": "░",
+    "more": "█",
+}
 """What a bar is made of, by group: a word beside it says the same."""
 POINTS = "●○◆◇▲△■□"
 MOST_LABEL = 40
@@ -19,11 +29,15 @@ Place = Callable[[float, float, float, int, str], int]
 """Value, lower bound, upper bound, cells, scale -> the cell."""
 
 
-def staircase(figure: Figure, width: int, place: Place) -> list[str]:
-    """Draw a row a step, from the first to the last: label, kind, the bar with its interval, height and interval."""
+def staircase(figure: Figure, width: int, place: Place, *, whole: Figure) -> list[str]:
+    """Draw a row a step, from the first to the last: label, kind, the bar with its interval, height and interval.
+
+    Bars and whiskers end at the frame of `figure`; what is written beside them is of `whole`, the figure before that.
+    """
     steps = sorted(_steps(figure), key=lambda step: step[0])
     lo, hi = figure.y.lo or 0.0, figure.y.hi or 1.0
-    figures = [_figures(y, low, high, figure.y.unit) for _, _, _, y, low, high in steps]
+    written = sorted(_steps(whole), key=lambda step: step[0])
+    figures = [_figures(y, low, high, figure.y.unit) for _, _, _, y, low, high in written]
     label_width = min(max((len(step[1]) for step in steps), default=0), MOST_LABEL, max(8, width // 3))
     group_width = min(max((len(step[2]) for step in steps), default=0), 10)
     space = max(8, width - label_width - group_width - max((len(text) for text in figures), default=0) - 6)
@@ -60,15 +74,17 @@ def _steps(figure: Figure) -> list[tuple[float, str, str, float | None, float | 
         for at, (x, y) in enumerate(zip(one.x, one.y, strict=True)):
             label = one.labels[at] if at < len(one.labels) else one.name
             bounds = (values[at] if at < len(values) else None for values in (one.lo, one.hi))
-            found.append((x, " ".join(label.split()), one.group or one.name, y, *bounds))
+            first = (one.name.split() or [""])[0]  # a candidate has the look of what is kept, "less" of what is dropped
+            kind = first if first in FILLS else one.group or one.name
+            found.append((x, " ".join(label.split()), kind, y, *bounds))
     return found  # type: ignore[return-value]  # two bounds follow, which an unpacked generator hides
 
 
 def _figures(y: float | None, lo: float | None, hi: float | None, unit: str) -> str:
     if y is None:
         return "not measured"
-    bounds = f" [{lo:.4g}, {hi:.4g}]" if lo is not None and hi is not None else ""
-    return f"{y:.4g}{_tick_unit(unit)}{bounds}"
+    bounds = f" [{digits_text(lo, 4)}, {digits_text(hi, 4)}]" if lo is not None and hi is not None else ""
+    return f"{digits_text(y, 4)}{_tick_unit(unit)}{bounds}"
 
 
 def _tick_unit(unit: str) -> str:

@@ -12,6 +12,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from pgdyno.model.trial import LatencySummary, Role, TrialState
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 from pgdyno.report.sections import Tile, Tone
+from pgdyno.units import digits_text
 
 METRIC_NAMES = {
     Metric.THROUGHPUT: "throughput",
@@ -72,6 +73,17 @@ CONTEXT_MEANINGS = {
 NOT_MEASURED = "not measured"
 
 
+def metric_named(metric: str) -> Metric:
+    """Return the metric of this name; a study of old has none, and is of throughput."""
+    return Metric(metric) if metric in {*Metric} else Metric.THROUGHPUT
+
+
+def gained_text(metric: str) -> str:
+    """Name what grows as a metric gets better: its inverse where less is better."""
+    known = metric_named(metric)
+    return METRIC_NAMES[known] if known.higher_is_better else f"1 / {METRIC_NAMES[known]}"
+
+
 def number_text(value: float | None) -> str:
     """Write a figure for people: thousands separated, three significant digits below a thousand."""
     if value is None:
@@ -102,13 +114,13 @@ def quantity_text(value: float | None, unit: str) -> str:
 
 def change_text(ratio: float) -> str:
     """Write a ratio as a change: `+11.8 %`, or `3.11x` from a doubling on."""
-    return f"{ratio:.3g}x" if ratio >= 2 else f"{(ratio - 1) * 100:+.3g} %".replace("-", "−")
+    return f"{digits_text(ratio)}x" if ratio >= 2 else f"{(ratio - 1) * 100:+.3g} %".replace("-", "−")
 
 
 def range_text(interval: Interval) -> str:
     """Write the bounds of an interval in the form that `change_text` gives its estimate."""
     if interval.ratio >= 2:
-        return f"[{interval.lo:.3g}, {interval.hi:.3g}]"
+        return f"[{digits_text(interval.lo)}, {digits_text(interval.hi)}]"
     bounds = [(bound - 1) * 100 for bound in (interval.lo, interval.hi)]
     told = (f"{bound:+,.0f}" if abs(bound) >= 1000 else f"{bound:+.3g}" for bound in bounds)
     return f"[{', '.join(told).replace('-', '−')}] %"
@@ -116,7 +128,7 @@ def range_text(interval: Interval) -> str:
 
 def bare_range_text(interval: Interval) -> str:
     """Write the bounds of an interval as ratios."""
-    return f"[{interval.lo:.3g}, {interval.hi:.3g}]"
+    return f"[{digits_text(interval.lo)}, {digits_text(interval.hi)}]"
 
 
 def latency_text(latency: LatencySummary | None) -> str:

@@ -199,7 +199,7 @@ def _step_lines(draft: _Draft, names: Mapping[str, str]) -> list[str]:
         f"origin = {_text(first.origin)}",
         f"sources = {_list(sources)}",
         f"cost = {_text(cost)}",
-        f"confidence = {_text(first.confidence)}",
+        f"confidence = {_text((_quoted(draft) or first).confidence)}",
         f"why = {_text(_joined(found.title for found in draft.findings))}",
         f"risk = {_text(_joined(found.risk for found in draft.findings))}",
         *_expected_lines(draft),
@@ -210,11 +210,20 @@ def _step_lines(draft: _Draft, names: Mapping[str, str]) -> list[str]:
 
 
 def _expected_lines(draft: _Draft) -> list[str]:
-    effects = [finding.main_effect for finding in draft.findings if finding.main_effect is not None]
-    if not effects:
+    quoted = _quoted(draft)
+    if quoted is None or quoted.main_effect is None:
         return []
-    best = max(effects, key=lambda effect: float("-inf") if effect.figure is None else effect.figure)
-    return [f"expected = {{ {', '.join(_expected(best))} }}"]
+    return [f"expected = {{ {', '.join(_expected(quoted.main_effect))} }}"]
+
+
+def _quoted(draft: _Draft) -> Finding | None:
+    """Return the finding whose effect stands for the step: the largest figure, else the first in words."""
+
+    def figure(finding: Finding) -> float:
+        known = None if finding.main_effect is None else finding.main_effect.figure
+        return float("-inf") if known is None else known
+
+    return max((finding for finding in draft.findings if finding.main_effect is not None), key=figure, default=None)
 
 
 def _expected(effect: Effect) -> list[str]:

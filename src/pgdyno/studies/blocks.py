@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -73,14 +73,19 @@ class Blocks:
 
     def pairs(self, a: str, b: str, metric: Metric) -> tuple[list[float], list[float]]:
         """Return the figures of two arms, paired by block; a block in which either is unknown is left out."""
-        left: list[float] = []
-        right: list[float] = []
+        found = self.figures((a, b), metric)
+        return list(found[a]), list(found[b])
+
+    def figures(self, arms: Iterable[str], metric: Metric) -> dict[str, tuple[float, ...]]:
+        """Return the figures of several arms, block by block; a block in which one of them is unknown is left out."""
+        names = tuple(dict.fromkeys(arms))
+        found: dict[str, list[float]] = {name: [] for name in names}
         for block in self.complete:
-            x, y = (_figure(block[arm], metric) for arm in (a, b))
-            if x is not None and y is not None and x > 0 and y > 0:
-                left.append(x)
-                right.append(y)
-        return left, right
+            known = [figure for name in names if (figure := _figure(block[name], metric)) is not None and figure > 0]
+            if len(known) == len(names):
+                for name, figure in zip(names, known, strict=True):
+                    found[name].append(figure)
+        return {name: tuple(values) for name, values in found.items()}
 
 
 def _figure(trial: Trial, metric: Metric) -> float | None:

@@ -34,17 +34,28 @@ METRICS = (Metric.THROUGHPUT, Metric.SERVER_CPU)
 FEWEST_RUNS = 4
 PAIRS = (4, 6, 12, 24, 48)
 HOUR_S = 3600.0
+LEAST_MEASURE_S = 2.0
+"""The shortest --measure that is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What a run costs beside its window: warm-up, reset, restart and collection, in seconds."""
+    """What a run costs beside its window: warm-up, reset, restart and collection, in seconds.
+
+    A run lasts as long as the bound on warm-up and --measure together, and its window begins when the load is steady:
+    `early_s` of the bound, which the load did not need, belong to the window.
+    """
 
     beside_s: float
+    early_s: float = 0.0
+
+    def measure_s(self, window_s: float) -> float:
+        """Return the --measure that gives such a window with the warm-up that was asked for."""
+        return max(LEAST_MEASURE_S, window_s - self.early_s)
 
     def pair_s(self, window_s: float) -> float:
-        """Return the time of a pair of runs with this window."""
-        return 2 * (self.beside_s + window_s)
+        """Return the time of a pair of runs with this window, or with the shortest that the warm-up allows."""
+        return 2 * (self.beside_s + self.early_s + self.measure_s(window_s))
 
 
 def run_noise(laboratory: Laboratory, *, budget_s: float, announce: Callable[[str], None]) -> list[Trial]:
@@ -81,7 +92,8 @@ def noise_result(
     figures = [figure for trial in runs if (figure := _figure(trial, Metric.THROUGHPUT)) is not None]
     odd = odd_run(figures)
     used = [trial for place, trial in enumerate(runs) if place != odd]
-    timing = Timing(float(np.median([_beside_s(trial) for trial in used])))
+    early = [max(0.0, _window_s(trial) - study.plan.measure_s) for trial in used]
+    timing = Timing(float(np.median([_beside_s(trial) for trial in used])), float(np.median(early)))
     metrics = [_metric_json(store, used, metric, timing, design, effect, seed) for metric in METRICS]
     trials = store.trials(study.id)
     first = metrics[0]
@@ -92,6 +104,8 @@ def noise_result(
         "metrics": metrics,
         "design": {"confidence": design.confidence, "power": 0.8, "smallest_effect": effect},
         "beside_s": timing.beside_s,
+        "early_s": timing.early_s,
+        "warmup_s": study.plan.warmup_s,
         "odd": None if odd is None else run_json(runs[odd]),
         "runs": [run_json(trial) for trial in used],
         "trials": count_states(trials),
@@ -139,6 +153,7 @@ def _window_json(noise: WindowNoise, runs: int, timing: Timing, design: Design) 
     ]
     return {
         "window_s": noise.window_s,
+        "measure_s": timing.measure_s(noise.window_s),
         "measured": noise.measured,
         "pair_sd": noise.pair_sd,
         "pair_s": pair_s,
@@ -159,7 +174,8 @@ def _best_hour(windows: Sequence[Mapping[str, object]]) -> dict[str, object] | N
         assert isinstance(hour, Mapping), "made above"
         smallest = hour["detectable"]
         if isinstance(smallest, float):
-            found.append((smallest, {"window_s": window["window_s"], "measured": window["measured"], **hour}))
+            kept = {key: window[key] for key in ("window_s", "measure_s", "measured")}
+            found.append((smallest, {**kept, **hour}))
     return min(found, key=lambda one: one[0])[1] if found else None
 
 
@@ -185,6 +201,7 @@ def _cheapest(
         "at_most": sure,
         "effect": effect,
         "window_s": noise.window_s,
+        "measure_s": timing.measure_s(noise.window_s),
         "measured": noise.measured,
         "pairs": pairs,
         "minutes": minutes,
@@ -251,10 +268,13 @@ def _cpu_by_second(
 
 
 def _beside_s(trial: Trial) -> float:
-    outcome = trial.outcome
-    assert outcome is not None, "complete trials have one"
-    window = outcome.ended_at - (outcome.steady_from or outcome.ended_at)
-    return max(0.0, outcome.elapsed_s - window)
+    assert trial.outcome is not None, "complete trials have one"
+    return max(0.0, trial.outcome.elapsed_s - _window_s(trial))
+
+
+def _window_s(trial: Trial) -> float:
+    assert trial.outcome is not None, "complete trials have one"
+    return trial.outcome.ended_at - (trial.outcome.steady_from or trial.outcome.ended_at)
 
 
 def _figure(trial: Trial, metric: Metric) -> float | None:

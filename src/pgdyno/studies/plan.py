@@ -74,7 +74,7 @@ class Step:
     group: str = ""
     after: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
-    confidence: Confidence = Confidence.MEDIUM
+    confidence: Confidence = Confidence.UNKNOWN
     risk: str = ""
     why: str = ""
     expected: Expected | None = None

@@ -146,7 +146,7 @@ def _step(table: Mapping[str, object], where: str, earlier: list[str], order: li
         after=after,
         sources=_words(table, "sources", where),
         confidence=Confidence(
-            _one_of(str(table.get("confidence", Confidence.MEDIUM)), tuple(Confidence), "confidence", where)
+            _one_of(str(table.get("confidence", Confidence.UNKNOWN)), tuple(Confidence), "confidence", where)
         ),
         risk=str(table.get("risk", "")),
         why=str(table.get("why", "")),

@@ -21,7 +21,7 @@ from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.study import Comparison
 from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
-from pgdyno.model.verdict import Interval, Verdict
+from pgdyno.model.verdict import Interval, Verdict, Word
 from pgdyno.stats.noise import NoiseFloor, noise_floor, odd_run
 from pgdyno.stats.sequential import is_final
 from pgdyno.studies.blocks import Blocks, Runs, metric_of, run_blocks, run_repeating
@@ -133,6 +133,8 @@ class Staircase:
             measured = [climb.outcome for climb in found.climbs if climb.outcome != SKIPPED]
             found.stopped = stop_reason(measured, options.stop_after)
             if found.stopped:
+                if left := ", ".join(step.name for step in self._steps[number:]):
+                    found.stopped += f"; not run: {left}"
                 self._announce(f"the plan ends after step {number} of {len(self._steps)}: {found.stopped}")
                 break
         rounds = [self._figures(found.noise_runs), *(self._figures(climb.baselines) for climb in found.climbs)]
@@ -354,8 +356,8 @@ def _what(step: Step) -> str:
 
 
 def _gain(verdict: Verdict) -> str:
-    ratio = verdict.interval.ratio
-    return f"{verdict.metric.value} {f'{ratio:.3g}x' if ratio >= 2 else f'{100 * (ratio - 1):+.1f} %'}"
+    word = "" if verdict.word in (Word.BETTER, Word.WORSE) else f"{verdict.word.value}, "
+    return f"{word}{verdict.metric.value} {verdict.interval}"
 
 
 def _percent(value: float | None) -> str:

@@ -9,7 +9,7 @@ from pgdyno.knobs.policy import ruling_of
 from pgdyno.model.facts import Facts
 from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Metric, Word
-from pgdyno.stats.compound import METHOD, interaction_word, product, quotient
+from pgdyno.stats.compound import METHOD, interaction_word, inverse, product, quotient
 from pgdyno.studies.blocks import metric_of
 from pgdyno.studies.inside import inside_json, plans_json
 from pgdyno.studies.judging import representative, summarise
@@ -113,11 +113,12 @@ def _ends(found: Stairs, laboratory: Laboratory) -> dict[str, object]:
         return ends
     measured = found.proof.comparison.verdict.interval
     rest = quotient(measured, expected)
+    gained = rest if found.proof.comparison.verdict.metric.higher_is_better else inverse(rest)
     return {
         **ends,
         **comparison_json(found.proof.comparison, found.proof.blocks, laboratory.facts),
         **inside_json(laboratory, found.proof.blocks, BASE, ALL),
-        "interaction": {**interval_json(rest), "word": interaction_word(rest)},
+        "interaction": {**interval_json(rest), "word": interaction_word(gained)},
         "effects_left_out": {name: verdict_json(verdict) for name, verdict in found.proof.effects.items()},
         "proof_runs": _qualified(found.proof.blocks.complete, (BASE, ALL)),
     }
@@ -206,7 +207,7 @@ def sweep_json(found: SweepFound, facts: Facts) -> dict[str, object]:
         "flat": plateau.is_flat,
         "chosen": found.chosen,
         "sentence": plateau.sentence(found.levels),
-        "blocks": len(found.blocks.complete),
+        "blocks": len(found.figures[found.levels[0]]),
     }
 
 

@@ -46,7 +46,8 @@ def why_not(
     if missing and not alone:
         return f"it depends on {', '.join(missing)}"
     if step.by_hand is not None and not by_hand:
-        return "it is for people: see its commands"
+        is_command = step.manual is None
+        return f"it is for people: {'see its commands' if is_command else '--skip-manual passes over it'}"
     if step.by_hand is not None and plan.stage == "sandbox":
         return "what people do is tried in the large environment only"
     return ""
@@ -66,7 +67,8 @@ def stop_reason(outcomes: Sequence[str], stop_after: int | None) -> str:
         return ""
     if any(outcome in (KEEP, CANDIDATE) for outcome in outcomes[-stop_after:]):
         return ""
-    return f"the last {stop_after} steps in a row gained nothing above the noise"
+    which = "the last step" if stop_after == 1 else f"the last {stop_after} steps in a row"
+    return f"{which} gained nothing above the noise"
 
 
 def end_sentence(outcomes: Sequence[str], detectable: float | None, *, stage: str = "", not_measurable: int = 0) -> str:

@@ -92,11 +92,12 @@ def run_sweep(
         factors=factors,
     )
     names = tuple(levels)
-    figures = {name: tuple(blocks.pairs(name, name, rules.metric)[0]) for name in names}
-    if len({len(each) for each in figures.values()}) > 1 or len(figures[names[0]]) < 2:
-        raise EnvironmentUnsuitable(
-            f"{rules.metric.value} was not measured at every level of the sweep", hint="Choose another --metric."
-        )
+    figures = blocks.figures(names, rules.metric)
+    known, made = len(figures[names[0]]), len(blocks.complete)
+    if known < 2:
+        raise _not_measured(rules.metric, f"at every level of {made - known} of {made} blocks")
+    if known < made:
+        announce(f"sweep of {knob}: {made - known} of {made} blocks left out: {rules.metric.value} is not in every run")
     plateau = find_plateau(
         [figures[name] for name in names],
         higher_is_better=rules.metric.higher_is_better,
@@ -105,6 +106,12 @@ def run_sweep(
     )
     announce(f"sweep of {knob}: {plateau.sentence(names)}")
     return SweepFound(knob, names, blocks, plateau, figures)
+
+
+def _not_measured(metric: Metric, where: str) -> EnvironmentUnsuitable:
+    return EnvironmentUnsuitable(
+        f"{metric.value} was not measured {where}", hint="Lengthen --measure, or choose another --metric."
+    )
 
 
 @dataclass(frozen=True)
@@ -144,7 +151,7 @@ def run_factorial(
     """Run the four arms in interleaved blocks until effects and interaction are resolved, or the blocks are spent."""
 
     def is_enough(blocks: Blocks) -> bool:
-        if len(blocks.complete) < 2:
+        if len(blocks.figures(FACTORIAL, metric)[FACTORIAL[0]]) < 2:
             return False
         found = interaction_of(blocks, metric, design)
         announce(f"block {found.pairs}: interaction ratio {found.interval}")
@@ -170,10 +177,10 @@ def interaction_of(blocks: Blocks, metric: Metric, design: Design) -> Verdict:
 
     Raises EnvironmentUnsuitable when fewer than two blocks have all four figures.
     """
-    neither, both = blocks.pairs(FACTORIAL[0], FACTORIAL[3], metric)
-    one, other = blocks.pairs(FACTORIAL[1], FACTORIAL[2], metric)
-    if len(neither) != len(one) or len(neither) < 2:
-        raise EnvironmentUnsuitable(f"{metric.value} was not measured in every run", hint="Choose another --metric.")
+    neither, one, other, both = blocks.figures(FACTORIAL, metric).values()
+    if len(neither) < 2:
+        made = len(blocks.complete)
+        raise _not_measured(metric, f"in every run of {made - len(neither)} of {made} blocks")
     apart = [a * b for a, b in zip(one, other, strict=True)]
     together = [a * b for a, b in zip(neither, both, strict=True)]
     return judge(apart, together, metric=metric, design=design)

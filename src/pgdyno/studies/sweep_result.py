@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pgdyno.model.configuration import BASELINE
+from pgdyno.model.verdict import Metric
 from pgdyno.studies.judging import representative, summarise
 from pgdyno.studies.result import arm_json, count_states, interval_json, refused_json, verdict_json
 from pgdyno.studies.staircase_result import start_json, sweep_json
@@ -38,7 +39,7 @@ def _sweep(laboratory: Laboratory, options: SweepOptions, announce: Callable[[st
     first, chosen = found.levels[0], found.chosen
     sides = {"baseline": first, "winner": chosen}
     return {
-        "title": f"sweep of {options.knob}: {found.plateau.sentence(found.levels)}",
+        "title": f"sweep of {options.knob}{_by(options)}: {found.plateau.sentence(found.levels)}",
         "word": "not resolved" if found.plateau.is_flat else "plateau",
         "sweep": sweep_json(found, laboratory.facts),
         **{
@@ -66,7 +67,7 @@ def _factorial(laboratory: Laboratory, options: SweepOptions, announce: Callable
     )
     said = found.sentence()
     return {
-        "title": f"factorial: {said}",
+        "title": f"factorial{_by(options)}: {said}",
         "word": next((word for word in ("not resolved", "independently", "strengthen", "weaken") if word in said), ""),
         "factorial": {
             "factors": [list(factor) for factor in options.factors],
@@ -75,6 +76,10 @@ def _factorial(laboratory: Laboratory, options: SweepOptions, announce: Callable
             "arms": [_arm(laboratory, found, arm) for arm in FACTORIAL],
         },
     }
+
+
+def _by(options: SweepOptions) -> str:
+    return "" if options.metric is Metric.THROUGHPUT else f" by {options.metric.value}"
 
 
 def _arm(laboratory: Laboratory, found: FactorialFound, arm: str) -> dict[str, object]:

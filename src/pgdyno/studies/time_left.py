@@ -26,6 +26,7 @@ class TimeLeft:
 
     def text(self, design: Design, steps: Sequence[Step], options: StaircaseOptions, *, measured: int) -> str:
         """Return the words; `steps` are those that are left, of the first `measured` pairs are done."""
+        steps = [step for step in steps if will_run(step, options)]
         bounds = (design.min_pairs, design.max_pairs)
         proofs = [pairs * (2 + len(steps)) if self.proof else 0 for pairs in bounds]
         fewest, most = (
@@ -34,6 +35,13 @@ class TimeLeft:
         each = self.duration_s + OVERHEAD_S
         low, high = seconds_text(fewest * each), seconds_text(most * each)
         return f"{low} left" if low == high else f"{low} to {high} left"
+
+
+def will_run(step: Step, options: StaircaseOptions) -> bool:
+    """Tell whether a step is run as far as is known beforehand: nobody waits for some, and some are no candidates."""
+    if step.by_hand is not None:
+        return options.waits_for(step)
+    return options.candidates is None or step.name in options.candidates or bool(step.stage)
 
 
 def runs_left(pairs: int, steps: Sequence[Step], options: StaircaseOptions, measured: int = 0) -> int:

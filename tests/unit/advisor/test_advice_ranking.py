@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -29,6 +30,7 @@ from pgdyno.model.evidence import WorkloadClass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Confidence, Cost, Depth, Finding, Proof, ProofState, RuleGroup, Severity
 from pgdyno.model.inventory import Inventory
+from pgdyno.report.advice_card import fact_rows
 
 MEASURED = """
 [[rule]]
@@ -119,6 +121,18 @@ def test_the_confidence_is_high_where_it_was_measured_and_low_elsewhere() -> Non
     assert away is Confidence.LOW
     assert any("the architecture here is x86_64" in doubt for doubt in doubts)
     assert any("the load here is OLAP" in doubt for doubt in doubts)
+
+
+@pytest.mark.requirement("R-ADV-03")
+def test_the_confidence_is_unknown_where_no_source_gives_a_figure() -> None:
+    case = make_case()
+    for text in (MEASURED.replace(", low = 0.35, high = 0.35", ""), re.sub(r"effect = .*", "", MEASURED)):
+        finding = advise(case.inventory, case.evidence, parse_rules(text, "measured.toml", shipped=False))[0]
+        assert finding.main_effect is None or finding.main_effect.figure is None
+        assert finding.confidence is Confidence.UNKNOWN
+        assert ("confidence", "unknown: no source gives a figure for this change alone") in list(fact_rows(finding))
+    assert Confidence.UNKNOWN.lowered() is Confidence.UNKNOWN
+    assert Confidence.HIGH.lowered(9) is Confidence.LOW
 
 
 @pytest.mark.requirement("R-INV-21")

@@ -50,6 +50,7 @@ def store(tmp_path):
         (["--sweep", "work_mem=4MB,8MB", "--stop-after", "2"], "--stop-after is for --plan"),
         (["--rule", "x", "--confirm", "smt"], "--confirm is for --plan and --resume"),
         (["--rule", "x", "--source", "2017"], "--source is for --from-advice"),
+        (["--from-advice", "--source", "1999"], 'there is no document "1999"'),
     ],
 )
 def test_flags_that_mean_nothing_together(words, message):

@@ -3,7 +3,7 @@
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.report.reading import PairReading
-from pgdyno.report.reads import reads_section
+from pgdyno.report.reads import reads_of_steps, reads_section
 from pgdyno.report.sections import Notice, TableBlock
 
 SIDES = ("the baseline", "the winner")
@@ -48,6 +48,25 @@ def test_the_time_away_is_a_column_only_where_a_server_was_away():
     assert isinstance(notice, Notice)
     sides, *_ = reads_section([*TRIALS, away], [pair(1, 8)], SIDES).blocks
     assert [row[-1] for row in sides.table.rows] == ["", "3"]
+
+
+def test_a_step_of_a_staircase_has_both_sides_as_medians_and_physical_reads_for_its_rows():
+    trials = [*TRIALS, *(trial(n, 10.0 * n, physical_reads_per_1000_rows=600.0 - n) for n in (11, 12, 13, 14))]
+    steps = [("step a", (1, 3), (2, 4, 6)), ("step b", (5,), (99,)), ("step c", (11, 13), (12, 14))]
+    (block,) = reads_of_steps(trials, steps, ("without it", "with it")).blocks
+    assert block.table.columns[:4] == ("step", "side", "runs", "rows/s")
+    assert [row[:4] for row in block.table.rows] == [
+        ("step a", "without it", "2", "200"),
+        ("step a", "with it", "3", "400"),
+        ("step c", "without it", "2", "120"),
+        ("step c", "with it", "2", "130"),
+    ], "a step without a counted run on one side is left out"
+    assert block.table.columns[-1] == "physical reads/1,000 rows"
+    assert [row[-1] for row in block.table.rows] == ["", "", "588", "587"]
+    (plain,) = reads_of_steps(TRIALS, steps, ("without it", "with it")).blocks
+    assert "physical reads/1,000 rows" not in plain.table.columns
+    assert "away s" not in plain.table.columns
+    assert reads_of_steps(TRIALS, [("step b", (5,), (99,))], ("a", "b")) is None
 
 
 def test_a_study_that_counted_no_rows_has_no_such_section():

@@ -81,6 +81,14 @@ def test_the_staircase_of_2017_is_drawn_with_its_intervals_and_kinds() -> None:
     assert not any("x" in line.split("%")[-1] for line in lines[:8])
 
 
+def test_an_interval_that_is_drawn_to_the_edge_is_written_whole() -> None:
+    wide = Series("s", (0.0,), (31610.0,), (918.2,), (1.094e6,), "bars", ("a",), "keep")
+    figure = replace(staircase(), series=(wide,), y=Axis("y", "%", lo=0.0, hi=100_000.0))
+    assert framed(figure).series[0].hi == (100_000.0,)
+    first = text_charts.framed_chart(figure, 110)[0]
+    assert first.endswith("31,610 % [918.2, 1,094,000]")
+
+
 def test_kinds_of_steps_differ_without_colour() -> None:
     lines = text_charts.framed_chart(staircase((1.1, 0.9, 1.0), names=("b", "good", "bad", "nil")), 110)
     assert [next(c for c in line if c in "█░▒▓") for line in lines[:5]] == ["▒", "█", "░", "▒", "▓"]

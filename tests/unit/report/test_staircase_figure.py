@@ -18,6 +18,7 @@ from pgdyno.report.compose import compose
 from pgdyno.report.markdown import render
 from pgdyno.report.staircase_figure import StairRow, staircase
 from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.text_charts import framed_chart
 from simulated_laboratory import simulated_study
 
 FIGURES = json.loads((Path(__file__).parents[2] / "data/staircase/figures_2017.json").read_text())
@@ -117,6 +118,9 @@ def test_candidates_are_not_called_kept():
     figure = staircase([StairRow("a", 1.2, Interval(1.2, 1.1, 1.3, 0.95), "candidate")], mode="isolate")
     assert [series.name for series in figure.series] == ["baseline", "candidate"]
     assert figure.title == "1 step measured, 1 candidate found"
+    (line,) = [line for line in framed_chart(figure, 110) if line.startswith("a ")]
+    assert line.split()[1] == "candidate"
+    assert "█" in line
 
 
 VERDICT = {"confidence": 0.95, "pairs": 8, "metric": "throughput", "smallest_effect": 0.02, "more_pairs": None}
@@ -158,6 +162,36 @@ def test_the_page_tells_every_step_and_where_it_started():
     for words in ("out of the box", "bad", "dropped", "it is for people", "explains the measured end"):
         assert words in text, words
     assert "| bad |" in render(report)
+
+
+@pytest.mark.requirement("R-EXP-16")
+@pytest.mark.parametrize("word", ["equivalent", "not resolved"])
+def test_a_null_step_says_whether_it_was_shown_to_do_nothing_or_not_resolved(word):
+    report = compose(record(steps=[step("good", "keep", 1.2, "better"), step("nil", "null", 1.05, word)]))
+    (table,) = [block.table for one in report.digest if one.id == "steps" for block in one.blocks]
+    assert [row[4] for row in table.rows] == ["keep", f"null, {word}"]
+    assert next(iter(report.figures())).table.rows[1][-1] == f"no effect shown; {word}"
+
+
+@pytest.mark.requirement("R-EXP-16")
+def test_a_step_of_too_few_pairs_is_drawn_and_told_and_its_interval_called_unbounded():
+    open_ = {**VERDICT, "word": "not resolved", "ratio": 1.1, "ci": [0.0, None], "pairs": 3}
+    steps = [step("good", "keep", 1.2, "better"), {**step("open", "null", 1.1, "x"), "verdict": open_}]
+    report = compose(record(steps=steps))
+    (table,) = [block.table for one in report.digest if one.id == "steps" for block in one.blocks]
+    assert table.rows[1][2:5] == ("+10 %", "unbounded", "null, not resolved")
+    figure = next(iter(report.figures()))
+    assert ("null", "open", pytest.approx(132)) in bars(figure)
+    assert figure.table.rows[1][3] == "unbounded"
+
+
+def test_what_was_proved_is_told_with_the_baseline_of_its_plan():
+    start = {"settings": {"jit": "off", "work_mem": "64kB"}, "differs": {}, "out_of_the_box": False}
+    text = render(compose(record(start=start)))
+    assert "jit = 'off'" in text
+    assert "work_mem = '8MB'" in text
+    assert "work_mem = '64kB'" not in text, "a kept step stands over it"
+    assert "Settings of the plan's baseline" not in render(compose(record()))
 
 
 def test_the_page_lists_the_plans_that_steps_changed_from_the_records_of_their_runs():
@@ -207,3 +241,30 @@ def test_less_is_better_stands_upside_up():
                                steps=[{**step("good", "keep", 1, "better"), "verdict": slow}])).figures()  # fmt: skip
     assert [round(y) for group, _, y in bars(figure) if group == "keep"] == [200]
     assert figure.y.label.startswith("1 / p99")
+
+
+def test_of_a_metric_where_less_is_better_the_proof_has_the_interaction_and_each_step_left_out():
+    half = {**VERDICT, "metric": "server_cpu_ms_per_tx", "word": "better", "ratio": 0.5, "ci": [0.49, 0.51]}
+    made = record(
+        metric="server_cpu_ms_per_tx", verdict=half, steps=[{**step("good", "keep", 1, "better"), "verdict": half}],
+        product={"ratio": 0.4, "ci": [0.39, 0.41], "confidence": 0.95},
+        effects_left_out={"good": half, "other": {**half, "ratio": 0.8, "ci": [0.78, 0.82]}},
+    )  # fmt: skip
+    (proof,) = [one for one in compose(made).sections if one.id == "proof"]
+    assert proof.blocks[0].sentences[0].startswith("Of server CPU per transaction less is better")
+    assert "The whole is less than the product of its steps" in proof.blocks[0].sentences[1]
+    assert "around 0.8" in proof.blocks[0].sentences[1], "gains of 2x, where 2.5x was expected"
+    assert [row[0] for row in proof.blocks[1].table.rows] == ["good", "other"]
+
+
+@pytest.mark.requirement("R-EXP-03")
+@pytest.mark.parametrize(("end", "name", "word"), [(1.1, "less than the product", "less"),
+                                                   (2.5, "more than the product", "more"),
+                                                   (1.5, "no interaction shown", "null")])  # fmt: skip
+def test_the_last_bar_is_no_step_that_was_dropped_or_kept(end, name, word):
+    kept = [StairRow("interaction", 1.5, Interval(1.5, 1.45, 1.55, 0.95), "keep")]
+    figure = staircase(kept, end=Interval(end, end * 0.97, end * 1.03, 0.95))
+    assert [one.name for one in figure.series] == ["baseline", "kept", "end", name]
+    assert [one.labels for one in figure.series if one.name == name] == [("interaction",)]
+    last = [line for line in framed_chart(figure, 110) if line.startswith("interaction")][-1]
+    assert last.split()[1] == word

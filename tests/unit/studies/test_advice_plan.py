@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from pgdyno.model.finding import (
     Answer,
     Change,
     ChangeKind,
+    Confidence,
     Cost,
     Depth,
     Effect,
@@ -34,6 +36,7 @@ from pgdyno.studies.plan_file import parse_plan
 
 SOURCE = Provenance("z16-epas-guide", "Huge pages", 2023, platform="IBM z16")
 ROOT = Path(__file__).parents[3]
+SHORT = 'version = 2\n[plan]\n[[step]]\nname = "a"\nsettings = { work_mem = "8MB" }\n'
 
 
 def finding(rule, *changes, **fields):
@@ -82,6 +85,28 @@ def test_one_factor_a_step_in_the_order_of_dependencies():
     assert wal.check.startswith("No too-frequently hint")
     assert wal.expected == Expected("Throughput rose by 9 %. Source: z16-epas-guide (IBM z16).", 0.09, 0.12)
     assert wal.sources == ("z16-epas-guide, Huge pages, 2023",)
+
+
+@pytest.mark.requirement("R-ADV-03")
+def test_a_step_is_as_confident_as_the_finding_whose_figure_it_quotes():
+    said = Effect("More memory helps.", SOURCE)
+    pool = replace(POOL, confidence=Confidence.UNKNOWN, effects=(said,))
+    huge = replace(HUGE, confidence=Confidence.LOW, effects=(Effect("Faster.", SOURCE, 0.05, 0.11),))
+    plan = parse_plan(plan_text([pool, huge, replace(BUFFERS, confidence=Confidence.UNKNOWN)], known()))
+    assert {step.name: (step.confidence.value, step.expected and step.expected.low) for step in plan.steps} == {
+        "huge-page-pool": ("low", 0.05), "shared-buffers": ("unknown", None),
+    }  # fmt: skip
+    assert parse_plan(SHORT).step("a").confidence is Confidence.UNKNOWN, "a plan of a person states no figure"
+
+
+@pytest.mark.requirement("R-ADV-03")
+def test_no_step_of_a_real_plan_is_confident_of_a_figure_that_no_source_gives():
+    advice = advise_offline(OfflineFiles(ROOT / "tests/data/captures/ppc64le-64k"), AdviceRequest(), store=None)
+    steps = parse_plan(plan_text(advice.findings, advice.inventory)).steps
+    stated = [step for step in steps if step.expected is not None and step.expected.low is not None]
+    assert stated
+    assert len(stated) < len(steps)
+    assert {step.name for step in steps if step.confidence is not Confidence.UNKNOWN} == {s.name for s in stated}
 
 
 def test_dirty_pages_go_together_and_read_ahead_by_stack():

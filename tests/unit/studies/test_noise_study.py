@@ -36,7 +36,7 @@ BLOB = _HISTOGRAM.encode()
 def store(tmp_path):
     with Store.open(tmp_path / "store.db") as opened:
         study = replace(simulated_study(), kind=StudyKind.NOISE, state=StudyState.COMPLETE)
-        opened.add_study(study)
+        opened.add_study(replace(study, plan=replace(study.plan, warmup_s=4.0, measure_s=SECONDS)))
         yield opened
 
 
@@ -63,10 +63,12 @@ def add_run(store, block, counts, cpu_s=0.5, began=None):
     return store.trial(trial)
 
 
-def noisy(store, count=12, cv=0.03, **more):
+def noisy(store, count=12, cv=0.03, plan=None, **more):
     rng = np.random.default_rng(3)
     runs = [add_run(store, i, rng.normal(1000 * rng.normal(1, cv), 50, SECONDS), **more) for i in range(1, count + 1)]
-    laboratory = SimpleNamespace(study=store.study("s1"), store=store, spent_s=count * (SECONDS + 4.0))
+    study = store.study("s1")
+    study = replace(study, plan=replace(study.plan, **(plan or {})))
+    laboratory = SimpleNamespace(study=study, store=store, spent_s=count * (SECONDS + 4.0))
     return runs, noise_result(laboratory, runs, design=DESIGN, effect=0.02, seed=1)
 
 
@@ -90,6 +92,24 @@ def test_the_table_has_every_window_with_its_minutes_and_effects(store):
     assert result["word"] == "measured"
     assert f"{100 * result['metrics'][0]['hour']['detectable']:.2g} %" in result["title"]
     assert len(result["runs"]) == len(runs)
+
+
+@pytest.mark.parametrize("measure_s", [10.0, 30.0])
+def test_the_minutes_are_those_of_runs_with_the_flags_that_are_proposed(store, measure_s):
+    """A run of 20 s whose window is 16 s: what of its warm-up was measured is not paid twice, and not for nothing."""
+    _, result = noisy(store, plan={"warmup_s": 9.0, "measure_s": measure_s})
+    early = max(0.0, 16.0 - measure_s)
+    assert (result["early_s"], result["beside_s"]) == (pytest.approx(early), pytest.approx(4.0))
+    for window in result["metrics"][0]["windows"]:
+        assert window["measure_s"] == pytest.approx(max(2.0, window["window_s"] - early))
+        assert window["pair_s"] == pytest.approx(2 * (4.0 + early + window["measure_s"]))
+    store.update_study("s1", result=result)
+    text = io.StringIO()
+    print_report(build_report(store, "s1"), text)
+    advice = result["metrics"][0]["advice"]
+    said = " ".join(text.getvalue().split())
+    assert f"--warmup 9 --measure {advice['measure_s']:.3g}" in said
+    assert ("did not need 6 s" in said) == (measure_s == 10.0)
 
 
 def test_equal_runs_judged_against_themselves_make_no_claim(store):

@@ -1,5 +1,7 @@
 """What becomes of a step, and when a plan ends: the rules alone."""
 
+from dataclasses import replace
+
 import pytest
 
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
@@ -47,6 +49,7 @@ def test_what_is_not_resolved_around_nothing_is_no_candidate():
 def test_only_the_last_steps_in_a_row_end_a_plan(outcomes, ends):
     assert bool(stop_reason(outcomes, 2)) is ends
     assert stop_reason(outcomes, None) == ""
+    assert stop_reason(["null"], 1).startswith("the last step gained")
 
 
 def test_the_end_says_that_nothing_exceeded_the_noise_and_how_much_would_have():
@@ -81,4 +84,6 @@ def test_why_a_step_is_passed_over():
     assert why_not(Step("l", stage="large", settings={"jit": "off"}), large, {}, ("a",), **why) == ""
     hand = Step("h", commands=("do it",))
     assert "large environment only" in why_not(hand, plan, {}, None, **why)
-    assert "for people" in why_not(hand, plan, {}, None, by_hand=False, alone=False)
+    assert "for people: see its commands" in why_not(hand, plan, {}, None, by_hand=False, alone=False)
+    told = replace(hand, commands=(), manual=Manual(("pull the plug",)))
+    assert "--skip-manual" in why_not(told, plan, {}, None, by_hand=False, alone=False), "it has no commands to see"

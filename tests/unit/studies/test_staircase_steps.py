@@ -8,7 +8,7 @@ from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.facts import KernelFact
 from pgdyno.model.trial import BY_HAND as FACTOR
 from pgdyno.model.trial import Role
-from pgdyno.model.verdict import Word
+from pgdyno.model.verdict import Metric, Word
 from pgdyno.stats.compound import product, quotient
 from pgdyno.studies.by_hand import GatedRuns, gate_of
 from pgdyno.studies.manual_step import AFTER, BEFORE
@@ -99,16 +99,18 @@ def test_accumulate_builds_on_what_was_kept_and_isolate_on_the_baseline():
 
 
 @pytest.mark.requirement("R-EXP-04")
-def test_steps_that_act_on_each_other_show_as_less_than_their_product():
-    """Each of two steps alone gives 40 %, both together no more than one."""
+@pytest.mark.parametrize("metric", [Metric.THROUGHPUT, Metric.SERVER_CPU])
+def test_steps_that_act_on_each_other_show_as_less_than_their_product(metric):
+    """Each of two steps alone gives 40 %, both together no more than one; of a metric where less is better, too."""
 
     def either(settings):
         return 1.4 if {"work_mem", "jit"} & set(settings) else 1.0
 
-    found, result, _, _ = climb(options(mode="isolate"), surface=either)
+    found, result, _, _ = climb(options(mode="isolate", metric=metric), surface=either)
     assert [c.step.name for c in found.kept] == ["good", "better"]
     assert result["interaction"]["word"] == "less"
-    assert result["product"]["ratio"] == pytest.approx(1.96, rel=0.05)
+    gain = result["product"]["ratio"]
+    assert (gain if metric.higher_is_better else 1 / gain) == pytest.approx(1.96, rel=0.05)
 
 
 @pytest.mark.requirement("R-EXP-07", "R-EXP-17")
@@ -144,6 +146,7 @@ def test_a_plan_ends_when_its_steps_gain_nothing():
     found, result, _, _ = climb(options(stop_after=2), surface=lambda settings: 1.0)
     assert list(found.outcomes.values()) == ["null", "null"]
     assert "2 steps in a row" in result["stopped"]
+    assert result["stopped"].endswith("; not run: neutral, better, after-harm"), "nobody misses them unseen"
     assert exit_code(result) == 3
     _, all_run, _, _ = climb(options(), surface=lambda settings: 1.0)
     assert all_run["stopped"].startswith("no step of 3 gave more than the noise")

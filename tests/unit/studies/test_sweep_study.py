@@ -1,13 +1,15 @@
 """Sweeps and factorials on a simulated laboratory, and their options through the store."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.sweeping import _options
-from pgdyno.errors import PolicyError, UsageError
+from pgdyno.errors import EnvironmentUnsuitable, PolicyError, UsageError
 from pgdyno.model.study import StudyKind
+from pgdyno.model.verdict import Metric
 from pgdyno.report.markdown import render
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.sweep_page import sweep_page
@@ -29,8 +31,6 @@ def measured(options, surface, **lab):
 
 
 def page(result, laboratory):
-    from dataclasses import replace
-
     study = replace(laboratory.study, kind=StudyKind.SWEEP, result=result)
     return sweep_page(StudyRecord(study, tuple(laboratory.store.kept)))
 
@@ -46,12 +46,49 @@ def test_a_sweep_of_four_values_finds_plateau_and_region_and_draws_them():
     assert figure.x.scale == "log"
     assert [round(y / figure.series[0].y[0], 1) for y in figure.series[0].y] == [1.0, 1.3, 1.7, 1.7]
     assert figure.bands[0].label == "may be the best"
+    assert [mark.label for mark in figure.marks] == ["first level", "taken"]
     assert "128MB" in render(report)
 
 
 def test_a_flat_sweep_takes_the_first_level_and_says_not_resolved():
-    result, _ = measured(SWEEP, lambda settings: 1.0)
+    result, laboratory = measured(SWEEP, lambda settings: 1.0)
     assert (result["word"], result["sweep"]["chosen"]) == ("not resolved", "32MB")
+    (flat,) = page(result, laboratory).figures()
+    assert [mark.label for mark in flat.marks] == ["first level"], "where no level differs none is marked as taken"
+
+
+class Gaps(SimulatedLaboratory):
+    """A laboratory that could not read the server's CPU in some of its runs."""
+
+    lost: tuple[int, ...] = ()
+
+    def _outcome(self, spec, chance):
+        outcome = super()._outcome(spec, chance)
+        return replace(outcome, server_cpu_ms_per_tx=None) if len(self.store.kept) + 1 in self.lost else outcome
+
+
+@pytest.mark.requirement("R-EXP-14", "R-EXP-20")
+@pytest.mark.parametrize(
+    "options",
+    [replace(SWEEP, metric=Metric.SERVER_CPU), SweepOptions(factors=FACTORS, metric=Metric.SERVER_CPU, max_pairs=6)],
+    ids=["sweep", "factorial"],
+)
+def test_a_run_without_the_figure_costs_its_block_and_not_the_study(options):
+    said = []
+    laboratory = Gaps(by_buffers, cv=0.01)
+    laboratory.lost = (2, 6, 7)
+    result = measure(laboratory, options, said.append)
+    assert result["word"] in ("plateau", "not resolved", "equivalent", "independent"), result["word"]
+    text = render(page(result, laboratory))
+    assert "server CPU per transaction" in text, "the reader is told of what"
+    assert result["title"].split(":")[0].endswith("by server_cpu_ms_per_tx")
+    if not options.factors:
+        assert result["sweep"]["blocks"] == 6 - 2
+        assert any("2 of 6 blocks left out: server_cpu_ms_per_tx" in line for line in said)
+    everywhere = Gaps(by_buffers, cv=0.01)
+    everywhere.lost = tuple(range(1, 400))
+    with pytest.raises(EnvironmentUnsuitable, match="server_cpu_ms_per_tx was not measured"):
+        measure(everywhere, options, said.append)
 
 
 @pytest.mark.requirement("R-EXP-20")

@@ -1,7 +1,9 @@
 """The time that is left: it falls with every pair, and knows of sweeps and proofs."""
 
+from dataclasses import replace
+
 from pgdyno.stats.sequential import Design
-from pgdyno.studies.plan import Step, Sweep
+from pgdyno.studies.plan import Manual, Step, Sweep
 from pgdyno.studies.staircase_options import StaircaseOptions
 from pgdyno.studies.time_left import TimeLeft, runs_left
 
@@ -24,3 +26,14 @@ def test_the_words_name_fewest_and_most():
     assert TimeLeft(57.0).text(design, STEPS[:1], OPTIONS, measured=0) == "22:00 min to 42:00 min left"
     same = Design(min_pairs=4, max_pairs=4)
     assert TimeLeft(57.0, proof=False).text(same, STEPS[:1], OPTIONS, measured=4) == "2:00 min left"
+
+
+def test_steps_that_nobody_waits_for_and_those_that_are_no_candidates_take_no_time():
+    same, left = Design(min_pairs=4, max_pairs=4), TimeLeft(57.0, proof=False)
+    commands, people = Step("c", commands=("blockdev",)), Step("p", manual=Manual(("do it",)))
+    one = left.text(same, STEPS[:1], OPTIONS, measured=0)
+    assert left.text(same, [STEPS[0], commands], OPTIONS, measured=0) == one
+    assert left.text(same, [STEPS[0], people], OPTIONS, measured=0) != one
+    assert left.text(same, [STEPS[0], people], replace(OPTIONS, skip_manual=True), measured=0) == one
+    other = Step("other", settings={"jit": "off"})
+    assert left.text(same, [STEPS[0], other], replace(OPTIONS, candidates=("a",)), measured=0) == one

@@ -301,7 +301,9 @@
         width: lying ? 142 : slanted ? 176 : slot - 8, overflow: lying ? "breakAll" : slanted ? "truncate" : "break", lineHeight: lying ? 12.5 : 15,
       },
     };
-    const note = step => `${escaped(word(`\n${step.label}`))}: ${said(step)}${step.lo == null ? "" : `  [${number(step.lo)}, ${number(step.hi)}]`}`;
+    // An interval that is drawn to the edge of the frame goes on beyond it: only the table has its end.
+    const end = height => (figure.y.hi != null && height >= figure.y.hi ? "beyond the axis" : number(height));
+    const note = step => `${escaped(word(`\n${step.label}`))}: ${said(step)}${step.lo == null ? "" : `  [${number(step.lo)}, ${end(step.hi)}]`}`;
     const bar = one => {
       const itemStyle = barFill(colorOf(one.group), one.group);
       const data = steps.map(() => ({ value: "-" }));
@@ -339,7 +341,9 @@
         if (!whole) return { type: "group", children: [words] };
         const [[x1, y1], [x2, y2]] = [spot(step.lo), spot(step.hi)], w = 5;
         const ends = lying ? [line(x1, y1 - w, x1, y1 + w), line(x2, y2 - w, x2, y2 + w)] : [line(x1 - w, y1, x1 + w, y1), line(x2 - w, y2, x2 + w, y2)];
-        return { type: "group", children: [line(x1, y1, x2, y2), ...ends, words] };
+        // A rim of the page's colour, or nobody sees the lower half on a dark bar.
+        const strokes = [line(x1, y1, x2, y2), ...ends], rims = strokes.map(one => ({ ...one, style: { ...style, stroke: css("--page"), lineWidth: 4.5 } }));
+        return { type: "group", children: [...rims, ...strokes, words] };
       },
     };
   }
