@@ -335,11 +335,11 @@ def add_keep(store: Store, *, word: str = "equivalent", ratio: float = 1.004) ->
     return study
 
 
-def add_bench(store: Store, *, seconds: int = 60) -> str:
-    """Write a bench study of one run and return its id."""
+def add_bench(store: Store, *, seconds: int = 60, settings: Configuration = BASELINE) -> str:
+    """Write a bench study of one run, with these settings, and return its id."""
     study, clock, rng = make_study(StudyKind.BENCH, "bench-77aa01"), _Clock(), np.random.default_rng(3)
     store.add_study(study)
-    trial = store.begin_trial(study.id, TrialSpec(BASELINE, Role.ARM, "bench", 1, 0))
+    trial = store.begin_trial(study.id, TrialSpec(settings, Role.ARM, "bench", 1, 0))
     done = record(store, trial, outcome(rng, clock, 1240), rng, fast=False, seconds=seconds)
     store.finish_trial(trial, done)
     assert done.latency_ms is not None

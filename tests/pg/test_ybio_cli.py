@@ -71,6 +71,9 @@ def test_each_laboratory_runs(home: Path, plan: Path) -> None:
         return
     report = pgdyno(home, "report", result["study"])
     assert "logical reads/s" in report.stdout, report.stdout + report.stderr
+    told = " ".join(report.stdout.split())
+    assert "working set class fits-ram-twice" in told, "what was asked for, beside the rows that it came to"
+    assert "driver pgdyno's own loop of sessions" in told
 
 
 @pytest.mark.parametrize("plan", LABORATORIES, ids=lambda path: path.stem)

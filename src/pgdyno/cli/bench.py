@@ -63,7 +63,8 @@ def command(**values: object) -> int:
             require(check_settings(settings, facts), facts, connections=load_plan(flags).connections, what=f"{conf}")
             ask = not flags.on("yes")
             words = outage_text("a restart before every run", outage)
-            confirm_changes(target, workload, "one configuration", words, ask=ask)
+            plan = f"one configuration; sets {', '.join(sorted(settings))}"
+            confirm_changes(target, workload, plan, words, ask=ask)
         else:
             confirm_changes(target, workload, "the server as it is", "none: no setting is touched", ask=False)
 

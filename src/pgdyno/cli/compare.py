@@ -35,6 +35,10 @@ CODES = {
               metavar="BEFORE AFTER", help="Two texts of iostat -x.")  # fmt: skip
 @click.option("--generation", "generations", multiple=True, metavar="STEP=METRIC/CLOCK",
               help="A step between machines, such as 'z900->z990=2.2/1.6'; may be given again.")  # fmt: skip
+@click.option("--step", "steps", multiple=True, metavar="NAME=PERCENT",
+              help="What a step of a printed tuning gained over the one before; may be given again.")  # fmt: skip
+@click.option("--stated", type=click.FloatRange(0, 1e6, min_open=True), metavar="PERCENT",
+              help="Where the steps are said to end, in percent of their baseline.")  # fmt: skip
 @click.option(
     "--metric", type=click.Choice(METRICS), default="throughput", show_default=True, help="What the verdict is on."
 )
@@ -48,14 +52,20 @@ CODES = {
               help="What a platform costs, in any currency; for both of them.")  # fmt: skip
 @click.option("--own-settings", is_flag=True, help="Each platform has settings of its own: list them, do not refuse.")
 @click.option("--device", "devices", multiple=True, metavar="NAME", help="Only this device of iostat; again for more.")
-@click.option("--of", "subject", default="the metric", show_default=True, help="What --generation's factors are of.")
+@click.option(
+    "--of",
+    "subject",
+    default="the metric",
+    show_default=True,
+    help="What the figures of --generation and --step are of.",
+)
 @click.option("--format", "wanted", type=click.Choice(WORDS),
               help="What to write.  [default: by the ending of --output, else text]")  # fmt: skip
 @click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Write the report here.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
 def command(**values: object) -> int:
-    """Compare two runs, two platforms, two iostat reports, or machine generations.
+    """Compare two runs, two platforms, two iostat reports, machine generations, or steps.
 
     RUN RUN are numbers of `pgdyno store show`; the second is compared with the first. Runs that are arms of one
     interleaved study are compared by all of its pairs. Other runs are shown side by side, and the verdict is
@@ -65,10 +75,10 @@ def command(**values: object) -> int:
     measured alike: another load, data set, driver, period or configuration.
     """
     flags = Flags(values)
-    ways = [name for name in ("runs", "platforms", "iostat", "generations") if flags.words(name)]
+    ways = [name for name in ("runs", "platforms", "iostat", "generations", "steps") if flags.words(name)]
     if len(ways) != 1 or len(flags.words("runs")) not in (0, 2):
         raise UsageError(
-            "compare needs two runs, --platforms, --iostat or --generation, and one of them only",
+            "compare needs two runs, --platforms, --iostat, --generation or --step, and one of them only",
             hint="Write pgdyno compare 12 15, or pgdyno compare --platforms STUDY FILE.",
         )
     if ways == ["platforms"]:
@@ -83,6 +93,10 @@ def command(**values: object) -> int:
         from pgdyno.cli.compare_generations import generations_command
 
         return generations_command(flags)
+    if ways == ["steps"]:
+        from pgdyno.cli.compare_steps import steps_command
+
+        return steps_command(flags)
     return _compare_runs(flags)
 
 
@@ -128,11 +142,12 @@ def _print(comparison: RunComparison) -> None:
     from rich.table import Table
 
     from pgdyno.model.verdict import Metric
+    from pgdyno.report.wording import number_text
     from pgdyno.studies.blocks import metric_of
 
     def cell(trial: Trial, metric: Metric) -> str:
         figure = metric_of(trial.outcome, metric) if trial.outcome else None
-        return "unknown" if figure is None else f"{figure:,.4g}"
+        return "unknown" if figure is None else number_text(figure)
 
     console = Console()
     table = Table("metric", f"run {comparison.a.id}", f"run {comparison.b.id}", "B / A", box=None, pad_edge=False)

@@ -49,6 +49,7 @@ def read_both(flags: Flags) -> tuple[Platform, Platform]:
     with ExitStack() as stack:
         found = [stack.enter_context(_study(flags, place)) for _, place in given]
         names = _names([name for name, _ in given], [study for _, study in found])
+        _refuse_same([study for _, study in found], [place for _, place in given])
         counts = _by_platform(flags.words("counts"), names, "count", COUNTS)
         prices = _by_platform(flags.words("prices"), names, "price", ("", "core"))
         sides = []
@@ -83,6 +84,16 @@ def _names(given: list[str | None], studies: list[Study]) -> list[str]:
     if names[0] == names[1]:
         raise UsageError(f'both platforms are called "{names[0]}"', hint="Name them: --platforms old=STUDY new=FILE.")
     return names
+
+
+def _refuse_same(studies: list[Study], places: list[str]) -> None:
+    """Refuse to compare a study with itself: after an import `last` may well be the one of the other machine."""
+    if studies[0].id == studies[1].id:
+        raise UsageError(
+            f'"{places[0]}" and "{places[1]}" are the same study, {studies[0].id}',
+            detail="last is the study that began last, also where it was imported." if "last" in places else None,
+            hint="Name each platform's own study; pgdyno store list shows their ids.",
+        )
 
 
 @contextmanager

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
-from pgdyno.cli.files import read_outputs
+from pgdyno.cli.files import read_outputs, read_text
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.import_samples import COMMANDS
 from pgdyno.cli.options import open_store, store_option
+from pgdyno.model.matrix import BASELINE_NAME, MODES
 
 
 @click.group("import")
@@ -41,6 +44,38 @@ def hammerdb(**values: object) -> None:
     files = [ImportedFile(path.name, text, found) for (path, text), found in zip(texts, runs, strict=True)]
     with open_store(flags.text("store_url")) as store:
         result = import_hammerdb(store, files, target=flags.text("label") or "")
+        print_result(store, result, flags.on("as_json"))
+
+
+@command.command("rows")
+@click.argument("file", type=click.Path(), metavar="FILE")
+@click.option("--table", metavar="NAME", help="Which table of a JSON file that holds several.")
+@click.option("-b", "--mode", type=click.Choice(MODES), default="tpcb-like", show_default=True,
+              help="pgbench's script, where no column tells it.")  # fmt: skip
+@click.option("-s", "--scale", type=click.IntRange(min=1), required=True,
+              help="Scale of pgbench's tables, where no column tells it.")  # fmt: skip
+@click.option("--default", "default", default=BASELINE_NAME, show_default=True, metavar="TEST",
+              help="Which test is the default configuration: the others are compared with it.")  # fmt: skip
+@click.option("--label", help="What the rows were measured on: the page shows it as the target.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@store_option
+def rows(**values: object) -> None:
+    """Import the rows of a matrix that was printed elsewhere, as CSV or JSON: pgdyno computes what follows from them.
+
+    Columns are those of a matrix's own table (Test, PODs, C/J, TPS, LAT, CPU %, SMT, Row Exclusive, Access Share,
+    Exclusive Lock), and mode, placement, scale, cores and vcpus; only C/J and TPS have to be there. Two such matrices
+    are compared by pgdyno compare --platforms.
+    """
+    from pgdyno.cli.study import print_result
+    from pgdyno.studies.printed_rows import Plain, import_rows, read_table
+
+    flags = Flags(values)
+    path = Path(flags.text("file") or "")
+    text = read_text(path, hint="Name a CSV or JSON file of rows.")
+    plain = Plain(flags.choice("mode"), flags.whole("scale"), flags.text("default") or BASELINE_NAME)
+    found = read_table(text, path.name, plain, flags.text("table") or "")
+    with open_store(flags.text("store_url")) as store:
+        result = import_rows(store, found, name=path.name, text=text, target=flags.text("label") or "")
         print_result(store, result, flags.on("as_json"))
 
 

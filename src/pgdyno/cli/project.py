@@ -82,6 +82,7 @@ def check(**values: object) -> int:
     from pgdyno.errors import ExitCode
     from pgdyno.model.project import Standing
     from pgdyno.report.project_page import bound_text, judged, overall
+    from pgdyno.report.wording import plural
 
     flags = Flags(values)
     project, facts, fixed, edits = _known(Path(flags.choice("path")), flags.text("store_url"))
@@ -115,7 +116,8 @@ def check(**values: object) -> int:
         if fixed is None:
             click.echo("the criteria are not fixed: pgdyno project fix", err=True)
         if edits:
-            click.echo(f"{len(edits)} edits of what was fixed are not on record: pgdyno project amend", err=True)
+            told = plural(len(edits), "edit")
+            click.echo(f"not on record: {told} of what was fixed; pgdyno project amend records them", err=True)
     return int({Standing.MET: ExitCode.OK, Standing.MISSED: ExitCode.FINDINGS}.get(whole, ExitCode.NOT_RESOLVED))
 
 

@@ -44,6 +44,12 @@ class StudyState(StrEnum):
     FAILED = "failed"
 
 
+SAMPLES = "-samples"
+"""Ends the name of a workload that is none: samples of a host were imported, and its load is unknown."""
+PRINTED = "printed"
+"""Among a study's options: its rows were printed elsewhere, and nothing else is known of their runs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Study:
     """A study as the store keeps it.
@@ -65,6 +71,11 @@ class Study:
     plan: LoadPlan
     options: Mapping[str, object] = field(default_factory=dict)
     result: Mapping[str, object] | None = None
+
+    @property
+    def was_read(self) -> bool:
+        """Return True when others made its runs, and all that is known of them was read from files."""
+        return self.kind is StudyKind.IMPORTED or self.options.get(PRINTED) is True
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,6 +189,16 @@ def arms(sides: tuple[Side, Side]) -> Section:
     return Section("change", "What is compared", "In which settings do A and B differ?", (table if rows else same,))
 
 
+def own_settings(trials: Sequence[Trial]) -> Section | None:
+    """List what a bench set before it measured; None where it measured the server as it was."""
+    settings = trials[-1].spec.configuration if trials else Configuration.of({})
+    if not settings:
+        return None
+    rows = tuple((name, value) for name, value in settings.items())
+    table = TableBlock(Table(("setting", "value"), rows), "Set for these runs, and taken back after them.")
+    return Section("change", "What was set", "With which settings was it measured?", (table,))
+
+
 def explanation(result: Fields) -> Section | None:
     """Give the sentences that say why the change works, with the measured numbers in them."""
     sentences = result.texts("explanation")
@@ -257,13 +267,15 @@ def about(study: Study, trials: Sequence[Trial], method: tuple[str, ...] | None 
         told = _method(study, trials) if method is None else method
         if told:
             blocks.append(Prose(told, points=True))
-        blocks.append(TableBlock(_trials_table(trials), f"All {plural(len(trials), 'trial')}.", folded=True))
+        blocks.append(
+            TableBlock(_trials_table(trials, study.was_read), f"All {plural(len(trials), 'trial')}.", folded=True)
+        )
     return Section("about", "Environment and method", "What exactly was measured, where and how?", tuple(blocks))
 
 
 def _method(study: Study, trials: Sequence[Trial]) -> tuple[str, ...]:
     """Return how runs of this study were ordered, judged and counted; nothing of runs that others made."""
-    if study.kind is StudyKind.IMPORTED:
+    if study.was_read:
         return ()
     if study.kind in ONE_SIDE:
         return (COUNTED,)
@@ -286,7 +298,7 @@ def run_facts(trial: Trial) -> FactList:
     return FactList(tuple((name, value) for name, value in rows if value))
 
 
-def _trials_table(trials: Sequence[Trial]) -> Table:
+def _trials_table(trials: Sequence[Trial], was_read: bool) -> Table:
     columns = (
         "trial",
         "role",
@@ -312,7 +324,8 @@ def _trials_table(trials: Sequence[Trial]) -> Table:
                 if outcome is None or outcome.server_cpu_ms_per_tx is None
                 else number_text(outcome.server_cpu_ms_per_tx),
                 rounded_text(outcome.foreign_cpu_pct if outcome else None),
-                settings_text(trial.spec.configuration),
+                # What a file of others sets nobody looked up: that is not a server as it was found.
+                settings_text(trial.spec.configuration) if trial.spec.configuration or not was_read else "unknown",
             )
         )
     return Table(columns, tuple(rows), columns[3:7] + columns[:1])

@@ -9,14 +9,16 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from pgdyno import __version__
-from pgdyno.model.study import Retained, Study, StudyKind
+from pgdyno.model.study import PRINTED, SAMPLES, Retained, Study, StudyKind
 from pgdyno.model.trial import Trial, TrialState, WorkloadSpec
+from pgdyno.report.levels import levels, listed
 from pgdyno.report.reading import Fields
 from pgdyno.report.sections import FactList
 from pgdyno.report.wording import DURABILITY_MEANINGS, number_text, plural
 from pgdyno.units import bytes_text, seconds_text
 from pgdyno.workloads.script_statements import BUILTIN_SQL
 
+NOT_TOLD = "unknown: the files do not tell it"
 DURABILITY_DEFAULTS = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "wal_sync_method": ""}
 """Built-in values of PostgreSQL 13 to 18, as a study keeps only settings that differ; empty where platforms do."""
 
@@ -64,6 +66,8 @@ def durability_class(retained: Sequence[Retained]) -> str:
 def environment(study: Study, trials: Sequence[Trial]) -> FactList:
     """Return the host and the server as the study found them, and the size of the load's data."""
     host, server = Fields(study.facts).child("host"), Fields(study.facts).child("server")
+    if "files" in study.options:
+        return _told_environment(study, trials)
     rows = (
         ("target", study.target),
         ("PostgreSQL", f"{server.text('version')}, block size {server.text('block_size')} bytes"),
@@ -81,8 +85,28 @@ def environment(study: Study, trials: Sequence[Trial]) -> FactList:
         ("kernel", _fact(host, "kernel")),
         ("data file system", f"{_fact(host, 'data_filesystem')}, {_bytes(host, 'data_disk_free_bytes')} free"),
         ("storage devices", "not recorded by a study; pgdyno inspect lists them"),
-        ("network", _network(study)),
-        ("driver", _driver(study)),
+        ("network", _network(study, trials)),
+        ("driver", _driver(study, trials)),
+        ("environment hash", study.environment),
+        ("measured elsewhere", _origin(study)),
+    )
+    return FactList(tuple((name, value) for name, value in rows if value))
+
+
+def _told_environment(study: Study, trials: Sequence[Trial]) -> FactList:
+    """Return what files of others tell; all they leave out is one unknown, and not a list of them."""
+    host, server = Fields(study.facts).child("host"), Fields(study.facts).child("server")
+    rows = (
+        ("target", study.target),
+        ("PostgreSQL", server.text("version") or NOT_TOLD),
+        ("cores", host.text("physical_cores")),
+        ("CPUs", host.text("cores")),
+        ("data of the load", data_text(study, trials)),
+        ("host, storage, network", NOT_TOLD),
+        (
+            "driver",
+            f"of others, its results read by pgdyno {__version__}" if study.was_read else _driver(study, trials),
+        ),
         ("environment hash", study.environment),
         ("measured elsewhere", _origin(study)),
     )
@@ -99,8 +123,10 @@ def _origin(study: Study) -> str:
     return f"imported on {when} from bundle {mark.text('bundle')[:12]} of pgdyno {mark.text('pgdyno')}"
 
 
-def _network(study: Study) -> str:
+def _network(study: Study, trials: Sequence[Trial]) -> str:
     """Say how the load reached the server; a target is `user@host:port/dbname`, or the name of a sandbox."""
+    if placements := levels(study, trials, "placement"):
+        return f"by {listed(placements)}, as the row says"
     where = study.plan.host or study.target.partition("@")[2] or study.target
     if where.startswith(("/", "local:", "sandbox")):
         return "Unix socket, no network between load and server"
@@ -109,16 +135,18 @@ def _network(study: Study) -> str:
     return f"to {where}; adapters and distance are unknown (not recorded by a study)"
 
 
-def _driver(study: Study) -> str:
+def _driver(study: Study, trials: Sequence[Trial]) -> str:
     """Say what made the load and where it ran."""
     plan = study.plan
-    count = plural(plan.instances, "load generator")
+    several = levels(study, trials, "instances")
+    count = f"{listed(several)} load generators" if several else plural(plan.instances, "load generator")
     bound = f" on CPUs {plan.cpus}" if plan.cpus else ""
-    is_remote = _network(study).startswith("to ")
+    is_remote = _network(study, ()).startswith("to ")
     here = "on pgdyno's host, over the network" if is_remote else "on the server's host, whose processors it shares"
     if study.kind is StudyKind.MATRIX and "files" in study.options:
         return f"pgbench, {count} as pods of a cluster; their output read by pgdyno {__version__}"
-    tool = "another tool, imported" if study.kind is StudyKind.IMPORTED else "pgbench"
+    looped = study.workload.parameters.get("driver") == "loop"
+    tool = "pgdyno's own loop of sessions" if looped else "pgbench"
     return f"{tool}, {count}{bound}, {here}; pgdyno {__version__}"
 
 
@@ -126,16 +154,51 @@ def workload(study: Study, trials: Sequence[Trial]) -> FactList:
     """Return what ran and how it was driven."""
     spec, plan = study.workload, study.plan
     schedule = "closed loop" if plan.rate is None else f"open loop, {number_text(plan.rate)} transactions/s offered"
+    modes, scales = levels(study, trials, "mode"), levels(study, trials, "scale")
+    parameters = {**spec.parameters, **({"scale": listed(scales)} if scales else {})}
+    given = {name: value for name, value in parameters.items() if value != ""}
+    clients = f"{_clients(study, trials)}, {plan.protocol} protocol, {schedule}"
+    each_run = (
+        f"warm-up until steady, at most {plan.warmup_s:g} s; the rest, at least {plan.measure_s:g} s, is measured"
+    )
+    writes = "read only" if spec.read_only else "reads and writes"
+    if study.was_read:
+        clients, each_run, writes = _told_load(study, writes)
     rows = (
         ("workload", f"{spec.name}: {spec.description}" if spec.description else spec.name),
         *_statements(spec, trials),
-        ("parameters", ", ".join(f"{name} {value}" for name, value in spec.parameters.items()) or "defaults"),
+        *([("working set", str(asked))] if (asked := study.options.get("working_set")) else []),
+        ("parameters", ", ".join(f"{name} {value}" for name, value in given.items()) or "defaults"),
         ("fingerprint of its scripts", spec.fingerprint),
-        ("clients", f"{plan.clients} in {plural(plan.jobs, 'thread')}, {plan.protocol} protocol, {schedule}"),
-        ("each run", f"warm-up until steady, at most {plan.warmup_s:g} s, then {plan.measure_s:g} s measured"),
-        ("writes", "read only" if spec.read_only else "reads and writes"),
+        ("clients", clients),
+        ("each run", each_run),
+        ("writes", writes),
     )
+    if modes:
+        kept = tuple(row for row in rows if row[0] not in _OF_ONE_SCRIPT)
+        return FactList((("workloads", f"{listed(modes, 'and')}, as the row says"), *kept))
     return FactList(rows)
+
+
+_OF_ONE_SCRIPT = ("workload", "fingerprint of its scripts", "writes")
+"""What a matrix of several scripts has no single one of."""
+
+
+def _clients(study: Study, trials: Sequence[Trial]) -> str:
+    several, threads = levels(study, trials, "clients"), levels(study, trials, "jobs")
+    clients = listed(several) or str(study.plan.clients)
+    return f"{clients} in {f'{listed(threads)} threads' if threads else plural(study.plan.jobs, 'thread')}"
+
+
+def _told_load(study: Study, writes: str) -> tuple[str, str, str]:
+    """Return clients, length of the runs and writes as files of others tell them: samples of a host tell no load."""
+    plan = study.plan
+    if study.options.get(PRINTED):
+        return "as each row says", NOT_TOLD, writes
+    if study.workload.name.endswith(SAMPLES):
+        return NOT_TOLD, f"{plan.measure_s:g} s of samples at most", NOT_TOLD
+    length = f"ramp-up of {plan.warmup_s:g} s, then {plan.measure_s:g} s measured" if plan.measure_s else NOT_TOLD
+    return plural(plan.clients, "virtual user"), length, writes
 
 
 def _statements(spec: WorkloadSpec, trials: Sequence[Trial]) -> list[tuple[str, str]]:

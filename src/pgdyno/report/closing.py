@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from pgdyno.model.change import ChangeRecord
 from pgdyno.model.figure import Figure, Table
-from pgdyno.model.study import Study, StudyKind
+from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial
 from pgdyno.report import chapters, circumstances
+from pgdyno.report.levels import levels, listed
 from pgdyno.report.reading import Fields
 from pgdyno.report.sections import (
     Block,
@@ -35,7 +36,7 @@ SQL = (
 )
 """Shown, never run: what a reader types into sqlite3 or psql."""
 IMPORTED_LIMIT = (
-    "These figures were read from files of another tool: under which conditions they were measured is not known here, "
+    "These figures were read from files that others made: under which conditions they were measured is not known here, "
     "and elsewhere a difference may be smaller, absent or turned round."
 )
 CHANGE_COLUMNS = ("when", "who", "action", "knob", "from", "to", "why", "session")
@@ -48,7 +49,7 @@ def closed(record: StudyRecord, report: Report) -> Report:
     sections = [_sourced(section, runs) for section in report.sections]
     if not any(section.id == ABOUT for section in sections):
         sections.append(chapters.about(study, trials))
-    more = (*limits(study), *sources(record.store, study, trials))
+    more = (*limits(study, trials), *sources(record.store, study, trials))
     sections = [replace(one, blocks=(*one.blocks, *more)) if one.id == ABOUT else one for one in sections]
     if record.changes:
         sections.append(changes_section(record.changes))
@@ -73,12 +74,13 @@ def _from_runs(figure: Figure, runs: str) -> Figure:
     return figure if "run" in known or "runs" in known else replace(figure, provenance={**known, "runs": runs})
 
 
-def limits(study: Study) -> tuple[Block, ...]:
+def limits(study: Study, trials: Sequence[Trial] = ()) -> tuple[Block, ...]:
     """Say what the figures of a study do not promise."""
     version = Fields(study.facts).child("server").text("version")
     what = f"PostgreSQL {version} and the versions listed here" if version else "one version of PostgreSQL"
-    said = limit_sentences(study.target, what, study.workload.description or study.workload.name)
-    if study.kind is StudyKind.IMPORTED:
+    load = listed(levels(study, trials, "mode"), "and") or study.workload.description or study.workload.name
+    said = limit_sentences(study.target, what, load)
+    if study.was_read:
         said = (IMPORTED_LIMIT, *said[1:])
     return (Prose(said, points=True),)
 

@@ -67,7 +67,7 @@ def compared(record: StudyRecord) -> Report:
         tone=tone,
         lead=capital(
             f"{study.workload.description or study.workload.name}, "
-            f"{plural(study.plan.clients, 'client')}, on {study.target}"
+            f"{plural(study.plan.clients, 'client')}, on {study.target}{_own(record)}"
         ),
         stamp=circumstances.stamp(study, record.trials, retained),
         tiles=_tiles(study.kind, result, verdict),
@@ -75,6 +75,12 @@ def compared(record: StudyRecord) -> Report:
         digest=digest(study, record.trials, result, verdict, retained),
         provenance=provenance,
     )
+
+
+def _own(record: StudyRecord) -> str:
+    """Say beside the figures of a bench that they are not those of the server as it was found."""
+    own = len(record.trials[-1].spec.configuration) if record.trials and record.study.kind is StudyKind.BENCH else 0
+    return f", with {plural(own, 'setting')} of its own" if own else ""
 
 
 def _headline(study: Study, result: Fields, verdict: Verdict | None) -> tuple[str, str, Tone]:
@@ -129,6 +135,7 @@ def _sections(
         if study.kind is StudyKind.TUNE
         else None,
         chapters.arms(sides_of(result)) if study.kind is StudyKind.AB and result.members else None,
+        chapters.own_settings(record.trials) if study.kind is StudyKind.BENCH else None,
         chapters.explanation(result),
         doubts.confidence(record.trials, result, verdict, names.subject, names.reference),
         reads_section(record.trials, pairs_of(result), (names.reference, names.subject)),

@@ -6,14 +6,14 @@ It stands on the page of every kind of study, because a run whose data break the
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from pgdyno.model.figure import Table
 from pgdyno.model.record import CheckRecord
 from pgdyno.model.study import StudyKind
-from pgdyno.model.trial import LoadPlan, Trial
+from pgdyno.model.trial import LoadPlan, Trial, TrialState
 from pgdyno.report.sections import Block, Notice, Prose, Report, Section, TableBlock
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.traces import RunTrace
@@ -71,21 +71,29 @@ def section(record: StudyRecord) -> Section | None:
 
 
 def brief(record: StudyRecord) -> Section | None:
-    """Return the last run's figures and the verdict on the data, in sentences."""
+    """Return the figures of the last run that is a result and the verdict on the data, in sentences."""
     checks = _checks(record)
     counted = [trial for trial in record.trials if _has_orders(trial)]
     sentences: list[str] = []
-    if counted:
-        last = counted[-1]
+    if results := [trial for trial in counted if trial.state in _RESULTS]:
+        last = results[-1]
         assert last.outcome is not None, "a trial with orders has an outcome"
         told = [f"{_cell(last, name)} {label}" for name, label in FIGURES[:2] if name in last.outcome.counters]
-        figures = f"{' and '.join(told)} in run {last.id}"
-        sentences.append(f"{figures}: not TPC-C results, not comparable with published NOPM.")
+        partial = ", which is partial" * (last.state is TrialState.PARTIAL)
+        figures = f"{' and '.join(told)} in run {last.id}{partial}"
+        sentences.append(f"{figures}: {_NOT_LIKE[record.study.kind is StudyKind.IMPORTED]}.")
+    elif counted:
+        sentences.append(f"No NOPM and no TPM: run {counted[-1].id} is {counted[-1].state.value}, and is no result.")
     if checks:
         sentences.append(_verdict(checks))
     return Section("checks", "Orders and checks", "", (Prose(tuple(sentences)),)) if sentences else None
 
 
+_RESULTS = (TrialState.COMPLETE, TrialState.PARTIAL)
+_NOT_LIKE = (
+    "not TPC-C results, not comparable with published NOPM",
+    "as HammerDB prints them, not TPC-C results, not comparable with those of pgdyno's own load",
+)
 ONE_HOLDS = "The one condition that was checked holds"
 _CAPTION = (
     "NOPM: New-Orders committed in the measured window, a minute. TPM: transactions of this database alone, rolled "
@@ -137,7 +145,8 @@ def _figures(trials: Sequence[Trial]) -> Table:
 
 
 def _what(trial: Trial) -> str:
-    return " ".join([trial.spec.arm, *(f"{name}={value}" for name, value in trial.spec.factors.items())])
+    what = " ".join([trial.spec.arm, *(f"{name}={value}" for name, value in trial.spec.factors.items())])
+    return what if trial.state is TrialState.COMPLETE else f"{what} ({trial.state.value})"
 
 
 def _cell(trial: Trial, name: str) -> str:
@@ -156,14 +165,23 @@ def _verdict(checks: dict[int, tuple[CheckRecord, ...]]) -> str:
 
 def _conditions(checks: dict[int, tuple[CheckRecord, ...]]) -> Table:
     counts: dict[str, list[int | None]] = defaultdict(list)
-    meanings: dict[str, str] = {}
-    for found in checks.values():
+    meanings: dict[str, dict[int, str]] = defaultdict(dict)
+    broken: dict[str, int] = {}
+    for run, found in checks.items():
         for one in found:
             counts[one.condition].append(one.violations)
-            meanings[one.condition] = one.meaning
+            meanings[one.condition][run] = one.meaning
+            if one.violations:
+                broken.setdefault(one.condition, run)
     columns = ("condition", "demanded", "violations")
-    rows = tuple((name, meanings[name], _sum(counts[name])) for name in sorted(counts))
+    rows = tuple((name, _demand(meanings[name], broken.get(name)), _sum(counts[name])) for name in sorted(counts))
     return Table(columns, rows, columns[2:])
+
+
+def _demand(meanings: Mapping[int, str], broken: int | None) -> str:
+    """Return what a condition demands; where each run tells it with figures of its own, those of one are an example."""
+    run = max(meanings) if broken is None else broken
+    return meanings[run] if len(set(meanings.values())) == 1 else f"run {run}, one of {len(meanings)}: {meanings[run]}"
 
 
 def _sum(counts: Sequence[int | None]) -> str:

@@ -113,7 +113,8 @@ def _bench(
         *_held_back("held back by", result),
         *(("mind", warning) for warning in doubts.warnings_of(result)),
     ]
-    return (_section("run", "The run", _facts(rows)),)
+    section, own = _section("run", "The run", _facts(rows)), chapters.own_settings(trials)
+    return (section,) if own is None else (own, section)
 
 
 def _held_back(label: str, run: Fields) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ from pgdyno.model.matrix import LOCK_MODES, MatrixRow
 from pgdyno.report.matrix_curves import curve_table
 from pgdyno.report.matrix_names import Names, load_text
 from pgdyno.report.matrix_words import figure
+from pgdyno.report.scales import nice_bounds
 from pgdyno.report.sections import Charts, Section, TableBlock
 from pgdyno.stats.matrix import curves
 
@@ -66,7 +67,7 @@ def _lines(
         if unit == "locks"
         else f"How does {quantity} go with the load?",
         x=Axis("connections", "", lo=0.0, hi=last),
-        y=Axis(quantity, unit, lo=0.0, hi=1.05 * most or 1.0),
+        y=Axis(quantity, unit, lo=0.0, hi=nice_bounds((0.0, most or 1.0))[1]),
         series=series,
         table=_numbers(series),
         caption="One point a cell; whole rows only.",

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from pgdyno.model.figure import Table
 from pgdyno.model.matrix import BASELINE_NAME, MatrixRow, SkippedCell
 from pgdyno.model.matrix_json import row_from_json, skipped_from_json
+from pgdyno.model.study import PRINTED
 from pgdyno.report import chapters, circumstances
 from pgdyno.report.held_back_section import QUESTION, WORDS
 from pgdyno.report.matrix_charts import curves_sections
 from pgdyno.report.matrix_curves import curve_sentences
 from pgdyno.report.matrix_names import MODE_WORDS, Names, load_text
+from pgdyno.report.matrix_notices import notices
 from pgdyno.report.matrix_words import (
     best_sentences,
     contrast_table,
@@ -37,12 +39,16 @@ CAPTION = (
 )
 
 
+PRINTED_CAPTION = "TPS, LAT in ms, CPU % and locks as the table has them, which is not of pgdyno's making."
+
+
 def matrix_page(record: StudyRecord) -> Report:
     """Return the report of a matrix; one that is not finished has no rows yet and says so."""
     study, result = record.study, Fields(record.study.result or {})
     rows = [row for item in result.children("rows") if (row := row_from_json(item.members)) is not None]
     skipped = [one for item in result.children("skipped") if (one := skipped_from_json(item.members)) is not None]
-    answer = _answer(rows, result)
+    printed = result.flag(PRINTED)
+    answer = _answer(rows, skipped, result)
     table = Section("matrix", "Matrix", "What did each cell reach?", _table_blocks(rows, result))
     sections = [
         *((answer,) if answer else ()),
@@ -51,7 +57,7 @@ def matrix_page(record: StudyRecord) -> Report:
         *((_comparisons(rows),) if rows else ()),
         *((_beside(rows),) if contrasts(rows) else ()),
         *((plans,) if (plans := _plans(rows, record)) else ()),
-        *((held_back,) if (held_back := _held_back(rows, record)) else ()),
+        *((held_back,) if not printed and (held_back := _held_back(rows, record)) else ()),
         *((_checks(rows),) if rows else ()),
         *((sizes,) if (sizes := _sizes(rows)) else ()),
         *((_skipped(skipped),) if skipped else ()),
@@ -100,33 +106,20 @@ def _tiles(rows: Sequence[MatrixRow]) -> tuple[Tile, ...]:
     )  # fmt: skip
 
 
-def _answer(rows: Sequence[MatrixRow], result: Fields) -> Section | None:
+def _answer(rows: Sequence[MatrixRow], skipped: Sequence[SkippedCell], result: Fields) -> Section | None:
     if not rows:
         return None
     sentences = [*best_sentences(rows), *curve_sentences(rows)]
     blocks: list[Block] = [Prose(tuple(sentences), points=True)]
-    lost = [row for row in rows if not row.usable]
-    flagged = [row for row in rows if (check := little(row)) is not None and check.flagged]
-    notice = []
-    if lost:
-        notice.append(f"{len(lost)} of {plural(len(rows), 'row')} did not come out whole and take no part in this.")
-    if flagged:
-        notice.append(f"Little's law is off by more than 1 % in {plural(len(flagged), 'row')}: see the checks.")
-    if any(row.durability == "X" for row in rows):
-        notice.append(
-            "Rows marked [X] were measured with settings that can lose committed data: a measurement, no advice."
-        )
-    if not any(len(row.runs) > 1 for row in rows):
-        notice.append("One run each: no difference between cells is claimed.")
-    notice += result.texts("notes")
-    if notice:
+    if notice := [*notices(rows, skipped), *result.texts("notes")]:
         blocks.append(Notice(tuple(notice)))
     return Section("answer", "Answer", "Which cell is best, and where does more load stop to help?", tuple(blocks))
 
 
 def _table_blocks(rows: Sequence[MatrixRow], result: Fields) -> tuple[Block, ...]:
-    systems = any(row.cores is not None for row in rows)
-    return (TableBlock(matrix_table(rows, systems=systems), f"{CAPTION} {result.text('driver')}".strip()),)
+    systems = any(row.system or (row.cores is not None and row.vcpus is not None) for row in rows)
+    caption = PRINTED_CAPTION if result.flag(PRINTED) else f"{CAPTION} {result.text('driver')}".strip()
+    return (TableBlock(matrix_table(rows, systems=systems), caption),)
 
 
 def _comparisons(rows: Sequence[MatrixRow]) -> Section:

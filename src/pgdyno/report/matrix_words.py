@@ -183,7 +183,7 @@ def little_table(rows: Sequence[MatrixRow]) -> Table:
                 flag,
                 _history(row),
                 row.state,
-                row.reason or "; ".join(row.checks),
+                "; ".join([*([row.reason] if row.reason else row.checks), *row.warnings]),
             )
         )
     columns = ("test", "load", "connections", "TPS x LAT", "off by %", "Little's law", "history rows",

@@ -21,7 +21,13 @@ def title(comparison: PlatformComparison) -> str:
     turned = [one for one in known if (number(one) > 1) is not (number(head) > 1) and number(one) != 1]
     also = f"; but {said(turned[0])}: the order depends on the denominator" if turned else ""
     by = capital(head.denominator.value)
-    return f"{by}, {a} does {rounded(number(head))} times what {b} does, each at its own best{also}"
+    noise = ", within the scatter of the runs" if is_scatter(head) else ""
+    return f"{by}, {a} does {rounded(number(head))} times what {b} does, each at its own best{noise}{also}"
+
+
+def is_scatter(ratio: Ratio) -> bool:
+    """Tell whether repeated runs scatter more than the platforms differ by this ratio."""
+    return ratio.interval is not None and ratio.interval.lo <= 1 <= ratio.interval.hi
 
 
 def headline(best: Matchup) -> Ratio:
@@ -36,7 +42,7 @@ def caution_sentences(comparison: PlatformComparison) -> tuple[str, ...]:
     if comparison.unchecked:
         names = ", ".join(comparison.unchecked)
         found.append(f"not known of both, so that nobody could see whether they agree: {names}")
-    if a.environment and a.environment == b.environment:
+    if a.environment not in ("", "unknown") and a.environment == b.environment:
         found.append(f"both were measured in environment {a.environment}: these are two moments of one platform")
     if any(row.durability == "X" for row in (*a.rows, *b.rows)):
         found.append(
@@ -44,10 +50,11 @@ def caution_sentences(comparison: PlatformComparison) -> tuple[str, ...]:
         )
     if comparison.best is None:
         return tuple(found)
-    interval = headline(comparison.best).interval
+    head = headline(comparison.best)
+    interval = head.interval
     if interval is None:
         found.append("there is no interval, because one side or both have a single run of a load")
-    elif interval.lo <= 1 <= interval.hi:
+    elif is_scatter(head):
         found.append(
             f"the runs scatter more than the platforms differ: {interval.confidence * 100:g} % interval "
             f"[{rounded(interval.lo)}, {rounded(interval.hi)}]"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.sample_tables import TABLES
-from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.model.study import SAMPLES, Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.probes.evidence.sample_files import SampleFile
 from pgdyno.store.catalogue import Store
@@ -47,7 +47,7 @@ def import_samples(
         target=target or files[0].samples.machine or "another machine, which the file does not name",
         environment="unknown",
         facts={"host": {"cores": files[0].samples.cpus}} if files[0].samples.cpus else {},
-        workload=WorkloadSpec(f"{tool}-samples", {}, "unknown", f"samples of {tool}, load unknown", read_only=False),
+        workload=WorkloadSpec(f"{tool}{SAMPLES}", {}, "unknown", f"samples of {tool}, load unknown", read_only=False),
         plan=LoadPlan(clients=1, jobs=1, warmup_s=0.0, measure_s=longest),
         options={"files": [{"name": file.name, "sha256": file.sha256} for file in files]},
     )

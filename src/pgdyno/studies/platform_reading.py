@@ -11,10 +11,11 @@ from pgdyno.knobs.policy import Durability, worst_class
 from pgdyno.model.facts import Unknown
 from pgdyno.model.platform import Platform, PlatformRow
 from pgdyno.model.samples import SampleValue
-from pgdyno.model.study import Study, StudyKind
+from pgdyno.model.study import PRINTED, Study, StudyKind
 from pgdyno.model.trial import Outcome, Role, Trial, TrialState
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.platforms import CONFIGURATION
+from pgdyno.studies.printed_rows import CPU, LATENCY
 from pgdyno.units import bytes_text
 
 KINDS = (StudyKind.MATRIX, StudyKind.BENCH)
@@ -118,6 +119,8 @@ def _row(study: Study, runs: Sequence[Trial], busy: Mapping[int, float], cores: 
     latencies = [(o.latency_ms.mean, o.transactions) for o in outcomes if o.latency_ms is not None and o.transactions]
     weight = sum(count for _, count in latencies)
     shares = [busy[run.id] for run in runs if run.id in busy]
+    shares += [outcome.counters[CPU] for outcome in outcomes if CPU in outcome.counters]
+    printed = next((outcome.counters[LATENCY] for outcome in outcomes if LATENCY in outcome.counters), None)
     level = int(str(smt)) if str(smt).isdecimal() else None
     return PlatformRow(
         configuration=str(configuration),
@@ -125,7 +128,7 @@ def _row(study: Study, runs: Sequence[Trial], busy: Mapping[int, float], cores: 
         instances=int(str(instances)),
         clients=int(str(clients)),
         tps=_pooled(outcomes),
-        latency_ms=sum(mean * count for mean, count in latencies) / weight if weight else None,
+        latency_ms=sum(mean * count for mean, count in latencies) / weight if weight else printed,
         cpu_pct=fmean(shares) if shares else None,
         threads=None if level is None or isinstance(cores, Unknown) else cores * level,
         throughputs=throughputs,
@@ -182,6 +185,8 @@ def _size(study: Study, name: str) -> int | Unknown:
 
 def _same(study: Study, trials: Sequence[Trial]) -> dict[str, str]:
     plan, spec = study.plan, study.workload
+    if study.options.get(PRINTED):  # nobody knows how its load was driven, for how long, and with which settings
+        return {"workload": spec.name, "data set": ", ".join(f"{n} {v}" for n, v in sorted(spec.parameters.items()))}
     rate = "closed loop" if plan.rate is None else f"open loop of {plan.rate:g} transactions/s"
     connected = ", a connection each transaction" if plan.connect_each else ""
     parameters = ", ".join(f"{name} {value}" for name, value in sorted(spec.parameters.items()))
@@ -205,6 +210,8 @@ def _same(study: Study, trials: Sequence[Trial]) -> dict[str, str]:
 def circumstances(study: Study, trials: Sequence[Trial]) -> dict[str, str]:
     """Return what of host and server stands beside the figures of a study, by name; unknown facts are left out."""
     host, server, settings = (_part(study.facts, name) for name in ("host", "server", "settings"))
+    if study.options.get(PRINTED):
+        return {}
     words = {name: _word(host.get(key)) for name, key in _HOST_FACTS.items()}
     words |= {name: _bytes(host.get(key)) for name, key in _HOST_BYTES.items()}
     words |= {name: _word(server.get(key)) for name, key in _SERVER_FACTS.items()}

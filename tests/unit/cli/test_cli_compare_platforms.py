@@ -108,6 +108,17 @@ def test_the_ways_of_comparing_exclude_each_other(call: Call, tmp_path: Path) ->
     assert 'both platforms are called "x"' in named.message
 
 
+@pytest.mark.requirement("R-CMP-08")
+def test_a_study_is_not_compared_with_itself_where_last_is_the_imported_one(call: Call, tmp_path: Path) -> None:
+    bench(tmp_path / "b.db", "x1", "x86_64", 16, 40000)
+    call("bundle", "export", "x1", "-o", "x86.pgdyno", "--store", "b.db")
+    call("bundle", "import", "x86.pgdyno", "--store", "a.db")
+    refused = failure(call("compare", "--platforms", "power=last", "x86=x86.pgdyno", "--store", "a.db"))
+    assert '"last" and "x86.pgdyno" are the same study, x1' in refused.message
+    assert "also where it was imported" in str(refused.detail)
+    assert refused.exit_code == ExitCode.USAGE
+
+
 def test_a_bundle_of_several_studies_has_to_be_imported_first(call: Call, tmp_path: Path) -> None:
     for name in ("p1", "x1"):
         bench(tmp_path / "a.db", name, "x86_64", 8, 60000)

@@ -10,16 +10,19 @@ import pytest
 
 from matrix_example import made_row, seed_rows
 from pgdyno.model.configuration import BASELINE
-from pgdyno.model.matrix import MatrixRow, SkippedCell
+from pgdyno.model.matrix import Cell, MatrixRow, SkippedCell
 from pgdyno.model.matrix_json import row_to_json, skipped_to_json
 from pgdyno.model.record import PlanRecord
 from pgdyno.model.study import StudyKind
-from pgdyno.model.trial import Role, TrialSpec
+from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
 from pgdyno.report import html, markdown
 from pgdyno.report.build import build_report
+from pgdyno.report.circumstances import environment, workload
+from pgdyno.report.closing import limits
 from pgdyno.report.compose import StudyRecord, compose
 from pgdyno.report.matrix_curves import MANY, knee_sentences
 from pgdyno.report.matrix_words import COLUMNS, best_sentences, little_table, matrix_table
+from pgdyno.report.scales import ticks
 from pgdyno.report.sections import Report, TableBlock
 from pgdyno.report.text import print_report
 from pgdyno.store.catalogue import Store
@@ -92,6 +95,14 @@ def test_figures_have_two_decimals_and_are_rounded_half_up() -> None:
 def test_the_knee_is_told_by_where_it_lies(rates: dict[int, float], words: str) -> None:
     (said,) = knee_sentences([made_row(clients, tps) for clients, tps in rates.items()])
     assert words in said
+
+
+def test_the_end_of_each_axis_is_labelled() -> None:
+    for figure in page(SMT8).figures():
+        lo, hi = figure.y.lo, figure.y.hi
+        assert lo is not None
+        assert hi is not None
+        assert hi == ticks(lo, hi, "linear")[-1], figure.id
 
 
 def test_cells_are_named_by_all_that_tells_them_apart_and_names_stay_as_they_are() -> None:
@@ -194,6 +205,12 @@ def test_rows_that_are_not_whole_say_so_and_skipped_cells_have_their_reason() ->
     assert "1 of 2 load generators ended early: killed" in said
     assert "SMT is not switchable here: one thread a core" in said
     assert "1 of 2 rows did not come out whole" in said
+    out = StringIO()
+    print_report(report, out)
+    terminal = " ".join(out.getvalue().split())
+    assert "8 clients each: partial, 1 of 2 load generators ended early: killed" in terminal
+    assert "its figures are those of the run that was whole" in terminal
+    assert "1 cell skipped: SMT is not switchable here: one thread a core." in terminal
     assert "VLAN 10" in said
 
 
@@ -270,3 +287,37 @@ def test_every_renderer_draws_it_and_a_study_without_rows() -> None:
     assert table.columns == ("curve", "112", "224", "448")
     assert table.rows[1] == ("tuned, SMT 8", "60642.30", "61963.90", "57459.90")
     assert "No rows: the matrix is running" in text(page([]))
+
+
+@pytest.mark.requirement("R-BEN-03", "R-BEN-12")
+def test_what_is_doubtful_about_a_load_stands_under_the_answer() -> None:
+    stopped = "the CPU limit of the load generators stopped them in up to 98 % of its periods"
+    rows = [replace(made_row(clients, 80.0), warnings=(stopped,)) for clients in (1, 2, 3, 4, 5)]
+    rows.append(replace(made_row(8, 80.0), latency_ms=60.0))
+    said = text(page(rows))
+    assert said.count(f"with 3 clients each; 2 more rows: {stopped}.") == 1
+    assert "off by more than 1 % in 1 row: default, 1 load generator with 8 clients each (−40.0 %)." in said
+    assert said.count(stopped) == 6, "and each row's own in the checks"
+    many = [replace(made_row(number, 80.0), warnings=(f"warning {number}",)) for number in (1, 2, 3, 4, 5)]
+    assert "2 more warnings: see the tables of the report." in text(page(many))
+
+
+def test_the_facts_of_a_matrix_name_every_level_and_no_single_one() -> None:
+    def facts(*modes: str) -> str:
+        trials = [
+            Trial(number, "m1", TrialSpec(BASELINE, Role.CELL, "cell", 1, number, factors=cell.factors()),
+                  TrialState.COMPLETE, None)
+            for number, cell in enumerate(
+                (Cell(instances, clients, 1, mode, 10, "default", placement=placement)
+                 for instances, clients, placement, mode in zip(
+                     (1, 16, 2), (10, 4, 4), ("socket", "loopback", "socket"), modes, strict=True)), start=1)
+        ]  # fmt: skip
+        study = make_study(StudyKind.MATRIX)
+        return str((*environment(study, trials).rows, *workload(study, trials).rows, limits(study, trials)))
+
+    several = facts("tpcb-like", "select-only", "tpcb-like")
+    for words in ("1, 2 or 16 load generators", "'clients', '4 or 10 in ", "by socket or loopback",
+                  "'workloads', 'tpcb-like and select-only", "for this load: tpcb-like and select-only"):  # fmt: skip
+        assert words in several
+    assert "fingerprint of its scripts" not in several
+    assert "fingerprint of its scripts" in facts(*("tpcb-like",) * 3)

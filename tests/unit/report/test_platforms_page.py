@@ -112,6 +112,8 @@ def test_cautions_of_a_valid_comparison() -> None:
     told = text_of(platforms_page(compare_platforms(scattered[0], scattered[1])))
     assert "the runs scatter more than the platforms differ: 95 % interval" in told
     assert "two moments of one platform" in told
+    assert "each at its own best, within the scatter of the runs" in told, "the title claims no more than the runs do"
+    assert "scatter" not in title(example())
 
 
 def test_json_holds_the_figures_and_the_sentences() -> None:
@@ -176,5 +178,6 @@ def test_generations_are_drawn_against_their_clock() -> None:
     assert figure.series[0].y == pytest.approx((2.2, 1.6, 1.375, 1.6, 1.4, 8 / 7))
     assert "grew 3.52-fold and the clock 2.24-fold" in figure.caption
     assert "z900->z990: the DB2 metric 2.20x, clock 1.60x, so 1.38x beyond the clock." in text_of(report)
+    assert re.search("clock, z990->z9 █+ 1.40x", text_of(report)), "bars of one name are told apart in text too"
     rows[0]["clock"] = 2.0
     assert "so 1.10x beyond" in step_sentences(generation_steps(rows), "it")[0]

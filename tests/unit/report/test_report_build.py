@@ -14,6 +14,7 @@ import pytest
 
 import study_example as example
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.model.configuration import Configuration
 from pgdyno.model.record import CheckRecord, InstanceRecord, PlanRecord, TextRecord
 from pgdyno.model.study import StudyKind, StudyState, Unmeasured
 from pgdyno.model.trial import Role, TrialSpec
@@ -133,6 +134,20 @@ def test_a_bench_has_no_verdict(tmp_path: Path) -> None:
     assert report.word == ""
     assert [one.id for one in report.sections] == ["held-back", "recorder", "inside", "about"]
     assert all(tile.word == "" for tile in report.tiles)
+
+
+def test_a_bench_names_the_settings_that_it_measured_with(tmp_path: Path) -> None:
+    own = Configuration.of({"enable_indexscan": "off", "work_mem": "8MB"})
+    report = make(tmp_path, lambda store: example.add_bench(store, settings=own))
+    assert "with 2 settings of its own" in report.lead
+    for sections in (report.sections, report.digest):
+        (section,) = [one for one in sections if one.title == "What was set"]
+        assert "('enable_indexscan', 'off')" in str(section)
+        assert "('work_mem', '8MB')" in str(section)
+    (tmp_path / "plain").mkdir()
+    plain = make(tmp_path / "plain", example.add_bench)
+    assert "of its own" not in plain.lead
+    assert all(one.title != "What was set" for one in plain.sections)
 
 
 def test_a_bench_that_never_became_steady_shows_no_number(tmp_path: Path) -> None:

@@ -66,6 +66,24 @@ def test_what_is_broken_is_named_and_counted() -> None:
     assert "1 condition of 1 broken: C01; such a run is void." in shown
 
 
+@pytest.mark.requirement("R-TPC-01")
+def test_a_void_run_has_no_figure_to_quote() -> None:
+    void = replace(trial(2, nopm=4400.0, tpm=9900.0), state=TrialState.VOID)
+    both = record(trials=(record().trials[0], void))
+    assert texts(data_checks.brief(both)).startswith("4,000 NOPM and 9,000 TPM in run 1:"), "of the run that counts"
+    assert "2|bench (void)|4,400|9,900" in texts(data_checks.section(both))
+    alone = texts(data_checks.brief(record(trials=(void,), records={2: (BROKEN,)})))
+    assert alone.startswith("No NOPM and no TPM: run 2 is void")
+    assert "4,400" not in alone
+
+
+def test_a_condition_that_each_run_tells_in_figures_is_not_told_of_one_run_as_if_of_all() -> None:
+    grew = {run: (CheckRecord("history", 0, f"it grew by {rows} rows"),) for run, rows in ((1, 50), (2, 70), (3, 70))}
+    assert "history|run 3, one of 3: it grew by 70 rows|0" in texts(data_checks.section(record(records=grew)))
+    grew[1] = (CheckRecord("history", 4, "it grew by 46 rows"),)
+    assert "history|run 1, one of 3: it grew by 46 rows|4" in texts(data_checks.section(record(records=grew)))
+
+
 def test_a_study_without_orders_and_checks_has_no_such_section() -> None:
     bare = replace(record(), trials=(trial(1),), records={1: (TextRecord("out", "text"),)})
     assert data_checks.section(bare) is None
@@ -76,6 +94,9 @@ def test_imported_figures_are_told_from_measured_ones() -> None:
     shown = texts(data_checks.section(record(StudyKind.IMPORTED, records={})))
     assert "read from another tool's files" in shown
     assert "follows the rules of TPC-C in part" not in shown
+    short = texts(data_checks.brief(record(StudyKind.IMPORTED, records={})))
+    assert "not comparable with those of pgdyno's own load" in short
+    assert "published" not in short, "another HammerDB's published NOPM is what it may be compared with"
 
 
 @pytest.mark.requirement("R-TPC-09")

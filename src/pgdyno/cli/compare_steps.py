@@ -1,0 +1,48 @@
+"""`pgdyno compare --step NAME=PERCENT`: what the steps of a tuning that was printed elsewhere come to together."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.flags import Flags
+from pgdyno.cli.report import FORMATS, emit
+from pgdyno.errors import UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.report.staircase_figure import StairRow
+
+_STEP = re.compile(r"(?P<name>[^=]{1,60})=(?P<percent>[+-]?\d{1,6}(?:\.\d+)?)\s*%?")
+
+
+def steps_command(flags: Flags) -> int:
+    """Draw the staircase of the steps that were given."""
+    from pgdyno.report.steps_page import compounded, steps_page
+
+    rows = [_step(word) for word in flags.words("steps")]
+    subject, output, stated = flags.choice("subject"), flags.path("output"), flags.number("stated")
+    if flags.on("as_json") and output is None:
+        steps = [{"step": row.name, "ratio": row.ratio, "outcome": row.outcome} for row in rows]
+        product, total = compounded(rows)
+        click.echo(json.dumps({"of": subject, "steps": steps, "product": product, "sum": total, "stated": stated}))
+        return 0
+    chosen = flags.text("wanted") or FORMATS.get(output.suffix.lower() if output else "", "text")
+    emit(steps_page(rows, subject, stated_pct=stated), chosen, output)
+    return 0
+
+
+def _step(word: str) -> StairRow:
+    from pgdyno.report.staircase_figure import StairRow
+
+    match = _STEP.fullmatch(word)
+    ratio = 1 + float(match["percent"]) / 100 if match else 0.0
+    if match is None or ratio <= 0:
+        raise UsageError(
+            f'step "{word}" is not NAME=PERCENT',
+            hint="Write what each step gained over the one before, such as WAL=12.",
+        )
+    outcome = "keep" if ratio > 1 else "null" if ratio == 1 else "drop"
+    return StairRow(match["name"].strip(), ratio, None, outcome)
