@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.workloads.ybio_table import procedures, scattered_keys
@@ -79,6 +80,10 @@ def test_runit_takes_the_parameters_of_the_source_and_one_batch_at_no_duration(p
     for wrong in ("batch_size => 0", "batch_size => 2000000", "pct_update => 101"):
         with pytest.raises(Exception, match="out of range"):
             postgres.execute(f"CALL runit({wrong})")
+    for share in (0, 100):
+        with pytest.raises(EnvironmentUnsuitable, match="runit: bench0001 has 0 of the 10 rows from key") as caught:
+            postgres.execute(f"CALL runit(tab_rows => {10**12}, batch_size => 10, pct_update => {share})")
+        assert "tab_rows as setup had it" in str(caught.value.hint)
 
 
 @pytest.mark.requirement("R-YBI-05")

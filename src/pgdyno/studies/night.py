@@ -184,8 +184,9 @@ class NightRunner:
 
     def _run_job(self, job: Job, ends: float) -> Job:
         before = next(iter(self._work.studies(job)), None)
-        resumable = before if before is not None and before.state is not StudyState.COMPLETE else None
-        words = self._work.words(job, resumable) or self._work.words(job, None)
+        if before is not None and before.state is StudyState.COMPLETE:
+            return self._end(job, JobState.DONE, None, "its study was finished outside of the queue")
+        words = self._work.words(job, before) or self._work.words(job, None)
         assert words is not None, "a job can always begin anew"
         self._announce(f"job {job.id} begins, until {self._plan.window.clock_text(ends)}: pgdyno {' '.join(words)}")
         try:

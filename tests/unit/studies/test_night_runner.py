@@ -213,12 +213,15 @@ def test_the_job_of_a_killed_runner_is_taken_up_again(queue):
     assert world.started[0][1] == ("tune", "--resume", study.id)
 
 
-def test_a_complete_study_is_not_gone_on_with(queue):
-    (job,) = add(queue)
+def test_a_study_that_others_finished_is_neither_gone_on_with_nor_measured_again(queue):
+    job, following = add(queue, 2)
     world = Fake("10T23:00")
     world.left[job.id] = [replace(simulated_study(), state=StudyState.COMPLETE)]
     run(queue, world)
-    assert world.started[0][1] == job.argv
+    done = queue.job(job.id)
+    assert (done.state, done.reason) == (JobState.DONE, "its study was finished outside of the queue")
+    assert done.study == simulated_study().id
+    assert [started[1] for started in world.started] == [following.argv]
 
 
 def test_a_job_that_hangs_while_it_restores_is_killed_at_last(queue):

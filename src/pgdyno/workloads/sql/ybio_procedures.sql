@@ -125,6 +125,10 @@ BEGIN
             EXECUTE read_batch INTO touched, highest USING first, first + batch_size - 1;
             max_scratch := greatest(max_scratch, highest);
         END IF;
+        IF touched <> batch_size THEN
+            RAISE EXCEPTION 'runit: % has % of the % rows from key % on', table_name, touched, batch_size, first
+                USING HINT = format('Give tab_rows as setup had it: %s are more than the table holds.', tab_rows);
+        END IF;
         total_rows := total_rows + touched;
         COMMIT;
         EXIT WHEN clock_timestamp() >= began + run_duration;
