@@ -61,19 +61,21 @@ def constant(word: bytes, count: int) -> Column:
 
 def encode(columns: Sequence[Column]) -> bytes:
     """Return the rows of these columns, in COPY's binary format without header and trailer."""
-    count = len(columns[0].cells)
-    parts = [np.broadcast_to(_bytes(np.array([len(columns)], ">i2"), 2), (count, 2))]
-    masks = [np.ones((count, 2), np.bool_)]
-    for column in columns:
-        width = column.cells.shape[1]
-        lengths = np.full(count, width, np.int64) if column.lengths is None else column.lengths
-        parts += [_bytes(lengths.astype(">i4"), 4), column.cells]
-        masks += [np.ones((count, 4), np.bool_), np.arange(width) < lengths[:, None]]
-    rows = np.concatenate(parts, axis=1)
-    if all(column.lengths is None for column in columns):
-        return rows.tobytes()
-    present: Bytes = rows[np.concatenate(masks, axis=1)]
-    return present.tobytes()
+    count, widths = len(columns[0].cells), [column.cells.shape[1] for column in columns]
+    rows = np.empty((count, 2 + sum(4 + width for width in widths)), np.uint8)
+    rows[:, :2] = _bytes(np.array([len(columns)], ">i2"), 2)
+    # One matrix for all, and a mask of its bytes only where lengths differ: putting parts together took twice as long.
+    present = None if all(column.lengths is None for column in columns) else np.ones(rows.shape, np.bool_)
+    place = 2
+    for column, width in zip(columns, widths, strict=True):
+        begin, end = place + 4, place + 4 + width
+        lengths = np.array([width]) if column.lengths is None else column.lengths
+        rows[:, place:begin] = _bytes(lengths.astype(">i4"), 4)
+        rows[:, begin:end] = column.cells
+        if present is not None and column.lengths is not None:
+            np.less(np.arange(width), column.lengths[:, None], out=present[:, begin:end])
+        place = end
+    return rows.tobytes() if present is None else rows[present].tobytes()
 
 
 def _numeric(*, weight: int, scale: int, sign: Int64s, digits: Sequence[Int64s]) -> Column:

@@ -100,9 +100,10 @@ CONDITIONS = (
             "balance and payments of a customer together are what was delivered",
         ),
         sql.SQL(
-            "WITH delivered AS (SELECT o_w_id AS w, o_d_id AS d, o_c_id AS c, sum(ol_amount) AS amount"
-            " FROM orders JOIN order_line ON ol_w_id = o_w_id AND ol_d_id = o_d_id AND ol_o_id = o_id"
-            " WHERE ol_delivery_d IS NOT NULL GROUP BY o_w_id, o_d_id, o_c_id),"
+            "WITH sent AS (SELECT ol_w_id AS w, ol_d_id AS d, ol_o_id AS o, sum(ol_amount) AS amount FROM order_line"
+            " WHERE ol_delivery_d IS NOT NULL GROUP BY ol_w_id, ol_d_id, ol_o_id),"
+            " delivered AS (SELECT w, d, o_c_id AS c, sum(amount) AS amount FROM sent JOIN orders"
+            " ON o_w_id = w AND o_d_id = d AND o_id = o GROUP BY w, d, o_c_id),"
             " paid AS (SELECT h_c_w_id AS w, h_c_d_id AS d, h_c_id AS c, sum(h_amount) AS amount FROM history"
             " GROUP BY h_c_w_id, h_c_d_id, h_c_id)"
             " SELECT count(*) FILTER (WHERE c_balance <> coalesce(delivered.amount, 0) - coalesce(paid.amount, 0))"

@@ -204,6 +204,7 @@ def _require_sound(site: LoadSite, sessions: _Sessions) -> None:
 def _asked(site: LoadSite, sessions: _Sessions, condition: Condition) -> tuple[Condition, tuple[int, ...]]:
     with sessions.one() as connection:
         try:
+            connection.execute("SET max_parallel_workers_per_gather = 0")  # the sessions are as many as there are CPUs
             return ask(connection, (condition,))[0]
         except psycopg.Error as error:
             raise query_error(site.postgres.label, error) from error
