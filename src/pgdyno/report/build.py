@@ -15,7 +15,7 @@ from pgdyno.report.pair_page import pair_page
 from pgdyno.report.reading import Fields, side_of, sides_of
 from pgdyno.report.sections import Report
 from pgdyno.report.side_names import names_of
-from pgdyno.report.traces import LoadBin, RunTrace, bin_seconds
+from pgdyno.report.traces import LoadBin, RunTrace, bin_seconds, usual_spacing_s
 from pgdyno.report.wording import settings_text
 from pgdyno.stats.histogram import LatencyHistogram
 from pgdyno.store.catalogue import Store
@@ -26,6 +26,8 @@ RECORDED_TABLES = ("cpu", "database", "disk", "memory", "sessions", "waits", "wa
 
 _LOAD = ("instances", "clients", "jobs", "mode", "scale")
 """Factors of a cell that its report tells as the load."""
+_FILES = 2
+"""So many imported files are drawn, side by side: beyond that nobody reads the strips."""
 
 
 def build_report(store: Store, study_id: str) -> Report:
@@ -139,6 +141,8 @@ def recorded_runs(study: Study, trials: Sequence[Trial]) -> list[tuple[str, Tria
     if found:
         return [(name, trial) for name, trial in found if trial.outcome is not None]
     usable = [trial for trial in trials if trial.state is TrialState.COMPLETE]
+    if study.kind is StudyKind.IMPORTED:  # samples of another machine: a run is a file
+        return [(trial.spec.factors.get("file", "the run"), trial) for trial in usable[:_FILES]]
     first = next((trial for trial in usable if trial.spec.role is Role.BASELINE), usable[0] if usable else None)
     return [] if first is None else [("the baseline" if first.spec.role is Role.BASELINE else "the run", first)]
 
@@ -156,7 +160,8 @@ def cell_runs(study: Study, trials: Sequence[Trial]) -> list[Trial]:
 def _read_trace(store: Store, study: Study, trial: Trial, name: str) -> RunTrace:
     outcome = trial.outcome
     assert outcome is not None, "a recorded run is finished"
-    bin_s = bin_seconds(outcome.ended_at - outcome.began_at)
+    samples = {table: store.samples(trial.id, table) for table in RECORDED_TABLES}
+    bin_s = max(bin_seconds(outcome.ended_at - outcome.began_at), usual_spacing_s(samples))
     return RunTrace(
         run=trial.id,
         name=name,
@@ -165,7 +170,7 @@ def _read_trace(store: Store, study: Study, trial: Trial, name: str) -> RunTrace
         ended_at=outcome.ended_at,
         cores=Fields(study.facts).child("host").whole("cores"),
         load=load_bins(store.histograms(trial.id), outcome.began_at, outcome.ended_at, bin_s),
-        samples={table: store.samples(trial.id, table) for table in RECORDED_TABLES},
+        samples=samples,
         events=store.events(trial.id),
         bin_s=bin_s,
     )

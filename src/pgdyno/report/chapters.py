@@ -32,7 +32,7 @@ from pgdyno.report.wording import (
     settings_text,
     share_text,
 )
-from pgdyno.units import bytes_text, parse_quantity
+from pgdyno.units import bytes_text, parse_quantity, seconds_text
 
 BLOCK_BYTES = 8192
 """The unit of a shared_buffers without one; every build of PostgreSQL but a patched one has it."""
@@ -228,8 +228,11 @@ def flight(traces: Sequence[RunTrace]) -> Section | None:
     if not recorded:
         return None
     columns = tuple(f"{trace.name}, trial {trace.run}" for trace, _ in recorded)
-    shown = "One run, second by second." if len(recorded) == 1 else "One run of each side, on the same axes."
-    said = [f"{shown} The shaded part is warm-up and does not count."]
+    shown = "One run" if len(recorded) == 1 else "Two runs, on the same axes"
+    each = max(trace.bin_s for trace, _ in recorded)
+    said = [f"{shown}, {'second by second' if each == 1 else f'each point over {seconds_text(each)}'}."]
+    if any(trace.steady_from != trace.began_at for trace, _ in recorded):
+        said.append("The shaded part is warm-up and does not count.")
     if any(_has_events(figure) for _, strips in recorded for figure in strips):
         said.append(
             "Dashed vertical lines are checkpoints, dotted ones autovacuum, solid ones restarts, reloads and swapping."

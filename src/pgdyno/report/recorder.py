@@ -74,7 +74,7 @@ def align(runs: Sequence[Sequence[Figure]]) -> tuple[tuple[Figure | None, ...], 
         row = [next((figure for figure in run if strip_key(figure) == key), None) for run in runs]
         known = [figure for figure in row if figure is not None]
         low, high = min(figure.y.lo or 0.0 for figure in known), max(figure.y.hi or 1.0 for figure in known)
-        x = Axis("seconds since the load began" if key == keys[-1] else "", "s", lo=0.0, hi=end)
+        x = Axis("seconds since the run began" if key == keys[-1] else "", "s", lo=0.0, hi=end)
         rows.append(tuple(figure and replace(figure, x=x, y=replace(figure.y, lo=low, hi=high)) for figure in row))
     return tuple(rows)
 
@@ -223,7 +223,7 @@ def _strip(trace: RunTrace, key: str, y: Axis, times: Sequence[float], lines: Se
         id=f"{key}-{trace.run}",
         title=_title(trace, times, drawn, y.unit, hi if y.hi is None else y.hi),
         question=y.label,
-        x=Axis("seconds since the load began", "s", lo=0.0, hi=trace.ended_at - trace.began_at),
+        x=Axis("seconds since the run began", "s", lo=0.0, hi=trace.ended_at - trace.began_at),
         y=replace(y, lo=lo if y.lo is None else y.lo, hi=hi if y.hi is None else y.hi),
         series=series,
         bands=_phases(trace),

@@ -19,6 +19,7 @@ def runs_page(record: StudyRecord) -> Report:
     sentences = result.texts("sentences")
     told: tuple[Block, ...] = (Prose(sentences, points=len(sentences) > 1),) if sentences else ()
     runs = Section("runs", "Runs", "What was measured?", (TableBlock(runs_table(record.trials), _caption(record)),))
+    flight = () if (found := chapters.flight(record.traces)) is None else (found,)
     answer = (Section("answer", "Answer", "What came of it?", told),) if told else ()
     return Report(
         study=study.id,
@@ -29,7 +30,7 @@ def runs_page(record: StudyRecord) -> Report:
         lead=capital(f"{study.workload.description or study.workload.name}, on {study.target}"),
         stamp=circumstances.stamp(study, record.trials, ()),
         tiles=(),
-        sections=(*answer, runs, chapters.about(study, record.trials)),
+        sections=(*answer, *flight, runs, chapters.about(study, record.trials)),
         digest=(*answer, runs),
         provenance=circumstances.provenance(study, record.trials, result.number("elapsed_s")),
     )

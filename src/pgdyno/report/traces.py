@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from statistics import fmean
+from statistics import fmean, median
 
 from pgdyno.model.samples import Event, SampleValue
 
@@ -66,6 +66,13 @@ class Grid:
 def bin_seconds(duration_s: float) -> int:
     """Return how many seconds one drawn point must cover so that no series has more than `MAX_POINTS`."""
     return max(1, math.ceil(duration_s / MAX_POINTS))
+
+
+def usual_spacing_s(samples: Mapping[str, Columns]) -> int:
+    """Return how far apart readings are, in whole seconds: 1 of pgdyno's own, often minutes where sar recorded."""
+    clocks = [sorted({*_times(columns)}) for columns in samples.values()]
+    spacings = [median(b - a for a, b in pairwise(times)) for times in clocks if len(times) > 1]
+    return max(1, round(min(spacings, default=1)))
 
 
 def read(trace: RunTrace, table: str, gauges: Iterable[str] = (), deltas: Iterable[str] = ()) -> Grid:
