@@ -19,6 +19,7 @@ def dry_run(plan: MatrixPlan, pgbench: Pgbench) -> Iterator[str]:
     """Yield the lines: data with their estimated sizes, each cell's command, the order of the repetitions."""
     cells = plan.cells()
     yield f"# {len(cells)} cells, {plan.repetitions} repetitions, the baseline before them; pgbench {pgbench.version}"
+    yield "# no server was asked: a run skips cells for which it lacks connections, CPUs or a listening address"
     for scale in plan.scales:
         yield f"# scale {scale}: about {bytes_text(PgbenchTables(scale).estimated_bytes)}"
     for mode in plan.modes:

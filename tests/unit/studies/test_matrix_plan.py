@@ -176,6 +176,7 @@ def test_a_dry_run_shows_pgbench_as_it_will_be_run() -> None:
     assert "simple-update: as tpcb-like without the updates of tellers and branches" in text
     assert "delete" not in text.lower()
     assert "max_wal_size = 8GB" in text
+    assert "no server was asked" in lines[1], "which cells it has no room for shows in the run"
 
 
 @pytest.mark.requirement("R-BEN-08")
