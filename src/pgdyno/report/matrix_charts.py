@@ -11,7 +11,8 @@ from pgdyno.report.matrix_names import Names, load_text
 from pgdyno.report.matrix_words import figure
 from pgdyno.report.scales import nice_bounds
 from pgdyno.report.sections import Charts, Section, TableBlock
-from pgdyno.stats.matrix import curves
+from pgdyno.report.wording import plural
+from pgdyno.stats.matrix import Curve, curves
 
 
 def curves_sections(rows: Sequence[MatrixRow]) -> list[Section]:
@@ -46,16 +47,17 @@ def _held(name: str) -> Callable[[MatrixRow], float | None]:
 def _lines(
     rows: Sequence[MatrixRow], name: str, quantity: str, unit: str, value: Callable[[MatrixRow], float | None]
 ) -> Figure:
-    found, names = curves(rows), Names.of_rows(rows)
+    names = Names.of_rows(rows)
+    found = [(name, line) for curve in curves(rows) for name, line in _drawn(names.curve(curve), curve)]
     series = tuple(
         Series(
-            names.curve(curve),
+            label,
             tuple(float(row.cell.connections) for row in curve),
             tuple(value(row) for row in curve),
             labels=tuple(f"{row.cell.instances} x {load_text(row.cell)}" for row in curve),
             group="cell",
         )
-        for curve in found
+        for label, curve in found
     )
     most = max((y for one in series for y in one.y if y is not None), default=1.0)
     last = max((x for one in series for x in one.x), default=1.0)
@@ -71,12 +73,21 @@ def _lines(
         series=series,
         table=_numbers(series),
         caption="One point a cell; whole rows only.",
-        n=sum(len(curve) for curve in found),
+        n=sum(len(curve) for _, curve in found),
     )
 
 
+def _drawn(name: str, curve: Curve) -> list[tuple[str, Curve]]:
+    """Return the lines of a curve: one for each number of load generators where cells meet at equal connections."""
+    if len({row.cell.connections for row in curve}) == len(curve):
+        return [(name, curve)]
+    counts = sorted({row.cell.instances for row in curve})
+    lines = [(count, tuple(row for row in curve if row.cell.instances == count)) for count in counts]
+    return [(f"{name}, {plural(count, 'load generator')}", line) for count, line in lines]
+
+
 def _numbers(series: Sequence[Series]) -> Table:
-    """Return one line a curve and one column for each number of connections, of equal ones the last of the curve."""
+    """Return one line a curve and one column for each number of connections."""
     loads = sorted({x for one in series for x in one.x})
     points = [(one.name, dict(zip(one.x, one.y, strict=True))) for one in series]
     columns = tuple(f"{load:g}" for load in loads)

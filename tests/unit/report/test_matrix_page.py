@@ -20,10 +20,11 @@ from pgdyno.report.build import build_report
 from pgdyno.report.circumstances import environment, workload
 from pgdyno.report.closing import limits
 from pgdyno.report.compose import StudyRecord, compose
+from pgdyno.report.matrix_charts import curves_sections
 from pgdyno.report.matrix_curves import MANY, knee_sentences
 from pgdyno.report.matrix_words import COLUMNS, best_sentences, little_table, matrix_table
 from pgdyno.report.scales import ticks
-from pgdyno.report.sections import Report, TableBlock
+from pgdyno.report.sections import Charts, Report, TableBlock
 from pgdyno.report.text import print_report
 from pgdyno.store.catalogue import Store
 from study_example import make_study
@@ -103,6 +104,23 @@ def test_the_end_of_each_axis_is_labelled() -> None:
         assert lo is not None
         assert hi is not None
         assert hi == ticks(lo, hi, "linear")[-1], figure.id
+
+
+def test_lines_go_by_load_generators_where_cells_meet_at_equal_connections() -> None:
+    rows = [
+        replace(row, cell=replace(row.cell, instances=instances))
+        for instances in (1, 2)
+        for row in (made_row(2, 200.0), made_row(4, 400.0))
+    ]
+    (by_load,) = curves_sections(rows)
+    (charts,) = [block for block in by_load.blocks if isinstance(block, Charts)]
+    lines = {one.name: one.x for one in charts.figures[0].series}
+    assert lines == {"default, 1 load generator": (2.0, 4.0), "default, 2 load generators": (4.0, 8.0)}
+    assert charts.figures[0].table is not None
+    assert charts.figures[0].table.columns == ("curve", "2", "4", "8")
+    (apart,) = curves_sections(rows[:2])[0].blocks[-1:]
+    assert isinstance(apart, Charts)
+    assert [one.name for one in apart.figures[0].series] == ["default"]
 
 
 def test_cells_are_named_by_all_that_tells_them_apart_and_names_stay_as_they_are() -> None:
