@@ -33,6 +33,8 @@ USER, PASSWORD = "pgdyno", "for-the-api"
 PROGRAMS = ("/usr/bin/patroni", "/usr/bin/etcd", str(DEBIAN_15 / "postgres"))
 BASE_SETTINGS = {"work_mem": "5MB", "shared_buffers": "24MB", "max_connections": 40, "fsync": "off"}
 _READY_S = 120.0
+_OF_ANY_ROLE = """SELECT f.name, f.setting FROM pg_file_settings f LEFT JOIN pg_settings s USING (name)
+ WHERE s.category IS NULL OR s.category !~ '(Standby Servers|Recovery Target|Archive Recovery)$'"""
 
 
 @dataclass
@@ -81,6 +83,14 @@ class PatroniCluster:
     def document(self) -> object:
         """Return the dynamic configuration from the store: GET /config may be one loop old."""
         return self.ask("/config", "PATCH", {"nothing": None})
+
+    def written(self) -> dict[str, set[tuple[str, str]]]:
+        """Return what each node's configuration file sets, but for what goes with the node's role."""
+        found = {}
+        for name in NODES:
+            rows = self.node(name).fetch(_OF_ANY_ROLE)
+            found[name] = {(str(row["name"]), str(row["setting"])) for row in rows}
+        return found
 
     def roles(self) -> dict[str, str]:
         """Return each member's role, for those that run."""
@@ -174,11 +184,22 @@ def running_patroni() -> Iterator[PatroniCluster]:
 
 @pytest.fixture
 def patroni(running_patroni: PatroniCluster) -> Iterator[PatroniCluster]:
-    """The whole cluster; a test that leaves another dynamic configuration behind fails."""
+    """The whole cluster; a test that leaves another dynamic configuration behind fails.
+
+    A node writes its file up to a loop later than the document changes, and one line more moves the numbers of all the
+    others: the next test starts when both files are again what they were.
+    """
     running_patroni.wait_whole()
-    before = running_patroni.document()
+    before, files = running_patroni.document(), running_patroni.written()
     yield running_patroni
     assert running_patroni.document() == before
+    running_patroni.wait_whole()
+    until(
+        lambda: running_patroni.written() == files,
+        lambda: (
+            f"the nodes' files are not as before: {files} {running_patroni.written()}\n{running_patroni.log_tails()}"
+        ),
+    )
 
 
 def _start(cluster: PatroniCluster) -> None:
