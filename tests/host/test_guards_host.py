@@ -12,13 +12,13 @@ from uuid import uuid4
 
 import pytest
 
-from fix_postgres import public_dir
 from guarded_study import Guarded, assert_answered, guarded
 from pgdyno.errors import EnvironmentUnsuitable, GuardTripped
 from pgdyno.model.guard import Colour
 from pgdyno.model.trial import TrialState
 from pgdyno.target import processes, swap_file
 from pgdyno.target.sandbox import Sandbox
+from small_volume import volume
 
 pytestmark = [
     pytest.mark.host,
@@ -172,25 +172,6 @@ def test_memory_that_comes_back_from_swap(
         with guarded(sandbox.target(), tmp_path, *limits, harm=harm) as study:
             assert study.run().state is TrialState.FAILED
             assert assert_answered(study, "swap-in") < 2.0
-
-
-@contextmanager
-def volume(size: int) -> Iterator[Path]:
-    """Mount a file system of its own, a file with ext4 on a loop device, until the block ends."""
-    folder = public_dir()
-    file, mounted = folder / "image", folder / "mounted"
-    mounted.mkdir(mode=0o755)
-    with file.open("wb") as image:
-        image.truncate(size)
-    subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(file)], check=True)
-    done = subprocess.run(["mount", "-o", "loop", str(file), str(mounted)], check=False, capture_output=True)
-    if done.returncode != 0:
-        pytest.skip(f"this machine does not allow a loop mount: {done.stderr.decode().strip()}")
-    try:
-        yield mounted
-    finally:
-        subprocess.run(["umount", "--lazy", str(mounted)], check=True)
-        subprocess.run(["rm", "-rf", str(folder)], check=True)
 
 
 def fill(folder: Path, leave: int) -> Callable[[], None]:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 HOST_WIDE = ("cpu (all but server_cpu_s, driver_cpu_s and self_cpu_s)", "memory", "pressure", "disk")
+NO_DEVICE = ("9p", "afs", "beegfs", "ceph", "cifs", "fuse", "gluster", "gpfs", "lustre", "nfs", "smb", "virtiofs")
+"""What the names of file systems begin with whose data lie on no block device of the machine that mounts them."""
 OF_THE_SERVER = ("database", "checkpointer", "wal", "io", "locks", "sessions", "waits", "replication")
+
+
+def devices_hold(filesystem: object, *, own_host: bool) -> bool:
+    """Tell whether what the block devices of the watched machine read says where the server's data came from.
+
+    `filesystem` is that of the data directory; where it is unknown on the server's own host, its devices are believed.
+    """
+    return own_host and not (isinstance(filesystem, str) and filesystem.lower().startswith(NO_DEVICE))
 
 
 def scope_notes(container: str | None, virtualization: str, *, is_limited: bool) -> tuple[str, ...]:

@@ -34,8 +34,10 @@ def held_back(run: RunFigures) -> HeldBack:
 
     Unknown where what was seen cannot decide: a wrong verdict is worse than none.
     """
+    if not run.own_host or not run.own_devices:
+        run = replace(run, devices=(), disk_read_bytes=None)
     if not run.own_host:
-        run = replace(run, cpu=None, devices=(), driver_host_busy=None if run.cpu is None else run.cpu.busy)
+        run = replace(run, cpu=None, driver_host_busy=None if run.cpu is None else run.cpu.busy)
     if run.cpu is None and run.active is None:
         why = "neither the server's sessions nor the machine's CPUs were sampled in the measured window"
         return HeldBack(Resource.UNKNOWN, None, (why,))
@@ -94,8 +96,8 @@ def _blind(run: RunFigures) -> str | None:
     reading = _part(run, sum(run.waiting(*_IO, but=_WAL).values()))
     if not run.devices and reading >= WAITING_SHARE:
         return (
-            f"{_percent(reading)} of the sessions' time went into I/O of data, and no device was sampled: disks and "
-            "page cache cannot be told apart."
+            f"{_percent(reading)} of the sessions' time went into I/O of data, and no device that holds them was "
+            "sampled: disks and page cache cannot be told apart."
         )
     return None
 
@@ -134,7 +136,7 @@ def _disk(run: RunFigures) -> Candidate | None:
     if device is not None:
         said += f"; {device.device} had {queue:.1f} requests under way"
         waited = (("read", device.r_await_ms), ("write", device.w_await_ms))
-        known = [f"{name} {ms:.1f} ms" for name, ms in waited if ms is not None]
+        known = [f"{name} {_ms(ms)}" for name, ms in waited if ms is not None]
         said += f" ({', '.join(known)} each)" if known else ""
     said += f", {iowait:.0f} % iowait." if run.cpu is not None else "."
     if share >= WAITING_SHARE and device is not None and not is_busy:
@@ -154,7 +156,7 @@ def _wal(run: RunFigures) -> Candidate | None:
     flushes = [one for one in run.devices if one.f_await_ms is not None]
     said = f"{_percent(share)} of the sessions' time was waiting for WAL to be written and flushed{_named(waits)}"
     slow = max(flushes, key=lambda one: one.f_await_ms or 0.0, default=None)
-    said += "." if slow is None else f"; a flush of {slow.device} took {slow.f_await_ms:.1f} ms."
+    said += "." if slow is None else f"; a flush of {slow.device} took {_ms(slow.f_await_ms)}."
     return Candidate(Resource.WAL_FLUSH, share, share >= WAITING_SHARE, said, _of_time())
 
 
@@ -272,6 +274,11 @@ def _named(waits: dict[str, float]) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
+
+
+def _ms(value: float | None) -> str:
+    """Return a time with two digits: a fast device answers in a few hundredths of a millisecond."""
+    return "unknown" if value is None else f"{value:.2g} ms" if value < 10 else f"{value:.0f} ms"
 
 
 def _of_time() -> str:

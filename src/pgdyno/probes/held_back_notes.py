@@ -9,6 +9,8 @@ MISSING = 0.01
 """Below this part of all blocks touched, reads say nothing about a run."""
 FOREIGN = 0.25
 """Others with this part of the busy time may have made the bottleneck."""
+FOREIGN_CORES = 0.15
+"""Below this part of one core they are the machine's own background, as for the bound of a disturbed run."""
 BUSY_UTIL = 90.0
 CACHED = 0.5
 """With less than this part of the reads from devices, the page cache served most of them."""
@@ -51,7 +53,9 @@ def _moments(run: RunFigures, few: int) -> str | None:
 
 def _others(run: RunFigures) -> str | None:
     foreign = None if run.cpu is None else run.cpu.foreign_share
-    if foreign is None or foreign < FOREIGN:
+    if run.cpu is None or foreign is None or foreign < FOREIGN:
+        return None
+    if foreign * run.cpu.busy / 100 * run.cpu.cpus < FOREIGN_CORES:
         return None
     return (
         f"{100 * foreign:.0f} % of the CPU time that was used was neither the server's nor the load's: on a quiet "
@@ -71,6 +75,8 @@ def _reads(run: RunFigures) -> str | None:
         f"in shared_buffers; {run.blocks_read / run.seconds:,.0f} a second ({bytes_text(asked)}/s) were asked of the "
         "system"
     )
+    if run.direct_io:
+        return f"{said}, by direct I/O and so past the page cache."
     if run.disk_read_bytes is None:
         return f"{said}; how many of them the devices read is unknown."
     share = physical_share(run.blocks_read, run.block_bytes, run.disk_read_bytes)
@@ -84,7 +90,7 @@ def _reads(run: RunFigures) -> str | None:
 
 
 def _double_buffering(run: RunFigures) -> str | None:
-    if run.blocks_read is None or run.blocks_hit is None or run.disk_read_bytes is None:
+    if run.blocks_read is None or run.blocks_hit is None or run.disk_read_bytes is None or run.direct_io:
         return None
     share = physical_share(run.blocks_read, run.block_bytes, run.disk_read_bytes)
     if share is None or share >= CACHED or run.blocks_read < MISSING * (run.blocks_read + run.blocks_hit):

@@ -106,7 +106,8 @@ class RunFigures:
     """Everything that the verdict is made of. What was not sampled is None or empty.
 
     `waits` are mean numbers of active sessions by `type:event` (`CPU:CPU` for those that did not wait). `own_host` is
-    False when the machine that was watched is not the server's but the driver's.
+    False when the machine that was watched is not the server's but the driver's, `own_devices` when the server's data
+    lie on none of its devices; `direct_io` when the server reads them past the page cache.
     """
 
     load: LoadShape
@@ -124,6 +125,8 @@ class RunFigures:
     disk_read_bytes: float | None = None
     shared_buffers_bytes: float | None = None
     own_host: bool = True
+    own_devices: bool = True
+    direct_io: bool = False
     driver_host_busy: float | None = None
     """How busy the driver's machine was, in percent of its CPUs, where that is the one that was watched."""
 
@@ -156,10 +159,12 @@ def read_figures(
     block_bytes: int = 8192,
     shared_buffers_bytes: float | None = None,
     own_host: bool = True,
+    own_devices: bool = True,
+    direct_io: bool = False,
 ) -> RunFigures:
     """Return the figures of [`from_s`, `to_s`]; `counters` are the window's totals as an outcome has them.
 
-    `speeds` are those of the interfaces in Mbit/s, by name; `own_host` as `RunFigures` has it.
+    `speeds` are those of the interfaces in Mbit/s, by name; the others as `RunFigures` has them.
     """
     tables: dict[str, list[_Row]] = defaultdict(list)
     for row in rows:
@@ -189,6 +194,8 @@ def read_figures(
         disk_read_bytes=counters.get("disk_read_bytes"),
         shared_buffers_bytes=shared_buffers_bytes,
         own_host=own_host,
+        own_devices=own_devices,
+        direct_io=direct_io,
     )
 
 

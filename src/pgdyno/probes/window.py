@@ -147,13 +147,15 @@ def server_cpu_s(rows: Rows, from_s: float, to_s: float, *, load_ended_at: float
     return total if covered >= 0.95 * (to_s - from_s) > 0 else None
 
 
-def counters(rows: Rows, from_s: float, to_s: float, *, load_ended_at: float | None = None) -> Mapping[str, float]:
+def counters(
+    rows: Rows, from_s: float, to_s: float, *, load_ended_at: float | None = None, own_devices: bool = True
+) -> Mapping[str, float]:
     """Return totals of the window: blks_hit, blks_read, wal_bytes, wal_fpi, checkpoints_timed, disk_read_bytes ...
 
     Only what the server and the machine have is in the mapping. Backends hand their counters in up to a second late,
     so that both edges are soft: set a total in relation to others of the same window, not to a shorter one.
-    `disk_read_bytes` and `disk_written_bytes` are those of the physical devices; `user_cpu_s` is user time of all CPUs,
-    of the `cpu_capacity_s` that they had.
+    `disk_read_bytes` and `disk_written_bytes` are those of the physical devices, left out where `own_devices` is False:
+    then the data lie on none of them. `user_cpu_s` is user time of all CPUs, of the `cpu_capacity_s` that they had.
     """
     totals: dict[str, float] = defaultdict(float)
     for table, columns in _COUNTERS.items():
@@ -167,7 +169,7 @@ def counters(rows: Rows, from_s: float, to_s: float, *, load_ended_at: float | N
             totals["cpu_capacity_s"] += capacity
             totals["user_cpu_s"] += capacity * _number(row, "usr_pct") / 100
     for row, share in _shares(rows, "disk", from_s, to_s, load_ended_at):
-        if is_physical(str(row["device"])):
+        if own_devices and is_physical(str(row["device"])):
             span_kb = share * _number(row, "interval_s") * 1024
             totals["disk_reads"] += span_kb / 1024 * _number(row, "r_per_s")
             totals["disk_read_bytes"] += span_kb * _number(row, "rkb_per_s")

@@ -41,12 +41,15 @@ class Bounds:
     foreign_sessions: float | None = None
 
 
-def assess(load: LoadResult, rows: Sequence[SampleRow], plan: LoadPlan, bounds: Bounds) -> Outcome:
+def assess(
+    load: LoadResult, rows: Sequence[SampleRow], plan: LoadPlan, bounds: Bounds, *, own_devices: bool = True
+) -> Outcome:
     """Return the outcome of a load that ran to its end; one that lacks a load generator is PARTIAL whatever else.
 
     The measured window begins where the counts per bin become steady, at the earliest after `bounds.min_warmup_s`
     and at the latest after `plan.warmup_s`; a series that is not steady by then is UNSTEADY and has no score, or
-    DISTURBED where others used the machine meanwhile: the load is not to blame then.
+    DISTURBED where others used the machine meanwhile: the load is not to blame then. `own_devices` is False where
+    the data lie on none of the devices that were watched: what those read is not counted.
     """
     bins = load.bins
     measured = Outcome(
@@ -95,7 +98,7 @@ def assess(load: LoadResult, rows: Sequence[SampleRow], plan: LoadPlan, bounds: 
         steal_pct=steal,
         warnings=(*measured.warnings, *_unknown(others, bounds)),
         counters={
-            **counters(rows, begin, end, load_ended_at=end),
+            **counters(rows, begin, end, load_ended_at=end, own_devices=own_devices),
             **{name: value for name, value in others.items() if value is not None},
             "window_s": end - begin,
             "window_transactions": window.transactions,

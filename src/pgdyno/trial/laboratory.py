@@ -13,12 +13,13 @@ from pgdyno.errors import ApplyError, GuardTripped, PgdynoError, RollbackError, 
 from pgdyno.fleet.start import begin_load
 from pgdyno.knobs.constraints import check
 from pgdyno.model.configuration import BASELINE
-from pgdyno.model.facts import Facts
+from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.guard import Breach
 from pgdyno.model.record import ClientRecord
 from pgdyno.model.samples import Event
 from pgdyno.model.study import Study
 from pgdyno.model.trial import OUTAGE, LoadPlan, Outcome, Trial, TrialSpec, TrialState
+from pgdyno.probes.counter_scope import devices_hold
 from pgdyno.probes.road import OVER_NETWORK, PAUSE_S, ROUND_TRIPS, is_elsewhere
 from pgdyno.probes.sampler import Sampler
 from pgdyno.probes.server_failures import count_failures, failure_warning, without_our_own
@@ -310,7 +311,8 @@ class Laboratory:
     def _assess(self, work: Work, _: Transition) -> Happening:
         assert work.load is not None, "the life cycle assesses only a load that ended"
         assert work.batch is not None, "the life cycle stops sampling before it assesses"
-        outcome = assess(work.load, work.batch.rows, work.plan, self.bounds)
+        own = devices_hold(self.facts.host.data_filesystem, own_host=not isinstance(self.facts.host.cores, Unknown))
+        outcome = assess(work.load, work.batch.rows, work.plan, self.bounds, own_devices=own)
         if self._sentry is not None:
             self._sentry.check()
         size = {"database_bytes": work.database_bytes, "reset_s": work.reset_s, **_road(work)}

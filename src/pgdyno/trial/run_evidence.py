@@ -15,7 +15,7 @@ from pgdyno.model.record import CheckRecord, ClientRecord, PlanRecord
 from pgdyno.model.samples import HistogramRow, SampleRow, SampleValue
 from pgdyno.model.study import Study
 from pgdyno.model.trial import LoadPlan, Outcome, Trial
-from pgdyno.probes.counter_scope import scope_notes
+from pgdyno.probes.counter_scope import devices_hold, scope_notes
 from pgdyno.probes.evidence.warm_up import warm_up
 from pgdyno.probes.held_back import held_back
 from pgdyno.probes.lock_figures import LockFigures, lock_figures
@@ -75,7 +75,8 @@ def read_evidence(store: Store, study: Study, trial: Trial) -> RunEvidence:
         return RunEvidence(unknown, failures, outcome.failed if outcome else 0, plans=plans, checks=checks)
     rows = [row for table in TABLES for row in sample_rows(table, store.samples(trial.id, table))]
     begin = outcome.steady_from if outcome.steady_from is not None else outcome.began_at
-    server = _child(study.facts, "server")
+    server, host = _child(study.facts, "server"), _child(study.facts, "host")
+    own_host = not isinstance(host.get("cores"), Mapping)  # {"unknown": why}
     block = server.get("block_size")
     block_bytes = block if isinstance(block, int) else 8192
     figures = read_figures(
@@ -87,7 +88,9 @@ def read_evidence(store: Store, study: Study, trial: Trial) -> RunEvidence:
         block_bytes=block_bytes,
         shared_buffers_bytes=_shared_buffers(trial, study, block_bytes),
         speeds=link_speeds(outcome.counters),
-        own_host=not isinstance(_child(study.facts, "host").get("cores"), Mapping),  # {"unknown": why}
+        own_host=own_host,
+        own_devices=devices_hold(host.get("data_filesystem"), own_host=own_host),
+        direct_io="data" in (_setting(trial, study, "debug_io_direct") or ""),
     )
     histograms = store.histograms(trial.id)
     counts = _per_second(histograms, begin, outcome.ended_at)
@@ -172,10 +175,16 @@ def _scope(study: Study) -> tuple[str, ...]:
 
 
 def _shared_buffers(trial: Trial, study: Study, block_bytes: int) -> float | None:
-    text = trial.spec.configuration.get("shared_buffers") or _child(study.facts, "settings").get("shared_buffers")
-    if not isinstance(text, str):
+    text = _setting(trial, study, "shared_buffers")
+    if text is None:
         return None  # the default, which builds choose for themselves
     return parse_quantity(text, "8kB") * (block_bytes if text.isdigit() else 8192)
+
+
+def _setting(trial: Trial, study: Study, name: str) -> str | None:
+    """Return a setting as the run had it, None where it was the built-in default."""
+    text = trial.spec.configuration.get(name) or _child(study.facts, "settings").get(name)
+    return text if isinstance(text, str) else None
 
 
 def _whole(text: str | None, default: int) -> int:

@@ -124,6 +124,13 @@ def test_few_moments_and_a_machine_used_by_others_are_told():
     assert any("60 %" in note and "quiet machine" in note for note in found.notes)
 
 
+@pytest.mark.requirement("R-MON-14")
+@pytest.mark.parametrize(("busy", "told"), [(1.8, False), (20.0, True)])
+def test_the_background_of_an_idle_machine_is_not_called_other_peoples_work(busy, told):
+    found = verdict(cpu=replace(IDLE, usr=busy, sys=0, foreign_share=0.9))  # of 8 CPUs: 0.13 and 1.4 cores
+    assert any("quiet machine" in note for note in found.notes) is told
+
+
 CACHED = {
     "blocks_read": 60_000.0, "blocks_hit": 40_000.0, "disk_read_bytes": 4_915_200.0, "shared_buffers_bytes": 2.0**27
 }  # fmt: skip
@@ -149,6 +156,31 @@ def test_double_buffering_is_told_with_the_runs_own_numbers_and_only_where_it_is
     assert "shared_buffers of 128 MB" in told
     for change in ({"disk_read_bytes": 60_000.0 * 8192}, {"blocks_read": 100.0}, {"disk_read_bytes": None}):
         assert not [note for note in verdict(**{**CACHED, **change}).notes if note.startswith("Double buffering")]
+
+
+@pytest.mark.requirement("R-MON-03")
+@pytest.mark.parametrize("elsewhere", ["own_devices", "own_host"])
+def test_what_other_devices_read_says_nothing_of_data_that_lie_elsewhere(elsewhere):
+    reading = {"waits": {"IO:DataFileRead": 5.0, "CPU:CPU": 4.0}, **CACHED}
+    found = verdict(**reading, **{elsewhere: False})
+    assert found.resource is Resource.UNKNOWN
+    assert "no device that holds them was sampled" in found.evidence[0]
+    assert any("how many of them the devices read is unknown" in note for note in found.notes)
+    assert not [note for note in found.notes if "page cache" in note or "Double buffering" in note]
+    assert verdict(**reading).resource is Resource.NONE
+
+
+@pytest.mark.requirement("R-MON-03")
+def test_direct_reads_are_not_copies_from_the_page_cache():
+    notes = verdict(**CACHED, direct_io=True).notes
+    assert any("by direct I/O and so past the page cache" in note for note in notes)
+    assert not [note for note in notes if "Double buffering" in note]
+
+
+@pytest.mark.parametrize(("ms", "text"), [(0.021, "0.021 ms"), (4.26, "4.3 ms"), (123.4, "123 ms")])
+def test_a_time_of_a_device_keeps_its_digits(ms, text):
+    (wal,) = [one for one in verdict(devices=(replace(DEVICE, f_await_ms=ms),)).candidates if "WAL" in one.sentence]
+    assert f"a flush of vda took {text}" in wal.sentence
 
 
 @pytest.mark.requirement("R-MON-02")

@@ -120,6 +120,7 @@ def test_disk_bytes_are_those_of_physical_devices() -> None:
     ]
     found = window.counters(rows, 0.0, 2.0)
     assert (found["disk_read_bytes"], found["disk_written_bytes"]) == (2 * 20 * 1024, 2 * 2 * 1024)
+    assert not [name for name in window.counters(rows, 0.0, 2.0, own_devices=False) if name.startswith("disk_")]
 
 
 def test_locks_are_a_mean_over_moments_with_and_without_any() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.model.samples import Event
-from pgdyno.probes.counter_scope import scope_notes
+from pgdyno.probes.counter_scope import devices_hold, scope_notes
 from pgdyno.probes.happenings import server_events
 from pgdyno.probes.lock_figures import lock_figures
 from pgdyno.probes.observer import ServerReading
@@ -121,6 +121,17 @@ def test_the_monitor_data_of_zvm_are_said_to_be_missing():
     assert "missing" in note
     assert not any("monitor" in text for text in scope_notes(None, "LPAR", is_limited=False))
     assert "guest" in scope_notes(None, "virtual machine (KVM)", is_limited=False)[0]
+
+
+@pytest.mark.requirement("R-MON-03")
+@pytest.mark.parametrize(
+    ("filesystem", "held"),
+    [("ext4", True), ("xfs", True), ("zfs", True), ("tmpfs", True), ({"unknown": "not ours to enter"}, True),
+     ("nfs4", False), ("cifs", False), ("9p", False), ("virtiofs", False), ("fuse.sshfs", False)],
+)  # fmt: skip
+def test_a_file_system_of_a_network_lies_on_no_device_of_this_machine(filesystem, held):
+    assert devices_hold(filesystem, own_host=True) is held
+    assert not devices_hold(filesystem, own_host=False)
 
 
 @pytest.mark.requirement("R-MON-07")

@@ -98,7 +98,7 @@ def test_data_that_break_their_conditions_make_the_run_void_and_are_kept(monkeyp
     parts = Parts()
     broken, sound = CheckRecord("C1", 3, "sums agree"), CheckRecord("C2", 0, "numbers follow")
     parts.examination = Examination((broken, sound), (("nopm", 12.0),), texts=(TextRecord("log", "x"),))
-    monkeypatch.setattr(module, "assess", lambda *_: Outcome(TrialState.COMPLETE, throughput=5.0))
+    monkeypatch.setattr(module, "assess", lambda *_, **__: Outcome(TrialState.COMPLETE, throughput=5.0))
     with made(monkeypatch, tmp_path, parts) as laboratory:
         trial = laboratory.run(SPEC)
         assert laboratory.store.records(trial.id, CheckRecord) == [broken, sound]
@@ -115,7 +115,7 @@ def test_a_cell_brings_its_own_plan_and_workload(monkeypatch, tmp_path):
     begun = []
     own.said.append("reading")  # its load ends at once
     monkeypatch.setattr(module, "begin_load", lambda *words: begun.append(words) or own)
-    monkeypatch.setattr(module, "assess", lambda *words: begun.append(words) or Outcome(TrialState.COMPLETE))
+    monkeypatch.setattr(module, "assess", lambda *words, **_: begun.append(words) or Outcome(TrialState.COMPLETE))
     with made(monkeypatch, tmp_path, parts) as laboratory:
         laboratory.run(SPEC, plan=plan, workload=own)
     (started, assessed) = begun
@@ -141,7 +141,7 @@ def test_a_running_load_is_held_against_the_baseline_of_its_own_load_alone(monke
 
     one, many = (LoadPlan(clients=clients, jobs=1, warmup_s=0.0, measure_s=3.0) for clients in (1, 60))
     throughputs = iter([5.0, 50.0, 500.0, 5.0, 50.0, 500.0])
-    monkeypatch.setattr(module, "assess", lambda *_: Outcome(TrialState.COMPLETE, throughput=next(throughputs)))
+    monkeypatch.setattr(module, "assess", lambda *_, **__: Outcome(TrialState.COMPLETE, throughput=next(throughputs)))
     monkeypatch.setattr(module, "off_text", lambda lamps: "")
     parts, selects = Parts(), Parts()
     selects.spec = lambda: replace(parts.spec(), name="select-only")

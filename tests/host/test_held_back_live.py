@@ -1,0 +1,188 @@
+"""What held a run back, for real: a device too slow for WAL, one too slow for data, a network that takes its time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from pgdyno.model.bottleneck import Candidate, HeldBack, Resource
+from pgdyno.model.trial import LoadPlan
+from pgdyno.target import processes
+from pgdyno.target.postgres import Postgres
+from pgdyno.target.sandbox import Sandbox
+from real_laboratory import real_laboratory
+from small_volume import volume
+
+pytestmark = [
+    pytest.mark.host,
+    pytest.mark.pg,
+    pytest.mark.slow,
+    pytest.mark.alone,
+    pytest.mark.skipif(os.geteuid() != 0, reason="mounts, cgroups and network namespaces need root"),
+]
+BLKIO = Path("/sys/fs/cgroup/blkio")
+PLAN = LoadPlan(clients=8, jobs=1, warmup_s=2.0, measure_s=6.0)
+UPDATE = "\\set id random(1, 2000)\nUPDATE item SET n = n + 1 WHERE id = :id;\n"
+WIDE = """
+CREATE TABLE item (id int PRIMARY KEY, n int NOT NULL, filler char(1000) NOT NULL);
+INSERT INTO item SELECT i, 0, '' FROM generate_series(1, 40000) i;
+"""
+READ = "\\set id random(1, 40000)\nSELECT n FROM item WHERE id = :id;\n"
+DELAY = """
+import asyncio, sys
+
+async def pump(reader, writer, delay):
+    loop = asyncio.get_running_loop()
+    try:
+        while data := await reader.read(1 << 16):
+            loop.call_later(delay, writer.write, data)
+    finally:
+        loop.call_later(delay, writer.close)
+
+async def meet(reader, writer):
+    there = await asyncio.open_unix_connection(sys.argv[2])
+    await asyncio.gather(pump(reader, there[1], float(sys.argv[3])), pump(there[0], writer, float(sys.argv[3])))
+
+async def main():
+    async with await asyncio.start_server(meet, sys.argv[1], 5432) as server:
+        print("ready", flush=True)
+        await server.serve_forever()
+
+asyncio.run(main())
+"""
+
+
+@contextmanager
+def slow_device(sandbox: Sandbox, **requests_per_s: int) -> Iterator[None]:
+    """Bound how many requests to read or to write the running server may send to the device of its data each second."""
+    if not BLKIO.is_dir():
+        pytest.skip("no cgroup of version 1 bounds block I/O here")
+    device = sandbox.data_directory.stat().st_dev
+    leader = processes.postmaster_pid(sandbox.data_directory)
+    assert leader is not None
+    group = BLKIO / f"pgdyno-test-{uuid4().hex[:8]}"
+    group.mkdir()
+    try:
+        for way, limit in requests_per_s.items():
+            rule = f"{os.major(device)}:{os.minor(device)} {limit}"
+            (group / f"blkio.throttle.{way}_iops_device").write_text(rule)
+        for pid in [leader, *(child.pid for child in processes.children_of(leader))]:
+            (group / "cgroup.procs").write_text(str(pid))
+        yield
+    finally:
+        for pid in (group / "cgroup.procs").read_text().split():
+            (BLKIO / "cgroup.procs").write_text(pid)
+        group.rmdir()
+
+
+def set_all(sandbox: Sandbox, **settings: str) -> None:
+    for name, value in settings.items():
+        sandbox.target().postgres.execute(f"ALTER SYSTEM SET {name} = '{value}'")
+    sandbox.stop()
+    sandbox.start()
+
+
+def of(found: HeldBack, resource: Resource) -> Candidate:
+    (one,) = [one for one in found.candidates if one.resource is resource]
+    return one
+
+
+@pytest.mark.requirement("R-MON-14")
+def test_a_device_that_takes_few_writes_is_wal_flush(make_sandbox: Callable[..., Sandbox], tmp_path: Path) -> None:
+    with volume(2 << 30) as root:
+        sandbox = make_sandbox("slow-wal", root=root)
+        sandbox.start()
+        set_all(sandbox, fsync="on", synchronous_commit="off")
+        with real_laboratory(sandbox, tmp_path) as lab:
+            freely = lab.run(UPDATE, PLAN)
+            set_all(sandbox, fsync="on", synchronous_commit="on")
+            with slow_device(sandbox, write=60):
+                bound = lab.run(UPDATE, PLAN)
+            before, found = lab.evidence(freely).held_back, lab.evidence(bound).held_back
+        assert before.resource is not Resource.WAL_FLUSH
+        assert found.resource is Resource.WAL_FLUSH
+        assert "WAL" in found.evidence[0]
+        assert of(found, Resource.WAL_FLUSH).share > of(before, Resource.WAL_FLUSH).share
+        assert bound.outcome.throughput < freely.outcome.throughput
+        sandbox.destroy()
+
+
+@pytest.mark.requirement("R-MON-14", "R-MON-03")
+def test_a_device_that_takes_few_reads_is_the_disk(make_sandbox: Callable[..., Sandbox], tmp_path: Path) -> None:
+    with volume(2 << 30) as root:
+        sandbox = make_sandbox("slow-data", root=root)
+        sandbox.start()
+        set_all(sandbox, debug_io_direct="data", shared_buffers="16MB", autovacuum="off")
+        with real_laboratory(sandbox, tmp_path) as lab:
+            with slow_device(sandbox, read=600):
+                trial = lab.run(READ, PLAN, init=WIDE)
+            found = lab.evidence(trial).held_back
+        assert found.resource is Resource.DISK
+        assert "DataFileRead" in found.evidence[0]
+        assert [note for note in found.notes if "by direct I/O and so past the page cache" in note]
+        assert not [note for note in found.notes if "Double buffering" in note]
+        sandbox.destroy()
+
+
+@contextmanager
+def far_away(sandbox: Sandbox, delay_s: float) -> Iterator[str]:
+    """Let the server be reached at an address of another network, where each way takes a while; yield the address."""
+    name, here, there = f"pgdyno-{uuid4().hex[:6]}", "10.201.77.1", "10.201.77.2"
+    link, other_end = f"pd{name[-6:]}a", f"pd{name[-6:]}b"
+    run("netns", "add", name)
+    try:
+        run("link", "add", link, "type", "veth", "peer", "name", other_end, "netns", name)
+        run("address", "add", f"{here}/30", "dev", link)
+        run("link", "set", link, "up")
+        run("-n", name, "address", "add", f"{there}/30", "dev", other_end)
+        run("-n", name, "link", "set", other_end, "up")
+        given = sandbox.target().postgres.environment("postgres")
+        socket = f"{given['PGHOST']}/.s.PGSQL.{given.get('PGPORT', '5432')}"
+        argv = ["ip", "netns", "exec", name, sys.executable, "-c", DELAY, there, socket, str(delay_s)]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as relay:
+            try:
+                assert relay.stdout is not None
+                assert relay.stdout.readline() == "ready\n"
+                yield there
+            finally:
+                relay.terminate()
+    finally:
+        run("netns", "delete", name)
+
+
+def run(*words: str) -> None:
+    done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"ip {' '.join(words)}: {done.stderr.strip()}")
+
+
+@pytest.mark.requirement("R-MON-14")
+@pytest.mark.parametrize("far", [True, False])
+def test_round_trips_that_take_long_are_the_network(
+    make_sandbox: Callable[..., Sandbox], tmp_path: Path, *, far: bool
+) -> None:
+    sandbox = make_sandbox("far" if far else "near")
+    sandbox.start()
+    with far_away(sandbox, 0.004) as address, real_laboratory(sandbox, tmp_path) as lab:
+        if far:
+            user = sandbox.target().postgres.environment("postgres")["PGUSER"]
+            lab.target = replace(lab.target, postgres=Postgres(f"host={address} user={user} dbname=postgres"))
+        trial = lab.run("SELECT n FROM item WHERE id = 7;\n", PLAN)
+        found = lab.evidence(trial).held_back
+    if not far:
+        assert found.resource is not Resource.NETWORK
+        assert "No network lies between" in of(found, Resource.NETWORK).sentence
+        return
+    assert trial.outcome is not None
+    assert trial.outcome.counters["over_network"] == 1
+    assert trial.outcome.counters["round_trip_ms"] >= 8
+    assert found.resource is Resource.NETWORK
+    assert "A round trip to the server took" in found.evidence[0]
