@@ -29,7 +29,7 @@ from pgdyno.studies.run_identity import common_fingerprint, differences, setting
 from pgdyno.studies.staircase import ALL, BASE, Climb, Stairs, candidates_of
 from pgdyno.studies.staircase_options import StaircaseOptions
 from pgdyno.studies.staircase_rules import DROP, SKIPPED, end_sentence
-from pgdyno.studies.sweep import SweepFound, level_number
+from pgdyno.studies.sweep import SweepFound, level_numbers
 from pgdyno.trial.laboratory import Laboratory
 
 
@@ -180,12 +180,13 @@ def _qualified(blocks: Sequence[Mapping[str, Trial]], arms: Sequence[str]) -> di
 def sweep_json(found: SweepFound, facts: Facts) -> dict[str, object]:
     """Return a sweep: a row a level, the region of the best and the plateau."""
     plateau, metric = found.plateau, Metric.THROUGHPUT
+    numbers, unit = level_numbers(facts, found.knob, found.levels)
     rows = []
     for place, name in enumerate(found.levels):
         runs = found.blocks.trials(name)
         rows.append({
             "level": name,
-            "number": level_number(facts, found.knob, name)[0],
+            "number": numbers[place],
             "figure": sorted(found.figures[name])[len(found.figures[name]) // 2],
             "figures": list(found.figures[name]),
             "throughput": summarise(name, found.blocks.arms[name], runs).throughput,
@@ -196,7 +197,7 @@ def sweep_json(found: SweepFound, facts: Facts) -> dict[str, object]:
         })  # fmt: skip
     return {
         "knob": found.knob,
-        "unit": level_number(facts, found.knob, found.levels[0])[1],
+        "unit": unit,
         "from": current_text(facts, found.knob),
         "levels": rows,
         "best": found.levels[plateau.best],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,7 +20,8 @@ from pgdyno.units import parse_quantity, split_unit
 
 FACTORIAL = ("neither", "a", "b", "both")
 """The arms of a factorial of two factors."""
-KB_PER_MB = 1024
+_MEMORY_UNITS = (("GB", 1 << 20), ("MB", 1 << 10), ("kB", 1))
+"""Units of memory, the largest first, in kB."""
 JOINT_CONFIDENCE = 0.95
 """Confidence that all statements on one sweep hold together."""
 
@@ -186,13 +187,21 @@ def interaction_of(blocks: Blocks, metric: Metric, design: Design) -> Verdict:
     return judge(apart, together, metric=metric, design=design)
 
 
-def level_number(facts: Facts, knob: str, value: str) -> tuple[float | None, str]:
-    """Return a level as a number with its unit, memory in MB; None and no unit when it is a word."""
+def level_numbers(facts: Facts, knob: str, values: Sequence[str]) -> tuple[list[float | None], str]:
+    """Return levels as numbers with their unit: memory in the largest one that leaves none below 1.
+
+    Words are None and have no unit, and so does memory of a special value such as -1.
+    """
     row = facts.row(knob)
     if row is None or row.vartype not in ("integer", "real"):
-        return None, ""
-    number, unit = parse_quantity(value, row.unit), row.unit or ""
+        return [None for _ in values], ""
+    numbers, unit = [parse_quantity(value, row.unit) for value in values], row.unit or ""
     if not unit.endswith("B"):
-        return number, unit
+        return [*numbers], unit
+    if min(numbers) < 0:
+        return [None for _ in values], ""
     blocks, name = split_unit(unit)
-    return number * blocks * parse_quantity(f"1{name}", "kB") / KB_PER_MB, "MB"
+    kilobytes = [number * blocks * parse_quantity(f"1{name}", "kB") for number in numbers]
+    least = min((size for size in kilobytes if size), default=0.0)
+    named, kb = next(((each, size) for each, size in _MEMORY_UNITS if size <= least), _MEMORY_UNITS[-1])
+    return [size / kb for size in kilobytes], named

@@ -13,6 +13,7 @@ from pgdyno.model.verdict import Metric
 from pgdyno.report.markdown import render
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.sweep_page import sweep_page
+from pgdyno.studies.sweep import level_numbers
 from pgdyno.studies.sweep_options import SweepOptions
 from pgdyno.studies.sweep_result import measure
 from simulated_laboratory import SimulatedLaboratory
@@ -55,6 +56,22 @@ def test_a_flat_sweep_takes_the_first_level_and_says_not_resolved():
     assert (result["word"], result["sweep"]["chosen"]) == ("not resolved", "32MB")
     (flat,) = page(result, laboratory).figures()
     assert [mark.label for mark in flat.marks] == ["first level"], "where no level differs none is marked as taken"
+
+
+@pytest.mark.parametrize(
+    ("knob", "levels", "numbers", "unit"),
+    [
+        ("work_mem", ("64kB", "4MB"), [64, 4096], "kB"),
+        ("shared_buffers", ("32MB", "4GB"), [32, 4096], "MB"),
+        ("shared_buffers", ("1GB", "1536MB"), [1, 1.5], "GB"),
+        ("wal_buffers", ("-1", "16MB"), [None, None], ""),
+        ("random_page_cost", ("1.1", "4"), [1.1, 4], ""),
+        ("jit", ("on", "off"), [None, None], ""),
+    ],
+)
+def test_the_axis_of_memory_has_a_unit_that_leaves_no_level_below_one(knob, levels, numbers, unit):
+    facts = SimulatedLaboratory(lambda _: 1.0).facts
+    assert level_numbers(facts, knob, levels) == (numbers, unit)
 
 
 class Gaps(SimulatedLaboratory):
