@@ -35,6 +35,20 @@ class Metric(StrEnum):
         """Return True when a larger value is the better one."""
         return self is Metric.THROUGHPUT
 
+    @property
+    def label(self) -> str:
+        """Return what people call it, in sentences, tables and charts."""
+        return _LABELS[self]
+
+
+_LABELS = {
+    Metric.THROUGHPUT: "throughput",
+    Metric.LATENCY_P50: "median latency",
+    Metric.LATENCY_P95: "p95 latency",
+    Metric.LATENCY_P99: "p99 latency",
+    Metric.SERVER_CPU: "server CPU per transaction",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -71,7 +85,7 @@ class Verdict:
 
     def sentence(self, subject: str = "B", reference: str = "A") -> str:
         """Return the verdict as one clause for people, for terminal and reports alike."""
-        figures = f"{self.metric.value} {self.interval} of {reference}, {self.pairs} interleaved pairs"
+        figures = f"{self.metric.label} {self.interval} of {reference}, {self.pairs} interleaved pairs"
         if self.word is Word.NOT_RESOLVED:
             return f"not resolved{self._missing()}: {subject} has {figures}"
         if self.word is Word.EQUIVALENT:

@@ -73,6 +73,13 @@ def _nothing(run: RunFigures) -> str:
             f"The load offered {run.load.rate:g} transactions per second and {run.load.throughput:.0f} were done: the "
             "server was not asked for more, so that nothing can have held it back."
         )
+    running = _part(run, sum(run.waiting("cpu:").values()))
+    if run.cpu is not None and running >= OUTSIDE_SHARE:
+        whose = "its one session" if run.load.clients == 1 else f"its {run.load.clients} sessions"
+        return (
+            f"{_percent(running)} of the time {whose} ran, on CPUs that were {run.cpu.busy:.0f} % busy: a faster core "
+            "or less work for each statement would help, and more sessions at once would use what was free."
+        )
     return "No resource met its threshold: see what each of them showed."
 
 

@@ -14,13 +14,7 @@ from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 from pgdyno.report.sections import Tile, Tone
 from pgdyno.units import digits_text
 
-METRIC_NAMES = {
-    Metric.THROUGHPUT: "throughput",
-    Metric.LATENCY_P50: "median latency",
-    Metric.LATENCY_P95: "p95 latency",
-    Metric.LATENCY_P99: "p99 latency",
-    Metric.SERVER_CPU: "server CPU per transaction",
-}
+METRIC_NAMES = {metric: metric.label for metric in Metric}
 METRIC_UNITS = {
     Metric.THROUGHPUT: "tps",
     Metric.LATENCY_P50: "ms",

@@ -58,7 +58,7 @@ class Removal:
         if not self.droppable and not self.shown:
             lost = abs(self.verdict.interval.ratio - 1)
             return (
-                f"{setting} {stays}: without {it} {self.verdict.metric.value} is {100 * lost:.1f} % worse in "
+                f"{setting} {stays}: without {it} {self.verdict.metric.label} is {100 * lost:.1f} % worse in "
                 f"{self.verdict.pairs} pairs, which is not proven and too likely to be let go"
             )
         if not self.droppable:

@@ -44,7 +44,7 @@ def compare_runs(store: Store, a_id: int, b_id: int, metric: Metric, design: Des
         if trial.state is not TrialState.COMPLETE or _figure(trial, metric) is None:
             reason = trial.outcome.reason if trial.outcome else None
             raise UsageError(
-                f"run {trial.id} is {trial.state} and has no {metric} to compare",
+                f"run {trial.id} is {trial.state} and has no {metric.label} to compare",
                 detail=reason,
                 hint=f"See pgdyno store show {trial.id}.",
             )

@@ -49,7 +49,7 @@ def compare_arms(blocks: Blocks, a: str, b: str, metric: Metric, design: Design)
     verdict = verdict_of(blocks, a, b, metric, design)
     if verdict is None:
         raise EnvironmentUnsuitable(
-            f"{metric.value} cannot be judged: the runs have too few transactions for it",
+            f"{metric.label} cannot be judged: the runs have too few transactions for it",
             hint="Lengthen --measure, or choose another --metric.",
         )
     every = [m for m in (Metric.THROUGHPUT, *OTHERS) if m is not metric]

@@ -357,7 +357,7 @@ def _what(step: Step) -> str:
 
 def _gain(verdict: Verdict) -> str:
     word = "" if verdict.word in (Word.BETTER, Word.WORSE) else f"{verdict.word.value}, "
-    return f"{word}{verdict.metric.value} {verdict.interval}"
+    return f"{word}{verdict.metric.label} {verdict.interval}"
 
 
 def _percent(value: float | None) -> str:

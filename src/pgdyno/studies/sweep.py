@@ -98,7 +98,7 @@ def run_sweep(
     if known < 2:
         raise _not_measured(rules.metric, f"at every level of {made - known} of {made} blocks")
     if known < made:
-        announce(f"sweep of {knob}: {made - known} of {made} blocks left out: {rules.metric.value} is not in every run")
+        announce(f"sweep of {knob}: {made - known} of {made} blocks left out: {rules.metric.label} is not in every run")
     plateau = find_plateau(
         [figures[name] for name in names],
         higher_is_better=rules.metric.higher_is_better,
@@ -111,7 +111,7 @@ def run_sweep(
 
 def _not_measured(metric: Metric, where: str) -> EnvironmentUnsuitable:
     return EnvironmentUnsuitable(
-        f"{metric.value} was not measured {where}", hint="Lengthen --measure, or choose another --metric."
+        f"{metric.label} was not measured {where}", hint="Lengthen --measure, or choose another --metric."
     )
 
 

@@ -79,7 +79,7 @@ def _factorial(laboratory: Laboratory, options: SweepOptions, announce: Callable
 
 
 def _by(options: SweepOptions) -> str:
-    return "" if options.metric is Metric.THROUGHPUT else f" by {options.metric.value}"
+    return "" if options.metric is Metric.THROUGHPUT else f" by {options.metric.label}"
 
 
 def _arm(laboratory: Laboratory, found: FactorialFound, arm: str) -> dict[str, object]:

@@ -258,7 +258,7 @@ def _row(study: Study, counts: Mapping[str, int]) -> Row:
         word, said = "keep", "your configuration"
     elif verdict is not None:
         word, tone = verdict.word.value, TONES[verdict.word]
-        said = f"{verdict.metric.value} {change_text(verdict.interval.ratio)} {range_text(verdict.interval)}"
+        said = f"{verdict.metric.label} {change_text(verdict.interval.ratio)} {range_text(verdict.interval)}"
     elif throughput := result.number("tps"):
         said = f"{number_text(throughput)} tps"
     return Row(study, moment_text(study.created_at), _counts(counts), word, tone.value, said)

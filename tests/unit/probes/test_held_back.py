@@ -101,6 +101,16 @@ def test_a_driver_thread_that_is_busy_is_named():
 
 
 @pytest.mark.requirement("R-MON-14")
+def test_a_session_that_runs_all_the_time_on_free_cpus_is_bound_by_one_core_and_that_is_said():
+    alone = {"load": replace(LOAD, clients=1), "active": 1.0}
+    found = verdict(**alone, waits={"CPU:CPU": 0.9})
+    assert found.resource is Resource.NONE
+    assert "90 % of the time its one session ran, on CPUs that were 8 % busy: a faster core" in found.evidence[0]
+    assert "faster core" not in verdict(**alone, waits={"Timeout:PgSleep": 0.9}).evidence[0]
+    assert "its 10 sessions" in verdict(waits={"CPU:CPU": 6.0}).evidence[0]
+
+
+@pytest.mark.requirement("R-MON-14")
 def test_steal_is_time_that_is_not_there():
     found = verdict(cpu=replace(IDLE, usr=40, sys=10, steal=40))
     assert found.resource is Resource.CPU

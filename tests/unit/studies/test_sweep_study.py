@@ -98,13 +98,13 @@ def test_a_run_without_the_figure_costs_its_block_and_not_the_study(options):
     assert result["word"] in ("plateau", "not resolved", "equivalent", "independent"), result["word"]
     text = render(page(result, laboratory))
     assert "server CPU per transaction" in text, "the reader is told of what"
-    assert result["title"].split(":")[0].endswith("by server_cpu_ms_per_tx")
+    assert result["title"].split(":")[0].endswith("by server CPU per transaction")
     if not options.factors:
         assert result["sweep"]["blocks"] == 6 - 2
-        assert any("2 of 6 blocks left out: server_cpu_ms_per_tx" in line for line in said)
+        assert any("2 of 6 blocks left out: server CPU per transaction" in line for line in said)
     everywhere = Gaps(by_buffers, cv=0.01)
     everywhere.lost = tuple(range(1, 400))
-    with pytest.raises(EnvironmentUnsuitable, match="server_cpu_ms_per_tx was not measured"):
+    with pytest.raises(EnvironmentUnsuitable, match="server CPU per transaction was not measured"):
         measure(everywhere, options, said.append)
 
 
