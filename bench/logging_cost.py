@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import random
 import re
+import signal
 import tempfile
 from pathlib import Path
 
@@ -52,6 +53,7 @@ def measure(target: Target, folder: Path, pairs: int, seconds: int) -> None:
 
 def main() -> None:
     """Parse the arguments and run."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a server that was started is removed then, too
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--seconds", type=int, default=5)

@@ -18,6 +18,7 @@ import contextlib
 import math
 import random
 import re
+import signal
 import subprocess
 import threading
 import time
@@ -214,6 +215,7 @@ def report(name: str, found: Blocks, options: argparse.Namespace) -> None:
 
 def main() -> None:
     """Parse the flags, run the workloads and print."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a server that was started is removed then, too
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=150)
     parser.add_argument("--block", type=int, default=1, metavar="SECONDS", help="length of a block; short is best")
