@@ -219,12 +219,13 @@ class Load:
     cpu_s: float
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Loaded:
-    """What one loader made: MB of database, CPU seconds of the client, and seconds that went into checking the rows."""
+    """What one loader made: MB of database, CPU seconds of the client, and seconds that it slept and checked rows."""
 
     megabytes: float
     client_s: float
+    slept_s: float = 0.0
     checked_s: float = 0.0
 
 
@@ -243,16 +244,14 @@ def compare_loaders(bench: Bench, rounds: int, tpcc: Path | None) -> None:
     found: dict[str, list[Load]] = {name: [] for name in loaders}
     for number in range(1, rounds + 1):
         for name in random.sample(list(loaders), len(loaders)):
-            bench.sysbench_output.unlink(missing_ok=True)
             began, server = time.monotonic(), bench.server_cpu_s()
             made = loaders[name]()
             seconds, spent = time.monotonic() - began, bench.server_cpu_s() - server + made.client_s
-            slept = _slept_s(bench.sysbench_output)
-            share, awake = 100 / made.megabytes, seconds - slept
+            share, awake = 100 / made.megabytes, seconds - made.slept_s
             load = Load(share * seconds, share * awake, share * (awake - made.checked_s), share * spent)
             found[name].append(load)
             for_100 = f"for 100 MB {load.wall_s:.2f} s and {load.cpu_s:.2f} s of CPU"
-            pause = f", {slept} s of it asleep" if slept else ""
+            pause = f", {made.slept_s:.0f} s of it asleep" if made.slept_s else ""
             pause += f", {made.checked_s:.1f} s of it a check" if made.checked_s else ""
             print(f"load {number}: {name:17} {seconds:6.1f} s{pause}, {made.megabytes:6.0f} MB; {for_100}", flush=True)
     heads = ("time, ratio", "without sleep", "nor our check", "CPU, ratio")
@@ -276,8 +275,7 @@ def _reached(ratio: Interval, target: float) -> str:
 
 def _slept_s(output: Path) -> int:
     """Return the fixed sleep that a loader says it makes, in seconds; 0 where it says nothing."""
-    text = output.read_text() if output.exists() else ""
-    announced = re.search(r"Waiting on tables (\d+) sec", text)
+    announced = re.search(r"Waiting on tables (\d+) sec", output.read_text())
     return int(announced.group(1)) if announced else 0
 
 
@@ -305,7 +303,8 @@ def _load_ours(bench: Bench) -> Loaded:
     client = time.process_time() - began
     (place,) = [place for place, (_, text) in enumerate(told) if text.startswith("checking the first population")]
     (row,) = bench.target.postgres.fetch("SELECT datname FROM pg_database WHERE datname LIKE 'pgdyno%template'")
-    return Loaded(_megabytes(bench, str(row["datname"])), client, told[place + 1][0] - told[place][0])
+    checked = told[place + 1][0] - told[place][0]
+    return Loaded(_megabytes(bench, str(row["datname"])), client, checked_s=checked)
 
 
 def _load_oltp(bench: Bench) -> Loaded:
@@ -324,7 +323,7 @@ def _load_tpcc(bench: Bench, scripts: Path, options: Sequence[str]) -> Loaded:
     command = bench.command("peer_tpcc", scripts / "tpcc.lua", words, "prepare", os.cpu_count() or 1)
     _, client = bench.run(command, cwd=scripts)
     bench.target.postgres.execute("VACUUM ANALYZE", dbname="peer_tpcc")
-    return Loaded(_megabytes(bench, "peer_tpcc"), client)
+    return Loaded(_megabytes(bench, "peer_tpcc"), client, slept_s=_slept_s(bench.sysbench_output))
 
 
 def _fresh(bench: Bench, dbname: str) -> None:

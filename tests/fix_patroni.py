@@ -26,15 +26,15 @@ from psycopg.conninfo import make_conninfo
 from fix_postgres import DEBIAN_15, public_dir
 from free_ports import free_ports
 from pgdyno.errors import PgdynoError
+from pgdyno.target.cluster_settings import is_role_bound
 from pgdyno.target.postgres import Postgres
+from pgdyno.target.snapshot import read_settings
 
 NODES = ("alpha", "beta")
 USER, PASSWORD = "pgdyno", "for-the-api"
 PROGRAMS = ("/usr/bin/patroni", "/usr/bin/etcd", str(DEBIAN_15 / "postgres"))
 BASE_SETTINGS = {"work_mem": "5MB", "shared_buffers": "24MB", "max_connections": 40, "fsync": "off"}
 _READY_S = 120.0
-_OF_ANY_ROLE = """SELECT f.name, f.setting FROM pg_file_settings f LEFT JOIN pg_settings s USING (name)
- WHERE s.category IS NULL OR s.category !~ '(Standby Servers|Recovery Target|Archive Recovery)$'"""
 
 
 @dataclass
@@ -88,8 +88,10 @@ class PatroniCluster:
         """Return what each node's configuration file sets, but for what goes with the node's role."""
         found = {}
         for name in NODES:
-            rows = self.node(name).fetch(_OF_ANY_ROLE)
-            found[name] = {(str(row["name"]), str(row["setting"])) for row in rows}
+            with self.node(name).connect() as connection:
+                roles = {one for one, state in read_settings(connection, label=name).items() if is_role_bound(state)}
+                rows = connection.execute("SELECT name, setting FROM pg_file_settings").fetchall()
+            found[name] = {(str(row["name"]), str(row["setting"])) for row in rows if row["name"] not in roles}
         return found
 
     def roles(self) -> dict[str, str]:

@@ -13,13 +13,13 @@ from uuid import uuid4
 
 import pytest
 
-from fix_patroni import until
 from pgdyno.model.bottleneck import Candidate, HeldBack, Resource
 from pgdyno.model.trial import LoadPlan
 from pgdyno.target import processes
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.sandbox import Sandbox
 from real_laboratory import real_laboratory
+from server_image import eventually
 from small_volume import volume
 
 pytestmark = [
@@ -91,7 +91,7 @@ def slow_device(sandbox: Sandbox, **requests_per_s: int) -> Iterator[None]:
         move([child.pid for child in processes.children_of(leader)], group)
         yield
     finally:
-        until(lambda: left(group), lambda: f"{group} holds {(group / 'cgroup.procs').read_text().split()}", 20.0)
+        eventually(lambda: left(group), f"{group} is empty")
 
 
 def move(pids: Iterable[int], group: Path) -> None:
@@ -160,13 +160,13 @@ def far_away(sandbox: Sandbox, delay_s: float) -> Iterator[str]:
     """Let the server be reached at an address of another network, where each way takes a while; yield the address."""
     name, here, there = f"pgdyno-{uuid4().hex[:6]}", "10.201.77.1", "10.201.77.2"
     link, other_end = f"pd{name[-6:]}a", f"pd{name[-6:]}b"
-    run("netns", "add", name)
+    ip("netns", "add", name)
     try:
-        run("link", "add", link, "type", "veth", "peer", "name", other_end, "netns", name)
-        run("address", "add", f"{here}/30", "dev", link)
-        run("link", "set", link, "up")
-        run("-n", name, "address", "add", f"{there}/30", "dev", other_end)
-        run("-n", name, "link", "set", other_end, "up")
+        ip("link", "add", link, "type", "veth", "peer", "name", other_end, "netns", name)
+        ip("address", "add", f"{here}/30", "dev", link)
+        ip("link", "set", link, "up")
+        ip("-n", name, "address", "add", f"{there}/30", "dev", other_end)
+        ip("-n", name, "link", "set", other_end, "up")
         given = sandbox.target().postgres.environment("postgres")
         socket = f"{given['PGHOST']}/.s.PGSQL.{given.get('PGPORT', '5432')}"
         argv = ["ip", "netns", "exec", name, sys.executable, "-c", DELAY, there, socket, str(delay_s)]
@@ -178,10 +178,10 @@ def far_away(sandbox: Sandbox, delay_s: float) -> Iterator[str]:
             finally:
                 relay.terminate()
     finally:
-        run("netns", "delete", name)
+        ip("netns", "delete", name)
 
 
-def run(*words: str) -> None:
+def ip(*words: str) -> None:
     done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         pytest.skip(f"ip {' '.join(words)}: {done.stderr.strip()}")

@@ -138,11 +138,12 @@ def _options(flags: Flags, store: Store, text: str, name: str) -> StaircaseOptio
     )
     if given is None:
         return options
-    return replace(options, **_candidates(store, given, options))  # type: ignore[arg-type]  # fields of the options
+    candidates, origin = _candidates(store, given, options)
+    return replace(options, candidates=candidates, candidates_from=origin)
 
 
-def _candidates(store: Store, name: str, options: StaircaseOptions) -> dict[str, object]:
-    """Return which steps a sandbox study proposed; its figures stay where they are."""
+def _candidates(store: Store, name: str, options: StaircaseOptions) -> tuple[tuple[str, ...], str]:
+    """Return which steps a sandbox study proposed, and its name; its figures stay where they are."""
     study = store.study(name)
     result = study.result or {}
     if result.get("stage") != "sandbox":
@@ -152,8 +153,7 @@ def _candidates(store: Store, name: str, options: StaircaseOptions) -> dict[str,
     if options.read_plan().stage != "large":
         raise UsageError("--candidates is for the stage large", hint="Add --stage large.")
     found = result.get("candidates")
-    return {"candidates": tuple(str(one) for one in found) if isinstance(found, list) else (),
-            "candidates_from": study.id}  # fmt: skip
+    return tuple(str(one) for one in found) if isinstance(found, list) else (), study.id
 
 
 def _words(plan: Plan, options: StaircaseOptions) -> str:

@@ -14,6 +14,7 @@ from pgdyno.model.bottleneck import Candidate, HeldBack, Resource
 from pgdyno.probes.evidence.bottleneck import CPU_BUSY_PCT, DISK_QUEUE, NETWORK_BUSY, WAITING_SHARE
 from pgdyno.probes.held_back_notes import notes
 from pgdyno.probes.run_figures import RunFigures
+from pgdyno.units import digits_text
 
 DRIVER_BUSY_PCT = 70.0
 """CPU of a driver's thread above which it answers late, in percent of a core; the load's own warning uses it too."""
@@ -73,7 +74,7 @@ def _nothing(run: RunFigures) -> str:
             f"The load offered {run.load.rate:g} transactions per second and {run.load.throughput:.0f} were done: the "
             "server was not asked for more, so that nothing can have held it back."
         )
-    running = _part(run, sum(run.waiting("cpu:").values()))
+    running = _running(run)
     if run.cpu is not None and running >= OUTSIDE_SHARE:
         whose = "its one session" if run.load.clients == 1 else f"its {run.load.clients} sessions"
         return (
@@ -94,7 +95,7 @@ def _blind(run: RunFigures) -> str | None:
             f"{_percent(outside)} of the sessions' time passed outside the server, on the network or in the client: "
             f"how {'long ' if run.load.round_trip_ms is None else ''}{missing} is not known."
         )
-    running = _part(run, sum(run.waiting("cpu:").values()))
+    running = _running(run)
     if run.cpu is None and running >= OUTSIDE_SHARE:
         return (
             f"{_percent(running)} of the sessions' time was spent running or waiting for a CPU, and the CPUs of the "
@@ -121,7 +122,7 @@ def _cpu(run: RunFigures) -> Candidate | None:
     shares = (("the server had", cpu.server_share), ("the driver", cpu.driver_share), ("others", cpu.foreign_share))
     known = [f"{name} {share:.0%}".replace("%", " %") for name, share in shares if share is not None]
     said += f"; of the busy time {', '.join(known)}." if known else "."
-    share = _part(run, sum(run.waiting("cpu:").values()))
+    share = _running(run)
     if is_short and run.load.driver_is_here and not _rate_is_reached(run):
         # the driver's turn waits for the same CPUs; who sleeps waits for none
         share += max(0.0, (_outside(run) or 0.0) - run.load.pausing)
@@ -143,7 +144,7 @@ def _disk(run: RunFigures) -> Candidate | None:
     if device is not None:
         said += f"; {device.device} had {queue:.1f} requests under way"
         waited = (("read", device.r_await_ms), ("write", device.w_await_ms))
-        known = [f"{name} {_ms(ms)}" for name, ms in waited if ms is not None]
+        known = [f"{name} {digits_text(ms)} ms" for name, ms in waited if ms is not None]
         said += f" ({', '.join(known)} each)" if known else ""
     said += f", {iowait:.0f} % iowait." if run.cpu is not None else "."
     if share >= WAITING_SHARE and device is not None and not is_busy:
@@ -163,7 +164,7 @@ def _wal(run: RunFigures) -> Candidate | None:
     flushes = [one for one in run.devices if one.f_await_ms is not None]
     said = f"{_percent(share)} of the sessions' time was waiting for WAL to be written and flushed{_named(waits)}"
     slow = max(flushes, key=lambda one: one.f_await_ms or 0.0, default=None)
-    said += "." if slow is None else f"; a flush of {slow.device} took {_ms(slow.f_await_ms)}."
+    said += "." if slow is None else f"; a flush of {slow.device} took {digits_text(slow.f_await_ms or 0.0)} ms."
     return Candidate(Resource.WAL_FLUSH, share, share >= WAITING_SHARE, said, _of_time())
 
 
@@ -271,6 +272,11 @@ def _outside(run: RunFigures) -> float | None:
     return None if run.active is None else max(0.0, 1 - run.active / max(1, run.load.clients))
 
 
+def _running(run: RunFigures) -> float:
+    """Return the part of the sessions' time in which they ran, or waited for a CPU."""
+    return _part(run, sum(run.waiting("cpu:").values()))
+
+
 def _part(run: RunFigures, sessions: float) -> float:
     return min(1.0, sessions / max(1, run.load.clients))
 
@@ -281,11 +287,6 @@ def _named(waits: dict[str, float]) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
-
-
-def _ms(value: float | None) -> str:
-    """Return a time with two digits: a fast device answers in a few hundredths of a millisecond."""
-    return "unknown" if value is None else f"{value:.2g} ms" if value < 10 else f"{value:.0f} ms"
 
 
 def _of_time() -> str:

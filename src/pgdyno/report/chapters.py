@@ -18,7 +18,6 @@ from pgdyno.report.traces import RunTrace
 from pgdyno.report.wording import (
     CONTEXT_MEANINGS,
     DURABILITY_MEANINGS,
-    METRIC_NAMES,
     ROLE_NAMES,
     change_text,
     difference_text,
@@ -157,7 +156,7 @@ def unpruned_text(result: Fields, settings: Mapping[str, str]) -> str:
     )
     said = (
         f"The search's best configuration had {plural(len(best), 'setting')}. With {kept}, "
-        f"{METRIC_NAMES[verdict.metric]} is {share_text(verdict.interval)} of that with all {len(best)}: "
+        f"{verdict.metric.label} is {share_text(verdict.interval)} of that with all {len(best)}: "
     )
     return f"{said}{'so all stay.' if taken_back else difference_text(verdict.interval, verdict.metric) + '.'}"
 

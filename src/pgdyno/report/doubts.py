@@ -14,7 +14,6 @@ from pgdyno.report.neighbours import metric_value, trial_points
 from pgdyno.report.reading import Fields, PairReading, interval_of, pairs_of, verdict_of, verdicts_of
 from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Section, TableBlock
 from pgdyno.report.wording import (
-    METRIC_NAMES,
     STATE_MEANINGS,
     difference_text,
     plural,
@@ -69,7 +68,7 @@ def rival_sentences(result: Fields) -> tuple[str, ...]:
         if share is not None:
             metric = verdict.metric if verdict else Metric.THROUGHPUT
             found.append(
-                f"{subject} reaches {share_text(share)} of the {METRIC_NAMES[metric]} of {rival.text('name')} "
+                f"{subject} reaches {share_text(share)} of the {metric.label} of {rival.text('name')} "
                 f"({settings}), measured in the same blocks: {difference_text(share, metric)}."
             )
     return tuple(found)

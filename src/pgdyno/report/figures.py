@@ -16,7 +16,6 @@ from pgdyno.model.trial import Role, TrialState
 from pgdyno.model.verdict import Interval, Metric, Verdict
 from pgdyno.report.scales import log_bounds, nice_bounds
 from pgdyno.report.wording import (
-    METRIC_NAMES,
     ROLE_NAMES,
     bare_range_text,
     number_text,
@@ -260,7 +259,7 @@ def _ends(intervals: Iterable[Interval]) -> list[float]:
 
 
 def _metric_label(metric: Metric) -> str:
-    return f"{METRIC_NAMES[metric]}\n{'more is better' if metric.higher_is_better else 'less is better'}"
+    return f"{metric.label}\n{'more is better' if metric.higher_is_better else 'less is better'}"
 
 
 def ratio_axis(label: str, ends: Sequence[float]) -> Axis:
@@ -277,7 +276,7 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
     """Write verdicts as a table: metric, word, ratio, interval, pairs."""
     rows = tuple(
         (
-            METRIC_NAMES[verdict.metric],
+            verdict.metric.label,
             verdict.word.value,
             f"{verdict.interval.ratio:.3g}",
             bare_range_text(verdict.interval),

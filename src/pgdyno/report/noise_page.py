@@ -10,7 +10,7 @@ from pgdyno.report.reading import Fields, verdict_of
 from pgdyno.report.runs_page import runs_table
 from pgdyno.report.sections import Block, Charts, Notice, Prose, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.wording import METRIC_NAMES, capital, number_text, plural, sentence
+from pgdyno.report.wording import capital, number_text, plural, sentence
 
 _NOTHING = "-"
 
@@ -42,7 +42,7 @@ def _short(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
 
 
 def _name(metric: Fields) -> str:
-    return METRIC_NAMES[Metric(metric.text("metric"))]
+    return Metric(metric.text("metric")).label
 
 
 def _tile(metric: Fields) -> Tile | None:

@@ -31,7 +31,6 @@ from pgdyno.report.staircase_figure import StairRow, interaction_sentence, span_
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.sweep_figure import sweep_figure
 from pgdyno.report.wording import (
-    METRIC_NAMES,
     TONES,
     capital,
     change_text,
@@ -196,7 +195,7 @@ def _proof(result: Fields, verdict: Verdict | None) -> Section | None:
         return None
     said = []
     if not verdict.metric.higher_is_better:  # as in the chart, so that more is better in what follows
-        said = [f"Of {METRIC_NAMES[verdict.metric]} less is better: gains are its inverse, as in the chart."]
+        said = [f"Of {verdict.metric.label} less is better: gains are its inverse, as in the chart."]
         expected = inverse(expected)
     said.append(interaction_sentence(expected, _gain(verdict)))
     blocks: list[Block] = [Prose(tuple(said))]

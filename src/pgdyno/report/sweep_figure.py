@@ -7,7 +7,6 @@ from pgdyno.report.reading import Fields, interval_of
 from pgdyno.report.scales import edge
 from pgdyno.report.staircase_figure import CUT
 from pgdyno.report.wording import (
-    METRIC_NAMES,
     capital,
     change_text,
     gained_text,
@@ -23,7 +22,7 @@ COLUMNS = ("gain over the first level", "interval", "may be the best")
 
 def sweep_figure(sweep: Fields, metric: str) -> Figure:
     """Draw a sweep's result. Levels that are words stand in their order; gains are above 1 for better ones."""
-    name = METRIC_NAMES[metric_named(metric)]
+    name = metric_named(metric).label
     levels = sweep.children("levels")
     numbers = [level.number("number") for level in levels]
     known = [number for number in numbers if number is not None]

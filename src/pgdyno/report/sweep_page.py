@@ -13,7 +13,6 @@ from pgdyno.report.side_plans import plans_of_arms
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.sweep_figure import sweep_figure
 from pgdyno.report.wording import (
-    METRIC_NAMES,
     capital,
     change_text,
     metric_named,
@@ -97,7 +96,7 @@ def _factorial(found: Fields, metric: str) -> Section:
             range_text(verdict.interval) if verdict else "",
             verdict.word.value if verdict else "",
         ))  # fmt: skip
-    name = METRIC_NAMES[metric_named(metric)]
+    name = metric_named(metric).label
     columns = ("arm", "settings", "transactions/s", f"{name} against neither", "interval", "word")
     rest = interval_of(found.child("interaction"))
     said = f"It is of {name}. Both times neither, over the one times the other: 1 when the two effects multiply."

@@ -69,15 +69,15 @@ def _notes(figure: Figure) -> list[str]:
 
 
 def _steps(figure: Figure) -> list[tuple[float, str, str, float | None, float | None, float | None]]:
-    found = []
+    found: list[tuple[float, str, str, float | None, float | None, float | None]] = []
     for one in figure.series:
         for at, (x, y) in enumerate(zip(one.x, one.y, strict=True)):
             label = one.labels[at] if at < len(one.labels) else one.name
-            bounds = (values[at] if at < len(values) else None for values in (one.lo, one.hi))
+            lo, hi = (values[at] if at < len(values) else None for values in (one.lo, one.hi))
             first = (one.name.split() or [""])[0]  # a candidate has the look of what is kept, "less" of what is dropped
             kind = first if first in FILLS else one.group or one.name
-            found.append((x, " ".join(label.split()), kind, y, *bounds))
-    return found  # type: ignore[return-value]  # two bounds follow, which an unpacked generator hides
+            found.append((x, " ".join(label.split()), kind, y, lo, hi))
+    return found
 
 
 def _figures(y: float | None, lo: float | None, hi: float | None, unit: str) -> str:

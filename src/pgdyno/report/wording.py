@@ -14,7 +14,6 @@ from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 from pgdyno.report.sections import Tile, Tone
 from pgdyno.units import digits_text
 
-METRIC_NAMES = {metric: metric.label for metric in Metric}
 METRIC_UNITS = {
     Metric.THROUGHPUT: "tps",
     Metric.LATENCY_P50: "ms",
@@ -75,7 +74,7 @@ def metric_named(metric: str) -> Metric:
 def gained_text(metric: str) -> str:
     """Name what grows as a metric gets better: its inverse where less is better."""
     known = metric_named(metric)
-    return METRIC_NAMES[known] if known.higher_is_better else f"1 / {METRIC_NAMES[known]}"
+    return known.label if known.higher_is_better else f"1 / {known.label}"
 
 
 def number_text(value: float | None) -> str:
@@ -159,7 +158,7 @@ def tile(verdict: Verdict | None, metric: Metric, before: float | None, after: f
     """Make the tile of one metric; without a verdict it shows the two figures and claims nothing."""
     unit = METRIC_UNITS[metric]
     detail = f"{number_text(before)} → {quantity_text(after, unit)}"
-    label = METRIC_NAMES[metric]
+    label = metric.label
     if verdict is None:
         if before is None:
             return Tile(label, quantity_text(after, unit), "", "", "", Tone.NEUTRAL)

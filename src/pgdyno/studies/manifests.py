@@ -99,7 +99,7 @@ def job(plan: MatrixPlan, run: Run, address: Address, pgbench: Pgbench, cluster:
     host = cell.placement if cell.placement not in PLACEMENTS else address.host
     told = replace(cell, placement=host).factors()
     argv = command(plan, cell, Pgbench(Path("pgbench"), pgbench.version))
-    argv = [word.replace("RUN/", "/tmp/") for word in argv[:-1]] + [address.database]  # noqa: S108 - in the pod
+    argv = [word.replace("RUN/", "/tmp/") for word in argv[:-1]] + [address.database]  # noqa: S108 - the pod's own volume
     environment: list[dict[str, object]] = [
         {"name": "PGHOST", "value": host},
         {"name": "PGPORT", "value": address.port},
@@ -120,7 +120,7 @@ def job(plan: MatrixPlan, run: Run, address: Address, pgbench: Pgbench, cluster:
             "readOnlyRootFilesystem": True,
         },
         "volumeMounts": [
-            {"name": "logs", "mountPath": "/tmp"},  # noqa: S108 - in the pod
+            {"name": "logs", "mountPath": "/tmp"},  # noqa: S108 - a volume of the pod alone
             {"name": "driver", "mountPath": "/pgdyno", "readOnly": True},
         ],
     }

@@ -187,7 +187,7 @@ def test_direct_reads_are_not_copies_from_the_page_cache():
     assert not [note for note in notes if "Double buffering" in note]
 
 
-@pytest.mark.parametrize(("ms", "text"), [(0.021, "0.021 ms"), (4.26, "4.3 ms"), (123.4, "123 ms")])
+@pytest.mark.parametrize(("ms", "text"), [(0.021, "0.021 ms"), (4.26, "4.26 ms"), (123.4, "123 ms")])
 def test_a_time_of_a_device_keeps_its_digits(ms, text):
     (wal,) = [one for one in verdict(devices=(replace(DEVICE, f_await_ms=ms),)).candidates if "WAL" in one.sentence]
     assert f"a flush of vda took {text}" in wal.sentence
