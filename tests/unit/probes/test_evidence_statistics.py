@@ -226,6 +226,9 @@ DEVICE = 50_000 * 8192.0
         ({"database_bytes": 6 * GB, **MISSES}, WorkingSetClass.RAM_TWICE),
         ({"database_bytes": 90 * GB, "touched_bytes": 6 * GB, **MISSES}, WorkingSetClass.RAM_TWICE),
         ({"database_bytes": 90 * GB, **MISSES, "device_read_bytes": DEVICE}, WorkingSetClass.EXCEEDS),
+        ({"database_bytes": 6 * GB, **MISSES, "device_read_bytes": 9 * DEVICE}, WorkingSetClass.RAM_TWICE),
+        ({"database_bytes": 14 * GB, **MISSES, "device_read_bytes": DEVICE}, None),
+        ({"database_bytes": GB // 2, **MISSES, "device_read_bytes": DEVICE}, WorkingSetClass.SHARED_BUFFERS),
         ({"database_bytes": 90 * GB}, None),
         ({"database_bytes": 90 * GB, **MISSES}, None),
         ({"database_bytes": 90 * GB, **MISSES, "device_read_bytes": 0.0}, None),
@@ -251,7 +254,16 @@ def test_bounds_hold_and_class_agrees_with_them(size, hit, missed, device):
     )
     found = working_set(signs)
     if not isinstance(found, Unknown):
-        assert 0 <= found.low_bytes <= found.high_bytes
+        assert 0 <= found.low_bytes <= found.high_bytes <= size
+
+
+@pytest.mark.requirement("R-INV-23")
+def test_disk_reads_beside_data_that_fit_are_told_and_do_not_grow_the_working_set():
+    signs = Signs(**BASE, **MISSES, touched_bytes=6 * GB, device_read_bytes=9 * DEVICE)
+    found = working_set(signs)
+    assert not isinstance(found, Unknown)
+    assert (found.low_bytes, found.high_bytes) == (GB, 6 * GB)
+    assert found.method.endswith("disks were read all the same, for cold pages or by other programs")
 
 
 def checkpoint(at: int, megabytes: int, cause: str = "wal") -> Checkpoint:

@@ -69,21 +69,23 @@ def working_set(signs: Signs) -> WorkingSet | Unknown:
         held = signs.shared_buffers if signs.buffers_used_bytes is None else signs.buffers_used_bytes
         high = held if high is None else min(high, held)
         methods.append("blocks were found in shared_buffers")
-    elif seen is not None:
+    elif seen is not None and (high is None or high > signs.shared_buffers):
         low = signs.shared_buffers
         methods.append("blocks missed shared_buffers although it was full")
+    elif seen is not None:
+        methods.append("blocks missed shared_buffers all the same, as cold pages and scans of big tables do")
     if seen is _Seen.FROM_PAGE_CACHE:
-        high = signs.memory if high is None else min(high, signs.memory)
+        high = max(low, signs.memory if high is None else min(high, signs.memory))
         methods.append("the page cache gave them")
-    elif seen is _Seen.FROM_DISK:
-        low = max(low, signs.memory - signs.shared_buffers)
-        methods.append("disks gave them")
     if high is None:
         return Unknown("neither sizes nor a window of at least 10,000 blocks say how much the load touches")
-    high = max(high, low)
+    if seen is _Seen.FROM_DISK:
+        beyond = max(signs.shared_buffers, signs.memory - signs.shared_buffers)
+        if high > beyond:
+            return WorkingSet(WorkingSetClass.EXCEEDS, beyond, high, ", ".join([*methods, "disks gave them"]))
+        # What is smaller than the RAM was read because it was cold, or another program read: it does not grow by that.
+        methods.append("disks were read all the same, for cold pages or by other programs")
     method = ", ".join(methods)
-    if seen is _Seen.FROM_DISK and high > signs.memory - signs.shared_buffers:
-        return WorkingSet(WorkingSetClass.EXCEEDS, low, high, method)
     lowest = classify_size(low + 1 if low else 0, signs.shared_buffers, signs.memory)
     highest = classify_size(high, signs.shared_buffers, signs.memory)
     if lowest is highest:
