@@ -20,8 +20,10 @@ from pgdyno.model.evidence import (
     WorkloadClass,
 )
 from pgdyno.model.facts import Unknown
-from pgdyno.model.inventory import Inventory, Place, Purpose
+from pgdyno.model.inventory import Inventory, Mount, Place, Purpose
 from pgdyno.probes.evidence.concurrency import concurrency
+from pgdyno.probes.evidence.derive import Files, derive
+from pgdyno.probes.evidence.observation import Observation
 from pgdyno.probes.evidence.statement_text import without_values
 from pgdyno.probes.evidence.statistics import statistics
 from pgdyno.probes.evidence.tables import statements, tables, tiny_requests
@@ -264,6 +266,18 @@ def test_disk_reads_beside_data_that_fit_are_told_and_do_not_grow_the_working_se
     assert not isinstance(found, Unknown)
     assert (found.low_bytes, found.high_bytes) == (GB, 6 * GB)
     assert found.method.endswith("disks were read all the same, for cold pages or by other programs")
+
+
+@pytest.mark.requirement("R-INV-23")
+@pytest.mark.parametrize(("filesystem", "is_told"), [("ext4", True), ("nfs4", False)])
+def test_devices_say_whether_the_page_cache_served_reads_only_where_they_hold_the_data(filesystem, is_told):
+    place = Place(Purpose.DATA, "/data", mount_point="/data", disks=frozenset({"sda"}))
+    host = make_host(places=(place,), mounts=(Mount("/data", "/dev/sda", filesystem),))
+    iostat = "Device r/s w/s rkB/s wkB/s r_await w_await aqu-sz %util\nsda 0.10 1.00 0.40 8.00 0.10 0.10 0.10 1.00\n"
+    seen = Observation(first=snapshot(1000.0), last=snapshot(1010.0, 100))
+    found = derive(seen, Inventory(host, make_server()), Files(iostat=iostat)).working_set
+    assert not isinstance(found, Unknown)
+    assert ("the page cache gave them" in found.method) is is_told
 
 
 def checkpoint(at: int, megabytes: int, cause: str = "wal") -> Checkpoint:

@@ -19,6 +19,7 @@ from pgdyno.model.evidence import (
 )
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory, Purpose
+from pgdyno.probes.counter_scope import devices_hold
 from pgdyno.probes.evidence.bottleneck import bottleneck
 from pgdyno.probes.evidence.concurrency import concurrency
 from pgdyno.probes.evidence.counters import database_growth, window_of
@@ -193,10 +194,14 @@ def _touched(first: Snapshot, last: Snapshot, asked: dict[str, float]) -> int | 
 
 
 def _read_bytes(devices: Sequence[DeviceActivity] | Unknown, inventory: Inventory, seconds: float) -> float | None:
-    """Return bytes read in the window from the disks below the data, else from all disks."""
+    """Return bytes read in the window from the disks below the data, else from all disks; None when they hold none."""
     if isinstance(devices, Unknown):
         return None
     place = inventory.host.place(Purpose.DATA)
+    point = None if place is None or isinstance(place.mount_point, Unknown) else place.mount_point
+    mount = None if point is None else inventory.host.mount(point)
+    if mount is not None and not devices_hold(mount.filesystem, own_host=True):
+        return None
     below = frozenset[str]() if place is None or isinstance(place.disks, Unknown) else place.disks
     rows = [row for row in devices if row.device in below]
     rows = rows or [row for row in devices if not row.device.startswith(UPPER)]
