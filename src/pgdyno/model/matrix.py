@@ -68,9 +68,10 @@ class MatrixRow:
 
     `tps` is transactions per second of all load generators, `latency_ms` their mean weighted by transactions;
     `cpu_pct` is the CPU of the server's host alone, in percent of all its CPUs. Locks are concurrencies, the mean and
-    the largest of the samples. `runs` holds the throughput of each complete run by its repetition. `durability` is the
-    worst class among what the configuration sets. `checks` are sentences on what did not hold, `warnings` on what a
-    reader must know of the load before believing its figures.
+    the largest of the samples. `edges` is how many sessions tps x latency has too many because it holds whole
+    transactions where the measured window cut them, None where that is not known. `runs` holds the throughput of each
+    complete run by its repetition. `durability` is the worst class among what the configuration sets. `checks` are
+    sentences on what did not hold, `warnings` on what a reader must know of the load before believing its figures.
     """
 
     cell: Cell
@@ -90,6 +91,7 @@ class MatrixRow:
     server_cpu_pct: float | None = None
     driver_cpu_pct: float | None = None
     p99_ms: float | None = None
+    edges: float | None = None
     transactions: int = 0
     history_rows: int | None = None
     bytes_before: Mapping[str, float] = field(default_factory=dict)

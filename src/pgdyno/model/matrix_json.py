@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pgdyno.model.matrix import Cell, MatrixRow, SkippedCell
 
 _TEXTS = ("state", "smt", "durability", "system")
-_NUMBERS = ("tps", "latency_ms", "cpu_pct", "server_cpu_pct", "driver_cpu_pct", "p99_ms")
+_NUMBERS = ("tps", "latency_ms", "cpu_pct", "server_cpu_pct", "driver_cpu_pct", "p99_ms", "edges")
 _WHOLES = ("cores", "vcpus", "history_rows")
 _MAPPINGS = ("locks", "locks_max", "bytes_before", "bytes_after")
 
@@ -54,6 +54,7 @@ def row_from_json(values: Mapping[str, object]) -> MatrixRow | None:
         server_cpu_pct=_number(values.get("server_cpu_pct")),
         driver_cpu_pct=_number(values.get("driver_cpu_pct")),
         p99_ms=_number(values.get("p99_ms")),
+        edges=_number(values.get("edges")),
         transactions=_whole(values.get("transactions")) or 0,
         history_rows=_whole(values.get("history_rows")),
         bytes_before=_numbers(values.get("bytes_before")),

@@ -97,7 +97,7 @@ def _tiles(rows: Sequence[MatrixRow]) -> tuple[Tile, ...]:
     if row is None:
         return ()
     demand = little(row)
-    detail = "" if demand is None else f"Little's law: {demand.demand:.1f} of {demand.connections} connections"
+    detail = "" if demand is None else f"Little's law: {demand.busy:.1f} of {demand.connections} connections"
     return (
         Tile("greatest throughput", f"{number_text(row.tps)} tps", "", row.cell.configuration, "", Tone.NEUTRAL),
         Tile("at connections", str(row.cell.connections), "", f"{row.cell.instances} x {load_text(row.cell)}", "",
@@ -187,6 +187,7 @@ def _held_back(rows: Sequence[MatrixRow], record: StudyRecord) -> Section | None
 def _checks(rows: Sequence[MatrixRow]) -> Section:
     caption = (
         "In a closed loop connections = throughput x latency; a row that is off by more than 1 % contradicts itself. "
+        "The edges are sessions that were busy outside the window, which cuts transactions: they are taken off. "
         "Below, part of the clients' time is in no latency: load generators that waited for a CPU. "
         "The history table must have grown by exactly the transactions that were reported: a single number when it did."
     )

@@ -173,7 +173,11 @@ def little_table(rows: Sequence[MatrixRow]) -> Table:
         check = little(row)
         unjudged = NOT_MEASURED if row.tps is None else "not judged"
         flag = unjudged if check is None else ("contradiction" if check.flagged else "holds")
-        demand = ("", "") if check is None else (figure(check.demand), signed(100 * check.deviation))
+        demand = (
+            ("", "", "")
+            if check is None
+            else (figure(check.demand), "" if row.edges is None else signed(row.edges), signed(100 * check.deviation))
+        )
         lines.append(
             (
                 names.test(row.cell),
@@ -186,6 +190,5 @@ def little_table(rows: Sequence[MatrixRow]) -> Table:
                 "; ".join([*([row.reason] if row.reason else row.checks), *row.warnings]),
             )
         )
-    columns = ("test", "load", "connections", "TPS x LAT", "off by %", "Little's law", "history rows",
-               "state", "why")  # fmt: skip
-    return Table(columns, tuple(lines), ("connections", "TPS x LAT", "off by %"))
+    numbers = ("connections", "TPS x LAT", "edges", "off by %")
+    return Table(("test", "load", *numbers, "Little's law", "history rows", "state", "why"), tuple(lines), numbers)

@@ -30,15 +30,25 @@ Curve = tuple[MatrixRow, ...]
 
 @dataclass(frozen=True, slots=True)
 class Little:
-    """Little's law for one row: `demand` sessions are busy on average by throughput and latency."""
+    """Little's law for one row: `demand` sessions are busy on average by throughput and latency.
+
+    `edges` of them were busy outside the measured window: a transaction that it cuts counts whole, or not at all. A
+    stall of 0.1 s at the begin of a window of 2 s is 5 %, and no contradiction.
+    """
 
     connections: int
     demand: float
+    edges: float = 0.0
+
+    @property
+    def busy(self) -> float:
+        """Return how many sessions were busy in the measured window, on average."""
+        return self.demand - self.edges
 
     @property
     def deviation(self) -> float:
-        """Return the demand's relative distance from the connections; 0.01 is 1 % too many."""
-        return self.demand / self.connections - 1
+        """Return the relative distance of the busy sessions from the connections; 0.01 is 1 % too many."""
+        return self.busy / self.connections - 1
 
     @property
     def flagged(self) -> bool:
@@ -53,7 +63,7 @@ def little(row: MatrixRow) -> Little | None:
     """
     if row.tps is None or row.latency_ms is None or row.state != "complete":
         return None
-    return Little(row.cell.connections, row.tps * row.latency_ms / 1000)
+    return Little(row.cell.connections, row.tps * row.latency_ms / 1000, row.edges or 0.0)
 
 
 def best(rows: Sequence[MatrixRow]) -> MatrixRow | None:

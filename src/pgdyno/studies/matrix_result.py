@@ -52,7 +52,8 @@ def _checks(row: MatrixRow) -> dict[str, object]:
     check = little(row)
     if check is None:
         return {"little": None}
-    return {"little": {"demand": check.demand, "deviation": check.deviation, "flagged": check.flagged}}
+    names = ("demand", "edges", "deviation", "flagged")
+    return {"little": {name: getattr(check, name) for name in names}}
 
 
 def _contrasts(rows: Sequence[MatrixRow]) -> list[object]:

@@ -60,6 +60,7 @@ def build_row(cell: Cell, runs: Sequence[CellRun], around: Surroundings) -> Matr
     latency = sum(
         outcome.latency_ms.mean * outcome.counters["window_transactions"] for outcome in outcomes if outcome.latency_ms
     )
+    edges = [outcome.counters.get("window_edges_s") for outcome in outcomes]
     locks, most = _locks(shown)
     histories = [outcome.counters.get("rows_after.history") for outcome in outcomes]
     last = outcomes[-1] if outcomes else None
@@ -81,6 +82,7 @@ def build_row(cell: Cell, runs: Sequence[CellRun], around: Surroundings) -> Matr
         server_cpu_pct=_weighted([(_share(o, o.server_cpu_s), o.counters["window_s"]) for o in outcomes]),
         driver_cpu_pct=_weighted([(_driver_share(run), _window_s(run)) for run in shown]),
         p99_ms=max((o.latency_ms.p99 for o in outcomes if o.latency_ms), default=None),
+        edges=None if not seconds or None in edges else sum(value or 0.0 for value in edges) / seconds,
         transactions=sum(outcome.transactions for outcome in outcomes),
         history_rows=None if not outcomes or None in histories else int(sum(value or 0.0 for value in histories)),
         bytes_before={} if last is None else counted(last.counters, BEFORE),

@@ -102,6 +102,7 @@ def assess(
             **{name: value for name, value in others.items() if value is not None},
             "window_s": end - begin,
             "window_transactions": window.transactions,
+            "window_edges_s": window.edges_s,
         },
     )
 

@@ -15,6 +15,7 @@ from pgdyno.workloads.transaction_log import (
     Int64s,
     TransactionLog,
     counts_per_bin,
+    edges_s,
     summarize_latency,
     tally,
 )
@@ -36,7 +37,7 @@ class WindowResult:
     """The exact figures of the transactions that ended in a window, in milliseconds and transactions per second.
 
     `latency` is None when nothing committed in it. `lag_ms` is the mean delay behind the schedule, which is inside
-    the latency; None in a closed loop.
+    the latency; None in a closed loop. `edges_s` is what latencies hold beyond the time spent in the window.
     """
 
     transactions: int
@@ -47,6 +48,7 @@ class WindowResult:
     retried: int
     skipped: int
     lag_ms: float | None
+    edges_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,7 @@ class LoadResult:
             retried=counts.retried,
             skipped=counts.skipped,
             lag_ms=mean_lag_ms(part),
+            edges_s=edges_s(self.log, from_s, to_s),
         )
 
     def discard_logs(self) -> None:

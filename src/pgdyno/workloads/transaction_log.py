@@ -126,6 +126,19 @@ def counts_per_bin(log: TransactionLog, *, origin_s: float, bin_s: float) -> Int
     return np.bincount(np.maximum(ends, 0) // round(bin_s * 1e6)).astype(np.int64)
 
 
+def edges_s(log: TransactionLog, from_s: float, to_s: float) -> float:
+    """Return by how many seconds the latencies of what ended in [`from_s`, `to_s`) exceed the time spent in it.
+
+    They hold what such a transaction took before the window, and nothing of one that ended after it. Without these
+    edges they add up to the time in which sessions were busy: at most sessions x seconds. Committed ones only.
+    """
+    begin, end = _micros(from_s), _micros(to_s)
+    first, last = np.searchsorted(log.end_us, [begin, end])
+    began, ok = log.end_us[first:] - log.latency_us[first:], log.ok()[first:]
+    inside, after = began[: last - first][ok[: last - first]], began[last - first :][ok[last - first :]]
+    return float(np.maximum(begin - inside, 0).sum() - np.maximum(end - np.maximum(after, begin), 0).sum()) / 1e6
+
+
 def summarize_latency(log: TransactionLog) -> LatencySummary | None:
     """Return the exact latencies of the committed transactions, None when there is none.
 

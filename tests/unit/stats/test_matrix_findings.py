@@ -130,6 +130,10 @@ def test_a_row_is_flagged_exactly_when_it_contradicts_itself(
     assert wrong.flagged
     assert wrong.deviation == pytest.approx(error, abs=1e-6)
     assert little(replace(right, latency_ms=None)) is None
+    told = little(replace(right, latency_ms=(1 + error) * (right.latency_ms or 0), edges=error * cell.connections))
+    assert told is not None
+    assert not told.flagged, "what the window cuts is no contradiction"
+    assert (told.demand, told.busy) == (wrong.demand, pytest.approx(cell.connections))
 
 
 def test_a_claim_needs_interleaved_repetitions() -> None:

@@ -86,6 +86,25 @@ def test_repetitions_are_pooled_by_their_transactions_and_seconds() -> None:
     assert row.transactions == 10_005 + 60_005 == row.history_rows
 
 
+@pytest.mark.requirement("R-BEN-12")
+def test_what_windows_cut_is_pooled_by_their_seconds_and_unknown_where_one_does_not_tell() -> None:
+    runs = [cut(run(1, seconds=10.0), 2.0), cut(run(2, seconds=30.0), -1.0)]
+    row = build_row(CELL, runs, Surroundings())
+    assert row.edges == pytest.approx((2.0 - 1.0) / 40)
+    check = little(row)
+    assert check is not None
+    assert check.busy == pytest.approx(CELL.connections - 1 / 40)
+    assert build_row(CELL, [*runs, run(3)], Surroundings()).edges is None
+    assert row_from_json(row_to_json(row)) == row
+
+
+def cut(one: CellRun, edges_s: float) -> CellRun:
+    outcome = one.trial.outcome
+    assert outcome is not None
+    counters = {**outcome.counters, "window_edges_s": edges_s}
+    return replace(one, trial=replace(one.trial, outcome=replace(outcome, counters=counters)))
+
+
 @pytest.mark.requirement("R-BEN-13", "R-BEN-09")
 def test_locks_cpu_and_sizes_are_those_of_the_measured_window() -> None:
     row = build_row(CELL, [sampled(run(1))], Surroundings(smt="8", durability={"default": "X"}))

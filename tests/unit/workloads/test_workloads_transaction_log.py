@@ -12,6 +12,7 @@ from pgdyno.workloads.transaction_log import (
     TransactionLog,
     concatenate,
     counts_per_bin,
+    edges_s,
     summarize_latency,
     tally,
 )
@@ -128,3 +129,23 @@ def test_logs_with_and_without_lag_do_not_pretend_to_have_it() -> None:
     lagged = TransactionLog(plain.end_us, plain.latency_us, plain.script, plain.status, np.array([2500], np.int64))
     assert mean_lag_ms(lagged) == 2.5
     assert mean_lag_ms(concatenate([plain, lagged])) is None
+
+
+@pytest.mark.requirement("R-BEN-12")
+@given(transactions, st.integers(-1, 5 * SECOND), st.integers(1, 5 * SECOND))
+def test_latencies_without_the_edges_are_the_time_spent_in_the_window(
+    rows: list[tuple[int, int, int, Status]], begin: int, width: int
+) -> None:
+    log, end = build(rows), begin + width
+    done = [(ended - latency, ended) for ended, latency, _, status in rows if status == Status.OK]
+    inside = log.between(begin / SECOND, end / SECOND)
+    whole = int(inside.latency_us[inside.ok()].sum())
+    spent = sum(max(0, min(ended, end) - max(began, begin)) for began, ended in done)
+    assert whole - SECOND * edges_s(log, begin / SECOND, end / SECOND) == pytest.approx(spent)
+
+
+def test_a_stall_at_the_begin_of_a_window_is_an_edge() -> None:
+    log = log_of([100_000, 2_000_000, 2_100_000], [150_000, 1_900_000, 100_000])
+    assert edges_s(log, 0.0, 2.0) == pytest.approx(0.05 - 1.9), "the second ends with the window, not in it"
+    assert edges_s(log, 0.0, 2.000001) == pytest.approx(0.05 - 1e-6)
+    assert edges_s(log_of([], []), 0.0, 2.0) == 0
