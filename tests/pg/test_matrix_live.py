@@ -92,7 +92,7 @@ def check_rows(rows: list[dict[str, Any]]) -> None:
         busy = check["demand"] - row["edges"]
         # What a generator waits for a CPU between two transactions is in no latency: of short ones a visible part.
         least = 0.95 if row["cell"]["mode"] == "tpcb-like" and row["connections"] > 1 else 0.7
-        assert least * row["connections"] < busy <= 1.000001 * row["connections"], row
+        assert least * row["connections"] < busy <= 1.001 * row["connections"], row
         assert check["flagged"] == (abs(busy / row["connections"] - 1) > 0.01)
         assert row["checks"] == []
         if row["cell"]["mode"] in ("tpcb-like", "simple-update"):
