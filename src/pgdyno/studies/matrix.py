@@ -27,6 +27,7 @@ from pgdyno.target.loopback import obstacle_to
 from pgdyno.target.target import Target
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.workloads.disk_room import require_room
+from pgdyno.workloads.page_cache import read_in
 from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.registry import make_workload
 
@@ -187,6 +188,7 @@ def _prepared(
             found[cell.mode, cell.scale] = workload = make_workload(cell.mode, plan.parameters(cell))
             require_room(workload, target, facts)
             workload.prepare(target, progress=announce)
+            read_in(workload, target, facts, announce)
     return found
 
 

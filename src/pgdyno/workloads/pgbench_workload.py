@@ -85,6 +85,12 @@ class PgbenchWorkload:
         there = owned_state(target.postgres, self._template(target)) is DatabaseState.COMPLETE
         return 0 if there else self.data.estimated_bytes or 0
 
+    def kept_database(self, target: Target) -> str | None:
+        """Return the database that runs will find as an earlier study left it, None where they get a fresh clone."""
+        name = load_name(self._fingerprint(target))
+        kept = self.identity.read_only and owned_state(target.postgres, name) is DatabaseState.COMPLETE
+        return name if kept else None
+
     def reset(self, target: Target, *, policy: str = "auto") -> str:
         """Give the load's database its first state again and return its name. See `Workload.reset`."""
         if policy not in RESET_POLICIES:

@@ -1,0 +1,144 @@
+"""Data of an earlier study are read into the page cache before a run needs them: files on a real disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from psycopg import sql
+
+from pgdyno.model.facts import Facts, Unknown
+from pgdyno.model.loading import LoadedShare
+from pgdyno.target.inspect import read_facts
+from pgdyno.target.postgres import Postgres
+from pgdyno.target.sandbox import Sandbox
+from pgdyno.target.target import Target
+from pgdyno.workloads.page_cache import read_in
+from pgdyno.workloads.protocol import Workload
+from pgdyno.workloads.registry import make_workload
+
+pytestmark = pytest.mark.pg
+
+READS = {"tab_rows": 60_000, "batch_size": 100, "pct_update": 0}
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[Target]:
+    """Yield a sandbox whose files are on a disk: what lives in a file system in memory cannot leave the page cache."""
+    folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir="/var/tmp"))
+    folder.chmod(0o755)
+    sandbox = Sandbox.open_or_create("on-disk", root=folder)
+    try:
+        sandbox.start()
+        yield sandbox.target()
+    finally:
+        sandbox.destroy()
+        shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def facts(target: Target) -> Facts:
+    found = read_facts(target)
+    if found.host.data_filesystem in ("tmpfs", "ramfs"):
+        pytest.skip("/var/tmp is in memory here: its files cannot leave the page cache")
+    return found
+
+
+def prepared(target: Target, parameters: dict[str, int]) -> tuple[Workload, str]:
+    workload = make_workload("ybio", parameters)
+    workload.prepare(target, progress=lambda text: None)
+    return workload, workload.reset(target)
+
+
+def files(target: Target, dbname: str) -> list[Path]:
+    query = "SELECT pg_relation_filepath(oid) AS path FROM pg_class WHERE relname LIKE 'bench0001%%'"
+    assert target.directory is not None
+    return [target.directory / str(row["path"]) for row in target.postgres.fetch(query, dbname=dbname)]
+
+
+def forget(paths: list[Path]) -> None:
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+
+
+def cached_share(paths: list[Path]) -> float:
+    listed = subprocess.run(
+        ["fincore", "--bytes", "--json", *map(str, paths)], check=True, capture_output=True, text=True
+    )
+    rows = json.loads(listed.stdout)["fincore"]
+    return sum(int(row["res"]) for row in rows) / sum(path.stat().st_size for path in paths)
+
+
+def blocks_read(target: Target, dbname: str) -> list[dict[str, object]]:
+    return target.postgres.fetch(
+        "SELECT relname, heap_blks_read, heap_blks_hit, idx_blks_read FROM pg_statio_user_tables"
+        " WHERE relname LIKE 'bench%%'",
+        dbname=dbname,
+    )
+
+
+def test_kept_data_are_read_and_nothing_else_changes(target: Target, facts: Facts) -> None:
+    workload, dbname = prepared(target, READS)
+    paths = files(target, dbname)
+    assert len(paths) >= 2, "the table and its index"
+    before = blocks_read(target, dbname)
+    forget(paths)
+    assert cached_share(paths) < 0.1
+
+    told: list[str] = []
+    done = read_in(workload, target, facts, told.append)
+
+    assert cached_share(paths) > 0.95
+    assert done >= sum(path.stat().st_size for path in paths)
+    assert blocks_read(target, dbname) == before, "shared buffers and their statistics are left alone"
+    shares = [text.percent for text in told if isinstance(text, LoadedShare)]
+    assert shares == sorted(shares)
+
+
+def test_what_is_cloned_for_each_run_is_in_memory_by_that(target: Target, facts: Facts) -> None:
+    workload, _ = prepared(target, {**READS, "pct_update": 50})
+    assert read_in(workload, target, facts, print) == 0
+
+
+def test_nothing_is_read_before_a_first_study(target: Target, facts: Facts) -> None:
+    workload = make_workload("ybio", {**READS, "tab_num": 7})
+    assert read_in(workload, target, facts, print) == 0
+
+
+@pytest.mark.parametrize("memory", [20_000_000, Unknown("the server is elsewhere")])
+def test_data_that_would_not_stay_are_not_read(target: Target, facts: Facts, memory: int | Unknown) -> None:
+    workload, dbname = prepared(target, READS)
+    paths = files(target, dbname)
+    forget(paths)
+    bounded = replace(facts, host=replace(facts.host, memory_limit_bytes=memory))
+    assert read_in(workload, target, bounded, print) == 0
+    assert cached_share(paths) < 0.1
+
+
+def test_a_role_that_may_not_read_files_measures_all_the_same(target: Target, facts: Facts) -> None:
+    target.postgres.execute(sql.SQL("CREATE ROLE reader LOGIN CREATEDB"))
+    parameters = {key: value for key, value in target.postgres.parameters.items() if key != "user"}
+    conninfo = " ".join(f"{key}='{value}'" for key, value in {**parameters, "user": "reader"}.items())
+    theirs = replace(target, postgres=Postgres(conninfo))
+    workload, dbname = prepared(theirs, {**READS, "tab_num": 2})
+    try:
+        assert workload.spec().read_only
+        assert read_in(workload, theirs, facts, print) == 0
+        function = "pg_read_binary_file(text, bigint, bigint, boolean)"
+        target.postgres.execute(sql.SQL(f"GRANT EXECUTE ON FUNCTION {function} TO reader"), dbname=dbname)
+        assert read_in(workload, theirs, facts, print) > 0
+    finally:
+        workload.drop(theirs, template=True)
+        target.postgres.execute(sql.SQL("DROP ROLE reader"))
