@@ -100,10 +100,11 @@ def snippets(result: Fields, settings: Configuration) -> tuple[Block, ...]:
 
 def keep_blocks(result: Fields, verdict: Verdict | None) -> tuple[Block, ...]:
     """Say that the configuration stays, and name the best candidate, which did not prove better."""
+    if verdict is None:
+        return (Prose(("Nothing: no configuration but the baseline was measured, so nothing is known of any other.",)),)
     best = result.child("winner").settings("settings") or result.child("search").settings("best")
     said = ["Nothing: keep your configuration. None that was tried proved better."]
-    if verdict is not None:
-        said.append(f"{sentence(verdict, 'the best candidate', 'the baseline')}.")
+    said.append(f"{sentence(verdict, 'the best candidate', 'the baseline')}.")
     if not best:
         return (Prose(tuple(said)),)
     said.append(

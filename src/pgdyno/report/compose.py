@@ -92,7 +92,7 @@ def _headline(study: Study, result: Fields, verdict: Verdict | None) -> tuple[st
             return "Keep your configuration: nothing that was tried proved better", "keep", tone
         return said, verdict.word.value, TONES[verdict.word]
     if result.flag("keep"):
-        return "Keep your configuration: no tried configuration was worth a comparison", "keep", Tone.NEUTRAL
+        return "Not resolved: no configuration but the baseline was measured", "not resolved", Tone.UNSURE
     if study.kind is StudyKind.BENCH and result.members:
         return _bench_headline(result)
     return f"No verdict: the study is {study.state.value}", study.state.value, Tone.UNSURE
@@ -111,8 +111,9 @@ def _bench_headline(result: Fields) -> tuple[str, str, Tone]:
 def _tiles(kind: StudyKind, result: Fields, verdict: Verdict | None) -> tuple[Tile, ...]:
     if not result.members:
         return ()
-    if kind is StudyKind.BENCH:
-        side = side_of(result)
+    is_bench = kind is StudyKind.BENCH
+    if is_bench or (result.flag("keep") and verdict is None):
+        side = side_of(result) if is_bench else sides_of(result)[0]
         measured = [(metric, value) for metric in BENCH_METRICS if (value := side.value(metric)) is not None]
         return tuple(tile(None, metric, None, value) for metric, value in measured)
     before, after = sides_of(result)

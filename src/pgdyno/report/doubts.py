@@ -20,7 +20,7 @@ from pgdyno.report.wording import (
     settings_text,
     share_text,
 )
-from pgdyno.stats.noise import MOST_EFFECT
+from pgdyno.stats.noise import MOST_EFFECT, RUNS_TO_TELL
 
 FAILED = {TrialState.REFUSED, TrialState.FAILED, TrialState.VOID}
 SPOILT = {TrialState.DISTURBED, TrialState.UNSTEADY, TrialState.PARTIAL, TrialState.ABANDONED}
@@ -107,7 +107,9 @@ def noise_facts(result: Fields) -> tuple[tuple[str, str], ...]:
     single = f"{cv * 100:.2g} %, coefficient of variation of {plural(runs, 'equal run')}"
     if (ratio := odd.number("ratio")) is not None:
         single += f"; one more (trial {odd.whole('run')}) stood at {ratio:.2g} times the others and is left out"
-    if detectable is None or detectable > MOST_EFFECT:
+    if runs < RUNS_TO_TELL:
+        effect = f"unknown: {plural(runs, 'run')} are too few to tell"
+    elif detectable is None or detectable > MOST_EFFECT:
         effect = f"the {plural(runs, 'run')} differ too much to tell"
     else:
         effect = f"{detectable * 100:.2g} % with {plural(pairs or 0, 'pair')}"

@@ -18,6 +18,8 @@ Floats = NDArray[np.float64]
 
 MOST_EFFECT = 1.0
 """Past an effect of a factor of two runs differ too much to tell: a normal scatter of logarithms is no model then."""
+RUNS_TO_TELL = 4
+"""Of three runs the two steps may agree by chance: 1 set in 8 shows less than a fifth of the noise, of four 1 in 31."""
 ODD_FACTOR, ODD_DISTANCE = 5.0, math.log(1.5)
 """A run is odd when it is a factor of 1.5 from the median of the others, and five times as far as any of them.
 
@@ -46,11 +48,12 @@ class NoiseFloor:
     def detectable(self, pairs: int, power: float = 0.8, confidence: float = 0.95) -> float | None:
         """Return the smallest effect, as a ratio distance, that a comparison of at most `pairs` pairs resolves.
 
-        None past MOST_EFFECT: the runs differ too much to tell. Holds with probability `power` for a sequential
-        comparison with looks from the third pair on (`boundary`). Raises UsageError for fewer than two pairs.
+        None past MOST_EFFECT, where the runs differ too much to tell, and for fewer runs than RUNS_TO_TELL. Holds with
+        probability `power` for a sequential comparison with looks from the third pair on (`boundary`). Raises
+        UsageError for fewer than two pairs.
         """
         reach = self._reach(pairs, power, confidence)
-        return math.expm1(reach) if reach <= math.log1p(MOST_EFFECT) else None
+        return math.expm1(reach) if self.runs >= RUNS_TO_TELL and reach <= math.log1p(MOST_EFFECT) else None
 
     def pairs_for(self, effect: float, power: float = 0.8, confidence: float = 0.95) -> int | None:
         """Return the least `max_pairs` that resolves an effect of this ratio distance, or None past MAX_PAIRS.

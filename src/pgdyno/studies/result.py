@@ -47,7 +47,8 @@ def _bounds(interval: Interval) -> list[float | None]:
 def noise_json(noise: NoiseFloor, runs: Sequence[Trial], odd: Trial | None, ratio: float | None) -> dict[str, object]:
     """Return the noise floor; `detectable` is the effect that six pairs would show with 80 % power.
 
-    It is null where the runs differ too much to tell. `odd` is the run that was left out, null where none was.
+    It is null where the runs differ too much to tell, or are fewer than four. `odd` is the run that was left out, null
+    where none was.
     """
     return {
         "cv": noise.cv,

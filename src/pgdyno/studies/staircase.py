@@ -22,7 +22,7 @@ from pgdyno.model.facts import Facts
 from pgdyno.model.study import Comparison
 from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Interval, Verdict, Word
-from pgdyno.stats.noise import NoiseFloor, noise_floor, odd_run
+from pgdyno.stats.noise import RUNS_TO_TELL, NoiseFloor, noise_floor, odd_run
 from pgdyno.stats.sequential import is_final
 from pgdyno.studies.blocks import Blocks, Runs, metric_of, run_blocks, run_repeating
 from pgdyno.studies.by_hand import factors_of
@@ -157,7 +157,7 @@ class Staircase:
         self._found.noise_runs = runs
         if len(figures) >= 3:
             self._found.noise = noise_floor(figures)
-            self._announce(f"noise floor: six pairs would show {_percent(self._found.noise.detectable(6))} here")
+            self._announce(f"noise floor: six pairs would show {_effect_text(self._found.noise)} here")
 
     def _baseline_runs(self, number: int, count: int, factors: Mapping[str, str]) -> tuple[Trial, ...]:
         specs = (
@@ -360,5 +360,8 @@ def _gain(verdict: Verdict) -> str:
     return f"{word}{verdict.metric.label} {verdict.interval}"
 
 
-def _percent(value: float | None) -> str:
-    return "nothing: the runs differ too much to tell" if value is None else f"{100 * value:.1f} %"
+def _effect_text(noise: NoiseFloor) -> str:
+    effect = noise.detectable(6)
+    if effect is not None:
+        return f"{100 * effect:.1f} %"
+    return f"nothing: {noise.runs} runs {'are too few' if noise.runs < RUNS_TO_TELL else 'differ too much'} to tell"

@@ -92,7 +92,7 @@ def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str],
     unpruned = search.winner()
     tuned = Tuned(noise, search, unpruned, unpruned, BASELINE, None, None)
     if not unpruned:
-        tuned.notes.append("no configuration but the baseline could be measured")
+        tuned.notes.append(_nothing_measured(search))
         return tuned
     pruner = _Pruner(laboratory, options, announce)
     tuned.screening = pruner.screen(unpruned)
@@ -121,6 +121,12 @@ def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str],
             "better which of them can go"
         ]
     return tuned
+
+
+def _nothing_measured(search: Search) -> str:
+    if search.trials:
+        return f"none of the {len(search.trials)} configurations that were tried could be measured"
+    return f"no configuration was tried: {search.stopped}; a longer --budget leaves room for the search"
 
 
 def _affordable_effects(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> int:

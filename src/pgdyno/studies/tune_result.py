@@ -123,8 +123,7 @@ def _warnings(trials: list[Trial], read_only: bool) -> list[str]:
 
 
 def exit_code(result: Mapping[str, object]) -> ExitCode:
-    """Return 0 for a proven winner or a baseline that stands, 3 when the pairs did not resolve it."""
+    """Return 0 for a proven winner or a baseline that stands, 3 when no pairs resolved it, or none were measured."""
     verdict = result["verdict"]
-    if isinstance(verdict, Mapping) and verdict["word"] == Word.NOT_RESOLVED.value:
-        return ExitCode.NOT_RESOLVED
-    return ExitCode.OK
+    resolved = isinstance(verdict, Mapping) and verdict["word"] != Word.NOT_RESOLVED.value
+    return ExitCode.OK if resolved else ExitCode.NOT_RESOLVED

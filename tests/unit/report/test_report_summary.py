@@ -118,7 +118,7 @@ def test_keep_cannot_be_misread_in_any_format(tmp_path: Path, word: str, ratio: 
     assert "shared_buffers =" not in summary(report)
 
 
-def test_a_candidate_of_a_screening_is_not_recommended(tmp_path: Path) -> None:
+def test_where_nothing_but_the_baseline_was_measured_nothing_is_claimed(tmp_path: Path) -> None:
     def nothing_found(store: Store) -> str:
         study = example.add_keep(store)
         result = dict(store.study(study).result or {})
@@ -126,8 +126,14 @@ def test_a_candidate_of_a_screening_is_not_recommended(tmp_path: Path) -> None:
         return study
 
     report = make(tmp_path, nothing_found)
-    assert report.title == "Keep your configuration: no tried configuration was worth a comparison"
-    assert "best candidate changed" not in markdown.render(report)
+    assert report.title == "Not resolved: no configuration but the baseline was measured"
+    assert (report.word, report.tone) == ("not resolved", Tone.UNSURE)
+    assert [tile.label for tile in report.tiles][:1] == ["throughput"]
+    assert not any("→" in tile.value or "verdict" in tile.word for tile in report.tiles), "one side, no comparison"
+    drawn = markdown.render(report)
+    assert "best candidate:" not in drawn
+    assert "best candidate changed" not in drawn
+    assert "None that was tried" not in drawn
 
 
 def test_the_size_of_the_data_stands_next_to_the_numbers(tmp_path: Path) -> None:
@@ -191,9 +197,11 @@ def test_settings_dropped_for_one_reason_share_a_row(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("noise", "single", "effect"),
     [
-        ({"cv": 0.021, "pairs": 6, "detectable": 0.034, "runs": [1, 2, 3]}, "2.1 %", "3.4 % with 6 pairs"),
+        ({"cv": 0.021, "pairs": 6, "detectable": 0.034, "runs": [1, 2, 3, 4]}, "2.1 %", "3.4 % with 6 pairs"),
+        ({"cv": 0.022, "pairs": 6, "detectable": 0.005, "runs": [1, 2, 3]}, "2.2 %", "unknown: 3 runs are too few"),
+        ({"cv": 0.022, "pairs": 6, "detectable": None, "runs": [1, 2, 3]}, "2.2 %", "unknown: 3 runs are too few"),
         (
-            {"cv": 0.02, "pairs": 6, "detectable": 0.03, "runs": [2, 3, 4], "odd": {"run": 1, "ratio": 0.065}},
+            {"cv": 0.02, "pairs": 6, "detectable": 0.03, "runs": [2, 3, 4, 5], "odd": {"run": 1, "ratio": 0.065}},
             "one more (trial 1) stood at 0.065 times the others and is left out",
             "3 % with 6 pairs",
         ),

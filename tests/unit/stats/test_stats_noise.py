@@ -44,10 +44,17 @@ def test_one_odd_run_weighs_less_than_in_a_root_mean_square():
 
 
 def test_identical_runs_have_no_noise_and_detect_anything():
-    floor = noise_floor([5.0, 5.0, 5.0])
+    floor = noise_floor([5.0, 5.0, 5.0, 5.0])
     assert (floor.cv, floor.pair_sd) == (0, 0)
     assert floor.detectable(6) == 0
     assert floor.pairs_for(0.01) == 2
+
+
+def test_three_runs_promise_nothing_because_two_steps_may_agree_by_chance():
+    climbing = noise_floor([22.8, 23.3, 23.8])
+    assert climbing.pair_sd < 0.05 * climbing.cv, "a steady climb is taken for a trend"
+    assert climbing.detectable(6) is None
+    assert noise_floor([22.8, 23.3, 23.8, 23.1]).detectable(6) > 0.01
 
 
 @pytest.mark.parametrize("pairs", [6, 12, 24, 48])

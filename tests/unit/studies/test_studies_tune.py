@@ -58,6 +58,24 @@ def test_where_nothing_helps_the_answer_is_to_keep_the_configuration():
         assert result["verdict"]["word"] in (Word.EQUIVALENT, Word.NOT_RESOLVED, Word.WORSE)
 
 
+def test_a_tune_that_had_no_time_to_try_anything_claims_nothing():
+    laboratory = SimulatedLaboratory(shared_buffers_cliff)
+    tuned, _ = run(laboratory, replace(OPTIONS, budget_s=1.0))
+    result = tune_result(laboratory, tuned, OPTIONS)
+    assert result["search"]["trials"] == 0
+    assert result["verdict"] is None
+    assert exit_code(result) is ExitCode.NOT_RESOLVED
+    assert any("no configuration was tried" in note and "--budget" in note for note in result["notes"])
+
+
+def test_a_tune_whose_candidates_all_fail_claims_nothing():
+    laboratory = SimulatedLaboratory(shared_buffers_cliff, fails=lambda settings: bool(settings))
+    tuned, _ = run(laboratory)
+    result = tune_result(laboratory, tuned, OPTIONS)
+    assert exit_code(result) is ExitCode.NOT_RESOLVED
+    assert any("none of the" in note for note in result["notes"])
+
+
 def test_drift_of_the_machine_is_not_credited_to_knobs():
     for seed in range(5):
         tuned, _ = run(SimulatedLaboratory(flat, seed=seed, drift_per_h=3.0))
