@@ -34,10 +34,10 @@ from pgdyno.stats.matrix import best_by_mode, contrasts, little
 CAPTION = (
     "TPS is the sum of all load generators over the window in which all ran, LAT their mean latency in ms. "
     "CPU % is that of the database's host alone. Locks are concurrencies: the mean number held at the samples, one a "
-    "second, and the largest in parentheses, our own session excluded. Every cell begins with fresh data and a "
-    "checkpoint, so that each one is measured in its phase of full-page images."
+    "second, and the largest in parentheses, our own session excluded."
 )
-
+FRESH = "begins with fresh data and a checkpoint, so that it is measured in its phase of full-page images"
+KEPT = "keeps its data, which nothing changes, and begins with a checkpoint"
 
 PRINTED_CAPTION = "TPS, LAT in ms, CPU % and locks as the table has them, which is not of pgdyno's making."
 
@@ -49,7 +49,7 @@ def matrix_page(record: StudyRecord) -> Report:
     skipped = [one for item in result.children("skipped") if (one := skipped_from_json(item.members)) is not None]
     printed = result.flag(PRINTED)
     answer = _answer(rows, skipped, result)
-    table = Section("matrix", "Matrix", "What did each cell reach?", _table_blocks(rows, result))
+    table = Section("matrix", "Matrix", "What did each cell reach?", _table_blocks(rows, record))
     sections = [
         *((answer,) if answer else ()),
         *((table,) if rows else ()),
@@ -116,10 +116,20 @@ def _answer(rows: Sequence[MatrixRow], skipped: Sequence[SkippedCell], result: F
     return Section("answer", "Answer", "Which cell is best, and where does more load stop to help?", tuple(blocks))
 
 
-def _table_blocks(rows: Sequence[MatrixRow], result: Fields) -> tuple[Block, ...]:
+def _table_blocks(rows: Sequence[MatrixRow], record: StudyRecord) -> tuple[Block, ...]:
     systems = any(row.system or (row.cores is not None and row.vcpus is not None) for row in rows)
-    caption = PRINTED_CAPTION if result.flag(PRINTED) else f"{CAPTION} {result.text('driver')}".strip()
+    result = Fields(record.study.result or {})
+    said = f"{CAPTION} {_state_of_data(rows, in_a_cluster='files' in record.study.options)} {result.text('driver')}"
+    caption = PRINTED_CAPTION if result.flag(PRINTED) else said.strip()
     return (TableBlock(matrix_table(rows, systems=systems), caption),)
+
+
+def _state_of_data(rows: Sequence[MatrixRow], *, in_a_cluster: bool) -> str:
+    """Say with which data a cell begins: pods in a cluster make theirs anew for every run, also to read only."""
+    reads = [row.cell.mode == "select-only" and not in_a_cluster for row in rows]
+    if not any(reads):
+        return f"Every cell {FRESH}."
+    return f"Every cell {KEPT}." if all(reads) else f"A cell that writes {FRESH}; one that only reads {KEPT}."
 
 
 def _comparisons(rows: Sequence[MatrixRow]) -> Section:

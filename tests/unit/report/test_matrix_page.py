@@ -49,6 +49,30 @@ def text(report: Report) -> str:
     return " ".join(markdown.render(report).replace("\\", "").split())
 
 
+def with_mode(row: MatrixRow, mode: str) -> MatrixRow:
+    return replace(row, cell=replace(row.cell, mode=mode))
+
+
+@pytest.mark.parametrize(
+    ("modes", "said", "unsaid"),
+    [
+        (["tpcb-like", "simple-update"], "Every cell begins with fresh data", "keeps its data"),
+        (["select-only", "select-only"], "Every cell keeps its data", "fresh data"),
+        (["tpcb-like", "select-only"], "A cell that writes begins with fresh data", "Every cell"),
+    ],
+)
+def test_the_caption_says_with_which_data_a_cell_begins(modes: list[str], said: str, unsaid: str) -> None:
+    drawn = text(page([with_mode(row, mode) for row, mode in zip(SMT8, modes, strict=False)]))
+    assert said in drawn
+    assert unsaid not in drawn
+
+
+def test_pods_make_their_data_anew_also_to_read_them_only() -> None:
+    result = {"rows": [row_to_json(with_mode(SMT8[0], "select-only"))]}
+    study = replace(make_study(StudyKind.MATRIX), result=result, options={"files": []})
+    assert "Every cell begins with fresh data" in text(compose(StudyRecord(study, ())))
+
+
 @pytest.mark.requirement("R-BEN-11")
 def test_the_table_has_exactly_the_published_columns() -> None:
     published = "Test, PODs, C/J, TPS, LAT, CPU %, SMT, Row Exclusive, Access Share, Exclusive Lock"
