@@ -192,7 +192,7 @@ def _network(run: RunFigures) -> Candidate | None:
     if load.round_trip_ms is not None:
         said = f"A round trip to the server took {load.round_trip_ms:.2f} ms"
         if load.round_trips is not None:
-            said += f", and a transaction makes {load.round_trips:.3g}: {_percent(road)} of the sessions' time"
+            said += f", and a transaction makes {digits_text(load.round_trips)}: {_percent(road)} of the sessions' time"
         said += ". "
     writes = run.waiting(*_SENDING)
     said += f"{_percent(_part(run, sum(writes.values())))} of the sessions' time was sending results to the client"

@@ -27,6 +27,7 @@ from pgdyno.report.sections import (
     Tone,
 )
 from pgdyno.report.wording import plural
+from pgdyno.units import digits_text
 
 _DISCLAIMERS = (
     "A source's figure holds for its own machine, version and load; it is no promise for this one.",
@@ -88,7 +89,7 @@ def _tiles(advice: Advice) -> Iterator[Tile]:
         effect = finding.main_effect
         figure, where = ("", "") if effect is None else _stated(effect, finding.confidence)
         if finding.proof is not None and finding.proof.ratio is not None:
-            figure, where = f"{finding.proof.ratio:.3g}x", words.proof_text(finding.proof)
+            figure, where = f"{digits_text(finding.proof.ratio)}x", words.proof_text(finding.proof)
         yield Tile(
             label=f"{number}. {finding.rule}",
             value=figure or "no figure",

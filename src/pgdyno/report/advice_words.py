@@ -10,7 +10,7 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Change, ChangeKind, Cost, Effect, Finding, Proof, ProofState, Provenance
 from pgdyno.model.inventory import Memory, Processor
 from pgdyno.report.wording import plural
-from pgdyno.units import bytes_text, seconds_text
+from pgdyno.units import bytes_text, digits_text, seconds_text
 
 MIB = 1 << 20
 RISKS = ("none", "low", "medium", "high")
@@ -88,8 +88,8 @@ def proof_text(proof: Proof) -> str:
     """Return a measured verdict: its word, ratio, interval and study."""
     if proof.ratio is None:
         return f"{proof.verdict} here (study {proof.study})"
-    interval = "" if proof.lo is None or proof.hi is None else f" [{proof.lo:.3g}, {proof.hi:.3g}]"
-    return f"{proof.verdict} here: {proof.metric} {proof.ratio:.3g}x{interval} (study {proof.study})"
+    interval = "" if proof.lo is None or proof.hi is None else f" [{digits_text(proof.lo)}, {digits_text(proof.hi)}]"
+    return f"{proof.verdict} here: {proof.metric} {digits_text(proof.ratio)}x{interval} (study {proof.study})"
 
 
 def state_text(finding: Finding) -> str:

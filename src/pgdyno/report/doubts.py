@@ -21,6 +21,7 @@ from pgdyno.report.wording import (
     share_text,
 )
 from pgdyno.stats.noise import MOST_EFFECT, RUNS_TO_TELL
+from pgdyno.units import digits_text
 
 FAILED = {TrialState.REFUSED, TrialState.FAILED, TrialState.VOID}
 SPOILT = {TrialState.DISTURBED, TrialState.UNSTEADY, TrialState.PARTIAL, TrialState.ABANDONED}
@@ -104,15 +105,17 @@ def noise_facts(result: Fields) -> tuple[tuple[str, str], ...]:
     if cv is None:
         return ()
     runs, odd = noise.count("runs"), noise.child("odd")
-    single = f"{cv * 100:.2g} %, coefficient of variation of {plural(runs, 'equal run')}"
+    single = f"{digits_text(cv * 100, 2)} %, coefficient of variation of {plural(runs, 'equal run')}"
     if (ratio := odd.number("ratio")) is not None:
-        single += f"; one more (trial {odd.whole('run')}) stood at {ratio:.2g} times the others and is left out"
+        single += (
+            f"; one more (trial {odd.whole('run')}) stood at {digits_text(ratio, 2)} times the others and is left out"
+        )
     if runs < RUNS_TO_TELL:
         effect = f"unknown: {plural(runs, 'run')} are too few to tell"
     elif detectable is None or detectable > MOST_EFFECT:
         effect = f"the {plural(runs, 'run')} differ too much to tell"
     else:
-        effect = f"{detectable * 100:.2g} % with {plural(pairs or 0, 'pair')}"
+        effect = f"{digits_text(detectable * 100, 2)} % with {plural(pairs or 0, 'pair')}"
     return (("noise of a single run", single), ("smallest effect that shows", effect))
 
 

@@ -22,6 +22,7 @@ from pgdyno.report.wording import (
     plural,
     sentence,
 )
+from pgdyno.units import digits_text
 
 HISTORY_ROLES = (Role.BASELINE, Role.SEARCH, Role.CONFIRM, Role.PRUNE, Role.EFFECT, Role.RIVAL, Role.ARM)
 
@@ -88,7 +89,7 @@ def _history_title(points: Sequence[TrialPoint]) -> str:
     best = max(searched, key=lambda point: point.ratio or 0.0)
     return (
         f"Best single run of {plural(len(searched), 'searched configuration')}: trial {best.trial}, "
-        f"{best.ratio:.3g}x its neighbouring baseline"
+        f"{digits_text(best.ratio or 0.0)}x its neighbouring baseline"
     )
 
 
@@ -163,7 +164,7 @@ def forest(effects: Sequence[Effect], *, smallest_effect: float, total: Verdict 
     whole = [("all together", total.interval)] if total is not None else []
     rows = [*settings, *whole]
     axis = ratio_axis("ratio with the setting against without it", _ends(interval for _, interval in rows))
-    table_rows = tuple((label.replace("\n", " "), f"{i.ratio:.3g}", bare_range_text(i)) for label, i in rows)
+    table_rows = tuple((label.replace("\n", " "), digits_text(i.ratio), bare_range_text(i)) for label, i in rows)
     helps = "Right" if total is None or total.metric.higher_is_better else "Left"
     return Figure(
         kind=FigureKind.FOREST,
@@ -278,7 +279,7 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
         (
             verdict.metric.label,
             verdict.word.value,
-            f"{verdict.interval.ratio:.3g}",
+            digits_text(verdict.interval.ratio),
             bare_range_text(verdict.interval),
             number_text(verdict.pairs),
         )

@@ -11,6 +11,7 @@ from pgdyno.report.matrix_words import LOCK_COLUMNS, figure
 from pgdyno.report.wording import plural
 from pgdyno.stats.matrix import Curve, LockGrowth, curves, knee, lock_growth
 from pgdyno.stats.ratios import signed
+from pgdyno.units import digits_text
 
 MANY = 4
 """From so many curves on, sentences about each would hide the answer: a table has them."""
@@ -88,11 +89,11 @@ def growth_sentences(rows: Sequence[MatrixRow]) -> list[str]:
 
 
 def _growth_sentence(name: str, growth: LockGrowth) -> str:
-    locks = ", ".join(f"{LOCK_MODES[mode]} {ratio:.3g} times" for mode, ratio in growth.locks.items())
+    locks = ", ".join(f"{LOCK_MODES[mode]} {digits_text(ratio)} times" for mode, ratio in growth.locks.items())
     change = signed(100 * (growth.throughput - 1), 1)
     said = (
         f"{name}: from {growth.first.cell.connections} to {growth.last.cell.connections} connections "
-        f"({growth.load:.3g} times) locks held changed: {locks}; throughput changed by {change} %."
+        f"({digits_text(growth.load)} times) locks held changed: {locks}; throughput changed by {change} %."
     )
     if growth.outgrown and growth.throughput < growth.load:
         *first, last = (LOCK_MODES[mode] for mode in growth.outgrown)
@@ -119,7 +120,7 @@ def _curve_line(curve: Curve, names: Names) -> tuple[str, ...]:
     locks = [None if growth is None else growth.locks.get(mode) for mode in LOCK_MODES]
     return (
         names.curve(curve),
-        f"{first} to {last}, x {last / first:.3g}",
+        f"{first} to {last}, x {digits_text(last / first)}",
         "too few loads" if row is None else str(row.cell.connections) if inside else "beyond",
         _share(row, most) if row is not None and inside else "",
         figure(most.tps),

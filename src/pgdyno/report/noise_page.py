@@ -11,6 +11,7 @@ from pgdyno.report.runs_page import runs_table
 from pgdyno.report.sections import Block, Charts, Notice, Prose, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import capital, number_text, plural, sentence
+from pgdyno.units import digits_text
 
 _NOTHING = "-"
 
@@ -151,7 +152,7 @@ def _table(windows: tuple[Fields, ...]) -> Table:
     rows = []
     for window in windows:
         star = "" if window.flag("measured") else " *"
-        cells = [_cell(cell.number("detectable"), cell.number("minutes")) for cell in window.children("cells")]
+        cells = [cell_text(cell.number("detectable"), cell.number("minutes")) for cell in window.children("cells")]
         hour = window.child("hour")
         last = f"{_effect(hour.number('detectable'))} ({hour.whole('pairs')})"
         noise = percent(window.number("pair_sd") or 0.0)
@@ -160,17 +161,20 @@ def _table(windows: tuple[Fields, ...]) -> Table:
     return Table(columns, tuple(rows), columns)
 
 
-def _cell(effect: float | None, minutes: float | None) -> str:
-    return f"{_effect(effect)} in {minutes or 0.0:.2g}"
+def cell_text(effect: float | None, minutes: float | None) -> str:
+    """Write the smallest effect in percent, "-" for none, and the minutes that it takes: `8 in 120`."""
+    return f"{_effect(effect)} in {digits_text(minutes or 0.0, 2)}"
 
 
 def _effect(effect: float | None) -> str:
-    return _NOTHING if effect is None else f"{100 * effect:.2g}" if effect < 0.995 else f"{100 * effect:.0f}"
+    if effect is None:
+        return _NOTHING
+    return digits_text(100 * effect, 2) if effect < 0.995 else f"{100 * effect:.0f}"
 
 
 def percent(share: float) -> str:
     """Write a share in percent with two digits, as far as an estimate of a few runs goes."""
-    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
+    return f"{digits_text(100 * share, 2)} %" if share < 0.995 else f"{100 * share:.0f} %"
 
 
 def _figure(metric: Fields, windows: tuple[Fields, ...], result: Fields) -> Figure:

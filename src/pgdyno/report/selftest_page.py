@@ -9,6 +9,7 @@ from pgdyno.report.runs_page import runs_table
 from pgdyno.report.sections import Notice, Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import plural
+from pgdyno.units import digits_text
 
 TONES_OF = {"pass": Tone.GOOD, "fail": Tone.BAD, "not resolved here": Tone.UNSURE}
 COLUMNS = ("case", "what was done", "expected", "found", "throughput against before", "pairs", "result")
@@ -56,7 +57,7 @@ def _row(case: Fields) -> tuple[str, ...]:
     verdict = case.child("verdict")
     interval = interval_of(verdict)
     ratio = verdict.number("ratio")
-    against = str(interval) if interval else f"{ratio:.2g}x" if ratio is not None else ""
+    against = str(interval) if interval else f"{digits_text(ratio, 2)}x" if ratio is not None else ""
     found = verdict.text("word") or ("as it was" if case.text("result") == "pass" else "")
     expected = " or ".join(case.texts("expected")) or "as it was"
     pairs = verdict.whole("pairs")

@@ -15,6 +15,7 @@ from pgdyno.model.verdict import Interval
 from pgdyno.report.scales import edge
 from pgdyno.report.wording import bare_range_text, capital, change_text, number_text, plural, range_text
 from pgdyno.stats.compound import EXPLAINS, interaction_word, product, quotient
+from pgdyno.units import digits_text
 
 GROUPS = {"keep": "kept", "candidate": "candidate", "null": "no effect shown", "drop": "dropped"}
 INTERACTIONS = {"keep": "more than the product", "drop": "less than the product", "null": "no interaction shown"}
@@ -180,7 +181,7 @@ def _title(
 
 
 def _level(found: Interval) -> str:
-    return f"{found.ratio:.3g}x" if found.ratio >= AS_MULTIPLE else f"{100 * found.ratio:.1f} %"
+    return f"{digits_text(found.ratio)}x" if found.ratio >= AS_MULTIPLE else f"{100 * found.ratio:.1f} %"
 
 
 def _bracket(found: Interval) -> str:
@@ -206,7 +207,7 @@ def _caption(mode: str, end: Interval | None) -> str:
 def interaction_sentence(expected: Interval, end: Interval) -> str:
     """Say whether the measured end is the product of the steps."""
     rest = quotient(end, expected)
-    figures = f"measured end over product {bare_range_text(rest)} around {rest.ratio:.3g}"
+    figures = f"measured end over product {bare_range_text(rest)} around {digits_text(rest.ratio)}"
     word, bound = interaction_word(rest), f"{100 * EXPLAINS:g} %"
     if word == "explained":
         return f"The product of the kept steps explains the measured end within {bound}: {figures}, which includes 1."

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pgdyno.model.figure import Axis, Figure, FigureKind, Series
 from pgdyno.report import text_curves
 from pgdyno.report.frames import framed
+from pgdyno.units import digits_text
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 GAP = "·"
@@ -52,7 +53,9 @@ def rows(figure: Figure, width: int) -> list[str]:
     """Draw a forest or an estimation plot: label, whiskers over a common axis, ratio and interval."""
     lo, hi = figure.y.lo or 0.0, figure.y.hi or 1.0
     estimates = _estimates(figure)
-    tails = [f"{f'{ratio:.3g}x':>7} [{low:.3g}, {high:.3g}]" for _, ratio, low, high in estimates]
+    tails = [
+        f"{f'{digits_text(ratio)}x':>7} [{digits_text(low)}, {digits_text(high)}]" for _, ratio, low, high in estimates
+    ]
     room = min(MOST_LABEL, width - max(map(len, tails), default=0) - LEAST_SPACE - 2)
     wide = [label.replace("\n", " ") for label, *_ in estimates]
     names = wide if max(map(len, wide), default=0) <= room else [label.split("\n")[0] for label, *_ in estimates]
@@ -124,7 +127,7 @@ def _phase_line(figure: Figure, space: int) -> list[str]:
 
 def _row_label(index: int, lo: float, hi: float, height: int) -> str:
     shown = index in (0, height // 2, height - 1)
-    return f"{hi - (hi - lo) * index / (height - 1):.3g}x" if shown else ""
+    return f"{digits_text(hi - (hi - lo) * index / (height - 1))}x" if shown else ""
 
 
 def _steps(series: Series, axis: Axis) -> list[tuple[float, float | None]]:

@@ -134,7 +134,7 @@ def latency_text(latency: LatencySummary | None) -> str:
 
 def share_text(interval: Interval) -> str:
     """Write a ratio as a share of the whole: `102 % [83.5, 126]`."""
-    return f"{interval.ratio * 100:.3g} % [{interval.lo * 100:.3g}, {interval.hi * 100:.3g}]"
+    return f"{digits_text(interval.ratio * 100)} % [{digits_text(interval.lo * 100)}, {digits_text(interval.hi * 100)}]"
 
 
 def difference_text(interval: Interval, metric: Metric) -> str:

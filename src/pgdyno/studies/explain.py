@@ -11,7 +11,7 @@ from pgdyno.model.trial import Trial, WorkloadSpec
 from pgdyno.model.verdict import Metric
 from pgdyno.probes.held_back_notes import physical_share
 from pgdyno.studies.judging import median_of
-from pgdyno.units import bytes_text, parse_quantity
+from pgdyno.units import bytes_text, digits_text, parse_quantity
 
 SHARED_BUFFERS = "shared_buffers"
 MISSING = 0.01
@@ -82,7 +82,7 @@ def _reads_became_hits(before: dict[str, float], after: dict[str, float], facts:
 
 
 def _blocks(count: float) -> str:
-    return f"{count:,.0f}" if count >= 10 or count == 0 else f"{count:.2g}"
+    return f"{count:,.0f}" if count >= 10 or count == 0 else digits_text(count, 2)
 
 
 def _double_buffering(
@@ -119,7 +119,8 @@ def _cpu(baseline: Sequence[Trial], winner: Sequence[Trial]) -> str | None:
     if before is None or after is None or abs(after / before - 1) < 0.02:
         return None
     word = "fell" if after < before else "rose"
-    return f"Server CPU per transaction {word} from {before:.3g} ms to {after:.3g} ms ({after / before:.2f} of it)."
+    figures = f"from {digits_text(before)} ms to {digits_text(after)} ms ({after / before:.2f} of it)"
+    return f"Server CPU per transaction {word} {figures}."
 
 
 def user_time(baseline: Sequence[Trial], winner: Sequence[Trial], settings: Configuration) -> str | None:

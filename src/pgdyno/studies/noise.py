@@ -29,6 +29,7 @@ from pgdyno.store.catalogue import Store
 from pgdyno.studies.blocks import LOST_BLOCKS, metric_of, run_repeating
 from pgdyno.studies.result import count_states, run_json, verdict_json
 from pgdyno.trial.laboratory import Laboratory
+from pgdyno.units import digits_text
 
 METRICS = (Metric.THROUGHPUT, Metric.SERVER_CPU)
 FEWEST_RUNS = 4
@@ -287,4 +288,4 @@ def _title(metric: Mapping[str, object]) -> str:
         return "The runs differ too much to show any effect below a doubling in an hour"
     effect, pairs, window = hour["detectable"], hour["pairs"], hour["window_s"]
     assert isinstance(effect, float), "an hour that shows nothing is None"
-    return f"An hour shows effects from {100 * effect:.2g} % on: {pairs} pairs with windows of {window:g} s"
+    return f"An hour shows effects from {digits_text(100 * effect, 2)} % on: {pairs} pairs with windows of {window:g} s"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pgdyno.model.verdict import Verdict, Word
 from pgdyno.studies.plan import Plan, Step
+from pgdyno.units import digits_text
 
 KEEP, DROP, NULL, SKIPPED, CANDIDATE = "keep", "drop", "null", "skipped", "candidate"
 OPEN = "open"
@@ -84,6 +85,6 @@ def end_sentence(outcomes: Sequence[str], detectable: float | None, *, stage: st
         if not_measurable == len(measured):
             return f"nothing was compared, {lost}"
         return f"no step that was measured gave more than the noise, and {lost}"
-    floor = "" if detectable is None else f"; six pairs would show {100 * detectable:.3g} % here"
+    floor = "" if detectable is None else f"; six pairs would show {digits_text(100 * detectable)} % here"
     what = "candidate for the large environment" if stage == "sandbox" else "step"
     return f"no {what} of {len(measured)} gave more than the noise{floor}"

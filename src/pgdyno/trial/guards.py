@@ -18,7 +18,7 @@ from pgdyno.model.guard import (
     Lamp,
 )
 from pgdyno.model.guard_table import GUARDS
-from pgdyno.units import bytes_text, seconds_text
+from pgdyno.units import bytes_text, digits_text, seconds_text
 
 AMBER_CEILING, CLEAR_CEILING = 0.8, 0.7
 """A lamp turns amber at this share of a ceiling, and green again only below the other: it must not flicker."""
@@ -107,4 +107,4 @@ def quantity_text(unit: str, value: float) -> str:
         return bytes_text(value) + unit[1:]
     if unit == "s":
         return seconds_text(value)
-    return {"%": f"{value:.1f} %", "x": f"{value:.3g} times", "count": f"{value:.0f}"}[unit]
+    return {"%": f"{value:.1f} %", "x": f"{digits_text(value)} times", "count": f"{value:.0f}"}[unit]

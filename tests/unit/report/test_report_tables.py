@@ -19,14 +19,16 @@ from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.figure import Table
 from pgdyno.model.study import Study, StudyKind
+from pgdyno.model.verdict import Interval
 from pgdyno.report import html, markdown, pdf
 from pgdyno.report.build import build_report
 from pgdyno.report.compose import compose
+from pgdyno.report.noise_page import cell_text
 from pgdyno.report.payload import report_json
 from pgdyno.report.sections import Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.tables import csv_text, read_csv, read_json, report_tables, write_csv
-from pgdyno.report.wording import rounded_text
+from pgdyno.report.wording import rounded_text, share_text
 from pgdyno.store.catalogue import Store
 
 BARE_UNIT = re.compile(r"(?<![\w.])\d+(?:\.\d+)?\s?[GT]\b(?!i?B)")
@@ -254,3 +256,9 @@ def test_only_root_prints_without_the_browsers_own_sandbox(monkeypatch: pytest.M
         argv = pdf.command("/usr/bin/chromium", tmp_path / "a.html", tmp_path / "a.pdf", tmp_path / "profile")
         assert ("--no-sandbox" in argv) is wanted
         assert argv[-1].startswith("file://")
+
+
+def test_large_figures_are_written_in_full() -> None:
+    assert cell_text(0.08, 123.0) == "8 in 120"
+    assert cell_text(None, 7.7) == "- in 7.7"
+    assert share_text(Interval(ratio=12.34, lo=9.87, hi=15.4, confidence=0.95)) == "1,230 % [987, 1,540]"
