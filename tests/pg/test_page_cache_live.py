@@ -98,7 +98,7 @@ def test_kept_data_are_read_and_nothing_else_changes(target: Target, facts: Fact
     assert cached_share(paths) < 0.1
 
     told: list[str] = []
-    done = read_in(workload, target, facts, told.append)
+    done = read_in(workload, target, facts, policy="auto", progress=told.append)
 
     assert cached_share(paths) > 0.95
     assert done >= sum(path.stat().st_size for path in paths)
@@ -109,12 +109,20 @@ def test_kept_data_are_read_and_nothing_else_changes(target: Target, facts: Fact
 
 def test_what_is_cloned_for_each_run_is_in_memory_by_that(target: Target, facts: Facts) -> None:
     workload, _ = prepared(target, {**READS, "pct_update": 50})
-    assert read_in(workload, target, facts, print) == 0
+    assert read_in(workload, target, facts, policy="auto", progress=print) == 0
+
+
+@pytest.mark.parametrize(("share", "policy", "reads"), [(0, "always", False), (50, "never", True)])
+def test_what_is_read_follows_from_how_runs_are_reset(
+    target: Target, facts: Facts, share: int, policy: str, reads: bool
+) -> None:
+    workload, _ = prepared(target, {**READS, "pct_update": share})
+    assert (read_in(workload, target, facts, policy=policy, progress=print) > 0) is reads
 
 
 def test_nothing_is_read_before_a_first_study(target: Target, facts: Facts) -> None:
     workload = make_workload("ybio", {**READS, "tab_num": 7})
-    assert read_in(workload, target, facts, print) == 0
+    assert read_in(workload, target, facts, policy="auto", progress=print) == 0
 
 
 @pytest.mark.parametrize("memory", [20_000_000, Unknown("the server is elsewhere")])
@@ -123,7 +131,7 @@ def test_data_that_would_not_stay_are_not_read(target: Target, facts: Facts, mem
     paths = files(target, dbname)
     forget(paths)
     bounded = replace(facts, host=replace(facts.host, memory_limit_bytes=memory))
-    assert read_in(workload, target, bounded, print) == 0
+    assert read_in(workload, target, bounded, policy="auto", progress=print) == 0
     assert cached_share(paths) < 0.1
 
 
@@ -135,10 +143,12 @@ def test_a_role_that_may_not_read_files_measures_all_the_same(target: Target, fa
     workload, dbname = prepared(theirs, {**READS, "tab_num": 2})
     try:
         assert workload.spec().read_only
-        assert read_in(workload, theirs, facts, print) == 0
+        told: list[str] = []
+        assert read_in(workload, theirs, facts, policy="auto", progress=told.append) == 0
+        assert any("not read into the page cache" in line and "permission denied" in line for line in told)
         function = "pg_read_binary_file(text, bigint, bigint, boolean)"
         target.postgres.execute(sql.SQL(f"GRANT EXECUTE ON FUNCTION {function} TO reader"), dbname=dbname)
-        assert read_in(workload, theirs, facts, print) > 0
+        assert read_in(workload, theirs, facts, policy="auto", progress=print) > 0
     finally:
         workload.drop(theirs, template=True)
         target.postgres.execute(sql.SQL("DROP ROLE reader"))

@@ -22,6 +22,7 @@ from pgdyno.report.noise_page import noise_page
 from pgdyno.report.reading import (
     Fields,
     effects_of,
+    measured_only_baseline,
     pairs_of,
     side_of,
     sides_of,
@@ -91,7 +92,7 @@ def _headline(study: Study, result: Fields, verdict: Verdict | None) -> tuple[st
             tone = Tone.UNSURE if verdict.word is Word.NOT_RESOLVED else Tone.NEUTRAL
             return "Keep your configuration: nothing that was tried proved better", "keep", tone
         return said, verdict.word.value, TONES[verdict.word]
-    if result.flag("keep"):
+    if measured_only_baseline(result):
         return "Not resolved: no configuration but the baseline was measured", "not resolved", Tone.UNSURE
     if study.kind is StudyKind.BENCH and result.members:
         return _bench_headline(result)
@@ -112,7 +113,7 @@ def _tiles(kind: StudyKind, result: Fields, verdict: Verdict | None) -> tuple[Ti
     if not result.members:
         return ()
     is_bench = kind is StudyKind.BENCH
-    if is_bench or (result.flag("keep") and verdict is None):
+    if is_bench or measured_only_baseline(result):
         side = side_of(result) if is_bench else sides_of(result)[0]
         measured = [(metric, value) for metric in BENCH_METRICS if (value := side.value(metric)) is not None]
         return tuple(tile(None, metric, None, value) for metric, value in measured)

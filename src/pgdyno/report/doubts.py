@@ -20,7 +20,7 @@ from pgdyno.report.wording import (
     settings_text,
     share_text,
 )
-from pgdyno.stats.noise import MOST_EFFECT, RUNS_TO_TELL
+from pgdyno.stats.noise import MOST_EFFECT, RUNS_TO_TELL, why_untold
 from pgdyno.units import digits_text
 
 FAILED = {TrialState.REFUSED, TrialState.FAILED, TrialState.VOID}
@@ -110,10 +110,8 @@ def noise_facts(result: Fields) -> tuple[tuple[str, str], ...]:
         single += (
             f"; one more (trial {odd.whole('run')}) stood at {digits_text(ratio, 2)} times the others and is left out"
         )
-    if runs < RUNS_TO_TELL:
-        effect = f"unknown: {plural(runs, 'run')} are too few to tell"
-    elif detectable is None or detectable > MOST_EFFECT:
-        effect = f"the {plural(runs, 'run')} differ too much to tell"
+    if detectable is None or detectable > MOST_EFFECT or runs < RUNS_TO_TELL:  # kept by an earlier version, perhaps
+        effect = f"unknown: {why_untold(runs)}"
     else:
         effect = f"{digits_text(detectable * 100, 2)} % with {plural(pairs or 0, 'pair')}"
     return (("noise of a single run", single), ("smallest effect that shows", effect))

@@ -36,8 +36,6 @@ CAPTION = (
     "CPU % is that of the database's host alone. Locks are concurrencies: the mean number held at the samples, one a "
     "second, and the largest in parentheses, our own session excluded."
 )
-FRESH = "begins with fresh data and a checkpoint, so that it is measured in its phase of full-page images"
-KEPT = "keeps its data, which nothing changes, and begins with a checkpoint"
 
 PRINTED_CAPTION = "TPS, LAT in ms, CPU % and locks as the table has them, which is not of pgdyno's making."
 
@@ -49,7 +47,7 @@ def matrix_page(record: StudyRecord) -> Report:
     skipped = [one for item in result.children("skipped") if (one := skipped_from_json(item.members)) is not None]
     printed = result.flag(PRINTED)
     answer = _answer(rows, skipped, result)
-    table = Section("matrix", "Matrix", "What did each cell reach?", _table_blocks(rows, record))
+    table = Section("matrix", "Matrix", "What did each cell reach?", _table_blocks(rows, result))
     sections = [
         *((answer,) if answer else ()),
         *((table,) if rows else ()),
@@ -116,20 +114,11 @@ def _answer(rows: Sequence[MatrixRow], skipped: Sequence[SkippedCell], result: F
     return Section("answer", "Answer", "Which cell is best, and where does more load stop to help?", tuple(blocks))
 
 
-def _table_blocks(rows: Sequence[MatrixRow], record: StudyRecord) -> tuple[Block, ...]:
+def _table_blocks(rows: Sequence[MatrixRow], result: Fields) -> tuple[Block, ...]:
     systems = any(row.system or (row.cores is not None and row.vcpus is not None) for row in rows)
-    result = Fields(record.study.result or {})
-    said = f"{CAPTION} {_state_of_data(rows, in_a_cluster='files' in record.study.options)} {result.text('driver')}"
-    caption = PRINTED_CAPTION if result.flag(PRINTED) else said.strip()
+    said = " ".join(filter(None, (CAPTION, result.text("data"), result.text("driver"))))
+    caption = PRINTED_CAPTION if result.flag(PRINTED) else said
     return (TableBlock(matrix_table(rows, systems=systems), caption),)
-
-
-def _state_of_data(rows: Sequence[MatrixRow], *, in_a_cluster: bool) -> str:
-    """Say with which data a cell begins: pods in a cluster make theirs anew for every run, also to read only."""
-    reads = [row.cell.mode == "select-only" and not in_a_cluster for row in rows]
-    if not any(reads):
-        return f"Every cell {FRESH}."
-    return f"Every cell {KEPT}." if all(reads) else f"A cell that writes {FRESH}; one that only reads {KEPT}."
 
 
 def _comparisons(rows: Sequence[MatrixRow]) -> Section:

@@ -167,14 +167,12 @@ def cell_text(effect: float | None, minutes: float | None) -> str:
 
 
 def _effect(effect: float | None) -> str:
-    if effect is None:
-        return _NOTHING
-    return digits_text(100 * effect, 2) if effect < 0.995 else f"{100 * effect:.0f}"
+    return _NOTHING if effect is None else digits_text(100 * effect, 2)
 
 
 def percent(share: float) -> str:
     """Write a share in percent with two digits, as far as an estimate of a few runs goes."""
-    return f"{digits_text(100 * share, 2)} %" if share < 0.995 else f"{100 * share:.0f} %"
+    return f"{digits_text(100 * share, 2)} %"
 
 
 def _figure(metric: Fields, windows: tuple[Fields, ...], result: Fields) -> Figure:

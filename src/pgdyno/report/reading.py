@@ -137,6 +137,11 @@ def verdict_of(fields: Fields, interval: Interval | None = None) -> Verdict | No
     )
 
 
+def measured_only_baseline(result: Fields) -> bool:
+    """Return True for a tune that had nothing to compare: no configuration but the baseline was measured."""
+    return result.flag("keep") and verdict_of(result.child("verdict")) is None
+
+
 def verdicts_of(result: Fields) -> tuple[Verdict, ...]:
     """Return the verdicts on the metrics that are not the study's own."""
     return tuple(verdict for item in result.children("others") if (verdict := verdict_of(item)) is not None)

@@ -103,6 +103,11 @@ def noise_floor(values: Sequence[float] | Floats) -> NoiseFloor:
     )
 
 
+def why_untold(runs: int) -> str:
+    """Say why so many runs promise no smallest effect, where `detectable` is None."""
+    return f"{runs} runs {'are too few' if runs < RUNS_TO_TELL else 'differ too much'} to tell"
+
+
 def odd_run(values: Sequence[float] | Floats) -> int | None:
     """Return the place of the one run that stands apart from all the others, None where there is no such run.
 

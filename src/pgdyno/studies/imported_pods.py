@@ -21,7 +21,7 @@ from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.matrix import label
-from pgdyno.studies.matrix_result import rows_result
+from pgdyno.studies.matrix_result import data_sentence, rows_result
 from pgdyno.studies.matrix_rows import CellRun, Surroundings, build_row, group_runs
 from pgdyno.studies.new_study import imported, study_id
 from pgdyno.trial.assess import Bounds, assess
@@ -160,6 +160,7 @@ def _result(store: Store, study: Study, jobs: Sequence[Job]) -> dict[str, object
     return {
         **rows_result(rows),
         "skipped": [],
+        "data": data_sentence([False]),
         "driver": "The load generators ran as pods of a cluster, away from the database's host.",
         "method": _method(jobs[0].run, jobs),
         "network": dict(jobs[0].run.network),

@@ -26,8 +26,7 @@ from pgdyno.studies.stand import OWN_SESSIONS, Stand
 from pgdyno.target.loopback import obstacle_to
 from pgdyno.target.target import Target
 from pgdyno.trial.laboratory import Laboratory
-from pgdyno.workloads.disk_room import require_room
-from pgdyno.workloads.page_cache import read_in
+from pgdyno.workloads.preparation import make_ready
 from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.registry import make_workload
 
@@ -143,7 +142,7 @@ def run_matrix(stand: Stand, plan: MatrixPlan, announce: Callable[[str], None]) 
     known = configurations(
         replace(plan, smt=tuple(dict.fromkeys(cell.smt for cell in cells))), stand.facts, disposable=target.disposable
     )
-    workloads = _prepared(plan, cells, target, stand.facts, announce)
+    workloads = _prepared(plan, cells, stand, announce)
     affinity = room.cpus if any(cell.server_cpus for cell in cells) else ()
     hosts = {cell.placement: host_of(cell.placement, target) for cell in cells}
 
@@ -180,15 +179,15 @@ def _repeating(laboratory: Laboratory, spec: TrialSpec, run: Callable[[TrialSpec
 
 
 def _prepared(
-    plan: MatrixPlan, cells: Sequence[Cell], target: Target, facts: Facts, announce: Callable[[str], None]
+    plan: MatrixPlan, cells: Sequence[Cell], stand: Stand, announce: Callable[[str], None]
 ) -> Mapping[tuple[str, int], Workload]:
+    study = stand.study
     found: dict[tuple[str, int], Workload] = {}
     for cell in cells:
         if (cell.mode, cell.scale) not in found:
             found[cell.mode, cell.scale] = workload = make_workload(cell.mode, plan.parameters(cell))
-            require_room(workload, target, facts)
-            workload.prepare(target, progress=announce)
-            read_in(workload, target, facts, announce)
+            if workload.spec() != study.workload:  # the study's own is ready since the stand was opened
+                make_ready(workload, stand.target, stand.facts, policy=study.plan.reset, progress=announce)
     return found
 
 

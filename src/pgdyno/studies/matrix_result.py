@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgdyno.model.matrix import MatrixRow
+from pgdyno.model.matrix import Cell, MatrixRow
 from pgdyno.model.matrix_json import row_to_json, skipped_to_json
 from pgdyno.stats.matrix import best_by_mode, contrasts, curves, knee, little, lock_growth
 from pgdyno.studies.matrix import Matrix
 from pgdyno.studies.matrix_plan import MatrixPlan
 from pgdyno.studies.result import count_states, refused_json, verdict_json
 from pgdyno.studies.stand import Stand
+from pgdyno.workloads.registry import make_workload
 
 
 def matrix_result(stand: Stand, plan: MatrixPlan, matrix: Matrix) -> dict[str, object]:
@@ -20,6 +21,7 @@ def matrix_result(stand: Stand, plan: MatrixPlan, matrix: Matrix) -> dict[str, o
         "study": study.id,
         **rows_result(rows),
         "skipped": [skipped_to_json(one) for one in matrix.skipped],
+        "data": data_sentence([_reads_only(plan, row.cell) for row in rows]),
         "driver": driver_sentence(stand, rows),
         "method": method(plan),
         "network": dict(plan.network),
@@ -72,6 +74,19 @@ def _contrasts(rows: Sequence[MatrixRow]) -> list[object]:
     ]
 
 
+def _reads_only(plan: MatrixPlan, cell: Cell) -> bool:
+    return make_workload(cell.mode, plan.parameters(cell)).spec().read_only
+
+
+def data_sentence(reads_only: Sequence[bool]) -> str:
+    """Say with which data a cell begins; `reads_only` tells it of each row."""
+    fresh = "begins with fresh data and a checkpoint, so that it is measured in its phase of full-page images"
+    kept = "keeps its data, which nothing changes, and begins with a checkpoint"
+    if not any(reads_only):
+        return f"Every cell {fresh}."
+    return f"Every cell {kept}." if all(reads_only) else f"A cell that writes {fresh}; one that only reads {kept}."
+
+
 def driver_sentence(stand: Stand, rows: Sequence[MatrixRow]) -> str:
     """Say where the load generators ran, because a driver on the server's host takes CPU from the server."""
     if not stand.target.local:
@@ -95,7 +110,7 @@ def method(plan: MatrixPlan) -> dict[str, str]:
         f"{plan.warmup_s:g} s; the rest, at least {plan.measure_s:g} s, is measured",
         "repetitions": f"{plan.repetitions}, each with every cell once, in an order drawn from seed {plan.seed}",
         "before each run": "data anew from their template where the load writes, server restarted where settings are "
-        "tried, checkpoint: every cell is measured in its phase of full-page images",
+        "tried, checkpoint",
         "protocol": plan.protocol,
         "clients": "a closed loop, connections kept (never pgbench -C)",
         "CPUs of the server": "; ".join(cpus or "as found" for cpus in plan.server_cpus),

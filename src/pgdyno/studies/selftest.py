@@ -24,7 +24,7 @@ from pgdyno.studies.result import count_states, pairs_json, verdict_json
 from pgdyno.target.target import Target
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.units import parse_quantity
-from pgdyno.workloads.page_cache import read_in
+from pgdyno.workloads.preparation import make_ready
 from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.registry import make_workload
 
@@ -180,8 +180,8 @@ def _run_case(
 
     try:
         workload = make_workload(case.workload, case.parameters)
-        workload.prepare(target, progress=announce)
-        read_in(workload, target, laboratory.facts, announce)
+        policy = laboratory.study.plan.reset
+        make_ready(workload, target, laboratory.facts, policy=policy, progress=announce)
         blocks = run_blocks(
             _With(laboratory, workload),
             {A: BASELINE, B: check_settings(case.settings, laboratory.facts)},

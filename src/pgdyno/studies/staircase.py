@@ -22,7 +22,7 @@ from pgdyno.model.facts import Facts
 from pgdyno.model.study import Comparison
 from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Interval, Verdict, Word
-from pgdyno.stats.noise import RUNS_TO_TELL, NoiseFloor, noise_floor, odd_run
+from pgdyno.stats.noise import NoiseFloor, noise_floor, odd_run, why_untold
 from pgdyno.stats.sequential import is_final
 from pgdyno.studies.blocks import Blocks, Runs, metric_of, run_blocks, run_repeating
 from pgdyno.studies.by_hand import factors_of
@@ -362,6 +362,4 @@ def _gain(verdict: Verdict) -> str:
 
 def _effect_text(noise: NoiseFloor) -> str:
     effect = noise.detectable(6)
-    if effect is not None:
-        return f"{100 * effect:.1f} %"
-    return f"nothing: {noise.runs} runs {'are too few' if noise.runs < RUNS_TO_TELL else 'differ too much'} to tell"
+    return f"nothing: {why_untold(noise.runs)}" if effect is None else f"{100 * effect:.1f} %"

@@ -43,8 +43,7 @@ from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.live_recorder import LiveRecorder
 from pgdyno.trial.sentry import Sentry
 from pgdyno.trial.watcher import Watcher
-from pgdyno.workloads.disk_room import require_room
-from pgdyno.workloads.page_cache import read_in
+from pgdyno.workloads.preparation import make_ready
 from pgdyno.workloads.registry import check_driving, make_workload
 from pgdyno.workloads.sized import SizedWorkload
 from pgdyno.workloads.working_set import WorkingSet, sized, without_class
@@ -140,9 +139,7 @@ def open_stand(
         outage = expected_outage(target, store) if request.changes and not target.disposable else None
         if request.check is not None:
             request.check(target, facts, workload.spec(), outage)
-        require_room(workload, target, facts)
-        workload.prepare(target, progress=announce)
-        read_in(workload, target, facts, announce)
+        make_ready(workload, target, facts, policy=request.plan.reset, progress=announce)
         study = _study(request, store, target, facts, workload.spec(), clock, working_set)
         recorder = stack.enter_context(LiveRecorder(watcher, LiveBoard(store), study.id, clock=clock))
         session: ServerSession | None = None

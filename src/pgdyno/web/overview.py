@@ -14,7 +14,8 @@ from pgdyno.model.job import Job, JobState
 from pgdyno.model.live import Live
 from pgdyno.model.study import RESUMED_BY, Study, StudyState
 from pgdyno.model.trial import Role, Trial, TrialState
-from pgdyno.report.reading import Fields, verdict_of
+from pgdyno.model.verdict import Word
+from pgdyno.report.reading import Fields, measured_only_baseline, verdict_of
 from pgdyno.report.sections import Tone
 from pgdyno.report.wording import TONES, change_text, number_text, plural, range_text
 from pgdyno.store.catalogue import Store
@@ -254,6 +255,8 @@ def _row(study: Study, counts: Mapping[str, int]) -> Row:
     word, tone, said = study.state.value, Tone.NEUTRAL, ""
     if study.state in (StudyState.FAILED, StudyState.INTERRUPTED):
         tone = Tone.BAD if study.state is StudyState.FAILED else Tone.UNSURE
+    elif measured_only_baseline(result):
+        word, tone, said = Word.NOT_RESOLVED.value, Tone.UNSURE, "no configuration but the baseline was measured"
     elif result.flag("keep"):
         word, said = "keep", "your configuration"
     elif verdict is not None:

@@ -8,20 +8,19 @@ the same pages take seconds.
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import psycopg
 
-from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.loading import LoadedShare
+from pgdyno.target.postgres import query_error
 from pgdyno.target.target import Target
 from pgdyno.units import bytes_text, seconds_text
 from pgdyno.workloads.pgbench_workload import PgbenchWorkload
-from pgdyno.workloads.protocol import Workload
+from pgdyno.workloads.protocol import Progress, Workload
 
 FITS_SHARE = 0.75
 """Of the server's memory: data that take more than this do not stay in the page cache beside everything else."""
@@ -44,8 +43,6 @@ SELECT sum(length(pg_read_binary_file(%(path)s, from_byte, %(chunk)s, true))) AS
 FROM generate_series(%(begin)s::bigint, %(end)s::bigint - 1, %(chunk)s) AS from_byte
 """
 
-log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
@@ -56,15 +53,16 @@ class Stretch:
     end: int
 
 
-def read_in(workload: Workload, target: Target, facts: Facts, progress: Callable[[str], None]) -> int:
+def read_in(workload: Workload, target: Target, facts: Facts, *, policy: str, progress: Progress) -> int:
     """Read tables and indexes of the load's database in their order on disk; return the bytes that were read.
 
-    0 where nothing is read: the database is cloned anew for each run and in memory by that, the data do not fit, the
-    server's memory is not known, or the role may not read files of the server. The server reads them itself, by
-    pg_read_binary_file (a superuser, or EXECUTE on it in that database), so that a memory cgroup of the server counts
-    them; shared_buffers and the statistics of reads stay as they are. PostgreSQL 13 to 18.
+    0 where nothing is read: the database is cloned anew for each run (`policy` of the reset) and in memory by that, the
+    data do not fit, or the server's memory is not known. The server reads them itself, by pg_read_binary_file (a
+    superuser, or EXECUTE on it in that database), so that a memory cgroup of the server counts them; shared_buffers
+    and the statistics of reads stay as they are. A server that refuses ends nothing: the load runs all the same, and
+    `progress` hears why its first runs may be cold. Raises ConnectError. PostgreSQL 13 to 18.
     """
-    name = workload.kept_database(target) if isinstance(workload, PgbenchWorkload) else None
+    name = workload.kept_database(target, policy) if isinstance(workload, PgbenchWorkload) else None
     if name is None:
         return 0
     files = [
@@ -83,15 +81,10 @@ def read_in(workload: Workload, target: Target, facts: Facts, progress: Callable
                 done += _whole((row or {}).get("bytes"))
                 if time.monotonic() - began > WORTH_TELLING_S:
                     progress(LoadedShare(about, min(99, 100 * done // size)))
-    except psycopg.errors.InsufficientPrivilege:
-        log.info("the data of %s are not read into the page cache: the role may not read the server's files", name)
-        return 0
     except psycopg.Error as error:
-        raise EnvironmentUnsuitable(
-            f'the data of database "{name}" could not be read',
-            detail=str(error).strip(),
-            hint="Look into the server's log: a file of the data directory may be damaged.",
-        ) from error
+        reason = query_error(target.postgres.label, error).message
+        progress(f"{workload.spec().name}: the data are not read into the page cache: {reason}")
+        return done
     if (spent := time.monotonic() - began) > WORTH_TELLING_S:
         progress(f"{workload.spec().name}: {bytes_text(done)} read into the page cache in {seconds_text(spent)}")
     return done

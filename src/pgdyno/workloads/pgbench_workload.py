@@ -85,11 +85,14 @@ class PgbenchWorkload:
         there = owned_state(target.postgres, self._template(target)) is DatabaseState.COMPLETE
         return 0 if there else self.data.estimated_bytes or 0
 
-    def kept_database(self, target: Target) -> str | None:
+    def kept_database(self, target: Target, policy: str) -> str | None:
         """Return the database that runs will find as an earlier study left it, None where they get a fresh clone."""
         name = load_name(self._fingerprint(target))
-        kept = self.identity.read_only and owned_state(target.postgres, name) is DatabaseState.COMPLETE
-        return name if kept else None
+        there = owned_state(target.postgres, name) is DatabaseState.COMPLETE
+        return name if there and self._keeps(policy) else None
+
+    def _keeps(self, policy: str) -> bool:
+        return policy == "never" or (policy == "auto" and self.identity.read_only)
 
     def reset(self, target: Target, *, policy: str = "auto") -> str:
         """Give the load's database its first state again and return its name. See `Workload.reset`."""
@@ -97,8 +100,7 @@ class PgbenchWorkload:
             raise UsageError(f'reset "{policy}" is not one of {", ".join(RESET_POLICIES)}')
         postgres, name = target.postgres, load_name(self._fingerprint(target))
         state = owned_state(postgres, name)
-        keep = policy == "never" or (policy == "auto" and self.identity.read_only)
-        if keep and state is DatabaseState.COMPLETE:
+        if self._keeps(policy) and state is DatabaseState.COMPLETE:
             end_old_sessions(postgres, name)
         else:
             clone_template(postgres, self._template(target), name)

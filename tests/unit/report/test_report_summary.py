@@ -205,8 +205,8 @@ def test_settings_dropped_for_one_reason_share_a_row(tmp_path: Path) -> None:
             "one more (trial 1) stood at 0.065 times the others and is left out",
             "3 % with 6 pairs",
         ),
-        ({"cv": 0.61, "pairs": 6, "detectable": None, "runs": [1, 2, 3, 4]}, "61 %", "the 4 runs differ too much"),
-        ({"cv": 0.61, "pairs": 6, "detectable": 15.1, "runs": [1, 2, 3, 4]}, "61 %", "the 4 runs differ too much"),
+        ({"cv": 0.61, "pairs": 6, "detectable": None, "runs": [1, 2, 3, 4]}, "61 %", "unknown: 4 runs differ too much"),
+        ({"cv": 0.61, "pairs": 6, "detectable": 15.1, "runs": [1, 2, 3, 4]}, "61 %", "unknown: 4 runs differ too much"),
     ],
 )
 def test_the_noise_is_told_in_words_and_never_as_a_nonsense_figure(noise, single, effect) -> None:

@@ -27,6 +27,7 @@ def imported(tmp_path: Path, *texts: str) -> tuple[dict[str, Any], str]:
 @pytest.mark.requirement("R-BEN-02", "R-BEN-05", "R-MON-04")
 def test_pods_add_up_and_keep_littles_law(tmp_path: Path) -> None:
     result, said = imported(tmp_path, pod_text(1, late_s=0.2), pod_text(0))
+    assert "Every cell begins with fresh data" in said, "pods make their tables anew, also to read them only"
     (row,) = result["rows"]
     assert row["state"] == "complete"
     assert row["tps"] == pytest.approx(200, rel=0.01)

@@ -13,6 +13,7 @@ from pgdyno.model.record import CheckRecord
 from pgdyno.model.trial import LatencySummary, Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.stats.matrix import little
 from pgdyno.studies.cell_workload import HISTORY, history_check
+from pgdyno.studies.matrix_result import data_sentence
 from pgdyno.studies.matrix_rows import CellRun, Surroundings, build_row, group_runs
 
 CELL = Cell(2, 4, 1, "tpcb-like", 10, "default")
@@ -162,3 +163,17 @@ def test_a_history_that_differs_is_a_violation_unless_a_generator_was_killed() -
     assert history_check(99, 100, "1 of 2 ended early").violations == 1
     broken = replace(run(1), checks=(CheckRecord(HISTORY, 1, "grew by 99"),))
     assert build_row(CELL, [broken], Surroundings()).checks == ("run 1: grew by 99",)
+
+
+@pytest.mark.parametrize(
+    ("reads_only", "said", "unsaid"),
+    [
+        ([False, False], "Every cell begins with fresh data", "keeps its data"),
+        ([True, True], "Every cell keeps its data", "fresh data"),
+        ([False, True], "A cell that writes begins with fresh data", "Every cell"),
+    ],
+)
+def test_it_is_said_with_which_data_a_cell_begins(reads_only: list[bool], said: str, unsaid: str) -> None:
+    drawn = data_sentence(reads_only)
+    assert said in drawn
+    assert unsaid not in drawn

@@ -83,7 +83,7 @@ def test_a_server_on_which_a_sabotage_does_no_harm_says_so():
 @pytest.fixture
 def cases(monkeypatch):
     """Run cases on the simulated laboratory: its server is a response surface."""
-    monkeypatch.setattr(selftest, "make_workload", lambda *_: SimpleNamespace(prepare=lambda *_, **__: None))
+    monkeypatch.setattr(selftest, "make_ready", lambda *_, **__: None)
     monkeypatch.setattr(selftest, "_With", lambda laboratory, _: laboratory)
 
     def run(surface, names=("cache",), **more):

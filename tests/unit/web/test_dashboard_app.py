@@ -239,6 +239,16 @@ def test_the_queue_and_what_failed_are_shown(store: Store, monkeypatch: pytest.M
     assert "&lt;script&gt;alert(1)" in whole
 
 
+def test_a_tune_that_measured_nothing_but_the_baseline_is_no_advice_to_keep_it(store: Store) -> None:
+    study = example.add_keep(store)
+    assert "your configuration" in ask(make_app(store, OPEN), "/").body
+    store.update_study(study, result={**(store.study(study).result or {}), "verdict": None})
+    drawn = ask(make_app(store, OPEN), "/").body
+    assert "not resolved" in drawn
+    assert "no configuration but the baseline was measured" in drawn
+    assert "your configuration" not in drawn
+
+
 def test_a_study_is_its_report_with_the_way_back_and_as_data(store: Store) -> None:
     study = example.add_tune(store)
     app = make_app(store, OPEN)
