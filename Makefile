@@ -5,12 +5,12 @@ BIN    := $(VENV)/bin
 RUN    := $(VENV)/.run-stamp
 DEV    := $(VENV)/.dev-stamp
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-JOBS   ?= 2
+JOBS   ?= 4
 # Order and random examples of the tests go by what the commit holds: others with every change, the same for everyone.
 SEED   ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD^{tree} 2>/dev/null || echo 1))
 SHUFFLED = --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
-.PHONY: help venv demo test lint unit contract pg host web docs bench lock system clean
+.PHONY: help venv demo test lint unit contract pg host web docs fuzz bench nightly lock system clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -54,10 +54,25 @@ docs: $(DEV) ## Write the generated pages of docs/reference anew
 	$(BIN)/python tools/advice_schema.py
 	$(BIN)/python tools/cli_docs.py
 
+fuzz: $(DEV) ## Give every verb 5,000 hostile lists of flags, and every reader 5,000 damaged files; SEED=7 for others
+	PGDYNO_TEST_CASES=5000 PGDYNO_TEST_SEED=$(SEED) $(BIN)/pytest -n $(JOBS) tests/unit/outside
+
 bench: $(DEV) ## Print what the project measures about itself, as ratios in interleaved runs
 	$(BIN)/python bench/verdicts.py
 	$(BIN)/python bench/optimizer.py
 	$(BIN)/python bench/sampling.py
+
+NIGHT_KILLS  ?= 500
+NIGHT_ROUNDS ?= 5
+NIGHT_MOVES  ?= 1000
+NIGHT_REMOTE ?= 50
+
+nightly: $(DEV) ## Hours, as root: the long forms of kills, scenes and the hostile owner, and the fuzzers
+	$(BIN)/python bench/torture kills --kills $(NIGHT_KILLS) --jobs $(JOBS) --seed $(SEED)
+	$(BIN)/python bench/torture scenes --rounds $(NIGHT_ROUNDS) --seed $(SEED)
+	$(BIN)/python bench/torture hostile --moves $(NIGHT_MOVES) --seed $(SEED)
+	PGDYNO_TEST_REMOTE_KILLS=$(NIGHT_REMOTE) $(BIN)/pytest --timeout=7200 tests/host/test_torture_remote.py
+	if grep -q '^fuzz:' $(firstword $(MAKEFILE_LIST)); then $(MAKE) --no-print-directory fuzz; fi
 
 lock: $(DEV) ## Resolve the lock files anew, needs pip-tools in .venv
 	$(PIP) pip-tools

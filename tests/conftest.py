@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 from hypothesis import settings
 
@@ -19,3 +20,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 for name in [one for one in os.environ if one.startswith("PG")]:
     if not name.startswith(("PGDYNO_TEST_", "PGDYNO_BLESS")):
         del os.environ[name]
+
+# Root runs no program from below a folder that everybody can write to, and tests make programs.
+if os.geteuid() == 0:
+    root_of_tests = Path("/var/cache/pgdyno-tests")
+    root_of_tests.mkdir(mode=0o755, exist_ok=True)
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = str(root_of_tests)

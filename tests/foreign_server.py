@@ -28,9 +28,9 @@ port = 54329"""
 
 
 @contextmanager
-def running_foreign_server(bin_dir: Path, home: Path) -> Iterator[Target]:
+def running_foreign_server(bin_dir: Path, home: Path, *, user: str | None = "postgres") -> Iterator[Target]:
     """Run a cluster below `home` until the block ends; `home/etc`, made when missing, holds the main file alone."""
-    user = "postgres" if os.geteuid() == 0 else None
+    user = user if os.geteuid() == 0 else None
     data, etc, log = home / "data", home / "etc", home / "log"
     data.mkdir(mode=0o700)
     etc.mkdir(mode=0o755, exist_ok=True)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pgdyno.target import snapshot
+from pgdyno.target.durable import Attributes
+from pgdyno.target.owner.hands import hands_of
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.snapshot import SettingState
 
@@ -25,15 +27,21 @@ def files_of(folder: Path) -> dict[str, tuple[str, int, int, int]]:
     return found
 
 
+def write_as_owner(path: Path, text: str) -> None:
+    """Write a file as the account does that owns its folder: a session could not put back what root owns there."""
+    hands = hands_of(path.parent)
+    hands.replace(path, text.encode(), Attributes(hands.account.uid, hands.account.gid, 0o600))
+
+
 def settings_of(sandbox: Sandbox) -> dict[str, SettingState]:
     """Return every setting as a new session sees it."""
     with sandbox.target().postgres.connect() as connection:
         return snapshot.read_settings(connection, label="test")
 
 
-def eventually(condition: Callable[[], bool], what: str) -> None:
+def eventually(condition: Callable[[], bool], what: str, *, step_s: float = 0.1) -> None:
     """Wait until the condition holds; fail, naming what never came, when it does not."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, f"never: {what}"
-        time.sleep(0.1)
+        time.sleep(step_s)

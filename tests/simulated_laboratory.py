@@ -10,7 +10,7 @@ import math
 import random
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from facts_from_params import make_facts
 from pgdyno.knobs.constraints import check
@@ -20,6 +20,7 @@ from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Trial, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.trial.recorded import given_back
 from pgdyno.trial.restarts import Restarts
+from pgdyno.trial.stopwatch import BudgetSpent, Stopwatch
 from pgdyno.units import parse_quantity
 
 TRIAL_S = 8.0
@@ -81,11 +82,16 @@ class SimulatedLaboratory:
         fails: Callable[[Mapping[str, str]], bool] = lambda settings: False,
         kill_after: int | None = None,
         recorded: list[Trial] | None = None,
+        duration: Callable[[int], float] = lambda number: TRIAL_S,
+        startup_s: float = 0.0,
     ) -> None:
         self.study = simulated_study()
         self.facts = make_facts(18)
         self.store = SimulatedStore(list(recorded or []))
         self.spent_s = 0.0
+        self.clock_s = startup_s
+        self.stopwatch: Stopwatch | None = None
+        self._duration = duration
         self.measured = 0
         self.restarts = Restarts(self.facts, always=False)
         self._recorded = deque(given_back(recorded or []))
@@ -101,18 +107,37 @@ class SimulatedLaboratory:
 
     def run(self, spec: TrialSpec) -> Trial:
         self.restarts.replay(spec.configuration)
-        if self._recorded:
+        recorded = bool(self._recorded)
+        if recorded:
             trial = self._recorded.popleft()
             assert trial.spec == spec
         else:
             if self._kill_after is not None and self.measured >= self._kill_after:
                 raise KeyboardInterrupt
             self.measured += 1
-            trial = self._measure(spec)
+            trial = self._timed(self._measure(spec))
             self.store.kept.append(trial)
         assert trial.outcome is not None
         self.spent_s += trial.outcome.elapsed_s
+        if self.stopwatch is not None:
+            self.stopwatch.mark(trial.outcome, recorded=recorded)
         return trial
+
+    def budget(self, budget_s: float | None) -> None:
+        """Count the time of this study, whose process began at 0; trials that would outlast it are cut off."""
+        self.stopwatch = None if budget_s is None else Stopwatch(budget_s, began=0.0, clock=lambda: self.clock_s)
+
+    def _timed(self, trial: Trial) -> Trial:
+        seconds = self._duration(len(self.store.kept) + 1)
+        assert trial.outcome is not None
+        if self.stopwatch is not None and self.clock_s + seconds > self.stopwatch.end_s:
+            self.clock_s = max(self.clock_s, self.stopwatch.end_s)
+            raise BudgetSpent
+        self.clock_s += seconds
+        counters = dict(trial.outcome.counters)
+        if self.stopwatch is not None:
+            counters |= self.stopwatch.counters()
+        return replace(trial, outcome=replace(trial.outcome, elapsed_s=seconds, counters=counters))
 
     def _measure(self, spec: TrialSpec) -> Trial:
         number = len(self.store.kept) + 1

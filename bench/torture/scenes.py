@@ -1,4 +1,7 @@
-"""What a kill cannot do: a full disk, a server that hangs, that starves, that cannot start; the tuner dies too."""
+"""What a kill cannot do: a full disk, a server that hangs, that starves, that cannot start; the tuner dies too.
+
+What people do to a server meanwhile is in people.py.
+"""
 
 from __future__ import annotations
 
@@ -11,43 +14,23 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
-from state import state_of
-from tuner_process import await_line, newest, tuner_of
+from people import PEOPLE, Played
+from stage import NAME, Stage, await_closed, hold
+from state import running_with, state_of
+from tuner_process import newest
 
+from pgdyno.model.configuration import Configuration
 from pgdyno.target import processes, watch_record
+from pgdyno.target.dropin import render
 from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.watch import Deadlines
+from pgdyno.target.written import INTENT
 
-PATIENCE_S = 180.0
-WATCH = Deadlines(heartbeat_s=5, health_s=5, grace_s=2)
 DISK_BYTES = 400 << 20
 STARVING_BYTES = 48 << 20
 MEMORY_CGROUPS = Path("/sys/fs/cgroup/memory")
-CONFIGURATION = {"shared_buffers": "96MB", "work_mem": "9MB"}
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A server on a small disk of its own."""
-
-    sandbox: Sandbox
-    disk: Path
-    draw: random.Random
-
-    @property
-    def data(self) -> Path:
-        """Return the data directory."""
-        return self.sandbox.data_directory
-
-    def postmaster(self) -> int:
-        """Return the postmaster's number."""
-        pid = processes.postmaster_pid(self.data)
-        assert pid is not None, "the server runs"
-        return pid
 
 
 Scene = Callable[[Stage], contextlib.AbstractContextManager[None]]
@@ -68,8 +51,10 @@ def hung(stage: Stage) -> Iterator[None]:
 @contextmanager
 def cannot_start(stage: Stage) -> Iterator[None]:
     """Leave a configuration in the drop-in that no machine can start, and take the server down."""
-    dropin = stage.data / "pgdyno.conf"
-    dropin.write_text(dropin.read_text() + "shared_buffers = 900GB\nhuge_pages = on\n")
+    configuration = Configuration.of({"huge_pages": "on", "shared_buffers": "900GB"})
+    bundle = newest(stage.disk / "undo")
+    bundle.journal().append(INTENT, {"settings": dict(configuration)})  # else it would be somebody else's, and stay
+    (stage.data / "pgdyno.conf").write_bytes(render(configuration, session=bundle.id))
     stage.sandbox.crash()
     yield
 
@@ -111,9 +96,10 @@ def starving(stage: Stage) -> Iterator[None]:
             group.rmdir()
 
 
-SCENES: dict[str, Scene] = {
+HARM: dict[str, Scene] = {
     "hung": hung, "cannot start": cannot_start, "disk full": disk_full, "starving": starving,
 }  # fmt: skip
+SCENES = (*HARM, *PEOPLE)
 
 
 @contextmanager
@@ -134,38 +120,49 @@ def small_disk(folder: Path) -> Iterator[Path]:
         mount.rmdir()
 
 
-def play(stage: Stage, scene: Scene, undo_root: Path) -> tuple[float | None, list[str]]:
-    """Play one scene: a tuner applies, harm is done, the tuner is killed. Return seconds to restored, what was lost."""
+def play(stage: Stage, name: str, undo_root: Path) -> Played:
+    """Play one scene. Return seconds to restored, None when nobody did, and what was lost."""
+    try:
+        seconds, lost = _harm(stage, HARM[name], undo_root) if name in HARM else PEOPLE[name](stage, undo_root)
+    except (AssertionError, OSError, psycopg.Error) as error:  # the tuner did not get as far as the scene
+        return None, [f"{type(error).__name__}: {str(error).strip()[-600:]}"]
+    if seconds is None:
+        lost.append(watch_record.last_words(newest(undo_root).directory) or "no word from the watchdog")
+    return seconds, lost
+
+
+def _harm(stage: Stage, scene: Scene, undo_root: Path) -> Played:
+    """A tuner applies, harm is done, the tuner is killed."""
     socket_folder = stage.data.parent
     before = state_of(stage.data, socket_folder)
-    with tuner_of(stage.sandbox, undo_root, watch=WATCH, configurations=[CONFIGURATION], hold=True) as tuner:
-        await_line(tuner, "applied")
-        with scene(stage):
-            began = time.monotonic()
-            tuner.kill()
-            bundle = newest(undo_root)
-            while not bundle.is_closed():
-                if time.monotonic() - began > PATIENCE_S:
-                    return None, [watch_record.last_words(bundle.directory) or "no word from the watchdog"]
-                time.sleep(0.05)
-            seconds = time.monotonic() - began
-            return seconds, before.differences(state_of(stage.data, socket_folder))
+    with hold(stage, undo_root) as tuner, scene(stage):
+        tuner.kill()
+        seconds = await_closed(undo_root, time.monotonic())
+        return seconds, [] if seconds is None else before.differences(state_of(stage.data, socket_folder))
 
 
-def play_all(folder: Path, *, rounds: int, seed: int, names: tuple[str, ...] = tuple(SCENES)) -> int:
+def _end_watchdogs(undo_root: Path) -> None:
+    """End those that still try what did not work: the next scene is none of their business."""
+    for pid in running_with("pgdyno.target.watchdog", str(undo_root)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def play_all(folder: Path, *, rounds: int, seed: int, names: tuple[str, ...] = SCENES) -> int:
     """Play the scenes so many times each, as root; print each, and return 1 when anything was lost."""
     draw, failures = random.Random(seed), 0
     with small_disk(folder) as disk:
-        sandbox = Sandbox.open_or_create("torture", root=disk)
+        stage = Stage(Sandbox.open_or_create(NAME, root=disk), disk, draw)
         try:
             for name in names * rounds:
-                sandbox.start()
-                seconds, lost = play(Stage(sandbox, disk, draw), SCENES[name], disk / "undo")
+                stage.sandbox.start()
+                seconds, lost = play(stage, name, disk / "undo")
                 failures += bool(lost) or seconds is None
                 took = "never restored" if seconds is None else f"restored in {seconds:.1f} s"
                 print(f"{name}: {took}{'; LOST ' + '; '.join(lost) if lost else ', everything as it was'}", flush=True)
-                shutil.rmtree(disk / "undo")
+                _end_watchdogs(disk / "undo")
+                shutil.rmtree(disk / "undo", ignore_errors=True)
         finally:
-            sandbox.destroy()
+            stage.sandbox.destroy()
     print(f"{len(names) * rounds} scenes, {failures} failures")
     return 1 if failures else 0

@@ -63,11 +63,15 @@ def tuner_of(
     configurations: Sequence[Mapping[str, str]] = CONFIGURATIONS,
     kernel: Sequence[str] = (),
     hold: bool = False,
+    conninfo: str | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run the process and wait until it is about to begin. With `hold` it stays in the first configuration."""
+    """Run the process and wait until it is about to begin. With `hold` it stays in the first configuration.
+
+    `conninfo` is how it reaches the server where that is not the sandbox's own way.
+    """
     target = sandbox.target()
     given = {
-        "conninfo": target.postgres.conninfo,
+        "conninfo": conninfo or target.postgres.conninfo,
         "control": to_record(target.control),
         "undo_root": str(undo_root),
         "watch": None if watch is None else asdict(watch),

@@ -11,6 +11,8 @@
       ApplyError (4)                 a configuration did not come into force; the server was put back
       GuardTripped (4)               a guard ended the session; the server was put back
         SessionTakenOver             its watchdog, or a rollback, ended it
+        ServerStopped                a person shut the server down, and it is left down
+      OutOfTime (3)                  the time budget was over before anything could be told
       RollbackError (5)              the server could not be put back whole: the loudest error there is
 
 Grammar, as PostgreSQL's own: the message is lower case, has no full stop, names the object and the value;
@@ -96,10 +98,30 @@ class SessionTakenOver(GuardTripped):
     """Another process, the watchdog or a rollback, put the server back and ended the session."""
 
 
+class ServerStopped(GuardTripped):
+    """Somebody else shut the server down cleanly in the middle of a session, which ends with the server left down."""
+
+
+class OutOfTime(PgdynoError):
+    """The time budget was over before anything could be told; the server was put back."""
+
+    exit_code = ExitCode.NOT_RESOLVED
+
+
 class RollbackError(PgdynoError):
     """The server could not be put back as it was found."""
 
     exit_code = ExitCode.DAMAGED
+
+
+@contextmanager
+def telling_files(kind: type[PgdynoError], hint: str) -> Iterator[None]:
+    """Raise what the file system refuses inside as an error of this kind that names the file; also as a decorator."""
+    try:
+        yield
+    except OSError as error:
+        where = f'"{error.filename}": ' if error.filename else ""
+        raise kind(f"{where}{(error.strerror or str(error)).lower()}", hint=hint) from error
 
 
 @contextmanager

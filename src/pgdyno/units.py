@@ -19,7 +19,7 @@ MICROSECONDS: dict[str, int] = {
     "h": 3_600_000_000,
     "d": 86_400_000_000,
 }
-_QUANTITY = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z]*)\s*$")
+_QUANTITY = re.compile(r"^\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)(?:\s*([A-Za-z]+))?\s*$")
 _BASE_UNIT = re.compile(r"^(\d*)([A-Za-z]+)$")
 
 
@@ -50,7 +50,7 @@ def parse_quantity(text: str, unit: str | None) -> float:
     match = _QUANTITY.match(text)
     if match is None:
         raise UsageError(f'"{text}" is not a number with a unit', hint="Write it as PostgreSQL does, such as 128MB.")
-    number, suffix = float(match.group(1)), match.group(2)
+    number, suffix = float(match.group(1)), match.group(2) or ""
     if not math.isfinite(number):
         raise UsageError(f'"{text}" is too large for a number', hint="Write it as PostgreSQL does, such as 128MB.")
     if not suffix:
@@ -62,7 +62,10 @@ def parse_quantity(text: str, unit: str | None) -> float:
         raise UsageError(
             f'"{text}": unit "{suffix}" is not one of {", ".join(table)}', hint="Units are written as PostgreSQL does."
         )
-    return number * table[suffix] / base
+    scaled = number * table[suffix] / base
+    if not math.isfinite(scaled):
+        raise UsageError(f'"{text}" is too large for a number', hint="Write it as PostgreSQL does, such as 128MB.")
+    return scaled
 
 
 def format_quantity(value: float, unit: str | None) -> str:

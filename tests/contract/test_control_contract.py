@@ -46,7 +46,9 @@ class Subject:
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def subject(request: pytest.FixtureRequest, server_home: Path) -> Iterator[Subject]:
+def subject(
+    request: pytest.FixtureRequest, server_home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Subject]:
     kind, _, version = request.param.partition(" ")
     if kind == "pg_ctlcluster":
         yield from _debian_cluster(server_home)
@@ -62,7 +64,7 @@ def subject(request: pytest.FixtureRequest, server_home: Path) -> Iterator[Subje
         if kind == "command":
             chosen = _as_command(control, target.postgres)
         elif kind == "systemd":
-            chosen = _as_unit(control, target.postgres, server_home, patch)
+            chosen = _as_unit(control, target.postgres, tmp_path_factory.mktemp("unit"), patch)
         elif kind == "agent":
             chosen = _as_agent(target.postgres, stack.enter_context(agent_line(server_home)))
         yield Subject(chosen, target.postgres, sandbox.data_directory, sandbox.data_directory / "pgdyno.conf")
@@ -100,7 +102,9 @@ def _debian_cluster(home: Path) -> Iterator[Subject]:
     try:
         (config / "pg_hba.conf").write_text("local all all trust\n")
         (config / "pg_hba.conf").chmod(0o644)
-        control = PgCtlCluster(LocalRunner(), "15", name, data, Path(f"/var/log/postgresql/postgresql-15-{name}.log"))
+        control = PgCtlCluster(
+            LocalRunner(), "15", name, data, Path(f"/var/log/postgresql/postgresql-15-{name}.log"), user="postgres"
+        )
         control.start()
         folder = (data / "postmaster.pid").read_text().splitlines()[4]
         postgres = Postgres(make_conninfo(host=folder, port=port, user="postgres", dbname="postgres"))

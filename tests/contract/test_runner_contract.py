@@ -7,6 +7,7 @@ import pwd
 import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ import pytest
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.facts import Unknown
 from pgdyno.target.cpu import CpuGroup
+from pgdyno.target.inherited import Kind
+from pgdyno.target.process_image import capture
 from pgdyno.target.runner import LocalRunner, Runner
 
 RUNNERS: dict[str, Callable[[], Runner]] = {"local": LocalRunner}
@@ -80,9 +83,52 @@ def test_a_daemon_left_behind_does_not_hold_us_up(runner: Runner) -> None:
 
 
 def test_environment_adds_and_input_is_read(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("INHERITED", "yes")
-    done = runner.run(["sh", "-c", "echo $INHERITED $ADDED; cat"], env={"ADDED": "too"}, input_text="text\n")
+    monkeypatch.setenv("LC_TIME", "yes")
+    done = runner.run(["sh", "-c", "echo $LC_TIME $ADDED; cat"], env={"ADDED": "too"}, input_text="text\n")
     assert done.stdout == "yes too\ntext\n"
+
+
+SECRETS = ("PGPASSWORD", "AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "PGDYNO_PATRONI_AUTH", "PYTHONPATH", "SOME_TOKEN")
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        (Kind.PROGRAM, ()),
+        (Kind.CLIENT, ("PGPASSWORD",)),
+        (Kind.BROWSER, ()),
+        (Kind.SSH, ("AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "PYTHONPATH", "SOME_TOKEN")),
+        (Kind.OURSELVES, ("PGPASSWORD", "SSH_AUTH_SOCK", "PGDYNO_PATRONI_AUTH", "PYTHONPATH")),
+    ],
+)
+def test_a_program_is_given_what_its_kind_may_have(
+    runner: Runner, kind: Kind, given: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in SECRETS:
+        monkeypatch.setenv(name, "here")
+    done = runner.run(["env"], kind=kind)
+    assert {name for name in SECRETS if f"{name}=here" in done.stdout.splitlines()} == set(given)
+    process = runner.start(["env"], stdout=tmp_path / "o", stderr=tmp_path / "e", kind=kind)
+    assert process.wait(20) == 0
+    assert sorted((tmp_path / "o").read_text().splitlines()) == sorted(done.stdout.splitlines())
+
+
+def test_a_program_is_as_a_process_that_was_kept(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OF_OURS", "no")
+    own = capture(os.getpid())
+    values = {**own.values, "nice value": own.values["nice value"] + 3, "umask": 0o027, "ignored signals": [28]}
+    image = replace(own, environment={"OF_OLD": "a b\n=c", "PWD": "/usr"}, values=values)
+    program = "env -0; nice; umask; pwd; grep SigIgn /proc/self/status; cat; ulimit -c"
+    done = runner.run(["/bin/sh", "-c", program], image=image, input_text="not for it")
+    *variables, rest = done.stdout.split("\0")
+    assert {"OF_OLD=a b\n=c", "PWD=/usr"} <= set(variables)
+    assert not [entry for entry in variables if "OF_OURS" in entry]
+    nice, umask, folder, ignored = rest.split("\n")[:4]
+    assert (int(nice), umask, folder) == (own.values["nice value"] + 3, "0027", "/usr")
+    assert int(ignored.split()[1], 16) == 1 << 27
+    assert "not for it" not in rest
+    missing = runner.run(["/nonesuch"], image=image, check=False)
+    assert missing.returncode == 127
 
 
 def test_without_input_there_is_none(runner: Runner) -> None:

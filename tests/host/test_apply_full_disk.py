@@ -20,6 +20,7 @@ from pgdyno.target.apply import Session
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.snapshot import SettingState
 from pgdyno.target.target import Target
+from server_image import write_as_owner
 
 pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")]
 ONE, TWO = Configuration.of({"work_mem": "8MB"}), Configuration.of({"work_mem": "9MB"})
@@ -141,9 +142,8 @@ def test_no_room_for_the_drop_in(foreign_on_small_disk: Target, tmp_path: Path) 
 
 def test_the_disk_of_the_configuration_fills_up_under_a_trial(foreign_on_small_disk: Target, tmp_path: Path) -> None:
     target, etc = foreign_on_small_disk, etc_of(foreign_on_small_disk)
-    (etc / "pgdyno.conf").write_text(
-        "# of an earlier life\n"
-    )  # a file that goes back needs space, a removal gives some
+    # A file that goes back needs space; a removal gives some.
+    write_as_owner(etc / "pgdyno.conf", "# of an earlier life\n")
     before, files = settings_of(target), image(etc)
     session = Session.begin(target, study="full", undo_root=tmp_path / "undo")
     session.apply(ONE)

@@ -1,23 +1,41 @@
-"""A short run of bench/torture: every scene once, and a few kills of a real tune."""
+"""A short run of bench/torture: every scene once, a few kills of a real tune, and a hostile owner for a minute or two.
+
+The long forms are `make nightly`; PGDYNO_TEST_KILLS and PGDYNO_TEST_MOVES make these longer too.
+"""
 
 from __future__ import annotations
 
 import os
 import random
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import launch
 import pytest
 import scenes
+import state
+from hostile import torment
+from hostile_moves import MOVES
 from kills import Kills, summary
+from kinds import KINDS
+
+import fix_postgres
+from pgdyno.target.sandbox import Sandbox
+from server_image import eventually
 
 pytestmark = [
     pytest.mark.host,
     pytest.mark.pg,
     pytest.mark.slow,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1800),
     pytest.mark.alone,
 ]
-KILLS = 5
+SHORT = ("in a restart", "SIGINT", "owner's worker", "both watchdogs", "first instant", "last instant")
+"""Kinds of which each run has one; as many more are drawn from all."""
+MORE_KILLS = int(os.environ.get("PGDYNO_TEST_KILLS", "3"))
+MOVES_AT_ONCE = int(os.environ.get("PGDYNO_TEST_MOVES", "120"))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts and cgroups need root")
@@ -31,9 +49,73 @@ def test_every_scene_ends_with_the_server_as_it_was(server_home: Path, scene: st
 def test_kills_of_a_real_tune(server_home: Path) -> None:
     kills = Kills(server_home, random.Random(6), linux=os.geteuid() == 0)
     try:
-        for _ in range(KILLS):
-            kills.once()
+        for kind in (*SHORT, *[None] * MORE_KILLS):
+            kills.once(kind)
     finally:
         kills.close()
     assert all(kill.whole for kill in kills.done), summary(kills.done)
     assert any(kill.doing != "no session" for kill in kills.done), summary(kills.done)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to lose")
+def test_a_hostile_owner_gains_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = fix_postgres.public_dir()
+    try:
+        failed = torment(folder, moves=MOVES_AT_ONCE, seed=7)
+    finally:
+        subprocess.run(["rm", "-rf", str(folder)], check=True)
+    told = capsys.readouterr().out
+    assert failed == 0, told
+    assert "done: restart" in told, "the moves left no session time to work: nothing was shown"
+    assert "last session" in told
+
+
+def test_there_are_as_many_kinds_as_promised() -> None:
+    assert len(KINDS) >= 20
+    assert len(MOVES) >= 15
+    assert set(SHORT) <= KINDS.keys()
+
+
+def test_the_comparison_sees_what_a_server_takes_along(server_home: Path) -> None:
+    """The check itself: a server that was started by hand, and then by somebody with other limits and a secret."""
+    sandbox = Sandbox.open_or_create("seen", root=server_home)
+    try:
+        sandbox.start()
+        own = launch.OwnServer(sandbox.data_directory, sandbox.log_file)
+        own.restart()
+        before = state.process_of(sandbox.data_directory)
+        own.restart()
+        assert state.State(before).differences(state.State(state.process_of(sandbox.data_directory))) == []
+        assert state.told_of(launch.SECRET.encode(), sandbox.data_directory) == []
+        own.stop()
+        program = Path(before["process program"]).with_name("pg_ctl")
+        words = [str(program), "start", "-w", "-D", str(sandbox.data_directory), "-l", os.devnull]
+        library = {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
+        environment = launch.OWN | launch.SECRETS | library
+        user = sandbox.record.os_user
+        subprocess.run(
+            ["/usr/bin/nice", "-n", "3", *words], env=environment, user=user, cwd="/", check=True,
+            stdout=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        after = state.process_of(sandbox.data_directory)
+        found = " ".join(state.State(before).differences(state.State(after)))
+        assert "process nice: was 0, is 3" in found
+        assert "process limit Max open files" in found
+        assert "process variable PGPASSWORD" in found
+        assert state.told_of(launch.SECRET.encode(), sandbox.data_directory)
+    finally:
+        sandbox.destroy()
+
+
+def test_a_tuner_hears_an_interrupt_also_where_a_shell_ignores_it(tmp_path: Path) -> None:
+    """What a shell starts with & ignores SIGINT, and so would every process below it."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with (tmp_path / "out").open("w+b") as out:
+            words = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
+            heard = launch.start_other(words, dict(os.environ), cpu=0, stdout=out, stderr=out)
+            eventually(lambda: b"up" in (tmp_path / "out").read_bytes(), "the program is up")
+            heard.send_signal(signal.SIGINT)
+            assert heard.wait(30) == -signal.SIGINT
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -14,7 +14,8 @@ from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.trial import LoadPlan
 from pgdyno.target import memory_group, processes
 from pgdyno.target.inspect import read_facts
-from pgdyno.target.memory_group import MemoryGroup, forget_cached
+from pgdyno.target.memory_group import MemoryGroup
+from pgdyno.target.owner.hands import OURS
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.working_set import sized
@@ -105,5 +106,5 @@ def test_forgetting_a_folder_leaves_its_files(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/file").write_bytes(b"x" * 100_000)
     (tmp_path / "link").symlink_to("/nowhere")
-    forget_cached(tmp_path)
+    OURS.forget_cached(tmp_path)
     assert (tmp_path / "sub/file").read_bytes() == b"x" * 100_000

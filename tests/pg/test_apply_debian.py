@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +14,10 @@ import pytest
 
 from fix_postgres import find_build, public_dir
 from foreign_server import LONG_AGO_NS, running_foreign_server
+from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.target import snapshot
 from pgdyno.target.apply import Session
-from pgdyno.target.rollback import describe
 from pgdyno.target.snapshot import SettingState
 from pgdyno.target.target import Target
 
@@ -66,23 +68,6 @@ def test_the_main_file_is_changed_and_comes_back_exactly(foreign: Target, tmp_pa
     assert snapshot.differences(settings, settings_of(foreign)) == ()
 
 
-def test_an_edit_of_somebody_else_is_kept_beside(foreign: Target, tmp_path: Path) -> None:
-    main = main_file(foreign)
-    before = image(main)
-    session = Session.begin(foreign, study="test", undo_root=tmp_path / "undo")
-    session.apply(Configuration.of({"work_mem": "8MB"}))
-    main.write_bytes(main.read_bytes() + b"# an edit of the DBA\n")
-    restored = session.rollback()
-    assert image(main) == before
-    assert not restored.is_whole
-    assert "edited by somebody else" in restored.damage[0]
-    (kept,) = session.bundle.directory.glob("found-*.conf")
-    assert kept.read_bytes().endswith(b"# an edit of the DBA\n")
-    assert session.rollback().is_whole
-    assert kept.name in (describe(session.bundle.directory).closed_by or "")
-    assert session.bundle.is_closed()
-
-
 def test_undo_by_hand_with_nothing_but_a_shell(foreign: Target, tmp_path: Path) -> None:
     """Run the commands of UNDO.md as they are written."""
     main = main_file(foreign)
@@ -102,3 +87,38 @@ def test_undo_by_hand_with_nothing_but_a_shell(foreign: Target, tmp_path: Path) 
     assert [path.name for path in main.parent.iterdir()] == ["postgresql.conf"]
     assert snapshot.differences(settings, settings_of(foreign)) == ()
     assert session.rollback().is_whole
+
+
+def test_acl_and_extended_attributes_stay_and_a_second_name_is_refused(foreign: Target, tmp_path: Path) -> None:
+    main = main_file(foreign)
+    rights = ((1, 6, -1), (2, 4, 65534), (4, 4, -1), (16, 4, -1), (32, 0, -1))
+    acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *one) for one in rights)
+    given = {"user.backup": b"daily", "system.posix_acl_access": acl}
+    for name, value in given.items():
+        try:
+            os.setxattr(main, name, value)
+        except OSError as error:
+            pytest.skip(f"{name}: {error.strerror}")
+    before = image(main)
+
+    def extended() -> dict[str, bytes]:
+        return {name: os.getxattr(main, name) for name in os.listxattr(main)}
+
+    try:
+        with Session.begin(foreign, study="test", undo_root=tmp_path / "undo") as session:
+            session.apply(Configuration.of({"work_mem": "8MB"}))
+            assert image(main)[0] != before[0]
+            assert extended() == given
+            text = (session.bundle.directory / "UNDO.md").read_text()
+            assert "setfattr -n user.backup -v 0sZGFpbHk=" in text
+        assert image(main) == before
+        assert extended() == given
+        second = main.with_name("second")
+        second.hardlink_to(main)
+        with pytest.raises(EnvironmentUnsuitable, match="has 2 names"):
+            Session.begin(foreign, study="test", undo_root=tmp_path / "undo")
+        second.unlink()
+    finally:
+        for name in given:
+            os.removexattr(main, name)
+        main.chmod(0o640)

@@ -15,6 +15,7 @@ from pgdyno.target.apply import Session
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.snapshot import SettingState
 from pgdyno.target.target import Target
+from server_image import write_as_owner
 
 pytestmark = pytest.mark.pg
 
@@ -101,7 +102,7 @@ def test_the_journal_tells_the_story(session: Session) -> None:
 
 def test_a_drop_in_that_was_there_stays_below_the_trial(sandbox18: Sandbox, tmp_path: Path) -> None:
     dropin = sandbox18.data_directory / "pgdyno.conf"
-    dropin.write_text("work_mem = '5MB'\nmaintenance_work_mem = '65MB'\n")
+    write_as_owner(dropin, "work_mem = '5MB'\nmaintenance_work_mem = '65MB'\n")
     target = sandbox18.target()
     try:
         target.postgres.fetch("SELECT pg_reload_conf()")

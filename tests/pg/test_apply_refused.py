@@ -88,17 +88,20 @@ def test_a_server_that_does_not_start_is_brought_back(session: Session, sandbox1
     assert "FATAL" in (error.detail or "")
 
 
-def test_alter_system_overrides(sandbox18: Sandbox, tmp_path: Path) -> None:
+def test_a_knob_that_alter_system_sets_meanwhile_overrides(sandbox18: Sandbox, tmp_path: Path) -> None:
+    """What stands in postgresql.auto.conf before a session is set there; what comes later is somebody else's."""
     target = sandbox18.target()
-    target.postgres.execute("ALTER SYSTEM SET maintenance_work_mem = '70MB'")
-    reload_and_wait(target, "maintenance_work_mem", "71680")
-    auto = (sandbox18.data_directory / "postgresql.auto.conf").read_bytes()
+    path = sandbox18.data_directory / "postgresql.auto.conf"
     try:
         with Session.begin(target, study="test", undo_root=tmp_path / "undo") as session:
+            target.postgres.execute("ALTER SYSTEM SET maintenance_work_mem = '70MB'")
+            reload_and_wait(target, "maintenance_work_mem", "71680")
+            auto = path.read_bytes()
             error = assert_refused(session, target, {"maintenance_work_mem": "80MB"})
             assert "postgresql.auto.conf line" in error.message
             assert "ALTER SYSTEM RESET maintenance_work_mem" in (error.hint or "")
-        assert (sandbox18.data_directory / "postgresql.auto.conf").read_bytes() == auto
+            assert path.read_bytes() == auto
+            target.postgres.execute("ALTER SYSTEM RESET maintenance_work_mem")
     finally:
         target.postgres.execute("ALTER SYSTEM RESET maintenance_work_mem")
         reload_and_wait(target, "maintenance_work_mem", "65536")
@@ -208,6 +211,10 @@ def test_a_second_session_is_refused(session: Session, sandbox18: Sandbox, tmp_p
 
 def test_a_leftover_of_another_users_session_is_refused(session: Session, sandbox18: Sandbox, tmp_path: Path) -> None:
     session.apply(GOOD)
+    error = begin_error(sandbox18.target(), tmp_path / "other")
+    assert f"session {session.id}" in error.message
+    assert "is still open" in error.message
+    (sandbox18.data_directory / "pgdyno.lock").unlink()  # as of a session of an earlier pgdyno
     error = begin_error(sandbox18.target(), tmp_path / "other")
     assert f"left over from session {session.id}" in error.message
 

@@ -91,6 +91,26 @@ def test_the_empty_configuration_stages_the_original(patroni: PatroniCluster, ta
     assert route.leftovers() == []
 
 
+def test_what_somebody_else_changes_meanwhile_stays(patroni: PatroniCluster, target: Target) -> None:
+    """A parameter that pgdyno may set, and one that the session has set itself."""
+    document = patroni.document()
+    route = route_of(target)
+    route.stage(RELOADED, session="s")
+    theirs: dict[str, object] = {"effective_cache_size": "3GB", "random_page_cost": "2.5"}
+    route.api.patch({"postgresql": {"parameters": theirs}})
+    try:
+        with pytest.raises(ApplyError, match="random_page_cost was set by somebody else"):
+            route.stage(Configuration.of({"random_page_cost": "1.2"}), session="s")
+        assert route.put_back() == ["work_mem"]
+        assert route.leftovers() == []
+        found = route.api.dynamic_configuration()["postgresql"]
+        assert isinstance(found, dict)
+        assert found["parameters"].items() >= theirs.items()
+    finally:
+        route.api.patch({"postgresql": {"parameters": dict.fromkeys(theirs)}})
+    assert patroni.document() == document
+
+
 def test_a_restart_knob_comes_into_force_on_both_and_goes_again(patroni: PatroniCluster, target: Target) -> None:
     before, document = settings(patroni), patroni.document()
     route, control = route_of(target), control_of(target)

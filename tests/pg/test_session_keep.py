@@ -74,16 +74,30 @@ def test_a_trial_builds_on_what_was_kept_and_leaves_it(make_sandbox, tmp_path):
     assert settings_of(target)["work_mem"].setting == "4096"
 
 
-def test_an_edit_by_others_is_not_overwritten(make_sandbox, tmp_path):
+def test_an_edit_by_others_stays_when_the_change_is_taken_back(make_sandbox, tmp_path):
     sandbox = make_sandbox("keep-edit")
     sandbox.start()
     name = kept(sandbox.target(), tmp_path / "undo", {"work_mem": "8MB"})
-    main = sandbox.data_directory / "pgdyno.conf"
-    edited = main.read_bytes() + b"# a DBA was here\n"
-    main.write_bytes(edited)
-    with pytest.raises(RollbackError, match="was edited since"):
+    dropin = sandbox.data_directory / "pgdyno.conf"
+    dropin.write_bytes(dropin.read_bytes() + b"random_page_cost = 1.5 # a DBA was here\n")
+    restored = LocalSessions(tmp_path / "undo").roll_back(name)
+    assert restored.is_whole
+    assert "was edited by somebody else since" in restored.notes[0]
+    assert dropin.read_bytes() == b"random_page_cost = 1.5 # a DBA was here\n"
+    now = settings_of(sandbox.target())
+    assert (now["work_mem"].setting, now["random_page_cost"].setting) == ("4096", "1.5")
+    assert LocalSessions(tmp_path / "undo").roll_back(name).already_closed
+
+
+def test_a_change_that_cannot_be_told_from_an_edit_is_not_taken_back(make_sandbox, tmp_path):
+    sandbox = make_sandbox("keep-rewritten")
+    sandbox.start()
+    name = kept(sandbox.target(), tmp_path / "undo", {"work_mem": "8MB"})
+    dropin = sandbox.data_directory / "pgdyno.conf"
+    dropin.write_bytes(b"work_mem = 16MB\n")
+    with pytest.raises(RollbackError, match="whose the line of work_mem is cannot be told"):
         LocalSessions(tmp_path / "undo").roll_back(name)
-    assert main.read_bytes() == edited
+    assert dropin.read_bytes() == b"work_mem = 16MB\n"
     LocalSessions(tmp_path / "undo").forget(name)
     assert describe(tmp_path / "undo" / name).state is SessionState.CLOSED
     assert LocalSessions(tmp_path / "undo").roll_back(name).already_closed

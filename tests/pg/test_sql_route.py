@@ -22,6 +22,7 @@ from pgdyno.target.restart import PgCtl
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.snapshot import SettingState, read_settings
 from pgdyno.target.sql_route import SqlRoute, alter_system
+from pgdyno.target.written import Written
 
 pytestmark = pytest.mark.pg
 
@@ -95,10 +96,44 @@ def test_a_stage_or_a_way_back_that_died_in_the_middle_is_put_right(server: Sand
     before = auto_conf(server)
     postgres = server.target().postgres
     route = SqlRoute.open(postgres)
-    for name in ["jit", "shared_buffers", "random_page_cost", "maintenance_work_mem"][:steps]:
-        postgres.execute(alter_system(Line(name, {"jit": "on", "random_page_cost": "2"}.get(name, "64MB"))))
-    route.put_back()
+    meant = {"jit": "on", "shared_buffers": "64MB", "random_page_cost": "2", "maintenance_work_mem": "64MB"}
+    for name, value in list(meant.items())[:steps]:
+        postgres.execute(alter_system(Line(name, value)))
+    record = json.loads(json.dumps(route.record()))
+    SqlRoute.from_record(record, postgres=postgres, written=Written((Configuration.of(meant),))).put_back()
     assert auto_conf(server) == before
+
+
+def test_a_damaged_journal_leaves_the_policy_to_tell_what_is_ours(server: Sandbox) -> None:
+    before = auto_conf(server)
+    postgres = server.target().postgres
+    route = SqlRoute.open(postgres)
+    route.stage(ASKED, session="s")
+    SqlRoute.from_record(route.record(), postgres=postgres, written=Written((), is_known=False)).put_back()
+    assert auto_conf(server) == before
+
+
+def test_what_somebody_else_sets_meanwhile_stays_and_is_not_overwritten(server: Sandbox) -> None:
+    """A name that pgdyno may set, one that was there, and one that the session has set itself: all stay theirs."""
+    postgres = server.target().postgres
+    route = SqlRoute.open(postgres)
+    route.stage(ASKED, session="s")
+    for name, value in {"effective_cache_size": "3GB", "jit": "on", "maintenance_work_mem": "71MB"}.items():
+        postgres.execute(alter_system(Line(name, value)))
+    with pytest.raises(ApplyError, match="maintenance_work_mem was set by somebody else"):
+        route.stage(ASKED.with_settings({"maintenance_work_mem": "72MB"}), session="s")
+    route.stage(Configuration.of({"work_mem": "8MB"}), session="s")
+    written = Written((ASKED, Configuration.of({"work_mem": "8MB"})))
+    for again in (SqlRoute.from_record(route.record(), postgres=postgres, written=written), route):
+        again.put_back()
+        assert again.leftovers() == []
+        assert again.put_back() == []
+        found = {line.split(b" = ")[0]: line for line in auto_conf(server).splitlines()[2:]}
+        assert found[b"effective_cache_size"] == b"effective_cache_size = '3GB'"
+        assert found[b"jit"] == b"jit = 'on'"
+        assert found[b"maintenance_work_mem"] == b"maintenance_work_mem = '71MB'"
+        assert found[b"work_mem"] == b"work_mem = '5MB'"
+        assert b"shared_buffers" not in found
 
 
 @pytest.mark.parametrize("bad", ["plenty", "1kB", "99999GB"])

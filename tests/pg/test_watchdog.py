@@ -17,6 +17,7 @@ from pgdyno.model.configuration import Configuration
 from pgdyno.target import health, processes, snapshot, watch_record
 from pgdyno.target.apply import Session
 from pgdyno.target.bundle import DATA_RESERVE, UndoBundle
+from pgdyno.target.dropin import render
 from pgdyno.target.health import Health
 from pgdyno.target.identity import ProcessIdentity, end_process, wait_until
 from pgdyno.target.rollback import describe, rollback
@@ -197,7 +198,10 @@ def test_a_configuration_that_cannot_start(scene: Scene) -> None:
     with tuner_of(scene.sandbox, scene.undo_root, watch=QUICK, configurations=[STARVING], hold=True) as tuner:
         await_line(tuner, "applied")
         dropin = scene.sandbox.data_directory / "pgdyno.conf"
-        dropin.write_text(dropin.read_text() + "huge_pages = on\nhuge_page_size = 1GB\nshared_buffers = 900GB\n")
+        cannot_start = Configuration.of({"huge_pages": "on", "huge_page_size": "1GB", "shared_buffers": "900GB"})
+        bundle = newest(scene.undo_root)
+        bundle.journal().append("intent", {"settings": dict(cannot_start)})
+        dropin.write_bytes(render(cannot_start, session=bundle.id))
         tuner.kill()
         scene.sandbox.crash()
         scene.assert_restored("is gone")
@@ -236,20 +240,38 @@ def test_a_session_that_ends_well_leaves_nobody(scene: Scene) -> None:
     assert not end_process(first)
 
 
-def test_an_edit_in_another_file_is_named_and_costs_no_restart_after_restart(scene: Scene) -> None:
-    """What somebody sets elsewhere meanwhile is theirs: one restart for what is ours, and then a person is asked."""
+def test_what_somebody_else_sets_is_told_and_costs_no_restart(scene: Scene) -> None:
+    """In another file and in ours: both stay. One restart for what is ours; the session is closed."""
     with tuner_of(scene.sandbox, scene.undo_root, watch=QUICK, configurations=[STARVING], hold=True) as tuner:
         await_line(tuner, "applied")
         theirs = scene.sandbox.data_directory / "postgresql.auto.conf"
         theirs.write_bytes(theirs.read_bytes() + b"maintenance_work_mem = '99MB'\n")
+        ours = scene.sandbox.data_directory / "pgdyno.conf"
+        ours.write_bytes(ours.read_bytes() + b"random_page_cost = 1.5\n")
         tuner.kill()
         bundle = newest(scene.undo_root)
-        eventually(lambda: "left to pgdyno rollback" in (watch_record.last_words(bundle.directory) or ""), "it is left")
+        eventually(bundle.is_closed, f"closed: {watch_record.last_words(bundle.directory)}")
         eventually(lambda: everyone_left(bundle), "both watchdogs leave")
-    started = (scene.sandbox.data_directory / "postmaster.pid").read_text().splitlines()[2]
-    (difference,) = snapshot.differences(scene.settings, settings_of(scene.sandbox))
-    assert difference.name == "maintenance_work_mem"
-    again = rollback(bundle)
-    assert not again.restarted
-    assert again.settings_differences == (difference,)
-    assert (scene.sandbox.data_directory / "postmaster.pid").read_text().splitlines()[2] == started
+    words = watch_record.last_words(bundle.directory) or ""
+    assert "restarted" in words
+    assert "maintenance_work_mem: was 65536" in words
+    assert ours.read_bytes() == b"random_page_cost = 1.5\n"
+    found = snapshot.differences(scene.settings, settings_of(scene.sandbox))
+    assert {each.name for each in found} == {"maintenance_work_mem", "random_page_cost"}
+    assert rollback(bundle).already_closed
+
+
+def test_a_server_that_a_person_shuts_down_is_left_down(scene: Scene) -> None:
+    """The tuner lives and hangs in its load: it is ended, the files are put back, and the server stays down."""
+    with tuner_of(scene.sandbox, scene.undo_root, watch=QUICK, configurations=[STARVING], hold=True) as tuner:
+        await_line(tuner, "applied")
+        scene.sandbox.stop()
+        bundle = newest(scene.undo_root)
+        eventually(bundle.is_closed, f"closed: {watch_record.last_words(bundle.directory)}")
+        eventually(lambda: everyone_left(bundle), "both watchdogs leave")
+        assert tuner.wait(30) != 0
+    assert processes.postmaster_pid(scene.sandbox.data_directory) is None
+    assert files_of(scene.sandbox.data_directory) == scene.files
+    assert "shut down by somebody else" in (describe(bundle.directory).closed_by or "")
+    scene.sandbox.start()
+    assert snapshot.differences(scene.settings, settings_of(scene.sandbox)) == ()

@@ -104,7 +104,7 @@ class Case:
     def sysctl_number(self, name: str) -> int:
         """Return a sysctl that is a whole number, 0 or more. Raises Missing."""
         text = self.sysctl(name).strip()
-        if not (text.isascii() and text.isdigit()):
+        if not (text.isascii() and text.isdecimal()):
             raise Missing(name, f'its value "{text}" is not a whole number')
         return int(text)
 

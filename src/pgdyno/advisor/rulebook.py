@@ -21,6 +21,8 @@ from pgdyno.advisor.expression import parse_formula
 from pgdyno.advisor.rule import ChangeRow, Judge, Rule, Scope, Settle
 from pgdyno.errors import UsageError, hinted
 from pgdyno.model.finding import ChangeKind, Cost, Depth, Effect, Provenance, RuleGroup, Severity
+from pgdyno.outside.documents import load_toml
+from pgdyno.outside.files import read_text
 
 Version = tuple[int, int]
 
@@ -188,10 +190,7 @@ def load_rules(folders: Sequence[Path] = ()) -> tuple[Rule, ...]:
         if not files:
             raise UsageError(f'folder "{folder}" holds no rule file', hint="Rule files end in .toml.")
         for path in files:
-            try:
-                text = path.read_text("utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                raise UsageError(f'rule file "{path}" cannot be read', detail=str(error)) from error
+            text = read_text(path, "rule file")
             found += parse_rules(text, str(path), shipped=False)
     return ordered(found)
 
@@ -208,9 +207,11 @@ def require_rule(name: str, rules: Sequence[str]) -> None:
 def parse_rules(text: str, file: str, *, shipped: bool) -> list[Rule]:
     """Return the rules of one file. Raises UsageError that names file, rule and field."""
     try:
-        rows = _File.model_validate(tomllib.loads(text)).rule
-    except tomllib.TOMLDecodeError as error:
+        document = load_toml(text)
+    except ValueError as error:
         raise UsageError(f'rule file "{file}" is not TOML: {error}') from error
+    try:
+        rows = _File.model_validate(document).rule
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])

@@ -9,14 +9,13 @@ a file. The format is described in docs/howto/choose-disks.md.
 
 from __future__ import annotations
 
-import json
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from pgdyno.errors import UsageError
+from pgdyno.outside.documents import load_json, load_toml
 
 SITES_PER_PAIR = 4
 DISKS_PER_SITE = 8
@@ -119,8 +118,8 @@ def read_topology(text: str, source: str) -> Topology:
 
 def _parsed(text: str, source: str) -> Mapping[str, object]:
     try:
-        document: object = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # both decoders raise kinds of it
+        document: object = load_json(text) if text.lstrip().startswith("{") else load_toml(text)
+    except ValueError as error:
         raise UsageError(
             f'topology file "{source}" is neither JSON nor TOML: {error}',
             hint="docs/howto/choose-disks.md has an example.",

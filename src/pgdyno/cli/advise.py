@@ -13,6 +13,7 @@ from pgdyno.cli.flags import Flags
 from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import open_store, store_option, target_options, target_request
 from pgdyno.errors import ExitCode, StoreError, UsageError
+from pgdyno.outputs import PRIVATE, PUBLIC
 
 if TYPE_CHECKING:
     from pgdyno.model.advice import Advice
@@ -253,11 +254,11 @@ def _emit(advice: Advice, form: str, folder: Path | None) -> None:
         return
     for name, text in files.items():
         make_folder((folder / name).parent, option="--output")  # a profile of tuned is a folder of its own
-        _save(folder / name, text)
+        _save(folder / name, text, PUBLIC)  # the server, or whoever reads it where it goes, is another account
 
 
-def _save(path: Path, text: str) -> None:
-    write_text(path, text)
+def _save(path: Path, text: str, mode: int = PRIVATE) -> None:
+    write_text(path, text, mode=mode)
     click.echo(f"written: {path}", err=True)
 
 

@@ -138,10 +138,10 @@ def _as_json(comparison: RunComparison) -> dict[str, object]:
 
 
 def _print(comparison: RunComparison) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from pgdyno.model.verdict import Metric
+    from pgdyno.report.console import PlainConsole
     from pgdyno.report.wording import number_text
     from pgdyno.studies.blocks import metric_of
 
@@ -149,7 +149,7 @@ def _print(comparison: RunComparison) -> None:
         figure = metric_of(trial.outcome, metric) if trial.outcome else None
         return "unknown" if figure is None else number_text(figure)
 
-    console = Console()
+    console = PlainConsole()
     table = Table("metric", f"run {comparison.a.id}", f"run {comparison.b.id}", "B / A", box=None, pad_edge=False)
     for metric in Metric:
         a, b = (metric_of(t.outcome, metric) if t.outcome else None for t in (comparison.a, comparison.b))
@@ -157,17 +157,17 @@ def _print(comparison: RunComparison) -> None:
         table.add_row(metric.value, cell(comparison.a, metric), cell(comparison.b, metric), ratio)
     console.print(table)
     for name, before, after in comparison.differences:
-        console.print(f"{name}: {before or 'as found'} -> {after or 'as found'}", highlight=False)
+        console.print(f"{name}: {before or 'as found'} -> {after or 'as found'}")
     for what, on_a, on_b in comparison.environment:
-        console.print(f"warning: {what} differs: {on_a} and {on_b}", highlight=False, markup=False)
+        console.print(f"warning: {what} differs: {on_a} and {on_b}")
     for change in comparison.plans:
         if change.word != "same":
             before, after = " or ".join(change.before), " or ".join(change.after)
-            console.print(f"plan {change.word}  {change.statement}: {before} -> {after}", highlight=False, markup=False)
+            console.print(f"plan {change.word}  {change.statement}: {before} -> {after}")
             for what in change.what:
-                console.print(f"  {what}", highlight=False, markup=False)
+                console.print(f"  {what}")
     if comparison.interleaved:
-        console.print(f"verdict  {comparison.verdict.sentence()}", highlight=False)
+        console.print(f"verdict  {comparison.verdict.sentence()}")
     else:
-        console.print("verdict  not resolved: one pair that is not interleaved proves nothing", highlight=False)
-    console.print(comparison.note, highlight=False)
+        console.print("verdict  not resolved: one pair that is not interleaved proves nothing")
+    console.print(comparison.note)

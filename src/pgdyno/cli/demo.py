@@ -74,13 +74,13 @@ def command(**values: object) -> int:
 
 
 def demo_options(seed: int) -> TuneOptions:
-    """Return a budget that leaves room for the data load, and for a busy machine's repeats, within ten minutes."""
+    """Return a budget of less than ten minutes from Enter to the prompt."""
     from pgdyno.studies.options import TuneOptions
 
     return TuneOptions(
         seed=seed,
         trials=20,
-        budget_s=400.0,
+        budget_s=570.0,
         noise_runs=4,
         baseline_every=6,
         prune_pairs=3,

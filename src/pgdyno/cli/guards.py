@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import click
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import target_options, target_request
 from pgdyno.errors import ExitCode
+from pgdyno.outside.words import printable, styled
 
 if TYPE_CHECKING:
     from pgdyno.model.guard import GuardPlan
@@ -71,8 +73,10 @@ def _facts(standing: Standing, plan: GuardPlan) -> dict[str, object]:
 
 
 def _print(fact: dict[str, object]) -> None:
-    state = str(fact["state"])
-    click.echo(f"{fact['name']:<18}{click.style(f'{state:<6}', fg=_COLOURS.get(state))} {fact['text']}")
+    state, text = str(fact["state"]), printable(str(fact["text"]))
+    click.echo(
+        f"{fact['name']:<18}{click.style(f'{state:<6}', fg=_COLOURS.get(state))} {text}", file=styled(sys.stdout)
+    )
     changed = "" if fact["limit"] == fact["default"] else f", default {fact['default']}"
     click.echo(f"{'':<18}limit {fact['limit']}{changed}; a breach ends the {_ENDS[str(fact['kind'])]}")
     click.echo(f"{'':<18}reads {fact['reads']}")

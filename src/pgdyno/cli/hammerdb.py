@@ -9,6 +9,7 @@ import click
 
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import open_store, store_option
+from pgdyno.outside.files import read_text
 
 
 @click.command("hammerdb")
@@ -91,7 +92,9 @@ def _run(program: Path, test: object, folder: Path, password: str, *, build: boo
         timeout_s=60 * minutes + 2 * script.MARGIN_S,
     )
     click.echo(f"hammerdb: its driver took {cpu_s:.1f} s of CPU", err=True)
-    return f"{text}\n{profile.read_text(errors='replace')}" if profile.is_file() else text
+    if not profile.is_file():
+        return text
+    return f"{text}\n{read_text(profile, hint='It is the time profile of HammerDB.', lenient=True)}"
 
 
 def _environment() -> dict[str, str]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shlex
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 from pgdyno.cli.flags import Flags
-from pgdyno.cli.options import host_options, host_request
+from pgdyno.cli.options import host_options, host_request, restart_words
 from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -36,8 +35,7 @@ def check(**values: object) -> int:
     from pgdyno.target.remote.check import check_host
 
     flags = Flags(values)
-    command = flags.text("restart_command")
-    words = tuple(shlex.split(command)) if command else None
+    words = restart_words(flags.text("restart_command"))
     found = []
     for finding in check_host(_required(flags), flags.text("target") or "", words):
         found.append(finding)

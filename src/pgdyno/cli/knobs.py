@@ -163,8 +163,9 @@ def _knob_json(knob: Knob) -> dict[str, object]:
 
 
 def _print_table(knobs: list[Knob]) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from pgdyno.report.console import PlainConsole
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("knob", "class", "range", "searched"):
@@ -173,4 +174,4 @@ def _print_table(knobs: list[Knob]) -> None:
         cells = (knob.name, knob.durability, knob.range_text(), knob.search)
         table.add_row(*(str(cell) for cell in cells))
     # a pipe has no width: nothing of a range is to be folded there
-    Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False).print(table)
+    PlainConsole(width=None if sys.stdout.isatty() else 200).print(table)

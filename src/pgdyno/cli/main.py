@@ -6,12 +6,16 @@ import importlib
 import io
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn, TextIO, cast
 
 import click
 
 from pgdyno import __version__
 from pgdyno.cli.numbers import parameters, settle_number
 from pgdyno.errors import ExitCode, PgdynoError, UsageError
+from pgdyno.outside.words import PlainStream
 
 VERBS: dict[str, str] = {
     "advise": "Say what could be better on a server and its host, with evidence and sources.",
@@ -94,6 +98,11 @@ def main() -> None:
 
         end_with_parent()
     _let_output_end_anywhere()
+    with _plain_output():
+        _run()
+
+
+def _run() -> None:
     try:
         code = command.main(prog_name=PROGRAM, standalone_mode=False)
     except PgdynoError as error:
@@ -109,13 +118,27 @@ def main() -> None:
         # the reader of our output has gone, as `pgdyno store list | head` does: nothing to say and no one to hear it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(int(ExitCode.OK))
+    except UnicodeEncodeError as error:
+        if not any(map(_is_no_text, sys.argv)):
+            _end_unforeseen(error)
+        print_error(UsageError("a word of the command line is not text in UTF-8", hint="Rename what it names."))
+        sys.exit(int(ExitCode.USAGE))
     except Exception as error:
-        from pgdyno.cli.unforeseen import foreseen
-
-        ours = foreseen(error)
-        print_error(ours)
-        sys.exit(int(ours.exit_code))
+        _end_unforeseen(error)
     sys.exit(code if isinstance(code, int) else int(ExitCode.OK))
+
+
+def _end_unforeseen(error: Exception) -> NoReturn:
+    from pgdyno.cli.unforeseen import foreseen
+
+    ours = foreseen(error)
+    print_error(ours)
+    sys.exit(int(ours.exit_code))
+
+
+def _is_no_text(word: str) -> bool:
+    """Tell whether a word holds bytes that are no UTF-8, which Python keeps as halves of surrogate pairs."""
+    return any("\ud800" <= letter <= "\udfff" for letter in word)
 
 
 def _let_output_end_anywhere() -> None:
@@ -129,6 +152,17 @@ def _let_output_end_anywhere() -> None:
             setattr(sys, name, os.fdopen(number, mode))
         elif name != "stdin" and isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+
+
+@contextmanager
+def _plain_output() -> Iterator[None]:
+    """Let no word that is printed move a cursor or hide another: what others wrote comes through every verb."""
+    out, err = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = cast(TextIO, PlainStream(out)), cast(TextIO, PlainStream(err))
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = out, err
 
 
 def _in_our_grammar(error: click.ClickException) -> UsageError:

@@ -5,17 +5,43 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from typing import SupportsIndex, SupportsInt
 
 import click
 
 from pgdyno.errors import UsageError
 from pgdyno.units import parse_quantity
 
+_BITS = 63
+
+
+class Bounded(click.types.IntParamType):
+    """A whole number of 64 bits: nothing that keeps or counts numbers takes more."""
+
+    def convert(
+        self, value: SupportsInt | SupportsIndex, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Return the number. Raises BadParameter for what is none, or is beyond 64 bits."""
+        return _checked(self, super().convert(value, param, ctx), param, ctx)
+
 
 class Whole(click.IntRange):
     """A whole number within bounds."""
 
     name = "whole number"
+
+    def convert(self, value: int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number. Raises BadParameter for what is none, is out of bounds or beyond 64 bits."""
+        return _checked(self, super().convert(value, param, ctx), param, ctx)
+
+
+def _checked(
+    kind: click.types.IntParamType, value: int, param: click.Parameter | None, ctx: click.Context | None
+) -> int:
+    number = int(value)
+    if number.bit_length() > _BITS:
+        kind.fail(f"{str(number)[:40]} is larger than any number here may be", param, ctx)
+    return number
 
 
 class Finite(click.FloatRange):
@@ -66,5 +92,7 @@ def settle_number(param: click.Parameter) -> None:
         param.type = Finite(kind.min, kind.max, kind.min_open, kind.max_open, kind.clamp)
     if isinstance(kind, click.IntRange) and not isinstance(kind, Whole):
         param.type = Whole(kind.min, kind.max, kind.min_open, kind.max_open, kind.clamp)
+    if kind is click.INT:
+        param.type = Bounded()
     if param.metavar is None and isinstance(kind, click.IntRange | click.FloatRange):
         param.metavar = " ".join(["TIME" if isinstance(kind, Time) else "N"] * param.nargs)

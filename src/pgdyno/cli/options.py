@@ -266,7 +266,7 @@ def target_request(flags: Flags) -> TargetRequest:
         target = ""
     return TargetRequest(
         dsn=target,
-        restart_command=tuple(shlex.split(restart)) if restart else None,
+        restart_command=restart_words(restart),
         sandbox=flags.choice("sandbox"),
         sandbox_bin=flags.path("sandbox_bin"),
         keep=flags.on("keep"),
@@ -340,6 +340,18 @@ def _absolute_script(word: str) -> str:
     return word if path in WORKLOADS or not path else str(Path.cwd() / word)
 
 
+def restart_words(text: str | None) -> tuple[str, ...] | None:
+    """Return the words of --restart-command. Raises UsageError when a quote has no end."""
+    from pgdyno.errors import UsageError
+
+    try:
+        return tuple(shlex.split(text)) if text else None
+    except ValueError as error:
+        raise UsageError(
+            f'--restart-command "{text}": {str(error).lower()}', hint="Close each quote: 'sudo systemctl restart db'."
+        ) from error
+
+
 def _typed(value: str) -> str | int | float | bool:
     if value.lower() in ("true", "false"):
         return value.lower() == "true"
@@ -347,7 +359,12 @@ def _typed(value: str) -> str | int | float | bool:
         number = float(value)
     except ValueError:
         return value
+    if not abs(number) < _BEYOND:  # nan, too
+        return value
     return int(number) if number.is_integer() else number
+
+
+_BEYOND = 1e15
 
 
 def load_plan(flags: Flags) -> LoadPlan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,8 @@ def command(**values: object) -> int:
     flags = Flags(values)
     settings = settings_from(Path(flags.choice("conf")))
     with opened(target_request(flags)) as target:
-        results = examine(target, check_settings(settings, read_facts(target)))
+        # what outranks the settings is told with everything else that is in the way, not as an error of its own
+        results = examine(target, check_settings(settings, replace(read_facts(target), obstacles={})))
     if flags.on("as_json"):
         click.echo(json.dumps([result.to_json() for result in results], indent=2))
     else:
@@ -47,8 +49,9 @@ def command(**values: object) -> int:
 
 
 def _print(results: list[Result]) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from pgdyno.report.console import PlainConsole
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("check", "state", "asked", "there", "why"):
@@ -56,7 +59,7 @@ def _print(results: list[Result]) -> None:
     for result in results:
         table.add_row(result.check, result.state.value, result.asked or "-", result.there or "-", result.sentence)
     # a pipe has no width: nothing is to be folded there
-    Console(width=None if sys.stdout.isatty() else 240, highlight=False, markup=False).print(table)
+    PlainConsole(width=None if sys.stdout.isatty() else 240).print(table)
     for result in results:
         if result.hint:
             click.echo(f"hint: {result.check}: {result.hint}")

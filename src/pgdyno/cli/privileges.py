@@ -66,8 +66,9 @@ def command(**values: object) -> int:
 
 
 def _print(found: list[Privilege], role: str, verb: str) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from pgdyno.report.console import PlainConsole
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("right", f"{role} for {verb}", "why"):
@@ -76,4 +77,4 @@ def _print(found: list[Privilege], role: str, verb: str) -> None:
         need = "missing" if privilege.required else "missing, optional"
         table.add_row(privilege.name, "held" if privilege.held else need, privilege.why)
     # a pipe has no width: nothing is to be folded there
-    Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False).print(table)
+    PlainConsole(width=None if sys.stdout.isatty() else 200).print(table)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from pgdyno.model.guard import Colour
 from pgdyno.model.loading import LoadedShare
+from pgdyno.outside.words import printable, styled
 from pgdyno.units import seconds_text
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Progress:
         quiet: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._stream = stream or sys.stderr
+        self._stream = styled(stream or sys.stderr)
         self._quiet = quiet
         self._clock = clock
         self._live = self._stream.isatty() and not quiet
@@ -58,7 +59,7 @@ class Progress:
             self._draw_load(text)
         elif not self._quiet:
             self._clear()
-            self._stream.write(f"[{seconds_text(self._clock() - self._began):>9}] {text}\n")
+            self._stream.write(f"[{seconds_text(self._clock() - self._began):>9}] {printable(text)}\n")
             self._stream.flush()
 
     def _is_new_mark(self, share: LoadedShare) -> bool:
@@ -136,7 +137,7 @@ class Progress:
     def _draw(self, text: str) -> None:
         if self._live:
             self._drawn = self._clock()
-            shown = text[: _width(self._stream)]
+            shown = printable(text)[: _width(self._stream)]
             self._stream.write(f"\r\x1b[2K{_coloured(shown) if self._is_coloured else shown}")
             self._stream.flush()
 

@@ -22,6 +22,7 @@ from pgdyno.cli.options import open_store, store_option
 from pgdyno.cli.queue_words import check_words, target_of, words_of
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.model.job import JobState
+from pgdyno.outputs import PUBLIC
 
 if TYPE_CHECKING:
     from pgdyno.model.job import Job
@@ -53,11 +54,15 @@ def add(words: tuple[str, ...], as_json: bool, store_url: str | None) -> None:
     """Add a run at the end of this host's queue; write its words after --.
 
     They are checked now, as their verb would. Relative paths hold from this folder. Words with a password are refused.
+    Only a runner of this account, on this host, runs the job: others could have written the store.
     """
     from pgdyno.store.queue import Queue
+    from pgdyno.studies.own_jobs import OwnJobs
 
     check_words(words)
-    job = Queue(open_store(store_url)).add(words, host=socket.gethostname(), folder=str(Path.cwd()), at=time.time())
+    store = open_store(store_url)
+    here = {"host": socket.gethostname(), "folder": str(Path.cwd())}
+    job = Queue(store).add(words, **here, at=time.time(), keep=OwnJobs(store.name).keep)
     if as_json:
         click.echo(json.dumps(job_json(job)))
         return
@@ -79,9 +84,9 @@ def list_(as_json: bool, with_ended: bool, store_url: str | None) -> None:
         click.echo(json.dumps({"jobs": [{**job_json(job), "abandoned": _is_abandoned(job)} for job in shown]}))
         return
     for job in shown:
-        click.echo(f"{job.id:>4}  {job.state.value:<11}  {job.host}  pgdyno {shlex.join(job.argv)}")
+        click.echo(_line(f"{job.id:>4}  {job.state.value:<11}  {job.host}  pgdyno {shlex.join(job.argv)}"))
         for about in _about(job):
-            click.echo(f"      {about}")
+            click.echo(_line(f"      {about}"))
     left = len(jobs) - len(shown)
     if left and not as_json:
         click.echo(f"{left} ended or removed: --all shows them", err=True)
@@ -95,8 +100,11 @@ def list_(as_json: bool, with_ended: bool, store_url: str | None) -> None:
 def remove(job_id: int, store_url: str | None) -> None:
     """Take a job out of the queue; one that runs stays."""
     from pgdyno.store.queue import Queue
+    from pgdyno.studies.own_jobs import OwnJobs
 
-    job = Queue(open_store(store_url)).remove(job_id)
+    store = open_store(store_url)
+    job = Queue(store).remove(job_id)
+    OwnJobs(store.name).end(job)
     click.echo(f"job {job.id} is removed", err=True)
 
 
@@ -139,8 +147,9 @@ def run(
     """Work the queue off: in this window with --once, else night after night until ended.
 
     Before each job, host and server are looked at; while others use them the job waits, and gives up for this night
-    when too little of it is left. One runner works on a host. Exit code 6 when the machine was never quiet, 5 when a
-    job could not put its server back: then nothing else is started.
+    when too little of it is left. A job that this account did not add on this host as it is, or that has ended before,
+    is refused and stays. One runner works on a host. Exit code 6 when the machine was never quiet or a job was refused,
+    5 when a job could not put its server back: then nothing else is started.
     """
     from pgdyno.cli.progress import Progress
     from pgdyno.store.engine import absolute
@@ -177,7 +186,7 @@ def run(
 @command.command("timer")
 @_WINDOW
 @_ZONE
-@click.option("--user", metavar="USER", help="Who runs the jobs.  [default: you, whose queue it is]")
+@click.option("--user", metavar="USER", help="Who runs the jobs, and adds them.  [default: you]")
 @click.option("--output", "-o", type=click.Path(path_type=Path, file_okay=False), help="Write the two files here.")
 @_JSON
 @store_option
@@ -207,7 +216,7 @@ def timer(
     for name, text in files.items():
         if output is not None:
             make_folder(output, option="--output")
-            write_text(output / name, text, option="--output")
+            write_text(output / name, text, option="--output", mode=PUBLIC)  # as systemd wants units
         elif not as_json:
             click.echo(f"# /etc/systemd/system/{name}\n{text}")
     where = str(output) if output else "the two files"
@@ -218,6 +227,11 @@ def timer(
 def job_json(job: Job) -> dict[str, object]:
     """Return a job as JSON values."""
     return {**asdict(job), "argv": list(job.argv), "state": job.state.value}
+
+
+def _line(text: str) -> str:
+    """Return what anybody may have written into the store without what a terminal would obey."""
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
 
 
 def _about(job: Job) -> list[str]:
@@ -253,7 +267,8 @@ def _is_abandoned(job: Job) -> bool:
 
 
 def _night_json(night: Night) -> dict[str, object]:
-    return {"jobs": [job_json(job) for job in night.jobs], "ended": night.stopped, "code": int(night.code)}
+    jobs, refused = ([job_json(job) for job in some] for some in (night.jobs, night.refused))
+    return {"jobs": jobs, "refused": refused, "ended": night.stopped, "code": int(night.code)}
 
 
 def _gravity(code: ExitCode) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,7 +64,7 @@ def find(store: Store, name: str) -> Study | Trial:
     """Return the trial of that number, else the study: a beginning of an id may be all digits too."""
     from pgdyno.errors import UsageError
 
-    if not name.isdecimal():
+    if not re.fullmatch("[0-9]{1,18}", name):
         return store.study(name)
     try:
         return store.trial(int(name))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.argument("session", metavar="[ID]", required=False)
 @click.option("--last", is_flag=True, help="The newest session that is not closed, instead of all abandoned ones.")
 @click.option("--list", "list_only", is_flag=True, help="List the sessions; change nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done, line by line; change nothing.")
 @click.option(
     "--forget", is_flag=True, help="Close session ID without restoring: its server is gone, or you accept it."
 )
@@ -35,6 +36,7 @@ def command(
     session: str | None,
     last: bool,
     list_only: bool,
+    dry_run: bool,
     forget: bool,
     as_json: bool,
     store_url: str | None,
@@ -43,15 +45,21 @@ def command(
     """Put a server back as it was found: after the pgdyno that changed it was killed, or after `pgdyno apply`.
 
     Without ID, every abandoned session is rolled back, newest first. A change of `pgdyno apply` is taken back by its
-    ID alone, the newest first. Doing it again does nothing. Exit code 5 means
-    that something is not as it was found; the text says what. With --host, the sessions of that host are meant.
+    ID alone, the newest first. Before anything is done, each line that will change is printed, and whether the server
+    is reloaded or restarted. Only what pgdyno wrote goes: what somebody else changed since stays and is told, and a
+    server that somebody else has shut down is left down. Doing it again does nothing. Exit code 5 means that something
+    of ours could not be undone; the text says what. With --host, the sessions of that host are meant.
     """
+    if forget and dry_run:
+        raise UsageError("--forget and --dry-run cannot go together", hint="Leave one of them out.")
     with _sessions(host_request(Flags(where))) as place:
         found = place.sessions()
         if list_only:
             click.echo(json.dumps({"sessions": [_session_json(info) for info in found]}) if as_json else _table(found))
             return ExitCode.OK
         chosen = _unfinished(found, last=last) if session is None else _named(found, session)
+        if dry_run:
+            return _show_plans(place, chosen, as_json=as_json)
         if forget:
             return _forget(place, session, chosen, as_json=as_json)
         return _roll_back(place, chosen, as_json=as_json, store_url=store_url)
@@ -95,7 +103,7 @@ def _roll_back(place: Sessions, chosen: list[BundleInfo], *, as_json: bool, stor
         try:
             bundle = _readable(info)
             if info.state is not SessionState.CLOSED:
-                click.echo(_plan(bundle), err=True)
+                click.echo("\n".join(place.plan(bundle.id)), err=True)
             restored = place.roll_back(bundle.id)
         except UsageError:
             raise
@@ -141,6 +149,22 @@ def _readable(info: BundleInfo) -> UndoBundle:
     return info.bundle
 
 
+def _show_plans(place: Sessions, chosen: list[BundleInfo], *, as_json: bool) -> int:
+    from pgdyno.target.rollback import SessionState
+
+    plans = {
+        info.directory.name: [f"session {info.directory.name}: nothing to do, the server was put back before"]
+        if info.state is SessionState.CLOSED
+        else place.plan(_readable(info).id)
+        for info in chosen
+    }
+    if as_json:
+        click.echo(json.dumps({"plans": [{"session": name, "plan": lines} for name, lines in plans.items()]}))
+    else:
+        click.echo("\n".join(line for lines in plans.values() for line in lines) or "nothing to roll back")
+    return ExitCode.OK
+
+
 def _forget(place: Sessions, session: str | None, chosen: list[BundleInfo], *, as_json: bool) -> int:
     if session is None:
         raise UsageError("--forget needs the ID of one session", hint="pgdyno rollback --list shows them.")
@@ -152,24 +176,20 @@ def _forget(place: Sessions, session: str | None, chosen: list[BundleInfo], *, a
     return ExitCode.OK
 
 
-def _plan(bundle: UndoBundle) -> str:
-    manifest = bundle.manifest
-    lines = [f"session {bundle.id} (study {manifest.study}) on {manifest.target}"]
-    for image in manifest.images:
-        lines.append(f"  {'put back' if image.was_present else 'remove'} {image.path}")
-    lines += [f"  put back {image.knob}" for image in manifest.kernel]
-    lines.append("  reload the server, or restart it where a setting needs that or it is down (an outage of seconds)")
-    return "\n".join(lines)
-
-
 def _story(bundle: UndoBundle, restored: Restored) -> str:
     if restored.already_closed:
         return f"session {bundle.id}: nothing to do, the server was put back before"
     lines = [f"session {bundle.id}: ended {process}" for process in restored.ended]
     lines += [f"session {bundle.id}: put back {path}" for path in restored.files]
-    how = "restarted" if restored.restarted else "reloaded"
+    how = "restarted" if restored.restarted else "left down" if restored.left_down else "reloaded"
     if restored.is_whole:
-        lines.append(f"session {bundle.id}: server {how}; files and settings are as they were found")
+        lines += [f"session {bundle.id}: note: {note}" for note in restored.notes]
+        what = "what pgdyno had changed is undone" if restored.notes else "files and settings are as they were found"
+        what = "files are as they were found" if restored.not_compared and not restored.notes else what
+        lines.append(f"session {bundle.id}: server {how}; {what}")
+        if restored.not_compared:
+            lines.append(f"  settings not compared: {restored.not_compared}")
+            lines.append(f"  {bundle.directory / 'settings.json'} holds every row of pg_settings before the session")
     else:
         lines.append(f"session {bundle.id}: server {how}, but it is not as it was found:")
         lines += [f"  {text}" for text in _remaining(restored)]
@@ -190,7 +210,10 @@ def _restored_json(bundle: UndoBundle, restored: Restored) -> dict[str, object]:
         "ended": list(restored.ended),
         "seconds": round(restored.seconds, 3),
         "whole": restored.is_whole,
+        "left_down": restored.left_down,
+        "notes": list(restored.notes),
         "remaining": _remaining(restored),
+        "not_compared": restored.not_compared,
     }
 
 
@@ -222,6 +245,17 @@ def _table(found: list[BundleInfo]) -> str:
         by = f"  (by {info.closed_by})" if info.closed_by not in (None, "session") else ""
         rows.append((info.directory.name, info.state.value, str(info.applied), target + by))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    return "\n".join(
-        "  ".join([*(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=False)), row[3]]) for row in rows
-    )
+    lines = ["  ".join([*(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=False)), row[3]]) for row in rows]
+    return "\n".join([*lines, *_passwords(found)])
+
+
+def _passwords(found: list[BundleInfo]) -> list[str]:
+    """Return what a person types for sessions that wait for a rollback on a server that asks for a password."""
+    from pgdyno.target.rollback import SessionState
+
+    return [
+        f"{info.directory.name}: the server asks for a password, which is not kept: "
+        f"PGPASSWORD=... pgdyno rollback {info.directory.name}, or a line in ~/.pgpass"
+        for info in found
+        if info.state is SessionState.ABANDONED and info.bundle is not None and info.bundle.manifest.asks_password
+    ]

@@ -72,10 +72,10 @@ def _rule_json(rule: Rule) -> dict[str, object]:
 
 
 def _print(rules: list[Rule]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from pgdyno.advisor.rule import title_without_target
+    from pgdyno.report.console import PlainConsole
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("rule", "group", "depth", "severity", "what"):
@@ -83,5 +83,5 @@ def _print(rules: list[Rule]) -> None:
     for rule in rules:
         table.add_row(rule.id, rule.group.value, rule.depth.value, rule.severity.value, title_without_target(rule))
     # a pipe has no width: nothing is to be folded there
-    Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False).print(table)
+    PlainConsole(width=None if sys.stdout.isatty() else 200).print(table)
     click.echo(f"{len(rules)} rules; pgdyno advise --explain ID says everything about one")

@@ -101,11 +101,13 @@ def changes(**values: object) -> None:
 @store_option
 def export(**values: object) -> None:
     """Write everything that was measured in a study, samples included, for other programs."""
+    from pgdyno.store.bundle_format import check_study_id
     from pgdyno.store.export import export_csv, export_json
 
     flags = Flags(values)
     with open_store(flags.text("store_url")) as store:
         study = store.study(flags.choice("name"))
+        check_study_id(study.id)  # it names the file, and anybody may have written the store
         if flags.choice("form") == "csv":
             path = flags.path("output") or Path(study.id)
             export_csv(store, study.id, path)

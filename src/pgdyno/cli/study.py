@@ -12,6 +12,7 @@ import click
 
 from pgdyno.cli.files import read_text
 from pgdyno.errors import UsageError
+from pgdyno.outputs import check_output
 
 if TYPE_CHECKING:
     from pgdyno.cli.progress import Progress
@@ -110,16 +111,12 @@ def check_report_path(report: Path | None) -> None:
     folder = report.absolute().parent
     if not folder.is_dir():
         raise UsageError(f'folder "{folder}" of --report does not exist', hint=f"Make it first: mkdir -p {folder}")
-    is_new = not report.exists()
     try:
-        with report.open("a"):
-            pass
+        check_output(report)
     except OSError as error:
         raise UsageError(
             f'--report "{report}" cannot be written', detail=error.strerror, hint="Name a file in a writable folder."
         ) from error
-    if is_new:
-        report.unlink()
 
 
 def settings_from(path: Path) -> dict[str, str]:

@@ -134,29 +134,51 @@ def resumed_request(flags: Flags, study: Study, **course: Unpack[Course]) -> Stu
 
 
 def resumable(store: Store, name: str, *kinds: StudyKind) -> Study:
-    """Return the study that --resume names; `last` is the newest of these kinds.
+    """Return the study that --resume names; `last` is the newest of these kinds that no process runs.
 
-    Raises UsageError when it is of another kind or was imported, StoreError when there is none of that name.
+    Raises UsageError when it is of another kind, was imported or is complete, EnvironmentUnsuitable when a process runs
+    it, StoreError when there is none of that name.
     """
+    from pgdyno.model.study import StudyState
+    from pgdyno.studies.own_jobs import check_begun
+    from pgdyno.studies.ownership import check_resumable, runner_of, runs_elsewhere
+
     words = " or ".join(kind.value for kind in kinds)
+    running = None
     if name == "last":
-        newest = next((study for study in store.studies() if study.kind in kinds and _was_run_here(study)), None)
-        if newest is None:
-            raise UsageError(f"the store has no {words} that could be resumed", hint="Begin one, without --resume.")
-        return newest
+        for study in store.studies():
+            if study.kind not in kinds or not _was_run_here(study):
+                continue
+            runner = runner_of(store, study.id)
+            if runner is None:
+                if running is None or study.state is not StudyState.COMPLETE:
+                    check_resumable(study)
+                    return study
+                break
+            running = running or runner
+        if running is not None:
+            raise runs_elsewhere(running)
+        raise UsageError(f"the store has no {words} that could be resumed", hint="Begin one, without --resume.")
     study = store.study(name)
     if study.kind not in kinds:
         raise UsageError(
             f"study {study.id} is of kind {study.kind.value} and not {words}",
             hint="Resume it with the verb that began it; bench, noise and A/B are begun anew.",
         )
+    check_resumable(study)
     if not _was_run_here(study):
         raise UsageError(f"study {study.id} was imported, and cannot be resumed", hint="Import all its files at once.")
+    check_begun(study)
+    runner = runner_of(store, study.id)
+    if runner is not None:
+        raise runs_elsewhere(runner)
     return study
 
 
 def _was_run_here(study: Study) -> bool:
-    return "target" in study.options
+    from pgdyno.store.bundle_import import IMPORTED
+
+    return "target" in study.options and IMPORTED not in study.options
 
 
 def kept_options(study: Study, key: str) -> Mapping[str, object]:

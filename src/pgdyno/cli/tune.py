@@ -47,7 +47,9 @@ if TYPE_CHECKING:
 @safety_options
 @click.option("--trials", type=click.IntRange(1), default=40, show_default=True, help="Most search trials.")
 @click.option(
-    "--budget", type=Time("min", 0, min_open=True), help="Time under trial, in minutes, for search and proof."
+    "--budget",
+    type=Time("min", 0, min_open=True),
+    help="Time for all of it, in minutes: start, data load, trials, proof, the way back and the report.",
 )
 @click.option(
     "--metric", type=click.Choice(METRICS), default="throughput", show_default=True, help="What is to improve."
@@ -102,16 +104,34 @@ def run_tune(
 ) -> int:
     """Run the tune, print what it found and return the exit code."""
     from pgdyno.cli.study import check_report_path, print_result, run_study
-    from pgdyno.studies.tune import tune
+    from pgdyno.model.facts import Unknown
+    from pgdyno.studies.tune import too_short, tune
     from pgdyno.studies.tune_result import exit_code, tune_result
+    from pgdyno.trial.stopwatch import Alarm, BudgetSpent, Stopwatch, process_began
 
     report = flags.path("report")
     check_report_path(report)
 
-    def body(stand: Stand) -> dict[str, object]:
-        return tune_result(stand.laboratory, tune(stand.laboratory, options, progress.announce), options)
+    watch = None if options.budget_s is None else Stopwatch(options.budget_s, began=process_began())
+    if watch is not None and watch.end_s <= watch.now_s():
+        raise too_short(options, "before it began: the way back alone may take that long")
+    alarm = Alarm(watch)
 
-    result = run_study(request, store, progress, body, report)
+    def body(stand: Stand) -> dict[str, object]:
+        if watch is not None and stand.outage is not None and not isinstance(stand.outage.seconds, Unknown):
+            watch.expect_restart(stand.outage.seconds)
+            alarm.wind()
+        tuned = tune(stand.laboratory, options, progress.announce)
+        alarm.stop()
+        return tune_result(stand.laboratory, tuned, options)
+
+    try:
+        with alarm.ringing():
+            result = run_study(replace(request, stopwatch=watch), store, progress, body, report)
+    except (BudgetSpent, click.Abort) as error:  # click makes the second of the first where it waits for an answer
+        if watch is None or watch.now_s() < watch.end_s:
+            raise
+        raise too_short(options, "before the first trial") from error
     if keep_result is not None:
         keep_result(result)
     print_result(store, result, flags.on("as_json"))
@@ -125,15 +145,18 @@ def checks(options: TuneOptions, plan: LoadPlan, *, ask: bool) -> Check:
         from pgdyno.cli.study import confirm_changes
         from pgdyno.knobs.constraints import require
         from pgdyno.knobs.policy import check_settings
-        from pgdyno.studies.tune import search_space
+        from pgdyno.studies.tune import reach_sentences, search_space
 
         for name, settings in options.rivals.items():
             require(check_settings(settings, facts), facts, connections=plan.connections, what=f"rival {name}")
-        knobs = [dimension.name for dimension in search_space(facts, workload, plan, options).dimensions]
+        space = search_space(facts, workload, plan, options)
+        knobs = space.names()
         words = (
             f"up to {options.trials} search trials over {len(knobs)} knob{'' if len(knobs) == 1 else 's'}, then "
             f"pruning and proof; sets {', '.join(knobs)}"
         )
+        if sentences := reach_sentences(space, facts):
+            words = "; ".join([words, *sentences])
         confirm_changes(target, workload, words, _outage(outage, options), ask=ask)
 
     return check

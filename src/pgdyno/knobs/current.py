@@ -10,14 +10,15 @@ from pgdyno.model.facts import SettingFact
 
 OVERRIDING_SOURCES = {
     "command line": "on the server's command line",
-    "environment variable": "by an environment variable of the server",
+    "global": "by ALTER ROLE ALL",
     "database": "by ALTER DATABASE",
     "user": "by ALTER ROLE",
     "database user": "by ALTER ROLE ... IN DATABASE",
     "client": "by the client",
     "session": "in the session",
 }
-"""Sources in `pg_settings` that a configuration file cannot override, in words."""
+"""Sources in `pg_settings` that a configuration file cannot override, in words. The server's environment is none of
+them: it ranks below the files (`GucSource` in guc.h), and so does `max_stack_depth` as 13 and 14 derive it."""
 
 
 def overridden(fact: SettingFact) -> str | None:

@@ -156,7 +156,8 @@ def check_settings(settings: Mapping[str, str], facts: Facts, *, disposable_meas
     Raises PolicyError for a knob that the policy refuses (class X unless `disposable_measurement`, see `refuse`),
     UsageError for an unknown knob (with the nearest names), a fixed one, a value out of the server's own range
     (`pg_settings`, 13 to 18; of a Linux knob the kernel's) or not among its words, and for both of two counterparts;
-    EnvironmentUnsuitable for a Linux knob that cannot be changed on this machine.
+    EnvironmentUnsuitable for a Linux knob that cannot be changed on this machine, and for a knob of the server that
+    something outranks what we would set (`Facts.obstacles`).
     """
     known = [*facts.settings, *LINUX_KNOBS]
     names = {name.casefold(): name for name in known}
@@ -177,6 +178,12 @@ def check_settings(settings: Mapping[str, str], facts: Facts, *, disposable_meas
 
 def _changeable(name: str, facts: Facts) -> SettingFact:
     row, kernel = facts.row(name), facts.kernel.get(name)
+    if (obstacle := facts.obstacles.get(name)) is not None:
+        raise EnvironmentUnsuitable(
+            f"{name} cannot be set here: it {obstacle.reason}",
+            detail="Nothing was changed.",
+            hint=f"{obstacle.remedy.rstrip('.')}, or leave this knob out.",
+        )
     if row is not None and (kernel is None or kernel.obstacle is None):
         return row
     assert is_linux_knob(name), "a parameter of the server has a row"

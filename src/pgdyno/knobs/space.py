@@ -195,6 +195,8 @@ def _unsuitable(knob: Knob, facts: Facts, budget: TrialBudget, reload_only: bool
         return f"cannot be changed for running sessions (context {fact.context})"
     if reload_only and fact.context == "postmaster":
         return "needs a restart, and only reloads are allowed"
+    if (obstacle := facts.obstacles.get(knob.name)) is not None:
+        return obstacle.reason
     place = overridden(fact)
     if place is not None:
         return f"is set {place}, which no configuration file overrides"

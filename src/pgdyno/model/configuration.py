@@ -6,7 +6,9 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from pgdyno.errors import UsageError
 from pgdyno.model.linux import is_linux_knob
+from pgdyno.outside.numbers import is_without_measure
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,9 @@ class Configuration(Mapping[str, str]):
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> Configuration:
-        """Build one from any mapping."""
+        """Build one from any mapping. Raises UsageError for a value that no server and no kernel can take."""
+        for name, value in settings.items():
+            _check(name, value)
         return cls(tuple(sorted(settings.items())))
 
     def __getitem__(self, name: str) -> str:
@@ -61,6 +65,12 @@ class Configuration(Mapping[str, str]):
         """Return the settings as lines of a `postgresql.conf`, values quoted as PostgreSQL reads them."""
         lines = (f"{name} = '{value.replace(chr(39), chr(39) * 2)}'" for name, value in self.settings)
         return "".join(f"{line}\n" for line in lines)
+
+
+def _check(name: str, value: str) -> None:
+    if is_without_measure(value):
+        text = f"{value[:40]}..." if len(value) > 40 else value
+        raise UsageError(f'knob "{name}": "{text}" is too large for a number', hint="Write it as 128MB.")
 
 
 BASELINE = Configuration()

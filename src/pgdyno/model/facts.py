@@ -139,13 +139,31 @@ class ServerFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Obstacle:
+    """What would keep any value of ours for a knob from coming into force.
+
+    `reason` is a clause whose subject is the knob (`is set by ALTER ROLE app SET work_mem = 64MB`), `remedy` a
+    sentence with what takes it out of the way.
+    """
+
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
-    """Host, server, every setting of the server, and the Linux knobs of the host; `kernel` is empty when not read."""
+    """Host, server, every setting of the server, and the Linux knobs of the host; `kernel` is empty when not read.
+
+    `obstacles` names the knobs that this session could not set, and `by_alter_system` those that it would set by
+    ALTER SYSTEM because postgresql.auto.conf sets them (see target/overrides.py).
+    """
 
     host: HostFacts
     server: ServerFacts
     settings: Mapping[str, SettingFact] = field(default_factory=dict)
     kernel: Mapping[str, KernelFact] = field(default_factory=dict)
+    obstacles: Mapping[str, Obstacle] = field(default_factory=dict)
+    by_alter_system: frozenset[str] = frozenset()
 
     def row(self, name: str) -> SettingFact | None:
         """Return the row of a knob of either kind; None when server or kernel has none, or its value is unknown."""

@@ -8,6 +8,9 @@ from enum import StrEnum
 JOB = "PGDYNO_JOB"
 """The environment variable that tells a run which job of the queue it is; its studies keep it as option `job`."""
 
+JOB_DIGEST = "PGDYNO_JOB_DIGEST"
+"""The environment variable that names the same job in its account's own record of jobs."""
+
 
 class JobState(StrEnum):
     """How a job stands. WAITING ones run in their order; an interrupted one goes on in the next window."""

@@ -50,6 +50,8 @@ class LiveNotice:
 class Live:
     """A study under way. `at` is when this was written; `host` and `pid` name the process that runs it.
 
+    `start_ticks`, `boot_id` and `namespace` (of process numbers) tell that process from every other one, and `uptime`
+    is when this was written by CLOCK_BOOTTIME of that host, which nobody can set; earlier versions wrote none of them.
     `run` is the trial's id in the store, `number` counts the study's trials from 1. `elapsed_s` of `duration_s` are of
     the load, None between loads. `best` is the highest throughput of a complete trial of this process.
     """
@@ -70,6 +72,10 @@ class Live:
     lamps: tuple[LiveLamp, ...] = ()
     notices: tuple[LiveNotice, ...] = ()
     points: tuple[LivePoint, ...] = ()
+    start_ticks: int = 0
+    boot_id: str = ""
+    namespace: str = ""
+    uptime: float = 0.0
 
     def is_silent(self, now: float) -> bool:
         """Return whether nothing was heard of the study for longer than a living one is silent."""

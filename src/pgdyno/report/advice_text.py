@@ -18,6 +18,7 @@ from pgdyno.advisor.selection import best_candidates, is_about_statements
 from pgdyno.model.advice import Advice, Again
 from pgdyno.model.finding import Answer, Finding, ProofState, RuleGroup, Severity
 from pgdyno.report import advice_words as words
+from pgdyno.report.console import PlainConsole
 from pgdyno.report.text import PIPE_WIDTH
 
 MARKS = {
@@ -43,11 +44,11 @@ def print_advice(
     `again` are the flags that the commands at the end need to be about this target.
     """
     if stream.isatty() and width is None:
-        console = Console(file=stream, highlight=False, markup=False, emoji=False)
+        console = PlainConsole(stream)
         _draw(console, advice, console.width, show_all=show_all, again=again)
         return
     buffer, columns = StringIO(), width or PIPE_WIDTH
-    console = Console(file=buffer, width=columns, highlight=False, markup=False, emoji=False)
+    console = PlainConsole(buffer, columns)
     _draw(console, advice, columns, show_all=show_all, again=again)
     stream.write("".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines()))
 
@@ -60,7 +61,7 @@ def _draw(console: Console, advice: Advice, width: int, *, show_all: bool, again
     if not fits:
         console.print(_heading("Next"))
         for command, why in rows:
-            console.print(Text(f"  {why}", style="dim"), Text(f"\n    {command}"), sep="", soft_wrap=True)
+            console.print(Text().append(f"  {why}", style="dim").append(f"\n    {command}"), soft_wrap=True)
 
 
 def render(

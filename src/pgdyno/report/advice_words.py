@@ -116,7 +116,9 @@ def change_text(change: Change) -> str:
 def _in_words(change: Change) -> str:
     """Return the size of a kernel value in bytes for people; PostgreSQL's values have their units."""
     in_bytes = change.kind is ChangeKind.LINUX and change.knob.endswith(("_bytes", "swap.area"))
-    return f" ({int(change.value) / MIB:g} MiB)" if in_bytes and change.value.isdigit() and change.value != "0" else ""
+    return (
+        f" ({int(change.value) / MIB:g} MiB)" if in_bytes and change.value.isdecimal() and change.value != "0" else ""
+    )
 
 
 def proposal_text(finding: Finding) -> str:

@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.figure import Figure, Table
+from pgdyno.outputs import write_output
 from pgdyno.report.frames import FRAMED, drawn_table
 from pgdyno.report.payload import figures_json
 from pgdyno.report.sections import Block, Report
@@ -51,7 +52,7 @@ def render(report: Report, *, home: str | None = None) -> str:
 def write_html(report: Report, path: Path) -> None:
     """Write the page to a file. Raises EnvironmentUnsuitable when the file cannot be written."""
     try:
-        path.write_text(render(report), encoding="utf-8")
+        write_output(path, render(report))
     except OSError as error:
         raise EnvironmentUnsuitable(
             f'report "{path}" cannot be written: {error.strerror}',

@@ -61,7 +61,7 @@ def shown(value: object, write: Callable[..., str] = str) -> str:
 
 def setting_text(fact: SettingFact) -> str:
     """Return a setting with the unit that people write."""
-    if fact.unit is None or not fact.setting.lstrip("-").isdigit():
+    if fact.unit is None or not fact.setting.lstrip("-").isdecimal():
         return fact.setting or "''"
     try:
         return format_quantity(int(fact.setting), fact.unit)

@@ -17,8 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.outputs import write_output
 from pgdyno.report.html import write_html
 from pgdyno.report.sections import Report
+from pgdyno.target.inherited import Kind, inherited
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
 TIMEOUT_S = 120.0
@@ -47,7 +49,7 @@ def write_pdf(report: Report, path: Path, *, which: Which = shutil.which, timeou
                 hint="Write the report as HTML with --output report.html and print it from a browser.",
             )
         try:
-            shutil.copyfile(printed, path)
+            write_output(path, printed.read_bytes())
         except OSError as error:
             raise EnvironmentUnsuitable(
                 f'report "{path}" cannot be written: {error.strerror}',
@@ -97,7 +99,12 @@ def _run(argv: list[str], timeout_s: float) -> str:
     """Run the browser in a process group of its own and return what it said; the group ends with it."""
     try:
         process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+            argv,
+            env=inherited(Kind.BROWSER),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
         )
     except OSError as error:
         raise EnvironmentUnsuitable(

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pgdyno.errors import UsageError
 from pgdyno.model.figure import Figure, Table
+from pgdyno.outputs import new_folder, write_output
 from pgdyno.report.frames import FRAMED, drawn_table
 from pgdyno.report.sections import Block, Cards, Charts, FactList, Report, Strips, TableBlock
 
@@ -137,11 +138,11 @@ def write_csv(report: Report, folder: Path) -> tuple[Path, ...]:
         ],
     }
     try:
-        folder.mkdir(parents=True)
+        new_folder(folder)
         paths = [folder / f"{one.name}.csv" for one in tables]
         for path, one in zip(paths, tables, strict=True):
-            path.write_text(csv_text(one.table), encoding="utf-8", newline="")
-        (folder / INDEX).write_text(json.dumps(index, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            write_output(path, csv_text(one.table))
+        write_output(folder / INDEX, json.dumps(index, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
         raise UsageError(
             f'folder "{folder}" cannot be written',

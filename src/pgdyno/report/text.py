@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from io import StringIO
 from typing import TextIO, assert_never
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from pgdyno.model.figure import Figure, FigureKind, Table
 from pgdyno.report import text_charts
+from pgdyno.report.console import PlainConsole
 from pgdyno.report.sections import (
     Block,
     Card,
@@ -62,11 +63,11 @@ def print_summary(report: Report, stream: TextIO) -> None:
 
 def _print(draw: Callable[[int], RenderableType], stream: TextIO) -> None:
     if stream.isatty():
-        console = Console(file=stream, highlight=False, markup=False, emoji=False)
+        console = PlainConsole(stream)
         console.print(draw(console.width))
         return
     buffer = StringIO()  # rich fills lines up with blanks, which a file is better without
-    Console(file=buffer, width=PIPE_WIDTH, highlight=False, markup=False, emoji=False).print(draw(PIPE_WIDTH))
+    PlainConsole(buffer, PIPE_WIDTH).print(draw(PIPE_WIDTH))
     stream.write("".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines()))
 
 

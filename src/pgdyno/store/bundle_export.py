@@ -15,6 +15,7 @@ from pgdyno import __version__
 from pgdyno.errors import UsageError
 from pgdyno.model.study import Study
 from pgdyno.model.trial import TrialState
+from pgdyno.outputs import open_new
 from pgdyno.store.bundle_format import FORMAT, MANIFEST, SEAL, Manifest, Member, StudyEntry, check_study_id, digest
 from pgdyno.store.catalogue import Store
 from pgdyno.store.export import Cell, table_queries, table_rows, write_whole
@@ -39,7 +40,11 @@ def export_bundle(store: Store, studies: Sequence[str], path: Path, clean: Clean
     written: list[Manifest] = []
 
     def write(part: Path) -> None:
-        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive, store.read() as connection:
+        with (
+            open_new(part) as file,
+            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
+            store.read() as connection,
+        ):
             written.append(_write(archive, connection, found, clean))
 
     write_whole(path, write, lambda part: part.unlink(missing_ok=True))

@@ -19,9 +19,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, BinaryIO
 
 from pgdyno.errors import UsageError
+from pgdyno.outside.documents import load_json
+from pgdyno.outside.files import open_file
 
 FORMAT = 1
 """The version of the layout; it changes when an older pgdyno could not read it."""
@@ -138,12 +140,12 @@ class Bundle:
 def open_bundle(path: Path) -> Iterator[Bundle]:
     """Open a bundle and check its manifest, names and sizes. Raises UsageError when it is none, or damaged."""
     try:
-        archive = zipfile.ZipFile(path)
+        file = open_file(path)
     except FileNotFoundError as error:
         raise UsageError(f'bundle "{path}" does not exist', hint="Make one with pgdyno bundle export.") from error
-    except UNREADABLE as error:
-        raise UsageError(f'"{path}" is not a bundle of pgdyno, or it is cut', detail=str(error), hint=_AGAIN) from error
-    with archive:
+    except OSError as error:
+        raise UsageError(f'"{path}" is not a bundle of pgdyno', detail=error.strerror, hint=_AGAIN) from error
+    with file, _archive(path, file) as archive:
         _check_sizes(path, archive)
         text = _small(path, archive, MANIFEST)
         seal = hashlib.sha256(text).hexdigest()
@@ -152,6 +154,13 @@ def open_bundle(path: Path) -> Iterator[Bundle]:
         manifest = _manifest(path, text)
         _check_names(path, archive, manifest)
         yield Bundle(path, manifest, seal, archive)
+
+
+def _archive(path: Path, file: BinaryIO) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(file)
+    except UNREADABLE as error:
+        raise UsageError(f'"{path}" is not a bundle of pgdyno, or it is cut', detail=str(error), hint=_AGAIN) from error
 
 
 def damaged(path: Path, detail: str) -> UsageError:
@@ -212,7 +221,7 @@ def _small(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
 
 def _manifest(path: Path, text: bytes) -> Manifest:
     try:
-        values = json.loads(text)
+        values = load_json(text)
         if values["format"] != FORMAT:
             raise UsageError(
                 f'bundle "{path}" has format {values["format"]!r}, this pgdyno reads {FORMAT}',
@@ -227,7 +236,7 @@ def _manifest(path: Path, text: bytes) -> Manifest:
             members=tuple(_member(value) for value in values["members"]),
             whole=str(values["whole"]),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(path, f"its manifest cannot be read: {error}") from error
     ids = [study.id for study in manifest.studies]
     if len(set(ids)) != len(ids) or {member.study for member in manifest.members} != set(ids):

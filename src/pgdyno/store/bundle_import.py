@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -14,6 +13,7 @@ from sqlalchemy.engine import Connection
 
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.model.study import StudyState
+from pgdyno.outside.documents import load_json
 from pgdyno.store import codec
 from pgdyno.store.bundle_format import Bundle, Member, damaged
 from pgdyno.store.catalogue import Store, read_trials
@@ -179,11 +179,11 @@ class _Reader:
         columns = [table.c[name] for name in member.columns]
         for line in self.bundle.lines(member):
             try:
-                cells = json.loads(line)
+                cells = load_json(line, finite=False)
                 if not isinstance(cells, list) or len(cells) != len(columns):
                     raise ValueError(f"a row does not have {len(columns)} cells")
                 values = {column.name: _cell(column, cell) for column, cell in zip(columns, cells, strict=True)}
-            except (ValueError, RecursionError, binascii.Error) as error:
+            except (ValueError, binascii.Error) as error:
                 raise damaged(self.bundle.path, f"{member.name}: {error}") from error
             yield {column.name: None for column in absent} | values
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -18,8 +18,9 @@ from pgdyno.model.samples import Event, HistogramRow, SampleRow, SampleValue
 from pgdyno.model.study import Study, StudyState
 from pgdyno.model.trial import Outcome, Trial, TrialSpec, TrialState
 from pgdyno.store import codec, recordings
-from pgdyno.store.engine import BUSY_TIMEOUT_S, make_engine, parse_url, reading, writing
+from pgdyno.store.engine import BUSY_TIMEOUT_S, Patience, make_engine, parse_url, reading, writing
 from pgdyno.store.faults import explained, label
+from pgdyno.store.holder import holder_text
 from pgdyno.store.migrate import ensure_current
 from pgdyno.store.schema import CHANGE, ID_LIMIT, STUDY, TRIAL, TRIAL_FACTOR, TRIAL_SETTING
 
@@ -35,9 +36,10 @@ class Store:
     Safe to use from several processes; from several threads too.
     """
 
-    def __init__(self, engine: Engine, name: str) -> None:
+    def __init__(self, engine: Engine, name: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
         self._engine = engine
         self.name = name
+        self._patience = self._usual = Patience(busy_timeout_s)
 
     @classmethod
     def open(cls, where: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Store:
@@ -56,7 +58,23 @@ class Store:
         except BaseException:
             engine.dispose()
             raise
-        return cls(engine, name)
+        return cls(engine, name, busy_timeout_s=busy_timeout_s)
+
+    def be_patient(self, within_s: float, tell: Callable[[str], None]) -> None:
+        """Wait so long for another process that has locked the file, from now on, and tell once in each long wait.
+
+        What is fleeting waits no longer than before. Nothing changes on PostgreSQL, where locks are waited for anyway.
+        """
+
+        def say() -> None:
+            holder = holder_text(self.name)
+            tell(f'store "{self.name}" is locked{f" by {holder}" if holder else ""}: waiting up to {within_s:.0f} s')
+
+        self._patience = Patience(within_s, say)
+
+    def hurry(self) -> None:
+        """Wait a moment at most from now on: what the caller does next cannot wait."""
+        self._patience.is_in_hurry = True
 
     def close(self) -> None:
         """Close all connections; the store can still be used and connects again."""
@@ -273,13 +291,14 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Give a connection to read with, for exports; errors of the driver come out as StoreError."""
-        with explained(self.name), reading(self._engine) as connection:
+        with explained(self.name), reading(self._engine, self._patience) as connection:
             yield connection
 
     @contextmanager
     def write(self, *, fleeting: bool = False) -> Iterator[Connection]:
         """Give a connection inside one transaction that commits at the end; `fleeting` waits for no disk."""
-        with explained(self.name), writing(self._engine, fleeting=fleeting) as connection:
+        patience = self._usual if fleeting else self._patience
+        with explained(self.name), writing(self._engine, fleeting=fleeting, patience=patience) as connection:
             yield connection
 
     @contextmanager

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from sqlalchemy import create_engine, event
-from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.engine import URL, Connection, Engine, RootTransaction, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from pgdyno.errors import StoreError, UsageError
+from pgdyno.outputs import open_new
 
 BUSY_TIMEOUT_S = 10.0
-"""How long a statement waits for another process that writes to the same SQLite file."""
+"""How long a transaction waits for another process that writes to the same SQLite file, unless told otherwise."""
+HURRY_S = 2.0
+"""How long it waits when a server that was changed waits with us to be put back."""
+TELL_AFTER_S = 2.0
+_SLICE_S = 0.5
+"""SQLite itself waits so long at a time: while it does, no signal reaches Python."""
 
+_Given = TypeVar("_Given")
 _KINDS = "Write it as a path, as sqlite:///PATH, or as postgresql+psycopg://USER@HOST/DBNAME."
 
 
@@ -46,12 +56,36 @@ def absolute(where: str) -> str:
     return str(Path(url.database).absolute()) if is_file and url.database else where
 
 
+def identity(where: str) -> str:
+    """Return what names one store however its URL is spelt: its file, or its database. Raises as `parse_url`."""
+    url = parse_url(where)
+    if url.get_backend_name() == "sqlite":
+        return f"sqlite:{os.path.realpath(url.database or '')}"
+    return f"{url.get_backend_name()}:{url.database or ''}"
+
+
+@dataclass(slots=True)
+class Patience:
+    """How long a transaction waits for a lock, in seconds; `tell` is called once in a wait that is longer than others.
+
+    `is_in_hurry` cuts every wait to `HURRY_S`, also one that has begun.
+    """
+
+    within_s: float = BUSY_TIMEOUT_S
+    tell: Callable[[], None] | None = None
+    is_in_hurry: bool = False
+
+    def left(self, waited_s: float) -> float:
+        """Return how much longer a wait may be."""
+        return (min(HURRY_S, self.within_s) if self.is_in_hurry else self.within_s) - waited_s
+
+
 def make_engine(url: URL, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Engine:
     """Return an engine. No connection is made yet, but the folder of a SQLite file is created when it is missing."""
     if url.get_backend_name() == "postgresql":
         return create_engine(url, connect_args={"application_name": "pgdyno", "connect_timeout": 10})
     _make_folder(url)
-    engine = create_engine(url, connect_args={"timeout": busy_timeout_s})
+    engine = create_engine(url, connect_args={"timeout": min(_SLICE_S, busy_timeout_s)})
     event.listen(engine, "connect", _configure_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
@@ -63,6 +97,8 @@ def _make_folder(url: URL) -> None:
     folder = Path(url.database).parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):  # the files beside it get the mode that it has
+            open_new(Path(url.database)).close()
     except OSError as error:
         raise StoreError(
             f'folder "{folder}" of the store cannot be made',
@@ -105,22 +141,62 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 @contextmanager
-def reading(engine: Engine) -> Iterator[Connection]:
+def reading(engine: Engine, patience: Patience | None = None) -> Iterator[Connection]:
     """Give a connection inside a transaction that only reads."""
-    with engine.connect() as connection, connection.begin():
+    with _begun(engine, {}, patience) as connection:
         yield connection
 
 
 @contextmanager
-def writing(engine: Engine, *, fleeting: bool = False) -> Iterator[Connection]:
+def writing(engine: Engine, *, fleeting: bool = False, patience: Patience | None = None) -> Iterator[Connection]:
     """Give a connection inside a transaction that writes; it commits at the end and rolls back on an error.
 
     On SQLite it takes the write lock at once, so that two processes wait for each other instead of failing. The commit
     of what is `fleeting` waits for no disk: a power cut may lose it, and a disk under measurement is left alone.
     """
-    with engine.connect() as connection:
-        connection = connection.execution_options(pgdyno_writes=True, pgdyno_fleeting=fleeting)
-        with connection.begin():
-            if fleeting and connection.dialect.name == "postgresql":
-                connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
-            yield connection
+    with _begun(engine, {"pgdyno_writes": True, "pgdyno_fleeting": fleeting}, patience) as connection:
+        if fleeting and connection.dialect.name == "postgresql":
+            connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
+        yield connection
+
+
+@contextmanager
+def _begun(engine: Engine, options: dict[str, bool], patience: Patience | None) -> Iterator[Connection]:
+    """Give a connection whose transaction has the lock that it needs, and waited for it here and nowhere later."""
+    connection, transaction = _when_free(lambda: _begin(engine, options), patience or Patience())
+    with connection, transaction:
+        yield connection
+
+
+def _begin(engine: Engine, options: dict[str, bool]) -> tuple[Connection, RootTransaction]:
+    connection = engine.connect()
+    try:
+        connection = connection.execution_options(**options)
+        transaction = connection.begin()
+        if connection.dialect.name == "sqlite" and not options:
+            connection.exec_driver_sql("SELECT 1 FROM sqlite_schema LIMIT 1").close()  # BEGIN alone takes no lock
+    except BaseException:
+        connection.close()
+        raise
+    return connection, transaction
+
+
+def _when_free(attempt: Callable[[], _Given], patience: Patience) -> _Given:
+    """Try until no other process is in the way. Raises the driver's error when that takes too long."""
+    began, told = time.monotonic(), False
+    while True:
+        try:
+            return attempt()
+        except OperationalError as error:
+            waited_s = time.monotonic() - began
+            if not _is_locked(error) or patience.left(waited_s) <= 0:
+                raise
+        if patience.tell is not None and waited_s >= TELL_AFTER_S and not told:
+            patience.tell()
+            told = True
+        time.sleep(0.05)
+
+
+def _is_locked(error: OperationalError) -> bool:
+    code = getattr(error.orig, "sqlite_errorcode", 0)  # the low byte is the kind, the rest says more about it
+    return code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

@@ -6,8 +6,10 @@ import base64
 import contextlib
 import csv
 import json
+import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,6 +17,7 @@ from sqlalchemy import ColumnElement, Select, Table, Text, select
 from sqlalchemy.engine import Connection
 
 from pgdyno.errors import StoreError, UsageError
+from pgdyno.outputs import new_folder, open_new
 from pgdyno.store.catalogue import Store
 from pgdyno.store.schema import RUN_TABLES, STUDY, TRIAL, TRIAL_FACTOR, TRIAL_SETTING
 
@@ -35,7 +38,7 @@ def export_json(store: Store, study_id: str, path: Path) -> None:
     """
 
     def write(part: Path) -> None:
-        with part.open("w", encoding="utf-8") as file, store.read() as connection:
+        with TextIOWrapper(open_new(part), encoding="utf-8") as file, store.read() as connection:
             _write_json(file, connection, study_id)
 
     write_whole(path, write, lambda part: part.unlink(missing_ok=True))
@@ -49,7 +52,7 @@ def export_csv(store: Store, study_id: str, folder: Path) -> None:
     """
 
     def write(part: Path) -> None:
-        part.mkdir()
+        new_folder(part)
         with store.read() as connection:
             for name, query in table_queries(study_id):
                 _write_csv(part / f"{name}.csv", connection, query)
@@ -105,7 +108,7 @@ def _write_csv(path: Path, connection: Connection, query: Select[tuple[object, .
     first = next(rows, None)
     if first is None:
         return
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with TextIOWrapper(open_new(path), encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(columns)
         writer.writerow(_fields(first))
@@ -123,9 +126,8 @@ def write_whole(path: Path, write: Callable[[Path], None], remove: Callable[[Pat
     """
     if path.exists():
         raise UsageError(f'"{path}" exists', hint="Name another place with --output, or remove it.")
-    part = path.with_name(f".{path.name}.part")
+    part = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.part")
     try:
-        remove(part)
         write(part)
         part.rename(path)
     except OSError as error:

@@ -10,11 +10,13 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from pgdyno.errors import StoreError
+from pgdyno.store.holder import holder_text
 
 _OTHER = "Name another store with --store URL or PGDYNO_STORE."
+_LOCKED = ("database is locked", "database table is locked", "database schema is locked")
 _CAUSES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (
-        ("database is locked", "database table is locked", "database schema is locked"),
+        _LOCKED,
         "is locked by another program",
         "Wait until it is done, or see who holds the file with fuser.",
     ),
@@ -74,7 +76,10 @@ def explain(name: str, error: SQLAlchemyError) -> StoreError:
     lower = said.lower()
     for words, problem, hint in _CAUSES:
         if any(word in lower for word in words):
-            return StoreError(f'store "{name}" {problem}', detail=said.strip(), hint=hint)
+            detail = said.strip()
+            if words is _LOCKED and (holder := holder_text(name)) is not None:
+                detail = f"{holder} holds it"
+            return StoreError(f'store "{name}" {problem}', detail=detail, hint=hint)
     return StoreError(
         f'store "{name}" refused a statement',
         detail=said.strip(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from sqlalchemy import ColumnElement, false, insert, select, update
 from sqlalchemy.engine import Connection
@@ -28,8 +28,16 @@ class Queue:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def add(self, argv: Sequence[str], *, host: str, folder: str, at: float) -> Job:
-        """Put a job at the end of its host's queue."""
+    def add(
+        self,
+        argv: Sequence[str],
+        *,
+        host: str,
+        folder: str,
+        at: float,
+        keep: Callable[[Job], None] = lambda job: None,
+    ) -> Job:
+        """Put a job at the end of its host's queue; what `keep` records is there before a runner can see the job."""
         row = {
             "added_at": at,
             "argv": list(argv),
@@ -40,7 +48,9 @@ class Queue:
         }
         with self._store.write() as connection:
             (job_id,) = connection.execute(insert(JOB).returning(JOB.c.id), row).one()
-            return _job(connection, int(job_id))
+            job = _job(connection, int(job_id))
+            keep(job)
+            return job
 
     def job(self, job_id: int) -> Job:
         """Return one job. Raises UsageError when it is not there."""
@@ -154,8 +164,20 @@ def _job(connection: Connection, job_id: int) -> Job:
 
 
 def _from_row(row: dict[str, object]) -> Job:
+    try:
+        return _read(row)
+    except ValueError as error:
+        raise StoreError(
+            f"job {row['id']} cannot be read",
+            detail=str(error),
+            hint="It was damaged, or written by a newer pgdyno: take its row out of the table job.",
+        ) from error
+
+
+def _read(row: dict[str, object]) -> Job:
     argv = row["argv"]
-    assert isinstance(argv, list), "written by add"
+    if not isinstance(argv, list) or not argv:
+        raise ValueError("it has no words")
     return Job(
         id=int(str(row["id"])),
         added_at=float(str(row["added_at"])),

@@ -15,11 +15,13 @@ from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.store.catalogue import Store
 from pgdyno.trial.recorded import SPOILT
+from pgdyno.trial.stopwatch import BudgetSpent
 
 REPEATS = 2
 """How often a disturbed or unsteady trial is repeated at its place before its block is given up."""
 LOST_BLOCKS = 3
 """How many blocks in a row may be given up before the machine is called unsuitable."""
+NO_TIME = "the time was over"
 JUDGEABLE = 2
 """So many complete blocks must there be for a comparison that had to stop short to be judged."""
 
@@ -65,7 +67,7 @@ class Blocks:
     complete: list[Mapping[str, Trial]] = field(default_factory=list)
     lost: int = 0
     stopped_short: str = ""
-    """Why the comparison ended before anyone had enough: the machine was too disturbed to go on. Else empty."""
+    """Why the comparison ended before anyone had enough: the machine was too disturbed, or time over. Else empty."""
 
     def trials(self, arm: str) -> list[Trial]:
         """Return the trials of one arm, block by block."""
@@ -103,20 +105,30 @@ def run_blocks(
     is_enough: Callable[[Blocks], bool],
     factors: Mapping[str, str] | None = None,
     short_from: int | None = None,
+    has_room: Callable[[int], bool] | None = None,
 ) -> Blocks:
     """Run blocks until `is_enough` says so or `max_blocks` are complete; `factors` are those of every trial.
 
     `is_enough` is asked after each complete block and must be a rule that allows looking (`stats.sequential`). Where
     the machine is too disturbed to go on and `short_from` blocks or more are complete, those are returned, with
-    `stopped_short`: an interval that holds at every look holds there too.
+    `stopped_short`: an interval that holds at every look holds there too. `has_room` is asked before each block whether
+    so many trials fit into the time that is left; where they do not, or the time is over in mid-block, what is
+    complete is returned, with `stopped_short`.
     Raises ApplyError when an arm's configuration is not in force or a load fails with it twice in a row, and
     EnvironmentUnsuitable when the machine was too disturbed and there is nothing to give back.
     """
     blocks = Blocks(arms)
     block, lost_in_a_row = first_block, 0
     while len(blocks.complete) < max_blocks:
+        if has_room is not None and not has_room(len(arms)):
+            blocks.stopped_short = NO_TIME
+            break
         order = block_order(tuple(arms), block, seed)
-        trials = _run_block(laboratory, arms, roles, block, order, factors or {})
+        try:
+            trials = _run_block(laboratory, arms, roles, block, order, factors or {})
+        except BudgetSpent:
+            blocks.stopped_short = NO_TIME
+            break
         block += 1
         if trials is None:
             blocks.lost += 1

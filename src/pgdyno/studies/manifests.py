@@ -21,6 +21,7 @@ from pgdyno.errors import UsageError
 from pgdyno.fleet.pod_log import PODS
 from pgdyno.knobs.policy import Durability, class_of, refuse
 from pgdyno.model.matrix import Cell
+from pgdyno.outputs import ensure_folder, write_output
 from pgdyno.studies.matrix_dry_run import command
 from pgdyno.studies.matrix_plan import PLACEMENTS, MatrixPlan, Pod, order
 from pgdyno.workloads.pgbench_command import Pgbench
@@ -284,10 +285,10 @@ def write_manifests(
     texts["run.sh"] = run_script(plan)
     _check_folder(folder, texts)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        ensure_folder(folder)
         for name, text in texts.items():
-            (folder / name).write_text(text, "utf-8")
-        (folder / "run.sh").chmod(0o755)
+            write_output(folder / name, text)
+        (folder / "run.sh").chmod(0o700)
     except OSError as error:
         raise UsageError(
             f'manifests cannot be written into "{folder}"', detail=error.strerror, hint="Name another folder."

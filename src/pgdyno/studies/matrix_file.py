@@ -6,12 +6,12 @@ The form is in docs/reference/matrix.md; matrix.schema.json is its JSON Schema.
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from pgdyno.errors import UsageError, hinted
 from pgdyno.model.matrix import BASELINE_NAME
+from pgdyno.outside.documents import load_toml
 from pgdyno.studies.matrix_plan import MatrixPlan, Pod, check
 from pgdyno.units import parse_quantity
 
@@ -32,8 +32,8 @@ def parse_matrix(text: str, settings_of: Callable[[str], Mapping[str, str]], *, 
     Raises UsageError on anything but the documented form.
     """
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        document = load_toml(text)
+    except ValueError as error:
         raise UsageError(f"{source}: not TOML: {error}") from error
     _known(document, _TOP, source)
     if document.get("version") != VERSION:

@@ -52,6 +52,12 @@ class Work(Protocol):
     def studies(self, job: Job) -> list[Study]:
         """Return the studies that the job began, the newest first."""
 
+    def refusal(self, job: Job) -> str | None:
+        """Say why a job must not run at all, None when this account added it as it is and it has not ended."""
+
+    def ended(self, job: Job) -> None:
+        """Take note that a job has ended and must not begin again."""
+
     def disturbance(self, job: Job) -> str | None:
         """Look for a while, and say what keeps the job from having host and server alone; None when it is quiet."""
 
@@ -75,6 +81,7 @@ class Night:
     """What came of one window: the jobs in their order, and why it ended before its time."""
 
     jobs: list[Job] = field(default_factory=list)
+    refused: list[Job] = field(default_factory=list)
     stopped: str | None = None
     code: ExitCode = ExitCode.OK
 
@@ -92,11 +99,14 @@ class NightRunner:
         name: str,
         announce: Callable[[str], None],
         clock: Callable[[], float] = time.time,
+        timer: Callable[[], float] | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._queue, self._plan, self._work = queue, plan, work
         self._host, self._name = host, name
         self._announce, self._clock, self._sleep = announce, clock, sleep
+        # A window is a matter of the wall clock; how long a job takes to end is not, however the clock is set.
+        self._timer = timer or (time.monotonic if clock is time.time else clock)
 
     def run(self, *, once: bool, until: float | None = None) -> list[Night]:
         """Work off window after window; with `once` only the one that is open now, none when it is closed.
@@ -137,7 +147,10 @@ class NightRunner:
                 night.stopped = f"less than {seconds_text(self._plan.shortest_s)} are left for a job"
                 break
             job = self._queue.claim(host=self._host, runner=self._name, at=self._clock(), but=tried | disturbed.keys())
-            if job is not None and (disturbance := self._disturbance(job)) is not None:
+            if job is not None and (refusal := self._work.refusal(job)) is not None:
+                tried.add(job.id)
+                self._refuse(job, refusal, night)
+            elif job is not None and (disturbance := self._disturbance(job)) is not None:
                 self._queue.put_back(job.id, reason=f"not begun: {disturbance}")
                 disturbed[job.id] = disturbance
             elif job is not None:
@@ -172,6 +185,12 @@ class NightRunner:
         night.stopped = "; ".join(f"job {job_id} was not begun: {reason}" for job_id, reason in disturbed.items())
         night.code = ExitCode.UNSUITABLE
 
+    def _refuse(self, job: Job, refusal: str, night: Night) -> None:
+        """Leave a job in the queue and say why: its words may be anybody's who can write the store."""
+        night.refused.append(self._queue.put_back(job.id, reason=f"refused: {refusal}"))
+        night.code = ExitCode.UNSUITABLE
+        self._announce(f"job {job.id} is refused: {refusal}")
+
     def _take(self, job: Job, ends: float, night: Night) -> None:
         """Run a claimed job, and keep how it ended."""
         ended = self._run_job(job, ends)
@@ -200,8 +219,8 @@ class NightRunner:
                 if told_at is None and now >= ends:
                     self._announce(f"job {job.id} is told to end: the window closes")
                     child.terminate()
-                    told_at = now
-                elif told_at is not None and now - told_at > HUNG_S:
+                    told_at = self._timer()
+                elif told_at is not None and self._timer() - told_at > HUNG_S:
                     child.kill()
                 self._sleep(TICK_S)
         except BaseException:
@@ -212,8 +231,8 @@ class NightRunner:
     def _give_up(self, job: Job, child: Child) -> None:
         """The runner itself is to end: let the job restore its server, and keep that it was interrupted."""
         child.terminate()
-        began = self._clock()
-        while child.poll() is None and self._clock() - began < HUNG_S:
+        began = self._timer()
+        while child.poll() is None and self._timer() - began < HUNG_S:
             self._sleep(TICK_S / 10)
         self._end(job, JobState.INTERRUPTED, child.poll(), "its runner was told to end")
 
@@ -223,7 +242,7 @@ class NightRunner:
         if code in _RESULTS:
             return self._end(job, JobState.DONE, code, None)
         if told_at is not None:
-            took = f"the window closed; it ended {seconds_text(self._clock() - told_at)} after it was told to"
+            took = f"the window closed; it ended {seconds_text(self._timer() - told_at)} after it was told to"
             if can_go_on:
                 return self._end(job, JobState.INTERRUPTED, code, f"{took}, and goes on in the next window")
             return self._again(job, code, f"{took}, and has to begin anew: it cannot be resumed")
@@ -241,6 +260,8 @@ class NightRunner:
 
     def _end(self, job: Job, state: JobState, code: int | None, reason: str | None) -> Job:
         study = next(iter(self._work.studies(job)), None)
+        if state in (JobState.DONE, JobState.FAILED):
+            self._work.ended(job)
         return self._queue.end(
             job.id, state, at=self._clock(), exit_code=code, study=None if study is None else study.id, reason=reason
         )
@@ -252,4 +273,4 @@ class NightRunner:
 
     def _wait(self, until: float) -> None:
         while self._clock() < until:
-            self._sleep(min(60.0, until - self._clock()))
+            self._sleep(max(0.0, min(60.0, until - self._clock())))

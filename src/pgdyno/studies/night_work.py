@@ -12,14 +12,16 @@ from pathlib import Path
 
 import pgdyno
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
-from pgdyno.model.job import JOB, Job
+from pgdyno.model.job import JOB, JOB_DIGEST, Job
 from pgdyno.model.study import Study
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.exclusive import LOOK_S, ExclusiveLimits, disturbance, look, unknowns
 from pgdyno.studies.night import Child
 from pgdyno.studies.opening import opened
+from pgdyno.studies.own_jobs import OwnJobs
 from pgdyno.studies.target_request import TargetRequest
 from pgdyno.target import places
+from pgdyno.target.inherited import Kind
 from pgdyno.target.parent import PARENT
 from pgdyno.target.runner import LocalRunner
 
@@ -47,6 +49,7 @@ class NightWork:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._store, self._url, self._limits = store, store_url, limits
+        self._own = OwnJobs(store.name)
         self._resume, self._target_of, self._announce = resume, target_of, announce
         self._look_s, self._sleep = look_s, sleep
 
@@ -61,8 +64,10 @@ class NightWork:
             )
         environment = {
             "PYTHONPATH": _python_path(),
+            "PYTHONSAFEPATH": "1",  # a module in the job's folder is not ours
             "PGDYNO_STORE": self._url,
             JOB: str(job.id),
+            JOB_DIGEST: self._own.digest(job),
             PARENT: str(os.getpid()),
         }
         bounds = {
@@ -71,7 +76,8 @@ class NightWork:
         }
         environment |= {name: f"{value:g}" for name, value in bounds.items() if name not in os.environ}
         argv = [sys.executable, "-m", "pgdyno", *words]
-        return LocalRunner().start(argv, env=environment, cwd=Path(job.folder), stdout=log, stderr=errors_of(log))
+        folder, errors = Path(job.folder), errors_of(log)
+        return LocalRunner().start(argv, env=environment, cwd=folder, stdout=log, stderr=errors, kind=Kind.OURSELVES)
 
     def words(self, job: Job, study: Study | None) -> tuple[str, ...] | None:
         """Return the words that begin the job, or go on with its study; words that no longer hold begin, and fail."""
@@ -81,8 +87,17 @@ class NightWork:
             return None if study is not None else job.argv
 
     def studies(self, job: Job) -> list[Study]:
-        """Return the studies that name this job, the newest first."""
-        return [study for study in self._store.studies() if study.options.get("job") == job.id]
+        """Return the studies that runs of this job began, the newest first; one that was changed since is none."""
+        named = (study for study in self._store.studies() if study.options.get("job") == job.id)
+        return [study for study in named if self._own.began(job, study)]
+
+    def refusal(self, job: Job) -> str | None:
+        """Say why a job must not run at all, None when this account added it as it is and it has not ended."""
+        return self._own.refusal(job)
+
+    def ended(self, job: Job) -> None:
+        """Take note that a job has ended and must not begin again."""
+        self._own.end(job)
 
     def disturbance(self, job: Job) -> str | None:
         """Look at the host, and at the server where the job names one; what is unknown is told and keeps nothing up.
@@ -118,8 +133,8 @@ def errors_of(log: Path) -> Path:
 
 def _python_path() -> str:
     """Return a path on which the child finds this very pgdyno."""
-    root = str(Path(pgdyno.__file__).parent.parent)
-    return os.pathsep.join([root, inherited] if (inherited := os.environ.get("PYTHONPATH")) else [root])
+    inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)  # relative ones would be the job's folder
+    return os.pathsep.join([str(Path(pgdyno.__file__).parent.parent), *filter(os.path.isabs, inherited)])
 
 
 @contextmanager

@@ -14,6 +14,11 @@ from pgdyno.studies.blocks import metric_of
 from pgdyno.studies.options import TuneOptions
 from pgdyno.studies.search import Search
 
+FEWEST = 3
+"""So many runs must there be for a noise floor."""
+NOISE_SHARE = 0.25
+"""Of a time budget, runs beyond the fewest take no more than this."""
+
 
 @dataclass(frozen=True, slots=True)
 class NoiseRuns:
@@ -33,14 +38,19 @@ def measure_noise(search: Search, options: TuneOptions, announce: Callable[[str]
     backup. It is left out of the noise floor and of what the search learns, and the result names it. Raises
     EnvironmentUnsuitable when fewer than three runs could be measured.
     """
+    watch = search.laboratory.stopwatch
     for slot in range(options.noise_runs):
+        if slot >= FEWEST and watch is not None and not watch.has_room(1, until_s=watch.share_s(NOISE_SHARE)):
+            search.left_out.append(f"{options.noise_runs - slot} of {options.noise_runs} runs for the noise floor")
+            break
         search.measure_baseline(0, slot)
     figures = _figures(search, options)
-    if (place := odd_run(figures)) is not None:
+    has_room = watch is None or watch.has_room(1, until_s=watch.share_s(NOISE_SHARE))
+    if (place := odd_run(figures)) is not None and has_room:
         announce(f"noise floor: run {place + 1} of {len(figures)} stands apart from the others; one run more")
         search.measure_baseline(0, options.noise_runs)
         figures = _figures(search, options)
-    if len(figures) < 3:
+    if len(figures) < FEWEST:
         raise EnvironmentUnsuitable(
             f"the baseline could be measured in only {len(figures)} of {options.noise_runs} runs",
             detail="; ".join(told_once(_reasons(search))) or None,

@@ -17,12 +17,12 @@ from pgdyno.target.restart_budget import RestartBudget
 class TuneOptions:
     """What a tune may spend and touch.
 
-    `trials` bounds the search trials and `budget_s` the time under trial of the whole study; the first bound that is
-    reached ends the search. Of `budget_s` the search takes `SEARCH_SHARE`, screening (after its fewest pairs) and
-    pruning end at `PRUNE_SHARE`, and the rest belongs to the proof, whose fewest blocks may go on to `PROOF_SHARE`: it
-    leaves out as many settings one by one as fit. `noise_runs` is how many baseline runs measure the noise floor;
-    `baseline_every` how many search trials share one re-measured baseline. `restarts` is the restart budget as it is
-    written, None unbounded.
+    `trials` bounds the search trials and `budget_s` the wall time of the whole command, its start, the data load, the
+    way back and the report included; the first bound that is reached ends the search. Of the time for trials (see
+    `trial.stopwatch`) the search takes `SEARCH_SHARE`, screening and pruning end at `PRUNE_SHARE`, and the rest
+    belongs to the proof, for whose fewest pairs time is kept; it leaves out as many settings one by one as fit.
+    `noise_runs` is how many baseline runs measure the noise floor; `baseline_every` how many search trials share one
+    re-measured baseline. `restarts` is the restart budget as it is written, None unbounded.
     """
 
     metric: Metric = Metric.THROUGHPUT
@@ -58,6 +58,11 @@ class TuneOptions:
         return 2 * (3 + 3 + self.confirm_min)
 
     @property
+    def proof_trials(self) -> int:
+        """Return how many trials the fewest pairs of a proof take."""
+        return 2 * self.confirm_min
+
+    @property
     def never_restarts(self) -> bool:
         """Return True when no knob that needs a restart can be tried and proved."""
         budget = self.restart_budget
@@ -67,7 +72,6 @@ class TuneOptions:
 
     SEARCH_SHARE: ClassVar[float] = 0.45
     PRUNE_SHARE: ClassVar[float] = 0.75
-    PROOF_SHARE: ClassVar[float] = 1.25
 
     def design(self, *, min_pairs: int = 3, max_pairs: int | None = None, comparisons: int = 1) -> Design:
         """Return the rule for verdicts; `comparisons` shares the error rate over a family (Bonferroni)."""

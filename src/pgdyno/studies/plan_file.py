@@ -9,7 +9,6 @@ Version 2 refuses two settings in a step that declares no `group`. In version 1 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import cast
@@ -18,6 +17,7 @@ from pgdyno.errors import PgdynoError, UsageError, hinted
 from pgdyno.knobs.policy import refuse
 from pgdyno.model.finding import Confidence, Cost
 from pgdyno.model.linux import is_linux_knob
+from pgdyno.outside.documents import load_toml
 from pgdyno.studies.plan import Expected, Level, Manual, Plan, Step, Sweep, level_of
 from pgdyno.studies.plan_load import without_load
 
@@ -78,8 +78,8 @@ REQUIRED_IN_1 = ("name", "rules", "origin", "cost", "check")
 def parse_plan(text: str, *, source: str = "plan") -> Plan:
     """Read a plan. Raises UsageError on anything but the documented form, and on knobs that the policy refuses."""
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        document = load_toml(text)
+    except ValueError as error:
         raise UsageError(f"{source}: not TOML: {error}") from error
     document = without_load(document)
     _check_shape(document, "the plan", source)

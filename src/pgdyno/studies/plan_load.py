@@ -6,12 +6,12 @@ under it, `tune --plan` searches under it. Flags of the command line win.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pgdyno.errors import UsageError, hinted
+from pgdyno.outside.documents import load_toml
 
 TABLES = ("workload", "load", "sandbox")
 _NUMBER = (int, float)
@@ -48,8 +48,8 @@ def without_load(document: Mapping[str, Any]) -> dict[str, Any]:
 def planned_load(text: str, *, source: str = "plan") -> PlannedLoad:
     """Read the load of a plan; what is not in it stays as the flags have it. Raises UsageError on what is not known."""
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        document = load_toml(text)
+    except ValueError as error:
         raise UsageError(f"{source}: not TOML: {error}") from error
     for name in document:
         known = ("version", "plan", "step", *TABLES)

@@ -6,15 +6,13 @@ Nothing else is known of their runs, and the study says so.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
-import json
 import math
 import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import cast
 
 from pgdyno.errors import UsageError
@@ -22,6 +20,7 @@ from pgdyno.model.configuration import BASELINE
 from pgdyno.model.matrix import BASELINE_NAME, Cell, MatrixRow
 from pgdyno.model.study import PRINTED, Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
+from pgdyno.outside.documents import load_csv, load_json
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.matrix import label
 from pgdyno.studies.matrix_result import rows_result
@@ -146,9 +145,9 @@ def _counts(rows: Sequence[MatrixRow]) -> dict[str, object]:
 
 def _records(text: str, name: str, table: str) -> list[Mapping[str, object]]:
     if not text.lstrip().startswith(("{", "[")):
-        return list(csv.DictReader(io.StringIO(text)))
+        return _csv_records(text, name)
     try:
-        found = json.loads(text)
+        found = load_json(text)
     except ValueError as error:
         raise UsageError(f'"{name}" is not JSON', detail=str(error), hint=_HINT) from error
     if table:
@@ -163,6 +162,14 @@ def _records(text: str, name: str, table: str) -> list[Mapping[str, object]]:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise UsageError(f'"{name}" has no list of rows', hint="Choose a table of it with --table, or write CSV.")
     return [{**beside, **cast("dict[str, object]", row)} for row in rows]
+
+
+def _csv_records(text: str, name: str) -> list[Mapping[str, object]]:
+    try:
+        rows = [row for row in load_csv(text) if row]
+    except ValueError as error:
+        raise UsageError(f'"{name}" is not CSV', detail=str(error), hint=_HINT) from error
+    return [dict(zip_longest(rows[0], row, fillvalue="")) for row in rows[1:]]
 
 
 def _row(values: Mapping[str, object], where: str, plain: Plain) -> MatrixRow:

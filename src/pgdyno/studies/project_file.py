@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from typing import cast
 
@@ -21,6 +20,7 @@ from pgdyno.model.project import (
     Row,
     Scenario,
 )
+from pgdyno.outside.documents import load_toml
 
 VERSION = 1
 STUDY_METRICS = ("throughput", "p50_ms", "p95_ms", "p99_ms", "server_cpu_ms_per_tx", "throughput_ratio",
@@ -61,8 +61,8 @@ Table = Mapping[str, object]
 def parse_project(text: str, *, source: str = "project") -> Project:
     """Read a project. Raises UsageError, with the place, on anything but the documented form."""
     try:
-        document: Table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        document: Table = load_toml(text)
+    except ValueError as error:
         raise UsageError(f"{source}: not TOML: {error}") from error
     _check(document, "the file", source)
     if document["version"] != VERSION:

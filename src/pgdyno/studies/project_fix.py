@@ -15,6 +15,9 @@ from pathlib import Path
 
 from pgdyno.errors import UsageError
 from pgdyno.model.project import Amendment, Fixed, Project
+from pgdyno.outputs import write_output
+from pgdyno.outside.documents import load_json
+from pgdyno.outside.files import decode, read_bytes
 from pgdyno.studies.who import who
 
 VERSION = 1
@@ -76,13 +79,13 @@ def read_record(path: Path) -> Record | None:
     """Read the record of a project's file; None when nothing is fixed. Raises UsageError when it was tampered with."""
     place = record_path(path)
     try:
-        document = json.loads(place.read_text(encoding="utf-8"))
+        document = load_json(decode(read_bytes(place)))
         agreed: Terms = document["terms"]
         amendments = tuple(Amendment(**one) for one in document["amendments"])
         fixed = Fixed(document["at"], document["by"], document["sha256"], amendments)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(
             f'"{place}" cannot be read', detail=str(error), hint="Take the file back from version control."
         ) from error
@@ -134,10 +137,8 @@ def _write(place: Path, record: Record) -> None:
         "terms": record.terms,
         "amendments": [asdict(one) for one in fixed.amendments],
     }
-    part = place.with_name(f".{place.name}.part")
     try:
-        part.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        part.rename(place)
+        write_output(place, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
         raise UsageError(
             f'"{place}" cannot be written',

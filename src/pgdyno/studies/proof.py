@@ -11,7 +11,7 @@ from pgdyno.model.trial import Role
 from pgdyno.model.verdict import Interval, Verdict, Word
 from pgdyno.stats.paired import log_ratios, t_interval
 from pgdyno.stats.sequential import is_final
-from pgdyno.studies.blocks import Blocks, run_blocks
+from pgdyno.studies.blocks import JUDGEABLE, Blocks, run_blocks
 from pgdyno.studies.judging import compare_arms, verdict_of
 from pgdyno.studies.options import TuneOptions
 from pgdyno.trial.laboratory import Laboratory
@@ -53,21 +53,24 @@ def prove(
     *,
     first_block: int,
     alone: Sequence[str],
-) -> Proof:
+    rivals: Sequence[str],
+    with_unpruned: bool,
+) -> Proof | None:
     """Measure until the headline and every effect are resolved, or the pairs are spent.
 
     A pruned winner that these blocks show to be worse than the unpruned one is given up for it: pruning looks for what
     costs nothing, and it was wrong. The unpruned one ran in the same fresh blocks, so its figures are no search's.
-    `alone` names the settings of the winner that are left out one by one.
+    `alone` names the settings of the winner that are left out one by one, `rivals` the rivals that there is time for.
+    Returns None where the time was over before there were pairs to judge.
     """
     arms: dict[str, Configuration] = {BASE: BASELINE, WINNER: winner}
     roles = {BASE: Role.BASELINE, WINNER: Role.CONFIRM}
     if len(winner) > 1:
         for knob in alone:
             arms[WITHOUT + knob], roles[WITHOUT + knob] = winner.without(knob), Role.EFFECT
-    for name, configuration in options.rival_configurations().items():
-        arms[RIVAL + name], roles[RIVAL + name] = configuration, Role.RIVAL
-    if unpruned != winner:
+    for name in rivals:
+        arms[RIVAL + name], roles[RIVAL + name] = options.rival_configurations()[name], Role.RIVAL
+    if with_unpruned:
         arms[UNPRUNED], roles[UNPRUNED] = unpruned, Role.CONFIRM
     design = options.design(min_pairs=options.confirm_min)
     effect_design = options.design(min_pairs=options.confirm_min, comparisons=max(1, len(alone)))
@@ -75,8 +78,6 @@ def prove(
     def is_enough(blocks: Blocks) -> bool:
         if len(blocks.complete) < options.confirm_min:
             return False
-        if options.budget_s is not None and laboratory.spent_s > options.budget_s:
-            return True
         verdicts = [verdict_of(blocks, BASE, WINNER, options.metric, design)]
         verdicts += [verdict_of(blocks, arm, WINNER, options.metric, effect_design) for arm in arms if WITHOUT in arm]
         return all(v is not None and is_final(v, design) for v in verdicts)
@@ -89,9 +90,12 @@ def prove(
         first_block=first_block,
         max_blocks=options.confirm_max,
         is_enough=is_enough,
+        has_room=None if laboratory.stopwatch is None else laboratory.stopwatch.has_room,
     )
+    if blocks.stopped_short and len(blocks.complete) < JUDGEABLE:
+        return None
     metric = options.metric
-    against_unpruned = verdict_of(blocks, UNPRUNED, WINNER, metric, design) if unpruned != winner else None
+    against_unpruned = verdict_of(blocks, UNPRUNED, WINNER, metric, design) if with_unpruned else None
     is_worse = against_unpruned is not None and against_unpruned.word is Word.WORSE
     answer = UNPRUNED if is_worse else WINNER
     headline = compare_arms(blocks, BASE, answer, metric, design)
@@ -101,14 +105,14 @@ def prove(
         effects = dict.fromkeys(winner, headline.verdict)
     else:
         effects = {knob: verdict_of(blocks, WITHOUT + knob, WINNER, metric, effect_design) for knob in alone}
-    rivals = {name: verdict_of(blocks, BASE, RIVAL + name, metric, design) for name in options.rivals}
+    beside = {name: verdict_of(blocks, BASE, RIVAL + name, metric, design) for name in rivals}
     return Proof(
         blocks=blocks,
         answer=answer,
         headline=headline,
         effects={knob: verdict for knob, verdict in effects.items() if verdict is not None},
-        rivals={name: verdict for name, verdict in rivals.items() if verdict is not None},
-        rival_shares={name: _share(blocks, RIVAL + name, answer, options) for name in options.rivals},
+        rivals={name: verdict for name, verdict in beside.items() if verdict is not None},
+        rival_shares={name: _share(blocks, RIVAL + name, answer, options) for name in rivals},
         unpruned=against_unpruned,
     )
 

@@ -28,6 +28,9 @@ from pgdyno.trial.restarts import needs_restart
 INITIAL = 10
 """Points before the model leads: the baseline, the advisor-like starts, then global and local ones in turn."""
 
+VOID_IN_A_ROW = 5
+"""A void trial says nothing and is not counted against the search; so many in a row say that something is wrong."""
+
 Point = Mapping[str, Value]
 
 
@@ -45,6 +48,8 @@ class Search:
     noise_sd: float = 0.0
     """Scatter of ln(figure) of one trial, from the noise floor."""
     stopped: str = ""
+    left_out: list[str] = field(default_factory=list)
+    """What a time budget had no room for."""
 
     def run(self) -> None:
         """Ask and measure until the budget is spent or more search is not worth it."""
@@ -105,10 +110,18 @@ class Search:
 
     def _reason_to_stop(self) -> str:
         options = self.options
-        if len(self.trials) >= options.trials:
+        counted = [trial for trial in self.trials if trial.state is not TrialState.VOID]
+        if len(counted) >= options.trials:
             return f"the {options.trials} search trials are spent"
-        if options.budget_s is not None and self.laboratory.spent_s >= options.SEARCH_SHARE * options.budget_s:
+        latest = self.trials[-VOID_IN_A_ROW:]
+        if len(latest) == VOID_IN_A_ROW and all(trial.state is TrialState.VOID for trial in latest):
+            reason = latest[-1].outcome.reason if latest[-1].outcome else None
+            return f"{VOID_IN_A_ROW} trials in a row were void: {reason or 'unknown why'}"
+        watch = self.laboratory.stopwatch
+        if watch is not None and not watch.has_room(1, until_s=watch.share_s(options.SEARCH_SHARE)):
             return "the search's share of the time is spent"
+        if watch is not None and not watch.has_room(1 + options.proof_trials):
+            return "what is left of the time is needed for the proof"
         promises = [suggestion.log_expected_improvement for suggestion in self.suggestions]
         return should_stop(promises, self.noise_sd) or ""
 
@@ -158,11 +171,6 @@ class Search:
         return {
             name: loss.get(name, 0.0) for name in sorted(configuration, key=lambda name: (loss.get(name, 0.0), name))
         }
-
-    def trial_s(self) -> float:
-        """Return the mean time of a trial of the search, in seconds."""
-        spent = [trial.outcome.elapsed_s for trial in (*self.baselines, *self.trials) if trial.outcome is not None]
-        return sum(spent) / len(spent)
 
 
 def _time(trial: Trial) -> float:

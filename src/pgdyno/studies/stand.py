@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
-from types import FrameType
+from types import FrameType, TracebackType
 
-from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.errors import EnvironmentUnsuitable, RollbackError, StoreError, UsageError
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.guard import GuardPlan
 from pgdyno.model.job import JOB
@@ -19,18 +19,20 @@ from pgdyno.model.linux import is_linux_knob
 from pgdyno.model.study import RESUMED_BY, Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.probes.guards.reader import GuardReader
-from pgdyno.store.bundle_import import IMPORTED
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.studies.environment_change import environment_changes
 from pgdyno.studies.new_study import study_id
 from pgdyno.studies.opening import opened as opened  # for verbs that import it from here
 from pgdyno.studies.outages import expected_outage
+from pgdyno.studies.own_jobs import check_begun, keep_begun
+from pgdyno.studies.ownership import owning
 from pgdyno.studies.target_request import TargetRequest
 from pgdyno.target import places
 from pgdyno.target.apply import Session, When
 from pgdyno.target.inspect import read_facts
 from pgdyno.target.manifest import Manifest
+from pgdyno.target.one_session import refuse_while_open
 from pgdyno.target.outage import Outage
 from pgdyno.target.remote.session import undo_abandoned
 from pgdyno.target.restart_budget import RestartBudget
@@ -42,6 +44,7 @@ from pgdyno.trial.assess import Bounds
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.live_recorder import LiveRecorder
 from pgdyno.trial.sentry import Sentry
+from pgdyno.trial.stopwatch import BudgetSpent, Stopwatch
 from pgdyno.trial.watcher import Watcher
 from pgdyno.workloads.preparation import make_ready
 from pgdyno.workloads.registry import check_driving, make_workload
@@ -50,6 +53,12 @@ from pgdyno.workloads.working_set import WorkingSet, sized, without_class
 
 OWN_SESSIONS = 5
 """Sessions that a study opens beside the load's: probes, reset, read-back; of the same order as the reserved ones."""
+
+
+STORE_PATIENCE_S = 3600.0
+"""How long a study without a time budget waits for a store that another process has locked."""
+STORE_LEEWAY_S = 300.0
+"""What a study may still do after such a wait before its watchdog takes it for hung."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +80,8 @@ class StudyRequest:
     other_environment: bool = False
     """A study with steps that people do may be resumed in an environment that they have changed."""
     watch: Deadlines = field(default_factory=Deadlines)
+    stopwatch: Stopwatch | None = None
+    """Counts the study's time where that has a budget."""
     guards: GuardPlan = field(default_factory=GuardPlan)
     kernel: Callable[[Target, Facts, WorkloadSpec], Sequence[str]] | None = None
     """Names the Linux knobs that the study's configurations may hold; they are taken down before the first change."""
@@ -117,6 +128,8 @@ def open_stand(
     check_driving(request.parameters, request.plan)
     with ExitStack() as stack:
         stack.enter_context(signals_interrupt())
+        if request.resume is not None:
+            stack.enter_context(owning(store, request.resume, clock(), resumes=True))
         target = stack.enter_context(opened(request.target))
         undo_root = places.ensure(places.state_dir() / "undo")
         put_back_abandoned(target, undo_root, announce, may_change=request.changes)
@@ -141,11 +154,16 @@ def open_stand(
             request.check(target, facts, workload.spec(), outage)
         make_ready(workload, target, facts, policy=request.plan.reset, progress=announce)
         study = _study(request, store, target, facts, workload.spec(), clock, working_set)
+        if request.resume is None:
+            stack.enter_context(owning(store, study.id, clock(), resumes=False))
+        ending = stack.enter_context(_Ending(store, study, announce))
         recorder = stack.enter_context(LiveRecorder(watcher, LiveBoard(store), study.id, clock=clock))
         session: ServerSession | None = None
         if request.changes:
             kernel = request.kernel(target, facts, workload.spec()) if request.kernel else ()
             session = stack.enter_context(begin_session(target, study.id, undo_root, kernel, request.watch))
+        patience_s = _patience_s(request)
+        store.be_patient(patience_s, lambda text: _tell_waiting(text, patience_s, session, announce))
         laboratory = Laboratory(
             study=study,
             target=target,
@@ -158,13 +176,16 @@ def open_stand(
             bounds=request.bounds,
             restart=request.restart,
             budget=request.budget,
+            stopwatch=request.stopwatch,
             sentry=Sentry(GuardReader(target), request.guards, clock=clock),
             clock=clock,
         )
         try:
             yield Stand(store, target, facts, study, laboratory, session, outage)
         except BaseException as error:
-            if _mark(store, study, error) is StudyState.INTERRUPTED and study.kind in RESUMED_BY:
+            store.hurry()
+            ending.state = _state_after(error)
+            if ending.state is StudyState.INTERRUPTED and study.kind in RESUMED_BY:
                 announce(f"to go on: pgdyno {RESUMED_BY[study.kind]} --resume {study.id}")
             raise
         finally:
@@ -192,7 +213,11 @@ def _require_room(target: Target, facts: Facts, plan: LoadPlan) -> None:
 
 
 def put_back_abandoned(target: Target, undo_root: Path, announce: Callable[[str], None], *, may_change: bool) -> None:
-    """Put the server back where a killed session left it changed, before its facts are taken for the baseline."""
+    """Put the server back where a killed session left it changed, before its facts are taken for the baseline.
+
+    Raises EnvironmentUnsuitable while a session of anybody is open on it: data that are loaded, and a load, would reach
+    into its measurement, and ours would be of its configuration.
+    """
     if target.remote is not None:
         undo_abandoned(target.remote, announce, may_change=may_change)
     for info in list_bundles(undo_root):
@@ -205,6 +230,8 @@ def put_back_abandoned(target: Target, undo_root: Path, announce: Callable[[str]
             )
         announce(f"putting back what session {info.directory.name} had changed when it was killed")
         rollback(info.bundle)
+    if target.remote is None:
+        refuse_while_open(target, undo_root)
 
 
 def _is_of(manifest: Manifest, target: Target) -> bool:
@@ -222,11 +249,46 @@ def begin_session(
     return Session.begin(target, study=study, undo_root=undo_root, kernel=kernel, watch=watch)
 
 
-def _mark(store: Store, study: Study, error: BaseException) -> StudyState:
-    interrupted = isinstance(error, KeyboardInterrupt | EnvironmentUnsuitable)
-    state = StudyState.INTERRUPTED if interrupted else StudyState.FAILED
-    store.update_study(study.id, state=state)
-    return state
+def _patience_s(request: StudyRequest) -> float:
+    """Return how long the study waits for a store that another process has locked: as long as its own budget."""
+    of_kind = request.options.get(request.kind.value)
+    budget_s = of_kind.get("budget_s") if isinstance(of_kind, Mapping) else None
+    return float(budget_s) if isinstance(budget_s, int | float) else STORE_PATIENCE_S
+
+
+def _tell_waiting(text: str, patience_s: float, session: ServerSession | None, announce: Callable[[str], None]) -> None:
+    """Say that the study waits, to people and to the watchdog: nothing hangs, and the server stays as it is."""
+    if session is not None:
+        session.expect("wait for the store", patience_s + STORE_LEEWAY_S)
+    announce(text)
+
+
+@dataclass
+class _Ending:
+    """Marks a study that did not come to its end, after its server was put back: a store may keep one waiting."""
+
+    store: Store
+    study: Study
+    announce: Callable[[str], None]
+    state: StudyState | None = None
+
+    def __enter__(self) -> _Ending:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self.state is None and error is not None and not isinstance(error, RollbackError):
+            self.state = _state_after(error)
+        if self.state is None:
+            return
+        try:
+            self.store.update_study(self.study.id, state=self.state)
+        except StoreError as refused:
+            self.announce(f"study {self.study.id} could not be marked {self.state.value}: {refused.message}")
+
+
+def _state_after(error: BaseException) -> StudyState:
+    interrupted = isinstance(error, KeyboardInterrupt | EnvironmentUnsuitable) and not isinstance(error, BudgetSpent)
+    return StudyState.INTERRUPTED if interrupted else StudyState.FAILED
 
 
 def _study(
@@ -256,6 +318,7 @@ def _study(
         plan=request.plan,
         options={**request.options, **asked, **job_option()},
     )
+    keep_begun(study)
     store.add_study(study)
     return study
 
@@ -267,13 +330,9 @@ def job_option() -> dict[str, object]:
 
 
 def _resumed(name: str, store: Store, facts: Facts, workload: WorkloadSpec, *, other_environment: bool) -> Study:
+    """Take up a study that this process owns."""
     study = store.study(name)
-    if IMPORTED in study.options:
-        raise UsageError(
-            f"study {study.id} was measured on another machine", hint=f"Read it with pgdyno report {study.id}."
-        )
-    if study.state is StudyState.COMPLETE:
-        raise UsageError(f"study {study.id} is complete", hint=f"Read it with pgdyno report {study.id}.")
+    check_begun(study)
     if study.environment != facts.environment_hash() and not other_environment:
         raise EnvironmentUnsuitable(
             f"study {study.id} was begun in environment {study.environment}, this is {facts.environment_hash()}",

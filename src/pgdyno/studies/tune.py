@@ -12,10 +12,10 @@ and the laboratory gives back the trials that the store has.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.errors import EnvironmentUnsuitable, OutOfTime
 from pgdyno.knobs.budget import TrialBudget
 from pgdyno.knobs.catalogue import load_catalogue
 from pgdyno.knobs.space import SearchSpace, build_space, starting_points
@@ -26,7 +26,7 @@ from pgdyno.model.trial import LoadPlan, Role, WorkloadSpec
 from pgdyno.model.verdict import Metric, Word
 from pgdyno.stats.noninferiority import Removal, costs_nothing
 from pgdyno.stats.sequential import is_final
-from pgdyno.studies.blocks import Blocks, run_blocks
+from pgdyno.studies.blocks import JUDGEABLE, Blocks, run_blocks
 from pgdyno.studies.judging import compare_arms, verdict_of
 from pgdyno.studies.noise_runs import NoiseRuns, measure_noise
 from pgdyno.studies.options import TuneOptions
@@ -34,10 +34,14 @@ from pgdyno.studies.proof import BASE, Proof, prove
 from pgdyno.studies.pruning import count_responsible, prune
 from pgdyno.studies.search import Search
 from pgdyno.trial.laboratory import Laboratory
+from pgdyno.trial.stopwatch import BudgetSpent
+from pgdyno.units import seconds_text
 
 PRUNE_BLOCKS, PROOF_BLOCKS = 10_000, 20_000
 """Block numbers begin here for pruning and proof, so that each phase draws its own orders."""
 FULL, REDUCED = "full", "reduced"
+SCREENING_TRIALS = 6
+"""The fewest trials that screening takes: three pairs."""
 
 
 @dataclass
@@ -80,47 +84,119 @@ def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str],
             f"restart budget {options.restart_budget}: a proof alone takes about {options.proof_restarts}, so knobs "
             "that need a restart are not searched"
         )
+    for sentence in reach_sentences(space, laboratory.facts):
+        announce(sentence)
     search = Search(laboratory, space, starts, options)
     announce(f"noise floor: {options.noise_runs} runs of the baseline")
-    noise = measure_noise(search, options, announce)
+    try:
+        noise = measure_noise(search, options, announce)
+    except BudgetSpent as spent:
+        raise too_short(options, "before the baseline had been measured often enough") from spent
     search.noise_sd = noise.floor.pair_sd / math.sqrt(2)
     announce(
         f"search: up to {options.trials} trials over {len(space.dimensions)} knobs; noise {100 * noise.floor.cv:.1f} %"
     )
+    tuned = Tuned(noise, search, BASELINE, BASELINE, BASELINE, None, None)
+    try:
+        _search_and_prove(laboratory, tuned, options, announce)
+    except BudgetSpent:
+        search.stopped = search.stopped or "the time was over"
+        if tuned.proof is None:
+            tuned.screening = None
+        tuned.notes.append("the time was over in mid-work; what was measured until then is kept: a longer --budget")
+    if search.left_out:
+        tuned.notes.append(f"left out for want of time: {'; '.join(search.left_out)}")
+    return tuned
+
+
+def too_short(options: TuneOptions, when: str) -> OutOfTime:
+    """Return the error for a budget that was over before anything could be told; the server is put back by then."""
+    return OutOfTime(
+        f"the budget of {seconds_text(options.budget_s or 0)} was over {when}",
+        detail="It is the time from Enter to the prompt: start, data load, trials, the way back, the report.",
+        hint="Give a longer --budget, or shorter --warmup and --measure. Data that were loaded whole are kept.",
+    )
+
+
+def _search_and_prove(
+    laboratory: Laboratory, tuned: Tuned, options: TuneOptions, announce: Callable[[str], None]
+) -> None:
+    search, watch = tuned.search, laboratory.stopwatch
     search.run()
     announce(f"search ended: {search.stopped}")
-    unpruned = search.winner()
-    tuned = Tuned(noise, search, unpruned, unpruned, BASELINE, None, None)
+    tuned.winner = tuned.unpruned = unpruned = search.winner()
     if not unpruned:
         tuned.notes.append(_nothing_measured(search))
-        return tuned
-    pruner = _Pruner(laboratory, options, announce)
-    tuned.screening = pruner.screen(unpruned)
-    if tuned.screening.verdict.word is not Word.BETTER:
-        tuned.notes.append("the search's best configuration did not beat the baseline in fresh pairs")
-        if tuned.screening.verdict.word is Word.NOT_RESOLVED and pruner.is_time_spent():
-            tuned.notes.append("the time for these pairs was spent: a longer --budget resolves smaller effects")
-        return tuned
+        return
     losses = search.expected_losses(unpruned)
-    tuned.winner = prune(unpruned, list(losses), pruner.is_free, first_kept=count_responsible(losses))
-    tuned.dropped = unpruned.without(*tuned.winner)
-    tuned.dropped_because = pruner.reasons
-    if unasked := [name for name in reversed(losses) if name in pruner.unasked]:
-        tuned.notes.append(f"no time was left to ask whether these settings can go: {', '.join(unasked)}")
+    if watch is None or watch.has_room(SCREENING_TRIALS + options.proof_trials):
+        if not _screen_and_prune(laboratory, tuned, losses, options, announce):
+            return
+    else:
+        search.left_out.append("screening and pruning: the proof is of all settings that the search found")
+    if watch is not None and not watch.has_room(options.proof_trials):
+        _give_up_proof(tuned)
+        return
     announce(f"proof: {len(tuned.winner)} of {len(unpruned)} settings stay; fresh pairs against the baseline")
     most_important = [name for name in reversed(losses) if name in tuned.winner]
-    alone = most_important[: _affordable_effects(laboratory, tuned, options)]
+    alone, rivals, with_unpruned = _affordable(laboratory, tuned, most_important, options)
     if left := [name for name in most_important if name not in alone]:
         tuned.notes.append(f"no time was left to measure what each of these settings does alone: {', '.join(left)}")
-    tuned.proof = prove(laboratory, tuned.winner, unpruned, options, first_block=PROOF_BLOCKS, alone=alone)
-    if tuned.proof.is_pruning_taken_back:
+    tuned.proof = prove(
+        laboratory,
+        tuned.winner,
+        unpruned,
+        options,
+        first_block=PROOF_BLOCKS,
+        alone=alone,
+        rivals=rivals,
+        with_unpruned=with_unpruned,
+    )
+    if tuned.proof is None:
+        _give_up_proof(tuned)
+    elif tuned.proof.is_pruning_taken_back:
         announce(f"proof: the {len(tuned.winner)} that stayed are worse than all {len(unpruned)}: all of them stay")
         tuned.taken_back, tuned.winner, tuned.dropped, tuned.dropped_because = tuned.winner, unpruned, BASELINE, {}
         tuned.notes = [
             "pruning was taken back, and its settings were measured together, not alone: more --prune-pairs tell "
             "better which of them can go"
         ]
-    return tuned
+
+
+def _screen_and_prune(
+    laboratory: Laboratory,
+    tuned: Tuned,
+    losses: dict[str, float],
+    options: TuneOptions,
+    announce: Callable[[str], None],
+) -> bool:
+    """Return whether the search's winner is worth a proof; it is pruned then."""
+    pruner = _Pruner(laboratory, options, announce)
+    unpruned = tuned.unpruned
+    tuned.screening = pruner.screen(unpruned)
+    if tuned.screening is None:
+        _give_up_proof(tuned)
+        return False
+    if tuned.screening.verdict.word is not Word.BETTER:
+        tuned.notes.append("the search's best configuration did not beat the baseline in fresh pairs")
+        if tuned.screening.verdict.word is Word.NOT_RESOLVED and pruner.is_time_spent():
+            tuned.notes.append("the time for these pairs was spent: a longer --budget resolves smaller effects")
+        return False
+    tuned.winner = prune(unpruned, list(losses), pruner.is_free, first_kept=count_responsible(losses))
+    tuned.dropped = unpruned.without(*tuned.winner)
+    tuned.dropped_because = pruner.reasons
+    if unasked := [name for name in reversed(losses) if name in pruner.unasked]:
+        tuned.notes.append(f"no time was left to ask whether these settings can go: {', '.join(unasked)}")
+    return True
+
+
+def _give_up_proof(tuned: Tuned) -> None:
+    """Claim nothing: what the screening said of fresh pairs is a note, no verdict of the study."""
+    if tuned.screening is not None:
+        word, pairs = tuned.screening.verdict.word.value, tuned.screening.verdict.pairs
+        tuned.notes.append(f"screening called the search's best configuration {word} after {pairs} pairs")
+    tuned.screening, tuned.proof = None, None
+    tuned.notes.append("no time was left for the proof, so nothing is claimed: a longer --budget leaves room for it")
 
 
 def _nothing_measured(search: Search) -> str:
@@ -129,14 +205,29 @@ def _nothing_measured(search: Search) -> str:
     return f"no configuration was tried: {search.stopped}; a longer --budget leaves room for the search"
 
 
-def _affordable_effects(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> int:
-    """Return how many settings the time lets the proof leave out one by one, in its fewest blocks; at least one."""
-    if options.budget_s is None:
-        return len(tuned.winner)
-    room_s = options.PROOF_SHARE * options.budget_s - laboratory.spent_s
-    arms = room_s / (options.confirm_min * tuned.search.trial_s())
-    others = 2 + len(options.rivals) + (tuned.unpruned != tuned.winner)
-    return max(1, int(arms) - others)
+def _affordable(
+    laboratory: Laboratory, tuned: Tuned, most_important: Sequence[str], options: TuneOptions
+) -> tuple[list[str], list[str], bool]:
+    """Return what the fewest blocks of the proof have time for beside baseline and winner.
+
+    The settings to leave out one by one, the rivals, and whether the unpruned winner runs too; that one comes first,
+    then the rivals, then the settings.
+    """
+    rivals, is_pruned = list(options.rivals), tuned.unpruned != tuned.winner
+    watch = laboratory.stopwatch
+    if watch is None or not watch.trials:
+        return list(most_important), rivals, is_pruned
+    spare = int((watch.end_s - watch.position_s) / (options.confirm_min * max(watch.trial_s, 1e-9))) - 2
+    with_unpruned = is_pruned and spare > 0
+    spare -= with_unpruned
+    some = rivals[: max(0, spare)]
+    spare -= len(some)
+    if is_pruned and not with_unpruned:
+        tuned.search.left_out.append("whether pruning cost anything")
+    if left := rivals[len(some) :]:
+        tuned.search.left_out.append(f"rivals {', '.join(left)}")
+    is_single = len(tuned.winner) == 1
+    return list(most_important[: max(is_single, spare)]), some, with_unpruned
 
 
 def search_space(facts: Facts, workload: WorkloadSpec, plan: LoadPlan, options: TuneOptions) -> SearchSpace:
@@ -171,6 +262,14 @@ def search_space(facts: Facts, workload: WorkloadSpec, plan: LoadPlan, options: 
     return space
 
 
+def reach_sentences(space: SearchSpace, facts: Facts) -> list[str]:
+    """Return, for the plan, which knobs ALTER SYSTEM sets here, and which could not come into force and why."""
+    moved = [name for name in space.names() if name in facts.by_alter_system]
+    said = [f"{', '.join(moved)} by ALTER SYSTEM, because postgresql.auto.conf sets them"] if moved else []
+    out = [f"{out.name} {out.reason}" for out in space.excluded if out.name in facts.obstacles]
+    return [*said, *(f"left out: {words}" for words in out)]
+
+
 @dataclass
 class _Pruner:
     """Answers pruning's question by measurement, each time in fresh interleaved blocks."""
@@ -184,8 +283,11 @@ class _Pruner:
     unasked: set[str] = field(default_factory=set)
     """Settings that stay because there was no time to ask."""
 
-    def screen(self, winner: Configuration) -> Comparison:
-        """Compare the search's winner with the baseline before anything is spent on pruning it."""
+    def screen(self, winner: Configuration) -> Comparison | None:
+        """Compare the search's winner with the baseline before anything is spent on pruning it.
+
+        Returns None where the time was over before there were pairs to judge.
+        """
         self.announce(f"screening: the search's best ({len(winner)} settings) against the baseline, fresh pairs")
         design = self.options.design()
 
@@ -197,12 +299,20 @@ class _Pruner:
 
         arms = {BASE: BASELINE, FULL: winner}
         blocks = self._run(arms, {BASE: Role.BASELINE, FULL: Role.CONFIRM}, self.options.confirm_max, is_enough)
+        if blocks.stopped_short and len(blocks.complete) < JUDGEABLE:
+            return None
         return compare_arms(blocks, BASE, FULL, self.options.metric, design)
 
     def is_time_spent(self) -> bool:
         """Return whether the time is over that screening and pruning may take; the rest is for the proof."""
-        budget_s = self.options.budget_s
-        return budget_s is not None and self.laboratory.spent_s > self.options.PRUNE_SHARE * budget_s
+        return not self._has_room(2)
+
+    def _has_room(self, trials: int) -> bool:
+        watch = self.laboratory.stopwatch
+        if watch is None:
+            return True
+        until = watch.share_s(self.options.PRUNE_SHARE)
+        return watch.has_room(trials, until_s=until) and watch.has_room(trials + self.options.proof_trials)
 
     def is_free(self, kept: Configuration, reduced: Configuration) -> bool:
         """Return True when going from `kept` to `reduced` costs nothing measurable, in the metric or in server CPU."""
@@ -230,6 +340,9 @@ class _Pruner:
 
         arms, roles = {FULL: kept, REDUCED: reduced}, {FULL: Role.PRUNE, REDUCED: Role.PRUNE}
         removals = answers(self._run(arms, roles, self.options.prune_pairs, is_enough))
+        if not removals:
+            self.unasked.update(gone)
+            return False
         costly = [removal for removal in removals if not removal.droppable]
         words = (costly or removals)[0].sentence(", ".join(gone))
         self.announce(f"pruning: {words}")
@@ -253,6 +366,7 @@ class _Pruner:
             first_block=self.next_block,
             max_blocks=max_blocks,
             is_enough=is_enough,
+            has_room=self._has_room,
         )
         self.next_block += len(blocks.complete) + blocks.lost
         return blocks

@@ -1,4 +1,4 @@
-"""The operating system's user that a sandbox's server runs as: ourselves, or an unprivileged one when we are root."""
+"""The operating system's user that a sandbox's server, or a load, runs as: ourselves, or another one for root."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import shutil
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.target.owner.account import Account
+from pgdyno.target.owner.hands import hands_for
 from pgdyno.target.runner import Runner
+from pgdyno.target.target import Target
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +33,26 @@ def server_user(runner: Runner) -> str | None:
     if not _exists(SERVER_USER):
         _add(runner)
     return SERVER_USER
+
+
+def load_account(target: Target) -> Account | None:
+    """Return the account that a load runs as: None (ourselves) unless we are root, who runs none.
+
+    A server's own account could see the password of the load, and a load should not be able to touch the server's
+    files: so it is the system account `pgdyno`, added when it is missing. Only where the socket is in a folder that
+    lets nobody else in, as that of a sandbox, it is the server's own.
+    """
+    if os.geteuid() != 0:
+        return None
+    user = server_user(target.runner)
+    assert user is not None, "we are root"
+    account, host = Account.of_user(pwd.getpwnam(user).pw_uid), target.postgres.parameters.get("host", "")
+    if target.os_user is not None and host.startswith("/"):
+        try:
+            hands_for(account).names(Path(host))
+        except OSError:
+            return Account.of_user(pwd.getpwnam(target.os_user).pw_uid)
+    return account
 
 
 def _add(runner: Runner) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError
-from pgdyno.target.postgres import Postgres
+from pgdyno.target.postgres import Postgres, refuses_us
 from pgdyno.target.restart import Control
 
 READY_S = 300.0
@@ -68,10 +68,9 @@ def answers_sql(postgres: Postgres, *, sleep: Callable[[float], None] = time.sle
             postgres.connect().close()
             return True
         except ConnectError as error:
-            reason = (error.detail or "").lower()
-            if any(words in reason for words in ("authentication", "password", "pg_hba.conf")):
+            if refuses_us(error):
                 raise
-            if waited_s >= READY_S or not any(words in reason for words in _PASSING):
+            if waited_s >= READY_S or not is_passing(error):
                 return False
         sleep(0.2)
         waited_s += 0.2
@@ -82,9 +81,20 @@ def free_slot(postgres: Postgres) -> bool:
     try:
         postgres.connect().close()
     except ConnectError as error:
-        reason = (error.detail or "").lower()
-        return not any(words in reason for words in _FULL)
+        return not is_full(error)
     return True
+
+
+def is_full(error: EnvironmentUnsuitable) -> bool:
+    """Tell whether a server refused a session because all of its connections are taken."""
+    reason = (error.detail or "").lower()
+    return any(words in reason for words in _FULL)
+
+
+def is_passing(error: EnvironmentUnsuitable) -> bool:
+    """Tell whether a server refused a session because it starts, recovers or stops."""
+    reason = (error.detail or "").lower()
+    return any(words in reason for words in _PASSING)
 
 
 def _loaded_at(postgres: Postgres) -> float:

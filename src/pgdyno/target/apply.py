@@ -14,6 +14,7 @@ told apart has files of its own (activation, baseline, kept_change, file_route, 
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,22 +23,50 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
-from pgdyno.errors import ApplyError, EnvironmentUnsuitable, PgdynoError, RestartError, RollbackError
+from pgdyno.errors import (
+    ApplyError,
+    EnvironmentUnsuitable,
+    PgdynoError,
+    RestartError,
+    RollbackError,
+    telling_files,
+)
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.target import activation, baseline, bundle, control_record, effectiveness, file_image, in_force, snapshot
+from pgdyno.target import (
+    activation,
+    baseline,
+    bundle,
+    control_record,
+    effectiveness,
+    in_force,
+    mixed_route,
+    ours,
+    restart_need,
+    server_process,
+    sighup,
+    snapshot,
+    stopped,
+)
 from pgdyno.target.bundle import UndoBundle
-from pgdyno.target.file_route import FileRoute, files_of, record_of, unwritable
+from pgdyno.target.file_route import files_of, unwritable
 from pgdyno.target.identity import ProcessIdentity
 from pgdyno.target.journal import taken_over
 from pgdyno.target.kept_change import digests
 from pgdyno.target.kernel_route import KernelRoute
 from pgdyno.target.manifest import Manifest
+from pgdyno.target.one_session import OneSession
+from pgdyno.target.owner.hands import OURS, Hands
+from pgdyno.target.owner.pins import Pin
 from pgdyno.target.preflight import examine as preflight
+from pgdyno.target.restart import Control
 from pgdyno.target.restore import CLAIM_S, PROCESS, Restored, restore
 from pgdyno.target.route import Route
 from pgdyno.target.snapshot import SettingState
 from pgdyno.target.target import Target
 from pgdyno.target.watch import RESTART_LEASE_S, Deadlines, Watch
+from pgdyno.target.written import INTENT
+
+log = logging.getLogger(__name__)
 
 When = Literal["always", "as-needed"]
 
@@ -69,10 +98,14 @@ class Session:
         linux: KernelRoute,
         watch: Watch | None = None,
         *,
+        held: OneSession | None = None,
+        lacking: Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._target = target
+        self._held = held
+        self._lacking = tuple(lacking)
         self.bundle = undo
         self._route = route
         self._linux = linux
@@ -85,6 +118,7 @@ class Session:
         self._outage_s = 0.0
 
     @classmethod
+    @telling_files(EnvironmentUnsuitable, "Nothing was changed. See who put that there, and whose it is.")
     def begin(
         cls,
         target: Target,
@@ -105,13 +139,20 @@ class Session:
         server does not answer, and EnvironmentUnsuitable when it may not be changed (see baseline.py), when a session
         on it is still open, or when the bundle cannot be written or the watchdog not be started.
         """
-        with bundle.locked(undo_root):
+        with bundle.locked(undo_root), contextlib.ExitStack() as unlocking:
             found = baseline.take_baseline(target)
             _refuse_second(undo_root, target, found)
+            held = OneSession.take(target, found, undo_root)
+            unlocking.callback(held.release)
             baseline.check_no_leftover(found)
             paths = files_of(found.dropin) if found.dropin else []
-            captured = [file_image.capture(path) for path in paths]
+            hands = found.dropin.hands if found.dropin else OURS
+            captured = [hands.capture(path) for path in paths]
+            hands.check_replaceable(paths)
+            process = server_process.take(target, found.data_directory) if found.dropin else server_process.Kept()
+            shared = mixed_route.shared_lines(target, found.data_directory, found.settings) if found.dropin else None
             linux = KernelRoute.capture(target, kernel)
+            secrets, asks_password = target.postgres.secrets()
             now = time.time()
             manifest = Manifest(
                 id=bundle.new_id(study, at=now, undo_root=undo_root),
@@ -125,32 +166,44 @@ class Session:
                 control=control_record.to_record(target.control),
                 owner=ProcessIdentity.own(),
                 images=tuple(image for image, _ in captured),
-                route=record_of(found.dropin) if found.dropin else _route_of(target).record(),
+                route=mixed_route.record_of(found.dropin, shared) if found.dropin else _route_of(target).record(),
                 local=found.dropin is not None,
                 address=found.address,
                 kernel=linux.images,
+                asks_password=asks_password,
                 reserve=str(found.data_directory / bundle.DATA_RESERVE) if found.dropin else None,
+                pins=_pins(hands, found.data_directory, paths) if found.dropin else (),
             )
             undo = UndoBundle.create(
                 undo_root,
                 manifest,
                 contents=[data for _, data in captured],
                 settings=found.settings,
+                process=process.image,
                 reserve_bytes=reserve_bytes,
             )
-        route = FileRoute(found.dropin, undo, target) if found.dropin else _route_of(target)
+            unlocking.pop_all()
+        is_here = found.dropin is not None
+        record = manifest.route
+        route = mixed_route.from_record(record, undo, target.postgres, target) if is_here else _route_of(target)
         watching: Watch | None = None
         try:
+            held.sign(undo)
             if watch is not None:
-                watching = Watch.start(undo, watch)
+                watching = Watch.start(undo, watch, secrets=secrets)
+                watching.require_proof()
             undo.reserve_beside_data(data_reserve_bytes)
         except BaseException:
             undo.journal().append(bundle.CLOSED, {"by": "session", "begun": False})
             undo.release_reserve()
+            held.release()
             if watching is not None:
                 watching.leave()
             raise
-        return cls(target, undo, route, linux, watching, clock=clock, sleep=sleep)
+        for text in process.lacking:
+            log.warning('"%s" is not restarted by this session. %s', target.name, text)
+        lacking = process.lacking
+        return cls(target, undo, route, linux, watching, held=held, lacking=lacking, clock=clock, sleep=sleep)
 
     def __enter__(self) -> Session:
         return self
@@ -189,7 +242,8 @@ class Session:
         Restarts when asked, or when a knob that differs from the configuration before needs it; else reloads. Values
         are read back by new sessions, in `databases` too (the load's, where ALTER DATABASE could override them).
 
-        Raises SessionTakenOver when a watchdog or a rollback has ended the session meanwhile.
+        Raises SessionTakenOver when a watchdog or a rollback has ended the session meanwhile, and ServerStopped when
+        somebody else has shut the server down: it stays down.
         Raises ApplyError when the server rejects a value, does not start, or the value is not in force; the
         configuration before is in force again then. Raises EnvironmentUnsuitable when a file cannot be written or
         a restart is needed and impossible (nothing was changed), and RollbackError when the way back failed.
@@ -197,8 +251,11 @@ class Session:
         began = self._clock()
         with self._claimed():
             wants_restart = self._wants_restart(configuration, restart)
+            self._refuse_stopped()
             self._revive(wants_restart)
-            self._note("intent", {"settings": dict(configuration), "restart": wants_restart})
+            directory = self._target.directory
+            running = restart_need.note(None if directory is None else sighup.postmaster(directory))
+            self._note(INTENT, {"settings": dict(configuration), "restart": wants_restart, **running})
             settings = self._bring_into_force(configuration, wants_restart, databases)
             self._in_force = configuration
             linux = configuration.linux()
@@ -221,6 +278,7 @@ class Session:
             except OSError as error:
                 raise unwritable(self._journal.path, error) from error
             self.bundle.release_reserve()
+        self._unlock()
         if self._watch is not None:
             self._watch.leave()
 
@@ -240,11 +298,20 @@ class Session:
                 clock=self._clock,
                 sleep=self._sleep,
             )
+        for note in restored.notes:
+            log.warning("session %s: %s", self.id, note)
         self._in_force = BASELINE
         self._journal = self.bundle.journal()
-        if self._watch is not None and (restored.is_whole or restored.already_closed):
-            self._watch.leave()
+        if restored.is_whole or restored.already_closed:
+            self._unlock()
+            if self._watch is not None:
+                self._watch.leave()
         return restored
+
+    def _unlock(self) -> None:
+        """Let others have the server: the session is over."""
+        if self._held is not None:
+            self._held.release()
 
     @contextmanager
     def _claimed(self) -> Iterator[None]:
@@ -293,14 +360,21 @@ class Session:
                 detail="We were not told how to restart it.",
                 hint="Give --restart-command, or leave out the knobs that need a restart.",
             )
+        if (names or restart == "always") and self._lacking:
+            raise server_process.unsuitable(self._target, "\n".join(self._lacking))
         return bool(names) or restart == "always"
 
     def _revive(self, may_restart: bool) -> None:
         """Start a server that went down under the configuration before, as it was: else one crash ends every study."""
         control = self._target.control
         if may_restart and control is not None and not control.is_running():
-            with self._may_be_down():
-                activation.restart(self._target.postgres, control)
+            self._restart(control)
+
+    def _refuse_stopped(self) -> None:
+        """Raise ServerStopped when the server is down and somebody else shut it down cleanly."""
+        manifest = self.bundle.manifest
+        if manifest.local and stopped.is_down_by_person(self._journal.records, Path(manifest.data_directory)):
+            raise stopped.refusal(manifest.target, self.id)
 
     def _note(self, kind: str, data: Mapping[str, object]) -> None:
         try:
@@ -310,14 +384,26 @@ class Session:
 
     def _activate(self, with_restart: bool) -> None:
         if with_restart and self._target.control is not None:
+            self._refuse_stopped()
             began = self._clock()
-            with self._may_be_down():
-                activation.restart(self._target.postgres, self._target.control)
+            self._restart(self._target.control)
             self._outage_s = self._clock() - began
         else:
             activation.reload(self._target.postgres, self._target.control, sleep=self._sleep)
+        if self._held is not None:
+            self._held.renew()
 
-    def _read_back(self, configuration: Configuration, databases: Sequence[str] = ()) -> dict[str, SettingState]:
+    def _restart(self, control: Control) -> None:
+        before = server_process.Before.look(self.bundle, self._journal)
+        with self._may_be_down(), stopped.our_restart(self._note):
+            activation.restart(self._target.postgres, before.like(control))
+        with contextlib.suppress(OSError):  # without it a difference is told, and counts as somebody else's
+            before.note(self._journal)
+
+    def _read_back(
+        self, configuration: Configuration, databases: Sequence[str] = (), *, to_measure: bool = True
+    ) -> dict[str, SettingState]:
+        """Prove that a configuration is in force. What others have changed since counts only for a measurement."""
         for dbname in (*databases, None):
             with self._target.postgres.connect(dbname) as connection:
                 settings = snapshot.read_settings(connection, label=self._target.postgres.label)
@@ -331,7 +417,12 @@ class Session:
                 )
             short += self._linux.shortfalls(configuration)
             if not configuration.postgresql() and dbname is None:
-                found = self._route.differences(self._settings, settings)
+                found = [
+                    each
+                    for each in self._route.differences(self._settings, settings)
+                    if not ours.is_line_only(each)
+                    if to_measure or self.bundle.written().may_have_set(each.name)
+                ]
                 short += effectiveness.unexpected(found, configuration)
             if short:
                 raise ApplyError(f"not in force: {short[0]}", detail="\n".join(short[1:]) or None)
@@ -349,6 +440,7 @@ class Session:
             self._journal.append("refused", {"reason": error.message})
 
     def _return_to(self, configuration: Configuration, with_restart: bool) -> None:
+        self._refuse_stopped()
         try:
             control = self._target.control
             try:
@@ -357,7 +449,7 @@ class Session:
                 if control is None or not control.is_running():
                     raise
                 self._activate(False)  # the restart never came about: the server may still be as it was
-            self._read_back(configuration)
+            self._read_back(configuration, to_measure=False)
         except PgdynoError as error:
             raise self._stranded(error) from error
 
@@ -385,7 +477,8 @@ def damage_error(session: str, restored: Restored) -> RollbackError:
     return RollbackError(
         f"session {session} was rolled back, but the server is not as it was found",
         detail="\n".join(lines),
-        hint=f"Mend that and run pgdyno rollback {session}, or accept it with pgdyno rollback {session} --forget.",
+        hint=f"Mend that and run pgdyno rollback {session} (with --dry-run it only prints each line that it will "
+        f"change), or accept it with pgdyno rollback {session} --forget.",
     )
 
 
@@ -404,6 +497,11 @@ def _refuse_second(undo_root: Path, target: Target, found: baseline.Baseline) ->
             detail=f"Process {other.manifest.owner.pid} {'is working on it' if alive else 'ended without a rollback'}.",
             hint="Wait until it ends." if alive else f"Run pgdyno rollback {other.id} first.",
         )
+
+
+def _pins(hands: Hands, data_directory: Path, files: Sequence[Path]) -> tuple[Pin, ...]:
+    """Pin every directory that the session will write to, as it is now."""
+    return tuple(hands.pin(folder) for folder in dict.fromkeys([data_directory, *(path.parent for path in files)]))
 
 
 def _route_of(target: Target) -> Route:

@@ -6,7 +6,6 @@ not read, when a setting waits for a restart, when another session is open, when
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from pgdyno.target import processes, snapshot
 from pgdyno.target.dropin import DropIn, session_named_in
 from pgdyno.target.file_check import read_files
 from pgdyno.target.health import Address
+from pgdyno.target.owner.hands import hands_of
 from pgdyno.target.postgres import query_error
 from pgdyno.target.snapshot import SettingState
 from pgdyno.target.target import Target
@@ -70,7 +70,7 @@ def take_baseline(target: Target) -> Baseline:
         conninfo = _conninfo(connection)
         address = Address.of(connection.info.hostaddr or connection.info.host, connection.info.port)
         settings = snapshot.read_settings(connection, label=label)
-    dropin = DropIn(Path(str(main))) if target.route is None else None
+    dropin = DropIn(Path(str(main)), hands_of(Path(str(data)))) if target.route is None else None
     _check_read(target, settings)
     if dropin is not None:
         _check_writable(dropin)
@@ -118,8 +118,11 @@ def _check_writable(dropin: DropIn) -> None:
     except OSError as error:
         raise _unwritable(dropin.main, error.strerror or str(error)) from error
     for place in places:
-        if not os.access(place, os.W_OK | os.X_OK):
-            raise _unwritable(place, "It is read-only for this user, or on a read-only file system.")
+        if not dropin.hands.may_write(place):
+            raise _unwritable(
+                place,
+                "It is read-only for this user (for the server's account when we are root), or on a read-only disk.",
+            )
 
 
 def _unwritable(path: Path, detail: str) -> EnvironmentUnsuitable:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import logging
 import os
 import re
 import shutil
@@ -16,7 +17,10 @@ from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.target import places
+from pgdyno.target.programs import doubt_about
 from pgdyno.target.runner import Runner
+
+log = logging.getLogger(__name__)
 
 SERVER_PROGRAMS = ("initdb", "pg_ctl", "postgres")
 MINIMUM_MAJOR = 13
@@ -52,8 +56,10 @@ def embedded_bin_dir() -> Path:
     )
 
 
-def find_build(runner: Runner, bin_dir: Path | None = None) -> Build:
+def find_build(runner: Runner, bin_dir: Path | None = None, user: str | None = None) -> Build:
     """Return the build in this folder, by default the embedded one.
+
+    Programs that another account could have changed are asked as `user`, for root runs no such thing.
 
     Raises UsageError when the folder is not one of PostgreSQL's programs, EnvironmentUnsuitable when they do not run.
     """
@@ -64,7 +70,8 @@ def find_build(runner: Runner, bin_dir: Path | None = None) -> Build:
             f'folder "{folder}" has no {", ".join(missing)}',
             hint="Name the folder that holds them all, such as --sandbox-bin /usr/lib/postgresql/15/bin.",
         )
-    build = _probe(runner, folder, None)
+    trusted = doubt_about(folder / "postgres", os.geteuid()) is None
+    build = _probe(runner, folder, None if trusted else user)
     if build.major < MINIMUM_MAJOR:
         raise UsageError(
             f'PostgreSQL {build.version} in "{folder}" is too old', hint=f"Use version {MINIMUM_MAJOR} or newer."
@@ -82,15 +89,20 @@ def readable_build(runner: Runner, build: Build, user: str | None, builds: Path)
         return _probe(runner, build.bin_dir, user)
     except EnvironmentUnsuitable as error:
         reason = error
-    if user is None or not (build.bin_dir.parent / "share").is_dir():
+    if user is None or not (build.bin_dir.parent / "share").is_dir() or doubt_about(build.bin_dir, 0) is not None:
         raise reason
     return _probe(runner, _copy(build, builds), user)
 
 
 def client_bin_dir(server: Path | None) -> Path | None:
-    """Return where pgbench and psql are: the server's own folder, else the embedded wheel's, else that of PATH."""
+    """Return where pgbench and psql are: the server's own folder, else the embedded wheel's, else that of PATH.
+
+    The server's folder counts only where nobody but root and we ourselves can change the program.
+    """
     if server is not None and (server / "pgbench").is_file():
-        return server
+        if doubt_about((server / "pgbench").absolute(), os.geteuid()) is None:
+            return server
+        log.info('"%s" is not used: an account that is neither root nor ours can change it', server / "pgbench")
     try:
         return embedded_bin_dir()
     except EnvironmentUnsuitable:

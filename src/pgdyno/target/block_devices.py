@@ -6,6 +6,7 @@ Read-ahead is a matter of the device that the file system is mounted from, the s
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from pathlib import Path
 from pgdyno.target.kernel_tree import LIVE, Tree
 
 DeviceNumber = Callable[[Path], tuple[int, int]]
-_SWAP_FILE = "pgdyno.swap"
+SWAP_FOLDER = Path("/var/lib/pgdyno")
+"""Root's own: a swap file beside the data directory would lie where the server's account can put something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,8 @@ def find_places(data_directory: Path, *, tree: Tree = LIVE, device_number: Devic
     Never raises: what cannot be found out is the `problem`.
     """
     number = device_number or number_of
-    swap_file = str(data_directory.parent / _SWAP_FILE)
+    digest = hashlib.sha256(os.fsencode(data_directory)).hexdigest()[:10]
+    swap_file = str(SWAP_FOLDER / f"{digest}.swap")
     mounted: list[str] = []
     log = data_directory / "pg_wal"
     try:

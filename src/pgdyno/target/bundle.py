@@ -2,6 +2,7 @@
 
     <undo root>/<id>/manifest.json   who, which server, how it is started, which files
                      settings.json   every row of pg_settings before the session
+                     process.json    the server's process before the session, its environment among it
                      files/N         the exact bytes of each file that will be changed
                      journal.jsonl   what the session did, in order (see journal.py)
                      heartbeat       the session's sign of life (see heartbeat.py)
@@ -25,7 +26,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, RollbackError, UsageError
@@ -34,16 +35,22 @@ from pgdyno.target.file_image import FileImage, digest
 from pgdyno.target.identity import wait_until
 from pgdyno.target.journal import Journal, Reading, read_journal
 from pgdyno.target.manifest import Manifest
+from pgdyno.target.owner.hands import Hands, hands_of
+from pgdyno.target.owner.pins import DirectoryChanged
+from pgdyno.target.process_image import ProcessImage
 from pgdyno.target.snapshot import SettingState
 from pgdyno.target.undo_text import undo_text
+from pgdyno.target.written import Written
 
 RESERVE_BYTES = 1 << 20
 DATA_RESERVE = "pgdyno.reserve"
 DATA_RESERVE_BYTES = 17 << 20
 """One WAL segment and a little: what a server needs to start again on a disk that is full."""
 CLOSED = "closed"
+DAMAGED_JOURNAL = "journal.damaged"
 _DRAFT = ".draft-"
-_MANIFEST, _SETTINGS = "manifest.json", "settings.json"
+_STAMP, _STAMP_LENGTH = "%Y%m%dT%H%M%SZ", 16
+_MANIFEST, _SETTINGS, _PROCESS = "manifest.json", "settings.json", "process.json"
 _SUMS = "sums"
 
 
@@ -67,6 +74,7 @@ class UndoBundle:
         *,
         contents: Sequence[bytes],
         settings: Mapping[str, SettingState],
+        process: ProcessImage | None = None,
         reserve_bytes: int = RESERVE_BYTES,
     ) -> UndoBundle:
         """Write a bundle durably; `contents` are the bytes of `manifest.images`, in order.
@@ -77,7 +85,7 @@ class UndoBundle:
         draft, final = undo_root / f"{_DRAFT}{manifest.id}", undo_root / manifest.id
         try:
             draft.mkdir(mode=0o700)
-            _fill(draft, final, manifest, contents, settings, reserve_bytes)
+            _fill(draft, final, manifest, contents, settings, process, reserve_bytes)
             draft.rename(final)
             durable.fsync_directory(undo_root)
         except OSError as error:
@@ -102,9 +110,22 @@ class UndoBundle:
         """Read the journal as it is on disk now."""
         return read_journal(self.directory / "journal.jsonl")
 
+    def written(self) -> Written:
+        """Return every configuration that the session meant to write, as far as its journal can be read.
+
+        A damaged journal is set aside when a session is rolled back; that there was one is remembered.
+        """
+        reading = self.reading()
+        is_whole = reading.damage is None and not (self.directory / DAMAGED_JOURNAL).exists()
+        return Written.of(reading.records, is_known=is_whole)
+
     def journal(self, clock: Callable[[], float] = time.time) -> Journal:
         """Open the journal for appending. Raises RollbackError when it is damaged."""
         return Journal(self.directory / "journal.jsonl", clock=clock)
+
+    def has_damaged_journal(self) -> bool:
+        """Tell whether records of the journal are lost, so that it does not hold all that the session did."""
+        return (self.directory / DAMAGED_JOURNAL).exists() or self.reading().damage is not None
 
     def is_closed(self) -> bool:
         """Return True when the server was put back and this was recorded."""
@@ -150,6 +171,22 @@ class UndoBundle:
                 f'"{self.directory / _SETTINGS}" cannot be read', detail=str(error), hint=_by_hand(self.directory)
             ) from error
 
+    def process_image(self) -> ProcessImage | None:
+        """Return the server's process as it was; None when it was not kept, as by an earlier pgdyno.
+
+        Raises RollbackError when it cannot be read.
+        """
+        try:
+            return ProcessImage.from_json(json.loads(_whole(self.directory, _PROCESS)))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            records = self.reading().records
+            sums = records[0].data.get(_SUMS) if records else None
+            if isinstance(error, FileNotFoundError) and not (isinstance(sums, dict) and _PROCESS in sums):
+                return None
+            raise RollbackError(
+                f'"{self.directory / _PROCESS}" cannot be read', detail=str(error), hint=_by_hand(self.directory)
+            ) from error
+
     def reserve_beside_data(self, size_bytes: int = DATA_RESERVE_BYTES) -> None:
         """Allocate the server's reserve in its data directory: the first act there, after the watchdog stands.
 
@@ -159,22 +196,28 @@ class UndoBundle:
             return
         path = Path(self.manifest.reserve)
         try:
-            path.unlink(missing_ok=True)
-            durable.reserve_space(path, size_bytes)
+            self.hands().reserve(path, size_bytes)
         except OSError as error:
-            path.unlink(missing_ok=True)
             raise EnvironmentUnsuitable(
                 f'"{path.parent}" has no room for the way back: {(error.strerror or str(error)).lower()}',
                 detail=f"{size_bytes >> 20} MB are reserved there, so that the server can start again on a full disk.",
                 hint="Make room on the file system of the data directory.",
             ) from error
 
+    def hands(self) -> Hands:
+        """Return the hands of the server's account, kept to the directories of this session.
+
+        Raises FileNotFoundError or another OSError while the data directory is away.
+        """
+        return hands_of(Path(self.manifest.data_directory), self.manifest.pins)
+
     def release_reserve(self) -> None:
         """Give the reserved space back to the file systems of the bundle and of the server's data."""
         (self.directory / "reserve").unlink(missing_ok=True)
         if self.manifest.reserve is not None:
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # the data directory may be gone
-                Path(self.manifest.reserve).unlink()
+            # The data directory may be gone, or another one: then there is nothing of ours in it.
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError, DirectoryChanged):
+                self.hands().remove(Path(self.manifest.reserve))
 
     @contextmanager
     def alone(self, wait_s: float = 0.0, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:
@@ -233,6 +276,7 @@ def _fill(
     manifest: Manifest,
     contents: Sequence[bytes],
     settings: Mapping[str, SettingState],
+    process: ProcessImage | None,
     reserve_bytes: int,
 ) -> None:
     files = draft / "files"
@@ -244,6 +288,8 @@ def _fill(
         _SETTINGS: _json([state.to_json() for state in settings.values()]),
         _MANIFEST: _json(manifest.to_json()),
     }
+    if process is not None:
+        written[_PROCESS] = _json(process.to_json())
     for name, data in written.items():
         durable.write_new(draft / name, data)
     durable.write_new(draft / "UNDO.md", undo_text(manifest, final).encode())
@@ -259,11 +305,25 @@ def _json(value: object) -> bytes:
 
 
 def new_id(study: str, *, at: float, undo_root: Path) -> str:
-    """Return a free name that sorts by time: `20260131T235959Z-study`, with a number behind it when taken."""
-    stamp = datetime.fromtimestamp(at, UTC).strftime("%Y%m%dT%H%M%SZ")
+    """Return a free name that sorts by time: `20260131T235959Z-study`, with a number behind it when taken.
+
+    It sorts behind all others also where the clock was set back since: the newest session is found by its name.
+    """
+    stamp = datetime.fromtimestamp(at, UTC).strftime(_STAMP)
+    newest = max((path.name[:_STAMP_LENGTH] for path in undo_root.iterdir() if _is_stamp(path.name)), default="")
+    if newest > stamp:
+        stamp = (datetime.strptime(newest, _STAMP).replace(tzinfo=UTC) + timedelta(seconds=1)).strftime(_STAMP)
     stem = f"{stamp}-{re.sub(r'[^A-Za-z0-9_.-]+', '-', study).strip('-.')[:60] or 'study'}"
     taken = {path.name for path in undo_root.iterdir()}
     return next(name for name in _candidates(stem) if name not in taken and f"{_DRAFT}{name}" not in taken)
+
+
+def _is_stamp(name: str) -> bool:
+    try:
+        datetime.strptime(name[:_STAMP_LENGTH], _STAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return False
+    return True
 
 
 def _candidates(stem: str) -> Iterator[str]:

@@ -17,6 +17,8 @@ from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.target.binaries import Build
+from pgdyno.target.durable import Attributes
+from pgdyno.target.owner.hands import hands_of
 from pgdyno.target.places import PRIVATE, writing
 from pgdyno.target.runner import Runner
 
@@ -57,11 +59,12 @@ def initialise(runner: Runner, build: Build, data: Path, user: str | None) -> No
             hint=f'Check the free space of "{data.parent}", or set PGDYNO_HOME to a folder on another disk.',
         )
     lines = f"\ninclude = '{SETTINGS_FILE}'\ninclude_if_exists = '{DROP_IN}'\n"
-    with writing(data), (data / "postgresql.conf").open("a") as file:
-        file.write(lines)
+    with writing(data):
+        hands, main = hands_of(data), data / "postgresql.conf"
+        hands.replace(main, hands.read(main) + lines.encode())
 
 
-def write_settings(data: Path, name: str, socket_dir: Path, user: str | None, *, loopback: int | None = None) -> None:
+def write_settings(data: Path, name: str, socket_dir: Path, *, loopback: int | None = None) -> None:
     """Write the sandbox's own settings file, replaced whole. `loopback` is a port of 127.0.0.1, None for no TCP."""
     settings = {
         "listen_addresses": "" if loopback is None else "127.0.0.1",
@@ -77,19 +80,9 @@ def write_settings(data: Path, name: str, socket_dir: Path, user: str | None, *,
     quoted = {key: value.replace("'", "''") for key, value in settings.items()}
     text = "# Written by pgdyno at every start of this sandbox.\n"
     text += "".join(f"{key} = '{value}'\n" for key, value in quoted.items())
-    # The server's user owns the directory: a rename replaces whatever it put there, a write would follow a link.
+    hands = hands_of(data)
     with writing(data):
-        handle, partial = tempfile.mkstemp(dir=data, prefix=f".{SETTINGS_FILE}.")
-        try:
-            with os.fdopen(handle, "w") as file:
-                file.write(text)
-                if user is not None:
-                    account = pwd.getpwnam(user)
-                    os.fchown(file.fileno(), account.pw_uid, account.pw_gid)
-            Path(partial).rename(data / SETTINGS_FILE)
-        except OSError:
-            Path(partial).unlink(missing_ok=True)
-            raise
+        hands.replace(data / SETTINGS_FILE, text.encode(), Attributes(hands.account.uid, hands.account.gid, 0o600))
 
 
 def choose_socket_dir(server_dir: Path) -> Path:

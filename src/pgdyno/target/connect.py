@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
-import shutil
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from psycopg.conninfo import make_conninfo
 from psycopg.rows import DictRow
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable
-from pgdyno.target import binaries, postmaster_lock, processes
+from pgdyno.target import binaries, postmaster_lock, processes, socket_peers
 from pgdyno.target.cpu import CpuGroup, ServerCpu
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.restart import CommandControl, Control
@@ -88,20 +88,26 @@ def open_target(
 
 
 def meet(dsn: str) -> tuple[Postgres, Sighting]:
-    """Connect once, and pin down where: a child program's libpq may have another default host than ours."""
+    """Connect once, and pin down where: a child program's libpq may have another default host than ours.
+
+    Where no host is named the usual folders of sockets are tried, and libpq sees to it that the server there runs as
+    an account that may be trusted with our password (`requirepeer`).
+    """
     postgres = Postgres(dsn)
-    try:
+    named = {"host", "hostaddr", "service"} & postgres.parameters.keys()
+    if named or {"PGHOST", "PGHOSTADDR", "PGSERVICE"} & os.environ.keys():
         return look(postgres)
-    except ConnectError as error:
-        named = {"host", "hostaddr", "service"} & postgres.parameters.keys()
-        if named or {"PGHOST", "PGHOSTADDR", "PGSERVICE"} & os.environ.keys():
-            raise
-        for folder in SOCKET_FOLDERS:
-            try:
-                return look(Postgres(make_conninfo(dsn, host=folder)))
-            except ConnectError as other:
-                log.debug("no server at %s: %s", folder, other.detail)
-        raise error
+    port = (postgres.parameters.get("port") or os.environ.get("PGPORT") or "5432").split(",")[0]
+    first: ConnectError | None = None
+    for folder in SOCKET_FOLDERS:
+        try:
+            peer = socket_peers.required_peer(Path(folder), port)
+            return look(Postgres(make_conninfo(dsn, host=folder, **peer)))
+        except ConnectError as error:
+            log.debug("no server at %s: %s", folder, error.detail)
+            first = first or error
+    assert first is not None, "there are folders"
+    raise first
 
 
 def look(postgres: Postgres) -> tuple[Postgres, Sighting]:
@@ -140,16 +146,21 @@ def _peer_pid(connection: psycopg.Connection[DictRow]) -> int | None:
 
 
 def own_directory(sighting: Sighting) -> Path | None:
-    """Return the data directory when it is on this host, readable, and served by the very server we talk to."""
+    """Return the data directory when it is on this host, readable, and served by the very server we talk to.
+
+    The server names the directory, so nothing is believed: its owner runs the postmaster that works in it, and that is
+    the one at the other end of a Unix socket.
+    """
     folder = sighting.data_directory
     try:
-        if folder is None or processes.postmaster_pid(folder) is None:
+        pid = None if folder is None else processes.postmaster_pid(folder)
+        if folder is None or pid is None or sighting.peer_pid not in (None, pid):
             return None
         lines = postmaster_lock.read_lines(folder)
-    except (OSError, EnvironmentUnsuitable) as error:
+        same = len(lines) > 2 and abs(float(lines[2]) - sighting.started_at) <= START_TOLERANCE_S
+    except (OSError, ValueError, EnvironmentUnsuitable) as error:
         log.info('the data directory "%s" cannot be read: %s', folder, error)
         return None
-    same = len(lines) > 2 and abs(float(lines[2]) - sighting.started_at) <= START_TOLERANCE_S
     return folder if same else None
 
 
@@ -158,7 +169,7 @@ def server_bin_dir(runner: Runner, sighting: Sighting, pid: int | None) -> Path 
     major = sighting.major
     candidates = [_program_of(pid)] if pid is not None else []
     candidates += [Path(f"/usr/lib/postgresql/{major}/bin"), Path(f"/usr/pgsql-{major}/bin")]
-    if shutil.which("pg_config"):
+    with contextlib.suppress(EnvironmentUnsuitable):
         candidates.append(Path(runner.run(["pg_config", "--bindir"], check=False).stdout.strip() or "/nonexistent"))
     found = (folder for folder in candidates if folder is not None and (folder / "postgres").is_file())
     return next(found, None)

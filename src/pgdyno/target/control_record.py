@@ -36,6 +36,7 @@ def to_record(control: Control | None) -> dict[str, object] | None:
             "cluster": control.cluster,
             "data_directory": str(control.data_directory),
             "log_file": None if control.log_file is None else str(control.log_file),
+            "user": control.user,
             "timeout_s": control.timeout_s,
         }
     if isinstance(control, CommandControl):
@@ -80,6 +81,7 @@ def from_record(record: Mapping[str, object] | None, *, runner: Runner, postgres
             data_directory=Path(str(record["data_directory"])),
             log_file=None if log_file is None else Path(str(log_file)),
             timeout_s=timeout_s,
+            user=None if record.get("user") is None else str(record["user"]),
         )
     if kind == "command":
         return CommandControl(argv=_words(record["argv"]), runner=runner, postgres=postgres, timeout_s=timeout_s)

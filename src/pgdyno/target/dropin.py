@@ -7,30 +7,39 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.errors import UsageError
 from pgdyno.model.configuration import Configuration
-from pgdyno.target import durable
-from pgdyno.target.durable import Attributes
+from pgdyno.target.owner.hands import OURS, Hands
+from pgdyno.target.three_way import Block
+from pgdyno.target.written import Written
 
 NAME = "pgdyno.conf"
+LONGEST = 64 << 20
+"""Bytes of a configuration file at most."""
 SESSION_MARK = "# pgdyno session "
 KEPT_MARK = "# pgdyno change "
+END_MARK = "# end of pgdyno "
 _INCLUDE = re.compile(r"^\s*include(?:_if_exists)?\s*=?\s*'([^']*)'", re.IGNORECASE | re.MULTILINE)
 _KNOB = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(?:\.[A-Za-z_][A-Za-z0-9_$]*)*")
 _INCLUDE_LINES = f"""\
 # Added by pgdyno for a session; `pgdyno rollback` takes it away again.
 include_if_exists '{NAME}'
 """
+INCLUDE_LINES = tuple(line.encode() for line in _INCLUDE_LINES.splitlines())
 
 
 @dataclass(frozen=True, slots=True)
 class DropIn:
-    """Where the two files are. `main` is the file as the server names it; `main_real` what its links lead to."""
+    """Where the two files are. `main` is the file as the server names it; `main_real` what its links lead to.
+
+    Both are read and written by `hands`, those of the server's account.
+    """
 
     main: Path
+    hands: Hands = field(default=OURS, compare=False, repr=False)
 
     @property
     def path(self) -> Path:
@@ -40,36 +49,41 @@ class DropIn:
     @property
     def main_real(self) -> Path:
         """Return the main file that must be written, symbolic links resolved."""
-        return self.main.resolve()
+        return self.hands.resolve(self.main)
 
     def is_included(self) -> bool:
         """Return True when the main file names our file already."""
-        text = self.main.read_bytes().decode(errors="replace")
+        return self.names_ours(self.hands.read(self.main_real, at_most=LONGEST))
+
+    def names_ours(self, data: bytes) -> bool:
+        """Tell whether these lines of a main file make the server read our file."""
+        text = data.decode(errors="replace")
         return any(self.main.parent / name == self.path for name in _INCLUDE.findall(text))
 
     def write(self, data: bytes) -> None:
         """Replace our file atomically, with the owner and mode of the main file. Raises OSError."""
-        durable.replace(self.path, data, Attributes.of(self.main_real).without_time())
+        attributes = self.hands.capture(self.main_real)[0].attributes
+        self.hands.replace(self.path, data, None if attributes is None else attributes.without_time())
 
     def read(self) -> bytes | None:
         """Return the bytes of our file, None when it is absent."""
         try:
-            return self.path.read_bytes()
+            return self.hands.read(self.path, at_most=LONGEST)
         except FileNotFoundError:
             return None
 
     def put_back(self, data: bytes | None) -> None:
         """Return our file to bytes that were read before, or to its absence. Raises OSError."""
         if data is None:
-            durable.remove(self.path)
+            self.hands.remove(self.path)
         else:
             self.write(data)
 
     def include(self) -> None:
         """Append the line to the main file, unless it is there. Raises OSError."""
         if not self.is_included():
-            data = self.main_real.read_bytes()
-            durable.replace(self.main_real, with_include(data), Attributes.of(self.main_real).without_time())
+            main = self.main_real
+            self.hands.replace(main, with_include(self.hands.read(main, at_most=LONGEST)))
 
 
 def with_include(main: bytes) -> bytes:
@@ -87,13 +101,44 @@ def render(configuration: Configuration, *, session: str, original: bytes = b"",
     for name, value in configuration.items():
         _check(name, value)
     separator = b"" if not original or original.endswith(b"\n") else b"\n"
-    why = "because it was accepted" if kept else "for a measurement, and taken away when it ends"
-    header = (
-        f"{KEPT_MARK if kept else SESSION_MARK}{session}\n"
-        f"# Written by pgdyno {why}.\n"
-        f"# Undo by hand: pgdyno rollback {session}\n"
+    head, *remarks = _heading(session, kept=kept)
+    block = "".join(f"{line}\n" for line in (head, *remarks)) + configuration.fragment() + f"{_end(head)}\n"
+    return original + separator + block.encode()
+
+
+def block_of(session: str, written: Written) -> Block:
+    """Return every line that `render` can have written for a session."""
+    configurations = written.configurations
+    headings = [_heading(session, kept=kept) for kept in (False, True)]
+    fragments = [configuration.postgresql().fragment() for configuration in configurations]
+    return Block(
+        heads=frozenset(head.encode() for head, *_ in headings),
+        ends=frozenset(_end(head).encode() for head, *_ in headings),
+        remarks=frozenset(line.encode() for _, *remarks in headings for line in remarks),
+        settings=frozenset(line.encode().strip() for text in fragments for line in text.splitlines()),
+        names=frozenset(name.lower() for configuration in configurations for name in configuration.postgresql()),
+        is_known=written.is_known,
+        may_be_bare=not written.is_undone,
     )
-    return original + separator + header.encode() + configuration.fragment().encode()
+
+
+def marks_of(session: str) -> list[tuple[str, str]]:
+    """Return the first and the last line of each block that a session can have written."""
+    heads = [_heading(session, kept=kept)[0] for kept in (False, True)]
+    return [(head, _end(head)) for head in heads]
+
+
+def _heading(session: str, *, kept: bool) -> tuple[str, ...]:
+    why = "because it was accepted" if kept else "for a measurement, and taken away when it ends"
+    return (
+        f"{KEPT_MARK if kept else SESSION_MARK}{session}",
+        f"# Written by pgdyno {why}.",
+        f"# Undo by hand: pgdyno rollback {session}",
+    )
+
+
+def _end(head: str) -> str:
+    return END_MARK + head.removeprefix("# pgdyno ")
 
 
 def session_named_in(data: bytes) -> str | None:

@@ -7,31 +7,66 @@ the plain OSError; the callers know what the file was for and say so.
 
 from __future__ import annotations
 
+import base64
+import dataclasses
+import errno
 import os
-from dataclasses import dataclass
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
+_THE_KERNELS = ("security.ima", "security.evm")
+"""Extended attributes that the kernel computes from a file's bytes: they are never copied."""
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+WARY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+READ = os.O_RDONLY | WARY
+"""How a file is opened that others may have put there: no link is followed, and a pipe does not keep us."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """Owner and permission bits of a file, and its modification time where that matters."""
+    """Owner and permission bits of a file, and its modification time where that matters.
+
+    `extended` are its extended attributes (xattr(7)), POSIX ACL and SELinux label among them, in base64.
+    """
 
     uid: int
     gid: int
     mode: int
     mtime_ns: int | None = None
+    extended: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, path: Path) -> Attributes:
         """Read them from an existing file."""
         status = path.stat()
-        return cls(status.st_uid, status.st_gid, status.st_mode & 0o7777, status.st_mtime_ns)
+        mode = status.st_mode & 0o7777
+        return cls(status.st_uid, status.st_gid, mode, status.st_mtime_ns, _extended(path))
 
     def without_time(self) -> Attributes:
         """Return the same owner and mode for a file that is written now."""
-        return Attributes(self.uid, self.gid, self.mode)
+        return dataclasses.replace(self, mtime_ns=None)
+
+
+def read_regular(path: Path, at_most: int, start: int = 0) -> bytes:
+    """Return `at_most` bytes of a regular file from `start`. A link, a pipe or a device is refused with OSError."""
+    descriptor = os.open(path, READ)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # fdopen refuses a directory itself, and leaves it open
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    with os.fdopen(descriptor, "rb") as file:
+        file.seek(start)
+        return file.read(at_most)
+
+
+def open_fresh(path: Path, mode: int = 0o644) -> BinaryIO:
+    """Open a new file for writing in a directory where others may make files too: what they put there goes first."""
+    path.unlink(missing_ok=True)
+    file = os.fdopen(os.open(path, _CREATE, 0o600), "wb")
+    os.fchmod(file.fileno(), mode)
+    return file
 
 
 def fsync_directory(path: Path) -> None:
@@ -75,6 +110,33 @@ def replace(path: Path, data: bytes, attributes: Attributes) -> None:
     fsync_directory(path.parent)
 
 
+def replace_unchanged(path: Path, data: bytes, identity: tuple[int, ...]) -> bool:
+    """Put new bytes in place of a file, with its attributes, while its inode, size and time are these; else False."""
+    staged = temporary_path(path)
+    staged.unlink(missing_ok=True)
+    try:
+        write_new(staged, data, Attributes.of(path).without_time())
+        status = path.lstat()
+        if (status.st_ino, status.st_size, status.st_mtime_ns) != identity:
+            return False
+        staged.replace(path)
+    finally:
+        staged.unlink(missing_ok=True)
+    fsync_directory(path.parent)
+    return True
+
+
+def rehearse(path: Path) -> bool:
+    """Tell whether a file that replaces this one gets its attributes; one beside it is made and removed."""
+    wanted, staged = Attributes.of(path), temporary_path(path)
+    staged.unlink(missing_ok=True)
+    try:
+        write_new(staged, b"", wanted)
+        return Attributes.of(staged) == wanted
+    finally:
+        staged.unlink(missing_ok=True)
+
+
 def overwrite(path: Path, data: bytes, attributes: Attributes) -> None:
     """Put the bytes back into an existing file without asking the file system for space.
 
@@ -112,12 +174,38 @@ def _write_all(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
+def _extended(file: Path | int) -> dict[str, str]:
+    """Return the extended attributes; none where the file system has none. Raises OSError on one that is hidden."""
+    try:
+        names = os.listxattr(file)
+    except OSError as error:
+        if error.errno != errno.ENOTSUP:
+            raise
+        return {}
+    kept = (name for name in sorted(names) if name not in _THE_KERNELS)
+    return {name: base64.b64encode(os.getxattr(file, name)).decode() for name in kept}
+
+
 def _set_attributes(descriptor: int, attributes: Attributes | None) -> None:
     if attributes is None:
         return
     status = os.fstat(descriptor)
     if (status.st_uid, status.st_gid) != (attributes.uid, attributes.gid):
         os.fchown(descriptor, attributes.uid, attributes.gid)
+    for name in _extended(descriptor).keys() - attributes.extended.keys():  # such as an ACL that the directory gives
+        if not name.startswith("security."):
+            os.removexattr(descriptor, name)
+    # The owner of a file that is read-only may set none any more; an ACL comes last, because chmod(2) changes its mask.
+    acls = {name: value for name, value in attributes.extended.items() if name.startswith("system.")}
+    _set_extended(descriptor, {name: attributes.extended[name] for name in attributes.extended.keys() - acls.keys()})
     os.fchmod(descriptor, attributes.mode)
+    _set_extended(descriptor, acls)
     if attributes.mtime_ns is not None:
         os.utime(descriptor, ns=(attributes.mtime_ns, attributes.mtime_ns))
+
+
+def _set_extended(descriptor: int, wanted: Mapping[str, str]) -> None:
+    found = _extended(descriptor)
+    for name, value in wanted.items():
+        if found.get(name) != value:  # a label that the file has already may be one that we may not set
+            os.setxattr(descriptor, name, base64.b64decode(value))

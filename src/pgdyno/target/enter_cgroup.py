@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import signal
 import sys
 from pathlib import Path
 
@@ -29,6 +30,8 @@ def main(words: list[str]) -> None:
     except OSError as error:
         sys.stderr.write(f"cannot enter the cgroup or become the user: {error}\n")
         sys.exit(126)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which this interpreter ignores, and the program would in its turn
+        signal.signal(number, signal.SIG_DFL)
     try:
         os.execvp(command[0], command)  # noqa: S606 - turning into the program is the purpose of this file
     except OSError as error:

@@ -66,6 +66,14 @@ class FileReading:
         bad = (line for line in self.lines if line.error is not None and line.sourcefile is not None)
         return [line for line in bad if not self.waits_for_restart(line)]
 
+    def waiting(self) -> frozenset[str]:
+        """Return the knobs that a line gives a new value, valid, which a restart would bring into force."""
+        last = {line.name.lower(): line for line in self.lines if line.name is not None and line.sourcefile is not None}
+        waiting = ((line, self._state(line)) for line in last.values() if self.waits_for_restart(line))
+        return frozenset(
+            state.name for line, state in waiting if state is not None and not same_value(line.setting or "", state)
+        )
+
     def overridden(self, file: Path) -> list[tuple[FileLine, FileLine]]:
         """Return each last line for its knob in our file that a later line elsewhere overrides, with that line."""
         last = {line.name.lower(): line for line in self.lines if line.name is not None}

@@ -12,6 +12,8 @@ from pgdyno.target import durable
 from pgdyno.target.durable import Attributes
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+_MOST_BYTES = 64 << 20
+"""No configuration file is that long; memory must not be either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +56,38 @@ def digest(data: bytes) -> str:
 
 
 def capture(path: Path) -> tuple[FileImage, bytes]:
-    """Read a file's image and bytes. An absent file gives an image that says so; other failures raise OSError."""
+    """Read a file's image and bytes. An absent file gives an image that says so; other failures raise OSError.
+
+    A link, a pipe or a device in its place is such a failure, and so is a file of more than 64 MB.
+    """
     try:
-        data = path.read_bytes()
+        data = durable.read_regular(path, _MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise OSError(errno.EFBIG, f"longer than {_MOST_BYTES >> 20} MB", str(path))
         attributes = Attributes.of(path)
     except FileNotFoundError:
         return FileImage(str(path), None, 0, None), b""
     return FileImage(str(path), digest(data), len(data), attributes), data
+
+
+def why_not_replaceable(path: Path) -> str | None:
+    """Return why a file would not be the same again after it was replaced and put back; None when it would, or is not.
+
+    A file with a second name (link(2)) would lose that name, and written in place it would change under both, in a
+    backup by `cp -al` for one. Owner, mode, ACL and other extended attributes are tried on a file beside it, which is
+    removed at once. Raises OSError.
+    """
+    try:
+        names = path.lstat().st_nlink
+    except FileNotFoundError:
+        return None
+    if names > 1:
+        return f"it has {names} names (hard links), and would lose the others (cp -a makes it a file of its own)"
+    try:
+        kept = durable.rehearse(path)
+    except OSError as error:
+        return f"its owner, mode, ACL and other attributes cannot be kept: {(error.strerror or str(error)).lower()}"
+    return None if kept else "the file system gives a new file another owner, mode, ACL or other attributes"
 
 
 def restore(image: FileImage, data: bytes) -> bool:
@@ -76,10 +103,15 @@ def restore(image: FileImage, data: bytes) -> bool:
     if image.attributes is None:
         durable.remove(path)
         return True
-    try:
-        durable.replace(path, data, image.attributes)
-    except OSError as error:
-        if error.errno not in _NO_SPACE:
-            raise
-        durable.overwrite(path, data, image.attributes)
+    put(path, data, image.attributes)
     return True
+
+
+def put(path: Path, data: bytes, attributes: Attributes) -> None:
+    """Replace a file, in place when the disk is full: see `restore`. Raises OSError."""
+    try:
+        durable.replace(path, data, attributes)
+    except OSError as error:
+        if error.errno not in _NO_SPACE or not path.exists() or path.stat().st_size < len(data):
+            raise
+        durable.overwrite(path, data, attributes)

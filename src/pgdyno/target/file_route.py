@@ -6,35 +6,44 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgdyno.errors import EnvironmentUnsuitable, RollbackError
+from pgdyno.errors import EnvironmentUnsuitable, RollbackError, telling_files
 from pgdyno.model.configuration import Configuration
-from pgdyno.target import durable, file_image, snapshot
+from pgdyno.target import snapshot
 from pgdyno.target.bundle import UndoBundle
-from pgdyno.target.dropin import DropIn, render, with_include
-from pgdyno.target.file_image import FileImage
+from pgdyno.target.dropin import DropIn, block_of, render
+from pgdyno.target.file_change import FileChange, changes_of
 from pgdyno.target.route import FILES, Record
 from pgdyno.target.snapshot import SettingDifference, SettingState
+from pgdyno.target.three_way import without_block
 
 if TYPE_CHECKING:
     from pgdyno.target.target import Target
 
 KIND = "files"
+_AWAY = "See who moved or replaced the server's files; pgdyno rollback puts back what this session changed."
 
 
 class FileRoute:
-    """Stages into `pgdyno.conf` beside the main file; puts back the exact images that the undo bundle holds.
+    """Stages into `pgdyno.conf` beside the main file; puts back the images of the bundle where nobody else edited.
 
     `stage` and `check` need the server's host; `put_back` needs nothing but the bundle and the file system, also
     when that is full. What was in the drop-in before the session stays in front of what is staged, but only where
-    the main file named it already: else it was not in force, and no trial builds on it.
+    the main file named it already: else it was not in force, and no trial builds on it. What others write into
+    either file during the session stays, while it runs and when it ends (see three_way.py).
     """
 
     def __init__(self, dropin: DropIn, bundle: UndoBundle, target: Target | None = None) -> None:
-        self.dropin = dropin
+        self._main = dropin.main
         self._bundle = bundle
         self._target = target
         is_named = all(image.path != bundle.manifest.main_file for image in bundle.manifest.images)
         self._original = bundle.content_of(dropin.path) if is_named else None
+        self._staged: tuple[bytes | None, bytes | None] = (None, self._original)
+
+    @property
+    def dropin(self) -> DropIn:
+        """Return the two files, worked on by the server's account within the pinned directories."""
+        return DropIn(self._main, self._bundle.hands())
 
     @classmethod
     def from_record(cls, record: Record, bundle: UndoBundle) -> FileRoute:
@@ -44,7 +53,7 @@ class FileRoute:
     @property
     def source(self) -> Path:
         """Return the drop-in's path."""
-        return self.dropin.path
+        return DropIn(self._main).path
 
     @property
     def accepted_sources(self) -> frozenset[str]:
@@ -53,18 +62,21 @@ class FileRoute:
 
     def record(self) -> dict[str, object]:
         """Return plain JSON values; see `Route.record`."""
-        return record_of(self.dropin)
+        return record_of(DropIn(self._main))
 
     def stage(self, configuration: Configuration, *, session: str) -> None:
         """Write the drop-in, atomically; see `Route.stage`."""
-        data = self._original
-        if configuration:
-            data = render(configuration, session=session, original=self._original or b"")
         try:
-            if data != self.dropin.read():
+            found = self.dropin.read()
+            staged, base = self._staged
+            if found != staged or found is None:
+                base = self._base(found)
+            data = render(configuration, session=session, original=base or b"") if configuration else base
+            if data != found:
                 self.dropin.put_back(data)
             if data is not None:
                 self.dropin.include()
+            self._staged = (data, base)
         except OSError as error:
             raise unwritable(self.dropin.path, error) from error
 
@@ -72,60 +84,69 @@ class FileRoute:
         """Write the drop-in as one that stays; the server reads the same lines in it. See `Route.keep`."""
         if not configuration:
             return
-        data = render(configuration, session=session, original=self._original or b"", kept=True)
         try:
-            self.dropin.put_back(data)
+            base = self._base(self.dropin.read())
+            self.dropin.put_back(render(configuration, session=session, original=base or b"", kept=True))
         except OSError as error:
             raise unwritable(self.dropin.path, error) from error
+
+    def _base(self, found: bytes | None) -> bytes | None:
+        """Return what stays in front of what is staged: the original, or what others have made of it meanwhile."""
+        image = self._bundle.content_of(self.dropin.path)
+        if found in (None, image):
+            return self._original
+        assert found is not None
+        block = block_of(self._bundle.id, self._bundle.written())
+        rest, _ = without_block(found, self._original or b"", block)
+        if self._original is None:
+            rest = rest.removeprefix(image or b"")
+        return rest if rest.strip() or self._original else None
 
     def check(self, configuration: Configuration) -> None:
         """Ask the running server; see `Route.check`. Only for a route that was made with its target."""
         from pgdyno.target.precheck import check_files  # what restores needs no SQL
 
         assert self._target is not None, "a route that only restores checks nothing"
-        check_files(self._target, self.dropin, configuration, data_directory=self._bundle.manifest.data_directory)
+        folder = self._bundle.manifest.data_directory
+        with telling_files(EnvironmentUnsuitable, _AWAY):
+            check_files(self._target, self.dropin, configuration, data_directory=folder)
+
+    def changes(self) -> list[FileChange]:
+        """Return what becomes of each file when this session is undone. Reads only. Raises RollbackError."""
+        written = self._bundle.written()
+        try:
+            return changes_of(self._bundle, self.dropin, written)
+        except OSError as error:
+            path = error.filename or self._main
+            raise self._not_put_back(str(path), error) from error
 
     def put_back(self) -> Sequence[str]:
-        """Put every file back as its image says; see `Route.put_back`."""
+        """Take our lines out of every file; it is as its image then unless others edited it. See `Route.put_back`."""
         changed = []
-        for image in self._bundle.manifest.images:
-            data = self._bundle.content(image)
+        for change in self.changes():
             try:
-                if file_image.restore(image, data):
-                    changed.append(image.path)
+                if change.carry_out():
+                    changed.append(change.image.path)
             except OSError as error:
-                raise RollbackError(
-                    f'"{image.path}" could not be put back: {(error.strerror or str(error)).lower()}',
-                    hint=f"Mend that and run pgdyno rollback {self._bundle.id}, or follow "
-                    f"{self._bundle.directory / 'UNDO.md'}.",
-                ) from error
+                raise self._not_put_back(change.image.path, error) from error
         return changed
 
     def leftovers(self) -> Sequence[str]:
-        """Return a sentence for each file that is not what it was."""
-        images = self._bundle.manifest.images
-        return [f'"{image.path}" is not what it was' for image in images if not image.is_in_place()]
+        """Return a sentence for each file that still holds something of ours."""
+        changes = self.changes()
+        return [f'"{change.path}" is not what it was' for change in changes if not change.is_done()]
 
-    def strange_edits(self) -> Sequence[str]:
-        """Keep a copy of a main file that somebody else changed during the session, and say where.
+    def as_found(self) -> frozenset[str]:
+        """Return the files, as the server spells them, that are what they were: no setting of others is in them."""
+        paths = {str(change.path) for change in self.changes() if change.merge.is_image and change.is_done()}
+        return frozenset(paths | ({str(self.dropin.main)} if str(self.dropin.main_real) in paths else set()))
 
-        To be called before `put_back`, which returns the file to its old bytes.
-        """
-        manifest = self._bundle.manifest
-        images = (image for image in manifest.images if image.path == manifest.main_file and image.was_present)
-        return [text for image in images for text in self._keep_edit(image)]
-
-    def _keep_edit(self, image: FileImage) -> list[str]:
-        path, original = Path(image.path), self._bundle.content(image)
-        if not path.exists():
-            return []
-        found = path.read_bytes()
-        if found in (original, with_include(original)):
-            return []
-        kept = self._bundle.directory / f"found-{file_image.digest(found)[:12]}.conf"
-        if not kept.exists():
-            durable.write_new(kept, found)
-        return [f'"{path}" was edited by somebody else during the session; that edit is kept in "{kept}"']
+    def _not_put_back(self, path: str, error: OSError) -> RollbackError:
+        return RollbackError(
+            f'"{path}" could not be put back: {(error.strerror or str(error)).lower()}',
+            hint=f"Mend that and run pgdyno rollback {self._bundle.id}, or follow "
+            f"{self._bundle.directory / 'UNDO.md'}.",
+        )
 
     def differences(
         self, before: Mapping[str, SettingState], after: Mapping[str, SettingState]

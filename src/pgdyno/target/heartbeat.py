@@ -66,6 +66,7 @@ class Heart:
         self._period_s = period_s
         self._each: Callable[[], None] | None = None
         self._beat = Beat(now())
+        self._is_written = True
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pgdyno-heartbeat", daemon=True)
@@ -104,7 +105,11 @@ class Heart:
             try:
                 write(self._folder, self._beat)
             except OSError as error:  # the watchdog acts on it; here nothing better can be done
-                log.warning("the heartbeat cannot be written: %s", error)
+                if self._is_written:
+                    log.warning("the heartbeat cannot be written: %s", error)
+                self._is_written = False
+            else:
+                self._is_written = True
 
     def _run(self) -> None:
         while not self._stopped.wait(self._period_s):

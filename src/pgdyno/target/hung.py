@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pgdyno.target import health, postmaster_lock, processes
+from pgdyno.target import health, postmaster_lock, processes, sighup
 from pgdyno.target.health import Address, Health
 from pgdyno.target.identity import wait_until
 
@@ -26,9 +26,10 @@ def revive_or_end(
     shutdown (SIGQUIT), then SIGKILL for the postmaster and all of its children: committed data survive both, the
     next start recovers them from WAL. Only for a data directory of this host; a server that is down is left alone.
     """
-    pid = processes.postmaster_pid(data_directory)
-    if pid is None or address is None or health.ask(address) is not Health.SILENT:
+    process = sighup.postmaster(data_directory)
+    if process is None or address is None or health.ask(address) is not Health.SILENT:
         return None
+    pid = process.pid
     family = [pid, *(child.pid for child in processes.children_of(pid))]
     _signal(family, signal.SIGCONT)
     if wait_until(lambda: health.ask(address) is not Health.SILENT, timeout_s=ANSWER_S, sleep=sleep, step_s=0.2):

@@ -44,6 +44,16 @@ class ProcessIdentity:
         return ProcessIdentity.of(self.pid) == self
 
 
+def pid_namespace() -> str:
+    """Return the name of the namespace that this process's number belongs to: a container has one of its own."""
+    return str((processes.PROC / "self/ns/pid").readlink())
+
+
+def uptime() -> float:
+    """Return the seconds since this host started, those of a suspend included: a clock that nobody can set."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 def end_process(process: ProcessIdentity, *, grace_s: float = 5.0, sleep: Callable[[float], None] = time.sleep) -> bool:
     """End a process that outlived its owner: SIGTERM, and SIGKILL after the grace time.
 

@@ -12,6 +12,7 @@ from psycopg.rows import DictRow
 from pgdyno.model.facts import Facts, HostFacts, KernelFact, ServerFacts, SettingFact, Unknown
 from pgdyno.target import host, kernel_facts
 from pgdyno.target.block_devices import find_places, nowhere
+from pgdyno.target.overrides import read_reach
 from pgdyno.target.postgres import Query, query_error
 from pgdyno.target.sql_route import SqlRoute
 from pgdyno.target.target import Target
@@ -40,8 +41,14 @@ def read_facts(target: Target) -> Facts:
         settings = {fact.name: fact for fact in map(_setting_fact, rows)}
         server = _server_facts(connection, settings, target.postgres.label)
     folder = _data_directory(target, server)
+    reach = read_reach(target, settings)
     return Facts(
-        host=_host_facts(target, folder), server=server, settings=settings, kernel=_kernel_facts(target, folder)
+        host=_host_facts(target, folder),
+        server=server,
+        settings=settings,
+        kernel=_kernel_facts(target, folder),
+        obstacles=reach.obstacles,
+        by_alter_system=reach.by_alter_system,
     )
 
 

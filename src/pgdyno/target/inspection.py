@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory
+from pgdyno.outside.files import MOST_BYTES, read_text
 from pgdyno.target.capture.folder import load_folder, write_folder
 from pgdyno.target.capture.take import take_capture
 from pgdyno.target.capture.texts import Capture
@@ -86,14 +86,9 @@ def is_empty(inventory: Inventory) -> bool:
 
 
 def _read(path: Path) -> str:
-    """Return the text of a file of settings; consoles of Windows redirect in UTF-16, which its first bytes tell."""
+    """Return the text of a file of settings, written by a console of Windows or by another."""
     hint = "Name a file of text: pg_settings as psql prints it, or a postgresql.conf."
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f'file "{path}" cannot be read', detail=error.strerror, hint=hint) from error
-    is_wide = raw[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-    text = raw.decode("utf-16" if is_wide else "utf-8", errors="replace")
+    text = read_text(path, hint=hint, lenient=True, at_most=MOST_BYTES)
     if "\0" in text:
         raise UsageError(f'file "{path}" is not text', hint=hint)
-    return text.removeprefix("\ufeff")
+    return text

@@ -6,22 +6,26 @@ from pathlib import Path
 
 from pgdyno.errors import RollbackError
 from pgdyno.target.bundle import UndoBundle, bundle_directories
-from pgdyno.target.file_image import digest
+from pgdyno.target.dropin import block_of
+from pgdyno.target.file_route import FileRoute
+from pgdyno.target.route import Route
+from pgdyno.target.three_way import settings_in
 
 
 def digests(bundle: UndoBundle) -> dict[str, str | None]:
     """Return the checksum of each file that the session could change, as it is now; None for one that is absent."""
-    return {image.path: _digest(Path(image.path)) for image in bundle.manifest.images}
+    hands = bundle.hands()
+    return {image.path: hands.capture(Path(image.path))[0].sha256 for image in bundle.manifest.images}
 
 
-def refuse_stale(bundle: UndoBundle) -> None:
-    """Refuse to put a server back over what others did since the change was kept. Nothing is changed here.
+def refuse_stale(bundle: UndoBundle, route: Route) -> None:
+    """Refuse to take back a change that cannot be told from what others did since. Nothing is changed here.
 
-    Raises RollbackError when a file is not as the session left it, or a newer change on the same server is kept: the
-    newest goes first.
+    What others wrote beside it stays, as in every rollback (three_way.py). Raises RollbackError when the head of our
+    lines is gone and others set the same parameters in the drop-in, and when a newer change on the same server is
+    kept: the newest goes first.
     """
-    noted = bundle.kept()
-    if noted is None:
+    if bundle.kept() is None:
         return
     newer = [other.id for other in _kept_on_same_server(bundle) if other.id > bundle.id]
     if newer:
@@ -29,14 +33,25 @@ def refuse_stale(bundle: UndoBundle) -> None:
             f"session {bundle.id} cannot be rolled back before {max(newer)}, which changed the same server after it",
             hint=f"Run pgdyno rollback {max(newer)} first.",
         )
-    files = noted.get("files")
-    now = digests(bundle)
-    changed = [path for path, before in files.items() if now.get(path) != before] if isinstance(files, dict) else []
-    if changed:
+    if isinstance(route, FileRoute):
+        _refuse_unrecognised(bundle, route)
+
+
+def _refuse_unrecognised(bundle: UndoBundle, route: FileRoute) -> None:
+    block = block_of(bundle.id, bundle.written())
+    found = route.dropin.read() or b""
+    if any(line.strip() in block.heads for line in found.splitlines()):
+        return
+    before = set(settings_in(bundle.content_of(route.dropin.path) or b""))
+    left = [change.merge.data or b"" for change in route.changes() if change.path == route.dropin.path]
+    names = sorted(name for data in left for name in settings_in(data) if name in block.names - before)
+    if names:
         raise RollbackError(
-            f'"{changed[0]}" was edited since session {bundle.id} was kept, and putting it back would lose that',
+            f'"{route.dropin.path}" was rewritten since session {bundle.id} was kept: whose the line of {names[0]} is '
+            "cannot be told",
             detail="Nothing was changed.",
-            hint=f"Take the lines of {bundle.id} out by hand; {bundle.directory / 'UNDO.md'} names the old files.",
+            hint=f"Take the line out by hand and run pgdyno rollback {bundle.id}; the old files are named in "
+            f"{bundle.directory / 'UNDO.md'}.",
         )
 
 
@@ -51,10 +66,3 @@ def _kept_on_same_server(bundle: UndoBundle) -> list[UndoBundle]:
         if same and other.manifest.target == bundle.manifest.target and other.kept() is not None:
             found.append(other)
     return found
-
-
-def _digest(path: Path) -> str | None:
-    try:
-        return digest(path.read_bytes())
-    except FileNotFoundError:
-        return None

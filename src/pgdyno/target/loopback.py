@@ -6,15 +6,16 @@ there, a password that is made for the occasion is asked for, by SCRAM.
 
 from __future__ import annotations
 
-import os
 import secrets
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 from psycopg import pq, sql
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.target import cluster, durable
+from pgdyno.target.owner.hands import hands_of
 from pgdyno.target.postgres import Postgres
 
 PASSFILE = "loopback.pgpass"
@@ -56,25 +57,16 @@ def set_password(postgres: Postgres, port: int, passfile: Path) -> None:
 
 def admit(data: Path) -> None:
     """Put the line that lets the superuser in by password in front of pg_hba.conf; it counts from the next start."""
-    hba = data / "pg_hba.conf"
-    text = _read(hba)
-    if _LINE not in text:
-        _rewrite(hba, _LINE + text)
+    _rewrite(data, lambda text: text if _LINE in text else _LINE + text)
 
 
 def dismiss(data: Path) -> None:
     """Take that line out again."""
-    hba = data / "pg_hba.conf"
-    text = _read(hba)
-    if _LINE in text:
-        _rewrite(hba, text.replace(_LINE, ""))
+    _rewrite(data, lambda text: text.replace(_LINE, ""))
 
 
-def _read(hba: Path) -> str:
-    # The server's user owns the folder: a link that it put there is not followed.
-    with os.fdopen(os.open(hba, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as file:
-        return file.read()
-
-
-def _rewrite(hba: Path, text: str) -> None:
-    durable.replace(hba, text.encode(), durable.Attributes.of(hba).without_time())
+def _rewrite(data: Path, change: Callable[[str], str]) -> None:
+    hands, hba = hands_of(data), data / "pg_hba.conf"
+    before = hands.read(hba).decode()
+    if (after := change(before)) != before:
+        hands.replace(hba, after.encode())

@@ -9,6 +9,7 @@ from pgdyno.target.file_image import FileImage
 from pgdyno.target.health import Address
 from pgdyno.target.identity import ProcessIdentity
 from pgdyno.target.kernel import KernelImage
+from pgdyno.target.owner.pins import Pin
 
 VERSION = 2
 READABLE = (1, VERSION)
@@ -22,7 +23,9 @@ class Manifest:
     programs. `images` are the files that may be changed, `main_file` among them when our line must go into it.
     `route` is how settings reach the server (see route_record.py). `local` says that the data directory is on the host
     of this bundle. `address` is where the server listens, None when that is not to be asked. `reserve` is a file in
-    the data directory that holds space for the way back. `kernel` are the Linux knobs that may change.
+    the data directory that holds space for the way back. `kernel` are the Linux knobs that may change. `pins` are the
+    directories that files are changed in: when one of them is another, nothing is written there. `asks_password` says
+    that the server asked the session for a password, which a person must give after a reboot.
     """
 
     id: str
@@ -41,6 +44,8 @@ class Manifest:
     address: Address | None = None
     reserve: str | None = None
     kernel: tuple[KernelImage, ...] = ()
+    pins: tuple[Pin, ...] = ()
+    asks_password: bool = False
     version: int = VERSION
 
     def to_json(self) -> dict[str, object]:
@@ -54,7 +59,7 @@ class Manifest:
         if not isinstance(owner, dict) or not isinstance(images, list) or fields["version"] not in READABLE:
             raise ValueError("not a manifest of this version")
         route, address, reserve = fields.get("route"), fields.get("address"), fields.get("reserve")
-        kernel = fields.get("kernel")
+        kernel, pins = fields.get("kernel"), fields.get("pins")
         return cls(
             id=str(fields["id"]),
             study=str(fields["study"]),
@@ -72,5 +77,7 @@ class Manifest:
             local=bool(fields.get("local", True)),
             address=Address(**address) if isinstance(address, dict) else None,
             reserve=None if reserve is None else str(reserve),
+            pins=tuple(Pin.from_json(pin) for pin in pins) if isinstance(pins, list) else (),
             kernel=tuple(KernelImage.from_json(image) for image in kernel) if isinstance(kernel, list) else (),
+            asks_password=bool(fields.get("asks_password", False)),
         )

@@ -135,27 +135,6 @@ def count_reads(text: str) -> int:
     return total
 
 
-def forget_cached(folder: Path) -> None:
-    """Drop the files of a stopped server from the page cache: what is cached stays charged to whoever read it first."""
-    for directory, _, names in os.walk(folder):
-        for name in names:
-            _forget(Path(directory) / name)
-
-
-def _forget(path: Path) -> None:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    except OSError:
-        return
-    try:
-        os.fdatasync(descriptor)  # a page that is not written yet cannot be dropped
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    except OSError:
-        pass
-    finally:
-        os.close(descriptor)
-
-
 def _version_1(label: str, limit: int, mounts: str, own: str) -> MemoryGroup | None:
     parent = _first(group_folders(own, mounts, "memory"), _V1_LIMIT)
     if parent is None:

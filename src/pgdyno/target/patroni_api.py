@@ -10,6 +10,7 @@ import base64
 import http.client
 import json
 import os
+import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, UsageError
+from pgdyno.outside.documents import load_json
+from pgdyno.outside.files import read_text
 
 TIMEOUT_S = 10.0
 AUTH_VARIABLE = "PGDYNO_PATRONI_AUTH"
@@ -188,12 +191,7 @@ class PatroniApi:
     def _credentials(self) -> str:
         if self.auth_file is None:
             return os.environ.get(AUTH_VARIABLE, "")
-        try:
-            return self.auth_file.read_text().partition("\n")[0].strip()
-        except OSError as error:
-            raise UsageError(
-                f'file "{self.auth_file}" cannot be read', detail=error.strerror, hint="It holds user:password."
-            ) from error
+        return read_text(self.auth_file, hint="It holds user:password.").partition("\n")[0].strip()
 
     def _tls(self) -> ssl.SSLContext:
         try:
@@ -215,7 +213,7 @@ def parse_member(fields: object) -> Member:
         role=str(member.get("role", "")),
         state=str(member.get("state", "")),
         host=str(member.get("host", "")),
-        port=int(port) if port.isdecimal() else 5432,
+        port=int(port) if re.fullmatch("[0-9]{1,5}", port) else 5432,
         api_url=f"{parts.scheme}://{parts.netloc}",
     )
 
@@ -234,7 +232,7 @@ def _answer(endpoint: str, method: str, path: str, status: int, text: str) -> ob
             hint="See patronictl list and the log of that node's Patroni.",
         )
     try:
-        return json.loads(text) if text else {}
+        return load_json(text) if text else {}
     except ValueError:
         return text
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from psycopg.conninfo import make_conninfo
@@ -24,6 +24,8 @@ from pgdyno.target.patroni_api import Member, PatroniApi
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.route_names import is_ours, may_hold_secret, refuse_strange
 from pgdyno.target.snapshot import SettingDifference, SettingState
+from pgdyno.target.sql_route import set_by_others, staged_of
+from pgdyno.target.written import Written
 
 KIND = "patroni"
 LOAD_TIMEOUT_S = 90.0
@@ -38,7 +40,7 @@ class PatroniRoute:
     """The dynamic configuration of one cluster. `postgres` names all members and follows the leader.
 
     `originals` is `postgresql.parameters` as it was found, without what `may_hold_secret`; `names` are all that were
-    there; `had` says which of the keys `postgresql` and `parameters` there were.
+    there; `had` says which of the keys `postgresql` and `parameters` there were. `staged` as in `SqlRoute`.
     """
 
     api: PatroniApi
@@ -49,6 +51,7 @@ class PatroniRoute:
     timeout_s: float = LOAD_TIMEOUT_S
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    staged: dict[str, set[str]] | None = field(default_factory=dict, compare=False)
 
     @classmethod
     def open(cls, api: PatroniApi, postgres: Postgres) -> PatroniRoute:
@@ -88,7 +91,9 @@ class PatroniRoute:
         }
 
     @classmethod
-    def from_record(cls, record: Mapping[str, object], *, postgres: Postgres) -> PatroniRoute:
+    def from_record(
+        cls, record: Mapping[str, object], *, postgres: Postgres, written: Written | None = None
+    ) -> PatroniRoute:
         """Rebuild it. Raises KeyError or ValueError on anything else than what `record` made."""
         api, originals, names, had = (record[key] for key in ("api", "originals", "names", "had"))
         if not isinstance(api, dict) or not isinstance(originals, dict):
@@ -102,6 +107,7 @@ class PatroniRoute:
             names=frozenset(map(str, names)),
             had=tuple(map(str, had)),
             timeout_s=float(str(record["timeout_s"])),
+            staged=staged_of(written),
         )
 
     def stage(self, configuration: Configuration, *, session: str) -> None:
@@ -112,6 +118,10 @@ class PatroniRoute:
         """
         members = self.api.members()
         _refuse(configuration, members)
+        self._refuse_foreign(configuration)
+        if self.staged is not None:
+            for name, value in configuration.items():
+                self.staged.setdefault(name, set()).add(value)
         changes = self._changes(configuration)
         if changes:
             self.api.patch({"postgresql": {"parameters": changes}})
@@ -155,18 +165,26 @@ class PatroniRoute:
             )
         return sorted(changes)
 
+    def plan(self) -> list[str]:
+        """Return what `put_back` would change, for people. No effect on the cluster."""
+        changes = self._changes(Configuration())
+        return [
+            f"Patroni's dynamic configuration: {name} {'goes' if value is None else f'= {value}'}"
+            for name, value in sorted(changes.items())
+        ]
+
     def leftovers(self) -> Sequence[str]:
         """Return a sentence for each parameter that is not as it was; see `Route.leftovers`."""
         current = _parameters(self.api.dynamic_configuration())
         found = [
             f"{name} is {current.get(name, 'absent')} in Patroni's dynamic configuration, was {value}"
             for name, value in self.originals.items()
-            if current.get(name) != value
+            if current.get(name) != value and self._is_from_us(name, current)
         ]
         found += [
             f"{name} = {value} is in Patroni's dynamic configuration and was not"
             for name, value in current.items()
-            if name not in self.names and is_ours(name)
+            if name not in self.names and self._is_from_us(name, current)
         ]
         return found
 
@@ -180,14 +198,31 @@ class PatroniRoute:
         return cluster_differences(before, after)
 
     def _changes(self, configuration: Configuration) -> dict[str, object]:
-        """Return what has to be patched so that the parameters are the originals with the configuration on top."""
+        """Return what has to be patched so that the parameters are the originals with the configuration on top.
+
+        A parameter that somebody else has changed since stays as it is, unless the configuration names it.
+        """
         current = _parameters(self.api.dynamic_configuration())
-        wanted: dict[str, object] = {**self.originals, **configuration}
+        originals = {name: value for name, value in self.originals.items() if self._is_from_us(name, current)}
+        wanted: dict[str, object] = {**originals, **configuration}
         changes: dict[str, object] = {
             name: value for name, value in wanted.items() if name not in current or current[name] != value
         }
-        changes |= {name: None for name in current if name not in wanted and name not in self.names and is_ours(name)}
-        return changes
+        gone = (name for name in current if name not in wanted and name not in self.names)
+        return changes | {name: None for name in gone if self._is_from_us(name, current)}
+
+    def _refuse_foreign(self, names: Iterable[str]) -> None:
+        """Raise ApplyError for a parameter that somebody else has set since: it is theirs, and is not overwritten."""
+        current = _parameters(self.api.dynamic_configuration())
+        for name in names:
+            if current.get(name) != self.originals.get(name) and not self._is_from_us(name, current):
+                raise set_by_others(name, current.get(name), "Patroni's dynamic configuration")
+
+    def _is_from_us(self, name: str, current: Parameters) -> bool:
+        """Tell whether the value that a parameter has now is from this session."""
+        if self.staged is None:
+            return name in self.originals or is_ours(name)
+        return is_ours(name) and name in current and str(current[name]) in self.staged.get(name, ())
 
     def _remove_empty(self) -> None:
         """Take away the keys that were not there and hold nothing."""

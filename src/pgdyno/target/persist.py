@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model import linux
+from pgdyno.outside.files import open_file
 from pgdyno.target import kernel_smt
 from pgdyno.target.block_devices import KernelPlaces
 from pgdyno.target.durable import Attributes, replace
@@ -90,7 +91,8 @@ def write_artefacts(files: Iterable[Artefact], root: Path = Path("/")) -> list[P
 
 def _refuse_foreign(path: Path) -> None:
     try:
-        is_ours = path.read_text(errors="replace").startswith(MARK)
+        with open_file(path) as file:
+            is_ours = file.read(len(MARK.encode())).decode(errors="replace") == MARK
     except FileNotFoundError:
         return
     except OSError as error:

@@ -36,6 +36,8 @@ _HINTS = (
     ("definition of service", "Check the service name and PGSERVICEFILE."),
     ("does not exist", "Name a role and a database that exist: --target 'user=... dbname=...'."),
 )
+_REFUSES_US = ("authentication", "password", "pg_hba.conf", "not permitted to log in", "does not exist")
+_QUOTED = re.compile(r'"[^"]*"')
 _DOWN_HINT = "Check that the server runs, and the host and port of --target (a socket's folder is a host too)."
 
 
@@ -49,6 +51,21 @@ def redact(text: str, conninfo: str = "") -> str:
     for secret in sorted((value.strip("'") for _, value in found), key=len, reverse=True):
         hidden = hidden.replace(secret, "***") if secret else hidden
     return hidden
+
+
+def refuses_us(error: ConnectError) -> bool:
+    """Tell whether a server that is up refuses this very role, which waiting or a restart does not change.
+
+    Only where its messages are English; names in quotes do not count.
+    """
+    reason = _QUOTED.sub("", error.detail or "").lower()
+    return any(words in reason for words in _REFUSES_US)
+
+
+def secret_variables() -> frozenset[str]:
+    """Return the environment variables in which libpq looks for secrets, such as PGPASSWORD."""
+    options = pq.Conninfo.get_defaults()
+    return frozenset(option.envvar.decode() for option in options if option.envvar and option.dispchar == b"*")
 
 
 class Postgres:
@@ -95,16 +112,43 @@ class Postgres:
         """Return the same server with another database."""
         return Postgres(make_conninfo(self.conninfo, dbname=name), name=self._name)
 
-    def environment(self, dbname: str | None = None) -> dict[str, str]:
+    def secrets(self) -> tuple[Mapping[str, str], bool]:
+        """Return libpq's secret options as a session really gets them, and whether the server asked for a password.
+
+        They come from the string, PGPASSWORD, a service or the password file. Opens a session: errors as `connect`.
+        For the memory of a process of ours alone (see watch.py).
+        """
+        with self.connect() as connection:
+            used = {
+                option.keyword.decode(): option.val.decode()
+                for option in connection.pgconn.info
+                if option.val and option.dispchar == b"*"
+            }
+            password = connection.info.password
+            return used | ({"password": password} if password else {}), connection.pgconn.used_password
+
+    def with_secrets(self, secrets: Mapping[str, str]) -> Postgres:
+        """Return the same server with the secrets that `secrets` returned, in this process or another."""
+        return Postgres(make_conninfo(self.conninfo, **secrets), name=self._name)
+
+    def environment(self, dbname: str | None = None, *, whole: bool = False, host: str = "") -> dict[str, str]:
         """Return the variables that make a libpq program (pgbench, psql) connect to this server.
 
-        The password travels as PGPASSWORD only; an argument list never holds it.
+        The password travels as PGPASSWORD only; an argument list never holds it. `whole` is for a program that runs as
+        another account, who cannot read our password file: what is found there is put in, for `host` where the program
+        goes by another way than we do. Errors as `connect`.
         """
         variables = {
             option.envvar.decode(): option.val.decode()
             for option in self._options
             if option.envvar is not None and option.val is not None
         }
+        if whole and "PGPASSWORD" not in variables:
+            way = Postgres(make_conninfo(self.conninfo, host=host)) if host else self
+            with way.connect() as connection:
+                found = connection.info.password
+            variables |= {"PGPASSWORD": found} if found else {}
+            variables.pop("PGPASSFILE", None)
         return variables | ({"PGDATABASE": dbname} if dbname is not None else {})
 
     def connect(self, dbname: str | None = None) -> psycopg.Connection[DictRow]:
@@ -150,13 +194,18 @@ class Postgres:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Wait until the server accepts a session. Raise the last ConnectError when the time is over."""
+        """Wait until the server accepts a session, or is up and refuses this role (`refuses_us`).
+
+        Raise the last ConnectError when the time is over.
+        """
         deadline = clock() + timeout_s
         while True:
             try:
                 self.connect().close()
                 return
-            except ConnectError:
+            except ConnectError as error:
+                if refuses_us(error):
+                    return
                 if clock() >= deadline:
                     raise
                 sleep(0.1)

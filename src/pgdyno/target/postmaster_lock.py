@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pgdyno.errors import RestartError
 from pgdyno.target import processes
+from pgdyno.target.owner.hands import Hands, hands_of
 
 DEATH_TIMEOUT_S = 60.0
 REAP_TIMEOUT_S = 0.5
@@ -35,24 +36,26 @@ def clear(data_directory: Path, *, reused: bool = False, sleep: Callable[[float]
         sleep(0.05)
         waited_s += 0.05
     if _is_zombie(int(lines[0])) or (reused and processes.read_stat(int(lines[0])) is not None):
-        (data_directory / "postmaster.pid").unlink(missing_ok=True)
-        if len(lines) > _SOCKET_DIR_LINE and lines[_SOCKET_DIR_LINE]:
-            _unlink_socket_lock(Path(lines[_SOCKET_DIR_LINE]), lines[_PORT_LINE], lines[0])
+        hands = hands_of(data_directory)
+        hands.remove(data_directory / "postmaster.pid")
+        if len(lines) > _SOCKET_DIR_LINE and lines[_SOCKET_DIR_LINE] and processes.number_in(lines[_PORT_LINE]):
+            _unlink_socket_lock(hands, Path(lines[_SOCKET_DIR_LINE]), lines[_PORT_LINE], lines[0])
 
 
 def read_lines(data_directory: Path) -> list[str]:
     """Return the lines of postmaster.pid: pid, directory, start, port, socket folder ...; none without the file."""
     try:
-        lines = [line.strip() for line in (data_directory / "postmaster.pid").read_text().splitlines()]
-    except FileNotFoundError:
+        text = hands_of(data_directory).read_text(data_directory / "postmaster.pid")
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    return lines if lines and lines[0].isdigit() else []
+    lines = [line.strip() for line in text.splitlines()]
+    return lines if lines and processes.number_in(lines[0]) is not None else []
 
 
 def port(data_directory: Path) -> int | None:
     """Return the port in postmaster.pid, None without the file."""
     lines = read_lines(data_directory)
-    return int(lines[_PORT_LINE]) if len(lines) > _PORT_LINE and lines[_PORT_LINE].isdigit() else None
+    return processes.number_in(lines[_PORT_LINE]) if len(lines) > _PORT_LINE else None
 
 
 def wait_gone(
@@ -75,11 +78,11 @@ def _is_zombie(pid: int) -> bool:
     return stat is not None and stat.state in ("Z", "X") and stat.command in ("postgres", "postmaster")
 
 
-def _unlink_socket_lock(folder: Path, port: str, pid: str) -> None:
+def _unlink_socket_lock(hands: Hands, folder: Path, port: str, pid: str) -> None:
     lock = folder / f".s.PGSQL.{port}.lock"
     try:
-        first = lock.read_text().partition("\n")[0].strip()
-    except FileNotFoundError:
+        first = hands.read_text(lock).partition("\n")[0].strip()
+        if first == pid:
+            hands.remove(lock)
+    except OSError:  # PostgreSQL's own check decides about what stays
         return
-    if first == pid:
-        lock.unlink(missing_ok=True)

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.target.owner.hands import hands_of
 
 PROC = Path("/proc")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_UIDS = re.compile(r"^Uid:\s+\d+\s+(\d+)", re.MULTILINE)
+_NUMBER = re.compile(r"[0-9]{1,10}")
 _HUGE = re.compile(r"^HugetlbPages:\s+(\d+) kB", re.MULTILINE)
 
 
@@ -74,26 +77,43 @@ def postmaster_pid(data_directory: Path) -> int | None:
     """Return the pid of the postmaster that serves this directory, or None when none does.
 
     A `postmaster.pid` left by a crash, whose number belongs to nobody or to another program by now, is None. The
-    proof is that a postmaster's working directory is its data directory. Raises EnvironmentUnsuitable when the file
-    cannot be read by this user.
+    proof is that a postmaster's working directory is its data directory, and that it runs as the account that owns the
+    directory: a number in a file that somebody else can write must not lead to a process of a third one. Raises
+    EnvironmentUnsuitable when the file cannot be read by this user.
     """
     path = data_directory / "postmaster.pid"
     try:
-        text = path.read_text()
-    except FileNotFoundError:
+        text = hands_of(data_directory).read_text(path)
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise EnvironmentUnsuitable(
             f'file "{path}" cannot be read', detail=str(error), hint="Run pgdyno as root or as the server's own user."
         ) from error
-    first = text.partition("\n")[0].strip()
-    if not first.isdigit() or not alive(int(first)):
+    pid = number_in(text.partition("\n")[0])
+    return pid if pid is not None and alive(pid) and _serves(pid, data_directory) else None
+
+
+def number_in(text: str) -> int | None:
+    """Return the number of a process or a port that a file of somebody else's holds, None for whatever else it is."""
+    found = _NUMBER.fullmatch(text.strip())
+    return None if found is None else int(found[0])
+
+
+def account_of(pid: int, proc: Path = PROC) -> int | None:
+    """Return the effective user id that a process runs with, None when it is gone."""
+    try:
+        status = (proc / str(pid) / "status").read_text()
+    except OSError:
         return None
-    return int(first) if _serves(int(first), data_directory) else None
+    found = _UIDS.search(status)
+    return None if found is None else int(found[1])
 
 
 def _serves(pid: int, data_directory: Path) -> bool:
     try:
+        if account_of(pid) != data_directory.stat().st_uid:
+            return False
         return (PROC / str(pid) / "cwd").samefile(data_directory)
     except FileNotFoundError:
         return False
@@ -103,11 +123,15 @@ def _serves(pid: int, data_directory: Path) -> bool:
 
 
 def processes_in(data_directory: Path) -> list[int]:
-    """Return the pids of all processes whose working directory this is: the backends that outlive a postmaster too."""
+    """Return the pids of the owner's processes whose working directory this is: backends that outlive a postmaster.
+
+    Raises OSError when the directory cannot be seen.
+    """
     found = []
+    owner = data_directory.stat().st_uid
     for pid in all_pids():
         try:
-            if alive(pid) and (PROC / str(pid) / "cwd").samefile(data_directory):
+            if account_of(pid) == owner and alive(pid) and (PROC / str(pid) / "cwd").samefile(data_directory):
                 found.append(pid)
         except OSError:
             continue

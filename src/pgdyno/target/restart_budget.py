@@ -17,7 +17,7 @@ from datetime import datetime, time
 
 from pgdyno.errors import UsageError
 
-_FORM = re.compile(r"(?:(?P<limit>\d+|none)(?:@|$))?(?:(?P<begin>\d\d:\d\d)-(?P<end>\d\d:\d\d))?")
+_FORM = re.compile(r"(?:(?P<limit>[0-9]{1,9}|none)(?:@|$))?(?:(?P<begin>\d\d:\d\d)-(?P<end>\d\d:\d\d))?")
 _HINT = "Write none, a number, HH:MM-HH:MM, or both as 3@22:00-05:00."
 
 

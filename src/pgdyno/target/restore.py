@@ -6,15 +6,32 @@ every state and may be repeated. Order: end what the session left running, files
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError, RollbackError
-from pgdyno.target import activation, hung, kept_change, kernel_route, processes, snapshot
-from pgdyno.target.bundle import CLOSED, UndoBundle
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError, RollbackError, telling_files
+from pgdyno.target import (
+    activation,
+    comeback,
+    hung,
+    kept_change,
+    kernel_route,
+    ours,
+    processes,
+    restart_need,
+    server_lock,
+    server_process,
+    snapshot,
+    stopped,
+)
+from pgdyno.target.bundle import CLOSED, DAMAGED_JOURNAL, UndoBundle
+from pgdyno.target.comeback import Comeback
+from pgdyno.target.file_check import read_files
 from pgdyno.target.file_route import FileRoute
 from pgdyno.target.identity import ProcessIdentity, end_process, wait_until
 from pgdyno.target.journal import Journal
@@ -23,6 +40,9 @@ from pgdyno.target.restart import Control, for_restore
 from pgdyno.target.route import Route
 from pgdyno.target.signals import deferred_signals
 from pgdyno.target.snapshot import SettingDifference
+from pgdyno.target.written import FILES_BACK, Written
+
+log = logging.getLogger(__name__)
 
 PROCESS = "process"
 CLAIM_S = 180.0
@@ -30,14 +50,17 @@ CLAIM_S = 180.0
 _ATTEMPTS = 2
 _CONTROL_WAIT_S = 60.0
 _SLOT_WAIT_S = 20.0
+_LEFT_DOWN = "the server was shut down by somebody else, and is left down"
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
     """What a rollback did. `files` were put back, with Linux knobs by their names among them.
 
-    `settings_differences` and `damage` should be empty.
+    `settings_differences` and `damage` should be empty: they hold what is ours and could not be undone.
     `ended` names processes that the session had left running. `already_closed` means that there was nothing to do.
+    `notes` tell what somebody else changed meanwhile, which stays. `left_down`: a person had shut the server down.
+    `not_compared` says why the settings of the server could not be looked at afterwards, None when they were.
     """
 
     files: tuple[str, ...] = ()
@@ -47,13 +70,17 @@ class Restored:
     damage: tuple[str, ...] = ()
     ended: tuple[str, ...] = ()
     already_closed: bool = False
+    notes: tuple[str, ...] = ()
+    left_down: bool = False
+    not_compared: str | None = None
 
     @property
     def is_whole(self) -> bool:
-        """Return True when files and settings are as they were found."""
+        """Return True when nothing of ours is left in files and settings, by all that could be seen."""
         return not self.settings_differences and not self.damage
 
 
+@telling_files(RollbackError, "Bring it back; the undo bundle is kept for pgdyno rollback.")
 def restore(
     bundle: UndoBundle,
     *,
@@ -68,47 +95,67 @@ def restore(
 ) -> Restored:
     """Put the server back; safe to call again, from every state, and not to be interrupted by a signal.
 
-    The bundle is closed when everything is as it was; else it stays open, `damage` and `settings_differences` say
-    why, and a later call tries again. `by` is kept in the journal. `kept` says that a change that was kept is meant
-    too: it is put back unless others have changed the files since (see kept_change.py). Raises RollbackError when the
-    files or the server could not be brought back at all, and UsageError when another process still restores the same
-    bundle after `wait_s`.
+    The bundle is closed when all that is ours is undone; else it stays open, `damage` and `settings_differences` say
+    why, and a later call tries again. What others changed stays, is told in `notes`, and costs no outage (ours.py); a
+    server that a person has shut down is left down (stopped.py). `by` is kept in the journal. `kept` says that a change
+    that was kept is meant too (see kept_change.py). Raises RollbackError when the files or the server could not be
+    brought back at all, and UsageError when another process still restores the same bundle after `wait_s`.
     """
-    with deferred_signals(), bundle.alone(wait_s, sleep):
+    with deferred_signals(), bundle.alone(wait_s, sleep), server_lock.restoring(bundle):
         if bundle.is_closed():
             if not kept or bundle.kept() is None:
                 return Restored(already_closed=True)
-            kept_change.refuse_stale(bundle)
+            kept_change.refuse_stale(bundle, route)
         began, control = clock(), for_restore(control)
         bundle.release_reserve()
         journal, damage = _journal(bundle)
+        written = bundle.written()
         if bundle.manifest.local:
             hung.revive_or_end(Path(bundle.manifest.data_directory), bundle.manifest.address, sleep=sleep)
         ended = _end_leftovers(bundle, journal, sleep)
         _require_data_directory(bundle)
-        damage += route.strange_edits() if isinstance(route, FileRoute) else []
+        process = server_process.Before.look(bundle, journal)
+        control = control and process.like(control)
+        notes = [note for change in route.changes() for note in change.notes] if isinstance(route, FileRoute) else []
         # The kernel first: the server may need its pool of huge pages to start.
         changed, _ = kernel_route.put_back(bundle)
         files = tuple(route.put_back())
+        with contextlib.suppress(OSError):
+            journal.append(FILES_BACK)
         damage += route.leftovers()
-        restarted = _bring_back(bundle, postgres, control, route, sleep, changed)
-        try:
-            differences = route.differences(bundle.settings(), _settings(postgres))
-        except ConnectError as error:
-            raise _unverified(bundle, error) from error
+        remembered = "".join(f"; {note}" for note in notes)
+        if bundle.manifest.local:
+            back = comeback.bring_back(bundle, journal, postgres, control, route, kernel=changed, sleep=sleep)
+        else:
+            back = _Server(bundle, postgres, control, route, journal, written, sleep).bring_back()
+        if back.left_down:
+            notes.append(_LEFT_DOWN)
+            remembered += f"; {_LEFT_DOWN}"
+        else:
+            damage += process.damage(journal, back.restarted)
+        if back.not_compared:
+            log.warning("session %s: settings not compared: %s", bundle.id, back.not_compared)
+            remembered += f"; settings not compared: {' '.join(back.not_compared.split())}"
+        notes += back.notes
         again, unchanged = kernel_route.put_back(bundle)
         damage += unchanged
         files += tuple(sorted({*changed, *again}))
-        restored = Restored(files, differences, restarted, clock() - began, tuple(damage), ended)
+        restored = Restored(
+            files,
+            back.differences,
+            back.restarted,
+            clock() - began,
+            tuple(damage),
+            ended,
+            notes=tuple(notes),
+            left_down=back.left_down,
+            not_compared=back.not_compared,
+        )
         if restored.is_whole:
-            journal.append(CLOSED, {"files": list(files), "restarted": restarted, "by": by + _kept_edits(bundle)})
+            done = {"files": list(files), "restarted": restored.restarted, "left_down": restored.left_down}
+            server_lock.remove(bundle)  # once a session is closed, nothing of it is in the server's folder
+            journal.append(CLOSED, {**done, "by": by + remembered, "notes": notes})
         return restored
-
-
-def _kept_edits(bundle: UndoBundle) -> str:
-    """Return where the bytes are that somebody else wrote meanwhile: an attempt before may have been the one to see."""
-    names = sorted(path.name for path in bundle.directory.glob("found-*.conf"))
-    return f"; an edit of somebody else is kept in the bundle: {', '.join(names)}" if names else ""
 
 
 def _journal(bundle: UndoBundle) -> tuple[Journal, list[str]]:
@@ -118,11 +165,11 @@ def _journal(bundle: UndoBundle) -> tuple[Journal, list[str]]:
         return bundle.journal(), []
     path = bundle.directory / "journal.jsonl"
     if path.exists():
-        path.rename(path.with_suffix(".damaged"))
+        path.rename(bundle.directory / DAMAGED_JOURNAL)
     journal = Journal.create(path)
     for record in reading.records:
         journal.append(record.kind, record.data)
-    return journal, [f"the journal was damaged: {reading.damage}; it is kept as journal.damaged"]
+    return journal, [f"the journal was damaged: {reading.damage}; it is kept as {DAMAGED_JOURNAL}"]
 
 
 def _end_leftovers(bundle: UndoBundle, journal: Journal, sleep: Callable[[float], None]) -> tuple[str, ...]:
@@ -151,7 +198,8 @@ def _is_controlled(data_directory: str) -> bool:
 
 
 def _require_data_directory(bundle: UndoBundle) -> None:
-    if bundle.manifest.local and not Path(bundle.manifest.data_directory).is_dir():
+    """Refuse while it is away: what an unmounted disk leaves in its place is not to be written into."""
+    if bundle.manifest.local and not (Path(bundle.manifest.data_directory) / "PG_VERSION").is_file():
         raise RollbackError(
             f'the data directory "{bundle.manifest.data_directory}" does not exist',
             detail="The server of this session was moved, removed, or is not mounted.",
@@ -159,77 +207,124 @@ def _require_data_directory(bundle: UndoBundle) -> None:
         )
 
 
-def _bring_back(
-    bundle: UndoBundle,
-    postgres: Postgres,
-    control: Control | None,
-    route: Route,
-    sleep: Callable[[float], None],
-    kernel: Sequence[str],
-) -> bool:
-    """Make the server run with the restored files; return whether it was restarted or started.
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """A server of which we only have sessions, whose settings are staged as they shall be."""
 
-    What somebody else changed meanwhile is reported by the caller, and is no reason for an outage; huge pages of a pool
-    that went with the Linux knobs `kernel` are one, because nobody can have them as long as the server runs.
-    """
-    before = bundle.settings()
-    try:
-        _wait_for_slot(postgres, control, sleep)
-        if _is_up(postgres, control, sleep):
-            activation.reload(postgres, control, sleep=sleep)
-            remaining = route.differences(before, _settings(postgres))
-            pid = processes.postmaster_pid(Path(bundle.manifest.data_directory)) if bundle.manifest.local else None
-            held = pid is not None and kernel_route.is_pool_held(kernel, pid)
-            if not held and not any(difference.may_end_with_restart for difference in remaining):
-                return False
-    except ConnectError as error:
-        if not _went_down(postgres, control, sleep):
-            raise _unverified(bundle, error) from error
-    except (RestartError, EnvironmentUnsuitable):
-        if control is None:
-            raise
-    if control is None:
-        return False
-    _restart(bundle, postgres, control)
-    return True
+    bundle: UndoBundle
+    postgres: Postgres
+    control: Control | None
+    route: Route
+    journal: Journal
+    written: Written
+    sleep: Callable[[float], None]
 
+    def bring_back(self) -> Comeback:
+        """Make the server run with the old settings, and compare.
 
-def _wait_for_slot(postgres: Postgres, control: Control | None, sleep: Callable[[float], None]) -> None:
-    """Let a server that has no free connection read its files at once, and wait a while for a slot.
-
-    Only when none comes free is it restarted, which ends the sessions of others.
-    """
-    if control is None or activation.free_slot(postgres):
-        return
-    control.reload()
-    wait_until(lambda: activation.free_slot(postgres), timeout_s=_SLOT_WAIT_S, sleep=sleep, step_s=0.5)
-
-
-def _is_up(postgres: Postgres, control: Control | None, sleep: Callable[[float], None]) -> bool:
-    running = control is None or control.is_running()
-    return running and activation.answers_sql(postgres, sleep=sleep)
-
-
-def _went_down(postgres: Postgres, control: Control | None, sleep: Callable[[float], None]) -> bool:
-    """Tell whether a server that was up is gone: the dead session may have asked it to stop just before."""
-    try:
-        return control is not None and not _is_up(postgres, control, sleep)
-    except ConnectError:
-        return False
-
-
-def _restart(bundle: UndoBundle, postgres: Postgres, control: Control) -> None:
-    for attempt in range(1, _ATTEMPTS + 1):
+        What somebody else changed meanwhile is no reason for an outage; neither is what a restart of an earlier attempt
+        has not ended.
+        """
+        restarted = self._reload_or_restart()
         try:
-            activation.restart(postgres, control)
+            found = [each for each in self._found() if not ours.is_line_only(each)]
+            waiting = self._waiting(found)
+        except ConnectError as error:
+            raise _unverified(self.bundle, error) from error
+        left = tuple(each for each in found if ours.is_ours(each, self.written, frozenset(), waiting))
+        return Comeback(restarted, left, notes=tuple(ours.told(each) for each in found if each not in left))
+
+    def _reload_or_restart(self) -> bool:
+        try:
+            self._wait_for_slot()
+            if self._is_up():
+                if stopped.is_our_stop_open(self.journal.records):
+                    self._append(stopped.STARTED, {"seen": True})
+                activation.reload(self.postgres, self.control, sleep=self.sleep)
+                if self._has_returned() or not self._wants_restart():
+                    return False
+        except ConnectError as error:
+            if not self._went_down():
+                raise _unverified(self.bundle, error) from error
+        except (RestartError, EnvironmentUnsuitable):
+            if self.control is None:
+                raise
+        if self.control is None:
+            return False
+        self._refuse_untimely()
+        self._restart(self.control)
+        self._append(restart_need.RETURN, restart_need.note(None))
+        return True
+
+    def _has_returned(self) -> bool:
+        return any(record.kind == restart_need.RETURN for record in self.journal.records)
+
+    def _found(self) -> tuple[SettingDifference, ...]:
+        return self.route.differences(self.bundle.settings(), _settings(self.postgres))
+
+    def _wants_restart(self) -> bool:
+        found = self._found()
+        waiting = self._waiting(found)
+        return any(ours.wants_restart(each, self.written, waiting) for each in found)
+
+    def _waiting(self, found: Sequence[SettingDifference]) -> frozenset[str]:
+        """Return the settings that wait for a restart because of a line that is in the files now."""
+        if not any(each.after is not None and each.after.pending_restart for each in found):
+            return frozenset()
+        try:
+            return read_files(self.postgres).waiting()
+        except ConnectError:
+            raise
+        except EnvironmentUnsuitable:  # a role that may not see them: then a restart makes sure
+            return frozenset()
+
+    def _wait_for_slot(self) -> None:
+        """Let a server that has no free connection read its files at once, and wait a while for a slot.
+
+        Only when none comes free is it restarted, which ends the sessions of others.
+        """
+        if self.control is None or activation.free_slot(self.postgres):
             return
-        except RestartError as error:
-            if attempt == _ATTEMPTS:
-                raise RollbackError(
-                    f"the files are back, but the server did not start: {error.message}",
-                    detail=error.detail,
-                    hint=f"See why in its log, then run pgdyno rollback {bundle.id}.",
-                ) from error
+        self.control.reload()
+        wait_until(lambda: activation.free_slot(self.postgres), timeout_s=_SLOT_WAIT_S, sleep=self.sleep, step_s=0.5)
+
+    def _is_up(self) -> bool:
+        running = self.control is None or self.control.is_running()
+        return running and activation.answers_sql(self.postgres, sleep=self.sleep)
+
+    def _went_down(self) -> bool:
+        """Tell whether a server that was up is gone: the dead session may have asked it to stop just before."""
+        try:
+            return self.control is not None and not self._is_up()
+        except ConnectError:
+            return False
+
+    def _append(self, kind: str, data: Mapping[str, object]) -> None:
+        with contextlib.suppress(OSError):  # a full disk must not keep the server from coming back
+            self.journal.append(kind, data)
+
+    def _refuse_untimely(self) -> None:
+        """Refuse a restart into files with a line of a person's that the server could not start with."""
+        try:
+            rejected = read_files(self.postgres).rejected()
+        except EnvironmentUnsuitable:  # no session, or no right to look
+            return
+        if rejected:
+            raise comeback.would_not_start(self.bundle, rejected[0])
+
+    def _restart(self, control: Control) -> None:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                with stopped.our_restart(self._append):
+                    activation.restart(self.postgres, control)
+                return
+            except RestartError as error:
+                if attempt == _ATTEMPTS:
+                    raise RollbackError(
+                        f"the files are back, but the server did not start: {error.message}",
+                        detail=error.detail,
+                        hint=f"See why in its log, then run pgdyno rollback {self.bundle.id}.",
+                    ) from error
 
 
 def _settings(postgres: Postgres) -> dict[str, snapshot.SettingState]:

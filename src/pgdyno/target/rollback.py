@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Protocol
 
 from pgdyno.errors import RollbackError, UsageError
-from pgdyno.target import control_record, route_record
+from pgdyno.target import control_record, route_record, server_lock
 from pgdyno.target.bundle import CLOSED, UndoBundle, bundle_directories
 from pgdyno.target.identity import ProcessIdentity
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.restart import Control
 from pgdyno.target.restore import Restored, restore
 from pgdyno.target.runner import LocalRunner, Runner
+from pgdyno.target.undo_plan import undo_plan
 
 
 class SessionState(StrEnum):
@@ -92,6 +93,9 @@ class Sessions(Protocol):
     def sessions(self) -> list[BundleInfo]:
         """Return every session, newest first."""
 
+    def plan(self, session: str) -> list[str]:
+        """Return what a rollback of a session will do, line by line, changing nothing; see `undo_plan`."""
+
     def roll_back(self, session: str) -> Restored:
         """Roll back a session by its whole ID; see `rollback`."""
 
@@ -108,6 +112,10 @@ class LocalSessions:
     def sessions(self) -> list[BundleInfo]:
         """Return every session, newest first."""
         return list_bundles(self.undo_root)
+
+    def plan(self, session: str) -> list[str]:
+        """Return what a rollback will do. Raises RollbackError when the bundle cannot be read."""
+        return undo_plan(UndoBundle.open(self.undo_root / session))
 
     def roll_back(self, session: str) -> Restored:
         """Roll back a session. Raises RollbackError when its bundle cannot be read, and as `rollback`."""
@@ -171,3 +179,4 @@ def forget(bundle: UndoBundle) -> None:
     if not bundle.is_closed() or bundle.kept() is not None:
         bundle.journal().append(CLOSED, {"forgotten": True})
     bundle.release_reserve()
+    server_lock.remove(bundle)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pgdyno.target import file_route, patroni_route, sql_route
+from pgdyno.target import file_route, mixed_route, patroni_route, sql_route
 from pgdyno.target.bundle import UndoBundle
-from pgdyno.target.file_route import FileRoute
 from pgdyno.target.patroni_route import PatroniRoute
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.route import Route
@@ -14,10 +13,10 @@ from pgdyno.target.sql_route import SqlRoute
 def from_record(bundle: UndoBundle, postgres: Postgres) -> Route:
     """Rebuild the route of a bundle. Raises KeyError or ValueError on a record that no route made."""
     record = bundle.manifest.route
-    if record["kind"] == file_route.KIND:
-        return FileRoute.from_record(record, bundle)
+    if record["kind"] in (file_route.KIND, mixed_route.KIND):
+        return mixed_route.from_record(record, bundle, postgres)
     if record["kind"] == sql_route.KIND:
-        return SqlRoute.from_record(record, postgres=postgres)
+        return SqlRoute.from_record(record, postgres=postgres, written=bundle.written())
     if record["kind"] == patroni_route.KIND:
-        return PatroniRoute.from_record(record, postgres=postgres)
+        return PatroniRoute.from_record(record, postgres=postgres, written=bundle.written())
     raise ValueError(f"unknown route {record['kind']!r}")

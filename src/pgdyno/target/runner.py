@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.target import enter_cgroup
+from pgdyno.target import enter_cgroup, launch
+from pgdyno.target.inherited import Kind, inherited
+from pgdyno.target.process_image import ProcessImage
+from pgdyno.target.programs import check_program
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,11 @@ class Process(Protocol):
 
 
 class Runner(Protocol):
-    """Runs programs on one host. `env` adds to the inherited environment; `user` is an account's name."""
+    """Runs programs on one host. `user` is an account's name.
+
+    A program is given what the list of its `kind` names of our environment, and `env` beside, nothing else. Root runs
+    nothing as root that another account could have changed; see `programs.check_program`.
+    """
 
     def run(
         self,
@@ -61,8 +68,13 @@ class Runner(Protocol):
         check: bool = True,
         input_text: str | None = None,
         cgroups: Sequence[Path] = (),
+        kind: Kind = Kind.PROGRAM,
+        image: ProcessImage | None = None,
     ) -> Completed:
         """Run a program to its end and return its output.
+
+        With an `image` it is as that process was: its account, environment and attributes, as far as our rights
+        reach (see `process_image.py`); `env`, `user`, `cwd` and `input_text` are not for such a program.
 
         A server that the program leaves behind does not hold the call up. Raises EnvironmentUnsuitable when the
         program is missing, when the time is over (it is killed), or, with `check`, on an exit status other than 0.
@@ -78,6 +90,7 @@ class Runner(Protocol):
         stdout: Path,
         stderr: Path,
         cgroups: Sequence[Path] = (),
+        kind: Kind = Kind.PROGRAM,
     ) -> Process:
         """Start a program in the background; both files are created or truncated by us, not by `user`.
 
@@ -131,13 +144,19 @@ class LocalRunner:
         check: bool = True,
         input_text: str | None = None,
         cgroups: Sequence[Path] = (),
+        kind: Kind = Kind.PROGRAM,
+        image: ProcessImage | None = None,
     ) -> Completed:
         """Run a program to its end and return its output; see `Runner.run`."""
+        command = argv
+        if image is not None:
+            command, input_text, cgroups = launch.command(argv), launch.instructions(image, cgroups), ()
+            env, user, cwd = None, None, None
         # Files and not pipes: a daemon that the program leaves behind would keep a pipe open for ever.
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as stdin:
             stdin.write((input_text or "").encode())
             stdin.seek(0)
-            popen = _popen(argv, env, user, cwd, stdin, out, err, cgroups)
+            popen = _popen(command, env, user, cwd, stdin, out, err, cgroups, kind)
             try:
                 popen.wait(timeout_s)
             except subprocess.TimeoutExpired as error:
@@ -161,10 +180,11 @@ class LocalRunner:
         stdout: Path,
         stderr: Path,
         cgroups: Sequence[Path] = (),
+        kind: Kind = Kind.PROGRAM,
     ) -> LocalProcess:
         """Start a program in the background; see `Runner.start`."""
         with stdout.open("wb") as out, stderr.open("wb") as err, Path(os.devnull).open("rb") as stdin:
-            return LocalProcess(_popen(argv, env, user, cwd, stdin, out, err, cgroups))
+            return LocalProcess(_popen(argv, env, user, cwd, stdin, out, err, cgroups, kind))
 
 
 def command_failed(completed: Completed) -> EnvironmentUnsuitable:
@@ -185,9 +205,12 @@ def _popen(
     stdout: IO[bytes],
     stderr: IO[bytes],
     cgroups: Sequence[Path],
+    kind: Kind,
 ) -> subprocess.Popen[bytes]:
     account = _other_account(user)
     command = [str(word) for word in argv]
+    if account is None and os.geteuid() == 0:
+        command[0] = check_program(command[0], 0)
     if cgroups:
         if shutil.which(command[0]) is None:
             raise EnvironmentUnsuitable(f'program "{command[0]}" was not found')
@@ -198,7 +221,7 @@ def _popen(
     try:
         return subprocess.Popen(
             command,
-            env=_environment(env, account),
+            env=_environment(env, account, kind),
             cwd="/" if cwd is None and account is not None else cwd,
             stdin=stdin,
             stdout=stdout,
@@ -233,10 +256,9 @@ def _other_account(user: str | None) -> pwd.struct_passwd | None:
     return account
 
 
-def _environment(env: Mapping[str, str] | None, account: pwd.struct_passwd | None) -> dict[str, str]:
-    merged = dict(os.environ)
+def _environment(env: Mapping[str, str] | None, account: pwd.struct_passwd | None, kind: Kind) -> dict[str, str]:
+    merged = inherited(kind)
     if account is not None:
-        merged = {name: value for name, value in merged.items() if not name.startswith("XDG_")}
         merged |= {"HOME": account.pw_dir, "USER": account.pw_name, "LOGNAME": account.pw_name}
     return merged | dict(env or {})
 

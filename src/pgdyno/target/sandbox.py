@@ -24,7 +24,8 @@ from pgdyno.model.facts import Unknown
 from pgdyno.target import accounts, binaries, cluster, databases, loopback, places, postmaster_lock, processes, registry
 from pgdyno.target.binaries import Build
 from pgdyno.target.cpu import CpuGroup, ServerCpu
-from pgdyno.target.memory_group import MemoryGroup, forget_cached, left_behind, unbind
+from pgdyno.target.memory_group import MemoryGroup, left_behind, unbind
+from pgdyno.target.owner.hands import hands_of
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.registry import SandboxLock, SandboxRecord
 from pgdyno.target.restart import PgCtl
@@ -175,7 +176,7 @@ class Sandbox:
     def recreate(self, bin_dir: Path | None = None) -> None:
         """Throw the data away and run initdb again, with the same build or another; the server is stopped after it."""
         wanted = bin_dir or (Path(self.record.bin_dir) if self.record.bin_dir else None)
-        binaries.find_build(self._runner, wanted)  # a wrong folder is told before anything is lost
+        binaries.find_build(self._runner, wanted, self.record.os_user)  # a wrong folder is told before anything is lost
         self._remove_files()
         self.record, self._build = _make(self.name, self.folder, wanted, self.record.os_user, self._runner)
         self._control = self._pg_ctl()
@@ -278,7 +279,7 @@ class Sandbox:
         self._memory = MemoryGroup.create(self._memory_label(), limit, cpu, self.data_directory)
         if self.is_running():
             self._control.stop()
-        forget_cached(self.data_directory)
+        hands_of(self.data_directory).forget_cached(self.data_directory)
 
     def _leave_bound(self) -> None:
         """Take the server out of the bound that a killed pgdyno left it in: nobody asked for it now."""
@@ -306,8 +307,7 @@ class Sandbox:
         postmaster_lock.clear(self.data_directory, reused=True)
         socket_dir = Path(self.record.socket_dir)
         cluster.ensure_socket_dir(socket_dir, self.record.os_user)
-        settings = (self.data_directory, self.name, socket_dir, self.record.os_user)
-        cluster.write_settings(*settings, loopback=self._loopback)
+        cluster.write_settings(self.data_directory, self.name, socket_dir, loopback=self._loopback)
         self._control.start()
 
     def _set_stay_up(self, stay_up: bool) -> None:
@@ -353,7 +353,7 @@ class Sandbox:
 def _make(
     name: str, folder: Path, bin_dir: Path | None, user: str | None, runner: Runner
 ) -> tuple[SandboxRecord, Build]:
-    build = binaries.find_build(runner, bin_dir)
+    build = binaries.find_build(runner, bin_dir, user)
     build = binaries.readable_build(runner, build, user, folder.parent.parent / "builds")
     places.ensure(folder, places.PUBLIC)
     _refuse_strangers(folder)
@@ -390,7 +390,8 @@ def _refuse_strangers(folder: Path) -> None:
 
 def _build_of(record: SandboxRecord, bin_dir: Path | None, folder: Path, runner: Runner) -> Build:
     """Return the build to run an existing sandbox with; the major version must be that of its data."""
-    build = binaries.find_build(runner, bin_dir or (Path(record.bin_dir) if record.bin_dir else None))
+    folder_of_programs = bin_dir or (Path(record.bin_dir) if record.bin_dir else None)
+    build = binaries.find_build(runner, folder_of_programs, record.os_user)
     if build.major != record.version_num // 10_000:
         raise UsageError(
             f'sandbox "{record.name}" holds PostgreSQL {record.version}, not {build.version}',

@@ -1,11 +1,12 @@
 """The files of a server's log on this machine: found by asking the server, and read only when they are the server's.
 
-An agent on the server's host runs the same code, possibly as root: what it reads must be a plain file that belongs to
-the server's own account, so that nobody can have another file read by pointing log_directory or a link at it.
+An agent on the server's host runs the same code, possibly as root: it reads with the server's own account, and only
+plain files that belong to that account, so that nobody can have another file read by pointing log_directory at it.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Mapping
@@ -14,6 +15,8 @@ from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
 from pgdyno.model.facts import Unknown
+from pgdyno.target.owner.account import Account
+from pgdyno.target.owner.hands import OURS, Hands, hands_for
 from pgdyno.target.target import Target
 
 LOG_KINDS = {"csvlog": (".csv", ".csv.gz"), "jsonlog": (".json", ".json.gz"), "stderr": (".log", ".log.gz", ".gz")}
@@ -58,12 +61,7 @@ def read_log(target: Target, path: str, start: int, count: int) -> bytes:
     if isinstance(known, Unknown) or path not in {file.path for file in known}:
         raise EnvironmentUnsuitable(f'"{path}" is not a file of the server\'s log')
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-        with os.fdopen(descriptor, "rb") as file:
-            if not _is_the_servers(os.fstat(descriptor), target):
-                raise EnvironmentUnsuitable(f'"{path}" does not belong to the server\'s user')
-            file.seek(start)
-            return file.read(min(count, READ_AT_MOST))
+        return _hands(target).read(Path(path), at_most=min(count, READ_AT_MOST), start=start)
     except OSError as error:
         raise EnvironmentUnsuitable(f'"{path}" cannot be read: {error.strerror}') from error
 
@@ -92,14 +90,22 @@ def log_kind(settings: Mapping[str, str]) -> str | Unknown:
 
 
 def owner_of(target: Target) -> int | None:
-    """Return the user id that the server runs as: who owns its data directory or its process."""
-    pid = target.cpu.postmaster() if target.local else None
-    places = [place for place in (target.directory, None if pid is None else Path(f"/proc/{pid}")) if place is not None]
-    for place in places:
+    """Return the user id that the server runs as, as the kernel says of its process, else of its data directory.
+
+    None where neither is there, and where it would be root: no server runs as root, so a link of somebody else's leads
+    from the directory's path to one of root's.
+    """
+    try:
+        pid = target.cpu.postmaster() if target.local else None
+    except EnvironmentUnsuitable:
+        pid = None
+    for place in (None if pid is None else Path(f"/proc/{pid}"), target.directory):
         try:
-            return place.stat().st_uid
+            uid = None if place is None else place.stat().st_uid
         except OSError:
             continue
+        if uid is not None:
+            return uid or None
     return None
 
 
@@ -109,7 +115,7 @@ def _collected(target: Target, settings: Mapping[str, str]) -> list[LogFile] | U
         return kind
     folder = Path(settings.get("data_directory", "/nonexistent")) / settings.get("log_directory", "log")
     try:
-        paths = [path for path in folder.iterdir() if path.name.endswith(LOG_KINDS[kind])]
+        paths = [folder / name for name in _hands(target).names(folder) if name.endswith(LOG_KINDS[kind])]
     except OSError as error:
         return Unknown(f'"{folder}" cannot be listed: {error.strerror}')
     tried = [_of_server(path, target) for path in paths]
@@ -118,6 +124,17 @@ def _collected(target: Target, settings: Mapping[str, str]) -> list[LogFile] | U
         return found[-FILES_AT_MOST:]
     reasons = [reason for reason in tried if isinstance(reason, Unknown)]
     return reasons[0] if reasons else Unknown(f'there is no {kind} file in "{folder}"')
+
+
+def _hands(target: Target) -> Hands:
+    """Return the hands that read the log: those of the account that the server runs as.
+
+    Raises PermissionError where root does not know that account: what the server names is not read with root's rights.
+    """
+    uid = owner_of(target)
+    if uid is None and os.geteuid() == 0:
+        raise PermissionError(errno.EACCES, "whose log it is cannot be told")
+    return OURS if uid is None else hands_for(Account.of_user(uid))
 
 
 def _is_the_servers(status: os.stat_result, target: Target) -> bool:
@@ -133,13 +150,17 @@ def _is_the_servers(status: os.stat_result, target: Target) -> bool:
 
 def _of_server(path: Path, target: Target) -> LogFile | Unknown:
     try:
-        status = path.lstat()
+        status = _hands(target).look(path)
     except OSError as error:
         return Unknown(f'"{path}": {error.strerror}')
+    if status is None:
+        return Unknown(f'"{path}" is not there')
     if not stat.S_ISREG(status.st_mode):
         return Unknown(f'"{path}" is no plain file')
     if not _is_the_servers(status, target):
         return Unknown(f'"{path}" does not belong to the server\'s user; --log FILE names it')
-    if not os.access(path, os.R_OK):
-        return Unknown(f'"{path}" cannot be read by this user')
+    try:
+        _hands(target).read(path, at_most=0)
+    except OSError:
+        return Unknown(f'"{path}" cannot be read by this user (as root: by the server\'s own account)')
     return LogFile(str(path), status.st_size, status.st_mtime)

@@ -8,12 +8,12 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 
 
 @contextlib.contextmanager
 def deferred_signals() -> Iterator[None]:
-    """Hold back SIGINT, SIGTERM and SIGHUP inside the block, and deliver what came when it is over.
+    """Hold back SIGINT, SIGTERM, SIGHUP and SIGALRM inside the block, and deliver what came when it is over.
 
     Replaces the handlers, not the signal mask: a mask would be inherited by a server that is started inside the
     block. Does nothing outside of the main thread, where Python delivers no signals.

@@ -63,20 +63,6 @@ class SettingDifference:
     before: SettingState | None
     after: SettingState | None
 
-    @property
-    def may_end_with_restart(self) -> bool:
-        """Return True when a restart can make it as it was: what waits for one, and what a start computes.
-
-        `wal_buffers = -1` in a file makes the server set the size itself, of source override; without the line the
-        source stays that until the next start. What a running server has read from files that are not ours is the
-        same after every restart.
-        """
-        if self.before is None or self.after is None:
-            return True
-        if self.after.pending_restart or self.after.context == "internal":
-            return True
-        return self.after.context == "postmaster" and self.after.source != "configuration file"
-
     def __str__(self) -> str:
         return f"{self.name}: was {_state_text(self.before)}, is {_state_text(self.after)}"
 

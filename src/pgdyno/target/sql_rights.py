@@ -8,10 +8,12 @@ from pathlib import Path
 from psycopg import sql
 
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.model.facts import Obstacle
 from pgdyno.target.postgres import Postgres
 
 _HAS_PARAMETER_GRANTS = 150_000
 _SETS_UNKNOWN_NAMES = 170_000
+_SUPERUSER = "Connect as a superuser."
 _ABOUT = """
 SELECT current_setting('server_version_num')::int AS version, current_user::text AS role,
        (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user) AS is_superuser,
@@ -55,9 +57,33 @@ def check(postgres: Postgres) -> Path:
         raise EnvironmentUnsuitable(
             f'ALTER SYSTEM on "{postgres.label}" needs a superuser',
             detail="Before PostgreSQL 15 the right to it cannot be granted.",
-            hint="Connect as a superuser.",
+            hint=_SUPERUSER,
         )
     return Path(str(about["data_directory"]))
+
+
+def unalterable(postgres: Postgres, names: Iterable[str]) -> dict[str, Obstacle]:
+    """Return the parameters that this role may not change by ALTER SYSTEM, each with the reason and what helps.
+
+    Needs no right but to connect; no effect on the server.
+    """
+    asked = sorted(names)
+    about = postgres.fetch(_ABOUT)[0]
+    if about["allowed"] == "off":
+        return dict.fromkeys(asked, Obstacle("allow_alter_system is off", "Change it where its configuration is kept."))
+    if about["is_superuser"]:
+        return {}
+    role = _quoted(about["role"])
+    if int(str(about["version"])) < _HAS_PARAMETER_GRANTS:
+        obstacle = Obstacle(f"ALTER SYSTEM needs a superuser before PostgreSQL 15, and {role} is none", _SUPERUSER)
+        return dict.fromkeys(asked, obstacle)
+    missing = [str(row["name"]) for row in postgres.fetch(_UNGRANTED, [asked])]
+    return {
+        name: Obstacle(
+            f"role {role} may not change it by ALTER SYSTEM", f"GRANT ALTER SYSTEM ON PARAMETER {name} TO {role};"
+        )
+        for name in missing
+    }
 
 
 def refuse_unknown(postgres: Postgres, auto_conf: Path, names: Sequence[str]) -> None:

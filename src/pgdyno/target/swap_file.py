@@ -6,10 +6,12 @@ Standard library only. The programs are mkswap(8), swapon(8) and swapoff(8), who
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import subprocess
 from pathlib import Path
 
+from pgdyno.target.inherited import Kind, inherited
 from pgdyno.target.kernel_tree import LIVE, Tree
 
 _TIMEOUT_S = 600.0
@@ -25,8 +27,15 @@ def size_bytes(path: str, tree: Tree = LIVE) -> int:
 
 
 def make(path: str, size: int) -> None:
-    """Make a swap file of `size` bytes, header included, and switch it on. Raises OSError; nothing is left then."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    """Make a swap file of `size` bytes, header included, and switch it on. Raises OSError; no file is left then.
+
+    Its folder is made when it is missing, and must be ours.
+    """
+    folder = Path(path).parent
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.lstat().st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, "belongs to another account", str(folder))
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         os.posix_fallocate(descriptor, 0, size)
         os.fsync(descriptor)
@@ -60,7 +69,13 @@ def commands(quoted: str) -> list[str]:
 def _run(program: str, path: str) -> None:
     try:
         done = subprocess.run(
-            [program, path], capture_output=True, text=True, check=False, timeout=_TIMEOUT_S, stdin=subprocess.DEVNULL
+            [program, path],
+            env=inherited(Kind.PROGRAM),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
         )
     except subprocess.TimeoutExpired as error:
         raise OSError(f"{program} {path} did not end in {_TIMEOUT_S:.0f} s") from error

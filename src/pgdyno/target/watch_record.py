@@ -1,8 +1,8 @@
 """The files by which a session and its watchdog know of each other, in the undo bundle.
 
 watchdog.json       the deadlines
-watchdog.first      who watches
-watchdog.second     who waits to take the first one's place
+watchdog.first      who watches, and what would keep it from restoring
+watchdog.second     who waits to take the first one's place, and the same
 watchdog.lock       held by the first; the kernel hands it to the second when the first dies
 watchdog.log        what they did, one line each
 watchdog.left       that they gave up and left the session to a person
@@ -20,7 +20,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO
 
-from pgdyno.errors import UsageError
+from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.target.identity import ProcessIdentity
 
 LOG = "watchdog.log"
@@ -78,21 +78,39 @@ def read_oom_score(folder: Path) -> str:
         return "0"
 
 
-def sign_in(folder: Path, role: Role, process: ProcessIdentity) -> None:
-    """Say who plays this role now."""
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Who plays a role, and what it found that would keep it from restoring; None when it proved that it can."""
+
+    process: ProcessIdentity
+    obstacle: tuple[str, str | None, str | None] | None = None
+
+
+def sign_in(folder: Path, role: Role, process: ProcessIdentity, obstacle: PgdynoError | None = None) -> None:
+    """Say who plays this role now, and with what obstacle."""
     path, staged = _path(folder, role), _path(folder, role).with_suffix(f".{role}-new")
+    why = None if obstacle is None else (obstacle.message, obstacle.detail, obstacle.hint)
     with contextlib.suppress(OSError):  # a full disk: the other cannot see us, and starts another one; that is safe
         with open(staged, "w", opener=_private) as file:
-            json.dump(asdict(process), file)
+            json.dump(asdict(Entry(process, why)), file)
         staged.replace(path)
+
+
+def entry(folder: Path, role: Role) -> Entry | None:
+    """Return who signed in for this role, None when nobody has."""
+    try:
+        fields = json.loads(_path(folder, role).read_bytes())
+        message, detail, hint = fields["obstacle"] or (None, None, None)
+        process = ProcessIdentity(**fields["process"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return Entry(process, None if message is None else (str(message), detail, hint))
 
 
 def identity(folder: Path, role: Role) -> ProcessIdentity | None:
     """Return who plays this role, None when nobody has signed in."""
-    try:
-        return ProcessIdentity(**json.loads(_path(folder, role).read_bytes()))
-    except (OSError, ValueError, TypeError):
-        return None
+    found = entry(folder, role)
+    return None if found is None else found.process
 
 
 def leave_to_person(folder: Path) -> None:

@@ -7,7 +7,8 @@ or a free connection. Two processes: the first watches; the second sleeps on a l
 the first dies, becomes the first, and starts another second. It acts when the tuner is gone, gives no sign of life,
 stays longer than it promised, or when the server does not answer past its deadline: it ends the tuner, so that
 nothing is written behind its back, and restores as `pgdyno rollback` does, again and again until that has worked.
-It leaves when the bundle is closed, or to a person when others have set something meanwhile that no repetition ends.
+What it needs for that it proves at its start; passwords, where SQL is the only way, come by standard input. It leaves
+when the bundle is closed, or to a person when others have set something meanwhile that no repetition ends.
 """
 
 from __future__ import annotations
@@ -19,16 +20,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
 from pgdyno.errors import PgdynoError
-from pgdyno.target import health, heartbeat, rollback, watch_record
+from pgdyno.target import health, heartbeat, rollback, watch_proof, watch_record
 from pgdyno.target.bundle import UndoBundle
 from pgdyno.target.health import Health
 from pgdyno.target.identity import ProcessIdentity, end_process, wait_until
-from pgdyno.target.watch import spawn
+from pgdyno.target.postgres import Postgres
+from pgdyno.target.watch import spawn, take_secrets
 from pgdyno.target.watch_judge import Sight, reason_to_act
 from pgdyno.target.watch_record import Role
 
@@ -36,6 +39,9 @@ TICK_S = 0.5
 ASK_EVERY_S = 1.0
 _LONGEST_PAUSE_S = 30.0
 GIVE_UP_S = 24 * 3600.0
+DELETED_S = 3600.0
+"""How long a bundle may be missing from an undo folder that is there: a rename, a restore from a backup."""
+_RESPAWN_S = 5.0
 _OOM_SCORE = Path("/proc/self/oom_score_adj")
 _DAMAGE_ATTEMPTS = 3
 
@@ -43,31 +49,43 @@ _DAMAGE_ATTEMPTS = 3
 def main(argv: list[str]) -> int:
     """Watch until the session is over; 0 when it ended well or was restored whole, 5 when damage is left."""
     directory = Path(argv[0])
+    secrets = take_secrets()
     _settle()
     with open(directory / watch_record.LOCK, "a", opener=_private) as lock:
-        watch_record.sign_in(directory, Role.SECOND, ProcessIdentity.own())
+        bundle = UndoBundle.open(directory)
+        if secrets is None and bundle.manifest.owner.is_alive():
+            return 1  # it starts another one, with the secrets
+        secrets = secrets or {}
+        postgres = Postgres(bundle.manifest.conninfo).with_secrets(secrets)
+        obstacle = watch_proof.obstacle(bundle, postgres)
+        watch_record.sign_in(directory, Role.SECOND, ProcessIdentity.own(), obstacle)
         fcntl.flock(lock, fcntl.LOCK_EX)
         if watch_record.is_left_to_person(directory):
             return 5
-        bundle = UndoBundle.open(directory)
         if bundle.is_closed():
             return 0
-        watch_record.sign_in(directory, Role.FIRST, ProcessIdentity.own())
+        watch_record.sign_in(directory, Role.FIRST, ProcessIdentity.own(), obstacle)
         _say(f"watching session {bundle.id}, process {bundle.manifest.owner.pid}")
-        return _Watchdog(bundle).watch()
+        if obstacle is not None:
+            _say(f"could not restore just now: {_text(obstacle)}")
+        return _Watchdog(bundle, postgres, secrets).watch()
 
 
 class _Watchdog:
-    def __init__(self, bundle: UndoBundle) -> None:
+    def __init__(self, bundle: UndoBundle, postgres: Postgres, secrets: Mapping[str, str]) -> None:
         self._bundle = bundle
+        self._postgres = postgres
+        self._secrets = secrets
         self._deadlines = watch_record.read_deadlines(bundle.directory)
         self._second: subprocess.Popen[bytes] | None = None
+        self._spawned_at = -_RESPAWN_S
         self._awake_since = self._last_tick = heartbeat.now()
         self._asked_at = 0.0
         self._journal_size: int | None = -1
         self._closed = False
         self._health = Health.ALIVE
         self._unhealthy_since: float | None = None
+        self._told: set[str] = set()
 
     def watch(self) -> int:
         while not self._is_closed():
@@ -92,6 +110,8 @@ class _Watchdog:
         now = heartbeat.now()
         if now - self._last_tick > 4 * TICK_S + 1:  # we ourselves were stopped: the others get their time anew
             self._awake_since = now
+        if not self._bundle.directory.is_dir():  # a beat that cannot be written or read says nothing
+            self._awake_since = now
         self._last_tick = now
         address = self._bundle.manifest.address
         if address is not None and now - self._asked_at >= ASK_EVERY_S:
@@ -109,37 +129,56 @@ class _Watchdog:
         )
 
     def _see_to_the_second(self) -> None:
-        if self._second is None or self._second.poll() is not None:
-            try:
-                self._second = spawn(self._bundle.directory)
-            except OSError as error:
-                _say(f"the second watchdog cannot be started: {error}")
+        if self._second is not None and self._second.poll() is None:
+            return
+        # A new one that ends at once is not to be tried twice a second; one that was killed is replaced at once.
+        soon = self._second is not None and self._second.returncode > 0
+        if soon and heartbeat.now() - self._spawned_at < _RESPAWN_S:
+            return
+        try:
+            self._second, self._spawned_at = spawn(self._bundle.directory, self._secrets), heartbeat.now()
+        except OSError as error:
+            self._say_once(f"the second watchdog cannot be started: {error}")
+
+    def _say_once(self, text: str) -> None:
+        """Name a cause when it is new: over a day of attempts a log of repetitions hides it."""
+        if text not in self._told:
+            self._told.add(text)
+            _say(text)
 
     def _act(self, reason: str) -> int:
         _say(f"acting: {reason}")
-        self._bundle.release_reserve()  # so that the log has room too
+        with contextlib.suppress(OSError):  # the disk may be away; the restore tries again
+            self._bundle.release_reserve()  # so that the log has room too
         self._end_owner()
         _set_oom_score(watch_record.read_oom_score(self._bundle.directory))  # the server inherits it
         pause_s, damaged, began = 1.0, 0, heartbeat.now()
+        seen_at = began
         while True:
             try:
-                restored = rollback.rollback(self._bundle, by=f"watchdog: {reason}")
+                restored = rollback.rollback(self._bundle, postgres=self._postgres, by=f"watchdog: {reason}")
             except PgdynoError as error:
-                _say(f"not restored yet: {error.message}{': ' + error.detail if error.detail else ''}")
+                self._say_once(f"not restored yet: {_text(error)}")
             except Exception as error:  # whatever it is, giving up would leave the server changed
-                _say(f"not restored yet: {type(error).__name__}: {error}")
+                self._say_once(f"not restored yet: {type(error).__name__}: {error}")
             else:
                 if restored.is_whole or restored.already_closed:
-                    _say(f"restored in {restored.seconds:.1f} s, {'restarted' if restored.restarted else 'reloaded'}")
+                    how = "restarted" if restored.restarted else "left down" if restored.left_down else "reloaded"
+                    _say("; ".join((f"restored in {restored.seconds:.1f} s, {how}", *restored.notes)))
+                    if restored.not_compared:
+                        _say(f"settings not compared: {restored.not_compared}")
                     return 0
                 damaged += 1
                 for text in (*restored.damage, *map(str, restored.settings_differences)):
-                    _say(f"not as it was found: {text}")
+                    self._say_once(f"not as it was found: {text}")
                 if damaged >= _DAMAGE_ATTEMPTS:
                     return self._leave("still not as it was found")
-            obstacle = _why_never(self._bundle, heartbeat.now() - began)
+            now = heartbeat.now()
+            seen_at = now if self._bundle.directory.is_dir() else seen_at
+            obstacle = _why_never(self._bundle, now - began, now - seen_at)
             if obstacle is not None:
                 return self._leave(obstacle)
+            self._see_to_the_second()
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
@@ -160,13 +199,19 @@ class _Watchdog:
             _say(f"process {owner.pid} was ended")
 
 
-def _why_never(bundle: UndoBundle, tried_s: float) -> str | None:
-    """Return why trying on makes no sense: what was to be restored is gone, or nobody has mended it for a day."""
-    if not bundle.directory.is_dir():
-        return "the undo bundle is gone"
-    if bundle.manifest.local and not Path(bundle.manifest.data_directory).is_dir():
-        return "the data directory is gone"
-    return f"not restored within {GIVE_UP_S / 3600:.0f} h" if tried_s > GIVE_UP_S else None
+def _why_never(bundle: UndoBundle, tried_s: float, missing_s: float) -> str | None:
+    """Return why trying on makes no sense: the undo was deleted, or nobody has mended what is wrong for a day.
+
+    A data directory or an undo folder that is away may come back: a disk that is mounted again, a rename.
+    """
+    if tried_s > GIVE_UP_S:
+        return f"not restored within {GIVE_UP_S / 3600:.0f} h"
+    deleted = missing_s > DELETED_S and bundle.directory.parent.is_dir()
+    return "the undo bundle was deleted" if deleted else None
+
+
+def _text(error: PgdynoError) -> str:
+    return f"{error.message}{': ' + error.detail if error.detail else ''}"
 
 
 def _settle() -> None:

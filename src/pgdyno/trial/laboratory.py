@@ -35,6 +35,7 @@ from pgdyno.trial.lifecycle import Happening, Instruction, Phase, Transition, be
 from pgdyno.trial.recorded import given_back
 from pgdyno.trial.restarts import Restarts
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
+from pgdyno.trial.stopwatch import Stopwatch
 from pgdyno.trial.top_statements import top_statement_plans
 from pgdyno.trial.watcher import Watcher
 from pgdyno.trial.work import Work
@@ -60,7 +61,8 @@ class Laboratory:
     being run again, so that a study is resumed by asking the same questions anew. `session` is None where nothing
     may be changed (a bench of a server as it is). `sentry` watches from each configuration in force to the end of its
     trial; a guard that trips ends the load and brings the baseline back before anything else. None watches nothing.
-    `budget` bounds the restarts of trials, not those of the way back.
+    `budget` bounds the restarts of trials, not those of the way back. `stopwatch` counts the time of a study that has
+    a budget of it.
     """
 
     def __init__(
@@ -78,7 +80,9 @@ class Laboratory:
         restart: When = "always",
         sentry: Sentry | None = None,
         budget: RestartBudget | None = None,
+        stopwatch: Stopwatch | None = None,
         clock: Callable[[], float] = time.time,
+        timer: Callable[[], float] | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.study = study
@@ -86,6 +90,7 @@ class Laboratory:
         self.store = store
         self.bounds = bounds or Bounds()
         self.spent_s = 0.0
+        self.stopwatch = stopwatch
         self._target = target
         self._workload = workload
         self._session = session
@@ -98,6 +103,8 @@ class Laboratory:
         self._trips = 0
         self._baselines = Baselines()
         self._clock = clock
+        # The wall clock may be set in mid-study, by years: what is measured against a bound is not read from it.
+        self._timer = timer or (time.monotonic if clock is time.time else clock)
         self._sleep = sleep
         self._recorded = deque(given_back(store.trials(study.id)))
         self._count = 0
@@ -117,7 +124,8 @@ class Laboratory:
         KeyboardInterrupt again after the trial was concluded as abandoned, RollbackError and GuardTripped likewise.
         """
         self._count += 1
-        if self._recorded:
+        recorded = bool(self._recorded)
+        if recorded:
             self.restarts.replay(spec.configuration)
             trial = self._replay(spec)
         else:
@@ -125,6 +133,8 @@ class Laboratory:
             trial = self._measure(spec, plan or self.study.plan, workload or self._workload)
         if trial.outcome is not None:
             self.spent_s += trial.outcome.elapsed_s
+            if self.stopwatch is not None:
+                self.stopwatch.mark(trial.outcome, recorded=recorded)
             if trial.state is TrialState.COMPLETE and spec.configuration == BASELINE:
                 self._baselines.keep(trial.outcome, plan or self.study.plan, workload or self._workload)
         return trial
@@ -150,7 +160,7 @@ class Laboratory:
 
     def _measure(self, spec: TrialSpec, plan: LoadPlan, workload: Workload) -> Trial:
         self.begin_guards()
-        work = Work(self.store.begin_trial(self.study.id, spec), spec, plan, workload, self._clock())
+        work = Work(self.store.begin_trial(self.study.id, spec), spec, plan, workload, self._clock(), self._timer())
         self._watcher.trial_began(spec, self._count, work.run_id)
         transition = begin()
         error: BaseException | None = None
@@ -187,12 +197,15 @@ class Laboratory:
             if transition.phase is Phase.DONE:
                 raise
             work.reason = _words(error)
+            if isinstance(error, StoreError):
+                self.store.hurry()  # the server waits to be put back
             if isinstance(error, StoreError | GuardTripped):
                 return Happening.FAILED, error
             # Nothing was learned of a configuration that the machine kept from being measured: a resume runs it again.
             return (Happening.INTERRUPTED, error) if transition.phase in _PREPARING else (Happening.FAILED, None)
         except KeyboardInterrupt as interrupt:
             work.reason = "interrupted"
+            self.store.hurry()
             return Happening.INTERRUPTED, interrupt
         return happening, None
 
@@ -253,10 +266,10 @@ class Laboratory:
         self._watcher.phase("reset")
         self._expect(f"reset of trial {work.run_id}")
         guarding: AbstractContextManager[None] = self._sentry.interrupting() if self._sentry else nullcontext()
-        began = self._clock()
+        began = self._timer()
         with guarding:
             work.dbname = work.workload.reset(self._target, policy=work.plan.reset)
-        work.reset_s = self._clock() - began
+        work.reset_s = self._timer() - began
         (row,) = self._target.postgres.fetch("SELECT pg_database_size(%s) AS bytes", [work.dbname])
         work.database_bytes = float(str(row["bytes"]))
         return Happening.READY
@@ -267,7 +280,7 @@ class Laboratory:
 
     def _run_load(self, work: Work, _: Transition) -> Happening:
         self._watcher.phase("load")
-        plan, began = work.plan, self._clock()
+        plan, began = work.plan, self._timer()
         self._expect(f"load of trial {work.run_id}", plan.duration_s + OVERRUN_S + BETWEEN_S)
         folder = self._folder / str(work.run_id)
         if self._sentry is not None:
@@ -279,7 +292,7 @@ class Laboratory:
         assert work.sampler is not None, "the life cycle starts sampling before the load"
         try:
             while not running.poll():
-                elapsed = self._clock() - began
+                elapsed = self._timer() - began
                 if elapsed > plan.duration_s + OVERRUN_S:
                     raise WorkloadError(
                         f"the load still ran {OVERRUN_S:.0f} s after its time and was ended",
@@ -342,9 +355,11 @@ class Laboratory:
         if outcome is None:
             state = transition.state or TrialState.FAILED
             outcome = Outcome(state=state, reason=work.reason, began_at=work.began, ended_at=self._clock())
-        outcome = replace(outcome, elapsed_s=self._clock() - work.began, settings_fingerprint=work.fingerprint)
+        outcome = replace(outcome, elapsed_s=self._timer() - work.since, settings_fingerprint=work.fingerprint)
         if work.outage_s is not None:
             outcome = replace(outcome, counters={**outcome.counters, OUTAGE: work.outage_s})
+        if self.stopwatch is not None:
+            outcome = replace(outcome, counters={**outcome.counters, **self.stopwatch.counters()})
         if work.events:
             self.store.add_events(work.run_id, work.events)
         if work.batch is not None:

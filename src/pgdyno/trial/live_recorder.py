@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
 import time
@@ -18,6 +17,7 @@ from pgdyno.model.trial import Trial, TrialSpec, TrialState
 from pgdyno.probes.latest import latest_point
 from pgdyno.probes.sampler import Sampler
 from pgdyno.store.live import LiveBoard
+from pgdyno.target.identity import ProcessIdentity, pid_namespace, uptime
 from pgdyno.trial.watcher import Watcher
 from pgdyno.workloads.protocol import LoadReading
 
@@ -27,6 +27,22 @@ NOTICES = 20
 INTERVAL_S = 1.0
 RETRY_S = 10.0
 """How long nothing is written after a store that refused: a board is worth no more than that."""
+
+
+def first_state(study: str, now: float) -> Live:
+    """Return the row of a study that this process begins to run."""
+    own = ProcessIdentity.own()
+    return Live(
+        study,
+        now,
+        now,
+        socket.gethostname(),
+        own.pid,
+        start_ticks=own.start_ticks,
+        boot_id=own.boot_id,
+        namespace=pid_namespace(),
+        uptime=uptime(),
+    )
 
 
 class LiveRecorder:
@@ -49,8 +65,7 @@ class LiveRecorder:
         self._board = board
         self._clock = clock
         self._interval_s = interval_s
-        now = clock()
-        self._live = Live(study, now, now, socket.gethostname(), os.getpid())
+        self._live = first_state(study, clock())
         self._points: deque[LivePoint] = deque(maxlen=POINTS)
         self._notices: deque[LiveNotice] = deque(maxlen=NOTICES)
         self._stopping = threading.Event()
@@ -92,7 +107,7 @@ class LiveRecorder:
         """Keep a point where a second has passed; may raise what the watcher raises."""
         self._live = replace(self._live, elapsed_s=min(elapsed_s, duration_s), duration_s=duration_s)
         now = self._clock()
-        if not self._points or now - self._points[-1].t >= INTERVAL_S:
+        if not self._points or not 0 <= now - self._points[-1].t < INTERVAL_S:  # below 0 the clock was set back
             point = latest_point(sampler.latest(), now)
             if load is not None:
                 point = replace(point, tps=load.tps, p99_ms=load.p99_ms)
@@ -121,7 +136,11 @@ class LiveRecorder:
         pause, written = 0.0, False
         while not self._stopping.wait(pause):
             state = replace(
-                self._live, at=self._clock(), points=tuple(self._points.copy()), notices=tuple(self._notices.copy())
+                self._live,
+                at=self._clock(),
+                uptime=uptime(),
+                points=tuple(self._points.copy()),
+                notices=tuple(self._notices.copy()),
             )
             try:
                 self._board.show(state)

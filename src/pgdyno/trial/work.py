@@ -22,6 +22,7 @@ class Work:
     plan: LoadPlan
     workload: Workload
     began: float
+    since: float
     dbname: str = ""
     database_bytes: float = 0.0
     reset_s: float = 0.0

@@ -6,14 +6,16 @@ import hashlib
 import hmac
 import ipaddress
 import os
+import re
 import secrets
 import stat
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -21,6 +23,9 @@ from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.web.pages import token_page
 
 COOKIE = "pgdyno"
+ADMITTED = "admitted"
+"""In the state of a request that was let in: its connection is no stranger's."""
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._-]+)(?::[0-9]{1,5})?")
 LOOPBACK_NAMES = ("localhost",)
 SHORTEST_TOKEN = 16
 LONGEST_FORM = 4096
@@ -31,6 +36,8 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
+_CLOSE = {"connection": "close"}
+"""What follows a request that we do not take is not read."""
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -54,8 +61,10 @@ class Access:
         A name that was never listed may be an attacker's that resolves to this machine (DNS rebinding); an address
         cannot be.
         """
-        name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-        bare = name.removeprefix("[").removesuffix("]")
+        written = _HOST.fullmatch(host)
+        if written is None:
+            return False
+        bare = written[1].removeprefix("[").removesuffix("]")
         return bare.lower() in self.names or is_address(bare)
 
     def admits(self, headers: Headers, cookie: str | None) -> bool:
@@ -85,6 +94,8 @@ class Gate:
             return
         request = Request(scope, receive)
         refusal = await self._refusal(request)
+        if refusal is None:
+            scope.setdefault("state", {})[ADMITTED] = self._is_admitted(request)
         answer: ASGIApp = refusal if refusal is not None else self._app
 
         async def with_headers(message: Message) -> None:
@@ -101,14 +112,21 @@ class Gate:
     async def _refusal(self, request: Request) -> Response | None:
         if not self._access.is_for_us(request.headers.get("host", "")):
             return PlainTextResponse("this name is not served here; see --allow-host\n", 400)
-        path = request.url.path
+        path = str(request.scope["path"])  # as it is routed, and not as the Host header would have it in a URL
         if path == TOKEN_PATH and request.method == "POST":
             return await self._token_given(request)
         if request.method not in ("GET", "HEAD"):
-            return PlainTextResponse("the dashboard only reads\n", 405, {"allow": "GET, HEAD"})
-        if path.startswith(_OPEN_PATHS) or self._access.admits(request.headers, request.cookies.get(COOKIE)):
+            return PlainTextResponse("the dashboard only reads\n", 405, {"allow": "GET, HEAD", **_CLOSE})
+        if _has_body(request.headers):
+            return PlainTextResponse("the dashboard takes no content\n", 413, _CLOSE)
+        if _is_of_another_site(request.headers):
+            return PlainTextResponse("asked for by a page of another site\n", 403)
+        if path.startswith(_OPEN_PATHS) or self._is_admitted(request):
             return None
         return self._ask(request, "")
+
+    def _is_admitted(self, request: Request) -> bool:
+        return self._access.admits(request.headers, request.cookies.get(COOKIE))
 
     def _ask(self, request: Request, said: str) -> Response:
         headers = {"www-authenticate": "Bearer"}
@@ -119,7 +137,10 @@ class Gate:
     async def _token_given(self, request: Request) -> Response:
         """Take the token of the form. A form of another site is refused by what the browser says of its origin."""
         if not _is_own_form(request.headers):
-            return PlainTextResponse("the form of another site\n", 403)
+            return PlainTextResponse("the form of another site\n", 403, _CLOSE)
+        told = request.headers.get("content-length", "")
+        if len(told) > len(str(LONGEST_FORM)) or "transfer-encoding" in request.headers:
+            return PlainTextResponse("that is no form of ours\n", 413, _CLOSE)
         given = await _form_token(request)
         if self._access.token is None or not hmac.compare_digest(given.encode(), self._access.token.encode()):
             return self._ask(request, "That is not the token.")
@@ -141,15 +162,31 @@ def _is_own_form(headers: Headers) -> bool:
     return not origin or origin.partition("://")[2] == headers.get("host")
 
 
+def _is_of_another_site(headers: Headers) -> bool:
+    """Return whether a page of another site asks, which could not read the answer but would have us work for it.
+
+    A link that a person follows is no such thing.
+    """
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is not None and site not in ("same-origin", "none"):
+        return headers.get("sec-fetch-mode") != "navigate" or headers.get("sec-fetch-dest") != "document"
+    return origin is not None and site is None and origin.partition("://")[2] != headers.get("host")
+
+
+def _has_body(headers: Headers) -> bool:
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
+
 async def _form_token(request: Request) -> str:
     """Return the field `token` of a form in the URL's encoding; empty for anything larger or other."""
     from urllib.parse import parse_qs
 
     body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > LONGEST_FORM:
-            return ""
+    with suppress(ClientDisconnect):
+        async for part in request.stream():
+            body += part
+            if len(body) > LONGEST_FORM:
+                return ""
     fields = parse_qs(body.decode("utf-8", "replace"))
     return fields.get("token", [""])[0].strip()
 
@@ -181,21 +218,30 @@ def access_of(bind: str, allowed: Collection[str], token: str | None, *, secure:
 def read_token(path: Path) -> str:
     """Return the token of a file; make the file, readable by its owner alone, when it is missing.
 
-    Raises UsageError for a token that is too short or that others may read, EnvironmentUnsuitable for a file that
-    cannot be read or written.
+    Raises UsageError for a token that is too short or that others may read or have written, EnvironmentUnsuitable for
+    a file that cannot be read or written.
     """
     try:
-        if not path.exists():
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with suppress(FileExistsError):
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "w") as file:
                 file.write(secrets.token_urlsafe(32) + "\n")
-        mode, token = path.stat().st_mode, path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
+        # What is opened is what is judged and read. A pipe of others would be waited for.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            status, content = os.fstat(file.fileno()), b""
+            if stat.S_ISREG(status.st_mode):
+                content = file.read(LONGEST_FORM)
+    except OSError as error:
         raise EnvironmentUnsuitable(
             f'--token-file "{path}" cannot be used', detail=str(error), hint="Name a file in a folder of your own."
         ) from error
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if not stat.S_ISREG(status.st_mode) or status.st_uid not in (0, os.geteuid()):
+        raise UsageError(
+            f'--token-file "{path}" is not a file of yours', hint="Name one that is yours, in a folder of your own."
+        )
+    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise UsageError(f'--token-file "{path}" may be read by others', hint=f"Run chmod 600 {path}")
+    token = content.decode("latin-1").strip()
     if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
         raise UsageError(
             f'the token in "{path}" is not {SHORTEST_TOKEN} or more plain characters on one line',

@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.model.study import Study
@@ -25,6 +25,7 @@ from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.store.queue import Queue
 from pgdyno.web.access import Access, Gate
+from pgdyno.web.crowd import Limits, Seats, peer_of
 from pgdyno.web.overview import Overview, OverviewReader
 from pgdyno.web.pages import FILES, missing_page, overview_page, overview_parts, static_file
 
@@ -32,6 +33,7 @@ EVENT_S = 1.0
 KEPT_REPORTS = 8
 """Pages of studies that are kept as made: each has the charts' scripts inside, over a megabyte."""
 MOST_PAGES = 100_000
+LONGEST_NAME = 200
 
 
 class Dashboard:
@@ -98,28 +100,52 @@ def _study_json(study: Study) -> dict[str, object]:
     }  # fmt: skip
 
 
+class _Events(StreamingResponse):
+    """A page that is open and moving: it has a seat for as long as its client is there."""
+
+    def __init__(self, seats: Seats, event: Callable[[], str], event_s: float, is_ending: Callable[[], bool]) -> None:
+        super().__init__(self._stream(), media_type="text/event-stream")
+        self._seats, self._event, self._event_s, self._is_ending = seats, event, event_s, is_ending
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._seat = self._seats.take(peer_of(scope.get("client")))
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._seats.give_back(self._seat)
+
+    async def _stream(self) -> AsyncIterator[str]:
+        while not self._is_ending() and not self._seat.is_lost:
+            yield await run_in_threadpool(self._event)
+            await asyncio.sleep(self._event_s)
+
+
 def make_app(
-    store: Store, access: Access, *, event_s: float = EVENT_S, is_ending: Callable[[], bool] = lambda: False
+    store: Store,
+    access: Access,
+    *,
+    event_s: float = EVENT_S,
+    is_ending: Callable[[], bool] = lambda: False,
+    limits: Limits | None = None,
 ) -> ASGIApp:
     """Return the application.
 
     `event_s` is the time between two events to a page that is open; events end when `is_ending`.
     """
-    dashboard = Dashboard(store)
+    dashboard, seats = Dashboard(store), Seats(limits or Limits())
 
-    async def events(_request: Request) -> Response:
-        async def stream() -> AsyncIterator[str]:
-            while not is_ending():
-                yield await run_in_threadpool(dashboard.event)
-                await asyncio.sleep(event_s)
-
-        return StreamingResponse(stream(), media_type="text/event-stream")
+    async def events(request: Request) -> Response:
+        if request.method == "HEAD":  # it would be open without end, and get nothing
+            return Response(media_type="text/event-stream")
+        return _Events(seats, dashboard.event, event_s, is_ending)
 
     async def front(request: Request) -> Response:
         return HTMLResponse(await run_in_threadpool(dashboard.front, _page(request)))
 
     async def study(request: Request) -> Response:
         name, dot, wanted = request.path_params["name"].rpartition(".")
+        if len(request.path_params["name"]) > LONGEST_NAME or not request.path_params["name"].isprintable():
+            raise UsageError("that is not the name of a study")
         if not dot or wanted != "json":
             text = await run_in_threadpool(dashboard.study, request.path_params["name"], "html")
             # the page carries its own policy, which admits its scripts by their hashes
@@ -147,13 +173,15 @@ def make_app(
         Route("/api/v1/studies.json", data(lambda request: dashboard.studies(_page(request)))),
         Route("/api/v1/queue.json", data(lambda _: dashboard.queue())),
     ]
-    return Gate(Starlette(routes=routes, exception_handlers={PgdynoError: _refused, 404: _missing}), access)
+    starlette = Starlette(routes=routes, exception_handlers={PgdynoError: _refused, 404: _missing})
+    starlette.router.redirect_slashes = False
+    return Gate(starlette, access)
 
 
 def _page(request: Request) -> int:
     text = request.query_params.get("page", "0")
-    if not text.isdecimal() or int(text) > MOST_PAGES:
-        raise UsageError(f'page "{text}" is not a page number')
+    if not (text.isascii() and text.isdecimal()) or len(text) > len(str(MOST_PAGES)) or int(text) > MOST_PAGES:
+        raise UsageError(f'page "{text[:LONGEST_NAME]}" is not a page number')
     return int(text)
 
 
@@ -166,4 +194,4 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _missing(request: Request, _error: Exception) -> Response:
-    return HTMLResponse(missing_page(f'There is nothing at "{request.url.path}"'), 404)
+    return HTMLResponse(missing_page(f'There is nothing at "{request.scope["path"][:LONGEST_NAME]}"'), 404)

@@ -1,4 +1,4 @@
-"""Serve the dashboard until it is ended: the only module that imports uvicorn."""
+"""Serve the dashboard until it is ended: with `protocol.py` the only module that imports uvicorn."""
 
 from __future__ import annotations
 
@@ -12,8 +12,14 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.web.crowd import Crowd, Limits
+from pgdyno.web.protocol import guarded
 
-MOST_CONNECTIONS = 128
+BACKLOG = 64
+"""So many are accepted at once, no more than one address may have before its oldest is cut."""
+_TICKS = 5
+"""Of uvicorn, a tenth of a second each, between two looks at who keeps us waiting."""
+_SEND_BUFFER = 128 << 10
 _LAST_S = 5
 """How long answers under way are waited for at the end."""
 
@@ -24,8 +30,11 @@ def bound_socket(bind: str, port: int) -> socket.socket:
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Both are handed on to what is accepted. A client that is gone without a word is noticed in half a minute.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 30_000)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         listener.bind((bind, port))
-        listener.listen(MOST_CONNECTIONS)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         raise EnvironmentUnsuitable(
@@ -40,6 +49,7 @@ def run_server(
     *,
     certificate: Path | None = None,
     key: Path | None = None,
+    limits: Limits | None = None,
     ready: Callable[[], None] = lambda: None,
     ending: Callable[[], None] = lambda: None,
 ) -> None:
@@ -47,10 +57,14 @@ def run_server(
 
     With a certificate by TLS. Raises EnvironmentUnsuitable when certificate or key cannot be used.
     """
+    crowd = Crowd(limits or Limits())
+    protocol = guarded(crowd)
     config = uvicorn.Config(
-        app, lifespan="off", ws="none", http="h11", loop="asyncio", log_level="error", access_log=False,
-        server_header=False, date_header=True, proxy_headers=False, limit_concurrency=MOST_CONNECTIONS,
-        timeout_graceful_shutdown=_LAST_S, ssl_certfile=certificate, ssl_keyfile=key,
+        app, lifespan="off", ws="none", http=protocol, loop="asyncio", log_level="error", access_log=False,
+        server_header=False, date_header=True, proxy_headers=False, backlog=BACKLOG,
+        # requests whose clients are gone go on for a while: beyond what the crowd can have it is too much
+        limit_concurrency=2 * crowd.limits.connections, timeout_graceful_shutdown=_LAST_S,
+        ssl_certfile=certificate, ssl_keyfile=key,
     )  # fmt: skip
     try:
         config.load()
@@ -60,15 +74,23 @@ def run_server(
             detail=str(error),
             hint="Name PEM files that belong together.",
         ) from error
-    server = _Server(config, ready, ending)
+    protocol.tls, config.ssl = config.ssl, None
+    server = _Server(config, crowd, ready, ending)
     with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises the signal again when it has ended
         asyncio.run(server.serve(sockets=[listener]))
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], ending: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, crowd: Crowd, ready: Callable[[], None], ending: Callable[[], None]
+    ) -> None:
         super().__init__(config)
-        self._ready, self._ending = ready, ending
+        self._crowd, self._ready, self._ending = crowd, ready, ending
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _TICKS == 0:
+            self._crowd.sweep(asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError, WorkloadError
+from pgdyno.outside.files import read_text
+from pgdyno.target.accounts import load_account
+from pgdyno.target.inherited import Kind
 from pgdyno.workloads.dataset import LoadSite, PgbenchTables
 from pgdyno.workloads.parameters import Parameter, Value
 from pgdyno.workloads.script import BUILTIN_STATEMENTS, Script
@@ -58,10 +62,13 @@ class CustomData:
         if self.init is not None:
             site.progress("running the init script")
             psql = site.target.program("psql")
-            environment = site.target.postgres.environment(site.dbname)
+            account = load_account(site.target)
+            environment = site.target.postgres.environment(site.dbname, whole=account is not None)
             argv = [str(psql), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", site.dbname]
             try:
-                site.target.runner.run(argv, env=environment, input_text=self.init)
+                user = None if account is None else account.name
+                runner = site.target.runner
+                runner.run(argv, env=environment, input_text=self.init, user=user, kind=Kind.CLIENT)
             except EnvironmentUnsuitable as error:
                 raise WorkloadError(
                     "the workload's init script failed",
@@ -107,7 +114,7 @@ def _script(entry: str) -> Script:
     path, at, weight = entry.rpartition("@")
     if not at:
         path, weight = entry, "1"
-    if not weight.isdigit() or int(weight) < 1:
+    if not re.fullmatch("[0-9]{1,9}", weight) or int(weight) < 1:
         raise UsageError(
             f'weight "{weight}" of script "{path}" is not a whole number of 1 or more',
             hint="Write the script as read.sql@9, or read.sql for weight 1.",
@@ -118,11 +125,4 @@ def _script(entry: str) -> Script:
 
 
 def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f'script "{path}" cannot be read',
-            detail=error.strerror if isinstance(error, OSError) else str(error),
-            hint="Name a text file that this user may read.",
-        ) from error
+    return read_text(path, "script", hint="Name a text file that this user may read.")

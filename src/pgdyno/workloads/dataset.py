@@ -12,6 +12,7 @@ import psycopg
 
 from pgdyno.errors import WorkloadError
 from pgdyno.model.loading import LoadedShare
+from pgdyno.target.accounts import load_account
 from pgdyno.target.postgres import Postgres, query_error
 from pgdyno.target.target import Target
 from pgdyno.units import bytes_text
@@ -83,14 +84,16 @@ class PgbenchTables:
         """Run `pgbench -i` and report its percentage."""
         about = f"loading pgbench tables of scale {self.scale}, about {bytes_text(self.estimated_bytes)}"
         argv = init_argv(site.pgbench, scale=self.scale, fillfactor=self.fillfactor, dbname=site.dbname)
+        account = load_account(site.target)
         with tempfile.TemporaryDirectory(prefix="pgdyno-load-") as directory:
             errors = Path(directory) / "stderr"
             process = DriverProcess.start(
                 argv,
-                environment=site.target.postgres.environment(site.dbname),
+                environment=site.target.postgres.environment(site.dbname, whole=account is not None),
                 directory=Path(directory),
                 stdout=Path(directory) / "stdout",
                 stderr=errors,
+                account=account,
             )
             _watch(process, errors, lambda percent: site.progress(LoadedShare(about, percent)))
 

@@ -14,6 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pgdyno.errors import WorkloadError
+from pgdyno.target.durable import open_fresh
+from pgdyno.target.inherited import Kind, inherited
+from pgdyno.target.owner.account import Account
 from pgdyno.workloads.gate import Gate
 
 KILL_AFTER_S = 5.0
@@ -39,22 +42,34 @@ class DriverProcess:
         stdout: Path,
         stderr: Path,
         gate: Gate | None = None,
+        account: Account | None = None,
+        fds: Sequence[int] = (),
+        kind: Kind = Kind.CLIENT,
     ) -> DriverProcess:
-        """Start the program, detached from the terminal; with a `gate` it begins when that opens.
+        """Start the program in the directory, detached from the terminal; with a `gate` it begins when that opens.
 
-        `environment` adds to this process's own.
+        `environment` adds to what of this process's own a program of this `kind` is given. With an `account` the
+        program runs with its rights: it enters the directory first, so that nobody else need be able to reach it, and
+        `argv` names files there without a path.
         """
-        with stdout.open("wb") as out, stderr.open("wb") as err:
+        switched = account if gate is None else None  # at a gate, whoever waits joins its cgroups as root first
+        own: dict[str, str] = {}
+        if account is not None:
+            own = {"HOME": account.home, "USER": account.name or "", "LOGNAME": account.name or ""}
+        with open_fresh(stdout) as out, open_fresh(stderr) as err:
             try:
                 popen = subprocess.Popen(
-                    list(argv) if gate is None else gate.wrap(argv),
-                    env=os.environ | dict(environment),
+                    list(argv) if gate is None else gate.wrap(argv, account),
+                    env=inherited(kind) | own | dict(environment),
                     cwd=directory,
                     stdin=subprocess.DEVNULL,
                     stdout=out,
                     stderr=err,
                     start_new_session=True,
-                    pass_fds=() if gate is None else gate.fds,
+                    pass_fds=(*fds, *(() if gate is None else gate.fds)),
+                    user=None if switched is None else switched.uid,
+                    group=None if switched is None else switched.gid,
+                    extra_groups=None if switched is None else switched.groups,
                 )
             except OSError as error:
                 raise WorkloadError(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgdyno.target.owner.account import Account
 from pgdyno.workloads import held_start
 
 
@@ -24,7 +25,11 @@ class Gate:
         """Return the descriptors that the child must inherit."""
         return (self.ready_fd, self.go_fd)
 
-    def wrap(self, argv: Sequence[str]) -> list[str]:
-        """Return the argument list that waits at the gate and then becomes `argv`, under the same process id."""
+    def wrap(self, argv: Sequence[str], account: Account | None = None) -> list[str]:
+        """Return the argument list that waits at the gate and then becomes `argv`, under the same process id.
+
+        With an `account` it gives up root's rights before it says that it is ready.
+        """
         words = [sys.executable, "-I", "-S", str(Path(held_start.__file__)), str(self.ready_fd), str(self.go_fd)]
-        return [*words, ",".join(map(str, self.cpus)), *map(str, self.cgroups), "--", *argv]
+        limits = [",".join(map(str, self.cpus)), "" if account is None else account.numbers]
+        return [*words, *limits, *map(str, self.cgroups), "--", *argv]

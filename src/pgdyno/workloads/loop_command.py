@@ -8,7 +8,8 @@ from pathlib import Path
 
 from pgdyno.errors import UsageError
 from pgdyno.model.trial import LoadPlan
-from pgdyno.workloads.pgbench_command import check_plan
+from pgdyno.target.owner.account import Account
+from pgdyno.workloads.pgbench_command import LOG_NAME, check_plan
 from pgdyno.workloads.pgbench_log import LogFormat
 from pgdyno.workloads.result import Gap
 from pgdyno.workloads.script import Script
@@ -46,11 +47,12 @@ class LoopCommand:
     scripts: tuple[Script, ...]
     directory: Path
     dbname: str
+    account: Account | None = None
 
     @property
     def log_prefix(self) -> Path:
         """Return what the names of the transaction logs begin with."""
-        return self.directory / "transactions"
+        return self.directory / LOG_NAME
 
     @property
     def log_format(self) -> LogFormat:
@@ -73,10 +75,11 @@ class LoopCommand:
             rows=loop.rows,
             batch=loop.batch,
             seed=plan.seed,
-            log_prefix=str(self.log_prefix),
+            log_prefix=LOG_NAME,
+            account="" if self.account is None else self.account.numbers,
             statements=loop.statements,
         ).write(job)
-        return [sys.executable, "-m", "pgdyno.workloads.session_loop", str(job)]
+        return [sys.executable, "-m", "pgdyno.workloads.session_loop", str(job.absolute())]
 
     @property
     def pauses(self) -> bool:

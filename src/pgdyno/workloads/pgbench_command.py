@@ -10,12 +10,17 @@ from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.trial import LoadPlan
+from pgdyno.target import places
+from pgdyno.target.accounts import load_account
+from pgdyno.target.binaries import find_build, readable_build
+from pgdyno.target.owner.account import Account
 from pgdyno.target.target import Target
 from pgdyno.workloads.pgbench_log import LogFormat
 from pgdyno.workloads.result import Gap
 from pgdyno.workloads.script import Script
 from pgdyno.workloads.script_statements import sleeps
 
+LOG_NAME = "transactions"
 PROTOCOLS = ("simple", "extended", "prepared")
 RETRIES_SINCE = 15
 EXIT_ON_ABORT_SINCE = 17
@@ -52,11 +57,12 @@ class RunCommand:
     options: DriverOptions
     directory: Path
     dbname: str
+    account: Account | None = None
 
     @property
     def log_prefix(self) -> Path:
         """Return what the names of the transaction logs begin with."""
-        return self.directory / "transactions"
+        return self.directory / LOG_NAME
 
     @property
     def log_format(self) -> LogFormat:
@@ -69,7 +75,7 @@ class RunCommand:
         plan = self.plan
         words = [str(self.pgbench.path), "-n", "-M", plan.protocol, "-c", str(plan.clients)]
         words += ["-j", str(plan.jobs), "-T", str(math.ceil(plan.duration_s))]
-        words += ["-P", "1", "--progress-timestamp", "-l", f"--log-prefix={self.log_prefix}"]
+        words += ["-P", "1", "--progress-timestamp", "-l", f"--log-prefix={LOG_NAME}"]
         words += [] if plan.seed is None else [f"--random-seed={plan.seed}"]
         words += [] if plan.rate is None else ["-R", f"{plan.rate:g}"]
         words += ["-C"] if plan.connect_each else []
@@ -77,7 +83,7 @@ class RunCommand:
         for name, value in self.variables.items():
             words += ["-D", f"{name}={value}"]
         for script in self.scripts:
-            words += script.argument(self.directory)
+            words += script.argument()
         return [*words, self.dbname]
 
     @property
@@ -134,7 +140,19 @@ def parse_version(text: str) -> int:
 def find_pgbench(target: Target, override: Path | None = None) -> Pgbench:
     """Return the pgbench to use: `override` (a program), or the one that comes with the server's programs.
 
-    Raises EnvironmentUnsuitable when there is none: some builds of PostgreSQL leave it out.
+    Raises EnvironmentUnsuitable when there is none: some builds of PostgreSQL leave it out. Root's load runs as another
+    account, which must be able to run it.
     """
     path = override or target.program("pgbench")
-    return Pgbench(path, parse_version(target.runner.run([str(path), "--version"]).stdout))
+    account = load_account(target)
+    user = None if account is None else account.name
+    try:
+        said = target.runner.run([str(path), "--version"], user=user).stdout
+    except EnvironmentUnsuitable:
+        if user is None or override is not None:
+            raise
+        # A build below root's home: a copy that the load's account can run.
+        build = find_build(target.runner, path.parent)
+        path = readable_build(target.runner, build, user, places.cache_dir() / "builds").bin_dir / "pgbench"
+        said = target.runner.run([str(path), "--version"], user=user).stdout
+    return Pgbench(path, parse_version(said))

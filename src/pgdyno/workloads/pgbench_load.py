@@ -12,6 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from pgdyno.errors import WorkloadError
+from pgdyno.target.inherited import Kind
+from pgdyno.target.owner.account import Account
+from pgdyno.units import seconds_text
 from pgdyno.workloads.driver_process import DriverProcess
 from pgdyno.workloads.gate import Gate
 from pgdyno.workloads.load_warnings import LoadFacts, judge_load
@@ -27,6 +30,8 @@ from pgdyno.workloads.transaction_log import TransactionLog, tally
 GRACE_S = 60.0
 """How long a load may outlast its time: pgbench lets every client finish its last transaction."""
 READS_EVERY_S = 0.2
+CLOCK_STEP_S = 2.0
+"""A clock that is slewed by NTP (at most 0.5 ms a second) stays far below; more was set by somebody."""
 LIVE_WINDOW_US = 5_000_000
 
 
@@ -44,6 +49,7 @@ class PgbenchLoad:
         gate: Gate | None = None,
         block_reads: Callable[[], int | None] | None = None,
         clock: Callable[[], float] = time.time,
+        timer: Callable[[], float] | None = None,
     ) -> None:
         self._command = command
         self._instance = instance
@@ -54,7 +60,8 @@ class PgbenchLoad:
             script.write(command.directory)
         self._clock = clock
         self._errors = command.directory / "pgbench.stderr"
-        self._began_at = clock()
+        self._timer = timer or (time.monotonic if clock is time.time else clock)
+        self._began_at, self._since = clock(), self._timer()
         self._process = DriverProcess.start(
             self._argv,
             environment=environment,
@@ -62,6 +69,9 @@ class PgbenchLoad:
             stdout=command.directory / "pgbench.stdout",
             stderr=self._errors,
             gate=gate,
+            # The loop is our own code, which that account may not be able to read: it changes over by itself.
+            account=None if isinstance(command, LoopCommand) else command.account,
+            kind=Kind.OURSELVES if isinstance(command, LoopCommand) else Kind.CLIENT,
         )
         self._reader = LogReader(command.log_prefix, self._process.pid, command.log_format)
         self._recent: list[TransactionLog] = []
@@ -108,11 +118,12 @@ class PgbenchLoad:
     def finish(self) -> LoadResult:
         """Wait for the end and return what came of it. See `RunningLoad.finish`."""
         try:
-            remaining = self._began_at + self._command.plan.duration_s + GRACE_S - self._clock()
+            remaining = self._since + self._command.plan.duration_s + GRACE_S - self._timer()
             if self._process.wait(max(remaining, 0.0)) is None:
                 self._ended_by_us = f"still running {GRACE_S:.0f} s after its time, and ended"
         finally:
             self._process.terminate()
+        self._refuse_set_clock()
         parsed = self._reader.read_all()
         text = self._stderr()
         aborted = count_aborted(text)
@@ -122,6 +133,19 @@ class PgbenchLoad:
                 "the load ended without a single transaction", detail=reason, hint=f'See "{self._errors}".'
             )
         return self._result(self._of_this_instance(parsed.log), parsed.malformed, aborted, reason)
+
+    def _refuse_set_clock(self) -> None:
+        """Raise WorkloadError when the wall clock was set during the load: its log cannot be laid beside the samples.
+
+        Also a matter of memory: counts by the second over a jump of years would take gigabytes.
+        """
+        stepped_s = (self._clock() - self._began_at) - (self._timer() - self._since)
+        if abs(stepped_s) > CLOCK_STEP_S:
+            raise WorkloadError(
+                f"the clock was set {'forward' if stepped_s > 0 else 'back'} by {seconds_text(abs(stepped_s))} "
+                "during the load",
+                hint="Let the clock be disciplined before a study begins; see chronyc tracking or timedatectl.",
+            )
 
     def _of_this_instance(self, log: TransactionLog) -> TransactionLog:
         """Number the clients on over the instances, so that those of several logs can be told apart when joined."""
@@ -207,10 +231,16 @@ def gap_text(gaps: Sequence[Gap], ended_at: float) -> str | None:
     return f"the server was away for {seconds:.1f} s ({lost}): {gaps[0].reason}"
 
 
-def prepare_directory(directory: Path) -> Path:
-    """Make the directory of one run and return its absolute path. Raise WorkloadError when it cannot be written."""
+def prepare_directory(directory: Path, account: Account | None = None) -> Path:
+    """Make the directory of one run and return its absolute path. Raise WorkloadError when it cannot be written.
+
+    An account that the load runs as may make files in it, and can neither rename nor remove ours.
+    """
     try:
         directory.mkdir(parents=True, exist_ok=True)
+        if account is not None:
+            os.chown(directory, -1, account.gid)
+            directory.chmod(0o1770)
     except OSError as error:
         raise WorkloadError(
             f'directory "{directory}" cannot be made',

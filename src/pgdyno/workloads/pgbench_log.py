@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pgdyno.target.durable import read_regular
 from pgdyno.workloads.transaction_log import Int64s, Status, TransactionLog, concatenate
 
 _WORDS = {
@@ -94,9 +95,8 @@ class LogReader:
 
     def _read(self, file: Path, *, last: bool) -> TransactionLog:
         offset = self._offsets.get(file, 0)
-        with file.open("rb") as stream:
-            stream.seek(offset)
-            data = stream.read()
+        # The load's account made the file: what is in its place may be a link or a pipe.
+        data = read_regular(file, -1, offset)
         end = data.rfind(b"\n") + 1
         if last and end < len(data):
             self._malformed += 1

@@ -9,6 +9,8 @@ from pathlib import Path
 from pgdyno.errors import UsageError
 from pgdyno.model.record import Examination
 from pgdyno.model.trial import LoadPlan, Outcome, WorkloadSpec
+from pgdyno.target.accounts import load_account
+from pgdyno.target.owner.account import Account
 from pgdyno.target.target import Target
 from pgdyno.workloads.dataset import DataSet, LoadSite
 from pgdyno.workloads.execution_plan import PlanProbe, capture_plan
@@ -120,9 +122,10 @@ class PgbenchWorkload:
     ) -> RunningLoad:
         """Start pgbench in the directory. See `Workload.begin`."""
         check_plan(plan)
+        account = load_account(target)
         return PgbenchLoad(
-            self._command(target, dbname, plan, prepare_directory(directory)),
-            self._environment(target, dbname, plan),
+            self._command(target, dbname, plan, prepare_directory(directory, account), account),
+            self._environment(target, dbname, plan, account),
             instance=instance,
             scale=self.scale,
             plans=self._plans(target, dbname, plan),
@@ -142,9 +145,11 @@ class PgbenchWorkload:
         names = [load_name(self._fingerprint(target))] + ([self._template(target)] if template else [])
         return tuple(name for name in names if drop_owned(target.postgres, name))
 
-    def _command(self, target: Target, dbname: str, plan: LoadPlan, directory: Path) -> RunCommand | LoopCommand:
+    def _command(
+        self, target: Target, dbname: str, plan: LoadPlan, directory: Path, account: Account | None
+    ) -> RunCommand | LoopCommand:
         if self.loop is not None:
-            return LoopCommand(self.loop, plan, self.scripts, directory, dbname)
+            return LoopCommand(self.loop, plan, self.scripts, directory, dbname, account)
         return RunCommand(
             pgbench=find_pgbench(target, self.pgbench),
             plan=plan,
@@ -153,6 +158,7 @@ class PgbenchWorkload:
             options=self.options,
             directory=directory,
             dbname=dbname,
+            account=account,
         )
 
     def _plans(self, target: Target, dbname: str, plan: LoadPlan) -> tuple[str, ...]:
@@ -160,8 +166,9 @@ class PgbenchWorkload:
             return ()
         return (capture_plan(target.postgres, dbname, self.plan_probe, protocol=plan.protocol),)
 
-    def _environment(self, target: Target, dbname: str, plan: LoadPlan) -> dict[str, str]:
-        variables = target.postgres.environment(dbname) | {"PGAPPNAME": APPLICATION_NAME}
+    def _environment(self, target: Target, dbname: str, plan: LoadPlan, account: Account | None) -> dict[str, str]:
+        whole = account is not None
+        variables = target.postgres.environment(dbname, whole=whole, host=plan.host) | {"PGAPPNAME": APPLICATION_NAME}
         if plan.host:
             variables.pop("PGHOSTADDR", None)  # it would count before the host
             variables["PGHOST"] = plan.host

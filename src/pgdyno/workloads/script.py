@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from pgdyno.target.durable import open_fresh
+
 BUILTIN_STATEMENTS = {
     "tpcb-like": "three updates (accounts, tellers, branches), a select and an insert into history, in one transaction",
     "simple-update": "as tpcb-like without the updates of tellers and branches",
@@ -25,16 +27,17 @@ class Script:
     weight: int = 1
     text: str | None = None
 
-    def argument(self, directory: Path) -> list[str]:
-        """Return pgbench's option for this script, whose text is a file of the directory (see `write`)."""
+    def argument(self) -> list[str]:
+        """Return pgbench's option for this script, whose text is a file of the directory it is run in (see `write`)."""
         if self.text is None:
             return ["-b", f"{self.name}@{self.weight}"]
-        return ["-f", f"{directory / self.name}.sql@{self.weight}"]
+        return ["-f", f"{self.name}.sql@{self.weight}"]
 
     def write(self, directory: Path) -> None:
         """Write the text into the directory, so that it stays with the run; nothing to do for a built-in."""
         if self.text is not None:
-            (directory / f"{self.name}.sql").write_text(self.text, encoding="utf-8")
+            with open_fresh(directory / f"{self.name}.sql") as file:
+                file.write(self.text.encode())
 
 
 def packaged_script(name: str, **names: str) -> str:

@@ -20,6 +20,9 @@ from pathlib import Path
 
 import psycopg
 
+from pgdyno.target.durable import open_fresh, read_regular
+from pgdyno.target.owner.account import Account, become
+
 RETRY_S = 0.05
 """Pause between two attempts to connect: a server that starts is not stormed."""
 FIRST_SESSION_S = 10.0
@@ -38,7 +41,10 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is to be run. Times in seconds; `iterations` 0 never opens a session anew by itself."""
+    """What is to be run. Times in seconds; `iterations` 0 never opens a session anew by itself.
+
+    `account` is whose rights the loop takes on before it opens anything, as `Account.numbers`; empty for ours.
+    """
 
     dbname: str
     clients: int
@@ -52,6 +58,7 @@ class Job:
     seed: int | None
     log_prefix: str
     statements: tuple[Statement, ...]
+    account: str = ""
 
     @classmethod
     def read(cls, path: Path) -> Job:
@@ -61,7 +68,8 @@ class Job:
 
     def write(self, path: Path) -> None:
         """Write the job as JSON. No secret is in it: the way to the server is in PG* variables."""
-        path.write_text(json.dumps(asdict(self), indent=1))
+        with open_fresh(path) as file:
+            file.write(json.dumps(asdict(self), indent=1).encode())
 
 
 class Session(threading.Thread):
@@ -80,8 +88,8 @@ class Session(threading.Thread):
 
     def run(self) -> None:
         """Loop until the time is over. An error that connecting anew does not mend ends the session."""
-        began = time.time()
-        while time.time() < self._deadline and self.failure is None:
+        began = time.monotonic()
+        while time.monotonic() < self._deadline and self.failure is None:
             try:
                 with psycopg.connect(dbname=self._job.dbname, autocommit=True, connect_timeout=2) as connection:
                     self._opened()
@@ -91,13 +99,14 @@ class Session(threading.Thread):
                     self.failure = str(error).strip().partition("\n")[0]
                     break
                 self._lost = self._lost or (time.time(), str(error).strip().partition("\n")[0])
-                if not self.sessions and time.time() - began > FIRST_SESSION_S:
+                if not self.sessions and time.monotonic() - began > FIRST_SESSION_S:
                     self.failure = self._lost[1]
                 time.sleep(RETRY_S)
             except psycopg.Error as error:
                 self.failure = str(error).strip().partition("\n")[0]
         if self._lost is not None:
-            self._close_gap(min(time.time(), max(self._deadline, self._lost[0])))
+            over_s = max(0.0, time.monotonic() - self._deadline)
+            self._close_gap(max(time.time() - over_s, self._lost[0]))
 
     def _opened(self) -> None:
         self.sessions += 1
@@ -112,7 +121,7 @@ class Session(threading.Thread):
 
     def _calls(self, connection: psycopg.Connection[tuple[object, ...]]) -> None:
         job, called = self._job, 0
-        while time.time() < self._deadline and (not job.iterations or called < job.iterations):
+        while time.monotonic() < self._deadline and (not job.iterations or called < job.iterations):
             self._call(connection)
             called += 1
             if job.pause_s:
@@ -147,7 +156,7 @@ def _is_away(error: psycopg.OperationalError) -> bool:
 
 def run(job: Job, folder: Path) -> int:
     """Run the sessions, tell their progress each second, and return the exit code: 0, or 2 when a session gave up."""
-    deadline = time.time() + job.duration_s
+    deadline = time.monotonic() + job.duration_s  # the wall clock is for the logs alone: it may be set meanwhile
     names = [f"{job.log_prefix}.{getpid()}" + (f".{n}" if n else "") for n in range(job.clients)]
     logs = [Path(name).open("w", buffering=1) for name in names]  # noqa: SIM115 - closed when the sessions are
     sessions = [Session(number, job, log, deadline) for number, log in enumerate(logs)]
@@ -155,8 +164,8 @@ def run(job: Job, folder: Path) -> int:
         session.start()
     before = (0, 0.0)
     while any(session.is_alive() for session in sessions):
-        until = time.time() + 1.0
-        while time.time() < until and any(session.is_alive() for session in sessions):
+        until = time.monotonic() + 1.0
+        while time.monotonic() < until and any(session.is_alive() for session in sessions):
             time.sleep(0.05)
         before = _progress(sessions, before)
         if any(session.failure for session in sessions):
@@ -189,8 +198,16 @@ def _progress(sessions: Sequence[Session], before: tuple[int, float]) -> tuple[i
 def read_gaps(folder: Path) -> list[Mapping[str, object]]:
     """Return what a run left in its folder; empty when it was killed."""
     path = folder / GAPS
-    return json.loads(path.read_text()) if path.exists() else []
+    return json.loads(read_regular(path, 64 << 20)) if path.exists() else []
+
+
+def main(words: Sequence[str]) -> int:
+    """Run the job in the folder that we were started in, with the rights of the load's account."""
+    job = Job.read(Path(words[0]))
+    if job.account:
+        become(Account.parse(job.account))
+    return run(job, Path())
 
 
 if __name__ == "__main__":
-    sys.exit(run(Job.read(Path(sys.argv[1])), Path(sys.argv[1]).parent))
+    sys.exit(main(sys.argv[1:]))

@@ -49,7 +49,7 @@ def test_scripts_of_the_package_are_shown_with_their_weights():
     assert weights["new_order"] == 99 * weights["new_order_rolled_back"]
     assert any("SELECT tproc_payment" in line for line in lines)
     for name, weight in weights.items():
-        assert f"-f RUN/{name}.sql@{weight}" in lines[-1]
+        assert f"-f {name}.sql@{weight}" in lines[-1]
 
 
 def test_sessions_of_pgdynos_own_have_no_command_line():

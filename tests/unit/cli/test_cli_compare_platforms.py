@@ -146,12 +146,11 @@ def test_generations(call: Call) -> None:
 
 
 def test_a_study_that_came_in_a_bundle_is_not_resumed(tmp_path: Path) -> None:
-    from pgdyno.model.facts import Facts
-    from pgdyno.studies.stand import _resumed
+    from pgdyno.studies.ownership import owning
 
     bench(tmp_path / "a.db", "p1", "x86_64", 8, 60000)
     with Store.open(tmp_path / "a.db") as store:
         study = replace(store.study("p1"), id="p2", state=StudyState.INTERRUPTED, options={"imported": {}})
         store.add_study(study)
-        with pytest.raises(UsageError, match="measured on another machine"):
-            _resumed("p2", store, Facts.__new__(Facts), study.workload, other_environment=False)
+        with pytest.raises(UsageError, match="measured on another machine"), owning(store, "p2", 0.0, resumes=True):
+            pass

@@ -10,6 +10,8 @@ from pgdyno.model.samples import Event
 from pgdyno.probes.evidence.log_reader import LogReader
 from pgdyno.probes.failure_log import LogWatch, explained
 from pgdyno.probes.server_failures import count_failures, failure_warning
+from pgdyno.target import server_log
+from pgdyno.target.owner.hands import OURS
 
 pytestmark = pytest.mark.requirement("R-MON-15")
 AT = "2026-11-22 10:00:00.000 UTC [77] "
@@ -88,7 +90,7 @@ def test_the_flag_of_a_run_says_what_is_known():
     assert warning.startswith("the server failed during the run: PANICs 1 (the server ended itself: PANIC:")
 
 
-def test_only_what_is_written_from_the_beginning_of_the_run_is_read(tmp_path):
+def test_only_what_is_written_from_the_beginning_of_the_run_is_read(tmp_path, monkeypatch):
     log = tmp_path / "server.log"
     log.write_text(PANIC)
     (tmp_path / "data").mkdir()
@@ -97,8 +99,14 @@ def test_only_what_is_written_from_the_beginning_of_the_run_is_read(tmp_path):
         return [{"name": "logging_collector", "setting": "off"}]
 
     target = SimpleNamespace(
-        remote=None, local=True, disposable=True, directory=tmp_path / "data", postgres=SimpleNamespace(fetch=fetch)
+        remote=None,
+        local=True,
+        disposable=True,
+        directory=tmp_path / "data",
+        cpu=SimpleNamespace(postmaster=lambda: None),
+        postgres=SimpleNamespace(fetch=fetch),
     )
+    monkeypatch.setattr(server_log, "_hands", lambda _: OURS)  # the folders of tests are nobody's but ours
     watch = LogWatch(target)
     quiet = watch.read()
     assert not isinstance(quiet, Unknown)

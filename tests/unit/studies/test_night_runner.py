@@ -34,6 +34,7 @@ class Fake:
         self.now, self.takes, self.code, self.restores_s = at(now), takes, code, restores_s
         self.disturbed_until, self.resumable = disturbed_until, resumable
         self.started, self.told, self.killed, self.left = [], [], [], {}
+        self.refused, self.over = {}, []
         self._ends = 0.0
 
     def clock(self):
@@ -54,6 +55,12 @@ class Fake:
 
     def studies(self, job):
         return self.left.get(job.id, [])
+
+    def refusal(self, job):
+        return self.refused.get(job.id)
+
+    def ended(self, job):
+        self.over.append(job.id)
 
     def disturbance(self, job):
         return "foreign CPU is 99 % of a core" if self.now < self.disturbed_until else None
@@ -325,3 +332,25 @@ def test_a_runner_that_is_ended_while_it_looks_leaves_no_job_running(queue):
         run(queue, world)
     left = queue.job(job.id)
     assert (left.state, left.attempts, left.runner) == (JobState.WAITING, 0, None)
+
+
+def test_a_job_that_is_refused_stays_and_keeps_no_other_up(queue):
+    foreign, ours = add(queue, 2)
+    world = Fake("10T23:00")
+    world.refused[foreign.id] = "this account did not add it"
+    ((night,), said) = run(queue, world)
+    assert [job.id for job in night.jobs] == [ours.id]
+    assert ([job.id for job in night.refused], night.code) == ([foreign.id], ExitCode.UNSUITABLE)
+    waiting = queue.job(foreign.id)
+    assert (waiting.state, waiting.attempts) == (JobState.WAITING, 0)
+    assert waiting.reason == "refused: this account did not add it"
+    assert f"job {foreign.id} is refused: this account did not add it" in said
+    assert world.over == [ours.id]
+
+
+@pytest.mark.parametrize(("code", "is_over"), [(0, True), (2, True), (INTERRUPTED_CODE, False), (6, False)])
+def test_what_has_ended_is_over_and_what_goes_on_is_not(queue, code, is_over):
+    (job,) = add(queue)
+    world = Fake("10T23:00", code=code)
+    run(queue, world)
+    assert world.over == ([job.id] if is_over else [])

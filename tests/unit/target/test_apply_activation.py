@@ -8,7 +8,7 @@ import pytest
 
 from pgdyno.errors import ConnectError, RestartError
 from pgdyno.target import activation
-from pgdyno.target.postgres import Postgres
+from pgdyno.target.postgres import Postgres, refuses_us
 
 
 class Reloading:
@@ -76,3 +76,35 @@ def test_a_server_that_is_full_or_away_does_not_answer() -> None:
 def test_our_own_lack_of_rights_is_not_the_servers_fault() -> None:
     with pytest.raises(ConnectError):
         answers("FATAL: password authentication failed for user")
+
+
+@pytest.mark.parametrize(
+    ("reason", "refuses"),
+    [
+        ('FATAL:  password authentication failed for user "x"', True),
+        ("fe_sendauth: no password supplied", True),
+        ('FATAL:  no pg_hba.conf entry for host "10.0.0.1", user "x"', True),
+        ('FATAL:  role "x" does not exist', True),
+        ('FATAL:  role "x" is not permitted to log in', True),
+        ('connection to server at "password-db" (10.0.0.1), port 5432 failed: Connection refused', False),
+        ("FATAL:  the database system is starting up", False),
+        ("FATAL:  sorry, too many clients already", False),
+        ("timeout expired", False),
+        (None, False),
+    ],
+)
+def test_a_server_that_refuses_this_role_is_not_waited_for(reason: str | None, refuses: bool) -> None:
+    assert refuses_us(ConnectError("cannot connect", detail=reason)) is refuses
+
+
+def test_a_restarted_server_that_refuses_us_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    naps: list[float] = []
+    reasons = ["FATAL:  the database system is starting up", "FATAL:  password authentication failed"]
+
+    def refuse(_postgres: Postgres) -> None:
+        raise ConnectError("cannot connect", detail=reasons.pop(0))
+
+    monkeypatch.setattr(Postgres, "connect", refuse)
+    Postgres("host=x").wait_ready(300.0, clock=lambda: 0.0, sleep=naps.append)
+    assert len(naps) == 1
+    assert not reasons

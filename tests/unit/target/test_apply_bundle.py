@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from pgdyno.target import bundle, file_image, rollback
 from pgdyno.target.bundle import CLOSED, UndoBundle
 from pgdyno.target.identity import ProcessIdentity
 from pgdyno.target.manifest import Manifest
+from pgdyno.target.process_image import ProcessImage, capture
 from pgdyno.target.rollback import SessionState
+from pgdyno.target.server_process import Before
 from pgdyno.target.snapshot import SettingState
 
 DEAD = ProcessIdentity(pid=1, start_ticks=-1, boot_id="an earlier boot")
@@ -24,7 +27,13 @@ WORK_MEM = SettingState(
 
 
 def make(
-    root: Path, server: Path, *, owner: ProcessIdentity = DEAD, study: str = "s-1", at: float = 1.7e9
+    root: Path,
+    server: Path,
+    *,
+    owner: ProcessIdentity = DEAD,
+    study: str = "s-1",
+    at: float = 1.7e9,
+    process: ProcessImage | None = None,
 ) -> UndoBundle:
     root.mkdir(exist_ok=True)
     captured = [file_image.capture(server / name) for name in ("pgdyno.conf", "postgresql.conf")]
@@ -42,7 +51,8 @@ def make(
         images=tuple(image for image, _ in captured),
     )
     contents = [data for _, data in captured]
-    return UndoBundle.create(root, manifest, contents=contents, settings={"work_mem": WORK_MEM}, reserve_bytes=8192)
+    settings = {"work_mem": WORK_MEM}
+    return UndoBundle.create(root, manifest, contents=contents, settings=settings, process=process, reserve_bytes=8192)
 
 
 @pytest.fixture
@@ -132,6 +142,28 @@ def test_an_unreadable_manifest_is_said_so(tmp_path: Path, server: Path, text: s
     assert [info.state for info in rollback.list_bundles(tmp_path / "undo")] == [SessionState.UNREADABLE]
 
 
+def test_the_servers_process_is_kept_in_private(tmp_path: Path, server: Path) -> None:
+    image = replace(capture(os.getpid()), environment={"TOKEN": "sesame"})
+    made = make(tmp_path / "undo", server, process=image)
+    assert UndoBundle.open(made.directory).process_image() == image
+    holding = [path for path in made.directory.rglob("*") if path.is_file() and b"sesame" in path.read_bytes()]
+    assert [path.name for path in holding] == ["process.json"]
+    assert stat.S_IMODE(holding[0].stat().st_mode) == 0o600
+    holding[0].write_text(holding[0].read_text().replace("sesame", "sesamf"))
+    with pytest.raises(RollbackError, match=r"process\.json.* cannot be read"):
+        made.process_image()
+    assert "cannot be read" in Before.look(made, made.journal()).damage(made.journal(), restarted=True)[0]
+    holding[0].unlink()
+    with pytest.raises(RollbackError, match="cannot be read"):
+        made.process_image()
+
+
+def test_a_bundle_of_earlier_has_no_process(tmp_path: Path, server: Path) -> None:
+    made = make(tmp_path / "undo", server)
+    assert made.process_image() is None
+    assert Before.look(made, made.journal()).damage(made.journal(), restarted=True) == ()
+
+
 @pytest.mark.requirement("R-SAF-02")
 @pytest.mark.parametrize("name", ["manifest.json", "settings.json"])
 def test_a_flipped_byte_is_not_believed(tmp_path: Path, server: Path, name: str) -> None:
@@ -188,3 +220,16 @@ def test_forgetting_closes_once(tmp_path: Path, server: Path) -> None:
 def test_a_person_can_read_the_settings(tmp_path: Path, server: Path) -> None:
     made = make(tmp_path / "undo", server)
     assert json.loads((made.directory / "settings.json").read_text())[0]["name"] == "work_mem"
+
+
+def test_a_session_sorts_behind_all_others_after_the_clock_was_set_back(tmp_path: Path) -> None:
+    (tmp_path / "20400101T000000Z-first").mkdir()
+    (tmp_path / "notes").mkdir()
+    (tmp_path / ".draft-20410101T000000Z-x").mkdir()
+    second = bundle.new_id("second", at=1e9, undo_root=tmp_path)
+    assert second == "20400101T000001Z-second"
+    (tmp_path / second).mkdir()
+    third = bundle.new_id("a", at=1e9, undo_root=tmp_path)
+    (tmp_path / third).mkdir()
+    names = [path.name for path in bundle.bundle_directories(tmp_path)]
+    assert names.index(third) < names.index(second) < names.index("20400101T000000Z-first")

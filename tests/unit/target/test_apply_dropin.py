@@ -15,7 +15,7 @@ from pgdyno.target.dropin import DropIn, render, session_named_in, with_include
 
 def test_it_says_who_wrote_it_and_how_to_undo() -> None:
     data = render(Configuration.of({"work_mem": "8MB"}), session="20260101T000000Z-x").decode()
-    assert data.splitlines()[-1] == "work_mem = '8MB'"
+    assert data.splitlines()[-2:] == ["work_mem = '8MB'", "# end of pgdyno session 20260101T000000Z-x"]
     assert "pgdyno rollback 20260101T000000Z-x" in data
     assert session_named_in(data.encode()) == "20260101T000000Z-x"
 
@@ -24,7 +24,7 @@ def test_what_was_there_before_stays_in_front() -> None:
     data = render(Configuration.of({"work_mem": "8MB"}), session="s", original=b"random_page_cost = 1.1")
     lines = data.decode().splitlines()
     assert lines[0] == "random_page_cost = 1.1"
-    assert lines[-1] == "work_mem = '8MB'"
+    assert lines[-2] == "work_mem = '8MB'"
 
 
 def test_a_file_of_somebody_else_names_no_session() -> None:

@@ -259,22 +259,3 @@ def test_edits_that_are_not_in_force_are_seen() -> None:
     outranked = replace(loaded, source="command line", sourcefile=None, sourceline=None)
     assert FileReading((line("a", "2", 4),), {"a": outranked}).unread() == []
     assert FileReading((line("custom.placeholder", "2", 4),), {}).unread() == []
-
-
-@pytest.mark.parametrize(
-    ("after", "may"),
-    [
-        ({"pending_restart": True}, True),  # waits for one
-        ({"context": "internal", "source": "default"}, True),  # shared_memory_size follows from others
-        ({"context": "postmaster", "source": "override"}, True),  # wal_buffers as the last start computed it
-        ({"context": "postmaster"}, False),  # a file that is not ours: a start reads it again
-        ({"context": "sighup"}, False),
-        ({"context": "user", "source": "default"}, False),  # a reload has done what could be done
-    ],
-)
-def test_a_restart_is_for_what_a_start_decides(after: dict[str, object], may: bool) -> None:
-    was = setting("x", "1", context=str(after.get("context", "sighup")))
-    now = replace(was, setting="2", **after)  # type: ignore[arg-type]  # fields of the row
-    assert SettingDifference("x", was, now).may_end_with_restart is may
-    assert SettingDifference("x", None, now).may_end_with_restart
-    assert SettingDifference("x", was, None).may_end_with_restart

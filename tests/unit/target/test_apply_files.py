@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import struct
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.target import durable, file_image
 from pgdyno.target.durable import Attributes
 from pgdyno.target.file_image import FileImage
+from pgdyno.target.owner.hands import OURS
 
 OWN = Attributes(os.getuid(), os.getgid(), 0o640)
 
@@ -143,3 +147,91 @@ def test_an_image_survives_json(tmp_path: Path) -> None:
     for name in ("a", "absent"):
         image, _ = file_image.capture(tmp_path / name)
         assert FileImage.from_json(image.to_json()) == image
+
+
+NOBODY = 0xFFFFFFFF
+_ACL = struct.pack("<I", 2) + b"".join(
+    struct.pack("<HHI", tag, rights, who)
+    for tag, rights, who in ((1, 6, NOBODY), (2, 4, 65534), (4, 4, NOBODY), (16, 4, NOBODY), (32, 0, NOBODY))
+)
+"""user::rw-,user:65534:r--,group::r--,mask::r--,other::--- (acl(5), linux/posix_acl_xattr.h)."""
+
+
+def give(path: Path, name: str, value: bytes) -> None:
+    try:
+        os.setxattr(path, name, value)
+    except OSError as error:
+        pytest.skip(f"the file system of {path} has no {name}: {error.strerror}")
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o440])
+def test_extended_attributes_and_acl_stay_through_a_session(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "a.conf"
+    path.write_bytes(b"old")
+    give(path, "user.backup", b"daily\0x")
+    give(path, "system.posix_acl_access", _ACL)
+    path.chmod(mode)
+    kept = {name: os.getxattr(path, name) for name in os.listxattr(path)}
+    image, data = file_image.capture(path)
+    assert FileImage.from_json(json.loads(json.dumps(image.to_json()))) == image
+    OURS.check_replaceable([path])
+    durable.replace(path, b"new", Attributes.of(path).without_time())
+    assert {name: os.getxattr(path, name) for name in os.listxattr(path)} == kept
+    os.removexattr(path, "user.backup")
+    os.setxattr(path, "user.other", b"1")
+    os.removexattr(path, "system.posix_acl_access")
+    assert not image.is_in_place()
+    assert file_image.restore(image, data)
+    assert {name: os.getxattr(path, name) for name in os.listxattr(path)} == kept
+    assert path.stat().st_mode & 0o777 == mode
+    assert image.is_in_place()
+
+
+def test_what_a_directory_gives_to_new_files_is_not_for_one_that_had_none(tmp_path: Path) -> None:
+    path = tmp_path / "a.conf"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    give(tmp_path, "system.posix_acl_default", _ACL)
+    durable.replace(path, b"new", Attributes.of(path))
+    assert os.listxattr(path) == []
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_file_with_a_second_name_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.conf"
+    path.write_bytes(b"old")
+    (tmp_path / "copy").hardlink_to(path)
+    with pytest.raises(EnvironmentUnsuitable, match="has 2 names") as caught:
+        OURS.check_replaceable([tmp_path / "absent", path])
+    assert "--sql-only" in (caught.value.hint or "")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["a.conf", "copy"]
+
+
+def test_attributes_that_cannot_be_kept_are_told_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.conf"
+    path.write_bytes(b"old")
+    give(path, "user.backup", b"daily")
+
+    def denied(*_: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "setxattr", denied)
+    with pytest.raises(EnvironmentUnsuitable, match="attributes cannot be kept: operation not permitted"):
+        OURS.check_replaceable([path])
+    assert list(tmp_path.iterdir()) == [path]
+    monkeypatch.setattr(os, "setxattr", lambda *_: None)
+    with pytest.raises(EnvironmentUnsuitable, match="gives a new file another owner"):
+        OURS.check_replaceable([path])
+
+
+def test_what_is_no_file_is_refused_by_its_name_and_leaves_nothing_open(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    open_before = len(list(Path("/proc/self/fd").iterdir()))
+    for name in ("pipe", "folder"):
+        with pytest.raises(OSError, match="not a regular file") as caught:
+            durable.read_regular(tmp_path / name, 10)
+        assert caught.value.filename == str(tmp_path / name)
+    assert len(list(Path("/proc/self/fd").iterdir())) == open_before

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgdyno.model.facts import Obstacle
 from pgdyno.target.file_check import FileLine, FileReading
+from pgdyno.target.overrides import Behind, lines_behind
 from pgdyno.target.preflight.connections import processes_and_files, processes_of, semaphores, system_v_memory
 from pgdyno.target.preflight.disk import wal_disk
 from pgdyno.target.preflight.files import would_be_overridden
@@ -19,11 +21,12 @@ from pgdyno.target.preflight.io_method import io_method
 from pgdyno.target.preflight.overrides import overrides
 from pgdyno.target.preflight.plan import Plan
 from pgdyno.target.preflight.reading_host import Limits
-from pgdyno.target.preflight.reading_server import Override, ServerReading
+from pgdyno.target.preflight.reading_server import ServerReading
 from pgdyno.target.preflight.reading_start import StartReading, complaints_of
 from pgdyno.target.preflight.result import Result, State
 from pgdyno.target.preflight.standby import standbys
 from pgdyno.target.preflight.start import start
+from pgdyno.target.role_settings import Override
 from preflight_facts import GB, MB, UNKNOWN, host, plan, state
 
 ALONE = ServerReading(in_recovery=False, standbys=(), io_methods=("sync", "worker", "io_uring"), wal_bytes=16 * MB)
@@ -164,16 +167,32 @@ def reading(*lines: tuple[str, int, str, str]) -> FileReading:
 
 
 def test_what_would_override_a_line_of_ours() -> None:
-    main = Path("/pg/postgresql.conf")
     before = reading(("/pg/postgresql.conf", 3, "max_connections", "50"))
-    assert would_be_overridden(["max_connections"], before, main, 9).state is State.OK
-    assert would_be_overridden(["max_connections"], before, main, None).state is State.OK
-    assert "line 3" in would_be_overridden(["max_connections"], before, main, 2).sentence
-    auto = reading(("/data/postgresql.auto.conf", 3, "max_connections", "50"))
-    assert would_be_overridden(["max_connections"], auto, main, None).state is State.REFUSED
-    assert would_be_overridden(["io_method"], auto, main, None).state is State.OK
-    argued = replace(before, settings={"io_method": state("io_method", "sync", "command line")})
-    assert "command line" in would_be_overridden(["io_method"], argued, main, None).sentence
+    late = {"max_connections": Obstacle("is set by /pg/late.conf line 3", "Take that line out of the way.")}
+    assert would_be_overridden(["max_connections"], before, {}).state is State.OK
+    assert would_be_overridden(["io_method"], before, late).state is State.OK
+    refusal = would_be_overridden(["io_method", "max_connections"], before, late)
+    assert (refusal.state, refusal.asked) == (State.REFUSED, "2 knobs")
+    assert "max_connections is set by /pg/late.conf line 3" in refusal.sentence
+    assert "Take that line out" in (refusal.hint or "")
+    moved = would_be_overridden(["work_mem"], before, late, frozenset({"work_mem"}))
+    assert (moved.state, "ALTER SYSTEM sets work_mem" in moved.sentence) == (State.OK, True)
+    broken = FileReading((FileLine("/pg/postgresql.conf", 9, None, None, False, "syntax error"),), {})
+    assert "line 9: syntax error" in would_be_overridden([], broken, {}).sentence
+
+
+@pytest.mark.parametrize(
+    ("rows", "behind", "names"),
+    [
+        ([("main.conf", 2, "jit"), ("main.conf", 7, "work_mem")], Behind(5, ()), ["work_mem"]),
+        ([("main.conf", 7, "jit"), ("late.conf", 1, "work_mem")], Behind(8, (Path("/pg/late.conf"),)), ["work_mem"]),
+        ([("conf.d/a.conf", 1, "jit"), ("pgdyno.conf", 1, "work_mem")], Behind(5, ()), []),
+        ([("pgdyno.conf", 1, "jit"), ("conf.d/a.conf", 1, "work_mem")], Behind(5, (Path("/pg/conf.d"),)), ["work_mem"]),
+    ],
+)
+def test_what_is_read_behind_our_file(rows: list[tuple[str, int, str]], behind: Behind, names: list[str]) -> None:
+    lines = reading(*((f"/pg/{file}", number, name, "1") for file, number, name in rows))
+    assert [line.name for line in lines_behind(lines, Path("/pg/main.conf"), behind)] == names
 
 
 def test_a_plan_stacks_values_as_the_server_does() -> None:
@@ -196,11 +215,13 @@ def test_roles_and_databases_that_override() -> None:
 
     assert judged().state is State.OK
     assert judged(Override("bench", None, "max_connections", "9")).state is State.OK
-    assert judged(Override("bench", None, "shared_buffers", "1024MB")).state is State.OK
+    equal = judged(Override("bench", None, "shared_buffers", "1024MB"))
+    assert equal.state is State.REFUSED, "as the session does, which finds that the value is not its own"
     assert judged(Override("other", None, "io_method", "worker")).state is State.NOTE
     assert judged(Override(None, "other", "io_method", "worker")).state is State.NOTE
     for override, words in (
         (Override("bench", None, "shared_buffers", "2GB"), "ALTER ROLE bench SET shared_buffers = 2GB"),
+        (Override(None, "pgdyno_ybio", "io_method", "worker"), "ALTER DATABASE pgdyno_ybio SET io_method = worker"),
         (Override(None, "load", "io_method", "worker"), "ALTER DATABASE load SET io_method = worker"),
         (Override(None, "own", "io_method", "worker"), "ALTER DATABASE own SET"),
         (Override("bench", "load", "io_method", "worker"), "ALTER ROLE bench IN DATABASE load SET"),

@@ -61,7 +61,7 @@ def test_what_a_session_says_arrives_whole() -> None:
         applied = Applied(True, 1.5, {"work_mem": "8192"}, "abc", outage_s)
         assert wire.applied_from_json(over(applied)) == applied
     differences = (SettingDifference("work_mem", STATE, None), SettingDifference("a.b", None, STATE))
-    restored = Restored(("/etc/a",), differences, True, 2.5, ("a line",), ("driver 7",), False)
+    restored = Restored(("/etc/a",), differences, True, 2.5, ("a line",), ("driver 7",), not_compared="no login")
     assert wire.restored_from_json(over(restored)) == restored
     assert not wire.restored_from_json(over(restored)).is_whole
 

@@ -170,7 +170,7 @@ def full_disk(*_: object, **__: object) -> None:
     [
         ("pathlib.Path.write_text", lambda folder: registry.write_record(folder, RECORD)),
         ("os.pwrite", lambda folder: SandboxLock("a", folder).acquire()),
-        ("tempfile.mkstemp", lambda folder: cluster.write_settings(folder, "a", folder, None)),
+        ("os.open", lambda folder: cluster.write_settings(folder, "a", folder)),
     ],
     ids=["record", "lock", "settings"],
 )
@@ -288,7 +288,7 @@ def test_settings_are_quoted_and_replace_a_planted_link(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / cluster.SETTINGS_FILE).symlink_to(victim)
-    cluster.write_settings(tmp_path, "a", Path("/it's here"), None)
+    cluster.write_settings(tmp_path, "a", Path("/it's here"))
     assert victim.read_text() == "precious"
     text = (tmp_path / cluster.SETTINGS_FILE).read_text()
     assert "unix_socket_directories = '/it''s here'\n" in text

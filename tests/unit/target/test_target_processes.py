@@ -91,6 +91,19 @@ def test_a_pid_file_that_proves_nothing_is_no_server(tmp_path: Path, text: str) 
     assert processes.postmaster_pid(tmp_path) is None
 
 
+@pytest.mark.parametrize("number", ["9" * 5000, "²", "१२", "1_0", "+1", "-1", "0x10", "1e3", "", "99999999999"])
+def test_what_is_no_number_of_a_process_is_none(tmp_path: Path, number: str) -> None:
+    """The file is the owner's: more digits than Python reads, and digits that are none, are no error of ours."""
+    assert processes.number_in(number) is None
+    lines = [str(os.getpid()), str(tmp_path), "now", number, str(tmp_path)]
+    (tmp_path / "postmaster.pid").write_text("\n".join(lines) + "\n")
+    assert postmaster_lock.port(tmp_path) is None
+    postmaster_lock.clear(tmp_path, reused=True)
+    (tmp_path / "postmaster.pid").write_text("\n".join([number, *lines[1:]]) + "\n")
+    assert processes.postmaster_pid(tmp_path) is None
+    assert postmaster_lock.read_lines(tmp_path) == []
+
+
 def test_no_pid_file_is_no_server(tmp_path: Path) -> None:
     assert processes.postmaster_pid(tmp_path) is None
 

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import math
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.errors import UsageError
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.target import heartbeat, watch_record, watchdog
+from pgdyno.target import watch as watch_module
 from pgdyno.target.health import Health
 from pgdyno.target.heartbeat import Beat, Heart
 from pgdyno.target.identity import ProcessIdentity
+from pgdyno.target.watch import Watch
 from pgdyno.target.watch_judge import Sight, reason_to_act
-from pgdyno.target.watch_record import Deadlines, Role
+from pgdyno.target.watch_record import Deadlines, Entry, Role
+
+if TYPE_CHECKING:
+    from pgdyno.target.bundle import UndoBundle
 
 LIMITS = Deadlines(heartbeat_s=10, health_s=30, grace_s=5)
 WELL = Sight(
@@ -160,15 +169,67 @@ def test_deadlines_have_bounds(value: float) -> None:
 
 
 def test_a_watchdog_gives_up_only_where_trying_makes_no_sense(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
-    manifest = SimpleNamespace(local=True, data_directory=str(data))
-    bundle = SimpleNamespace(directory=tmp_path / "bundle", manifest=manifest)
-    assert watchdog._why_never(bundle, 0) == "the undo bundle is gone"
+    manifest = SimpleNamespace(local=True, data_directory=str(tmp_path / "away"))
+    bundle = SimpleNamespace(directory=tmp_path / "undo" / "bundle", manifest=manifest)
+    given_up, deleted = watchdog.GIVE_UP_S + 1, watchdog.DELETED_S + 1
+    assert watchdog._why_never(bundle, given_up - 2, given_up - 2) is None  # the whole folder is away: a disk
+    bundle.directory.parent.mkdir()
+    assert watchdog._why_never(bundle, deleted, deleted - 2) is None
+    assert watchdog._why_never(bundle, deleted, deleted) == "the undo bundle was deleted"
     bundle.directory.mkdir()
-    assert watchdog._why_never(bundle, 0) is None
-    assert watchdog._why_never(bundle, watchdog.GIVE_UP_S + 1) == "not restored within 24 h"
-    data.rmdir()
-    assert watchdog._why_never(bundle, 0) == "the data directory is gone"
-    manifest.local = False
-    assert watchdog._why_never(bundle, 0) is None
+    assert watchdog._why_never(bundle, 0, 0) is None
+    assert watchdog._why_never(bundle, given_up, 0) == "not restored within 24 h"
+
+
+def test_what_would_keep_a_watchdog_from_restoring_is_signed_too(tmp_path: Path) -> None:
+    own = ProcessIdentity.own()
+    watch_record.sign_in(tmp_path, Role.FIRST, own)
+    watch_record.sign_in(tmp_path, Role.SECOND, own, EnvironmentUnsuitable("no way in", hint="Mend it."))
+    assert watch_record.entry(tmp_path, Role.FIRST) == Entry(own)
+    assert watch_record.entry(tmp_path, Role.SECOND) == Entry(own, ("no way in", None, "Mend it."))
+    watch = Watch(cast("UndoBundle", SimpleNamespace(directory=tmp_path)), cast("Heart", None), [], {"password": "s3"})
+    assert not watch.stands()  # one process in both roles is not two
+    assert "s3" not in repr(watch)
+    with pytest.raises(EnvironmentUnsuitable, match=r"could not put the server back.*no way in") as caught:
+        watch.require_proof()
+    assert caught.value.hint == "Nothing was changed. Mend it."
+
+
+@pytest.mark.parametrize("text", ["null", "[]", "{}", '{"obstacle": null}', '{"process": 1, "obstacle": [1]}'])
+def test_a_role_that_cannot_be_read_is_nobodys(tmp_path: Path, text: str) -> None:
+    (tmp_path / "watchdog.first").write_text(text)
+    assert watch_record.entry(tmp_path, Role.FIRST) is None
+    assert watch_record.identity(tmp_path, Role.FIRST) is None
+
+
+_CHILD = """
+import json, os, sys
+from pgdyno.target.watch import take_secrets
+given = take_secrets()
+print(json.dumps({"given": given, "variables": dict(os.environ), "stdin": os.readlink("/proc/self/fd/0")}))
+"""
+
+
+def test_secrets_go_by_a_pipe_and_by_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "python"
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{_CHILD}'\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setenv("PGPASSWORD", "of the shell")
+    monkeypatch.setenv("PGAPPNAME", "kept")
+    with watch_module.spawn(tmp_path, {"password": "s3'\\"}) as child:
+        assert child.wait(30) == 0, watch_record.last_words(tmp_path)
+    said = json.loads(watch_record.last_words(tmp_path) or "")
+    assert said["given"] == {"password": "s3'\\"}
+    assert said["stdin"] == "/dev/null"
+    assert "PGPASSWORD" not in said["variables"]
+    assert said["variables"]["PGAPPNAME"] == "kept"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [(b"", None), (b'{"pass', None), (b"{}\n", {}), (b'{"a": 1}\n', {"a": "1"})]
+)
+def test_a_way_that_was_cut_is_told_from_one_without_secrets(given: bytes, expected: object) -> None:
+    code = "from pgdyno.target.watch import take_secrets; print(take_secrets())"
+    done = subprocess.run([sys.executable, "-c", code], input=given, capture_output=True, check=True)
+    assert done.stdout.decode().strip() == str(expected)

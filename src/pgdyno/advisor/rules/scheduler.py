@@ -238,7 +238,7 @@ def _raised_in_files(case: Case) -> list[str]:
         f"{path} sets {name} = {values[name]}."
         for path, values in files.items()
         for name in names
-        if name in values and values[name].isdigit() and int(values[name]) > DEFAULT_NS
+        if name in values and values[name].isdecimal() and int(values[name]) > DEFAULT_NS
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pgdyno.model.facts import Unknown
+from pgdyno.outside.files import decode, read_bytes
 
 LARGEST = 256 << 20
 """A snapshot of a server with many tables has some MB; a sadf file of a month has tens."""
@@ -13,11 +14,8 @@ LARGEST = 256 << 20
 def captured_text(path: Path) -> str | Unknown:
     """Return a file's text, or why there is none. Undecodable bytes are replaced."""
     try:
-        size = path.stat().st_size
-        if not path.is_file():  # a pipe would be waited for without end
-            return Unknown(f'"{path}" is no regular file')
-        if size > LARGEST:
-            return Unknown(f'"{path}" is larger than {LARGEST >> 20} MiB')
-        return path.read_text(errors="replace")
+        return decode(read_bytes(path, at_most=LARGEST), lenient=True)
+    except ValueError as error:
+        return Unknown(f'"{path}" is {error}')
     except OSError as error:
         return Unknown(f'"{path}": {error.strerror}')

@@ -10,6 +10,8 @@ from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.model.evidence import Evidence, LogEvidence
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory
+from pgdyno.outputs import ensure_folder, write_output
+from pgdyno.outside.files import read_text
 from pgdyno.probes.evidence.captured_text import captured_text
 from pgdyno.probes.evidence.derive import Files, derive
 from pgdyno.probes.evidence.log_files import READ_AT_MOST, LogPart, find_parts, local_parts
@@ -77,11 +79,11 @@ def write_evidence(
     save(seen, folder / "evidence")
     if not isinstance(log, Unknown):
         lines = kept or [f"LOG:  {log.lines} lines were read by pgdyno, and none of them is kept"]
-        (folder / "logs").mkdir(parents=True, exist_ok=True)
-        (folder / "logs" / "server.log").write_text("".join(f"{line}\n" for line in lines))
+        ensure_folder(folder / "logs")
+        write_output(folder / "logs" / "server.log", "".join(f"{line}\n" for line in lines))
     for name, text in (("iostat.txt", iostat_text), ("sadf.json", sadf_text)):
         if text is not None:
-            (folder / name).write_text(text)
+            write_output(folder / name, text)
     return derive(seen, inventory, Files(log, iostat_text, sadf_text))
 
 
@@ -167,12 +169,7 @@ def _read_log(
 def _text(path: Path | None) -> str | None:
     if path is None:
         return None
-    try:
-        return path.read_text(errors="replace")
-    except OSError as error:
-        raise UsageError(
-            f'file "{path}" cannot be read: {error.strerror}', hint="Name a file that this user may read."
-        ) from error
+    return read_text(path, hint="Name a file that this user may read.", lenient=True)
 
 
 def _text_if_there(path: Path) -> str | None:

@@ -30,6 +30,8 @@ _COLUMNS: dict[str, tuple[str, float]] = {
     "%util": ("util_pct", 1.0),
 }
 """Column names of sysstat 9 to 12.6, in small letters, with what they fill and the factor to kB (512-byte sectors)."""
+_BEYOND = 1e15
+"""No device does so much of anything; sums and squares of more have no end."""
 _FIELDS = tuple(field.name for field in fields(DeviceActivity) if field.name != "device")
 _READ_WEIGHTED = {"read_await_ms": "reads_s", "read_request_kb": "reads_s"}
 _WRITE_WEIGHTED = {"write_await_ms": "writes_s", "write_request_kb": "writes_s"}
@@ -73,7 +75,7 @@ def _row(words: Sequence[str], header: Sequence[str]) -> DeviceActivity | None:
 
 def _is_number(word: str) -> bool:
     try:
-        return float(word) >= 0 and word[0] in "0123456789."
+        return 0 <= float(word) < _BEYOND and word[0] in "0123456789."
     except ValueError:
         return False
 

@@ -30,8 +30,8 @@ MARKS = (
 )
 """Parts of the messages that are understood; a line without one of them is counted and left."""
 
-_SIGNAL = re.compile(r"(.*)\(PID \d+\) was terminated by signal (\d+)(?::|$)")
-_TEMP_FILE = re.compile(r'temporary file: path ".*", size (\d+)$')
+_SIGNAL = re.compile(r"(.*)\(PID \d+\) was terminated by signal (\d{1,9})(?::|$)")
+_TEMP_FILE = re.compile(r'temporary file: path ".*", size (\d{1,18})$')
 _VACUUM = re.compile(r"automatic (?:aggressive )?vacuum (?:to prevent wraparound )?of table ")
 _WAIT = re.compile(r"process \d+ still waiting for \w+ on .* after \d+\.\d+ ms")
 _HINT = re.compile(r'Consider increasing the configuration parameter "\w+"\.')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from psycopg import sql
 from pgdyno.errors import PgdynoError
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory
+from pgdyno.outside.files import open_file
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.server_log import FILES_AT_MOST, LOG_KINDS, LogFile, log_files, log_kind
 from pgdyno.target.target import Target
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 READ_AT_MOST = 64 << 20
 """Bytes of a log that are read by default, the newest: of gigabytes, what the server said last is what counts."""
+UNPACKED_AT_MOST = 1 << 30
+"""Bytes out of one packed file: a log packs tenfold to twentyfold, and a bomb a thousandfold."""
 _BLOCK = 1 << 20
 Fetch = Callable[[str, int, int], bytes]
 """Return up to so many bytes of a file from an offset."""
@@ -51,7 +55,7 @@ class LogPart:
             fetched = _fetched(self.fetch, self.path, self.start, self.size)
             yield from _unpacked(fetched) if self.path.endswith(".gz") else fetched
             return
-        with Path(self.path).open("rb") as stream:
+        with open_file(Path(self.path)) as stream:
             try:
                 blocks = _from(stream, self.start)
                 yield from _unpacked(blocks) if self.path.endswith(".gz") else blocks
@@ -67,10 +71,11 @@ def _from(stream: BinaryIO, start: int) -> Iterator[bytes]:
 
 def _unpacked(blocks: Iterator[bytes]) -> Iterator[bytes]:
     """Unpack gzip as far as the file goes: one that is still written or was cut has no end (RFC 1952)."""
-    unpacker, unread = zlib.decompressobj(wbits=31), b""
+    unpacker, unread, room = zlib.decompressobj(wbits=31), b"", UNPACKED_AT_MOST
     try:
-        while packed := unread or next(blocks, b""):
+        while room > 0 and (packed := unread or next(blocks, b"")):
             block = unpacker.decompress(packed, _BLOCK)
+            room -= len(block) + 1  # empty members cost time, too
             unread = unpacker.unconsumed_tail
             if block:
                 yield block
@@ -89,13 +94,12 @@ def local_parts(paths: Sequence[Path], at_most: int = READ_AT_MOST) -> list[LogP
     reasons = []
     for path in paths:
         try:
-            with path.open("rb"):
-                status = path.stat()
+            with open_file(path) as file:
+                status = os.fstat(file.fileno())
         except OSError as error:
             reasons.append(f'"{path}": {error.strerror}')
             continue
-        if path.is_file():
-            found.append((status.st_mtime, str(path), status.st_size))
+        found.append((status.st_mtime, str(path), status.st_size))
     if not found:
         return Unknown(f"the server's log cannot be read: {'; '.join(reasons) or 'there is no such file'}")
     return _newest(found, at_most, None)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
 from pgdyno.model.facts import Unknown
+from pgdyno.outside.documents import load_json
 
 NO_TIME = Unknown("log_line_prefix writes no time")
 
@@ -78,8 +78,8 @@ def parse_csv(raw: bytes) -> LogLine | None:
 def parse_json(raw: bytes) -> LogLine | None:
     """Parse a line of jsonlog; None when it is not one."""
     try:
-        record = json.loads(raw)
-    except (ValueError, RecursionError):
+        record = load_json(raw, finite=False)
+    except ValueError:
         return None
     if not isinstance(record, dict):
         return None

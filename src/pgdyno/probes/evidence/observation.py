@@ -11,6 +11,8 @@ from typing import Any
 
 from pgdyno.errors import ConnectError, PgdynoError
 from pgdyno.model.facts import Unknown
+from pgdyno.outputs import ensure_folder, write_output
+from pgdyno.outside.documents import load_json
 from pgdyno.probes.evidence.captured_text import captured_text
 from pgdyno.probes.evidence.snapshot import ActivitySession, Snapshot, busiest_databases, opened, read_snapshot
 from pgdyno.probes.host.cpu import CpuShares
@@ -139,7 +141,7 @@ def _kernel_log(target: Target) -> str | Unknown:
 
 def save(seen: Observation, folder: Path) -> None:
     """Write an observation into `folder` as JSON, one file a reading."""
-    folder.mkdir(parents=True, exist_ok=True)
+    ensure_folder(folder)
     snapshots = [snapshot for snapshot in (seen.first, seen.last) if snapshot is not None]
     for number, snapshot in enumerate(snapshots, 1):
         if not isinstance(snapshot, Unknown):
@@ -149,7 +151,7 @@ def save(seen: Observation, folder: Path) -> None:
     for number, (t, texts) in enumerate(seen.host, 1):
         _write(folder / f"host_{number:04}.json", {"t": t, **_texts_to_json(texts)})
     if isinstance(seen.kernel_log, str):
-        (folder / "kernel_log.txt").write_text(seen.kernel_log)
+        write_output(folder / "kernel_log.txt", seen.kernel_log)
 
 
 def load(folder: Path) -> Observation:
@@ -197,7 +199,7 @@ def _texts_from_json(value: Mapping[str, Any]) -> HostTexts:
 
 
 def _write(path: Path, value: object) -> None:
-    path.write_text(json.dumps(value, indent=None, separators=(",", ":")) + "\n")
+    write_output(path, json.dumps(value, indent=None, separators=(",", ":")) + "\n")
 
 
 def _read(path: Path) -> object:
@@ -205,6 +207,6 @@ def _read(path: Path) -> object:
     if isinstance(text, Unknown):
         return text
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return load_json(text, finite=False)
+    except ValueError:
         return Unknown(f'"{path}" is damaged')

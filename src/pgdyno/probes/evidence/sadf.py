@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from pgdyno.model.evidence import DeviceActivity, HostActivity, Window
 from pgdyno.model.facts import Unknown
+from pgdyno.outside.documents import load_json
 from pgdyno.probes.evidence.bursts import Burst, burst
 from pgdyno.probes.evidence.host_activity import UPPER
 from pgdyno.probes.evidence.iostat import mean_devices
@@ -16,6 +16,8 @@ from pgdyno.probes.evidence.iostat import mean_devices
 _ABSENT = Unknown("sadf did not print it")
 _LONGEST_FOR_BURSTS = 5.0
 _SECTOR_KB = 0.5
+_BEYOND = 1e15
+"""No machine counts so much of anything in an interval."""
 
 
 def parse_sadf(text: str, page_size: int | Unknown) -> tuple[HostActivity, tuple[DeviceActivity, ...]] | Unknown:
@@ -53,9 +55,9 @@ def parse_sadf(text: str, page_size: int | Unknown) -> tuple[HostActivity, tuple
 
 def _records(text: str) -> list[dict[str, Any]] | Unknown:
     try:
-        document = json.loads(text)
+        document = load_json(text)
         found = document["sysstat"]["hosts"][0]["statistics"]
-    except (ValueError, RecursionError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError):
         return Unknown("the file is not what sadf -j prints")
     records = [record for record in found if isinstance(record, dict)] if isinstance(found, list) else []
     usable = [_clean(record) for record in records if isinstance(record.get("timestamp"), dict)]
@@ -152,7 +154,7 @@ def _first(row: Mapping[str, Any], *names: str) -> float | Unknown:
 
 def _number(row: Mapping[str, Any], name: str) -> float | Unknown:
     value = row.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _BEYOND:
         return _ABSENT
     return float(value)
 

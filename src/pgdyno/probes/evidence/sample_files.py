@@ -6,7 +6,6 @@ the server; iostat knows devices and, without -d, CPUs.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,9 +17,12 @@ from pgdyno.model.evidence import DeviceActivity
 from pgdyno.model.facts import Unknown
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow, SampleValue
+from pgdyno.outside.documents import load_json
 from pgdyno.probes.evidence.iostat import parse_iostat
 
 _STAMP = re.compile(r"^\s*(\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4})[T ]+(\d{1,2}:\d{2}:\d{2})\s*(AM|PM)?([+-]\d{4}|Z)?\s*$")
+_BEYOND = 1e15
+"""No machine counts so much of anything in an interval."""
 _DATES = ("%Y-%m-%d", "%m/%d/%Y", "%m/%d/%y", "%d.%m.%Y", "%Y/%m/%d")
 
 
@@ -55,9 +57,9 @@ class SampleFile:
 def read_sadf(text: str, *, source: str) -> SampleFile:
     """Return the first host of what `sadf -j FILE -- -A` prints. Raises UsageError when it is not that."""
     try:
-        host = json.loads(text)["sysstat"]["hosts"][0]
+        host = load_json(text)["sysstat"]["hosts"][0]
         records = [record for record in host["statistics"] if isinstance(record.get("timestamp"), dict)]
-    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError):
         raise _not_of("sadf", source, "Make it with sadf -j /var/log/sysstat/saDD -- -A.") from None
     cpus = _number(host, "number-of-cpus")
     rows = [row for record in records for row in _sadf_rows(record, cpus)]
@@ -232,7 +234,7 @@ def _row(table: str, t: float, **values: SampleValue) -> SampleRow:
 def _number(row: Mapping[str, Any], *names: str) -> float | None:
     for name in names:
         value = row.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf"):
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _BEYOND:
             return float(value)
     return None
 
@@ -274,7 +276,7 @@ def _float(word: str) -> float | None:
         value = float(word)
     except ValueError:
         return None
-    return value if 0 <= value < float("inf") else None
+    return value if 0 <= value < _BEYOND else None
 
 
 def _epoch(stamp: re.Match[str]) -> float | None:

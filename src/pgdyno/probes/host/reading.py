@@ -50,7 +50,7 @@ def parse_host(t: float, shares: cpu.CpuShares, host: HostTexts) -> HostReading:
     def attempt(table: str, read: Callable[[], T]) -> T | None:
         try:
             return read()
-        except (OSError, ValueError, KeyError, IndexError) as error:
+        except (OSError, ValueError, KeyError, IndexError, ArithmeticError) as error:
             failures[table] = str(error) or type(error).__name__
             return None
 
@@ -65,7 +65,7 @@ def parse_host(t: float, shares: cpu.CpuShares, host: HostTexts) -> HostReading:
         interfaces=attempt("net", lambda: net.parse(host.text("net/dev"))),
         failures=failures,
         page_size=host.page_size,
-        speeds=net.parse_speeds(host.texts.get(SPEEDS, "")),
+        speeds=attempt("net", lambda: net.parse_speeds(host.texts.get(SPEEDS, ""))) or {},
     )
 
 

@@ -2,5 +2,5 @@
 SELECT state, wait_event_type, wait_event, count(*) AS sessions
 FROM pg_stat_activity
 WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
-  AND application_name NOT IN ('pgdyno', 'pgdyno_observer')
+  AND NOT starts_with(application_name, 'pgdyno')
 GROUP BY state, wait_event_type, wait_event

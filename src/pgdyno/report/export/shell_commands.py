@@ -68,7 +68,7 @@ def _set(change: BlockChange, value: str, volume: LogicalVolume | None, *, is_un
     device = f"/dev/{change.device}"
     if change.attribute == "scheduler":
         return f"echo {shlex.quote(value)} > /sys/block/{shlex.quote(change.device)}/queue/scheduler\n"
-    if not value.isdigit():
+    if not value.isdecimal():
         return comment([f"read-ahead of {change.device} cannot be written: {value} is not a number of KiB"])
     sectors = int(value) * _SECTORS
     note = comment([f"{change.rule}: {value} KiB are {sectors} sectors of 512 bytes"])

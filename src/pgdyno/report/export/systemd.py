@@ -80,7 +80,7 @@ def _late(advice: Advice) -> list[tuple[str, str]]:
             path = place if place.startswith("/") else MIGRATION_COST_FILE
             found.append((f"echo {shlex.quote(change.value)} > {path}", _write(change.current, path)))
         elif change.knob == linux.SMT:
-            by_thread = change.value.isdigit()
+            by_thread = change.value.isdecimal()
             now = f"ppc64_cpu --smt={change.value}" if by_thread else f"echo {shlex.quote(change.value)} > {CONTROL}"
             if by_thread and change.current is not None:
                 found.append((now, f"ppc64_cpu --smt={shlex.quote(change.current)}"))

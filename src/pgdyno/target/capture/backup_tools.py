@@ -1,14 +1,20 @@
 """Where backup tools on this host keep their backups, by their own configuration files. Only paths are taken.
 
 pgBackRest, Barman and WAL-G name their folder in files that also hold keys: nothing else of them leaves this module.
+Each is read with the rights of whose folder it is in: some are in the home of the server's account.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.outside.documents import load_json
+from pgdyno.outside.files import decode
+from pgdyno.target.owner.account import Account
+from pgdyno.target.owner.hands import hands_for
 
 _PGBACKREST = ("etc/pgbackrest.conf", "etc/pgbackrest/pgbackrest.conf")
 _PGBACKREST_PARTS, _BARMAN_PARTS = "etc/pgbackrest/conf.d", "etc/barman.d"
@@ -52,7 +58,7 @@ def _walg(root: Path) -> Iterator[tuple[str, str]]:
     yield "WAL-G", _text(root / _WALG_ENVIRONMENT).strip()
     for path in _WALG_FILES:
         try:
-            told = json.loads(_text(root / path))
+            told = load_json(_text(root / path))
         except ValueError:
             continue
         if isinstance(told, dict):
@@ -72,6 +78,7 @@ def _pairs(path: Path) -> list[tuple[str, str]]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(errors="replace")
-    except OSError:
+        hands = hands_for(Account.of_user(path.parent.stat().st_uid))
+        return decode(hands.read(hands.resolve(path)), lenient=True)
+    except (OSError, ValueError, EnvironmentUnsuitable):
         return ""

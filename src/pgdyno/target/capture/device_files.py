@@ -9,7 +9,7 @@ from pgdyno.target.host import group_folders
 from pgdyno.target.kernel_tree import LIVE, Tree
 
 _BLOCK = "sys/class/block"
-_BLOCK_FILES = (
+BLOCK_FILES = (
     "dev",
     "size",
     "partition",
@@ -26,8 +26,8 @@ _BLOCK_FILES = (
     "queue/physical_block_size",
 )
 _NET = "sys/class/net"
-_NET_FILES = ("speed", "mtu", "operstate", "phys_port_name", "phys_port_id", "phys_switch_id", "device/card_type")
-_NET_LINKS = ("device", "device/driver", "device/physfn")
+NET_FILES = ("speed", "mtu", "operstate", "phys_port_name", "phys_port_id", "phys_switch_id", "device/card_type")
+NET_LINKS = ("device", "device/driver", "device/physfn")
 _LIMITS = {
     "memory": (
         *("memory.max", "memory.high", "memory.current", "memory.stat", "memory.events"),
@@ -36,6 +36,10 @@ _LIMITS = {
     "cpu": ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us"),
     "cpuset": ("cpuset.cpus.effective", "cpuset.effective_cpus"),
 }
+
+
+LIMITS = tuple(name for names in _LIMITS.values() for name in names)
+"""Files of a cgroup that bound what is in it."""
 
 
 def read_block_devices(tree: Tree = LIVE) -> dict[str, str]:
@@ -47,7 +51,7 @@ def read_block_devices(tree: Tree = LIVE) -> dict[str, str]:
         texts[f"{base}/slaves.list"] = "".join(f"{below}\n" for below in tree.names(f"/{base}/slaves"))
         if tree.exists(f"/{base}/device"):
             texts[f"{base}/device.link"] = tree.resolved(f"/{base}/device") + "\n"
-        _keep_all(base, _BLOCK_FILES, texts, tree)
+        _keep_all(base, BLOCK_FILES, texts, tree)
     return texts
 
 
@@ -57,8 +61,8 @@ def read_network(tree: Tree = LIVE) -> dict[str, str]:
     for name in tree.names(f"/{_NET}"):
         base = f"{_NET}/{name}"
         texts[f"{base}.link"] = tree.resolved(f"/{base}") + "\n"
-        _keep_all(base, _NET_FILES, texts, tree)
-        for link in _NET_LINKS:
+        _keep_all(base, NET_FILES, texts, tree)
+        for link in NET_LINKS:
             if tree.exists(f"/{base}/{link}"):
                 texts[f"{base}/{link}.link"] = tree.resolved(f"/{base}/{link}") + "\n"
     return texts

@@ -10,7 +10,7 @@ from pathlib import Path
 from pgdyno.target.capture.secrets import public_text
 from pgdyno.target.kernel_tree import LIVE, Tree, reason_of
 
-_FILES = (
+FILES = (
     "proc/cpuinfo",
     "proc/meminfo",
     "proc/swaps",
@@ -32,7 +32,7 @@ _FILES = (
     "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
 )
 """Asked of every machine: a reason is kept for each that is not there."""
-_SOME_HAVE = (
+SOME_HAVE = (
     "proc/sysinfo",
     "proc/ppc64/lparcfg",
     "proc/device-tree/model",
@@ -43,7 +43,7 @@ _SOME_HAVE = (
     "run/systemd/container",
     "run/.containerenv",
 )
-_OF_A_CPU = (
+OF_A_CPU = (
     "online",
     "polarization",
     "address",
@@ -54,7 +54,8 @@ _OF_A_CPU = (
     "topology/drawer_id",
     "cache/index3/shared_cpu_list",
 )
-_SYSCTL_FOLDERS = ("etc/sysctl.d", "run/sysctl.d", "usr/lib/sysctl.d")
+SYSCTL_FOLDERS = ("etc/sysctl.d", "run/sysctl.d", "usr/lib/sysctl.d")
+OF_A_POOL = ("nr_hugepages", "free_hugepages", "resv_hugepages")
 _HUGE = "sys/kernel/mm/hugepages"
 _SKIPPED = ("net/ipv4/conf", "net/ipv4/neigh", "net/ipv6/conf", "net/ipv6/neigh", "dev/cdrom", "fs/binfmt_misc")
 """Per interface, per device: thousands of values, a secret among them (stable_secret), and no rule asks for one."""
@@ -69,16 +70,16 @@ def read_kernel_files(tree: Tree = LIVE) -> Found:
     """Return texts and reasons by key. Never raises."""
     texts: dict[str, str] = {}
     missing: dict[str, str] = {}
-    for key in _FILES:
+    for key in FILES:
         _keep(key, texts, missing, tree)
-    for key in _SOME_HAVE:
+    for key in SOME_HAVE:
         _keep(key, texts, {}, tree)
     if tree.exists("/.dockerenv"):
         texts["run/.dockerenv"] = ""
     for name in tree.names(f"/{_HUGE}"):
-        for file in ("nr_hugepages", "free_hugepages", "resv_hugepages"):
+        for file in OF_A_POOL:
             _keep(f"{_HUGE}/{name}/{file}", texts, missing, tree)
-    for key in ("etc/sysctl.conf", *(f"{d}/{n}" for d in _SYSCTL_FOLDERS for n in tree.names(f"/{d}"))):
+    for key in ("etc/sysctl.conf", *(f"{d}/{n}" for d in SYSCTL_FOLDERS for n in tree.names(f"/{d}"))):
         if key.endswith(".conf"):
             _keep(key, texts, {}, tree)
     for key in ("proc/sysinfo", "proc/ppc64/lparcfg"):
@@ -100,7 +101,7 @@ def read_processor_folders(tree: Tree = LIVE) -> dict[str, str]:
     base = "sys/devices/system/cpu"
     for name in tree.names(f"/{base}"):
         if name.startswith("cpu") and name[3:].isdigit():
-            for file in _OF_A_CPU:
+            for file in OF_A_CPU:
                 _keep(f"{base}/{name}/{file}", texts, {}, tree)
     return texts
 

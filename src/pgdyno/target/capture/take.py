@@ -11,6 +11,7 @@ from dataclasses import replace
 from pgdyno import __version__
 from pgdyno.target.capture.device_files import read_block_devices, read_cgroup, read_network
 from pgdyno.target.capture.kernel_files import read_kernel_files, read_processor_folders
+from pgdyno.target.capture.keys import is_key
 from pgdyno.target.capture.programs import run_programs
 from pgdyno.target.capture.server_places import look_at_mounts, look_at_places, server_places, standard_error
 from pgdyno.target.capture.server_queries import read_server
@@ -41,6 +42,9 @@ def take_capture(target: Target, *, now: float | None = None) -> Capture:
     else:
         missing[HOST] = elsewhere
     texts[_TARGET] = _target_text(target)
+    for key in [key for key in texts if not is_key(key)]:  # a device may have any name; a capture keeps usual ones
+        missing[key] = "its name is none that a capture keeps"
+        del texts[key]
     return Capture(texts, missing, "live", _stamp(now), f"pgdyno {__version__}")
 
 

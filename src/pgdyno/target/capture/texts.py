@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pgdyno.model.facts import Unknown
+from pgdyno.outside.documents import load_json
+from pgdyno.outside.words import printable
+from pgdyno.target.capture.keys import check_texts, why_unreadable
 
 HOST = "host"
 """A reason under this key holds for everything that is not of the server's own (`postgres/`)."""
@@ -64,9 +66,8 @@ class Capture:
     def below(self, folder: str) -> Iterator[tuple[str, str]]:
         """Yield the texts below a folder, keys relative to it, sorted."""
         start = f"{folder}/"
-        for key in sorted(self.texts):
-            if key.startswith(start):
-                yield key.removeprefix(start), self.texts[key]
+        for key in sorted(key for key in self.texts if key.startswith(start)):
+            yield key.removeprefix(start), self.texts[key]
 
     def members(self, folder: str) -> list[str]:
         """Return the distinct first names below a folder, sorted, without `.link` and `.list`."""
@@ -92,7 +93,7 @@ class Capture:
         if isinstance(text, Unknown):
             return text
         try:
-            found: object = json.loads(text)
+            found: object = load_json(text)
         except ValueError as error:
             return Unknown(f"{key} is not JSON, it may have been cut: {error}")
         return found
@@ -118,17 +119,32 @@ def to_json(capture: Capture) -> dict[str, object]:
 
 
 def from_json(values: Mapping[str, object], *, origin: str | None = None) -> Capture:
-    """Rebuild a capture. Raises ValueError on anything else."""
+    """Rebuild a capture of another host. Raises ValueError on anything else, and on a text that no capture has.
+
+    A text that no parser may see is left out, with the reason.
+    """
+    texts, missing = _texts(values.get("texts")), _texts(values.get("missing"))
+    check_texts(texts)
+    odd = {key: why for key, text in texts.items() if (why := why_unreadable(text)) is not None}
     return Capture(
-        _texts(values.get("texts")),
-        _texts(values.get("missing")),
-        origin or str(values.get("origin", "")),
-        str(values.get("taken_at", "")),
-        str(values.get("made_by", "")),
+        {key: text for key, text in texts.items() if key not in odd},
+        {printable(key)[:_LONGEST]: printable(why)[:_LONGEST] for key, why in (missing | odd).items()},
+        origin or _word(values.get("origin", "")),
+        _word(values.get("taken_at", "")),
+        _word(values.get("made_by", "")),
     )
 
 
+_LONGEST = 1000
+
+
+def _word(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("not a text")
+    return printable(value)[:_LONGEST]
+
+
 def _texts(value: object) -> dict[str, str]:
-    if not isinstance(value, dict):
-        raise ValueError("not a JSON object")
-    return {str(key): str(text) for key, text in value.items()}
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise ValueError("not a JSON object of texts")
+    return value

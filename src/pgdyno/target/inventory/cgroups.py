@@ -32,9 +32,9 @@ def group_available(capture: Capture) -> int | Unknown:
             ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
         ):
             limit, use = (read.get(folder / name, "").strip() for name in (limit_file, use_file))
-            if limit.isdigit() and int(limit) < _NO_LIMIT:
+            if limit.isdecimal() and int(limit) < _NO_LIMIT:
                 stat = re.findall(rf"^{prefix}(?:in)?active_file (\d+)\n", read.get(folder / "memory.stat", ""), re.M)
-                if not use.isdigit() or len(stat) != 2:
+                if not use.isdecimal() or len(stat) != 2:
                     return Unknown(f"the use of {folder} was not read")
                 rooms.append(max(0, min(int(limit), int(limit) - int(use) + sum(map(int, stat)))))
     return min(rooms) if rooms else Unknown("no cgroup bounds the server")
@@ -100,7 +100,7 @@ def _quota(read: Mapping[Path, str], folder: Path) -> int | None:
     words = read.get(folder / "cpu.max", "").split()
     if not words:
         words = [read.get(folder / name, "").strip() for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")]
-    if len(words) != 2 or not all(word.isdigit() for word in words) or int(words[1]) == 0:
+    if len(words) != 2 or not all(word.isdecimal() for word in words) or int(words[1]) == 0:
         return None  # "max", or -1
     return math.ceil(int(words[0]) / int(words[1])) or None
 

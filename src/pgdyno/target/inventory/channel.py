@@ -75,7 +75,7 @@ def _dasd(line: str) -> ChannelDevice | None:
         f"{kind} DASD",
         name,
         status,
-        int(block) if block.isdigit() else Unknown(f'lsdasd shows "{block}"'),
+        int(block) if block.isdecimal() else Unknown(f'lsdasd shows "{block}"'),
         _size(size),
     )
 

@@ -67,7 +67,7 @@ def _migration_cost(
     capture: Capture, sysctls: Mapping[str, str] | Unknown, version: tuple[int, int] | Unknown
 ) -> tuple[int | Unknown, str | Unknown]:
     """Return the migration cost and the file that sets it: a sysctl until 5.12, a file of debugfs since."""
-    if isinstance(sysctls, Mapping) and sysctls.get(_COST, "").isdigit():
+    if isinstance(sysctls, Mapping) and sysctls.get(_COST, "").isdecimal():
         return int(sysctls[_COST]), _COST_SYSCTL
     if isinstance(version, Unknown):
         return version, version
@@ -85,7 +85,7 @@ def _debugfs_cost(capture: Capture) -> int | Unknown:
     if listed:
         return int(listed[1])
     lines = (capture.maybe("commands/migration_cost.txt") or "").split()
-    if lines and lines[0].isdigit():
+    if lines and lines[0].isdecimal():
         return int(lines[0])
     return capture.reason(_COST_DEBUGFS)
 

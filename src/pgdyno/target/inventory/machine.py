@@ -71,7 +71,7 @@ def lscpu_fields(capture: Capture) -> dict[str, str]:
 def lscpu_number(fields: dict[str, str], name: str) -> int | Unknown:
     """Return a number of lscpu's."""
     text = fields.get(name, "")
-    return int(text) if text.isdigit() else Unknown(f'lscpu shows no "{name}"')
+    return int(text) if text.isdecimal() else Unknown(f'lscpu shows no "{name}"')
 
 
 def colon_fields(text: str) -> dict[str, str]:

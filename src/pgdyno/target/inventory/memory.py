@@ -63,7 +63,7 @@ def read_memory(capture: Capture) -> Memory:
 
 def _page_size(capture: Capture) -> int | Unknown:
     given = capture.maybe("commands/getconf_pagesize.txt")
-    if given is not None and given.strip().isdigit() and int(given) > 0:
+    if given is not None and given.strip().isdecimal() and int(given) > 0:
         return int(given)
     smaps = re.search(r"KernelPageSize:\s+(\d+) kB", capture.maybe("commands/auxv_pagesize.txt") or "")
     if smaps and int(smaps[1]) > 0:
@@ -111,7 +111,7 @@ def _swap(capture: Capture) -> tuple[SwapArea, ...] | Unknown:
     areas = []
     for line in text.splitlines()[1:]:
         words = line.split()
-        if len(words) < 5 or not all(word.lstrip("-").isdigit() for word in words[-3:]):
+        if len(words) < 5 or not all(word.lstrip("-").isdecimal() for word in words[-3:]):
             return Unknown("proc/swaps has a line that was cut")
         name, kind = words[0].replace("\\040", " "), words[-4]
         areas.append(SwapArea(name, kind, int(words[-3]) * 1024, int(words[-2]) * 1024, int(words[-1])))

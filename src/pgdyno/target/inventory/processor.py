@@ -131,7 +131,7 @@ def _max_threads(capture: Capture, threads: int | Unknown) -> int | Unknown:
             known = True
             highest.append(len(re.findall(r"\d+", line.partition(":")[2])))
     last_thread = colon_fields(capture.maybe("proc/cpuinfo") or "").get("max thread id", "")
-    if last_thread.isdigit():
+    if last_thread.isdecimal():
         known = True
         highest.append(int(last_thread) + 1)
     control = (capture.maybe(f"{_CPU}/smt/control") or "").strip()

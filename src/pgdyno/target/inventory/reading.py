@@ -31,7 +31,7 @@ def read_inventory(capture: Capture) -> Inventory:
         # A capture may be cut anywhere or made by hand: a fault in one file must not cost the other sections.
         try:
             return read(capture)
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             reason = f"what was captured does not read as expected ({type(error).__name__}: {error})"
             missing[name] = reason
             return empty(Unknown(reason))

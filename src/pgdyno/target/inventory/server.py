@@ -81,7 +81,7 @@ def _version(capture: Capture, settings: Mapping[str, SettingFact], told: str) -
     if not text:
         match = re.search(r"(?:PostgreSQL|EnterpriseDB)\s+(\d+(?:\.\d+)*)", told)
         text = match[1] if match else ""
-    if number is not None and number.setting.isdigit():
+    if number is not None and number.setting.isdecimal():
         return text or number.setting, int(number.setting)
     match = re.match(r"\d+(?:\.\d+)*", text)
     return text, version_number(match[0]) if match else 0
@@ -186,7 +186,7 @@ def _huge_pages_needed(settings: Mapping[str, SettingFact], number: int) -> int 
     if number < 150_000:
         return Unknown("the server tells it since 15; before, VmPeak of the postmaster is the bound")
     fact = settings.get("shared_memory_size_in_huge_pages")
-    if fact is None or not fact.setting.isdigit() or fact.setting == "0":
+    if fact is None or not fact.setting.isdecimal() or fact.setting == "0":
         return Unknown("the server does not know a huge page size here, or was not asked")
     return int(fact.setting)
 

@@ -5,8 +5,6 @@ Pure but for the shipped table of parameters.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +14,8 @@ from importlib.resources import files
 
 from pgdyno.errors import UsageError
 from pgdyno.model.facts import SettingFact
+from pgdyno.outside.documents import load_csv, load_json
+from pgdyno.outside.numbers import is_without_measure
 from pgdyno.target.capture.secrets import public_setting
 from pgdyno.units import parse_quantity
 
@@ -32,7 +32,7 @@ _OF_ONE_CLUSTER = frozenset(
 _FORMS = "Write it with: psql --csv -c 'SELECT * FROM pg_settings' > pg_settings.csv"
 _NUMBERS = ("integer", "real")
 _TRUE, _FALSE = ("on", "true", "yes", "1", "t", "y"), ("off", "false", "no", "0", "f", "n")
-_LINE = re.compile(r"^\s*([A-Za-z_][\w.]*)\s*(?:=|\s)\s*('(?:[^'\\]|''|\\.)*'|[^#\s]+)\s*(?:#.*)?$")
+_LINE = re.compile(r"^\s*([A-Za-z_][\w.]*)(?:\s*=\s*|\s+)('(?:[^'\\]|''|\\.)*'|[^#\s]+)\s*(?:#.*)?$")
 
 
 def parse_settings(text: str) -> dict[str, SettingFact]:
@@ -62,6 +62,7 @@ def setting_of_row(row: Mapping[str, object]) -> SettingFact:
         return None if value is None or value == "" else str(value)
 
     line = text("sourceline")
+    _check(None, str(row["setting"]), f"setting {name}")
     return SettingFact(
         name=name,
         setting=public_setting(name, str(row["setting"])) or "",
@@ -75,7 +76,7 @@ def setting_of_row(row: Mapping[str, object]) -> SettingFact:
         boot_val=public_setting(name, None if row.get("boot_val") is None else str(row["boot_val"])),
         reset_val=public_setting(name, None if row.get("reset_val") is None else str(row["reset_val"])),
         sourcefile=text("sourcefile"),
-        sourceline=int(line) if line is not None and line.isdigit() else None,
+        sourceline=int(line) if line is not None and re.fullmatch("[0-9]{1,9}", line) else None,
         pending_restart=str(row.get("pending_restart", "")).lower() in ("true", "t"),
     )
 
@@ -92,6 +93,7 @@ def parse_conf(text: str, version_num: int, file: str = "postgresql.conf") -> di
         row = known or SettingFact(name, value, None, _vartype(value), "unknown", "configuration file")
         if row.vartype == "string" and known is None and value.lower() in (*_TRUE[:3], *_FALSE[:3]):
             row = replace(row, vartype="bool")
+        _check(row, value, f"{file}:{number}")
         found[name] = replace(
             row,
             setting=public_setting(name, base_value(row, value)) or "",
@@ -135,6 +137,11 @@ def base_value(row: SettingFact, value: str) -> str:
     return f"{round(number)}" if row.vartype == "integer" else f"{number:g}"
 
 
+def _check(row: SettingFact | None, value: str, where: str) -> None:
+    if is_without_measure(value) and (row is None or row.vartype != "string"):
+        raise UsageError(f'{where}: "{value[:40]}" is too large for a number', hint="No server takes it: correct it.")
+
+
 def _conf_lines(text: str) -> Iterator[tuple[int, tuple[str, str]]]:
     for number, line in enumerate(text.splitlines(), 1):
         match = _LINE.match(line)
@@ -176,8 +183,8 @@ def _rows(text: str) -> list[dict[str, object]]:
         heading = [word.strip() for word in aligned[0].split("|")]
         return [_row(heading, [part.strip() for part in line.split("|")]) for line in aligned[1:]]
     try:
-        rows = list(csv.reader(io.StringIO(text)))
-    except csv.Error as error:
+        rows = list(load_csv(text))
+    except ValueError as error:
         raise UsageError("the file of settings is no CSV", detail=str(error), hint=_FORMS) from error
     heading = [word.strip() for word in (rows[0] if rows else [])]
     return [_row(heading, row) for row in rows[1:] if row]
@@ -189,8 +196,8 @@ def _row(heading: Sequence[str], values: Sequence[str]) -> dict[str, object]:
 
 def _json_rows(text: str) -> list[dict[str, object]]:
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        found = load_json(text)
+    except ValueError as error:
         raise UsageError("the file of settings is not JSON", detail=str(error), hint=_FORMS) from error
     if isinstance(found, dict) and all(isinstance(value, str) for value in found.values()):
         return [{"name": name, "setting": value} for name, value in found.items()]
@@ -202,8 +209,8 @@ def _words(value: object) -> tuple[str, ...]:
         return tuple(str(word) for word in value)
     text = str(value or "").strip("{}")
     try:
-        return tuple(next(csv.reader([text]), ()))
-    except csv.Error:
+        return tuple(next(load_csv(text), ()))
+    except ValueError:
         return ()
 
 

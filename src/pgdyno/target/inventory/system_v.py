@@ -6,7 +6,6 @@ semaphores of its user, where it was built to use such. It has no message queue.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 
@@ -64,10 +63,10 @@ def _table(text: str | Unknown) -> Sequence[Row] | Unknown:
 
 
 def _postmaster(capture: Capture) -> int | Unknown:
-    text = capture.text("commands/postmaster.json")
-    if isinstance(text, Unknown):
-        return text
-    pid = json.loads(text).get("pid")
+    about = capture.document("commands/postmaster.json")
+    if isinstance(about, Unknown):
+        return about
+    pid = about.get("pid") if isinstance(about, dict) else None
     return pid if isinstance(pid, int) else Unknown("the postmaster's process is not known")
 
 

@@ -31,7 +31,7 @@ def rows_of_table(text: str) -> list[CpuRow]:
     rows = []
     for words in lines[1:]:
         values = dict(zip(heading, words, strict=False))
-        if len(words) < len(heading) or not values["CPU"].isdigit():
+        if len(words) < len(heading) or not values["CPU"].isdecimal():
             return []  # a count of what is left would be a wrong one
         shown = {_ALIASES.get(name, name): None if value == "-" else value for name, value in values.items()}
         rows.append(
@@ -76,11 +76,14 @@ def _cache(value: str | None, place: int | None) -> str | None:
 
 
 def _rows_of_sysfs(capture: Capture) -> list[CpuRow]:
+    by_cpu: dict[str, dict[str, str]] = {}
+    for key, text in capture.below(_CPUS):
+        name, _, file = key.partition("/")
+        by_cpu.setdefault(name, {})[file] = text.strip()
     rows = []
-    for name in capture.members(_CPUS):
+    for name, files in by_cpu.items():
         if not re.fullmatch(r"cpu\d+", name):
             continue
-        files = {key: text.strip() for key, text in capture.below(f"{_CPUS}/{name}")}
         rows.append(
             CpuRow(
                 int(name[3:]),

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from pgdyno.errors import ApplyError
 from pgdyno.knobs.memory import MEMORY_KNOBS, shared_bytes
 from pgdyno.knobs.policy import load_policy
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Unknown
-from pgdyno.target.dropin import DropIn
 from pgdyno.target.file_check import read_files
 from pgdyno.target.inspect import read_facts
+from pgdyno.target.overrides import read_reach
 from pgdyno.target.preflight import connections, disk, huge_pages, io_method, memory, start
 from pgdyno.target.preflight.files import would_be_overridden
 from pgdyno.target.preflight.overrides import overrides
@@ -55,22 +54,9 @@ def examine(target: Target, configuration: Configuration, databases: Sequence[st
     wanted = Plan.of(configuration, reading, restart=True, dry=True)
     restart = any(state[name].context == "postmaster" and wanted.changes(name) for name in names)
     plan = Plan.of(configuration, reading, restart=restart, dry=True)
-    main = Path(state["config_file"].setting or "")
-    files = would_be_overridden(names, reading, main, _include_line(target, main))
+    reach = read_reach(target, state)
+    files = would_be_overridden(names, reading, reach.in_server, reach.by_alter_system)
     return [files, *_judge(target, plan, databases)]
-
-
-def _include_line(target: Target, main: Path) -> int | None:
-    """Return the line of the main file that names our file; None when it is not there or cannot be read."""
-    dropin = DropIn(main)
-    try:
-        if target.directory is None or not dropin.is_included():
-            return None
-        lines = main.read_text(errors="replace").splitlines()
-    except OSError:
-        return None
-    found = [number for number, line in enumerate(lines, 1) if dropin.path.name in line and "include" in line]
-    return found[-1] if found else None
 
 
 def _judge(target: Target, plan: Plan, databases: Sequence[str]) -> list[Result]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable
 from pgdyno.model.facts import Unknown
 from pgdyno.target.postgres import Postgres
+from pgdyno.target.role_settings import Override, read_overrides
 
 _STANDBYS = """
 SELECT coalesce(nullif(s.application_name, ''), 'walsender') || coalesce(' at ' || host(s.client_addr), '') AS who
@@ -20,28 +21,10 @@ SELECT coalesce(nullif(s.application_name, ''), 'walsender') || coalesce(' at ' 
 SELECT 'slot ' || slot_name FROM pg_catalog.pg_replication_slots WHERE slot_type = 'physical' AND NOT active
  ORDER BY 1
 """
-_OVERRIDES = """
-SELECT CASE WHEN setrole <> 0 THEN pg_catalog.pg_get_userbyid(setrole)::text END AS role,
-       (SELECT datname::text FROM pg_catalog.pg_database WHERE oid = setdatabase) AS database,
-       unnest(setconfig) AS setting
-  FROM pg_catalog.pg_db_role_setting
- ORDER BY role NULLS FIRST, database NULLS FIRST, setting
-"""
 _SELF = """
-SELECT pg_catalog.pg_is_in_recovery() AS in_recovery, current_user::text AS role,
-       pg_catalog.current_database()::text AS database,
+SELECT pg_catalog.pg_is_in_recovery() AS in_recovery,
        (SELECT enumvals FROM pg_catalog.pg_settings WHERE name = 'io_method') AS io_methods
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Override:
-    """A setting that ALTER ROLE or ALTER DATABASE made; a role or database of None is every one."""
-
-    role: str | None
-    database: str | None
-    name: str
-    value: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +47,16 @@ class ServerReading:
 def read_server(postgres: Postgres) -> ServerReading:
     """Read it, 13 to 18; `pg_monitor` is enough for all of it. Raises ConnectError. No effect on the server."""
     row = postgres.fetch(_SELF)[0]
+    role, database, overrides = read_overrides(postgres)
     return ServerReading(
         in_recovery=bool(row["in_recovery"]),
         standbys=tuple(str(standby["who"]) for standby in postgres.fetch(_STANDBYS)),
         io_methods=tuple(cast(Sequence[str], row["io_methods"] or ())),
         wal_bytes=_wal_bytes(postgres),
-        role=str(row["role"]),
-        database=str(row["database"]),
-        overrides=tuple(_override(found) for found in postgres.fetch(_OVERRIDES)),
+        role=role,
+        database=database,
+        overrides=overrides,
     )
-
-
-def _override(row: Mapping[str, object]) -> Override:
-    name, _, value = str(row["setting"]).partition("=")
-    role, database = row["role"], row["database"]
-    return Override(None if role is None else str(role), None if database is None else str(database), name, value)
 
 
 def _wal_bytes(postgres: Postgres) -> int | Unknown:

@@ -3,30 +3,28 @@
 `postgres -C NAME` prints one setting and ends. From 15 on, a setting that is only known at start (shared_memory_size,
 shared_memory_size_in_huge_pages, wal_segment_size, data_checksums, num_os_semaphores) takes the program through the
 checks of a start, the libraries that are loaded at start included, and for that it wants the data directory to
-itself: on that of a running server it ends with "lock file already exists". So it gets a stand-in: a folder of its own
-with copies of PG_VERSION, pg_control and postgresql.auto.conf, and the real configuration file. It ends before it
-takes memory, opens a socket or writes a file anywhere else. In 13 and 14 there are no such settings: the program
-reads the files only, and the combinations that stop a start are judged by `start.combinations`.
+itself: on that of a running server it ends with "lock file already exists". So it gets a stand-in (`stand_in`): a
+folder of its own with copies of PG_VERSION and pg_control, a link to postgresql.auto.conf, and the real configuration
+file. It ends before it takes memory, opens a socket or writes a file anywhere else. In 13 and 14 there are no such
+settings: the program reads the files only, and the combinations that stop a start are judged by `start.combinations`.
 """
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.facts import Unknown
+from pgdyno.target.owner.hands import hands_of
 from pgdyno.target.preflight.plan import Plan
+from pgdyno.target.preflight.stand_in import stand_in
 from pgdyno.target.restart import PgCtl
 from pgdyno.target.restart.detect import start_options
 from pgdyno.target.target import Target
 
 COMPUTED_SINCE = 15
-_FILES = ("PG_VERSION", "global/pg_control", "postgresql.auto.conf")
 _TIMEOUT_S = 30.0
 _NOT_COMPUTED = Unknown("the server program did not say: it computes it from 15 on, and when it would start")
 _LEVELS = ("FATAL:", "PANIC:", "ERROR:", "HINT:", "DETAIL:")
@@ -48,7 +46,7 @@ class StartReading:
 def read_start(target: Target, plan: Plan) -> StartReading:
     """Ask the program. Needs to be root or the server's owner, else all of it is `Unknown`.
 
-    Side effects: a folder in the temporary folder for the while; none on the server.
+    Side effects: a folder of ours for the while (see `stand_in`); none on the server.
     """
     if target.directory is None:
         return _unknown("the server's data directory is not on this host, or cannot be read")
@@ -56,7 +54,7 @@ def read_start(target: Target, plan: Plan) -> StartReading:
     if not program.is_file():
         return _unknown(f'program "{program}" is not here')
     try:
-        with _stand_in(target, target.directory) as folder:
+        with stand_in(target.runner, target.directory, target.os_user) as folder:
             return _ask(target, plan, folder)
     except (EnvironmentUnsuitable, OSError) as error:
         return _unknown(str(error))
@@ -121,26 +119,11 @@ def _options(target: Target) -> Sequence[str]:
     if isinstance(target.control, PgCtl):
         return target.control.options
     assert target.directory is not None, "checked by read_start"
-    return start_options((target.directory / "postmaster.opts").read_text())
+    return start_options(hands_of(target.directory).read_text(target.directory / "postmaster.opts"))
 
 
 def _environment(target: Target) -> Mapping[str, str]:
     return dict(target.control.env) if isinstance(target.control, PgCtl) else {}
-
-
-@contextmanager
-def _stand_in(target: Target, directory: Path) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="pgdyno-preflight-"))
-    try:
-        if target.os_user is not None:
-            shutil.chown(folder, target.os_user)
-        # As the server's user: root would follow whatever links that user had put there.
-        target.runner.run(["mkdir", str(folder / "global")], user=target.os_user)
-        for name in _FILES:
-            target.runner.run(["cp", str(directory / name), str(folder / name)], user=target.os_user)
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _unknown(reason: str) -> StartReading:

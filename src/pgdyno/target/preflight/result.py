@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pgdyno.target.remote.shapes import shaped
+
 
 class State(StrEnum):
     """How a check ended. Only REFUSED keeps a configuration from being applied."""
@@ -43,9 +45,8 @@ class Result:
 
 
 def result_from_json(values: Mapping[str, object]) -> Result:
-    """Rebuild what `to_json` made. Raises KeyError or ValueError on anything else."""
-    texts = {name: None if values[name] is None else str(values[name]) for name in ("asked", "there", "hint")}
-    return Result(str(values["check"]), State(str(values["state"])), str(values["sentence"]), **texts)
+    """Rebuild what `to_json` made. Raises ValueError on anything else."""
+    return shaped(Result, values)
 
 
 def passed(check: str, sentence: str, *, asked: str | None = None, there: str | None = None) -> Result:

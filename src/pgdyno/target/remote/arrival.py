@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, PgdynoError
+from pgdyno.outside.documents import load_json
 from pgdyno.target.remote import doorman, wire
 from pgdyno.target.remote.address import HostAddress
 from pgdyno.target.remote.client import AgentClient
+from pgdyno.target.remote.shapes import shaped
 from pgdyno.target.remote.shipment import Shipment
 from pgdyno.target.remote.ssh import SshConnection
 
@@ -72,7 +73,8 @@ def look_at(connection: SshConnection, *, for_sudo: bool = False) -> HostLook:
             detail="\n".join([answer.output.decode(errors="replace"), answer.errors]).strip() or None,
             hint="See that the user's login shell there runs commands.",
         )
-    return HostLook(**{name: found[name] for name in HostLook.__slots__})
+    with wire.understood(str(connection.address)):
+        return shaped(HostLook, {name: found[name] for name in HostLook.__slots__})
 
 
 def send(connection: SshConnection, look: HostLook, shipment: Shipment) -> str:
@@ -104,8 +106,9 @@ def start_agent(
         first, client = _launch(connection, request, look, shipment, reword)
     try:
         if "hello" not in first:
-            raise EnvironmentUnsuitable(f"{request.address}: the agent cannot be started", detail=str(dict(first)))
-        _check_version(request, wire.mapping(first["hello"]), shipment)
+            raise EnvironmentUnsuitable(f"{request.address}: the agent cannot be started", detail=str(first)[:2000])
+        with wire.understood(str(request.address)):
+            _check_version(request, wire.mapping(first["hello"]), shipment)
     except EnvironmentUnsuitable:
         client.close()
         raise
@@ -144,17 +147,17 @@ def _json_of(output: bytes) -> dict[str, str]:
     """Read the last line: a login script of the user's may have printed others."""
     lines = output.decode(errors="replace").strip().splitlines()
     try:
-        found = json.loads(lines[-1]) if lines else {}
+        found = load_json(lines[-1]) if lines else {}
     except ValueError:
         found = {}
     return found if isinstance(found, dict) else {}
 
 
 def _check_version(request: HostRequest, hello: wire.Json, shipment: Shipment) -> None:
-    if hello["digest"] != shipment.digest:
+    if hello.get("digest") != shipment.digest:
         raise EnvironmentUnsuitable(
             f'"{INSTALLED}" on {request.address} is the agent of another pgdyno',
-            detail=f"It is {hello['version']} of SHA-256 {hello['digest']}, needed is {shipment.digest}.",
+            detail=f"It is {hello.get('version')} of SHA-256 {hello.get('digest')}, needed is {shipment.digest}.",
             hint=f"Install it anew, as it says there: pgdyno host sudoers {request.flags}",
         )
 

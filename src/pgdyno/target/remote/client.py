@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import queue
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, PgdynoError
 from pgdyno.target.remote import wire
 from pgdyno.target.remote.wire import Json
 
+MOST_BYTES = 160 << 20
+"""Of one reply: a capture as large as it may be, written as JSON. What is longer ends the line."""
+MOST_GREETINGS = 10_000
+"""Lines that a login script may print before the agent speaks."""
+_LAST_WORDS = 2000
 PING_S = 5.0
 HELLO_S = 60.0
 _LEAVE_S = 200.0
@@ -88,9 +95,11 @@ class AgentClient:
                 self._waiting.pop(number, None)
         if reply is None:
             raise self._cut("the connection was lost")
-        if "error" in reply:
-            raise self._reword(wire.error_from_json(wire.mapping(reply["error"])))
-        return reply["gives"]
+        with wire.understood(self._host):
+            if "error" not in reply:
+                return reply["gives"]
+            failure = wire.error_from_json(wire.mapping(reply["error"]))
+        raise self._reword(failure)
 
     def close(self) -> None:
         """Close the agent's stdin, which ends it, and wait until it has left. Idempotent."""
@@ -116,22 +125,28 @@ class AgentClient:
 
     def _listen(self) -> None:
         assert self._process.stdout is not None, "an agent is started with a pipe"
-        greeted = False
+        greeted, greetings = False, 0
         try:
-            for line in self._process.stdout:
+            for line in _lines(self._process.stdout):
                 if not greeted and not line.startswith(b"{"):
-                    continue  # a login script of the user's says hello too
+                    greetings += 1  # a login script of the user's says hello too
+                    if greetings > MOST_GREETINGS:
+                        raise ValueError("no agent among so many lines")
+                    continue
                 message = wire.from_line(line)
                 if not greeted:
                     greeted = True
                     self._first.put(message)
                     continue
                 with self._lock:
-                    waiting = self._waiting.get(message.get("id"))
+                    number = message.get("id")
+                    waiting = self._waiting.get(number) if isinstance(number, int) else None
                 if waiting is not None:
                     waiting.put(message)
         except (OSError, ValueError):
-            pass  # an unreadable line ends the conversation as a cut one does
+            # An unreadable line ends the conversation as a cut one does: who writes it is not waited for. An agent
+            # of ours behind it reads that as the end of the tuner, and puts the server back.
+            self._process.kill()
         self._ended.set()
         self._first.put(None)
         with self._lock:
@@ -147,7 +162,17 @@ class AgentClient:
 
     def _cut(self, what: str) -> ConnectError:
         try:
-            words = self._log.read_text(errors="replace").strip()
+            with self._log.open("rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_WORDS))
+                words = file.read(_LAST_WORDS).decode(errors="replace").strip()
         except OSError:
             words = ""
-        return ConnectError(f"{self._host}: {what}", detail=words[-2000:] or None)
+        return ConnectError(f"{self._host}: {what}", detail=words or None)
+
+
+def _lines(stream: IO[bytes]) -> Iterator[bytes]:
+    """Yield lines. Raises ValueError at one that is longer than any reply."""
+    while line := stream.readline(MOST_BYTES + 1):
+        if len(line) > MOST_BYTES:
+            raise ValueError("a line longer than any reply")
+        yield line

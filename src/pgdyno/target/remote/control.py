@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pgdyno.target.remote import wire
+from pgdyno.target.remote.shapes import shaped
 
 if TYPE_CHECKING:
     from pgdyno.target.remote.client import AgentClient
@@ -35,7 +36,9 @@ class RemoteControl:
 
     def is_running(self) -> bool:
         """Tell whether it runs."""
-        return bool(wire.mapping(self._do("is_running"))["running"])
+        answer = self._do("is_running")
+        with wire.understood("the host"):
+            return shaped(bool, wire.mapping(answer)["running"])
 
     def _do(self, action: str, mode: str = "fast") -> object:
         return self.client.call("control", {"action": action, "mode": mode})

@@ -17,6 +17,7 @@ from pgdyno.model.facts import Unknown
 from pgdyno.target import places, processes, rollback, server_log
 from pgdyno.target.apply import Session
 from pgdyno.target.baseline import check_no_leftover, take_baseline
+from pgdyno.target.bundle import UndoBundle
 from pgdyno.target.capture.take import take_capture
 from pgdyno.target.capture.texts import to_json
 from pgdyno.target.connect import open_target
@@ -24,12 +25,15 @@ from pgdyno.target.health import Address
 from pgdyno.target.host_texts import DistantReading, read_texts
 from pgdyno.target.identity import ProcessIdentity, wait_until
 from pgdyno.target.inspect import read_facts
+from pgdyno.target.one_session import refuse_while_open
+from pgdyno.target.postgres import Postgres
 from pgdyno.target.preflight.examine import examine
 from pgdyno.target.remote import wire
 from pgdyno.target.remote.wire import Json
 from pgdyno.target.restore import CLAIM_S
 from pgdyno.target.rollback import SessionState
 from pgdyno.target.target import Target
+from pgdyno.target.undo_plan import undo_plan
 from pgdyno.target.watch import Deadlines
 
 _SSHD = ("sshd", "sshd-session")
@@ -41,6 +45,7 @@ class Desk:
     def __init__(self) -> None:
         self.session: Session | None = None
         self._target: Target | None = None
+        self._secrets: dict[str, str] = {}
         self._carrier = _carrier()
         self.calls: dict[str, Callable[[Json], object]] = {
             "open": self._open,
@@ -60,6 +65,7 @@ class Desk:
             "abandoned": lambda _: self._abandoned(),
             "password": self._take_password,
             "sessions": lambda _: [wire.info_to_json(info) for info in rollback.list_bundles(_undo_root())],
+            "plan": lambda given: undo_plan(_bundle(str(given["id"]))),
             "roll_back": self._roll_back,
             "forget": self._forget,
         }
@@ -92,7 +98,8 @@ class Desk:
                 hint="Use --sudo-user with the server's own user, or restart it as its systemd unit.",
             )
         self._take_password(given)
-        target = open_target(str(given["conninfo"]), restart_command=None if command is None else wire.words(command))
+        postgres = Postgres(str(given["conninfo"])).with_secrets(self._secrets)
+        target = open_target(postgres.conninfo, restart_command=None if command is None else wire.words(command))
         self._target = target
         used = target.postgres.parameters
         address = Address.of(used.get("host", ""), int(used.get("port", "5432")))
@@ -105,9 +112,9 @@ class Desk:
         }
 
     def _take_password(self, given: Json) -> None:
-        """Keep the password where libpq and the watchdogs look: in the environment, never on disk or in words."""
+        """Keep the password in memory, from where a session hands it to its watchdogs; children do not inherit it."""
         if given.get("password") is not None:
-            os.environ["PGPASSWORD"] = str(given["password"])
+            self._secrets = {"password": str(given["password"])}
 
     def _read_host(self) -> DistantReading:
         server = self.target.cpu.seconds()
@@ -175,9 +182,12 @@ class Desk:
         return {}
 
     def _abandoned(self) -> object:
-        """Name the sessions whose process was killed and whose server is the opened one."""
+        """Name the sessions whose process was killed and whose server is the opened one.
+
+        Without one, raises ServerInUse while a session of anybody is open on it.
+        """
         directory = self.target.directory
-        return [
+        found = [
             info.directory.name
             for info in rollback.list_bundles(_undo_root())
             if info.state is SessionState.ABANDONED
@@ -185,27 +195,33 @@ class Desk:
             and directory is not None
             and info.bundle.manifest.data_directory == str(directory)
         ]
+        if not found:
+            refuse_while_open(self.target, _undo_root())
+        return found
 
     def _roll_back(self, given: Json) -> object:
         """Roll a session back, after its own agent, which may be at it already, has ended or done it."""
-        info = rollback.find_bundle(_undo_root(), str(given["id"]))
-        if info.bundle is None:
-            raise EnvironmentUnsuitable(f'the undo bundle "{info.directory}" cannot be read', detail=info.damage)
-        bundle, owner = info.bundle, info.bundle.manifest.owner
+        bundle = _bundle(str(given["id"]))
+        owner = bundle.manifest.owner
         if given.get("wait") and owner != ProcessIdentity.own():
             wait_until(lambda: bundle.is_closed() or not owner.is_alive(), timeout_s=CLAIM_S, step_s=0.2)
-        return rollback.rollback(bundle, kept=not given.get("wait"))
+        postgres = Postgres(bundle.manifest.conninfo).with_secrets(self._secrets)
+        return rollback.rollback(bundle, postgres=postgres, kept=not given.get("wait"))
 
     def _forget(self, given: Json) -> object:
-        info = rollback.find_bundle(_undo_root(), str(given["id"]))
-        if info.bundle is None:
-            raise EnvironmentUnsuitable(f'the undo bundle "{info.directory}" cannot be read', detail=info.damage)
-        rollback.forget(info.bundle)
+        rollback.forget(_bundle(str(given["id"])))
         return {}
 
 
 def _configuration(given: Json) -> Configuration:
     return Configuration.of({name: str(value) for name, value in wire.mapping(given["settings"]).items()})
+
+
+def _bundle(name: str) -> UndoBundle:
+    info = rollback.find_bundle(_undo_root(), name)
+    if info.bundle is None:
+        raise EnvironmentUnsuitable(f'the undo bundle "{info.directory}" cannot be read', detail=info.damage)
+    return info.bundle
 
 
 def _undo_root() -> Path:

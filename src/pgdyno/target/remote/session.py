@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -15,6 +16,9 @@ from pgdyno.target.restore import Restored
 
 if TYPE_CHECKING:
     from pgdyno.target.remote.host import RemoteHost
+
+
+log = logging.getLogger(__name__)
 
 
 class RemoteSession:
@@ -66,7 +70,9 @@ class RemoteSession:
     ) -> Applied:
         """Bring a configuration into force on the host; see `apply.Session.apply` for what is raised."""
         given = {"settings": dict(configuration), "restart": restart, "databases": list(databases)}
-        return wire.applied_from_json(wire.mapping(self._client.call("apply", given)))
+        answer = self._client.call("apply", given)
+        with wire.understood("the host"):
+            return wire.applied_from_json(answer)
 
     def keep(self) -> None:
         """End the session on the host with its configuration in force; see `apply.Session.keep`."""
@@ -78,9 +84,15 @@ class RemoteSession:
 
     def rollback(self) -> Restored:
         """Put the server back; idempotent. Raises RollbackError when the host cannot say whether it did."""
+        restored = self._rolled_back()
+        for note in restored.notes:
+            log.warning("session %s: %s", self.id, note)
+        return restored
+
+    def _rolled_back(self) -> Restored:
         if not self._is_cut_off and not self._client.is_cut:
             try:
-                return wire.restored_from_json(wire.mapping(self._client.call("rollback")))
+                return self._restored(self._client.call("rollback"))
             except ConnectError:
                 if not self._client.is_cut:
                     raise
@@ -99,7 +111,18 @@ class RemoteSession:
                 hint=f"See it with pgdyno rollback --list, roll back with pgdyno rollback {self._name}; both take "
                 "the same --host.",
             ) from error
-        return wire.restored_from_json(wire.mapping(answer))
+        return self._restored(answer)
+
+    def _restored(self, answer: object) -> Restored:
+        try:
+            return wire.restored_from_json(answer)
+        except ValueError as error:
+            raise RollbackError(
+                f"what the host said of the rollback of session {self._name} cannot be understood",
+                detail=str(error),
+                hint=f"See it with pgdyno rollback --list, roll back with pgdyno rollback {self._name}; both take "
+                "the same --host.",
+            ) from error
 
 
 def undo_abandoned(host: RemoteHost, announce: Callable[[str], None], *, may_change: bool) -> None:

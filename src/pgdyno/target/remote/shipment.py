@@ -18,7 +18,7 @@ from pathlib import Path
 import pgdyno
 from pgdyno.errors import EnvironmentUnsuitable
 
-OWN = ("__init__.py", "errors.py", "units.py", "model", "knobs", "target", "probes")
+OWN = ("__init__.py", "errors.py", "outputs.py", "units.py", "outside", "model", "knobs", "target", "probes")
 """Of pgdyno: what its agent (`probes.agent`) and the watchdog may import, and no layer above."""
 DISTRIBUTIONS = ("psycopg", "typing_extensions", "platformdirs")
 _SUFFIXES = (".py", "/METADATA", "LICENSE", "LICENSE.txt")

@@ -9,15 +9,18 @@ ours; its master ends by itself a minute after the last of us, also when we were
 from __future__ import annotations
 
 import os
+import resource
 import shlex
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable
+from pgdyno.target.inherited import Kind, inherited
 from pgdyno.target.remote.address import HostAddress
 
 CONNECT_S = 15
@@ -61,6 +64,12 @@ _REASONS = (
     ("timed out", "it does not answer", "Check the way there (a bastion is ProxyJump in ~/.ssh/config). Try: {login}"),
     ("No route to host", "there is no way to it", "Check the network. Try: {login}"),
 )
+
+
+MOST_OUTPUT, MOST_ERRORS = 1 << 20, 1 << 16
+"""Bytes of what one short program over there says."""
+_MOST_WRITTEN = 64 << 20
+"""Bytes that a host can make ssh write into files here; more ends it (SIGXFSZ)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,20 +117,25 @@ class SshConnection:
             stdin.write(data)
             stdin.seek(0)
             try:
-                done = subprocess.run(
+                with subprocess.Popen(
                     self.argv(command=command),
+                    env=inherited(Kind.SSH),
                     stdin=stdin,
                     stdout=out,
                     stderr=err,
-                    timeout=timeout_s,
-                    check=False,
                     start_new_session=True,
-                )
+                ) as process:
+                    _bound(process)
+                    try:
+                        status = process.wait(timeout_s)
+                    finally:
+                        process.kill()  # nothing where it has ended
             except subprocess.TimeoutExpired as error:
                 raise ConnectError(f"{self.address} did not answer within {timeout_s:g} s") from error
             out.seek(0)
             err.seek(0)
-            answer = Answer(done.returncode, out.read(), err.read().decode(errors="replace").strip())
+            words = err.read(MOST_ERRORS).decode(errors="replace").strip()
+            answer = Answer(status, out.read(MOST_OUTPUT), words)
         if answer.status == 255:  # ssh's own exit status: ssh(1)
             raise self.refused(answer.errors)
         return answer
@@ -132,13 +146,16 @@ class SshConnection:
         In a session of its own: a Ctrl-C in our terminal must not cut the line by which we put the server back.
         """
         with log.open("wb") as errors:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 self.argv(command=command),
+                env=inherited(Kind.SSH),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 start_new_session=True,
             )
+        _bound(process)
+        return process
 
     def new_log(self) -> Path:
         """Return a name in the private folder for what the next program logs."""
@@ -149,7 +166,7 @@ class SshConnection:
         local.unlink(missing_ok=True)
         settings = ["-o", f"ControlPath={self.folder / 'master'}", "-O", "forward", "-L", f"{local}:{remote}"]
         argv = [*self._program, *settings, *self.address.words()]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(argv, env=inherited(Kind.SSH), capture_output=True, text=True, timeout=30, check=False)
         if done.returncode != 0:
             raise self.refused(done.stderr.strip())
 
@@ -157,7 +174,7 @@ class SshConnection:
         """End the connection and remove the folder. Idempotent."""
         if self.folder.is_dir():
             argv = [*self._program, "-o", f"ControlPath={self.folder / 'master'}", "-O", "exit", *self.address.words()]
-            subprocess.run(argv, capture_output=True, timeout=30, check=False)
+            subprocess.run(argv, env=inherited(Kind.SSH), capture_output=True, timeout=30, check=False)
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def refused(self, text: str) -> ConnectError:
@@ -170,3 +187,9 @@ class SshConnection:
                     f"cannot reach {self.address}: {reason}", detail=text, hint=hint.format(login=login, host=host)
                 )
         return ConnectError(f"cannot reach {self.address}", detail=text or None, hint=f"Try it by hand: {login}")
+
+
+def _bound(process: subprocess.Popen[bytes]) -> None:
+    """Bound the files that a program can write: its words are another host's, and the disk is ours."""
+    with suppress(OSError, ValueError):  # it has ended, or its own limit is lower
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (_MOST_WRITTEN, _MOST_WRITTEN))

@@ -12,23 +12,36 @@ class, so that the tuner treats what failed on the host as it treats what fails 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+
+import psycopg
 
 from pgdyno import errors
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
-from pgdyno.model.facts import Facts, HostFacts, KernelFact, ServerFacts, SettingFact, Unknown
+from pgdyno.model.facts import Facts, Unknown
+from pgdyno.outside.documents import load_json
+from pgdyno.outside.numbers import longest_run
 from pgdyno.target.apply import Applied
 from pgdyno.target.bundle import UndoBundle
-from pgdyno.target.host_texts import DistantReading, HostTexts
+from pgdyno.target.host_texts import DistantReading
 from pgdyno.target.manifest import Manifest
+from pgdyno.target.remote.shapes import shaped
 from pgdyno.target.restore import Restored
 from pgdyno.target.rollback import BundleInfo, SessionState
-from pgdyno.target.snapshot import SettingDifference, state_of
 
 Json = Mapping[str, object]
+_ERRORS = {
+    name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, PgdynoError)
+}
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+_SESSION = re.compile(r"[\w.+-]{1,200}", re.ASCII)
+_LONGEST_REASON = 500
+_MOST_TICKS, _LARGEST_PAGE = 1_000_000, 1 << 30
 
 
 def to_line(message: Json) -> bytes:
@@ -37,8 +50,14 @@ def to_line(message: Json) -> bytes:
 
 
 def from_line(line: bytes) -> Json:
-    """Read a line. Raises ValueError on what is no message."""
-    return mapping(json.loads(line))
+    """Read a line. Raises ValueError on what is no message.
+
+    Halves of surrogate pairs, which a path of the host may hold, become question marks.
+    """
+    message = load_json(line, strict=False)
+    if _HALF.search(line):
+        message = json.loads(json.dumps(message, ensure_ascii=False).encode(errors="replace"))
+    return mapping(message)
 
 
 def plain(value: object) -> object:
@@ -61,72 +80,39 @@ def error_to_json(error: PgdynoError) -> dict[str, object]:
 
 
 def error_from_json(values: Json) -> PgdynoError:
-    """Return the same error; a class that this version does not know becomes EnvironmentUnsuitable."""
-    found = getattr(errors, str(values["class"]), EnvironmentUnsuitable)
-    kind = found if isinstance(found, type) and issubclass(found, PgdynoError) else EnvironmentUnsuitable
-    return kind(str(values["message"]), detail=_text(values.get("detail")), hint=_text(values.get("hint")))
+    """Return the same error; a class that this version does not know becomes EnvironmentUnsuitable.
+
+    Raises ValueError on what `error_to_json` did not make. No class of anything but our own errors is ever made.
+    """
+    kind = _ERRORS.get(str(values.get("class")), EnvironmentUnsuitable)
+    message = _text(values.get("message"))
+    return kind(message or "no reason was given", detail=_text(values.get("detail")), hint=_text(values.get("hint")))
 
 
-def facts_from_json(values: Json) -> Facts:
-    """Rebuild the facts of `plain(facts)`."""
-    # Any: the agent is this very version, so that its fields are ours, and `plain` keeps their types.
-    host: dict[str, Any] = {name: _known(value) for name, value in mapping(values["host"]).items()}
-    server: dict[str, Any] = {name: _known(value) for name, value in mapping(values["server"]).items()}
-    server["extensions"] = tuple(words(server["extensions"]))
-    settings = {name: _setting(dict(mapping(row))) for name, row in mapping(values["settings"]).items()}
-    kernel = {name: _kernel(dict(mapping(row))) for name, row in mapping(values["kernel"]).items()}
-    return Facts(HostFacts(**host), ServerFacts(**server), settings, kernel)
+def facts_from_json(values: object) -> Facts:
+    """Rebuild the facts of `plain(facts)`. Raises ValueError, as all of these, on what `plain` did not make."""
+    return shaped(Facts, values)
 
 
-def _kernel(row: dict[str, Any]) -> KernelFact:
-    return KernelFact(**{**row, "value": _known(row["value"]), "choices": tuple(words(row["choices"]))})
-
-
-def _setting(row: dict[str, Any]) -> SettingFact:
-    return SettingFact(**{**row, "enumvals": tuple(words(row["enumvals"]))})
-
-
-def applied_from_json(values: Json) -> Applied:
+def applied_from_json(values: object) -> Applied:
     """Rebuild an `Applied`."""
-    found = {name: str(value) for name, value in mapping(values["values"]).items()}
-    outage = values.get("outage_s")
-    return Applied(
-        restarted=bool(values["restarted"]),
-        seconds=float(str(values["seconds"])),
-        values=found,
-        fingerprint=str(values["fingerprint"]),
-        outage_s=None if outage is None else float(str(outage)),
-    )
+    return shaped(Applied, values)
 
 
-def restored_from_json(values: Json) -> Restored:
+def restored_from_json(values: object) -> Restored:
     """Rebuild a `Restored`."""
-    return Restored(
-        files=tuple(words(values["files"])),
-        settings_differences=tuple(_difference(mapping(item)) for item in items(values["settings_differences"])),
-        restarted=bool(values["restarted"]),
-        seconds=float(str(values["seconds"])),
-        damage=tuple(words(values["damage"])),
-        ended=tuple(words(values["ended"])),
-        already_closed=bool(values["already_closed"]),
-    )
+    return shaped(Restored, values)
 
 
-def reading_from_json(values: Json) -> DistantReading:
-    """Rebuild a reading of the host."""
-    texts = mapping(values["texts"])
-    devices, server = texts["devices"], values["server_cpu_s"]
-    return DistantReading(
-        HostTexts(
-            {name: str(text) for name, text in mapping(texts["texts"]).items()},
-            {name: str(text) for name, text in mapping(texts["failures"]).items()},
-            None if devices is None else frozenset(words(devices)),
-            int(str(texts["ticks_per_s"])),
-            int(str(texts["page_size"])),
-        ),
-        None if server is None else float(str(server)),
-        float(str(values["own_cpu_s"])),
-    )
+def reading_from_json(values: object) -> DistantReading:
+    """Rebuild a reading of the host. Raises ValueError also for texts that no kernel writes."""
+    reading = shaped(DistantReading, values)
+    texts = reading.texts
+    if not 0 < texts.ticks_per_s <= _MOST_TICKS or not 0 < texts.page_size <= _LARGEST_PAGE:
+        raise ValueError(f"{texts.ticks_per_s} ticks a second, or pages of {texts.page_size} bytes, are no machine's")
+    if any(longest_run(text) for text in texts.texts.values()):
+        raise ValueError("a number that no kernel writes")
+    return reading
 
 
 def info_to_json(info: BundleInfo) -> dict[str, object]:
@@ -138,11 +124,25 @@ def info_to_json(info: BundleInfo) -> dict[str, object]:
 
 def info_from_json(values: Json) -> BundleInfo:
     """Rebuild it. The bundle's files are on the host: only its manifest can be read here."""
-    directory = Path(str(values["directory"]))
-    manifest = values["manifest"]
-    bundle = None if manifest is None else UndoBundle(directory, Manifest.from_json(mapping(manifest)))
-    state, applied = SessionState(str(values["state"])), int(str(values["applied"]))
-    return BundleInfo(directory, bundle, state, applied, _text(values["damage"]), _text(values["closed_by"]))
+    directory = shaped(Path, values.get("directory"))
+    if directory.name != str(directory).rpartition("/")[2] or not _SESSION.fullmatch(directory.name):
+        raise ValueError(f"{str(directory)!r:.60} is not the folder of a session")
+    manifest, found = values.get("manifest"), None
+    if manifest is not None:
+        try:
+            found = shaped(Manifest, Manifest.from_json(mapping(manifest)), "the manifest")
+            datetime.fromtimestamp(found.created_at, UTC)
+        except (KeyError, TypeError, AttributeError, ArithmeticError) as error:
+            raise ValueError(f"a manifest has no usable {error}") from error
+    rest = {name: values.get(name) for name in ("state", "applied", "damage", "closed_by")}
+    return BundleInfo(
+        directory,
+        None if found is None else UndoBundle(directory, found),
+        shaped(SessionState, rest["state"]),
+        shaped(int, rest["applied"]),
+        _text(rest["damage"]),
+        _text(rest["closed_by"]),
+    )
 
 
 def mapping(value: object) -> Json:
@@ -160,20 +160,24 @@ def items(value: object) -> Sequence[object]:
 
 
 def words(value: object) -> list[str]:
-    """Return a JSON array of texts."""
-    return [str(item) for item in items(value)]
+    """Return a JSON array of texts. Raises ValueError on anything else."""
+    return shaped(list[str], value)
 
 
-def _difference(values: Json) -> SettingDifference:
-    before, after = (None if values[side] is None else state_of(mapping(values[side])) for side in ("before", "after"))
-    return SettingDifference(str(values["name"]), before, after)
-
-
-def _known(value: object) -> object:
-    if isinstance(value, dict) and value.keys() == {"unknown"}:
-        return Unknown(str(value["unknown"]))
-    return value
+@contextmanager
+def understood(host: str) -> Iterator[None]:
+    """Turn what is no answer of an agent into an error: whatever else goes wrong with it came from that host."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, psycopg.Error) as error:
+        raise EnvironmentUnsuitable(
+            f"{host} answered what no agent of pgdyno says",
+            detail=f"{type(error).__name__}: {error}"[:_LONGEST_REASON],
+            hint="See what runs there: pgdyno host check.",
+        ) from error
 
 
 def _text(value: object) -> str | None:
-    return None if value is None else str(value)
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"{value!r:.60} is no text")
+    return value

@@ -6,8 +6,10 @@ import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError, UsageError
+from pgdyno.target.inherited import Kind
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.restart.protocol import TIMEOUT_S, check_mode
 from pgdyno.target.runner import Runner
@@ -87,7 +89,9 @@ class CommandControl:
     def _run(self, action: str) -> None:
         argv = [word.replace(ACTION, action) for word in self.argv]
         try:
-            self.runner.run(argv, timeout_s=self.timeout_s)
+            # An agent's socket is for ssh, not for a server that the command may start.
+            kind = Kind.SSH if any(Path(word).name == "ssh" for word in argv) else Kind.PROGRAM
+            self.runner.run(argv, timeout_s=self.timeout_s, kind=kind)
         except EnvironmentUnsuitable as error:
             raise RestartError(
                 f"cannot {action} the server: {error.message}",

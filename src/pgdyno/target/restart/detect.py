@@ -13,8 +13,9 @@ from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.target import binaries, processes
+from pgdyno.target.owner.hands import hands_of
 from pgdyno.target.postgres import Postgres
-from pgdyno.target.restart.pg_ctl import PgCtl
+from pgdyno.target.restart.pg_ctl import PgCtl, options_of
 from pgdyno.target.restart.pg_ctlcluster import PgCtlCluster
 from pgdyno.target.restart.protocol import Control
 from pgdyno.target.restart.systemd import SystemdControl
@@ -72,7 +73,9 @@ def find_control(
     log_file = stderr_of(signs.pid)
     debian = _DEBIAN.fullmatch(signs.config_file or "")
     if debian and which("pg_ctlcluster"):
-        return PgCtlCluster(runner, debian["version"], debian["cluster"], signs.data_directory, log_file)
+        return PgCtlCluster(
+            runner, debian["version"], debian["cluster"], signs.data_directory, log_file, user=signs.owner
+        )
     if bin_dir is None or not (bin_dir / "pg_ctl").is_file():
         return Undetected(f"there is no pg_ctl beside the server's program ({bin_dir or 'its folder cannot be seen'})")
     return PgCtl(
@@ -81,8 +84,8 @@ def find_control(
         data_directory=signs.data_directory,
         log_file=log_file or signs.data_directory / "pgdyno-server.log",
         user=signs.owner,
-        options=start_options((signs.data_directory / "postmaster.opts").read_text()),
-        env=binaries.find_build(runner, bin_dir).env,
+        options=start_options(hands_of(signs.data_directory).read_text(signs.data_directory / "postmaster.opts")),
+        env=binaries.find_build(runner, bin_dir, signs.owner).env,
     )
 
 
@@ -113,7 +116,7 @@ def read_signs(pid: int, data_directory: Path, config_file: str | None) -> Signs
         # Of another user's process the link is hidden; such a server is refused for its owner anyway.
         pid_namespace=_link(processes.PROC / str(pid) / "ns" / "pid") or own_namespace,
         own_pid_namespace=own_namespace,
-        is_patroni=config_file is not None and _PATRONI in _text(Path(config_file))[:200],
+        is_patroni=config_file is not None and _PATRONI in _head(data_directory, Path(config_file)),
         we_are_root=os.geteuid() == 0,
         we_are_owner=owner is not None and pwd.getpwnam(owner).pw_uid == os.geteuid(),
     )
@@ -129,15 +132,7 @@ def systemd_unit(cgroups: str, own_cgroups: str) -> str | None:
 
 def start_options(text: str) -> tuple[str, ...]:
     """Return the options in postmaster.opts, which the server was started with, but for program and directory."""
-    words = shlex.split(text)[1:]
-    kept: list[str] = []
-    skip = False
-    for word in words:
-        if skip or word == "-D":
-            skip = not skip
-        elif not word.startswith("-D"):
-            kept.append(word)
-    return tuple(kept)
+    return options_of(shlex.split(text))
 
 
 def owner_of(folder: Path | None) -> str | None:
@@ -176,6 +171,15 @@ def _may_sudo(runner: Runner, unit: str, which: Which) -> bool:
         return False
     argv = ["sudo", "-n", "-l", "systemctl", "--no-ask-password", "restart", unit]
     return runner.run(argv, timeout_s=30, check=False).returncode == 0
+
+
+def _head(data_directory: Path, config_file: Path) -> str:
+    """Return the beginning of a configuration file as the server's account reads it."""
+    try:
+        hands = hands_of(data_directory)
+        return hands.read(hands.resolve(config_file), at_most=200).decode(errors="replace")
+    except (OSError, EnvironmentUnsuitable):
+        return ""
 
 
 def _text(path: Path) -> str:

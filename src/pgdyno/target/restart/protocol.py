@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from pgdyno.errors import UsageError
+from pgdyno.errors import PgdynoError, UsageError
+from pgdyno.target.owner.hands import Hands
 
 TIMEOUT_S = 300.0
 """A fast shutdown writes every dirty page: with gigabytes of shared buffers on a slow disk that takes minutes."""
@@ -37,18 +38,21 @@ def check_mode(mode: str) -> None:
         raise UsageError(f'stop mode "{mode}" is not one of {", ".join(STOP_MODES)}')
 
 
-def log_size(path: Path | None) -> int:
+def log_size(path: Path | None, hands: Hands) -> int:
     """Return how long a log is now, 0 where there is none: what `log_tail` is given as `since`."""
-    return path.stat().st_size if path is not None and path.exists() else 0
+    try:
+        status = None if path is None else hands.look(path)
+    except (OSError, PgdynoError):
+        return 0
+    return 0 if status is None else status.st_size
 
 
-def log_tail(path: Path | None, since: int, lines: int = 12) -> str:
-    """Return the last lines that the log has grown by since that size."""
+def log_tail(path: Path | None, hands: Hands, since: int, lines: int = 12) -> str:
+    """Return the last lines that the log has grown by since that size, as the server's account can read them."""
     if path is None:
         return ""
+    start = max(since, log_size(path, hands) - 16_384)
     try:
-        with path.open("rb") as file:
-            file.seek(max(since, log_size(path) - 16_384))
-            return "\n".join(file.read().decode(errors="replace").strip().splitlines()[-lines:])
-    except OSError:
+        return "\n".join(hands.read(path, start=start).decode(errors="replace").strip().splitlines()[-lines:])
+    except (OSError, PgdynoError):
         return ""

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, WorkloadError
+from pgdyno.outside.files import read_text
 from pgdyno.workloads.driver_process import DriverProcess
 
 PROGRAM = "hammerdbcli"
@@ -49,7 +50,7 @@ def run_hammerdb(
         ended = process.wait(timeout_s)
     finally:
         process.terminate()
-    text = log.read_text(errors="replace")
+    text = read_text(log, hint="It is the output of HammerDB.", lenient=True)
     if ended is None:
         raise WorkloadError(f"HammerDB did not end within {timeout_s:.0f} s and was ended", hint=f'See "{log}".')
     if ended != 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from pgdyno.workloads.hammerdb.run import HammerRun, moment
@@ -57,7 +58,5 @@ def _text(node: Mapping[str, object], name: str) -> str | None:
 
 def _whole(node: Mapping[str, object], name: str) -> int | None:
     value = node.get(name)
-    try:
-        return int(str(value)) if value is not None else None
-    except ValueError:
-        return None
+    text = str(value)[:20]
+    return int(text) if re.fullmatch("[0-9]{1,15}", text) else None

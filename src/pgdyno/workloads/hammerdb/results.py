@@ -13,25 +13,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pgdyno.errors import UsageError
+from pgdyno.outside.documents import check
 from pgdyno.workloads.hammerdb.job_report import report_run
 from pgdyno.workloads.hammerdb.run import HammerRun, ProcedureTime, moment
 from pgdyno.workloads.hammerdb.time_profile import procedures_in, summaries
 
 _RESULT = re.compile(
-    r"System achieved (?:(?P<nopm>\d+) NOPM from (?P<tpm>\d+) (?P<database>[\w ]+?) TPM"
-    r"|(?P<old_tpm>\d+) (?P<old_database>[\w ]+?) TPM at (?P<old_nopm>\d+) NOPM)"
+    r"System achieved (?:(?P<nopm>\d{1,15}) NOPM from (?P<tpm>\d{1,15}) (?P<database>[\w ]+?) TPM"
+    r"|(?P<old_tpm>\d{1,15}) (?P<old_database>[\w ]+?) TPM at (?P<old_nopm>\d{1,15}) NOPM)"
 )
-_USERS = re.compile(r"(\d+) (?:(?:Active )?Virtual Users|VU \\?\* .*Active Sessions) configured", re.IGNORECASE)
-_CREATED = re.compile(r"(\d+) Virtual Users Created with Monitor VU")
+_USERS = re.compile(r"\b(\d{1,9}) (?:(?:Active )?Virtual Users|VU \\?\* .*Active Sessions) configured", re.IGNORECASE)
+_CREATED = re.compile(r"\b(\d{1,9}) Virtual Users Created with Monitor VU")
 _START = re.compile(r"Vuser 1 created|Vuser 1:RUNNING|Beginning rampup time|Hammerdb Log @")
-_RAMPUP = re.compile(r"Beginning rampup time of (\d+) minutes?", re.IGNORECASE)
-_TIMED = re.compile(r"Timing test period of (\d+) in minutes", re.IGNORECASE)
-_WAREHOUSES = re.compile(r"(?:\bWarehouses|_count_ware) += (\d+)")
+_RAMPUP = re.compile(r"Beginning rampup time of (\d{1,9}) minutes?", re.IGNORECASE)
+_TIMED = re.compile(r"Timing test period of (\d{1,9}) in minutes", re.IGNORECASE)
+_WAREHOUSES = re.compile(r"(?:\bWarehouses|_count_ware) += (\d{1,9})\b")
 _VERSION = re.compile(r"HammerDB (?:CLI )?v?(\d+(?:\.\d+)+)")
 _JOB = re.compile(r"\b([0-9A-F]{16,40})\b")
 _NAMED_JOB = re.compile(r"jobid\s*=\s*(\w+)")
 _FAILED = re.compile(r"Vuser (\d+):FINISHED FAILED|Error in Virtual User (\d+)")
 _OTHER_BENCHMARK = re.compile(r"TPROC-H|query set\(s\)", re.IGNORECASE)
+MOST_TRIED = 4 << 30
+"""Characters that are looked at in the search for JSON among lines of a log."""
 _JSON_BEGINS = re.compile(r"^[ \t]*[{\[]", re.MULTILINE)
 
 
@@ -92,11 +95,14 @@ def _no_result(source: str, text: str) -> UsageError:
 def _split(text: str) -> tuple[list[object], str]:
     """Return the JSON values that begin a line, and the text without them."""
     decoder, found, rest, at = json.JSONDecoder(), list[object](), list[str](), 0
-    while match := _JSON_BEGINS.search(text, at):
+    tries = min(10_000, MOST_TRIED // (len(text) + 1))  # each may look at the whole of the text
+    while (match := _JSON_BEGINS.search(text, at)) and tries > 0:
         begin = match.end() - 1
         try:
             value, end = decoder.raw_decode(text, begin)
+            check(value)
         except (ValueError, RecursionError):
+            tries -= 1
             end = text.find("\n", begin) + 1 or len(text)
             rest.append(text[at:end])
         else:

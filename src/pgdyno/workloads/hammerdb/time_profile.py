@@ -13,6 +13,7 @@ from pgdyno.workloads.hammerdb.run import ProcedureTime
 _SUMMARY = re.compile(r">>>>> (?:SUMMARY OF \d+ ACTIVE VIRTUAL USERS|COMBINED METRICS)[^\n]*\n")
 _ENDS = re.compile(r"^(?:[+-]{8,}|>>>>> (?!PROC:).*|Hammerdb .*)$", re.MULTILINE)
 _PROCEDURE = re.compile(r">>>>> PROC: *(\w+)\s*\n((?:[^>\n][^\n]*(?:\n|$)){1,3})")
+_BEYOND = 1e15
 _FIGURE = re.compile(r"([A-Z]+\d*): *([0-9.]+)(?:ms|%)?")
 
 
@@ -48,6 +49,7 @@ def summaries(text: str) -> list[dict[str, ProcedureTime]]:
 
 def _real(value: object) -> float | None:
     try:
-        return float(str(value))
+        found = float(str(value))
     except ValueError:
         return None
+    return found if abs(found) < _BEYOND else None

@@ -1,0 +1,114 @@
+"""Root's side: sessions on the hostile owner's server, one after another, until told to stop or one is not put back.
+
+    hostile_tuner.py CONNINFO UNDO_ROOT LAIR STOP_FILE
+
+Prints one line of JSON: what was done, which errors were told, which were defects, which files of the owner's this
+process of root's touched itself, and the longest single step.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+conninfo, undo_root, lair, stop_file = sys.argv[1], Path(sys.argv[2]), sys.argv[3], Path(sys.argv[4])
+WATCHED = (
+    "open", "os.listdir", "os.scandir", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.symlink",
+    "os.chmod", "os.chown", "os.truncate", "os.utime", "os.setxattr", "os.getxattr", "os.listxattr", "shutil.copyfile",
+    "os.exec",
+)  # fmt: skip
+touched: Counter[str] = Counter()
+
+
+def watch(event: str, arguments: tuple[object, ...]) -> None:
+    """Note what root does itself below the owner's folder."""
+    if event in WATCHED and os.geteuid() == 0:
+        for argument in arguments[:2]:
+            if isinstance(argument, str | bytes | os.PathLike) and os.fsdecode(argument).startswith(lair):
+                touched[f"{event} {os.fsdecode(argument)}"] += 1
+
+
+sys.addaudithook(watch)
+
+from pgdyno.errors import PgdynoError  # noqa: E402 - the hook sees the imports as well
+from pgdyno.model.configuration import Configuration  # noqa: E402
+from pgdyno.model.facts import Unknown  # noqa: E402
+from pgdyno.target import server_log  # noqa: E402
+from pgdyno.target.apply import Session  # noqa: E402
+from pgdyno.target.connect import open_target  # noqa: E402
+from pgdyno.target.inspection import inspect  # noqa: E402
+from pgdyno.target.preflight.examine import examine  # noqa: E402
+from pgdyno.target.rollback import LocalSessions, SessionState  # noqa: E402
+from pgdyno.target.watch import Deadlines  # noqa: E402
+
+QUICK = Deadlines(heartbeat_s=5, health_s=5, grace_s=2)
+RELOADED = Configuration.of({"work_mem": "8MB"})
+RESTARTED = Configuration.of({"shared_buffers": "32MB", "work_mem": "9MB"})
+done: Counter[str] = Counter()
+told: Counter[str] = Counter()
+defects: Counter[str] = Counter()
+longest = (0.0, "nothing")
+
+
+def step(name: str, act: Callable[[], object]) -> bool:
+    """Do one thing; tell whether it worked. What is no error of pgdyno's own is a defect."""
+    global longest
+    began = time.monotonic()
+    try:
+        act()
+    except PgdynoError as error:
+        told[f"{name}: {type(error).__name__}"] += 1
+        return False
+    except Exception as error:
+        frames = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+        places = [f"{file.name}:{line}" for file, line in frames if "pgdyno" in file.parts and file.name != "hands.py"]
+        defects[f"{name}: {type(error).__name__}: {str(error)[:160]} at {' > '.join(places[-4:])}"] += 1
+        return False
+    finally:
+        longest = max(longest, (time.monotonic() - began, name))
+    done[name] += 1
+    return True
+
+
+def look() -> None:
+    """Read all that is read of a server."""
+    target = open_target(conninfo)
+    step("inspect", lambda: inspect(target))
+    step("preflight", lambda: examine(target, RESTARTED))
+    files = server_log.log_files(target)
+    if not isinstance(files, Unknown) and files:
+        step("log", lambda: server_log.read_log(target, files[-1].path, 0, 4096))
+
+
+def tune() -> bool:
+    """Do one session; False when the server was not put back and this process has to leave that to its watchdog."""
+    sessions = LocalSessions(undo_root)
+    for info in sessions.sessions():
+        if info.state is SessionState.ABANDONED:
+            step("roll back", partial(sessions.roll_back, info.directory.name))
+    made: list[Session] = []
+    begin = lambda: made.append(Session.begin(open_target(conninfo), study="hostile", undo_root=undo_root, watch=QUICK))  # noqa: E731
+    if not step("begin", begin):
+        return True
+    session = made[0]
+    step("reload", lambda: session.apply(RELOADED))
+    step("restart", lambda: session.apply(RESTARTED))
+    whole = []
+    step("restore", lambda: whole.append(session.rollback()))
+    return bool(whole) and (whole[0].is_whole or whole[0].already_closed)
+
+
+while not stop_file.exists():
+    if not step("look", look):
+        time.sleep(0.1)
+    if not tune():
+        break
+result = {"done": done, "told": told, "defects": defects, "touched": touched, "longest": longest}
+print(json.dumps(result))

@@ -1,0 +1,35 @@
+"""A console of rich whose words are all made printable, and none of which is markup: they are often others' words."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TextIO
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
+
+from pgdyno.outside.words import printable, styled
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """What another renderable draws, without what a terminal would obey; rich adds the colours afterwards."""
+
+    drawn: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the segments of the other one."""
+        for segment in console.render(self.drawn, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
+
+
+class PlainConsole(Console):
+    """A console for text that may be of anybody."""
+
+    def __init__(self, stream: TextIO | None = None, width: int | None = None) -> None:
+        super().__init__(file=styled(stream or sys.stdout), width=width, highlight=False, markup=False, emoji=False)
+
+    def print(self, *objects: object, **options: object) -> None:
+        """Print as rich does; words without what a terminal would obey."""
+        super().print(*(printable(one) if isinstance(one, str) else Plain(one) for one in objects), **options)  # type: ignore[arg-type]

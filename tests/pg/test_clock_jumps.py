@@ -1,0 +1,92 @@
+"""The wall clock is set by decades in mid-session, as by a first NTP step: the study ends, and the server is whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pgdyno.target import server_lock, snapshot
+from pgdyno.target.rollback import SessionState, list_bundles
+from pgdyno.target.sandbox import Sandbox
+from server_image import files_of, settings_of
+
+pytestmark = [pytest.mark.pg, pytest.mark.slow]
+DAY_S = 86400
+QUICK = ["-w", "select-only", "-D", "scale=1", "-c", "1", "--warmup", "1", "--measure", "2", "--foreign-cpu", "1000",
+         "--steal", "100", "--pairs", "3", "3", "--restarts", "none", "--yes", "--json"]  # fmt: skip
+
+OF_ONE_CLOCK = """
+import runpy, sys
+from pgdyno.target import inherited
+given = inherited._is_given
+inherited._is_given = lambda kind, name: name in ("LD_PRELOAD", "CLOCK_STEP_FILE") or given(kind, name)
+runpy.run_module("pgdyno", run_name="__main__", alter_sys=True)
+"""
+"""The tuner, whose programs see its clock: pgdyno gives them a list of variables, and this adds the clock's."""
+
+
+@pytest.fixture
+def clock(pgdyno_home: Path) -> tuple[dict[str, str], Callable[[int], None]]:
+    """Variables for a child whose wall clock can be moved, and a function that moves it by seconds."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler for the clock")
+    library, place = pgdyno_home / "clock_step.so", pgdyno_home / "step"  # the load's account reads both
+    source = Path(__file__).parents[1] / "clock_step.c"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+
+    def move(seconds: int) -> None:
+        with place.open("r+b" if place.exists() else "w+b", buffering=0) as file:
+            file.write(seconds.to_bytes(8, sys.byteorder, signed=True))
+
+    move(0)
+    return {"LD_PRELOAD": str(library), "CLOCK_STEP_FILE": str(place)}, move
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("days", [14_000, -9_000])
+def test_a_clock_that_is_set_by_decades_ends_no_study(
+    make_sandbox: Callable[..., Sandbox],
+    pgdyno_home: Path,
+    tmp_path: Path,
+    clock: tuple[dict[str, str], Callable[[int], None]],
+    days: int,
+) -> None:
+    variables, move = clock
+    server = make_sandbox("clock")
+    server.start()
+    before, files = settings_of(server), files_of(server.data_directory)
+    pair = [tmp_path / "a.conf", tmp_path / "b.conf"]
+    for number, path in enumerate(pair):
+        path.write_text(f"work_mem = {8 + number}MB\n")
+    words = ["experiment", "--ab", *map(str, pair), *QUICK, "--target", server.target().postgres.conninfo]
+    with subprocess.Popen(
+        [sys.executable, "-c", OF_ONE_CLOCK, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, **variables},
+    ) as study:  # fmt: skip
+        assert study.stderr is not None
+        deadline = time.monotonic() + 120
+        while not list(pgdyno_home.glob("state/runs/*/*/pgbench.stderr")):  # a load runs
+            assert study.poll() is None, study.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        time.sleep(0.5)
+        move(days * DAY_S)
+        out, err = study.communicate(timeout=400)
+    assert study.returncode in (0, 1, 3), err
+    result = json.loads(out.splitlines()[-1])
+    assert result["trials"]["complete"] >= 6
+    assert [one["reason"] for one in result["refused"] if "the clock was set" in one["reason"]]
+    assert 0 < result["elapsed_s"] < 600
+    assert [info.state for info in list_bundles(pgdyno_home / "state" / "undo")] == [SessionState.CLOSED]
+    assert server_lock.look(server.data_directory) is None
+    assert files_of(server.data_directory) == files
+    assert snapshot.differences(before, settings_of(server)) == ()

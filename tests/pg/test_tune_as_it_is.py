@@ -1,0 +1,66 @@
+"""Short tunes as a user calls them: of a server with settings by ALTER SYSTEM, and within a budget of time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fix_postgres import find_build
+from pgdyno.target.auto_conf import Line
+from pgdyno.target.sandbox import Sandbox
+from pgdyno.target.sql_route import alter_system
+
+pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("cli")]
+QUICK = ["-w", "select-only", "-D", "scale=1", "-c", "1", "--warmup", "1", "--measure", "2"]
+QUIET = ["--foreign-cpu", "1000", "--steal", "100"]
+LATE = 1.1
+"""A budget is kept to this factor: what follows the way back is the end of a process on a machine of any load."""
+
+
+def tune(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pgdyno", "tune", *QUICK, *QUIET, *words, "--json"],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+        env={**os.environ, "PGDYNO_HOME": str(home)},
+    )
+
+
+@pytest.mark.parametrize("build", ["npm-13", "embedded-18"])
+def test_a_tune_of_altered_settings_has_no_void_trial(
+    pgdyno_home: Path, make_sandbox: Callable[..., Sandbox], build: str
+) -> None:
+    sandbox = make_sandbox(f"tuned-{build}", bin_dir=find_build(build))
+    sandbox.start()
+    target = sandbox.target()
+    for name, value in {"shared_buffers": "48MB", "work_mem": "5MB", "random_page_cost": "3"}.items():
+        target.postgres.execute(alter_system(Line(name, value)))
+    assert target.control is not None
+    target.control.restart()
+    auto = sandbox.data_directory / "postgresql.auto.conf"
+    before = auto.read_bytes()
+    only = ["--only", "work_mem", "--only", "random_page_cost", "--only", "shared_buffers"]
+    few = ["--trials", "3", "--noise-runs", "3", "--pairs", "3", "3", "--prune-pairs", "3"]
+    done = tune(pgdyno_home, "--target", target.postgres.conninfo, "--yes", *only, *few)
+    assert done.returncode in (0, 3), done.stderr
+    assert "by ALTER SYSTEM, because postgresql.auto.conf sets them" in done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["trials"].get("void", 0) == 0
+    assert auto.read_bytes() == before
+
+
+@pytest.mark.parametrize("budget_s", [5, 75])
+def test_a_budget_is_the_time_from_enter_to_the_prompt(pgdyno_home: Path, budget_s: int) -> None:
+    began = time.monotonic()
+    done = tune(pgdyno_home, "--budget", f"{budget_s}s")
+    assert time.monotonic() - began <= budget_s * LATE
+    assert done.returncode in (0, 3), done.stderr
+    assert budget_s > 5 or "the budget of 5.0 s was over before it began" in done.stderr

@@ -1,0 +1,132 @@
+"""Every verb with hostile flags: an answer or one error, a documented exit code, no defect, bounded time and memory.
+
+Nothing is started: a server is looked for where none can be, and no sandbox may begin.
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from hostile_words import CASES, WORDS, furnish, note, seed_of
+from pgdyno.cli import main
+from pgdyno.errors import EnvironmentUnsuitable
+
+CODES = {0, 1, 2, 3, 4, 5, 6, 130}
+MOST_S = 20.0
+_ENDLESS = {"serve", "demo", "selftest", "queue run"}
+"""Verbs that would go on when all of their flags are right: each gets one that no verb has."""
+
+
+def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    context = click.Context(main.command)
+    for verb in main.VERBS:
+        yield from _below((verb,), main.command.get_command(context, verb))  # type: ignore[attr-defined]
+
+
+def _below(words: tuple[str, ...], found: click.Command) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    if isinstance(found, click.Group):
+        for name, child in found.commands.items():
+            yield from _below((*words, name), child)
+    else:
+        yield words, found
+
+
+VERBS = list(commands())
+
+
+def drawn(draw: random.Random) -> list[str]:
+    """Return the words of one call: a verb with some of its flags, and words where it takes some."""
+    words, verb = draw.choice(VERBS)
+    argv = list(words)
+    params = list(verb.params)
+    for param in draw.sample(params, draw.randrange(min(len(params), 6) + 1)):
+        if isinstance(param, click.Argument):
+            count = draw.randrange(3) if param.nargs < 0 else param.nargs
+            argv += [_word(param, draw) for _ in range(count)]
+        elif isinstance(param, click.Option) and param.opts:
+            argv.append(draw.choice([*param.opts, *param.secondary_opts]))
+            if not param.is_flag and not param.count:
+                argv += [_word(param, draw) for _ in range(max(1, param.nargs))]
+    if draw.random() < 0.1:
+        argv.append(draw.choice(WORDS))
+    if " ".join(words) in _ENDLESS:
+        argv.append("--no-such-flag")
+    return [word.replace("\0", "") for word in argv]
+
+
+def _word(param: click.Parameter, draw: random.Random) -> str:
+    if isinstance(param.type, click.Choice) and draw.random() < 0.7:
+        return str(draw.choice(list(param.type.choices)))
+    if isinstance(param.type, click.types.IntParamType | click.types.FloatParamType) and draw.random() < 0.5:
+        return str(draw.randrange(1, 4))
+    return draw.choice(WORDS)
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Go to a furnished folder of a home of its own, where no server is, none begins and no ssh leads."""
+    for name, value in {
+        "PGDYNO_HOME": str(tmp_path / "home"),
+        "PGHOST": "/nonexistent",
+        "PGDYNO_SSH": "false",
+        "HOME": str(tmp_path),
+        "COLUMNS": "100",
+    }.items():
+        monkeypatch.setenv(name, value)
+
+    def refuse(*_args: object, **_options: object) -> None:
+        raise EnvironmentUnsuitable("no server begins in this test")
+
+    def unreachable(*_args: object) -> None:
+        raise ConnectionRefusedError(111, "no network in this test")
+
+    monkeypatch.setattr("pgdyno.target.sandbox.Sandbox.ensure", refuse, raising=False)
+    monkeypatch.setattr("pgdyno.target.cluster.create", refuse, raising=False)
+    monkeypatch.setattr("pgdyno.target.runner.LocalRunner.run", refuse)
+    monkeypatch.setattr("subprocess.Popen", refuse)
+    monkeypatch.setattr("socket.socket.connect", unreachable)
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    furnish(work)
+    return work
+
+
+@pytest.mark.timeout(3600)
+def test_no_flags_make_a_defect(
+    nowhere: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
+) -> None:
+    draw = random.Random(seed_of(request.config))
+    found: list[str] = []
+    for _ in range(CASES):
+        argv = drawn(draw)
+        shown = [word if len(word) < 60 else f"{word[:20]}...({len(word)})" for word in argv]
+        monkeypatch.setattr("sys.argv", ["pgdyno", *argv])
+        began = time.process_time()
+        try:
+            main.main()
+            code: object = "none"
+        except SystemExit as ended:
+            code = ended.code
+        except BaseException as error:
+            code = repr(error)
+        spent, said = time.process_time() - began, capsys.readouterr()
+        if code not in CODES or "defect of" in said.err or "Traceback" in said.out + said.err:
+            found.append(note(f"{shown}: {code}: {said.err[:400]}"))
+        elif spent > MOST_S:
+            found.append(note(f"{shown}: {spent:.1f} s"))
+        elif {"\x1b", "\u202e"} & set(said.out + said.err):
+            found.append(note(f"{shown}: an escape"))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    assert not found, f"{len(found)} of {CASES}:\n" + "\n".join(found[:40])
+    assert peak < 3000, f"{peak} MB"

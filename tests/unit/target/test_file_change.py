@@ -1,0 +1,38 @@
+"""The plan of a rollback: every line that changes, nothing that may be a secret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pgdyno.target.file_change import FileChange, plan_lines
+from pgdyno.target.file_image import capture
+from pgdyno.target.three_way import Merge
+
+
+def test_a_plan_shows_lines_and_what_stays(tmp_path: Path) -> None:
+    path = tmp_path / "postgresql.conf"
+    path.write_bytes(b"port = 1\nwork_mem = 8MB\n")
+    image, _ = capture(path)
+    found = b"port = 1\nwork_mem = 8MB\ninclude_if_exists 'pgdyno.conf'\n"
+    path.write_bytes(found)
+    change = FileChange(image, found, Merge(b"port = 1\nwork_mem = 8MB\n", is_image=False), ("a note",))
+    assert plan_lines([change]) == [
+        f"--- {path}", f"+++ {path}", "@@ -3 +2,0 @@", "-include_if_exists 'pgdyno.conf'", "note: a note",
+    ]  # fmt: skip
+    assert change.carry_out()
+    assert change.is_done() is False, "what was found was another file"
+    again = FileChange(image, path.read_bytes(), Merge(path.read_bytes(), is_image=False))
+    assert not again.carry_out()
+    assert plan_lines([again]) == [f"{path}: nothing to change"]
+
+
+def test_a_secret_is_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "postgresql.conf"
+    image, _ = capture(path)
+    change = FileChange(image, b"primary_conninfo = 'password=hush'\nport = 1\n", Merge(None, is_image=True))
+    path.write_bytes(b"x")
+    text = "\n".join(plan_lines([change]))
+    assert "hush" not in text
+    assert "-primary_conninfo = (not shown)" in text
+    assert "-port = 1" in text
+    assert "+++ removed" in text

@@ -1,0 +1,194 @@
+"""Files for the user: whose they are, who can read them, and that no trap is followed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import UsageError
+from pgdyno.outputs import PUBLIC, check_output, ensure_folder, new_folder, open_new, output, write_output
+
+OTHER = 65534
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs another account")
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+@pytest.fixture(autouse=True, params=[0o022, 0o000, 0o077])
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """A folder where everybody writes, as the temporary one."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    return folder
+
+
+def test_a_new_file_is_its_users_alone_whatever_the_umask(tmp_path: Path) -> None:
+    write_output(tmp_path / "report.html", "é")
+    assert (tmp_path / "report.html").read_text("utf-8") == "é"
+    assert mode(tmp_path / "report.html") == 0o600
+    new_folder(tmp_path / "a" / "b")
+    assert mode(tmp_path / "a" / "b") == 0o700
+    assert list(tmp_path.glob(".*")) == []
+
+
+def test_a_file_for_other_accounts_is_as_the_umask_allows(tmp_path: Path, umask: int) -> None:
+    write_output(tmp_path / "x.service", "", mode=PUBLIC)
+    assert mode(tmp_path / "x.service") == 0o644 & ~umask
+
+
+def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    path.chmod(0o640)
+    write_output(path, "new")
+    assert (mode(path), path.read_text()) == (0o640, "new")
+    with pytest.raises(RuntimeError), output(path) as file:  # noqa: PT012 - what fails is the writing
+        file.write(b"half")
+        raise RuntimeError
+    assert (path.read_text(), names(tmp_path)) == ("new", ["report.html"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "file", "folder"), [("0644", 0o644, 0o755), ("640", 0o640, 0o750), ("", 0o600, 0o700)]
+)
+def test_another_mode_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str, file: int, folder: int
+) -> None:
+    monkeypatch.setenv("PGDYNO_OUTPUT_MODE", asked)
+    write_output(tmp_path / "a", b"")
+    ensure_folder(tmp_path / "b")
+    assert (mode(tmp_path / "a"), mode(tmp_path / "b")) == (file, folder)
+
+
+@pytest.mark.parametrize("asked", ["0755", "0444", "rw", "9", "-1", "0o600", "1" * 50, "066²"])
+def test_what_is_no_mode_of_a_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
+    monkeypatch.setenv("PGDYNO_OUTPUT_MODE", asked)
+    with pytest.raises(UsageError, match="PGDYNO_OUTPUT_MODE"):
+        write_output(tmp_path / "a", b"")
+    assert names(tmp_path) == []
+
+
+def test_a_link_of_our_own_is_followed_and_stays(tmp_path: Path) -> None:
+    (tmp_path / "latest.html").symlink_to("reports/7.html")
+    (tmp_path / "reports").mkdir()
+    for text in ("one", "two"):
+        write_output(tmp_path / "latest.html", text)
+        assert (tmp_path / "reports" / "7.html").read_text() == text
+    assert (tmp_path / "latest.html").is_symlink()
+
+
+@needs_root
+@pytest.mark.parametrize("kind", ["link", "dangling", "fifo", "chain"])
+def test_a_trap_of_another_account_in_a_shared_folder_is_not_followed(tmp_path: Path, shared: Path, kind: str) -> None:
+    canary = tmp_path / "canary"
+    canary.write_text("untouched")
+    trap = shared / "report.html"
+    if kind == "fifo":
+        os.mkfifo(trap, 0o666)
+    else:
+        trap.symlink_to(canary if kind == "link" else tmp_path / "made")
+    os.lchown(trap, OTHER, OTHER)
+    path = trap
+    if kind == "chain":
+        path = tmp_path / "mine.html"
+        path.symlink_to(trap)
+    for act in (lambda: write_output(path, "ours"), lambda: check_output(path)):
+        with pytest.raises(PermissionError, match="Another account has put"):
+            act()
+    assert canary.read_text() == "untouched"
+    assert not (tmp_path / "made").exists()
+    assert names(shared) == ["report.html"]
+
+
+@needs_root
+def test_a_file_of_another_account_is_replaced_and_never_written(shared: Path) -> None:
+    theirs = shared / "report.html"
+    theirs.write_text("theirs")
+    theirs.chmod(0o666)
+    os.chown(theirs, OTHER, OTHER)
+    with theirs.open() as kept:
+        write_output(theirs, "ours")
+        assert kept.read() == "theirs"
+    assert (theirs.stat().st_uid, mode(theirs)) == (os.geteuid(), 0o600)
+
+
+def test_a_new_file_is_never_one_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("nowhere")
+    for name in ("link", "."):
+        with pytest.raises(OSError, match="exists"):
+            open_new(tmp_path / name)
+
+
+def test_a_pipe_and_a_terminal_are_written_as_they_are() -> None:
+    words = [
+        "-c",
+        "from pathlib import Path; from pgdyno.outputs import write_output as w; w(Path('/dev/stdout'), 'told')",
+    ]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True)
+    assert done.stdout == "told"
+    write_output(Path("/dev/null"), "gone")
+    check_output(Path("/dev/null"))
+
+
+def test_looking_whether_a_file_can_be_written_leaves_nothing(tmp_path: Path) -> None:
+    check_output(tmp_path / "report.html")
+    assert names(tmp_path) == []
+    (tmp_path / "report.html").write_text("old")
+    check_output(tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text() == "old"
+    for refused in (tmp_path, tmp_path / "none" / "report.html", tmp_path / "report.html" / "x"):
+        with pytest.raises(OSError):  # noqa: PT011 - of several kinds
+            check_output(refused)
+
+
+def test_a_loop_of_links_ends(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(OSError, match="symbolic links"):
+        write_output(tmp_path / "a", "x")
+
+
+def test_no_module_writes_for_the_user_by_itself() -> None:
+    """Whoever adds a writer uses this module, or says here why its files are not the user's."""
+    import re
+
+    import pgdyno
+
+    root = Path(pgdyno.__file__).parent
+    plain = re.compile(r"\.write_text\(|\.write_bytes\(|copyfile\(|\.open\(\s*\"[wax]|NamedTemporaryFile\(")
+    found = {str(path.relative_to(root)) for path in root.rglob("*.py") if plain.search(path.read_text("utf-8"))}
+    assert found <= PRIVATE_PLACES
+
+
+PRIVATE_PLACES = {
+    "outputs.py",
+    "cli/unforeseen.py",  # the state folder, by mode 0600
+    "target/cluster.py", "target/registry.py",  # sandboxes, in the cache folder
+    "target/enter_cgroup.py", "target/launch.py", "target/process_image.py",  # the kernel's files
+    "target/memory_group.py", "target/watchdog.py", "fleet/limits.py",
+    "workloads/held_start.py",
+    "target/runner.py", "target/watch_record.py",  # outputs of children and the session's record, in private folders
+    "target/remote/doorman.py", "target/remote/ssh.py",  # the agent's own cache, and its log in a private folder
+    "workloads/driver_process.py", "workloads/hammerdb/driver.py", "workloads/script.py",
+    "workloads/session_loop.py",  # the folder of a run, which is made for it and removed
+    "target/binaries.py",
+}  # fmt: skip
