@@ -114,6 +114,7 @@ class Session:
         self._sleep = sleep
         self._journal = undo.journal()
         self._settings = undo.settings()
+        self._born_of_us = server_process.is_born_of_us(target, undo.process_image())
         self._in_force = BASELINE
         self._outage_s = 0.0
 
@@ -339,7 +340,13 @@ class Session:
             if postgres:
                 self._route.check(postgres)
             if self._target.route is None:
-                preflight.check(self._target, postgres, restart=wants_restart, databases=databases)
+                preflight.check(
+                    self._target,
+                    postgres,
+                    restart=wants_restart,
+                    databases=databases,
+                    inherits_ours=self._born_of_us,
+                )
         except PgdynoError as error:
             self._unstage(error)
             raise
