@@ -38,7 +38,8 @@ def check(
 
     Call it after the files were accepted (`precheck.check_files`) and before the reload or restart; `databases` are
     the load's. `inherits_ours`: the session could not keep the server's process, and a restart would make a child of
-    ours with our limits (`server_process.is_born_of_us`). Raises ApplyError with all that is in the way: the first in the message, the others in the detail.
+    ours with our limits (`server_process.is_born_of_us`). Raises ApplyError with all that is in the way: the first in
+    the message, the others in the detail.
     """
     plan = Plan.of(configuration, read_files(target.postgres), restart=restart)
     bad = [result for result in _judge(target, plan, databases, inherits_ours) if result.state is State.REFUSED]
