@@ -148,6 +148,9 @@ def test_a_killed_session_is_undone_with_the_server(
     elif state == "half staged":
         alter(target, work_mem=SEVEN["work_mem"])
     assert killed.roll_back().is_whole
+    if state == "down":
+        assert not server.is_running(), "a person stopped it, and a person starts it"
+        server.start()
 
 
 def test_undone_without_a_login_while_the_server_runs(server: Sandbox, whole: bytes, tmp_path: Path) -> None:
