@@ -2,8 +2,10 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 pytest_plugins = [
@@ -34,3 +36,12 @@ if os.geteuid() == 0:
     root_of_tests = Path("/var/cache/pgdyno-tests")
     root_of_tests.mkdir(mode=0o755, exist_ok=True)
     os.environ["PYTEST_DEBUG_TEMPROOT"] = str(root_of_tests)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what a test without a PGDYNO_HOME of its own writes out of the developer's folders."""
+    with pytest.MonkeyPatch.context() as patch:
+        for part in ("STATE", "DATA"):
+            patch.setenv(f"XDG_{part}_HOME", str(tmp_path_factory.mktemp(part.lower())))
+        yield
