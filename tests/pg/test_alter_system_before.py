@@ -186,9 +186,6 @@ def test_by_hand_what_a_person_set_stays(server: Sandbox, whole: bytes, tmp_path
     assert b"random_page_cost = '3'" in auto_conf(server)
     alter(target, work_mem=SEVEN["work_mem"])
     assert killed.roll_back().is_whole
-    if state == "down":
-        assert not server.is_running(), "a person stopped it, and a person starts it"
-        server.start()
 
 
 def test_undone_without_a_login_while_the_server_runs(server: Sandbox, whole: bytes, tmp_path: Path) -> None:
