@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import hostile_moves
+import root_audit
+from ground import Original, take_own_words_away
 from lair import CANARY, Lair, lair, picture
 from launch import SECRETS
 from state import State, postmaster_of, state_of
@@ -69,9 +71,9 @@ def _torment(made: Lair, moves: int, seed: int, pause_s: float) -> Findings:
     os.chown(counts, made.account.uid, made.account.gid)
 
     def owner() -> None:
-        right = hostile_moves.names(made.ground)
+        original = Original.of(made.ground)
         done = hostile_moves.run(made.ground, moves, seed, made.start, pause_s)
-        hostile_moves.tidy(made.ground, right)
+        original.put_back(made.ground)
         counts.write_text(json.dumps(done))
 
     mover = made.as_owner(owner)
@@ -126,9 +128,10 @@ def _environment(made: Lair) -> dict[str, str]:
 
 def _tuner(made: Lair, stop: Path) -> subprocess.Popen[str]:
     program = Path(__file__).with_name("hostile_tuner.py")
-    words = [made.conninfo, str(made.state / "state" / "undo"), str(made.folder), str(stop)]
+    words = [made.conninfo, str(made.state / "state" / "undo"), str(stop)]
+    environment = {**_environment(made), root_audit.FOLDER: str(made.folder)}
     return subprocess.Popen(
-        [sys.executable, str(program), *words], env=_environment(made), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        [sys.executable, str(program), *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, start_new_session=True,
     )  # fmt: skip
 
@@ -218,6 +221,7 @@ def _bring_back(made: Lair, before: State, findings: Findings) -> None:
     made.wait(made.restart)
     _await_no_watchdog(made)
     _roll_back(made, findings)
+    made.wait(lambda: take_own_words_away(made.ground, session_is_over=True))
     if postmaster_of(made.ground.data) is None:
         findings.counts["server down after the moves"] += 1
         made.wait(made.start)
@@ -234,6 +238,7 @@ def _last_session(made: Lair, before: State, findings: Findings) -> None:
     deadline = time.monotonic() + BOUND_S
     while not (etc / "pgdyno.conf").exists() and time.monotonic() < deadline and tuner.poll() is None:
         time.sleep(0.005)
+    findings.check(not (etc / "pgdyno.conf").exists(), "the suite itself: the last session did not begin")
 
     def swap() -> None:
         etc.rename(away)

@@ -17,17 +17,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hostile_moves import DATA_FILES, ETC_FILES, PROGRAMS, Ground
-from state import postmaster_of
+from ground import DATA_FILES, ETC_FILES, MAIN_HEAD, PROGRAMS, Ground
+from state import postmaster_of, running_with
 
 from pgdyno.target.binaries import embedded_bin_dir
 from pgdyno.target.owner.account import Account
 
-ACCOUNTS = ("games", "news", "nobody")
+ACCOUNTS = ("games", "news", "uucp", "lp", "list", "irc", "nobody")
 PORT = 54329
 CANARY = b"canary secret of root\n"
 _SPY = '#!/bin/sh\necho "$(id -u) $0 $*" >> {log}\nexec {real} "$@"\n'
-_MAIN = """# the last line has no newline
+_MAIN = (
+    MAIN_HEAD.decode()
+    + """\
 work_mem = 3MB
 listen_addresses = ''
 data_directory = '{data}'
@@ -36,6 +38,7 @@ ident_file = '{data}/pg_ident.conf'
 unix_socket_directories = '{data}'
 shared_buffers = 16MB
 port = {port}"""
+)
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,7 @@ def lair(folder: Path) -> Iterator[Lair]:
         for one in strangers:
             one.kill()
             one.wait()
+        end_watchdogs(state)
         _end_processes_in(account, folder)
         for place in (owned, canary, state):
             shutil.rmtree(place, ignore_errors=True)
@@ -213,6 +217,15 @@ def _plant_canaries(folder: Path) -> None:
 def _give(account: Account, folder: Path) -> None:
     for path in (folder, *folder.rglob("*")):
         os.chown(path, account.uid, account.gid, follow_symlinks=False)
+
+
+def end_watchdogs(folder: Path) -> None:
+    """End those that watch over a session of this folder: they try for a day, and a lair is gone before."""
+    while found := running_with("pgdyno.target.watchdog", str(folder)):  # each of a pair starts the other again
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.1)
 
 
 def _end_processes_in(account: Account, folder: Path) -> None:

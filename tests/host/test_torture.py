@@ -86,7 +86,7 @@ def test_the_comparison_sees_what_a_server_takes_along(server_home: Path) -> Non
         before = state.process_of(sandbox.data_directory)
         own.restart()
         assert state.State(before).differences(state.State(state.process_of(sandbox.data_directory))) == []
-        assert state.told_of(launch.SECRET.encode(), sandbox.data_directory) == []
+        assert state.told_of(launch.LEAK.encode(), sandbox.data_directory) == []
         own.stop()
         program = Path(before["process program"]).with_name("pg_ctl")
         words = [str(program), "start", "-w", "-D", str(sandbox.data_directory), "-l", os.devnull]
@@ -102,7 +102,7 @@ def test_the_comparison_sees_what_a_server_takes_along(server_home: Path) -> Non
         assert "process nice: was 0, is 3" in found
         assert "process limit Max open files" in found
         assert "process variable PGPASSWORD" in found
-        assert state.told_of(launch.SECRET.encode(), sandbox.data_directory)
+        assert state.told_of(launch.LEAK.encode(), sandbox.data_directory)
     finally:
         sandbox.destroy()
 
