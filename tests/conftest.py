@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hypothesis import settings
 
-pytest_plugins = ["fix_postgres", "fix_store", "fix_sshd", "fix_browser", "fix_patroni", "fix_kernel"]
+pytest_plugins = ["fix_postgres", "fix_store", "fix_sshd", "fix_browser", "fix_patroni", "fix_kernel", "fix_lair"]
 
 # No deadline: the machines that run the suite are shared, and a slow example says nothing about the code.
 settings.register_profile("shared machine", deadline=None)
