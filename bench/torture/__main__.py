@@ -67,7 +67,8 @@ def main() -> int:
         folder.chmod(0o755)  # as root the server runs as another user, who has to get in
         with kernel_kept() as left:
             status = _play(folder, given)
-        print("\n".join(f"LEFT CHANGED {line}" for line in left))
+        for line in left:
+            print(f"LEFT CHANGED {line}")
         return 1 if left else status
 
 
