@@ -21,6 +21,7 @@ _NOT_COMPARED = {
 """Files below /proc/sys that are no values of anybody's, with the reason."""
 _HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
 _MIGRATION_COST = Path("/sys/kernel/debug/sched/migration_cost_ns")
+_PROCESSORS = Path("/sys/devices/system/cpu")
 _QUEUE = ("scheduler", "read_ahead_kb", "nr_requests", "rq_affinity")
 _PAIRS = {
     "dirty_bytes": "dirty_ratio",
@@ -77,7 +78,8 @@ def _files() -> Iterator[Path]:
         for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
             if path.name not in _NOT_COMPARED and path.is_file():
                 yield path
-    yield from (_HUGE_PAGES / "enabled", _HUGE_PAGES / "defrag", _MIGRATION_COST)
+    yield from (_HUGE_PAGES / "enabled", _HUGE_PAGES / "defrag", _MIGRATION_COST, _PROCESSORS / "smt" / "control")
+    yield from sorted(_PROCESSORS.glob("cpufreq/policy*/scaling_governor"))
     for name in _QUEUE:
         yield from sorted(Path("/sys/block").glob(f"*/queue/{name}"))
 
