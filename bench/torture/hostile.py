@@ -268,8 +268,10 @@ def _await_no_watchdog(made: Lair) -> None:
 
 
 def _open_sessions(made: Lair) -> bool:
-    done = subprocess.run([*PGDYNO, "rollback", "--list"], env=_environment(made), capture_output=True, check=False)
-    return b"abandoned" in done.stdout or b"running" in done.stdout
+    words = [*PGDYNO, "rollback", "--list"]
+    done = subprocess.run(words, env=_environment(made), capture_output=True, text=True, check=False)
+    states = [line.split()[1:2] for line in done.stdout.splitlines()]  # the words behind may say anything
+    return ["abandoned"] in states or ["running"] in states
 
 
 def _differences(made: Lair, before: State) -> list[str]:
