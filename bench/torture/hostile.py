@@ -286,9 +286,12 @@ def _audit(made: Lair, canaries: Mapping[str, str], findings: Findings) -> None:
     now = picture(made.ground.canary)
     changed = sorted(path for path in canaries.keys() | now.keys() if canaries.get(path) != now.get(path))
     findings.check(changed, "canaries of root's changed")
+    findings.counts["canaries of root's that are as they were"] = len(canaries) - len(canaries.keys() & set(changed))
     ran = made.ground.log.read_text(errors="replace").splitlines()
     findings.counts["programs of the owner's that ran"] = len(ran)
-    findings.check([line for line in ran if line.startswith("0 ")][:5], "programs of the owner's ran as root")
+    as_root = [line for line in ran if line.startswith("0 ")]
+    findings.counts["programs of the owner's that ran as root"] = len(as_root)
+    findings.check(as_root[:5], "programs of the owner's ran as root")
     findings.check([line for line in ran if "own process failed" in line], "the suite itself")
     findings.check(_holding(made.folder, CANARY), "secrets of root's are in the owner's folder")
     findings.check(_holding(made.state, CANARY), "secrets of root's were copied")
