@@ -68,20 +68,24 @@ def _torment(made: Lair, moves: int, seed: int, pause_s: float) -> Findings:
     counts, stop = made.folder.parent / "moves.json", made.folder.parent / "stop"
     counts.write_text("")
     stop.unlink(missing_ok=True)
+    restarted = made.folder.parent / hostile_moves.RESTARTED
+    restarted.unlink(missing_ok=True)
     os.chown(counts, made.account.uid, made.account.gid)
 
     def owner() -> None:
         original = Original.of(made.ground)
-        done = hostile_moves.run(made.ground, moves, seed, made.start, pause_s)
+        done = hostile_moves.run(made.ground, moves, seed, made.start, pause_s, restarted.exists)
         original.put_back(made.ground)
         counts.write_text(json.dumps(done))
 
     mover = made.as_owner(owner)
+    descriptor = os.pidfd_open(mover)  # its number may be another's when it has ended
     try:
         _work(made, mover, stop, findings)
     finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(mover, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        os.close(descriptor)
     findings.counts.update({f"moves: {name}": count for name, count in json.loads(counts.read_text() or "{}").items()})
     _bring_back(made, before, findings)
     _last_session(made, before, findings)

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import hostile_moves
 from root_audit import touched
 
 from pgdyno.errors import PgdynoError
@@ -85,7 +86,8 @@ def tune() -> bool:
         return True
     session = made[0]
     step("reload", lambda: session.apply(RELOADED))
-    step("restart", lambda: session.apply(RESTARTED))
+    if step("restart", lambda: session.apply(RESTARTED)):
+        stop_file.with_name(hostile_moves.RESTARTED).touch()
     whole = []
     step("restore", lambda: whole.append(session.rollback()))
     return bool(whole) and (whole[0].is_whole or whole[0].already_closed)
