@@ -222,7 +222,7 @@ STEPS: dict[str, tuple[type, str]] = {
 }
 
 
-@pytest.mark.parametrize(("folder", "step"), [*(("data", step) for step in STEPS), ("etc", "stage"), ("etc", "check")])
+@pytest.mark.parametrize(("folder", "step"), [*(("data", step) for step in STEPS), ("etc", "stage")])
 def test_a_folder_that_goes_away_during_a_step_is_told(
     lair: Lair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, step: str
 ) -> None:

@@ -53,7 +53,7 @@ def test_the_plan_of_a_change_runs_no_program_of_the_owner_as_root(lair: Lair, p
     postgres.execute("ALTER SYSTEM SET log_checkpoints = off")  # so that there is something to propose
     postgres.fetch("SELECT pg_reload_conf()")
     try:
-        assert "log_checkpoints" in _run(lair, ["apply", "log-checkpoints", "--dry-run"])
+        assert "log_checkpoints: off -> on" in _run(lair, ["apply", "log-checkpoints", "--dry-run"])
     finally:
         postgres.execute("ALTER SYSTEM RESET log_checkpoints")
         postgres.fetch("SELECT pg_reload_conf()")
@@ -73,7 +73,7 @@ def _run(lair: Lair, words: list[str]) -> str:
     assert "Traceback" not in done.stderr
     ran = [line for line in lair.spied() if line.startswith("0 ")]
     assert not ran, done.stderr
-    return done.stdout
+    return done.stdout + done.stderr
 
 
 def test_a_session_runs_the_owners_programs_as_the_owner(lair: Lair, tmp_path: Path) -> None:
