@@ -16,7 +16,7 @@ from pathlib import Path
 import psycopg
 from kinds import KINDS, Victims, When, drawn
 from launch import LEAK, OwnServer, start_tuner
-from state import State, connect, postmaster_of, running_with, state_of, told_of
+from state import State, connect, end_watchdogs, postmaster_of, running_with, state_of, told_of
 from steered import PHASES, phase_of, steered_tune
 
 from pgdyno.model.study import StudyState
@@ -91,7 +91,8 @@ class Kills:
         self._study: str | None = None
 
     def close(self) -> None:
-        """Remove the sandbox."""
+        """Remove the sandbox, and let nobody watch over it."""
+        end_watchdogs(self._undo_root)
         self._cli("sandbox", "remove", SANDBOX)
 
     def once(self, kind: str | None = None) -> Kill:

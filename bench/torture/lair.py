@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ground import DATA_FILES, ETC_FILES, MAIN_HEAD, PROGRAMS, Ground
-from state import postmaster_of, running_with
+from state import end_watchdogs, postmaster_of
 
 from pgdyno.target.binaries import embedded_bin_dir
 from pgdyno.target.owner.account import Account
@@ -217,15 +217,6 @@ def _plant_canaries(folder: Path) -> None:
 def _give(account: Account, folder: Path) -> None:
     for path in (folder, *folder.rglob("*")):
         os.chown(path, account.uid, account.gid, follow_symlinks=False)
-
-
-def end_watchdogs(folder: Path) -> None:
-    """End those that watch over a session of this folder: they try for a day, and a lair is gone before."""
-    while found := running_with("pgdyno.target.watchdog", str(folder)):  # each of a pair starts the other again
-        for pid in found:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.1)
 
 
 def _end_processes_in(account: Account, folder: Path) -> None:

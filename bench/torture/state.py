@@ -5,9 +5,12 @@ Read with nothing of the product's code, so that a mistake in it cannot hide its
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
+import signal
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,6 +126,15 @@ def running_with(*words: str) -> dict[int, str]:
             if all(word in command for word in words):
                 found[int(entry.name)] = command
     return found
+
+
+def end_watchdogs(folder: Path) -> None:
+    """End those that watch over a session of this folder: they try for a day, and what they watch is gone before."""
+    while found := running_with("pgdyno.target.watchdog", str(folder)):  # each of a pair starts the other again
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.1)
 
 
 def _command(pid: int) -> str:
