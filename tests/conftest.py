@@ -16,6 +16,8 @@ pytest_plugins = [
     "fix_patroni",
     "fix_judged_runs",
     "fix_edited_server",
+    "fix_kernel",
+    "fix_lair",
 ]
 
 # No deadline: the machines that run the suite are shared, and a slow example says nothing about the code.

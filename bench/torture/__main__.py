@@ -10,7 +10,8 @@ instants: signals of all sorts to the tuner, its watchdogs, its helpers, the loa
 With --jobs each has a sandbox of its own. With --linux a tune has more settings to screen and takes longer: --first
 leaves it alone until then. `scenes` plays what a kill cannot: a full disk, a server that hangs, that starves, that
 cannot start; people who edit, stop and tune meanwhile. `hostile` lets the server's owner do what he can while root
-tunes. All print counts and times and end with status 1 when anything was lost.
+tunes. All print counts and times and end with status 1 when anything was lost. Kernel values that are others at the
+end than at the beginning count as lost, and are put back.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from hostile import torment
+from kernel_values import kernel_kept
 from kills import Kill, Kills, summary
 from kinds import KINDS
 from scenes import SCENES, play_all
@@ -37,6 +39,7 @@ def main() -> int:
     """Run one of the parts."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell has what it starts with & ignore it
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what was changed goes back then, too
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=["kills", "scenes", "hostile"])
     parser.add_argument("--kills", type=int, default=300)
@@ -62,11 +65,19 @@ def main() -> int:
         folder = given.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)  # as root the server runs as another user, who has to get in
-        if given.part == "scenes":
-            return play_all(folder, rounds=given.rounds, seed=given.seed, names=tuple(given.only) or SCENES)
-        if given.part == "hostile":
-            return torment(folder, moves=given.moves, seed=given.seed)
-        return _kill_all(folder, given)
+        with kernel_kept() as left:
+            status = _play(folder, given)
+        for line in left:
+            print(f"LEFT CHANGED {line}")
+        return 1 if left else status
+
+
+def _play(folder: Path, given: argparse.Namespace) -> int:
+    if given.part == "scenes":
+        return play_all(folder, rounds=given.rounds, seed=given.seed, names=tuple(given.only) or SCENES)
+    if given.part == "hostile":
+        return torment(folder, moves=given.moves, seed=given.seed)
+    return _kill_all(folder, given)
 
 
 def _kill_all(folder: Path, given: argparse.Namespace) -> int:

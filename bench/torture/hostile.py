@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import hostile_moves
+import root_audit
+from ground import Original, take_own_words_away
 from lair import CANARY, Lair, lair, picture
 from launch import SECRETS
 from state import State, postmaster_of, state_of
@@ -66,20 +68,24 @@ def _torment(made: Lair, moves: int, seed: int, pause_s: float) -> Findings:
     counts, stop = made.folder.parent / "moves.json", made.folder.parent / "stop"
     counts.write_text("")
     stop.unlink(missing_ok=True)
+    restarted = made.folder.parent / hostile_moves.RESTARTED
+    restarted.unlink(missing_ok=True)
     os.chown(counts, made.account.uid, made.account.gid)
 
     def owner() -> None:
-        right = hostile_moves.names(made.ground)
-        done = hostile_moves.run(made.ground, moves, seed, made.start, pause_s)
-        hostile_moves.tidy(made.ground, right)
+        original = Original.of(made.ground)
+        done = hostile_moves.run(made.ground, moves, seed, made.start, pause_s, restarted.exists)
+        original.put_back(made.ground)
         counts.write_text(json.dumps(done))
 
     mover = made.as_owner(owner)
+    descriptor = os.pidfd_open(mover)  # its number may be another's when it has ended
     try:
         _work(made, mover, stop, findings)
     finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(mover, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        os.close(descriptor)
     findings.counts.update({f"moves: {name}": count for name, count in json.loads(counts.read_text() or "{}").items()})
     _bring_back(made, before, findings)
     _last_session(made, before, findings)
@@ -126,9 +132,10 @@ def _environment(made: Lair) -> dict[str, str]:
 
 def _tuner(made: Lair, stop: Path) -> subprocess.Popen[str]:
     program = Path(__file__).with_name("hostile_tuner.py")
-    words = [made.conninfo, str(made.state / "state" / "undo"), str(made.folder), str(stop)]
+    words = [made.conninfo, str(made.state / "state" / "undo"), str(stop)]
+    environment = {**_environment(made), root_audit.FOLDER: str(made.folder)}
     return subprocess.Popen(
-        [sys.executable, str(program), *words], env=_environment(made), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        [sys.executable, str(program), *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, start_new_session=True,
     )  # fmt: skip
 
@@ -218,6 +225,7 @@ def _bring_back(made: Lair, before: State, findings: Findings) -> None:
     made.wait(made.restart)
     _await_no_watchdog(made)
     _roll_back(made, findings)
+    made.wait(lambda: take_own_words_away(made.ground, session_is_over=True))
     if postmaster_of(made.ground.data) is None:
         findings.counts["server down after the moves"] += 1
         made.wait(made.start)
@@ -234,6 +242,7 @@ def _last_session(made: Lair, before: State, findings: Findings) -> None:
     deadline = time.monotonic() + BOUND_S
     while not (etc / "pgdyno.conf").exists() and time.monotonic() < deadline and tuner.poll() is None:
         time.sleep(0.005)
+    findings.check(not (etc / "pgdyno.conf").exists(), "the suite itself: the last session did not begin")
 
     def swap() -> None:
         etc.rename(away)
@@ -263,8 +272,10 @@ def _await_no_watchdog(made: Lair) -> None:
 
 
 def _open_sessions(made: Lair) -> bool:
-    done = subprocess.run([*PGDYNO, "rollback", "--list"], env=_environment(made), capture_output=True, check=False)
-    return b"abandoned" in done.stdout or b"running" in done.stdout
+    words = [*PGDYNO, "rollback", "--list"]
+    done = subprocess.run(words, env=_environment(made), capture_output=True, text=True, check=False)
+    states = [line.split()[1:2] for line in done.stdout.splitlines()]  # the words behind may say anything
+    return ["abandoned"] in states or ["running"] in states
 
 
 def _differences(made: Lair, before: State) -> list[str]:
@@ -279,9 +290,12 @@ def _audit(made: Lair, canaries: Mapping[str, str], findings: Findings) -> None:
     now = picture(made.ground.canary)
     changed = sorted(path for path in canaries.keys() | now.keys() if canaries.get(path) != now.get(path))
     findings.check(changed, "canaries of root's changed")
+    findings.counts["canaries of root's that are as they were"] = len(canaries) - len(canaries.keys() & set(changed))
     ran = made.ground.log.read_text(errors="replace").splitlines()
     findings.counts["programs of the owner's that ran"] = len(ran)
-    findings.check([line for line in ran if line.startswith("0 ")][:5], "programs of the owner's ran as root")
+    as_root = [line for line in ran if line.startswith("0 ")]
+    findings.counts["programs of the owner's that ran as root"] = len(as_root)
+    findings.check(as_root[:5], "programs of the owner's ran as root")
     findings.check([line for line in ran if "own process failed" in line], "the suite itself")
     findings.check(_holding(made.folder, CANARY), "secrets of root's are in the owner's folder")
     findings.check(_holding(made.state, CANARY), "secrets of root's were copied")

@@ -1,15 +1,14 @@
 """Root's side: sessions on the hostile owner's server, one after another, until told to stop or one is not put back.
 
-    hostile_tuner.py CONNINFO UNDO_ROOT LAIR STOP_FILE
+    hostile_tuner.py CONNINFO UNDO_ROOT STOP_FILE
 
 Prints one line of JSON: what was done, which errors were told, which were defects, which files of the owner's this
-process of root's touched itself, and the longest single step.
+process of root's touched itself (root_audit.py), and the longest single step.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 import traceback
@@ -18,36 +17,21 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-conninfo, undo_root, lair, stop_file = sys.argv[1], Path(sys.argv[2]), sys.argv[3], Path(sys.argv[4])
-WATCHED = (
-    "open", "os.listdir", "os.scandir", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.symlink",
-    "os.chmod", "os.chown", "os.truncate", "os.utime", "os.setxattr", "os.getxattr", "os.listxattr", "shutil.copyfile",
-    "os.exec",
-)  # fmt: skip
-touched: Counter[str] = Counter()
+import hostile_moves
+from root_audit import touched
 
+from pgdyno.errors import PgdynoError
+from pgdyno.model.configuration import Configuration
+from pgdyno.model.facts import Unknown
+from pgdyno.target import server_log
+from pgdyno.target.apply import Session
+from pgdyno.target.connect import open_target
+from pgdyno.target.inspection import inspect
+from pgdyno.target.preflight.examine import examine
+from pgdyno.target.rollback import LocalSessions, SessionState
+from pgdyno.target.watch import Deadlines
 
-def watch(event: str, arguments: tuple[object, ...]) -> None:
-    """Note what root does itself below the owner's folder."""
-    if event in WATCHED and os.geteuid() == 0:
-        for argument in arguments[:2]:
-            if isinstance(argument, str | bytes | os.PathLike) and os.fsdecode(argument).startswith(lair):
-                touched[f"{event} {os.fsdecode(argument)}"] += 1
-
-
-sys.addaudithook(watch)
-
-from pgdyno.errors import PgdynoError  # noqa: E402 - the hook sees the imports as well
-from pgdyno.model.configuration import Configuration  # noqa: E402
-from pgdyno.model.facts import Unknown  # noqa: E402
-from pgdyno.target import server_log  # noqa: E402
-from pgdyno.target.apply import Session  # noqa: E402
-from pgdyno.target.connect import open_target  # noqa: E402
-from pgdyno.target.inspection import inspect  # noqa: E402
-from pgdyno.target.preflight.examine import examine  # noqa: E402
-from pgdyno.target.rollback import LocalSessions, SessionState  # noqa: E402
-from pgdyno.target.watch import Deadlines  # noqa: E402
-
+conninfo, undo_root, stop_file = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 QUICK = Deadlines(heartbeat_s=5, health_s=5, grace_s=2)
 RELOADED = Configuration.of({"work_mem": "8MB"})
 RESTARTED = Configuration.of({"shared_buffers": "32MB", "work_mem": "9MB"})
@@ -94,12 +78,16 @@ def tune() -> bool:
         if info.state is SessionState.ABANDONED:
             step("roll back", partial(sessions.roll_back, info.directory.name))
     made: list[Session] = []
-    begin = lambda: made.append(Session.begin(open_target(conninfo), study="hostile", undo_root=undo_root, watch=QUICK))  # noqa: E731
+
+    def begin() -> None:
+        made.append(Session.begin(open_target(conninfo), study="hostile", undo_root=undo_root, watch=QUICK))
+
     if not step("begin", begin):
         return True
     session = made[0]
     step("reload", lambda: session.apply(RELOADED))
-    step("restart", lambda: session.apply(RESTARTED))
+    if step("restart", lambda: session.apply(RESTARTED)):
+        stop_file.with_name(hostile_moves.RESTARTED).touch()
     whole = []
     step("restore", lambda: whole.append(session.rollback()))
     return bool(whole) and (whole[0].is_whole or whole[0].already_closed)

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import psycopg
 from kinds import KINDS, Victims, When, drawn
-from launch import SECRET, OwnServer, start_tuner
-from state import State, connect, postmaster_of, running_with, state_of, told_of
+from launch import LEAK, OwnServer, start_tuner
+from state import State, connect, end_watchdogs, postmaster_of, running_with, state_of, told_of
 from steered import PHASES, phase_of, steered_tune
 
 from pgdyno.model.study import StudyState
@@ -91,7 +91,8 @@ class Kills:
         self._study: str | None = None
 
     def close(self) -> None:
-        """Remove the sandbox."""
+        """Remove the sandbox, and let nobody watch over it."""
+        end_watchdogs(self._undo_root)
         self._cli("sandbox", "remove", SANDBOX)
 
     def once(self, kind: str | None = None) -> Kill:
@@ -112,13 +113,13 @@ class Kills:
         victims = Victims(tuner, self._data, lambda: self._bundle(known), self._draw)
         open_before = (bundle := victims.bundle) is not None and not bundle.is_closed()
         doing = self._doing(bundle)
-        leaked = told_of(SECRET.encode(), self._data)
+        leaked = told_of(LEAK.encode(), self._data)
         if tuner.poll() is None:
             KINDS[kind].act(victims)
         last_blow = victims.struck or time.monotonic()
         restored = self._await_restored(tuner, lambda: victims.bundle, must_be_up=open_before)
         restored_s = time.monotonic() - last_blow if restored else None
-        leaked += told_of(SECRET.encode(), self._data)
+        leaked += told_of(LEAK.encode(), self._data)
         restarted = postmaster_of(self._data) not in (was, None)
         lost = (*victims.notes, *sorted(set(leaked)), *self._lost(), *self._left_running(), *self._defects(said))
         kill = Kill(kind, self._phase(), doing, restored_s, restarted, lost)
@@ -215,7 +216,7 @@ class Kills:
         deadline = time.monotonic() + self._settle_s
         while True:
             found = self._before.differences(self._state())
-            only_kernel = all(line.startswith(("kernel", "queue")) for line in found)
+            only_kernel = all(line.startswith("kernel") for line in found)
             if not found or not only_kernel or time.monotonic() >= deadline:
                 return tuple(found)
             time.sleep(1.0)

@@ -17,17 +17,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hostile_moves import DATA_FILES, ETC_FILES, PROGRAMS, Ground
-from state import postmaster_of
+from ground import DATA_FILES, ETC_FILES, MAIN_HEAD, PROGRAMS, Ground
+from state import end_watchdogs, postmaster_of
 
 from pgdyno.target.binaries import embedded_bin_dir
 from pgdyno.target.owner.account import Account
 
-ACCOUNTS = ("games", "news", "nobody")
+ACCOUNTS = ("games", "news", "uucp", "lp", "list", "irc", "nobody")
 PORT = 54329
 CANARY = b"canary secret of root\n"
 _SPY = '#!/bin/sh\necho "$(id -u) $0 $*" >> {log}\nexec {real} "$@"\n'
-_MAIN = """# the last line has no newline
+_MAIN = (
+    MAIN_HEAD.decode()
+    + """\
 work_mem = 3MB
 listen_addresses = ''
 data_directory = '{data}'
@@ -36,6 +38,7 @@ ident_file = '{data}/pg_ident.conf'
 unix_socket_directories = '{data}'
 shared_buffers = 16MB
 port = {port}"""
+)
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,7 @@ def lair(folder: Path) -> Iterator[Lair]:
         for one in strangers:
             one.kill()
             one.wait()
+        end_watchdogs(state)
         _end_processes_in(account, folder)
         for place in (owned, canary, state):
             shutil.rmtree(place, ignore_errors=True)

@@ -19,11 +19,12 @@ from state import postmaster_of, process_of
 
 from pgdyno.target import postmaster_lock
 
-SECRET = "torture-secret"  # noqa: S105 - a word to look for, not a password of anything
+LEAK = "torture-leak"
+"""A word in variables of the tuner that no process of a server may have."""
 SECRETS = {
-    "PGPASSWORD": f"{SECRET}-1",
-    "AWS_SECRET_ACCESS_KEY": f"{SECRET}-2",
-    "SSH_AUTH_SOCK": f"/nonexistent/{SECRET}-3",
+    "PGPASSWORD": f"{LEAK}-1",
+    "AWS_SECRET_ACCESS_KEY": f"{LEAK}-2",
+    "SSH_AUTH_SOCK": f"/nonexistent/{LEAK}-3",
 }
 OWN = {"PATH": "/usr/bin:/bin", "TORTURE_OWN": "two words = 'kept'\nand a line", "TORTURE_EMPTY": "", "LC_ALL": "C"}
 """The variables that the server has and the tuner has not."""

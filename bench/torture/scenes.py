@@ -19,7 +19,7 @@ from pathlib import Path
 import psycopg
 from people import PEOPLE, Played
 from stage import NAME, Stage, await_closed, hold
-from state import running_with, state_of
+from state import end_watchdogs, state_of
 from tuner_process import newest
 
 from pgdyno.model.configuration import Configuration
@@ -141,13 +141,6 @@ def _harm(stage: Stage, scene: Scene, undo_root: Path) -> Played:
         return seconds, [] if seconds is None else before.differences(state_of(stage.data, socket_folder))
 
 
-def _end_watchdogs(undo_root: Path) -> None:
-    """End those that still try what did not work: the next scene is none of their business."""
-    for pid in running_with("pgdyno.target.watchdog", str(undo_root)):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-
 def play_all(folder: Path, *, rounds: int, seed: int, names: tuple[str, ...] = SCENES) -> int:
     """Play the scenes so many times each, as root; print each, and return 1 when anything was lost."""
     draw, failures = random.Random(seed), 0
@@ -160,7 +153,7 @@ def play_all(folder: Path, *, rounds: int, seed: int, names: tuple[str, ...] = S
                 failures += bool(lost) or seconds is None
                 took = "never restored" if seconds is None else f"restored in {seconds:.1f} s"
                 print(f"{name}: {took}{'; LOST ' + '; '.join(lost) if lost else ', everything as it was'}", flush=True)
-                _end_watchdogs(disk / "undo")
+                end_watchdogs(disk / "undo")
                 shutil.rmtree(disk / "undo", ignore_errors=True)
         finally:
             stage.sandbox.destroy()

@@ -5,18 +5,19 @@ Read with nothing of the product's code, so that a mistake in it cannot hide its
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
+import signal
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
+from kernel_values import kernel_values
 
-_PROC_SYS = ("vm", "kernel/sched_autogroup_enabled", "kernel/shmmax", "kernel/sem")
-_VOLATILE = {"stat_refresh", "compact_memory", "drop_caches"}
-_THP = Path("/sys/kernel/mm/transparent_hugepage")
 _PROC = Path("/proc")
 _STATUS = ("Uid", "Gid", "Groups", "Umask", "SigIgn", "SigBlk", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp")
 _OF_PG_CTL = {"PG_GRANDPARENT_PID"}
@@ -34,14 +35,14 @@ class State:
         """Return a line for each thing that is not the same; a disk that came or went is not a value that changed."""
         names = sorted(self.values.keys() | other.values.keys())
         both = self.values.keys() & other.values.keys()
-        names = [name for name in names if name in both or not name.startswith("queue")]
+        names = [name for name in names if name in both or not name.startswith("kernel /sys/block")]
         pairs = ((name, self.values.get(name), other.values.get(name)) for name in names)
         return [f"{name}: was {before}, is {after}" for name, before, after in pairs if before != after]
 
 
 def state_of(data_directory: Path, folder: Path, *, kernel: bool = True) -> State:
     """Read everything, or without `kernel` what is the server's. The server must answer: its settings are asked for."""
-    values = _files(data_directory) | process_of(data_directory) | (_kernel() | _block_queues() if kernel else {})
+    values = _files(data_directory) | process_of(data_directory) | (_kernel() if kernel else {})
     with connect(folder) as connection:
         for row in connection.execute(_SETTINGS):
             values[f"setting {row[0]}"] = repr(row[1:])
@@ -127,6 +128,15 @@ def running_with(*words: str) -> dict[int, str]:
     return found
 
 
+def end_watchdogs(folder: Path) -> None:
+    """End those that watch over a session of this folder: they try for a day, and what they watch is gone before."""
+    while found := running_with("pgdyno.target.watchdog", str(folder)):  # each of a pair starts the other again
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.1)
+
+
 def _command(pid: int) -> str:
     try:
         return (_PROC / str(pid) / "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ").decode(errors="replace")
@@ -156,21 +166,7 @@ def _files(data_directory: Path) -> dict[str, str]:
 
 
 def _kernel() -> dict[str, str]:
-    found = {}
-    for part in _PROC_SYS:
-        root = Path("/proc/sys") / part
-        for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
-            if path.name not in _VOLATILE and path.is_file():
-                found[f"kernel {path}"] = _text(path)
-    for path in (_THP / "enabled", _THP / "defrag"):
-        found[f"kernel {path}"] = _text(path)
-    return found
-
-
-def _block_queues() -> dict[str, str]:
-    names = ("scheduler", "read_ahead_kb", "nr_requests", "rq_affinity")
-    paths = [path for name in names for path in sorted(Path("/sys/block").glob(f"*/queue/{name}"))]
-    return {f"queue {path}": _text(path) for path in paths}
+    return {f"kernel {path}": text for path, text in kernel_values().items()}
 
 
 def _text(path: Path) -> str:

@@ -39,6 +39,7 @@ VOLATILE = {
     "ns_last_pid": "is the last process number",
     "nf_conntrack_count": "counts connections",
     "pty.nr": "counts terminals",
+    "min_free_kbytes": "is computed anew, from the watermarks of the moment, when transparent huge pages are switched",
 }
 """Sysctls that change by themselves, with what moves them; all others must be equal."""
 HARMLESS = {

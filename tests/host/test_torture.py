@@ -18,6 +18,7 @@ import scenes
 import state
 from hostile import torment
 from hostile_moves import MOVES
+from kernel_values import changes, kernel_kept, kernel_values
 from kills import Kills, summary
 from kinds import KINDS
 
@@ -86,7 +87,7 @@ def test_the_comparison_sees_what_a_server_takes_along(server_home: Path) -> Non
         before = state.process_of(sandbox.data_directory)
         own.restart()
         assert state.State(before).differences(state.State(state.process_of(sandbox.data_directory))) == []
-        assert state.told_of(launch.SECRET.encode(), sandbox.data_directory) == []
+        assert state.told_of(launch.LEAK.encode(), sandbox.data_directory) == []
         own.stop()
         program = Path(before["process program"]).with_name("pg_ctl")
         words = [str(program), "start", "-w", "-D", str(sandbox.data_directory), "-l", os.devnull]
@@ -102,9 +103,23 @@ def test_the_comparison_sees_what_a_server_takes_along(server_home: Path) -> Non
         assert "process nice: was 0, is 3" in found
         assert "process limit Max open files" in found
         assert "process variable PGPASSWORD" in found
-        assert state.told_of(launch.SECRET.encode(), sandbox.data_directory)
+        assert state.told_of(launch.LEAK.encode(), sandbox.data_directory)
     finally:
         sandbox.destroy()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="kernel values are root's to write")
+def test_kernel_values_that_are_left_changed_are_told_and_put_back() -> None:
+    """The guard itself, around every part of bench/torture and every test that runs alone."""
+    before = kernel_values()
+    dirty, huge = Path("/proc/sys/vm/dirty_bytes"), Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    with kernel_kept() as left:
+        dirty.write_text("939524096")
+        huge.write_text("madvise" if "[never]" in before[huge] else "never")
+    assert f"{dirty}: was {before[dirty]}, is 939524096" in left
+    assert any(line.startswith(f"{huge}: was") for line in left)
+    assert not any(line.startswith("not put back") for line in left)
+    assert changes(before) == []
 
 
 def test_a_tuner_hears_an_interrupt_also_where_a_shell_ignores_it(tmp_path: Path) -> None:

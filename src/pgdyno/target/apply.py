@@ -49,6 +49,7 @@ from pgdyno.target.identity import ProcessIdentity
 from pgdyno.target.journal import taken_over
 from pgdyno.target.kept_change import digests
 from pgdyno.target.opening import Opening
+from pgdyno.target.owner.pins import before_any_change
 from pgdyno.target.preflight import examine as preflight
 from pgdyno.target.restart import Control
 from pgdyno.target.restore import CLAIM_S, PROCESS, Restored, restore
@@ -60,6 +61,7 @@ from pgdyno.target.written import INTENT
 log = logging.getLogger(__name__)
 
 When = Literal["always", "as-needed"]
+_AWAY = "See who moved or replaced the server's files; pgdyno rollback puts back what this session changed."
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ class Session:
         self._outage_s = 0.0
 
     @classmethod
+    @before_any_change()
     @telling_files(EnvironmentUnsuitable, "Nothing was changed. See who put that there, and whose it is.")
     def begin(
         cls,
@@ -136,11 +139,13 @@ class Session:
                 watching.require_proof()
             undo.reserve_beside_data(data_reserve_bytes)
         except BaseException:
-            undo.journal().append(bundle.CLOSED, {"by": "session", "begun": False})
-            undo.release_reserve()
-            held.release()
-            if watching is not None:
-                watching.leave()
+            try:
+                undo.journal().append(bundle.CLOSED, {"by": "session", "begun": False})
+                undo.release_reserve()
+            finally:
+                held.release()
+                if watching is not None:
+                    watching.leave()
             raise
         for text in opening.lacking:
             log.warning('"%s" is not restarted by this session. %s', target.name, text)
@@ -175,6 +180,7 @@ class Session:
             fields = {"pid": pid, "start_ticks": process.start_ticks, "boot_id": process.boot_id, "what": kind}
             self._journal.append(PROCESS, fields)
 
+    @telling_files(EnvironmentUnsuitable, _AWAY)
     def apply(
         self, configuration: Configuration, *, restart: When = "as-needed", databases: Sequence[str] = ()
     ) -> Applied:
@@ -206,6 +212,7 @@ class Session:
         outage_s = self._outage_s if wants_restart else None
         return Applied(wants_restart, self._clock() - began, values, name, outage_s)
 
+    @telling_files(EnvironmentUnsuitable, _AWAY)
     def keep(self) -> None:
         """End the session with its configuration in force; `pgdyno rollback ID` still puts the server back.
 
@@ -274,24 +281,26 @@ class Session:
     ) -> dict[str, SettingState]:
         postgres = configuration.postgresql()
         try:
-            self._linux.set(configuration)
-            self._route.stage(postgres, session=self.id)
-            if postgres:
-                self._route.check(postgres)
-            if self._target.route is None:
-                preflight.check(
-                    self._target,
-                    postgres,
-                    restart=wants_restart,
-                    databases=databases,
-                    inherits_ours=self._born_of_us,
-                )
+            with telling_files(EnvironmentUnsuitable, _AWAY):
+                self._linux.set(configuration)
+                self._route.stage(postgres, session=self.id)
+                if postgres:
+                    self._route.check(postgres)
+                if self._target.route is None:
+                    preflight.check(
+                        self._target,
+                        postgres,
+                        restart=wants_restart,
+                        databases=databases,
+                        inherits_ours=self._born_of_us,
+                    )
         except PgdynoError as error:
             self._unstage(error)
             raise
         try:
-            self._activate(wants_restart)
-            return self._read_back(configuration, databases)
+            with telling_files(EnvironmentUnsuitable, _AWAY):
+                self._activate(wants_restart)
+                return self._read_back(configuration, databases)
         except PgdynoError as error:
             self._unstage(error)
             self._return_to(self._in_force, wants_restart)
@@ -376,14 +385,16 @@ class Session:
     def _unstage(self, error: PgdynoError) -> None:
         """Stage the configuration before again, after the attempt failed."""
         try:
-            self._linux.set(self._in_force)
-            self._route.stage(self._in_force.postgresql(), session=self.id)
+            with telling_files(EnvironmentUnsuitable, _AWAY):
+                self._linux.set(self._in_force)
+                self._route.stage(self._in_force.postgresql(), session=self.id)
         except PgdynoError as cause:
             raise self._stranded(error) from cause
         # The reason is for a reader of the journal; when the disk is full, the error at hand says more.
         with contextlib.suppress(OSError):
             self._journal.append("refused", {"reason": error.message})
 
+    @telling_files(RollbackError, _AWAY)
     def _return_to(self, configuration: Configuration, with_restart: bool) -> None:
         self._refuse_stopped()
         try:

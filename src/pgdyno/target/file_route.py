@@ -51,9 +51,14 @@ class FileRoute:
         return cls(DropIn(Path(str(record["main"]))), bundle)
 
     @property
+    def _path(self) -> Path:
+        """Return the drop-in's path, also while the directories are away."""
+        return DropIn(self._main).path
+
+    @property
     def source(self) -> Path:
         """Return the drop-in's path."""
-        return DropIn(self._main).path
+        return self._path
 
     @property
     def accepted_sources(self) -> frozenset[str]:
@@ -78,7 +83,7 @@ class FileRoute:
                 self.dropin.include()
             self._staged = (data, base)
         except OSError as error:
-            raise unwritable(self.dropin.path, error) from error
+            raise unwritable(self._path, error) from error
 
     def keep(self, configuration: Configuration, *, session: str) -> None:
         """Write the drop-in as one that stays; the server reads the same lines in it. See `Route.keep`."""
@@ -88,7 +93,7 @@ class FileRoute:
             base = self._base(self.dropin.read())
             self.dropin.put_back(render(configuration, session=session, original=base or b"", kept=True))
         except OSError as error:
-            raise unwritable(self.dropin.path, error) from error
+            raise unwritable(self._path, error) from error
 
     def _base(self, found: bytes | None) -> bytes | None:
         """Return what stays in front of what is staged: the original, or what others have made of it meanwhile."""

@@ -48,6 +48,9 @@ class Opening:
             baseline.check_no_leftover(found)
             paths = files_of(found.dropin) if found.dropin else []
             hands = found.dropin.hands if found.dropin else OURS
+            # Pinned before anything is read in them: image and pin must be of the same directory.
+            pins = _pins(hands, found.data_directory, paths) if found.dropin else ()
+            hands = hands.pinned(pins)
             captured = [hands.capture(path) for path in paths]
             hands.check_replaceable(paths)
             process = server_process.take(target, found.data_directory) if found.dropin else server_process.Kept()
@@ -73,7 +76,7 @@ class Opening:
                 kernel=linux.images,
                 asks_password=asks_password,
                 reserve=str(found.data_directory / bundle.DATA_RESERVE) if found.dropin else None,
-                pins=_pins(hands, found.data_directory, paths) if found.dropin else (),
+                pins=pins,
             )
             undo = UndoBundle.create(
                 undo_root,

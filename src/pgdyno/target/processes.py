@@ -83,15 +83,14 @@ def postmaster_pid(data_directory: Path) -> int | None:
     """
     path = data_directory / "postmaster.pid"
     try:
-        text = hands_of(data_directory).read_text(path)
+        pid = number_in(hands_of(data_directory).read_text(path).partition("\n")[0])
+        return pid if pid is not None and alive(pid) and _serves(pid, data_directory) else None
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise EnvironmentUnsuitable(
             f'file "{path}" cannot be read', detail=str(error), hint="Run pgdyno as root or as the server's own user."
         ) from error
-    pid = number_in(text.partition("\n")[0])
-    return pid if pid is not None and alive(pid) and _serves(pid, data_directory) else None
 
 
 def number_in(text: str) -> int | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.errors import RollbackError
+from pgdyno.errors import EnvironmentUnsuitable, RollbackError
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,17 @@ def _changed(pin: Pin, how: str) -> DirectoryChanged:
         detail="Nothing was read or written in it.",
         hint="See who did that, and bring the directory back. The undo bundle is kept for pgdyno rollback.",
     )
+
+
+@contextlib.contextmanager
+def before_any_change() -> Iterator[None]:
+    """Raise what DirectoryChanged tells as EnvironmentUnsuitable: a session that has not begun leaves no undo."""
+    try:
+        yield
+    except DirectoryChanged as error:
+        raise EnvironmentUnsuitable(
+            error.message, detail="Nothing was changed.", hint="See who did that, and begin again when it is over."
+        ) from error
 
 
 @contextlib.contextmanager

@@ -17,11 +17,10 @@ from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.facts import Unknown
-from pgdyno.target.owner.hands import hands_of
 from pgdyno.target.preflight.plan import Plan
 from pgdyno.target.preflight.stand_in import stand_in
 from pgdyno.target.restart import PgCtl
-from pgdyno.target.restart.detect import start_options
+from pgdyno.target.restart.detect import options_at_start
 from pgdyno.target.target import Target
 
 COMPUTED_SINCE = 15
@@ -119,7 +118,7 @@ def _options(target: Target) -> Sequence[str]:
     if isinstance(target.control, PgCtl):
         return target.control.options
     assert target.directory is not None, "checked by read_start"
-    return start_options(hands_of(target.directory).read_text(target.directory / "postmaster.opts"))
+    return options_at_start(target.directory)
 
 
 def _environment(target: Target) -> Mapping[str, str]:

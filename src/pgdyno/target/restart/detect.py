@@ -78,13 +78,17 @@ def find_control(
         )
     if bin_dir is None or not (bin_dir / "pg_ctl").is_file():
         return Undetected(f"there is no pg_ctl beside the server's program ({bin_dir or 'its folder cannot be seen'})")
+    try:
+        options = options_at_start(signs.data_directory)
+    except EnvironmentUnsuitable as error:
+        return Undetected(f"{error.message} ({error.detail})")
     return PgCtl(
         runner=runner,
         bin_dir=bin_dir,
         data_directory=signs.data_directory,
         log_file=log_file or signs.data_directory / "pgdyno-server.log",
         user=signs.owner,
-        options=start_options(hands_of(signs.data_directory).read_text(signs.data_directory / "postmaster.opts")),
+        options=options,
         env=binaries.find_build(runner, bin_dir, signs.owner).env,
     )
 
@@ -133,6 +137,20 @@ def systemd_unit(cgroups: str, own_cgroups: str) -> str | None:
 def start_options(text: str) -> tuple[str, ...]:
     """Return the options in postmaster.opts, which the server was started with, but for program and directory."""
     return options_of(shlex.split(text))
+
+
+def options_at_start(data_directory: Path) -> tuple[str, ...]:
+    """Return the options in the postmaster.opts of a data directory. Raises EnvironmentUnsuitable."""
+    path = data_directory / "postmaster.opts"
+    try:
+        return start_options(hands_of(data_directory).read_text(path))
+    except (OSError, ValueError) as error:  # a quotation that is not closed is no file of the server's
+        words = error.strerror if isinstance(error, OSError) else None
+        raise EnvironmentUnsuitable(
+            f'"{path}" does not say how the server was started',
+            detail=words or str(error),
+            hint="Start the server once by its own tool, which writes the file, or name one: --restart-command.",
+        ) from error
 
 
 def owner_of(folder: Path | None) -> str | None:

@@ -1,0 +1,113 @@
+"""The hands of a server's account: its rights and no more, whatever becomes of the process that lends them."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import fix_postgres
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.target import processes
+from pgdyno.target.durable import Attributes
+from pgdyno.target.owner.account import Account
+from pgdyno.target.owner.hands import Hands, hands_for
+
+pytestmark = [
+    pytest.mark.pg,
+    pytest.mark.host,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to lose"),
+]
+
+
+@pytest.fixture
+def theirs() -> Iterator[tuple[Hands, Path]]:
+    """The hands of nobody, and a folder of his."""
+    folder = fix_postgres.public_dir()
+    account = Account.of_user(pwd.getpwnam("nobody").pw_uid)
+    os.chown(folder, account.uid, account.gid)
+    yield hands_for(account), folder
+    shutil.rmtree(folder)
+
+
+def test_hands_have_the_rights_of_their_account_and_no_more(theirs: tuple[Hands, Path], victim: Path) -> None:
+    hands, folder = theirs
+    own = Attributes(hands.account.uid, hands.account.gid, 0o600)
+    hands.replace(folder / "a", b"one", own)
+    assert hands.read(folder / "a") == b"one"
+    assert (folder / "a").stat().st_uid == hands.account.uid
+    for act in (
+        lambda: hands.read(victim / "pgdyno.conf"),
+        lambda: hands.replace(victim / "pgdyno.conf", b"", own),
+        lambda: hands.remove(victim / "pgdyno.conf"),
+        lambda: hands.names(victim),
+        lambda: hands.capture(victim / "pgdyno.conf"),
+        lambda: hands.reserve(victim / "x", 1),
+        lambda: hands.replace(folder / "a", b"", Attributes(0, 0, 0o600)),
+    ):
+        with pytest.raises(PermissionError):
+            act()
+    assert not hands.may_write(victim)
+    assert hands.may_write(folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["a"]
+
+
+def test_hands_go_on_when_their_worker_is_killed(theirs: tuple[Hands, Path]) -> None:
+    hands, folder = theirs
+    hands.may_write(folder)
+    for pid in processes.all_pids():
+        if processes.account_of(pid) == hands.account.uid:
+            words = (processes.PROC / str(pid) / "cmdline").read_bytes()
+            if b"pgdyno.target.owner" in words:
+                os.kill(pid, 9)
+    assert hands.may_write(folder)
+
+
+def test_a_worker_cannot_be_looked_into_or_have_more_rights_again(theirs: tuple[Hands, Path]) -> None:
+    hands, folder = theirs
+    hands.may_write(folder)
+    found = [
+        pid
+        for pid in processes.all_pids()
+        if processes.account_of(pid) == hands.account.uid
+        and b"pgdyno.target.owner" in (processes.PROC / str(pid) / "cmdline").read_bytes()
+    ]
+    assert found
+    status = (processes.PROC / str(found[0]) / "status").read_text()
+    uids = next(line for line in status.splitlines() if line.startswith("Uid:")).split()[1:]
+    assert set(uids) == {str(hands.account.uid)}
+    assert "NoNewPrivs:\t1" in status
+    assert next(line for line in status.splitlines() if line.startswith("CapEff:")).split()[1].strip("0") == ""
+    assert (processes.PROC / str(found[0]) / "environ").stat().st_uid == 0, "not dumpable, so nobody's processes see it"
+
+
+def test_a_pid_file_does_not_lead_to_a_process_of_somebody_else(tmp_path: Path) -> None:
+    account = Account.of_user(pwd.getpwnam("nobody").pw_uid)
+    data = fix_postgres.public_dir() / "data"
+    data.mkdir()
+    os.chown(data, account.uid, account.gid)
+    try:
+        ours = subprocess.Popen(["sleep", "60"], cwd=data)
+        try:
+            (data / "postmaster.pid").write_text(f"{ours.pid}\n")
+            os.chown(data / "postmaster.pid", account.uid, account.gid)
+            assert processes.postmaster_pid(data) is None
+            assert processes.processes_in(data) == []
+        finally:
+            ours.kill()
+            ours.wait()
+        (data / "postmaster.pid").unlink()
+        (data / "postmaster.pid").symlink_to("/etc/shadow")
+        with pytest.raises(EnvironmentUnsuitable):
+            processes.postmaster_pid(data)
+        (data / "postmaster.pid").unlink()
+        os.mkfifo(data / "postmaster.pid")
+        with pytest.raises(EnvironmentUnsuitable):
+            processes.postmaster_pid(data)
+    finally:
+        shutil.rmtree(data.parent)
