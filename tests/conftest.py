@@ -2,11 +2,23 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
-pytest_plugins = ["fix_postgres", "fix_store", "fix_sshd", "fix_browser", "fix_patroni", "fix_kernel", "fix_lair"]
+pytest_plugins = [
+    "fix_postgres",
+    "fix_store",
+    "fix_sshd",
+    "fix_browser",
+    "fix_patroni",
+    "fix_judged_runs",
+    "fix_edited_server",
+    "fix_kernel",
+    "fix_lair",
+]
 
 # No deadline: the machines that run the suite are shared, and a slow example says nothing about the code.
 settings.register_profile("shared machine", deadline=None)
@@ -26,3 +38,12 @@ if os.geteuid() == 0:
     root_of_tests = Path("/var/cache/pgdyno-tests")
     root_of_tests.mkdir(mode=0o755, exist_ok=True)
     os.environ["PYTEST_DEBUG_TEMPROOT"] = str(root_of_tests)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what a test without a PGDYNO_HOME of its own writes out of the developer's folders."""
+    with pytest.MonkeyPatch.context() as patch:
+        for part in ("STATE", "DATA"):
+            patch.setenv(f"XDG_{part}_HOME", str(tmp_path_factory.mktemp(part.lower())))
+        yield

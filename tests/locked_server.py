@@ -14,16 +14,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import pytest
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
 from tuner_process import await_line
 
-from fix_postgres import DEBIAN_15
+from debian_cluster import debian_cluster
 from free_ports import free_ports
 from pgdyno.target import processes, snapshot
 from pgdyno.target.postgres import Postgres
-from pgdyno.target.restart import Control, PgCtl, PgCtlCluster
+from pgdyno.target.restart import Control, PgCtl
 from pgdyno.target.runner import LocalRunner
 from pgdyno.target.snapshot import SettingState
 from pgdyno.target.watch import Deadlines
@@ -133,27 +131,13 @@ def locked_server(bin_dir: Path, home: Path) -> Iterator[LockedServer]:
 @contextmanager
 def locked_cluster(home: Path) -> Iterator[LockedServer]:
     """Run a cluster of Debian's 15 by pg_ctlcluster, which itself has no password, until the block ends."""
-    if shutil.which("pg_createcluster") is None or not DEBIAN_15.is_dir() or os.geteuid() != 0:
-        pytest.skip("no root on a Debian with postgresql-15")
-    name = f"locked{os.getpid()}"
-    (port,) = free_ports(1)
-    data, config = home / name, Path(f"/etc/postgresql/15/{name}")
-    words = ["15", name, "-d", str(data), "-p", str(port), "--start-conf", "manual"]
-    subprocess.run(["pg_createcluster", *words], check=True, stdout=subprocess.DEVNULL)
-    try:
-        rules = config / "pg_hba.conf"
-        rules.write_text(_HBA)
-        rules.chmod(0o644)
-        log = Path(f"/var/log/postgresql/postgresql-15-{name}.log")
-        control = PgCtlCluster(LocalRunner(), "15", name, data, log)
+    with debian_cluster(home, "locked", _HBA) as cluster:
+        control = cluster.control()
         control.start()
-        folder = (data / "postmaster.pid").read_text().splitlines()[4]
-        admin = Postgres(make_conninfo(host=folder, port=port, user="postgres", dbname="postgres"))
+        admin = cluster.postgres()
         admin.execute("CREATE ROLE tuner LOGIN SUPERUSER")
         set_password(admin)
-        yield LockedServer(data, log, control, admin, port, config)
-    finally:
-        subprocess.run(["pg_dropcluster", "15", name, "--stop"], check=True)
+        yield LockedServer(cluster.data, cluster.log, control, admin, cluster.port, cluster.config)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -11,12 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from psycopg.conninfo import make_conninfo
 
 import systemctl_double
 from agent_line import agent_line
-from fix_postgres import DEBIAN_15, find_build
-from free_ports import free_ports
+from debian_cluster import debian_cluster
+from fix_postgres import find_build
 from pgdyno.errors import RestartError, UsageError
 from pgdyno.target import processes
 from pgdyno.target.connect import open_target
@@ -92,25 +90,10 @@ def _as_command(control: PgCtl, postgres: Postgres) -> CommandControl:
 
 
 def _debian_cluster(home: Path) -> Iterator[Subject]:
-    if shutil.which("pg_createcluster") is None or not DEBIAN_15.is_dir() or os.geteuid() != 0:
-        pytest.skip("no root on a Debian with postgresql-15")
-    name = f"pgdyno{os.getpid()}"
-    (port,) = free_ports(1)
-    data, config = home / name, Path(f"/etc/postgresql/15/{name}")
-    words = ["15", name, "-d", str(data), "-p", str(port), "--start-conf", "manual"]
-    subprocess.run(["pg_createcluster", *words], check=True)
-    try:
-        (config / "pg_hba.conf").write_text("local all all trust\n")
-        (config / "pg_hba.conf").chmod(0o644)
-        control = PgCtlCluster(
-            LocalRunner(), "15", name, data, Path(f"/var/log/postgresql/postgresql-15-{name}.log"), user="postgres"
-        )
+    with debian_cluster(home, "pgdyno") as cluster:
+        control = cluster.control(user="postgres")
         control.start()
-        folder = (data / "postmaster.pid").read_text().splitlines()[4]
-        postgres = Postgres(make_conninfo(host=folder, port=port, user="postgres", dbname="postgres"))
-        yield Subject(control, postgres, data, config / "conf.d" / "zz-test.conf")
-    finally:
-        subprocess.run(["pg_dropcluster", "15", name, "--stop"], check=True)
+        yield Subject(control, cluster.postgres(), cluster.data, cluster.config / "conf.d" / "zz-test.conf")
 
 
 @pytest.fixture(autouse=True)

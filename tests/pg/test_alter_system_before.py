@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -136,17 +138,53 @@ class Killed:
 
 
 @pytest.mark.parametrize("trial", [TRIAL, RESTARTED], ids=["reloaded", "restarted"])
-@pytest.mark.parametrize("state", ["up", "down", "half staged"])
+@pytest.mark.parametrize("state", ["up", "crashed", "stopped by a person", "half staged"])
 def test_a_killed_session_is_undone_with_the_server(
     server: Sandbox, whole: bytes, tmp_path: Path, trial: Configuration, state: str
 ) -> None:
     target = server.target()
+    assert target.control is not None
     killed = Killed(server, tmp_path / "undo", trial)
-    if state == "down":
-        assert target.control is not None
+    if state == "crashed":
+        target.control.stop("immediate")
+    elif state == "stopped by a person":
         target.control.stop()
     elif state == "half staged":
         alter(target, work_mem=SEVEN["work_mem"])
+    restored = killed.roll_back()
+    assert restored.is_whole
+    assert restored.left_down is (state == "stopped by a person")
+    target.control.start()
+
+
+def run_by_hand(bundle: UndoBundle) -> None:
+    """Run the commands of UNDO.md that put files back, as they are written."""
+    text = (bundle.directory / "UNDO.md").read_text()
+    block = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)[0]
+    done = subprocess.run(["sh", "-eu", "-c", block], capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("state", ["up", "crashed"])
+def test_undone_by_hand_with_nothing_but_a_shell(server: Sandbox, whole: bytes, tmp_path: Path, state: str) -> None:
+    target = server.target()
+    killed = Killed(server, tmp_path / "undo", RESTARTED)
+    if state == "crashed":
+        assert target.control is not None
+        target.control.stop("immediate")
+    run_by_hand(killed.bundle)
+    assert sorted(auto_conf(server).splitlines()) == sorted(whole.splitlines())
+    assert killed.roll_back().is_whole
+
+
+def test_by_hand_what_a_person_set_stays(server: Sandbox, whole: bytes, tmp_path: Path) -> None:
+    target = server.target()
+    killed = Killed(server, tmp_path / "undo", TRIAL)
+    alter(target, work_mem="6MB")
+    run_by_hand(killed.bundle)
+    assert b"work_mem = '6MB'" in auto_conf(server)
+    assert b"random_page_cost = '3'" in auto_conf(server)
+    alter(target, work_mem=SEVEN["work_mem"])
     assert killed.roll_back().is_whole
 
 

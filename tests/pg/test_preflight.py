@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import subprocess
 import sys
 import time
@@ -91,6 +93,20 @@ def test_every_build_is_right_about_its_shared_memory(any_postgres: Sandbox, tmp
             assert reading.shared_memory == int(str(row["setting"])) << 20
         number, unit = (said.asked or "").split()
         assert (unit, float(number)) == ("MB", pytest.approx(segment.size_bytes / (1 << 20), rel=0.05))
+
+
+def test_the_servers_own_limits_count_and_not_ours(sandbox18: Sandbox) -> None:
+    """It is started again as the process that it is, whatever we are."""
+    if os.geteuid() != 0:
+        pytest.skip("another account could not start the programs that are asked")
+    target, raised = sandbox18.target(), Configuration.of({"max_connections": "30"})
+    soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    said = by_check(examine(target, raised))["processes and files"]
+    resource.setrlimit(resource.RLIMIT_NPROC, (20, hard))
+    try:
+        assert by_check(examine(target, raised))["processes and files"] == said
+    finally:
+        resource.setrlimit(resource.RLIMIT_NPROC, (soft, hard))
 
 
 def test_a_library_that_is_missing_is_found_before_the_restart(any_postgres: Sandbox, tmp_path: Path) -> None:

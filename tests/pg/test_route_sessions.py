@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,6 +42,31 @@ def test_a_session_by_sql_alone(make_sandbox: Callable[..., Sandbox], tmp_path: 
         session.apply(RELOADED)
     assert path.read_bytes() == before
     assert target.postgres.fetch("SHOW work_mem") == [{"work_mem": "6MB"}]
+
+
+def test_by_sql_alone_undone_by_hand(make_sandbox: Callable[..., Sandbox], tmp_path: Path) -> None:
+    """The commands of UNDO.md, as they are written: our lines go or get their old value, those of others stay."""
+    if shutil.which("psql") is None:
+        pytest.skip("needs psql")
+    sandbox = make_sandbox("sql-by-hand")
+    sandbox.start()
+    postgres = sandbox.target().postgres
+    postgres.execute("ALTER SYSTEM SET work_mem = '6MB'")
+    postgres.execute("ALTER SYSTEM SET log_line_prefix = 'it''s \\ $5 /&'")
+    postgres.execute("SELECT pg_reload_conf()")
+    path = sandbox.data_directory / "postgresql.auto.conf"
+    before = path.read_bytes()
+    session = Session.begin(open_sql_only(postgres.conninfo), study="s", undo_root=tmp_path)
+    session.apply(RELOADED.with_settings({"maintenance_work_mem": "70MB", "jit": "off"}))
+    postgres.execute("ALTER SYSTEM SET jit = on")
+    text = (session.bundle.directory / "UNDO.md").read_text()
+    block = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)[0]
+    done = subprocess.run(["sh", "-eu", "-c", block], capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.read_bytes().splitlines()) == sorted([*before.splitlines(), b"jit = 'on'"])
+    postgres.execute("ALTER SYSTEM RESET jit")
+    assert session.rollback().is_whole
+    assert path.read_bytes() == before
 
 
 @pytest.mark.slow

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from tuner_process import await_line, newest, tuner_of
 
-from fix_postgres import DEBIAN_15, find_build, public_dir
+from debian_cluster import debian_cluster
+from fix_postgres import find_build, public_dir
 from foreign_server import running_foreign_server
-from free_ports import free_ports
 from marked_process import MARKS, SECRETS, another_process, environments, secrets_in, seen, start_marked
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.configuration import Configuration
@@ -233,27 +233,16 @@ def test_a_process_of_another_account_is_not_taken_for_the_server(
 
 
 @pytest.fixture
-def debian_cluster(server_home: Path) -> Iterator[tuple[Path, str]]:
-    if shutil.which("pg_createcluster") is None or not DEBIAN_15.is_dir():
-        pytest.skip("this is no Debian with postgresql-15")
-    name, (port,) = f"process{os.getpid()}", free_ports(1)
-    data, config = server_home / name, Path(f"/etc/postgresql/15/{name}")
-    words = ["15", name, "-d", str(data), "-p", str(port), "--start-conf", "manual"]
-    subprocess.run(["pg_createcluster", *words], check=True, stdout=subprocess.DEVNULL)
-    try:
-        (config / "pg_hba.conf").write_text("local all all trust\n")
-        (config / "pg_hba.conf").chmod(0o644)
-        with (config / "environment").open("a") as file:
+def of_debian(server_home: Path) -> Iterator[tuple[Path, str]]:
+    with debian_cluster(server_home, "process") as cluster:
+        with (cluster.config / "environment").open("a") as file:
             file.write("MARK_OF_THE_DBA = 'one two=three'\n")
-        subprocess.run(["nice", "-n", "2", "pg_ctlcluster", "15", name, "start"], check=True)
-        folder = (data / "postmaster.pid").read_text().splitlines()[4]
-        yield data, f"host={folder} port={port} user=postgres dbname=postgres"
-    finally:
-        subprocess.run(["pg_dropcluster", "15", name, "--stop"], check=True)
+        subprocess.run(["nice", "-n", "2", "pg_ctlcluster", "15", cluster.name, "start"], check=True)
+        yield cluster.data, cluster.postgres().conninfo
 
 
-def test_pg_ctlcluster(debian_cluster: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data, dsn = debian_cluster
+def test_pg_ctlcluster(of_debian: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, dsn = of_debian
     before = seen(data)
     with another_process(monkeypatch):
         target = open_target(dsn)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,16 @@ ROUNDS = 12
 def address_of(sandbox: Sandbox) -> Address:
     with sandbox.target().postgres.connect() as connection:
         return Address.of(connection.info.host, connection.info.port)
+
+
+@contextmanager
+def ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """End a process when its test ends, however that is."""
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def state_of(pid: int) -> str:
@@ -73,11 +84,11 @@ def test_one_that_takes_no_signal_is_told(make_sandbox: Callable[..., Sandbox]) 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has processes of two accounts")
-def test_a_process_of_another_account_is_not_signalled(tmp_path: Path) -> None:
+def test_a_process_of_another_account_is_not_signalled(server_home: Path) -> None:
     """Whoever owns the directory writes postmaster.pid: a root process that works there could be named in it."""
-    data = tmp_path / "data"
+    data = server_home / "of-another-account"
     data.mkdir()
-    with subprocess.Popen(["sleep", "600"], cwd=data) as bystander:
+    with ended(subprocess.Popen(["sleep", "600"], cwd=data)) as bystander:
         (data / "postmaster.pid").write_text(f"{bystander.pid}\n{data}\n1\n5432\n/tmp\n\n0 0\nready\n")
         assert sighup.postmaster(data) is not None
         os.chown(data, 65534, 65534)
@@ -86,4 +97,3 @@ def test_a_process_of_another_account_is_not_signalled(tmp_path: Path) -> None:
         with pytest.raises(RestartError):
             sighup.reload(data, None)
         assert bystander.poll() is None
-        bystander.kill()

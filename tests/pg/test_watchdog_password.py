@@ -18,7 +18,7 @@ from tuner_process import await_line, newest
 from fix_postgres import find_build, public_dir
 from locked_server import PASSWORD, LockedServer, TunerOn, locked_cluster, locked_server, set_password
 from pgdyno.cli.rollback import _story, _table
-from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.errors import EnvironmentUnsuitable, RollbackError
 from pgdyno.model.configuration import Configuration
 from pgdyno.target import kernel_route, processes, snapshot, watch_record
 from pgdyno.target.apply import Session
@@ -186,7 +186,7 @@ def test_an_attempt_that_failed_after_its_restart_is_repeated_without_one(
         return real(bundle)
 
     monkeypatch.setattr(kernel_route, "put_back", put_back)
-    with pytest.raises(OSError, match="away"):
+    with pytest.raises(RollbackError, match="away"):
         rollback(session.bundle)
     assert before.server.starts() == started + 1
     left = replace(describe(session.bundle.directory), state=SessionState.ABANDONED)

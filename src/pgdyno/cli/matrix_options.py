@@ -82,8 +82,7 @@ def plan_of(flags: Flags) -> MatrixPlan:
             changes[flag] = text
     if custom := _custom(flags):
         changes["custom"] = {**plan.custom, **custom}
-    # Each name above is a field of the plan, and its value of that field's type: a mapping cannot say so to mypy.
-    plan = replace(plan, force=flags.on("force"), **changes)  # type: ignore[arg-type]
+    plan = replace(plan, force=flags.on("force"), **changes)  # type: ignore[arg-type]  # its own fields, of their types
     if confs := flags.words("confs"):
         plan = with_configurations(
             plan, {**_beyond_default(plan.configurations), **_configurations(confs, settings_from)}

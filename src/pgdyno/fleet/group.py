@@ -44,7 +44,8 @@ class GroupLoad:
 
     def poll(self) -> bool:
         """Return True once all have ended. Asks every one, so that each is waited for."""
-        return all([load.poll() for load in self._loads])  # noqa: C419 - a generator would stop at the first
+        running = [load for load in self._loads if not load.poll()]
+        return not running
 
     def live(self) -> LoadReading | None:
         """Return the latest readings added up, None until every one that still runs has one.

@@ -141,20 +141,20 @@ class _Parser:
         return node
 
     def _value(self) -> _Node:
-        token = self._take()
-        if token is None:
+        word = self._take()
+        if word is None:
             raise self.error("ends where a value is missing")
-        if token == "(":  # noqa: S105 - a parenthesis, not a password
+        if word == "(":
             node = self.sum()
             self._expect(")")
             return node
-        if token in ("min", "max"):
-            return _Call(token, self._arguments())
-        if token[0].isdigit():
-            return self._literal(token)
-        if not token.isidentifier():
-            raise self.error(f'unexpected "{token}"')
-        return _Name(token)
+        if word in ("min", "max"):
+            return _Call(word, self._arguments())
+        if word[0].isdigit():
+            return self._literal(word)
+        if not word.isidentifier():
+            raise self.error(f'unexpected "{word}"')
+        return _Name(word)
 
     def _arguments(self) -> tuple[_Node, ...]:
         self._expect("(")

@@ -5,9 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory, LogicalVolume, Purpose, ServerInventory
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 _MOVING = (
     "fs.aio-nr",
@@ -79,9 +83,9 @@ def _checksums(server: ServerInventory) -> bool | str:
     return "unknown" if isinstance(server.data_checksums, Unknown) else server.data_checksums
 
 
-def _plain(part: object) -> dict[str, object]:
+def _plain(part: DataclassInstance) -> dict[str, object]:
     """Return the fields of a part; unknown ones without their reason, sets in order."""
-    values: dict[str, object] = asdict(part)  # type: ignore[call-overload]  # every part is a dataclass; no type says so
+    values: dict[str, object] = asdict(part)
     for name in list(values):
         value = getattr(part, name)
         values[name] = (

@@ -93,13 +93,13 @@ class Live:
     def from_json(cls, values: Mapping[str, object]) -> Live:
         """Rebuild what `to_json` gave; what a newer pgdyno added is left out. Raises ValueError for anything else."""
         known = {field.name for field in fields(cls)}
-        found = {name: value for name, value in values.items() if name in known}
+        found: dict[str, Any] = {name: value for name, value in values.items() if name in known}
         try:
             found["lamps"] = tuple(LiveLamp(**one) for one in _objects(found.get("lamps", ())))
             found["notices"] = tuple(LiveNotice(**one) for one in _objects(found.get("notices", ())))
             rows = _rows(found.get("points", ()))
             found["points"] = tuple(LivePoint(*row[: len(POINT_COLUMNS)]) for row in rows)
-            return cls(**found)  # type: ignore[arg-type]  # what the store holds was written by `to_json`
+            return cls(**found)
         except (TypeError, KeyError) as error:
             raise ValueError(f"not the state of a study: {error}") from error
 

@@ -13,7 +13,7 @@ import math
 import re
 import tomllib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 MOST_LEVELS = 100
@@ -27,24 +27,17 @@ _LONG_KEY = re.compile(r"""(?<![\w\-"'])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\
 _BITS = 64
 
 
-def load_json(text: str | bytes, *, finite: bool = True, strict: bool = True) -> Any:  # noqa: ANN401 - as json.loads
+def load_json(text: str | bytes, *, finite: bool = True, strict: bool = True) -> Any:  # noqa: ANN401 - a document is of any type
     """Return what a JSON text stands for. Raises ValueError, and nothing else, on anything that it cannot be.
 
     `finite` False lets the words NaN and Infinity pass, which other programs and our own store may have written;
     `strict` False texts with NULs and halves of surrogate pairs.
     """
-    try:
-        told = text.decode() if isinstance(text, bytes) else text
-        told = told.removeprefix("\ufeff")
-        if sum(map(told.count, ",[{")) > MOST_PARTS:
-            raise ValueError(f"it holds more than {MOST_PARTS:,} values")
-        document = json.loads(told)
-    except RecursionError:
-        raise ValueError(f"it is nested deeper than {MOST_LEVELS} levels") from None
-    except json.JSONDecodeError:
-        raise
-    except ValueError as error:
-        raise _of_number(error, text) from None
+    told = text.decode() if isinstance(text, bytes) else text
+    told = told.removeprefix("\ufeff")
+    if sum(map(told.count, ",[{")) > MOST_PARTS:
+        raise ValueError(f"it holds more than {MOST_PARTS:,} values")
+    document = _decoded(json.loads, told)
     check(document, finite=finite, strict=strict)
     return document
 
@@ -56,14 +49,7 @@ def load_toml(text: str) -> dict[str, Any]:
     long = _LONG_KEY.search(text)
     if long is not None:
         raise ValueError(f"line {_line(text, long.start())}: a key of more than 32 parts")
-    try:
-        document = tomllib.loads(text)
-    except RecursionError:
-        raise ValueError(f"it is nested deeper than {MOST_LEVELS} levels") from None
-    except tomllib.TOMLDecodeError:
-        raise
-    except ValueError as error:
-        raise _of_number(error, text) from None
+    document: dict[str, Any] = _decoded(tomllib.loads, text)
     check(document)
     return document
 
@@ -135,14 +121,24 @@ def _check_text(text: str) -> None:
             raise ValueError(f"half of a surrogate pair in the text {text[:40]!r}") from None
 
 
-def _of_number(error: ValueError, text: str | bytes) -> ValueError:
+def _decoded(decode: Callable[[str], Any], text: str) -> Any:  # noqa: ANN401 - a document is of any type
+    try:
+        return decode(text)
+    except RecursionError:
+        raise ValueError(f"it is nested deeper than {MOST_LEVELS} levels") from None
+    except (json.JSONDecodeError, tomllib.TOMLDecodeError):
+        raise
+    except ValueError as error:
+        raise _of_number(error, text) from None
+
+
+def _of_number(error: ValueError, text: str) -> ValueError:
     """Return the error for an integer that Python does not read: it says neither how long nor where."""
-    told = text.decode(errors="replace") if isinstance(text, bytes) else text
-    longest = max(_LONG_NUMBER.finditer(told), key=lambda match: match.end() - match.start(), default=None)
+    longest = max(_LONG_NUMBER.finditer(text), key=lambda match: match.end() - match.start(), default=None)
     if "integer string conversion" not in str(error) or longest is None:
         return error if str(error) else ValueError("it cannot be read")
     digits = longest.end() - longest.start()
-    return ValueError(f"line {_line(told, longest.start())}: an integer of {digits:,} digits")
+    return ValueError(f"line {_line(text, longest.start())}: an integer of {digits:,} digits")
 
 
 def _line(text: str, at: int) -> int:

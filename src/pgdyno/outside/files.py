@@ -1,8 +1,8 @@
 """Open and read files that somebody else wrote: only regular files, never more than asked for, never waiting.
 
 A fifo or a terminal would be waited for, /dev/zero has no end, and a link may lead to either; so the file is opened
-without blocking and looked at through its descriptor. The one exception are pipes that the user's own shell made for
-this process (`<(command)`, /dev/stdin), which are read to the same bound.
+without blocking and looked at through its descriptor. Exceptions are pipes that the user's own shell made for
+this process (`<(command)`, /dev/stdin), which are read to the same bound, and /dev/null, which is an empty file.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ MOST_OUTPUT_BYTES = 256 << 20
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _OWN_PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 _BLOCK = 1 << 20
+_NULL = os.makedev(1, 3)
+"""/dev/null, which people name for "nothing" (null(4))."""
 
 
 def open_file(path: Path, *, follow: bool = True) -> BinaryIO:
@@ -34,10 +36,11 @@ def open_file(path: Path, *, follow: bool = True) -> BinaryIO:
     except ValueError as error:  # a NUL in its name
         raise OSError(None, "no file can have this name", str(path)) from error
     try:
-        mode = os.fstat(descriptor).st_mode
+        found = os.fstat(descriptor)
+        mode = found.st_mode
         if stat.S_ISFIFO(mode) and str(path).startswith(_OWN_PIPES):
             os.set_blocking(descriptor, True)
-        elif not stat.S_ISREG(mode):
+        elif not stat.S_ISREG(mode) and not (stat.S_ISCHR(mode) and found.st_rdev == _NULL):
             raise OSError(None, f"It is {_kind(mode)}, not a regular file.", str(path))
         return os.fdopen(descriptor, "rb")
     except BaseException:

@@ -51,7 +51,7 @@ class PlainStream:
         for line in lines:
             self.write(line)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - everything else is the stream's own
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - each attribute has a type of its own
         return getattr(self.styled, name)
 
 

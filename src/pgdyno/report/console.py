@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TextIO
+from typing import TextIO, cast
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
@@ -32,4 +32,5 @@ class PlainConsole(Console):
 
     def print(self, *objects: object, **options: object) -> None:
         """Print as rich does; words without what a terminal would obey."""
-        super().print(*(printable(one) if isinstance(one, str) else Plain(one) for one in objects), **options)  # type: ignore[arg-type]
+        shown = (printable(one) if isinstance(one, str) else Plain(cast(RenderableType, one)) for one in objects)
+        super().print(*shown, **options)  # type: ignore[arg-type]  # rich's own options, handed through

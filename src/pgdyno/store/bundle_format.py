@@ -35,8 +35,11 @@ MOST_MANIFEST_BYTES = 8 << 20
 MOST_LINE_BYTES = 32 << 20
 MOST_RATIO = 400
 """JSON of samples shrinks by 5 to 40; deflate itself ends at 1032."""
-UNREADABLE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError, NotImplementedError)
-"""What Python's reader raises on a file that is no ZIP file, is cut, or was changed."""
+UNREADABLE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError)
+"""What Python's reader raises on a file that is no ZIP file, is cut, or was changed.
+
+RuntimeError is for members that are encrypted, or packed in a way that it does not know (NotImplementedError).
+"""
 _STUDY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TABLE = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _AGAIN = "Export it again where it was measured, and copy the file in binary form."

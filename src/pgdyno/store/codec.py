@@ -37,7 +37,7 @@ def to_json(value: object) -> Json:
     if value is None or type(value) in _PLAIN:
         # Asked first, because most values are: ten thousand trials have half a million. A type out of a set is sure to
         # be JSON's own, and mypy narrows by isinstance alone, which also lets through the enums below.
-        return value  # type: ignore[return-value]
+        return value  # type: ignore[return-value]  # see above
     if isinstance(value, Enum):
         return to_json(value.value)
     if isinstance(value, bool | int | str):

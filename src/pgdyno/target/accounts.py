@@ -41,6 +41,7 @@ def load_account(target: Target) -> Account | None:
     A server's own account could see the password of the load, and a load should not be able to touch the server's
     files: so it is the system account `pgdyno`, added when it is missing. Only where the socket is in a folder that
     lets nobody else in, as that of a sandbox, it is the server's own.
+    Side effect: the account may use the tunnels to a server on another host.
     """
     if os.geteuid() != 0:
         return None
@@ -52,6 +53,8 @@ def load_account(target: Target) -> Account | None:
             hands_for(account).names(Path(host))
         except OSError:
             return Account.of_user(pwd.getpwnam(target.os_user).pw_uid)
+    if target.remote is not None:
+        target.remote.connection.admit(account.gid)
     return account
 
 

@@ -7,8 +7,8 @@
 The undo bundle is durable before the first change, each change is journalled before it is made, and a watchdog
 (watchdog.py) waits beside: a process of its own that restores from the bundle when this one does not.
 
-A few lines past 400 because the steps of a session share its state and must be read in their order; what could be
-told apart has files of its own (activation, baseline, kept_change, file_route, preflight, restore).
+What comes before the first change has a file of its own (opening.py). The rest is a little past 400 lines because its
+steps share the session's state and are read in their order.
 """
 
 from __future__ import annotations
@@ -34,12 +34,9 @@ from pgdyno.errors import (
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.target import (
     activation,
-    baseline,
     bundle,
-    control_record,
     effectiveness,
     in_force,
-    mixed_route,
     ours,
     restart_need,
     server_process,
@@ -47,20 +44,15 @@ from pgdyno.target import (
     snapshot,
     stopped,
 )
-from pgdyno.target.bundle import UndoBundle
-from pgdyno.target.file_route import files_of, unwritable
+from pgdyno.target.file_route import unwritable
 from pgdyno.target.identity import ProcessIdentity
 from pgdyno.target.journal import taken_over
 from pgdyno.target.kept_change import digests
-from pgdyno.target.kernel_route import KernelRoute
-from pgdyno.target.manifest import Manifest
-from pgdyno.target.one_session import OneSession
-from pgdyno.target.owner.hands import OURS, Hands
-from pgdyno.target.owner.pins import Pin, before_any_change
+from pgdyno.target.opening import Opening
+from pgdyno.target.owner.pins import before_any_change
 from pgdyno.target.preflight import examine as preflight
 from pgdyno.target.restart import Control
 from pgdyno.target.restore import CLAIM_S, PROCESS, Restored, restore
-from pgdyno.target.route import Route
 from pgdyno.target.snapshot import SettingState
 from pgdyno.target.target import Target
 from pgdyno.target.watch import RESTART_LEASE_S, Deadlines, Watch
@@ -93,28 +85,24 @@ class Session:
 
     def __init__(
         self,
-        target: Target,
-        undo: UndoBundle,
-        route: Route,
-        linux: KernelRoute,
+        opening: Opening,
         watch: Watch | None = None,
         *,
-        held: OneSession | None = None,
-        lacking: Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._target = target
-        self._held = held
-        self._lacking = tuple(lacking)
-        self.bundle = undo
-        self._route = route
-        self._linux = linux
+        self._target = opening.target
+        self._held = opening.held
+        self._lacking = opening.lacking
+        self.bundle = opening.bundle
+        self._route = opening.route()
+        self._linux = opening.linux
         self._watch = watch
         self._clock = clock
         self._sleep = sleep
-        self._journal = undo.journal()
-        self._settings = undo.settings()
+        self._journal = self.bundle.journal()
+        self._settings = self.bundle.settings()
+        self._born_of_us = server_process.is_born_of_us(self._target, self.bundle.process_image())
         self._in_force = BASELINE
         self._outage_s = 0.0
 
@@ -141,61 +129,13 @@ class Session:
         server does not answer, and EnvironmentUnsuitable when it may not be changed (see baseline.py), when a session
         on it is still open, or when the bundle cannot be written or the watchdog not be started.
         """
-        with bundle.locked(undo_root), contextlib.ExitStack() as unlocking:
-            found = baseline.take_baseline(target)
-            _refuse_second(undo_root, target, found)
-            held = OneSession.take(target, found, undo_root)
-            unlocking.callback(held.release)
-            baseline.check_no_leftover(found)
-            paths = files_of(found.dropin) if found.dropin else []
-            hands = found.dropin.hands if found.dropin else OURS
-            # Pinned before anything is read in them: image and pin must be of the same directory.
-            pins = _pins(hands, found.data_directory, paths) if found.dropin else ()
-            hands = hands.pinned(pins)
-            captured = [hands.capture(path) for path in paths]
-            hands.check_replaceable(paths)
-            process = server_process.take(target, found.data_directory) if found.dropin else server_process.Kept()
-            shared = mixed_route.shared_lines(target, found.data_directory, found.settings) if found.dropin else None
-            linux = KernelRoute.capture(target, kernel)
-            secrets, asks_password = target.postgres.secrets()
-            now = time.time()
-            manifest = Manifest(
-                id=bundle.new_id(study, at=now, undo_root=undo_root),
-                study=study,
-                created_at=now,
-                target=target.postgres.label,
-                conninfo=found.conninfo,
-                data_directory=str(found.data_directory),
-                main_file=str(found.dropin.main_real) if found.dropin else "",
-                bin_dir=str(target.bin_dir),
-                control=control_record.to_record(target.control),
-                owner=ProcessIdentity.own(),
-                images=tuple(image for image, _ in captured),
-                route=mixed_route.record_of(found.dropin, shared) if found.dropin else _route_of(target).record(),
-                local=found.dropin is not None,
-                address=found.address,
-                kernel=linux.images,
-                asks_password=asks_password,
-                reserve=str(found.data_directory / bundle.DATA_RESERVE) if found.dropin else None,
-                pins=pins,
-            )
-            undo = UndoBundle.create(
-                undo_root,
-                manifest,
-                contents=[data for _, data in captured],
-                settings=found.settings,
-                process=process.image,
-                reserve_bytes=reserve_bytes,
-            )
-            unlocking.pop_all()
-        is_here = found.dropin is not None
-        record = manifest.route
-        route = mixed_route.from_record(record, undo, target.postgres, target) if is_here else _route_of(target)
+        opening = Opening.make(target, study=study, undo_root=undo_root, kernel=kernel, reserve_bytes=reserve_bytes)
+        undo, held = opening.bundle, opening.held
         watching: Watch | None = None
         try:
             held.sign(undo)
             if watch is not None:
-                watching = Watch.start(undo, watch, secrets=secrets)
+                watching = Watch.start(undo, watch, secrets=opening.secrets)
                 watching.require_proof()
             undo.reserve_beside_data(data_reserve_bytes)
         except BaseException:
@@ -207,10 +147,9 @@ class Session:
                 if watching is not None:
                     watching.leave()
             raise
-        for text in process.lacking:
+        for text in opening.lacking:
             log.warning('"%s" is not restarted by this session. %s', target.name, text)
-        lacking = process.lacking
-        return cls(target, undo, route, linux, watching, held=held, lacking=lacking, clock=clock, sleep=sleep)
+        return cls(opening, watching, clock=clock, sleep=sleep)
 
     def __enter__(self) -> Session:
         return self
@@ -319,8 +258,7 @@ class Session:
 
     def _unlock(self) -> None:
         """Let others have the server: the session is over."""
-        if self._held is not None:
-            self._held.release()
+        self._held.release()
 
     @contextmanager
     def _claimed(self) -> Iterator[None]:
@@ -349,7 +287,13 @@ class Session:
                 if postgres:
                     self._route.check(postgres)
                 if self._target.route is None:
-                    preflight.check(self._target, postgres, restart=wants_restart, databases=databases)
+                    preflight.check(
+                        self._target,
+                        postgres,
+                        restart=wants_restart,
+                        databases=databases,
+                        inherits_ours=self._born_of_us,
+                    )
         except PgdynoError as error:
             self._unstage(error)
             raise
@@ -401,8 +345,7 @@ class Session:
             self._outage_s = self._clock() - began
         else:
             activation.reload(self._target.postgres, self._target.control, sleep=self._sleep)
-        if self._held is not None:
-            self._held.renew()
+        self._held.renew()
 
     def _restart(self, control: Control) -> None:
         before = server_process.Before.look(self.bundle, self._journal)
@@ -493,30 +436,3 @@ def damage_error(session: str, restored: Restored) -> RollbackError:
         hint=f"Mend that and run pgdyno rollback {session} (with --dry-run it only prints each line that it will "
         f"change), or accept it with pgdyno rollback {session} --forget.",
     )
-
-
-def _refuse_second(undo_root: Path, target: Target, found: baseline.Baseline) -> None:
-    """Refuse while another session on the same server is open: of its files here, or of its address elsewhere."""
-    is_local, label = found.dropin is not None, target.postgres.label
-    for directory in bundle.bundle_directories(undo_root):
-        other = UndoBundle.open(directory)
-        same_files = other.manifest.data_directory == str(found.data_directory)
-        same = same_files if is_local and other.manifest.local else other.manifest.target == label
-        if not same or other.is_closed():
-            continue
-        alive = other.manifest.owner.is_alive()
-        raise EnvironmentUnsuitable(
-            f'session {other.id} on "{found.data_directory}" is still open',
-            detail=f"Process {other.manifest.owner.pid} {'is working on it' if alive else 'ended without a rollback'}.",
-            hint="Wait until it ends." if alive else f"Run pgdyno rollback {other.id} first.",
-        )
-
-
-def _pins(hands: Hands, data_directory: Path, files: Sequence[Path]) -> tuple[Pin, ...]:
-    """Pin every directory that the session will write to, as it is now."""
-    return tuple(hands.pin(folder) for folder in dict.fromkeys([data_directory, *(path.parent for path in files)]))
-
-
-def _route_of(target: Target) -> Route:
-    assert target.route is not None, "a target without configuration files at hand names its route"
-    return target.route

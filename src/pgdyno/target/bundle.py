@@ -227,7 +227,7 @@ class UndoBundle:
         """
         descriptor = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            if not wait_until(lambda: _claim(descriptor), timeout_s=wait_s, sleep=sleep):
+            if not wait_until(lambda: durable.try_lock(descriptor), timeout_s=wait_s, sleep=sleep):
                 raise UsageError(
                     f"session {self.id} is being rolled back by another process",
                     hint="Wait until it is done; pgdyno rollback --list shows how it stands.",
@@ -252,14 +252,6 @@ def _whole(directory: Path, name: str) -> bytes:
 
 def _by_hand(directory: Path) -> str:
     return f"Restore by hand: {directory / 'UNDO.md'} lists the commands."
-
-
-def _claim(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _unwritable(undo_root: Path, error: OSError) -> EnvironmentUnsuitable:

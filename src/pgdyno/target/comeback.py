@@ -15,7 +15,7 @@ from pathlib import Path
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError, RollbackError
 from pgdyno.target import activation, kernel_route, ours, restart_need, sighup, snapshot, stopped
 from pgdyno.target.bundle import UndoBundle
-from pgdyno.target.file_check import FileLine, read_files
+from pgdyno.target.file_check import read_files
 from pgdyno.target.file_route import FileRoute
 from pgdyno.target.identity import ProcessIdentity, wait_until
 from pgdyno.target.journal import Journal
@@ -82,14 +82,37 @@ def bring_back(
     return server.comeback(server.look(), restarted=True)
 
 
-def would_not_start(bundle: UndoBundle, line: FileLine) -> RollbackError:
-    """Return the error for files that hold a line of a person's that the server could not start with."""
-    return RollbackError(
-        "our lines are gone from the files, but the server was not restarted: it would not start with a line "
-        f"of somebody else, {line.place}",
-        detail=line.error,
-        hint=f"Mend that and run pgdyno rollback {bundle.id}.",
-    )
+def refuse_broken_files(bundle: UndoBundle, postgres: Postgres) -> None:
+    """Refuse a restart into files with a line of a person's that the server could not start with.
+
+    Where a session can be had to see it. Raises RollbackError.
+    """
+    try:
+        rejected = read_files(postgres).rejected()
+    except EnvironmentUnsuitable:  # no session, or no right to look
+        return
+    if rejected:
+        raise RollbackError(
+            "our lines are gone from the files, but the server was not restarted: it would not start with a line "
+            f"of somebody else, {rejected[0].place}",
+            detail=rejected[0].error,
+            hint=f"Mend that and run pgdyno rollback {bundle.id}.",
+        )
+
+
+def waiting_lines(postgres: Postgres, found: Sequence[SettingDifference]) -> frozenset[str]:
+    """Return the settings that wait for a restart because of a line that is in the files now.
+
+    Raises ConnectError when there is no session any more.
+    """
+    if not any(each.after is not None and each.after.pending_restart for each in found):
+        return frozenset()
+    try:
+        return read_files(postgres).waiting()
+    except ConnectError:
+        raise
+    except EnvironmentUnsuitable:  # a role that may not see them: then a restart makes sure
+        return frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +176,7 @@ class _Server:
                 "the files are back, but somebody else is shutting the server down",
                 hint=f"Wait for its end and run pgdyno rollback {self.bundle.id}.",
             )
-        try:
-            rejected = read_files(self.postgres).rejected()
-        except EnvironmentUnsuitable:  # no session, or no right to look
-            return
-        if rejected:
-            raise would_not_start(self.bundle, rejected[0])
+        refuse_broken_files(self.bundle, self.postgres)
 
     def start_anew(self) -> None:
         """Restart the server, or start it, and wait until it takes sessions; once more only if it is down then."""
@@ -190,7 +208,7 @@ class _Server:
             try:
                 differences = self.route.differences(self.bundle.settings(), self._settings())
                 found = tuple(each for each in differences if not ours.is_line_only(each))
-                return _Look(found, self._waiting(found))
+                return _Look(found, waiting_lines(self.postgres, found))
             except EnvironmentUnsuitable as error:
                 why = error
             if waited_s >= self._patience_s(why) or self.postmaster() is None:
@@ -205,17 +223,6 @@ class _Server:
         left = tuple(each for each in look.found if ours.is_ours(each, written, as_found, look.waiting))
         notes = tuple(ours.told(each) for each in look.found if each not in left)
         return Comeback(restarted, left, look.not_compared, notes)
-
-    def _waiting(self, found: Sequence[SettingDifference]) -> frozenset[str]:
-        """Return the settings that wait for a restart because of a line that is in the files now."""
-        if not any(each.after is not None and each.after.pending_restart for each in found):
-            return frozenset()
-        try:
-            return read_files(self.postgres).waiting()
-        except ConnectError:
-            raise
-        except EnvironmentUnsuitable:  # a role that may not see them: then a restart makes sure
-            return frozenset()
 
     def _append(self, kind: str, data: Mapping[str, object]) -> None:
         with contextlib.suppress(OSError):  # a full disk must not keep the server down

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Mapping
@@ -209,3 +210,12 @@ def _set_extended(descriptor: int, wanted: Mapping[str, str]) -> None:
     for name, value in wanted.items():
         if found.get(name) != value:  # a label that the file has already may be one that we may not set
             os.setxattr(descriptor, name, base64.b64decode(value))
+
+
+def try_lock(descriptor: int) -> bool:
+    """Take the flock(2) of an open file or directory; False when another process has it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -7,19 +7,22 @@ from an argument. Every call names its timeout. Source: Patroni's documentation,
 from __future__ import annotations
 
 import base64
-import http.client
 import json
 import os
 import re
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, UsageError
 from pgdyno.outside.documents import load_json
 from pgdyno.outside.files import read_text
+
+if TYPE_CHECKING:
+    import http.client
+    import ssl
 
 TIMEOUT_S = 10.0
 AUTH_VARIABLE = "PGDYNO_PATRONI_AUTH"
@@ -160,6 +163,8 @@ class PatroniApi:
     def _ask(
         self, endpoint: str, method: str, path: str, body: Mapping[str, object] | None, timeout_s: float
     ) -> object:
+        import http.client  # here and below: every verb and watchdog of a server loads this module, few a Patroni
+
         connection = self._connection(endpoint, timeout_s)
         text = None if body is None else json.dumps(body)
         try:
@@ -175,6 +180,8 @@ class PatroniApi:
         return _answer(endpoint, method, path, status, answer)
 
     def _connection(self, endpoint: str, timeout_s: float) -> http.client.HTTPConnection:
+        import http.client
+
         parts = urlsplit(endpoint)
         host = parts.hostname or ""
         if parts.scheme == "https":
@@ -194,6 +201,8 @@ class PatroniApi:
         return read_text(self.auth_file, hint="It holds user:password.").partition("\n")[0].strip()
 
     def _tls(self) -> ssl.SSLContext:
+        import ssl
+
         try:
             context = ssl.create_default_context(cafile=None if self.ca_file is None else str(self.ca_file))
             if self.cert_file is not None:

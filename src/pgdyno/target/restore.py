@@ -10,7 +10,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +31,6 @@ from pgdyno.target import (
 )
 from pgdyno.target.bundle import CLOSED, DAMAGED_JOURNAL, UndoBundle
 from pgdyno.target.comeback import Comeback
-from pgdyno.target.file_check import read_files
 from pgdyno.target.file_route import FileRoute
 from pgdyno.target.identity import ProcessIdentity, end_process, wait_until
 from pgdyno.target.journal import Journal
@@ -49,7 +48,6 @@ CLAIM_S = 180.0
 """How long a rollback waits for another one of the same session, such as the watchdog's."""
 _ATTEMPTS = 2
 _CONTROL_WAIT_S = 60.0
-_SLOT_WAIT_S = 20.0
 _LEFT_DOWN = "the server was shut down by somebody else, and is left down"
 
 
@@ -228,7 +226,7 @@ class _Server:
         restarted = self._reload_or_restart()
         try:
             found = [each for each in self._found() if not ours.is_line_only(each)]
-            waiting = self._waiting(found)
+            waiting = comeback.waiting_lines(self.postgres, found)
         except ConnectError as error:
             raise _unverified(self.bundle, error) from error
         left = tuple(each for each in found if ours.is_ours(each, self.written, frozenset(), waiting))
@@ -251,7 +249,7 @@ class _Server:
                 raise
         if self.control is None:
             return False
-        self._refuse_untimely()
+        comeback.refuse_broken_files(self.bundle, self.postgres)
         self._restart(self.control)
         self._append(restart_need.RETURN, restart_need.note(None))
         return True
@@ -264,19 +262,8 @@ class _Server:
 
     def _wants_restart(self) -> bool:
         found = self._found()
-        waiting = self._waiting(found)
+        waiting = comeback.waiting_lines(self.postgres, found)
         return any(ours.wants_restart(each, self.written, waiting) for each in found)
-
-    def _waiting(self, found: Sequence[SettingDifference]) -> frozenset[str]:
-        """Return the settings that wait for a restart because of a line that is in the files now."""
-        if not any(each.after is not None and each.after.pending_restart for each in found):
-            return frozenset()
-        try:
-            return read_files(self.postgres).waiting()
-        except ConnectError:
-            raise
-        except EnvironmentUnsuitable:  # a role that may not see them: then a restart makes sure
-            return frozenset()
 
     def _wait_for_slot(self) -> None:
         """Let a server that has no free connection read its files at once, and wait a while for a slot.
@@ -286,7 +273,9 @@ class _Server:
         if self.control is None or activation.free_slot(self.postgres):
             return
         self.control.reload()
-        wait_until(lambda: activation.free_slot(self.postgres), timeout_s=_SLOT_WAIT_S, sleep=self.sleep, step_s=0.5)
+        wait_until(
+            lambda: activation.free_slot(self.postgres), timeout_s=comeback.SLOT_WAIT_S, sleep=self.sleep, step_s=0.5
+        )
 
     def _is_up(self) -> bool:
         running = self.control is None or self.control.is_running()
@@ -302,15 +291,6 @@ class _Server:
     def _append(self, kind: str, data: Mapping[str, object]) -> None:
         with contextlib.suppress(OSError):  # a full disk must not keep the server from coming back
             self.journal.append(kind, data)
-
-    def _refuse_untimely(self) -> None:
-        """Refuse a restart into files with a line of a person's that the server could not start with."""
-        try:
-            rejected = read_files(self.postgres).rejected()
-        except EnvironmentUnsuitable:  # no session, or no right to look
-            return
-        if rejected:
-            raise comeback.would_not_start(self.bundle, rejected[0])
 
     def _restart(self, control: Control) -> None:
         for attempt in range(1, _ATTEMPTS + 1):

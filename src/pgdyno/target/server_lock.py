@@ -15,7 +15,6 @@ The server's account opens, makes and removes it; we hold the descriptor.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import pwd
@@ -26,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, RollbackError
-from pgdyno.target import processes
+from pgdyno.target import durable, processes
 from pgdyno.target.bundle import UndoBundle
 from pgdyno.target.identity import ProcessIdentity
 from pgdyno.target.owner.hands import hands_of
@@ -96,7 +95,7 @@ class ServerLock:
             while True:
                 descriptor = hands_of(directory).open_lock(path)
                 try:
-                    is_free = _claim(descriptor)
+                    is_free = durable.try_lock(descriptor)
                     holder = _read(os.pread(descriptor, _MOST_BYTES, 0), directory)
                     if not is_free:
                         raise in_use(path, holder, is_held=True)
@@ -250,14 +249,6 @@ def _watchdogs_of(holder: Holder) -> list[int]:
             if b"pgdyno.target.watchdog" in words and os.fsencode(holder.bundle) in words:
                 found.append(pid)
     return found
-
-
-def _claim(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _read(data: bytes, directory: Path) -> Holder | None:

@@ -74,6 +74,11 @@ def take(target: Target, data_directory: Path) -> Kept:
     return Kept(image, lacking)
 
 
+def is_born_of_us(target: Target, image: ProcessImage | None) -> bool:
+    """Tell whether a restart makes the server a child of ours as we are, because there is no image to start it by."""
+    return image is None and isinstance(target.control, PgCtl)
+
+
 def rehearse(image: ProcessImage, runner: Runner) -> tuple[str, ...]:
     """Have a child of ours put the image on, and return what of it it could not have."""
     done = runner.run(launch.command(), input_text=launch.instructions(image), timeout_s=30, check=False)

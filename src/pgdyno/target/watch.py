@@ -1,7 +1,7 @@
 """The session's side of its watchdog: start it, beat for it, see that it lives, let it go.
 
 The watchdog is two processes that this one starts and does not need any more (see watchdog.py). Nothing is changed
-on the server before both stand and have proved that they can put it back (see watch_proof.py). Passwords go to them
+on the server before both stand, with the proof that they can put it back (see watch_proof.py). Passwords go to them
 through a pipe that nobody else can open, never in arguments, variables or files.
 """
 
@@ -82,7 +82,7 @@ class Watch:
         return len(alive) == len(Role)
 
     def require_proof(self) -> None:
-        """See that each of both found that it can put the server back. Raises EnvironmentUnsuitable with the first why.
+        """See that both can put the server back. Raises EnvironmentUnsuitable that says why one cannot.
 
         To be asked before the first change: later a server may be down for good reasons.
         """

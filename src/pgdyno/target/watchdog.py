@@ -4,7 +4,7 @@
 
 Runs on the database host, in a session of its own, beside the tuner and without needing it, its terminal, its store
 or a free connection. Two processes: the first watches; the second sleeps on a lock that the kernel hands over when
-the first dies, becomes the first, and starts another second. It acts when the tuner is gone, gives no sign of life,
+the first dies, becomes the first, and forks another second. It acts when the tuner is gone, gives no sign of life,
 stays longer than it promised, or when the server does not answer past its deadline: it ends the tuner, so that
 nothing is written behind its back, and restores as `pgdyno rollback` does, again and again until that has worked.
 What it needs for that it proves at its start; passwords, where SQL is the only way, come by standard input. It leaves
@@ -17,10 +17,8 @@ import contextlib
 import fcntl
 import os
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -31,7 +29,7 @@ from pgdyno.target.bundle import UndoBundle
 from pgdyno.target.health import Health
 from pgdyno.target.identity import ProcessIdentity, end_process, wait_until
 from pgdyno.target.postgres import Postgres
-from pgdyno.target.watch import spawn, take_secrets
+from pgdyno.target.watch import take_secrets
 from pgdyno.target.watch_judge import Sight, reason_to_act
 from pgdyno.target.watch_record import Role
 
@@ -46,18 +44,32 @@ _OOM_SCORE = Path("/proc/self/oom_score_adj")
 _DAMAGE_ATTEMPTS = 3
 
 
+class _Second(BaseException):
+    """Raised in the process that the first one has forked: leave its work, and wait to take its place."""
+
+
 def main(argv: list[str]) -> int:
     """Watch until the session is over; 0 when it ended well or was restored whole, 5 when damage is left."""
     directory = Path(argv[0])
     secrets = take_secrets()
     _settle()
+    bundle = UndoBundle.open(directory)
+    if secrets is None and bundle.manifest.owner.is_alive():
+        return 1  # it starts another one, with the secrets
+    postgres = Postgres(bundle.manifest.conninfo).with_secrets(secrets or {})
+    obstacle = watch_proof.obstacle(bundle, postgres)
+    while True:
+        try:
+            return _take_turn(bundle, postgres, obstacle)
+        except _Second:
+            os.setsid()
+            _settle()
+
+
+def _take_turn(bundle: UndoBundle, postgres: Postgres, obstacle: PgdynoError | None) -> int:
+    """Wait to become the first, and watch. In a second one that was forked, the first one's lock is closed before."""
+    directory = bundle.directory
     with open(directory / watch_record.LOCK, "a", opener=_private) as lock:
-        bundle = UndoBundle.open(directory)
-        if secrets is None and bundle.manifest.owner.is_alive():
-            return 1  # it starts another one, with the secrets
-        secrets = secrets or {}
-        postgres = Postgres(bundle.manifest.conninfo).with_secrets(secrets)
-        obstacle = watch_proof.obstacle(bundle, postgres)
         watch_record.sign_in(directory, Role.SECOND, ProcessIdentity.own(), obstacle)
         fcntl.flock(lock, fcntl.LOCK_EX)
         if watch_record.is_left_to_person(directory):
@@ -68,17 +80,17 @@ def main(argv: list[str]) -> int:
         _say(f"watching session {bundle.id}, process {bundle.manifest.owner.pid}")
         if obstacle is not None:
             _say(f"could not restore just now: {_text(obstacle)}")
-        return _Watchdog(bundle, postgres, secrets).watch()
+        return _Watchdog(bundle, postgres).watch()
 
 
 class _Watchdog:
-    def __init__(self, bundle: UndoBundle, postgres: Postgres, secrets: Mapping[str, str]) -> None:
+    def __init__(self, bundle: UndoBundle, postgres: Postgres) -> None:
         self._bundle = bundle
         self._postgres = postgres
-        self._secrets = secrets
         self._deadlines = watch_record.read_deadlines(bundle.directory)
-        self._second: subprocess.Popen[bytes] | None = None
-        self._spawned_at = -_RESPAWN_S
+        self._second: int | None = None
+        self._failed = False
+        self._forked_at = -_RESPAWN_S
         self._awake_since = self._last_tick = heartbeat.now()
         self._asked_at = 0.0
         self._journal_size: int | None = -1
@@ -129,16 +141,24 @@ class _Watchdog:
         )
 
     def _see_to_the_second(self) -> None:
-        if self._second is not None and self._second.poll() is None:
-            return
+        """Have a second one. A fork has all that this process has proved, and the passwords, and starts at once."""
+        ended = None
+        if self._second is not None:
+            pid, status = os.waitpid(self._second, os.WNOHANG)
+            if pid == 0:
+                return
+            ended = os.waitstatus_to_exitcode(status)
+            self._second = None
         # A new one that ends at once is not to be tried twice a second; one that was killed is replaced at once.
-        soon = self._second is not None and self._second.returncode > 0
-        if soon and heartbeat.now() - self._spawned_at < _RESPAWN_S:
+        self._failed = ended > 0 if ended is not None else self._failed
+        if self._failed and heartbeat.now() - self._forked_at < _RESPAWN_S:
             return
         try:
-            self._second, self._spawned_at = spawn(self._bundle.directory, self._secrets), heartbeat.now()
+            self._second, self._forked_at = os.fork(), heartbeat.now()
         except OSError as error:
             self._say_once(f"the second watchdog cannot be started: {error}")
+        if self._second == 0:
+            raise _Second
 
     def _say_once(self, text: str) -> None:
         """Name a cause when it is new: over a day of attempts a log of repetitions hides it."""

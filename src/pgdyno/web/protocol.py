@@ -31,7 +31,7 @@ class GuardedProtocol(H11Protocol):
     _early = b""
     _was_admitted = False
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as H11Protocol narrows it
         """Take a place in the crowd, or say that there is none; with TLS the request comes after the handshake."""
         self._raw = self.transport = transport
         self.since = self.loop.time()

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import random
-import resource
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from hostile_words import CASES, mutated, note, seed_of
-from pgdyno.cli import main
+from fix_judged_runs import JudgedRuns
+from hostile_words import CASES, mutated
 from pod_example import pod_text
 
 ROOT = Path(__file__).parents[3]
 DATA, EXAMPLES = ROOT / "tests" / "data", ROOT / "examples"
-MOST_S = 20.0
+CODES = {0, 1, 2, 3, 6}
 Reader = tuple[str, tuple[Path | Callable[[], str], ...], tuple[tuple[str, ...], ...]]
 
 HAMMERDB = tuple(sorted(path for path in (DATA / "hammerdb").iterdir() if path.suffix in (".log", ".json", ".out")))
@@ -107,37 +104,25 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.timeout(3600)
-def test_no_file_makes_a_defect(
-    nowhere: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    request: pytest.FixtureRequest,
-) -> None:
-    draw = random.Random(seed_of(request.config))
+def test_no_file_makes_a_defect(nowhere: Path, judged_runs: JudgedRuns) -> None:
+    draw = judged_runs.draw
     shutil.copytree(DATA / "captures" / "s390x-lpar-128g", nowhere / "capture")
-    found: list[str] = []
     for number in range(CASES):
         name, examples, calls = READERS[number % len(READERS)]
         example = draw.choice(examples)
         text = example.read_bytes() if isinstance(example, Path) else example().encode()
         Path(name).write_bytes(mutated(text, draw))
-        found += judged([word.format(name) for word in draw.choice(calls)], monkeypatch, capsys, Path(name))
+        judged_runs.run([word.format(name) for word in draw.choice(calls)], CODES, [Path(name)])
         for made in nowhere.glob("*.fixed*"):
             made.unlink()
-    _conclude(found)
+    judged_runs.conclude()
 
 
 @pytest.mark.timeout(3600)
-def test_no_capture_makes_a_defect(
-    nowhere: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    request: pytest.FixtureRequest,
-) -> None:
-    draw = random.Random(seed_of(request.config))
+def test_no_capture_makes_a_defect(nowhere: Path, judged_runs: JudgedRuns) -> None:
+    draw = judged_runs.draw
     every = sorted(path for path in (DATA / "captures").iterdir() if path.is_dir() and path.name != "loose")
     every += sorted(path for path in (DATA / "captures" / "loose").iterdir() if path.is_dir())
-    found: list[str] = []
     for _ in range(max(1, CASES // 4)):
         folder = draw.choice(every)
         shutil.copytree(folder, nowhere / "capture")
@@ -147,36 +132,6 @@ def test_no_capture_makes_a_defect(
             path.chmod(0o600)
             path.write_bytes(mutated(path.read_bytes(), draw))
         verb = draw.choice((("inspect", "--root"), ("advise", "--root"), ("advise", "--all", "--json", "--root")))
-        found += judged([*verb, "capture"], monkeypatch, capsys, *changed)
+        judged_runs.run([*verb, "capture"], CODES, changed)
         shutil.rmtree("capture")
-    _conclude(found)
-
-
-def judged(
-    argv: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *files: Path
-) -> list[str]:
-    """Run a verb and return what is wrong with how it ended; the files are kept where findings are."""
-    monkeypatch.setattr("sys.argv", ["pgdyno", *argv])
-    began = time.process_time()
-    try:
-        main.main()
-        code: object = "none"
-    except SystemExit as ended:
-        code = ended.code
-    except BaseException as error:
-        code = repr(error)
-    spent, said = time.process_time() - began, capsys.readouterr()
-    wrong = ""
-    if code not in {0, 1, 2, 3, 6} or "defect of" in said.err or "Traceback" in said.out + said.err:
-        wrong = f"{code}: {said.err[:400]}"
-    elif spent > MOST_S:
-        wrong = f"{spent:.1f} s"
-    elif {"\x1b", "\u202e"} & set(said.out + said.err):
-        wrong = "an escape"
-    return [note(f"{argv}: {wrong}: {[path.read_bytes()[:3000] for path in files]}")] if wrong else []
-
-
-def _conclude(found: list[str]) -> None:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-    assert not found, f"{len(found)} found:\n" + "\n".join(text[:900] for text in found[:20])
-    assert peak < 3000, f"{peak} MB"
+    judged_runs.conclude()

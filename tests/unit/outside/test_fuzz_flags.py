@@ -6,20 +6,18 @@ Nothing is started: a server is looked for where none can be, and no sandbox may
 from __future__ import annotations
 
 import random
-import resource
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 
-from hostile_words import CASES, WORDS, furnish, note, seed_of
+from fix_judged_runs import JudgedRuns
+from hostile_words import CASES, WORDS, furnish
 from pgdyno.cli import main
 from pgdyno.errors import EnvironmentUnsuitable
 
 CODES = {0, 1, 2, 3, 4, 5, 6, 130}
-MOST_S = 20.0
 _ENDLESS = {"serve", "demo", "selftest", "queue run"}
 """Verbs that would go on when all of their flags are right: each gets one that no verb has."""
 
@@ -100,33 +98,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.timeout(3600)
-def test_no_flags_make_a_defect(
-    nowhere: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    request: pytest.FixtureRequest,
-) -> None:
-    draw = random.Random(seed_of(request.config))
-    found: list[str] = []
+def test_no_flags_make_a_defect(nowhere: Path, judged_runs: JudgedRuns) -> None:
     for _ in range(CASES):
-        argv = drawn(draw)
-        shown = [word if len(word) < 60 else f"{word[:20]}...({len(word)})" for word in argv]
-        monkeypatch.setattr("sys.argv", ["pgdyno", *argv])
-        began = time.process_time()
-        try:
-            main.main()
-            code: object = "none"
-        except SystemExit as ended:
-            code = ended.code
-        except BaseException as error:
-            code = repr(error)
-        spent, said = time.process_time() - began, capsys.readouterr()
-        if code not in CODES or "defect of" in said.err or "Traceback" in said.out + said.err:
-            found.append(note(f"{shown}: {code}: {said.err[:400]}"))
-        elif spent > MOST_S:
-            found.append(note(f"{shown}: {spent:.1f} s"))
-        elif {"\x1b", "\u202e"} & set(said.out + said.err):
-            found.append(note(f"{shown}: an escape"))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-    assert not found, f"{len(found)} of {CASES}:\n" + "\n".join(found[:40])
-    assert peak < 3000, f"{peak} MB"
+        judged_runs.run(drawn(judged_runs.draw), CODES)
+    judged_runs.conclude()

@@ -94,6 +94,7 @@ def test_a_bomb_is_not_unpacked() -> None:
 @pytest.mark.timeout(20)
 def test_only_regular_files_and_pipes_of_this_process_are_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
+    assert read_bytes(Path("/dev/null")) == b""
     (tmp_path / "zero").symlink_to("/dev/zero")
     (tmp_path / "text").write_text("\ufeffhello")
     (tmp_path / "link").symlink_to(tmp_path / "text")

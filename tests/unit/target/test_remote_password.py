@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgdyno.errors import UsageError
+from pgdyno.target import kernel_knobs
+from pgdyno.target.block_devices import SWAP_FOLDER, KernelPlaces
+from pgdyno.target.kernel_knobs import Located
 from pgdyno.target.remote.arrival import INSTALLED
+from pgdyno.target.remote.desk import Desk
 from pgdyno.target.remote.password import find_password, look_up
-from pgdyno.target.remote.sudoers import Grant, sudoers_text
+from pgdyno.target.remote.sudoers import ROOT_WRITES, Grant, sudoers_text
 
 TEXT = r"""
 # db1:5432:*:dba:commented
@@ -70,3 +76,23 @@ def test_a_sudoers_file_allows_one_program_without_arguments(user: str) -> None:
     (rule,) = (line for line in text.splitlines() if line and not line.startswith("#"))
     assert rule == f'dba ALL=({user}) NOPASSWD: sha256:{"ab" * 32} {INSTALLED} ""'
     assert ("treat dba as root" in text) == (user == "root")
+
+
+def test_a_sudoers_file_names_every_place_that_a_root_agent_writes() -> None:
+    text = sudoers_text(Grant("dba", "root", "ab" * 32, "/x.pyz"))
+    assert all(place in text for place in ROOT_WRITES)
+    places = KernelPlaces(("sda",), ("sda",), swap_file=str(SWAP_FOLDER / "swap"))
+    found = [kernel_knobs.locate(name, places) for name in kernel_knobs.BOUNDS]
+    files = [file for one in found if isinstance(one, Located) for file in (*one.files, *one.beside)]
+    assert str(SWAP_FOLDER / "swap") in files
+    assert "/sys/block/sda/queue/read_ahead_kb" in files
+    assert [file for file in files if not any(Path(file).is_relative_to(place) for place in ROOT_WRITES)] == []
+
+
+def test_a_sudoers_file_says_that_a_root_agent_takes_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("SUDO_UID", "1000")
+    text = " ".join(sudoers_text(Grant("dba", "root", "ab" * 32, "/x.pyz")).replace("\n#", "").split())
+    assert "takes no command to run from dba" in text
+    with pytest.raises(UsageError):
+        Desk().calls["open"]({"conninfo": "", "restart_command": ["true"]})

@@ -9,6 +9,7 @@ from pgdyno.knobs.memory import MEMORY_KNOBS, shared_bytes
 from pgdyno.knobs.policy import load_policy
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Unknown
+from pgdyno.target import server_process
 from pgdyno.target.file_check import read_files
 from pgdyno.target.inspect import read_facts
 from pgdyno.target.overrides import read_reach
@@ -22,18 +23,26 @@ from pgdyno.target.preflight.reading_server import ServerReading, read_server
 from pgdyno.target.preflight.reading_start import COMPUTED_SINCE, StartReading, read_start
 from pgdyno.target.preflight.result import Result, State
 from pgdyno.target.preflight.standby import standbys
-from pgdyno.target.restart import PgCtl
 from pgdyno.target.target import Target
 
 
-def check(target: Target, configuration: Configuration, *, restart: bool, databases: Sequence[str] = ()) -> None:
+def check(
+    target: Target,
+    configuration: Configuration,
+    *,
+    restart: bool,
+    databases: Sequence[str] = (),
+    inherits_ours: bool = False,
+) -> None:
     """Refuse a configuration that is staged and would not come into force; nothing was changed then.
 
     Call it after the files were accepted (`precheck.check_files`) and before the reload or restart; `databases` are
-    the load's. Raises ApplyError with all that is in the way: the first in the message, the others in the detail.
+    the load's. `inherits_ours`: the session could not keep the server's process, and a restart would make a child of
+    ours with our limits (`server_process.is_born_of_us`). Raises ApplyError with all that is in the way: the first in
+    the message, the others in the detail.
     """
     plan = Plan.of(configuration, read_files(target.postgres), restart=restart)
-    bad = [result for result in _judge(target, plan, databases) if result.state is State.REFUSED]
+    bad = [result for result in _judge(target, plan, databases, inherits_ours) if result.state is State.REFUSED]
     if not bad:
         return
     first, *others = bad
@@ -56,13 +65,16 @@ def examine(target: Target, configuration: Configuration, databases: Sequence[st
     plan = Plan.of(configuration, reading, restart=restart, dry=True)
     reach = read_reach(target, state)
     files = would_be_overridden(names, reading, reach.in_server, reach.by_alter_system)
-    return [files, *_judge(target, plan, databases)]
+    # A server that is not disposable is restarted as the process that it is, or not at all.
+    kept = server_process.take(target, target.directory) if restart and target.disposable and target.directory else None
+    inherits_ours = kept is not None and server_process.is_born_of_us(target, kept.image)
+    return [files, *_judge(target, plan, databases, inherits_ours)]
 
 
-def _judge(target: Target, plan: Plan, databases: Sequence[str]) -> list[Result]:
+def _judge(target: Target, plan: Plan, databases: Sequence[str], inherits_ours: bool) -> list[Result]:
     server = read_server(target.postgres)
     pid = target.cpu.postmaster()
-    host = read_host_limits(pid, inherits_ours=isinstance(target.control, PgCtl)) if pid is not None else None
+    host = read_host_limits(pid, inherits_ours=inherits_ours) if pid is not None else None
     begun = read_start(target, plan) if plan.restart else StartReading(())
     return [
         start.start(plan, begun),

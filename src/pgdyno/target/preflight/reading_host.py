@@ -84,8 +84,8 @@ SYSCTLS = (
 def read_host_limits(pid: int, *, inherits_ours: bool) -> HostReading:
     """Read them for the postmaster `pid`.
 
-    With `inherits_ours` the next server is our own child (pg_ctl) and gets our limits and cgroup instead of the
-    ones that the running server has; memory is bounded by both then.
+    With `inherits_ours` the next server is our own child and gets our limits and cgroup instead of the ones that the
+    running server has (see `server_process.is_born_of_us`); memory is bounded by both then.
     """
     mountinfo = _text(_PROC / "self/mountinfo")
     groups = [_text(_PROC / str(pid) / "cgroup")] + ([_text(_PROC / "self/cgroup")] if inherits_ours else [])

@@ -30,7 +30,7 @@ from pgdyno.target.remote.control import RemoteControl
 from pgdyno.target.remote.password import find_password
 from pgdyno.target.remote.session import RemoteSession
 from pgdyno.target.remote.shapes import shaped
-from pgdyno.target.remote.ssh import SshConnection
+from pgdyno.target.remote.ssh import TUNNEL, SshConnection
 from pgdyno.target.restore import Restored
 from pgdyno.target.rollback import BundleInfo
 from pgdyno.target.runner import LocalRunner
@@ -236,7 +236,7 @@ class RemoteHost:
             if not _PORT.fullmatch(port):
                 raise ValueError(f"{port!r:.60} is not a port")
             user = used["user"]
-        self.connection.forward(self.connection.folder / f".s.PGSQL.{port}", there)
+        self.connection.forward(self.connection.folder / f"{TUNNEL}{port}", there)
         secret = {} if self._password is None else {"password": self._password}
         where = {**used, "host": str(self.connection.folder), "port": port, **secret}
         postgres = Postgres(make_conninfo("", **where), name=name)

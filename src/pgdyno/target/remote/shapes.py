@@ -63,7 +63,7 @@ def _one_of(kinds: tuple[Any, ...], value: object, where: str) -> object:
     raise _odd(value, where)
 
 
-def _several(origin: Any, parts: tuple[Any, ...], value: object, where: str) -> object:  # noqa: ANN401
+def _several(origin: Any, parts: tuple[Any, ...], value: object, where: str) -> object:  # noqa: ANN401 - an annotation, see `_shaped`
     if not isinstance(value, list | tuple | frozenset | set):
         raise _odd(value, where)
     if origin is tuple and parts[-1:] != (...,):
@@ -73,7 +73,7 @@ def _several(origin: Any, parts: tuple[Any, ...], value: object, where: str) -> 
     return origin(_shaped(parts[0], item, f"{where}[{at}]") for at, item in enumerate(value))
 
 
-def _built(kind: Any, value: object, where: str) -> object:  # noqa: ANN401
+def _built(kind: Any, value: object, where: str) -> object:  # noqa: ANN401 - an annotation, see `_shaped`
     hints = _hints(kind)
     if isinstance(value, kind):
         for name, hint in hints.items():
@@ -88,13 +88,13 @@ def _built(kind: Any, value: object, where: str) -> object:  # noqa: ANN401
 
 
 @cache
-def _hints(kind: Any) -> dict[str, object]:  # noqa: ANN401
+def _hints(kind: Any) -> dict[str, object]:  # noqa: ANN401 - an annotation, see `_shaped`
     known = get_type_hints(kind)
     return {field.name: known[field.name] for field in fields(cast(Any, kind)) if field.init}
 
 
 @cache
-def _required(kind: Any) -> tuple[str, ...]:  # noqa: ANN401
+def _required(kind: Any) -> tuple[str, ...]:  # noqa: ANN401 - an annotation, see `_shaped`
     every = fields(cast(Any, kind))
     return tuple(one.name for one in every if one.init and one.default is MISSING and one.default_factory is MISSING)
 

@@ -26,6 +26,8 @@ from pgdyno.target.remote.address import HostAddress
 CONNECT_S = 15
 ALIVE_EVERY_S, ALIVE_MISSES = 5, 3
 PERSIST_S = 60
+TUNNEL = ".s.PGSQL."
+"""How the sockets of tunnels are called: the port follows, as libpq looks for it."""
 _LONGEST_SOCKET = 80
 """sun_path holds 108 bytes (unix(7)); ssh appends 17 to the control path while it binds."""
 _SETTINGS = {
@@ -145,7 +147,7 @@ class SshConnection:
 
         In a session of its own: a Ctrl-C in our terminal must not cut the line by which we put the server back.
         """
-        with log.open("wb") as errors:
+        with open(log, "wb", opener=_private) as errors:
             process = subprocess.Popen(
                 self.argv(command=command),
                 env=inherited(Kind.SSH),
@@ -170,6 +172,14 @@ class SshConnection:
         if done.returncode != 0:
             raise self.refused(done.stderr.strip())
 
+    def admit(self, gid: int) -> None:
+        """Let a group of accounts of this machine use the tunnels, and see nothing else in the folder. As root."""
+        os.chown(self.folder, -1, gid)
+        self.folder.chmod(0o710)
+        for tunnel in self.folder.glob(f"{TUNNEL}*"):
+            os.chown(tunnel, -1, gid)
+            tunnel.chmod(0o660)
+
     def close(self) -> None:
         """End the connection and remove the folder. Idempotent."""
         if self.folder.is_dir():
@@ -187,6 +197,10 @@ class SshConnection:
                     f"cannot reach {self.address}: {reason}", detail=text, hint=hint.format(login=login, host=host)
                 )
         return ConnectError(f"cannot reach {self.address}", detail=text or None, hint=f"Try it by hand: {login}")
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _bound(process: subprocess.Popen[bytes]) -> None:

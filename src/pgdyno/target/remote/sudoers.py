@@ -5,16 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pgdyno import __version__
+from pgdyno.target.block_devices import SWAP_FOLDER
 from pgdyno.target.remote.arrival import INSTALLED
 
 FILE = "/etc/sudoers.d/pgdyno"
+ROOT_WRITES = ("/proc/sys", "/sys", str(SWAP_FOLDER))
+"""Below which folders a root agent itself writes, beside the undo folder (ADR 0012)."""
 _AS_OWNER = """
 # What it gives: the rights of {user} on this host, which a superuser of {user}'s server has anyway (COPY ... PROGRAM).
 """
 _AS_ROOT = """
-# What it gives: treat {login} as root of this host. The agent takes no command to run from him, but it writes where
-# the server says that its configuration is, and starts the server's programs. Prefer --sudo-user with the user that
-# owns the server; root is needed only to restart a server that systemd manages.
+# What it gives: treat {login} as root of this host. The agent works on a server's files and runs its programs as the
+# server's owner, and takes no command to run from {login}. As root it sets Linux knobs of pgdyno's own list (files
+# below {places}), restarts the systemd unit whose main process is the server, and
+# starts a server as the process that it was. Prefer --sudo-user with the user that owns the server; root is needed
+# only for Linux knobs and to restart a server that systemd manages.
 """
 
 
@@ -30,7 +35,9 @@ class Grant:
 
 def sudoers_text(grant: Grant) -> str:
     """Return the file for review, with the commands that install it and the agent (sudoers(5), Digest_Spec)."""
-    meaning = (_AS_ROOT if grant.user == "root" else _AS_OWNER).format(login=grant.login, user=grant.user)
+    meaning = (_AS_ROOT if grant.user == "root" else _AS_OWNER).format(
+        login=grant.login, user=grant.user, places=" and ".join((", ".join(ROOT_WRITES[:-1]), ROOT_WRITES[-1]))
+    )
     return f"""\
 # {FILE}: {grant.login} may start the agent of pgdyno {__version__} as {grant.user}, and nothing else.
 #
