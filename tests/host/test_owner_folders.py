@@ -13,7 +13,7 @@ import fix_postgres
 from fix_lair import Lair, picture
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode, PgdynoError
 from pgdyno.model.configuration import Configuration
-from pgdyno.target import apply, connect, postmaster_lock, processes, server_log
+from pgdyno.target import connect, opening, postmaster_lock, processes, server_log
 from pgdyno.target.apply import Session
 from pgdyno.target.connect import open_target
 from pgdyno.target.file_route import FileRoute
@@ -270,13 +270,13 @@ def _exchange(lair: Lair, back: bool = False) -> None:
 
 def test_images_and_pins_are_of_the_same_folder(lair: Lair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that pinned another folder than the one that it read could never be rolled back."""
-    taken = apply.server_process.take
+    taken = opening.server_process.take
 
     def exchanged(*given: object) -> object:
         _exchange(lair)
         return taken(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(apply.server_process, "take", exchanged)
+    monkeypatch.setattr(opening.server_process, "take", exchanged)
     try:
         session = Session.begin(open_target(lair.target.postgres.conninfo), study="pinned", undo_root=tmp_path)
     finally:
@@ -289,14 +289,14 @@ def test_images_and_pins_are_of_the_same_folder(lair: Lair, tmp_path: Path, monk
 def test_a_folder_that_is_exchanged_while_a_session_begins_is_no_damage(
     lair: Lair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pins = apply._pins
+    pins = opening._pins
 
     def exchanged(*given: object) -> tuple[Pin, ...]:
         found = pins(*given)  # type: ignore[arg-type]
         _exchange(lair)
         return found
 
-    monkeypatch.setattr(apply, "_pins", exchanged)
+    monkeypatch.setattr(opening, "_pins", exchanged)
     try:
         with pytest.raises(EnvironmentUnsuitable, match="is not the directory that it was") as caught:
             Session.begin(open_target(lair.target.postgres.conninfo), study="pinned", undo_root=tmp_path)
