@@ -13,6 +13,7 @@ from typing import NoReturn, TextIO, cast
 import click
 
 from pgdyno import __version__
+from pgdyno.cli.lettering import let_letters_be_missing
 from pgdyno.cli.numbers import parameters, settle_number
 from pgdyno.errors import ExitCode, PgdynoError, UsageError
 from pgdyno.outside.words import PlainStream
@@ -142,7 +143,7 @@ def _is_no_text(word: str) -> bool:
 
 
 def _let_output_end_anywhere() -> None:
-    """Write `?` for what a terminal's character set lacks, and nowhere what stdout or stderr would have had if closed.
+    """Write in ASCII what a terminal's character set lacks, and nowhere what stdout or stderr would have had if closed.
 
     A descriptor that is closed is taken, so that no file of ours gets its number and no child writes into that file.
     """
@@ -151,7 +152,7 @@ def _let_output_end_anywhere() -> None:
         if stream is None and os.open(os.devnull, os.O_RDWR) == number:
             setattr(sys, name, os.fdopen(number, mode))
         elif name != "stdin" and isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+            let_letters_be_missing(stream)
 
 
 @contextmanager

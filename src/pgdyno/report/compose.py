@@ -110,7 +110,7 @@ def _sections(
     record: StudyRecord, result: Fields, verdict: Verdict | None, retained: Sequence[Retained]
 ) -> tuple[Section, ...]:
     study, names = record.study, names_of(record.study.kind, keep=result.flag("keep"))
-    metric = verdict.metric if verdict else Metric.THROUGHPUT
+    metric = verdict.metric if verdict else study.metric
     candidates = (
         chapters.change(result, retained, verdict, circumstances.data_bytes(record.trials))
         if study.kind is StudyKind.TUNE

@@ -16,6 +16,7 @@ FIGURES = ("tps", "latency_ms", "server_cpu_ms_per_tx")
 
 def bench(laboratory: Laboratory, configuration: Configuration = BASELINE, runs: int = 1) -> list[Trial]:
     """Measure `runs` times; a disturbed or unsteady run is repeated, and both are kept."""
+    laboratory.expect(runs)
     return [
         run_repeating(laboratory, TrialSpec(configuration, Role.ARM, "bench", block, 0)) for block in range(1, runs + 1)
     ]

@@ -14,6 +14,7 @@ from pgdyno.model.job import Job, JobState
 from pgdyno.model.live import Live
 from pgdyno.model.study import RESUMED_BY, Study, StudyState
 from pgdyno.model.trial import Role, Trial, TrialState
+from pgdyno.model.verdict import Metric
 from pgdyno.report.judgement import judged
 from pgdyno.report.sections import Tone
 from pgdyno.report.wording import number_text, plural
@@ -45,7 +46,7 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A study under way. `history` holds numbers and throughputs of its newest trials, for the chart."""
+    """A study under way. `history` holds numbers and figures of its newest trials, for the chart: of `metric`."""
 
     live: Live
     study: Study
@@ -54,6 +55,16 @@ class Card:
     counts: str
     trials: tuple[Trial, ...]
     history: Mapping[str, Sequence[float | None]]
+
+    @property
+    def metric(self) -> Metric:
+        """Return the metric that was asked for."""
+        return self.study.metric
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Return what is shown of each trial: the metric that was asked for first."""
+        return tuple(dict.fromkeys((self.metric, Metric.THROUGHPUT, Metric.LATENCY_P99)))
 
     @property
     def done_pct(self) -> int | None:
@@ -194,17 +205,19 @@ class OverviewReader:
             age_s=now - live.began_at,
             counts=_counts(counts),
             trials=tuple(reversed(ended[-LAST_TRIALS:])),
-            history=_history(ended, first=1 + max(0, sum(counts.values()) - len(trials))),
+            history=_history(ended, study.metric, first=1 + max(0, sum(counts.values()) - len(trials))),
         )
 
 
-def _history(trials: Sequence[Trial], first: int) -> Mapping[str, Sequence[float | None]]:
-    """Return the throughput of complete trials by their number in the study, from `first`, the baseline's apart."""
+def _history(trials: Sequence[Trial], metric: Metric, first: int) -> Mapping[str, Sequence[float | None]]:
+    """Return the figure of complete trials by their number in the study, from `first`, the baseline's apart."""
     numbers: list[float | None] = []
     baseline: list[float | None] = []
     others: list[float | None] = []
     for number, trial in enumerate(trials, first):
-        value = None if trial.outcome is None or trial.state is not TrialState.COMPLETE else trial.outcome.throughput
+        value = (
+            None if trial.outcome is None or trial.state is not TrialState.COMPLETE else trial.outcome.figure(metric)
+        )
         is_baseline = trial.spec.role is Role.BASELINE
         numbers.append(number)
         baseline.append(value if is_baseline else None)
