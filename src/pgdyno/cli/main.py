@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import io
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -74,6 +76,16 @@ class Verbs(click.Group):
             settle_number(param)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the verb that was typed; of one that there is not, an error that names the nearest."""
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], VERBS, cutoff=0.6)
+            hint = f"Did you mean {' or '.join(f'{PROGRAM} {verb}' for verb in near)}?" if near else None
+            raise UsageError(f'"{args[0]}" is not a verb of {PROGRAM}', hint=hint or f"{PROGRAM} --help lists them.")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the verbs from the table above, without importing them."""
         with formatter.section("Verbs"):
@@ -107,14 +119,18 @@ def _run() -> None:
     try:
         code = command.main(prog_name=PROGRAM, standalone_mode=False)
     except PgdynoError as error:
-        print_error(error)
-        sys.exit(int(error.exit_code))
+        _end(error)
     except (click.exceptions.Abort, KeyboardInterrupt):  # click turns the second into the first
-        click.echo("interrupted; nothing of the server is left changed", err=True)
+        said = "interrupted; nothing of the server is left changed"
+        if _wants_json():
+            click.echo(json.dumps({"error": {"message": said, "exit_code": INTERRUPTED}}))
+        click.echo(said, err=True)
         sys.exit(INTERRUPTED)
-    except click.ClickException as error:
-        print_error(_in_our_grammar(error))
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)  # nothing was typed wrongly: it is the help, and no error
         sys.exit(int(ExitCode.USAGE))
+    except click.ClickException as error:
+        _end(_in_our_grammar(error))
     except BrokenPipeError:
         # the reader of our output has gone, as `pgdyno store list | head` does: nothing to say and no one to hear it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -122,8 +138,7 @@ def _run() -> None:
     except UnicodeEncodeError as error:
         if not any(map(_is_no_text, sys.argv)):
             _end_unforeseen(error)
-        print_error(UsageError("a word of the command line is not text in UTF-8", hint="Rename what it names."))
-        sys.exit(int(ExitCode.USAGE))
+        _end(UsageError("a word of the command line is not text in UTF-8", hint="Rename what it names."))
     except Exception as error:
         _end_unforeseen(error)
     sys.exit(code if isinstance(code, int) else int(ExitCode.OK))
@@ -132,9 +147,22 @@ def _run() -> None:
 def _end_unforeseen(error: Exception) -> NoReturn:
     from pgdyno.cli.unforeseen import foreseen
 
-    ours = foreseen(error)
-    print_error(ours)
-    sys.exit(int(ours.exit_code))
+    _end(foreseen(error))
+
+
+def _end(error: PgdynoError) -> NoReturn:
+    """Print an error, as JSON too where that was asked for, and exit with its code."""
+    if _wants_json():
+        told = {"message": error.message, "detail": error.detail, "hint": _hint(error)}
+        click.echo(json.dumps({"error": {**told, "exit_code": int(error.exit_code)}}))
+    print_error(error)
+    sys.exit(int(error.exit_code))
+
+
+def _wants_json() -> bool:
+    """Tell whether one JSON object was asked for; words after `--` are those of another command."""
+    words = sys.argv[1:]
+    return "--json" in words[: words.index("--") if "--" in words else None]
 
 
 def _is_no_text(word: str) -> bool:
@@ -179,7 +207,11 @@ def print_error(error: PgdynoError) -> None:
     click.echo(f"error: {error.message}", err=True)
     if error.detail:
         click.echo(f"detail: {error.detail}", err=True)
-    click.echo(f"hint: {error.hint or _next_command(error)}", err=True)
+    click.echo(f"hint: {_hint(error)}", err=True)
+
+
+def _hint(error: PgdynoError) -> str:
+    return error.hint or _next_command(error)
 
 
 def _next_command(error: PgdynoError) -> str:
