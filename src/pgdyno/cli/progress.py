@@ -106,15 +106,15 @@ class Progress:
         if not self._live or self._clock() - self._drawn < REDRAW_S:
             return
         outlook, metric = self._outlook, self._outlook.metric
-        parts = [(1, self._label), (5, self._purpose)]
-        parts += [(7, _bar(min(1.0, elapsed_s / duration_s)))]
+        parts = [(1, self._label), (7, self._purpose)]
+        parts += [(8, _bar(min(1.0, elapsed_s / duration_s)))]
         parts += [(3, f"{seconds_text(elapsed_s)} of {seconds_text(duration_s)}")]
         if load is not None:
             parts += [(2, f"{load.tps:,.0f} tps")]
             parts += [(3, f"p99 {load.p99_ms:.2f} ms")] if load.p99_ms is not None else []
             parts += [(9, f"mean {load.latency_ms:.2f} ms")]
         if outlook.best is not None:
-            parts += [(4, f"best {metric_text(metric, outlook.best)}")]
+            parts += [(5, f"best {metric_text(metric, outlook.best)}")]
         parts += [(4, self._left())]
         is_calm = all(lamp.colour in (Colour.GREEN, Colour.OFF) for lamp in self._lamps)
         parts += [(6 if is_calm else 2, lamps_text(self._lamps))]

@@ -99,7 +99,8 @@ def _tiles(kind: StudyKind, result: Fields, verdict: Verdict | None) -> tuple[Ti
     before, after = sides_of(result)
     verdicts = {one.metric: one for one in (*verdicts_of(result), *((verdict,) if verdict else ()))}
     tiles = tuple(
-        tile(verdicts.get(metric), metric, before.value(metric), after.value(metric)) for metric in TILE_METRICS
+        tile(verdicts.get(metric), metric, before.value(metric), after.value(metric))
+        for metric in dict.fromkeys((*((verdict.metric,) if verdict else ()), *TILE_METRICS))
     )
     if not result.flag("keep"):
         return tiles
