@@ -7,6 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -115,3 +116,14 @@ def test_a_verb_with_a_slip_is_answered_with_the_nearest(tmp_path, word, verb):
     assert done.returncode == 2
     assert f'error: "{word}" is not a verb of pgdyno' in done.stderr
     assert f"pgdyno {verb}" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["tune", "bench", "experiment", "matrix", "noise", "selftest", "advise"])
+def test_long_help_is_in_groups_and_has_every_flag(verb):
+    result = CliRunner().invoke(command, [verb, "--help"])
+    titles = [line for line in result.output.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert titles[0] == f"What is {verb}'s own:"
+    assert "The server:" in titles
+    for option in main.command.get_command(None, verb).params:
+        if isinstance(option, click.Option) and not option.hidden:
+            assert option.opts[-1] in result.output
