@@ -198,7 +198,7 @@ def open_stand(
 def check_metric(request: StudyRequest) -> None:
     """Refuse to compare what an open loop has fixed: whoever keeps up with its rate has the same throughput."""
     rate = request.plan.rate
-    if rate is None or request.kind not in _COMPARING:
+    if rate is None or request.kind not in _COMPARING or request.resume is not None:
         return
     if metric_asked(request.kind, request.options) is Metric.THROUGHPUT:
         raise UsageError(
