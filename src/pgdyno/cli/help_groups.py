@@ -18,7 +18,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "What counts as disturbed": ("foreign_cpu", "steal", "foreign_disk", "foreign_sessions"),
     "Guards and watchdog": ("guards", "guard_trips", "watchdog_deadline"),
-    "The run and what it prints": ("report", "resume", "yes", "as_json", "store_url", "help"),
+    "The run and what it prints": ("report", "resume", "yes", "as_json", "store_url"),
 }  # fmt: skip
 """Flags that verbs share, by the names of their parameters."""
 FEW = 25
@@ -34,9 +34,11 @@ class GroupedCommand(click.Command):
         if len(records) <= FEW:
             super().format_options(ctx, formatter)
             return
-        shared = {name for names in GROUPS.values() for name in names}
-        own = {f"What is {ctx.info_name}'s own": [name for name in records if name not in shared]}
-        for title, names in {**own, **GROUPS}.items():
+        help_option = self.get_help_option(ctx)
+        last = () if help_option is None else (help_option.name,)
+        shared = {*last} | {name for names in GROUPS.values() for name in names}
+        own = {f"Options of {ctx.info_name}": [name for name in records if name not in shared]}
+        for title, names in {**own, **GROUPS, "Help": last}.items():
             rows = [records[name] for name in names if name in records]
             if rows:
                 with formatter.section(title):

@@ -122,7 +122,7 @@ def test_a_verb_with_a_slip_is_answered_with_the_nearest(tmp_path, word, verb):
 def test_long_help_is_in_groups_and_has_every_flag(verb):
     result = CliRunner().invoke(command, [verb, "--help"])
     titles = [line for line in result.output.splitlines() if line.endswith(":") and not line.startswith(" ")]
-    assert titles[0] == f"What is {verb}'s own:"
+    assert titles[0] == f"Options of {verb}:"
     assert "The server:" in titles
     for option in main.command.get_command(None, verb).params:
         if isinstance(option, click.Option) and not option.hidden:
