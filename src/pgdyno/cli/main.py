@@ -82,8 +82,10 @@ class Verbs(click.Group):
         """Return the verb that was typed; of one that there is not, an error that names the nearest."""
         if args and args[0] not in VERBS and not args[0].startswith("-"):
             near = difflib.get_close_matches(args[0], VERBS, cutoff=0.6)
-            hint = f"Did you mean {' or '.join(f'{PROGRAM} {verb}' for verb in near)}?" if near else None
-            raise UsageError(f'"{args[0]}" is not a verb of {PROGRAM}', hint=hint or f"{PROGRAM} --help lists them.")
+            guess = f"Did you mean {' or '.join(f'{PROGRAM} {verb}' for verb in near)}? " if near else ""
+            raise UsageError(
+                f'"{args[0]}" is not a verb of {PROGRAM}', hint=f"{guess}Run {PROGRAM} --help for all verbs."
+            )
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -106,7 +106,7 @@ def test_the_board_has_what_was_heard_and_the_display_hears_it_all() -> None:
     assert last.left_s is not None
     assert 0 < last.left_s < 61
     assert board.cleared == ["s1"]
-    assert heard.calls == ["trial_began", "guards", "reading", "reading", "reading", "notice", "trial_ended"]
+    assert heard.calls == ["trial_began", "guards", "reading", "reading", "reading", "notice", "outlook", "trial_ended"]
 
 
 def test_a_store_that_refuses_is_left_alone_and_the_study_goes_on() -> None:
