@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import io
+import re
 
 import pytest
 
@@ -11,6 +13,8 @@ from pgdyno.model.configuration import BASELINE
 from pgdyno.model.guard import Colour, Lamp
 from pgdyno.model.trial import LatencySummary, Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
+from pgdyno.optimizer import ask
+from pgdyno.report.wording import STRATEGIES, purpose_text
 from pgdyno.trial.pace import Outlook
 from pgdyno.workloads.protocol import LoadReading
 
@@ -86,3 +90,11 @@ def test_only_the_first_part_can_be_cut() -> None:
     assert fitted(parts, 80) == "trial 1  shared_buffers  99 tps"
     assert fitted(parts, 16) == "trial 1  99 tps"
     assert fitted(parts, 5) == "trial"
+
+
+def test_every_strategy_of_the_search_has_plain_words() -> None:
+    origins = set(re.findall(r'"(start|spread|local|model|anything)"', inspect.getsource(ask)))
+    assert origins == set(STRATEGIES), "an origin that the optimiser gives has its words, and no other has"
+    assert purpose_text("search", "spread") == "search, far from those tried"
+    assert purpose_text("arm", "bench") == "run"
+    assert purpose_text("effect", "without jit") == "effect of one setting without jit"
