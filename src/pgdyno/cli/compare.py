@@ -148,7 +148,7 @@ def _print(comparison: RunComparison) -> None:
     for metric in Metric:
         a, b = (metric_of(t.outcome, metric) if t.outcome else None for t in (comparison.a, comparison.b))
         ratio = f"{b / a:.3f}" if a and b is not None else "unknown"
-        table.add_row(metric.value, cell(comparison.a, metric), cell(comparison.b, metric), ratio)
+        table.add_row(f"{metric.label}, {metric.unit}", cell(comparison.a, metric), cell(comparison.b, metric), ratio)
     console.print(table)
     for name, before, after in comparison.differences:
         console.print(f"{name}: {before or 'as found'} -> {after or 'as found'}")
