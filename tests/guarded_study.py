@@ -22,6 +22,7 @@ from pgdyno.target.target import Target
 from pgdyno.trial.assess import Bounds
 from pgdyno.trial.guard_settings import guard_plan
 from pgdyno.trial.laboratory import Laboratory
+from pgdyno.trial.pace import Outlook
 from pgdyno.trial.sentry import Sentry
 from pgdyno.workloads.protocol import LoadReading, Workload
 from pgdyno.workloads.registry import make_workload
@@ -44,6 +45,9 @@ class Watched:
     harmed_at: float = 0.0
     notices: list[str] = field(default_factory=list)
     lamps: Sequence[Lamp] = ()
+
+    def outlook(self, outlook: Outlook) -> None:
+        pass
 
     def trial_began(self, spec: TrialSpec, number: int, run_id: int) -> None:
         pass

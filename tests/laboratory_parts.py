@@ -81,6 +81,9 @@ class Parts:
         self._happens("stop sampling")
         return SimpleNamespace(rows=[], events=[], road={})
 
+    def outlook(self, outlook):
+        pass
+
     def trial_began(self, spec, number, run_id):
         self._happens("trial began")
 

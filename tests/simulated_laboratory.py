@@ -105,6 +105,9 @@ class SimulatedLaboratory:
     def is_replaying(self) -> bool:
         return bool(self._recorded)
 
+    def expect(self, trials: int, *, at_most: bool = False) -> None:
+        pass
+
     def run(self, spec: TrialSpec) -> Trial:
         self.restarts.replay(spec.configuration)
         recorded = bool(self._recorded)

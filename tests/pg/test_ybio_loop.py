@@ -38,6 +38,7 @@ def test_one_session_and_ten_on_the_same_table(sandbox18: Sandbox, tmp_path: Pat
     result = load.begin(target, dbname, LoadPlan(sessions, 1, warmup_s=0.0, measure_s=2.0), tmp_path).finish()
     assert (result.reason, result.partial, result.failed, result.malformed_lines) == (None, None, 0, 0)
     assert len(result.log_files) == sessions
+    assert result.pause_s == pytest.approx(0.001), "the loop's own pause counts as one that was asked for"
     assert all(file.stat().st_size for file in result.log_files), "every session did something"
     outcome = Outcome(TrialState.COMPLETE, throughput=result.transactions / 2, steady_from=result.began_at,
                       ended_at=result.ended_at, counters={"window_s": 2.0})  # fmt: skip

@@ -10,6 +10,7 @@ import click
 
 from pgdyno.cli.files import make_folder, write_text
 from pgdyno.cli.flags import Flags
+from pgdyno.cli.help_groups import GroupedCommand
 from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import open_store, store_option, target_options, target_request
 from pgdyno.errors import ExitCode, StoreError, UsageError
@@ -28,7 +29,7 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 _NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.command("advise")
+@click.command("advise", cls=GroupedCommand)
 @target_options
 @click.option("--root", type=_FOLDER, metavar="DIR", help="A captured folder instead of a live host and server.")
 @click.option("--pg-settings", type=_FILE, metavar="FILE", help="pg_settings as CSV, JSON or psql prints it.")

@@ -12,7 +12,6 @@ from pgdyno.cli.options import load_plan, open_store, target_options, workload_o
 from pgdyno.cli.planned import PlannedCommand, plan_option
 from pgdyno.cli.safety import safety_options
 from pgdyno.cli.study_request import carry_out, new_request, study_options
-from pgdyno.errors import ExitCode
 
 if TYPE_CHECKING:
     from pgdyno.model.facts import Facts
@@ -40,7 +39,7 @@ def command(**values: object) -> int:
     claim; compare two configurations with `pgdyno experiment --ab`.
     """
     from pgdyno.cli.progress import Progress
-    from pgdyno.cli.study import check_report_path, confirm_changes, outage_text, settings_from
+    from pgdyno.cli.study import check_report_path, confirm_changes, exit_code, outage_text, settings_from
     from pgdyno.knobs.constraints import require
     from pgdyno.knobs.policy import check_settings
     from pgdyno.model.configuration import BASELINE
@@ -82,5 +81,4 @@ def command(**values: object) -> int:
         configuration = check_settings(settings, stand.facts) if settings else BASELINE
         return bench_result(stand.laboratory, bench(stand.laboratory, configuration, flags.whole("runs")))
 
-    result = carry_out(request, flags, store, progress, body)
-    return int(ExitCode.OK if result["state"] == "complete" else ExitCode.UNSUITABLE)
+    return exit_code(carry_out(request, flags, store, progress, body))

@@ -12,19 +12,12 @@ from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import open_store, store_option
 from pgdyno.cli.report import FORMATS, WORDS, emit
 from pgdyno.cli.study_request import METRICS
-from pgdyno.errors import ExitCode, UsageError
+from pgdyno.errors import UsageError
 from pgdyno.model.verdict import STRICT_CONFIDENCE
 
 if TYPE_CHECKING:
     from pgdyno.model.trial import Trial
     from pgdyno.studies.comparison import RunComparison
-
-CODES = {
-    "better": ExitCode.OK,
-    "equivalent": ExitCode.OK,
-    "worse": ExitCode.FINDINGS,
-    "not resolved": ExitCode.NOT_RESOLVED,
-}
 
 
 @click.command("compare")
@@ -102,6 +95,7 @@ def command(**values: object) -> int:
 
 def _compare_runs(flags: Flags) -> int:
     from pgdyno.model.verdict import Metric
+    from pgdyno.report.judgement import EXIT_CODES
     from pgdyno.stats.sequential import Design
     from pgdyno.studies.comparison import compare_runs
 
@@ -119,7 +113,7 @@ def _compare_runs(flags: Flags) -> int:
         click.echo(json.dumps(_as_json(comparison)))
     elif output is None and chosen == "text":
         _print(comparison)
-    return int(CODES[comparison.verdict.word.value])
+    return int(EXIT_CODES[comparison.verdict.word])
 
 
 def _as_json(comparison: RunComparison) -> dict[str, object]:
@@ -154,7 +148,7 @@ def _print(comparison: RunComparison) -> None:
     for metric in Metric:
         a, b = (metric_of(t.outcome, metric) if t.outcome else None for t in (comparison.a, comparison.b))
         ratio = f"{b / a:.3f}" if a and b is not None else "unknown"
-        table.add_row(metric.value, cell(comparison.a, metric), cell(comparison.b, metric), ratio)
+        table.add_row(f"{metric.label}, {metric.unit}", cell(comparison.a, metric), cell(comparison.b, metric), ratio)
     console.print(table)
     for name, before, after in comparison.differences:
         console.print(f"{name}: {before or 'as found'} -> {after or 'as found'}")

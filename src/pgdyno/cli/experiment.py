@@ -16,7 +16,7 @@ from pgdyno.cli.options import load_plan, open_store, target_options, target_req
 from pgdyno.cli.planned import PlannedCommand
 from pgdyno.cli.safety import safety_options
 from pgdyno.cli.study_request import CONFIDENCE, METRICS, PAIRS, resumable, study_options
-from pgdyno.errors import ExitCode, UsageError
+from pgdyno.errors import UsageError
 from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS
 
 if TYPE_CHECKING:
@@ -26,13 +26,6 @@ if TYPE_CHECKING:
     from pgdyno.stats.sequential import Design
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.stand import Stand
-
-CODES = {
-    "better": ExitCode.OK,
-    "equivalent": ExitCode.OK,
-    "worse": ExitCode.FINDINGS,
-    "not resolved": ExitCode.NOT_RESOLVED,
-}
 
 
 QUESTIONS = ("ab", "rule", "plan", "from_advice", "sweep", "factorial", "resume")
@@ -108,7 +101,7 @@ def command(**values: object) -> int:
     equivalent, 1 for worse, 3 for not resolved; of a plan 0 when a step was kept; 6 when a step waits for a person.
     """
     from pgdyno.cli.progress import Progress
-    from pgdyno.cli.study import check_report_path
+    from pgdyno.cli.study import check_report_path, exit_code
 
     flags = Flags(values)
     asked = [name for name in QUESTIONS if flags.values[name]]
@@ -121,7 +114,7 @@ def command(**values: object) -> int:
     if asked[0] not in ("ab", "rule"):
         return _other(asked[0], flags, store, progress)
     question = _of_files(flags) if asked[0] == "ab" else _of_rule(flags, store, progress)
-    return int(CODES[word_of(run_question(question, flags, store, progress))])
+    return exit_code(run_question(question, flags, store, progress))
 
 
 def _check_companions(flags: Flags, asked: str) -> None:
@@ -193,13 +186,6 @@ def run_question(question: Question, flags: Flags, store: Store, progress: Progr
         options[OPTION] = question.rule
     experiment = Experiment(StudyKind.AB, question.name, options, {*question.a, *question.b}, purpose)
     return conduct(experiment, flags, store, progress, body)
-
-
-def word_of(result: Mapping[str, object]) -> str:
-    """Return the verdict's word."""
-    verdict = result["verdict"]
-    assert isinstance(verdict, dict), "an A/B always has a verdict"
-    return str(verdict["word"])
 
 
 def _of_files(flags: Flags) -> Question:

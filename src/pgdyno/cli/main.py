@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import io
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from typing import NoReturn, TextIO, cast
 import click
 
 from pgdyno import __version__
+from pgdyno.cli.lettering import let_letters_be_missing
 from pgdyno.cli.numbers import parameters, settle_number
 from pgdyno.errors import ExitCode, PgdynoError, UsageError
 from pgdyno.outside.words import PlainStream
@@ -73,6 +76,18 @@ class Verbs(click.Group):
             settle_number(param)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the verb that was typed; of one that there is not, an error that names the nearest."""
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], VERBS, cutoff=0.6)
+            guess = f"Did you mean {' or '.join(f'{PROGRAM} {verb}' for verb in near)}? " if near else ""
+            raise UsageError(
+                f'"{args[0]}" is not a verb of {PROGRAM}', hint=f"{guess}Run {PROGRAM} --help for all verbs."
+            )
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the verbs from the table above, without importing them."""
         with formatter.section("Verbs"):
@@ -106,14 +121,18 @@ def _run() -> None:
     try:
         code = command.main(prog_name=PROGRAM, standalone_mode=False)
     except PgdynoError as error:
-        print_error(error)
-        sys.exit(int(error.exit_code))
+        _end(error)
     except (click.exceptions.Abort, KeyboardInterrupt):  # click turns the second into the first
-        click.echo("interrupted; nothing of the server is left changed", err=True)
+        said = "interrupted; nothing of the server is left changed"
+        if _wants_json():
+            click.echo(json.dumps({"error": {"message": said, "exit_code": INTERRUPTED}}))
+        click.echo(said, err=True)
         sys.exit(INTERRUPTED)
-    except click.ClickException as error:
-        print_error(_in_our_grammar(error))
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)  # nothing was typed wrongly: it is the help, and no error
         sys.exit(int(ExitCode.USAGE))
+    except click.ClickException as error:
+        _end(_in_our_grammar(error))
     except BrokenPipeError:
         # the reader of our output has gone, as `pgdyno store list | head` does: nothing to say and no one to hear it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -121,8 +140,7 @@ def _run() -> None:
     except UnicodeEncodeError as error:
         if not any(map(_is_no_text, sys.argv)):
             _end_unforeseen(error)
-        print_error(UsageError("a word of the command line is not text in UTF-8", hint="Rename what it names."))
-        sys.exit(int(ExitCode.USAGE))
+        _end(UsageError("a word of the command line is not text in UTF-8", hint="Rename what it names."))
     except Exception as error:
         _end_unforeseen(error)
     sys.exit(code if isinstance(code, int) else int(ExitCode.OK))
@@ -131,9 +149,22 @@ def _run() -> None:
 def _end_unforeseen(error: Exception) -> NoReturn:
     from pgdyno.cli.unforeseen import foreseen
 
-    ours = foreseen(error)
-    print_error(ours)
-    sys.exit(int(ours.exit_code))
+    _end(foreseen(error))
+
+
+def _end(error: PgdynoError) -> NoReturn:
+    """Print an error, as JSON too where that was asked for, and exit with its code."""
+    if _wants_json():
+        told = {"message": error.message, "detail": error.detail, "hint": _hint(error)}
+        click.echo(json.dumps({"error": {**told, "exit_code": int(error.exit_code)}}))
+    print_error(error)
+    sys.exit(int(error.exit_code))
+
+
+def _wants_json() -> bool:
+    """Tell whether one JSON object was asked for; words after `--` are those of another command."""
+    words = sys.argv[1:]
+    return "--json" in words[: words.index("--") if "--" in words else None]
 
 
 def _is_no_text(word: str) -> bool:
@@ -142,7 +173,7 @@ def _is_no_text(word: str) -> bool:
 
 
 def _let_output_end_anywhere() -> None:
-    """Write `?` for what a terminal's character set lacks, and nowhere what stdout or stderr would have had if closed.
+    """Write in ASCII what a terminal's character set lacks, and nowhere what stdout or stderr would have had if closed.
 
     A descriptor that is closed is taken, so that no file of ours gets its number and no child writes into that file.
     """
@@ -151,7 +182,7 @@ def _let_output_end_anywhere() -> None:
         if stream is None and os.open(os.devnull, os.O_RDWR) == number:
             setattr(sys, name, os.fdopen(number, mode))
         elif name != "stdin" and isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+            let_letters_be_missing(stream)
 
 
 @contextmanager
@@ -178,7 +209,11 @@ def print_error(error: PgdynoError) -> None:
     click.echo(f"error: {error.message}", err=True)
     if error.detail:
         click.echo(f"detail: {error.detail}", err=True)
-    click.echo(f"hint: {error.hint or _next_command(error)}", err=True)
+    click.echo(f"hint: {_hint(error)}", err=True)
+
+
+def _hint(error: PgdynoError) -> str:
+    return error.hint or _next_command(error)
 
 
 def _next_command(error: PgdynoError) -> str:

@@ -12,6 +12,7 @@ import click
 
 from pgdyno.cli.bounds import bounds_options
 from pgdyno.cli.flags import Flags
+from pgdyno.cli.help_groups import GroupedCommand
 from pgdyno.cli.matrix_options import matrix_options, plan_of
 from pgdyno.cli.options import open_store, target_options, target_request
 from pgdyno.cli.safety import safety_options
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from pgdyno.target.target import Target
 
 
-@click.command("matrix")
+@click.command("matrix", cls=GroupedCommand)
 @click.argument("plan_file", metavar="[PLAN.toml]", required=False, type=click.Path(path_type=Path))
 @target_options
 @matrix_options

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.flags import Flags
+from pgdyno.cli.help_groups import GroupedCommand
 from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import open_store, target_options, workload_options
 from pgdyno.cli.safety import safety_options
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pgdyno.target.target import Target
 
 
-@click.command("noise")
+@click.command("noise", cls=GroupedCommand)
 @target_options
 @workload_options
 @safety_options

@@ -9,12 +9,13 @@ from typing import cast
 import click
 
 from pgdyno.cli.files import read_text
+from pgdyno.cli.help_groups import GroupedCommand
 
 _META = "pgdyno.plan"
 Parameters = dict[str, str | int | float | bool]
 
 
-class PlannedCommand(click.Command):
+class PlannedCommand(GroupedCommand):
     """A command whose --plan is read before its other flags, for their defaults."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

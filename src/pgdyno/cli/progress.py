@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from pgdyno.model.guard import Colour
 from pgdyno.model.loading import LoadedShare
+from pgdyno.model.trial import TrialState
+from pgdyno.model.verdict import Metric
 from pgdyno.outside.words import printable, styled
+from pgdyno.report.wording import metric_text, purpose_text
+from pgdyno.trial.pace import Outlook
 from pgdyno.units import seconds_text
 
 if TYPE_CHECKING:
@@ -26,10 +31,10 @@ _LAMPS = {Colour.GREEN: ("ok", "32"), Colour.AMBER: ("AMBER", "33"), Colour.RED:
 
 
 class Progress:
-    """Says what runs, k of n where n is known, the load's readings, the best so far and the time left.
+    """Says what runs, which trial of how many, the load's readings, the best so far and the time left.
 
-    `is_best` decides whether a finished trial is worth a line as the best so far; throughput by default. Nothing is
-    written when `quiet`.
+    The live line is as wide as the terminal. What does not fit is left out whole, the least important first: a number
+    or a name that is cut is a wrong one. Nothing is written when `quiet`.
     """
 
     def __init__(
@@ -46,12 +51,13 @@ class Progress:
         self._is_coloured = self._live and not os.environ.get("NO_COLOR")
         self._began = clock()
         self._drawn = 0.0
-        self._label = ""
-        self._best: float | None = None
+        self._label = self._kept = self._run = ""
+        self._outlook = Outlook()
+        self._began_s = clock()
+        self._purpose = ""
         self._lamps: Sequence[Lamp] = ()
         self._amber: frozenset[str] = frozenset()
         self._load: tuple[str, float, int] = ("", 0.0, 0)
-        self.expected_trials: int | None = None
 
     def announce(self, text: str) -> None:
         """Write one line that stays; of a load's share a bar on a terminal, elsewhere a line each quarter."""
@@ -59,7 +65,8 @@ class Progress:
             self._draw_load(text)
         elif not self._quiet:
             self._clear()
-            self._stream.write(f"[{seconds_text(self._clock() - self._began):>9}] {printable(text)}\n")
+            line = f"[{seconds_text(self._clock() - self._began):>9}] {printable(text)}"
+            self._stream.write(f"{_wrapped(line, _width(self._stream)) if self._live else line}\n")
             self._stream.flush()
 
     def _is_new_mark(self, share: LoadedShare) -> bool:
@@ -74,35 +81,55 @@ class Progress:
         if self._clock() - self._drawn >= REDRAW_S:
             spent = self._clock() - self._load[1]
             left = spent * (100 - share.percent) / max(1, share.percent)
-            words = f", about {seconds_text(left)} left" if spent >= REDRAW_S else ""
-            self._draw(f"{share.about} {_bar(share.percent / 100)} {share.percent} %{words}")
+            words = f"about {seconds_text(left)} left" if spent >= REDRAW_S else ""
+            bar = _bar(share.percent / 100)
+            self._draw_parts([(1, share.about), (4, bar), (2, f"{share.percent} %"), (3, words)])
+
+    def outlook(self, outlook: Outlook) -> None:
+        """Keep which trial of how many it is, the best so far and the time left."""
+        self._outlook, self._began_s = outlook, self._clock()
 
     def trial_began(self, spec: TrialSpec, number: int, run_id: int) -> None:
         """Begin the live line of a trial."""
-        total = f"/{self.expected_trials}" if self.expected_trials else ""
-        self._label = f"trial {number}{total} run {run_id} {spec.role.value}" + (
-            f" {spec.arm}" if spec.arm != spec.role else ""
-        )
-        self._draw(self._label)
+        outlook = self._outlook if self._outlook.number else Outlook(number=number)
+        self._label = f"trial {outlook.number}" + ("" if outlook.total is None else f"/{outlook.total}")
+        self._kept = f"trial {outlook.place} (run {run_id})"
+        self._purpose, self._run = purpose_text(spec.role.value, spec.arm), f"run {run_id}"
+        self._draw_parts([(1, self._label), (3, self._purpose), (8, self._run)])
 
     def phase(self, text: str) -> None:
         """Show what the trial does now."""
-        self._draw(f"{self._label}: {text}")
+        self._draw_parts([(1, self._label), (3, self._purpose), (2, text), (4, self._left())])
 
     def reading(self, elapsed_s: float, duration_s: float, load: LoadReading | None, sampler: Sampler) -> None:
         """Show how the load goes, at most twice a second and only on a terminal."""
         if not self._live or self._clock() - self._drawn < REDRAW_S:
             return
-        done = min(1.0, elapsed_s / duration_s)
-        text = f"{self._label} {_bar(done)} {seconds_text(elapsed_s)} of {seconds_text(duration_s)}"
-        text += lamps_text(self._lamps)
+        outlook, metric = self._outlook, self._outlook.metric
+        parts = [(1, self._label), (7, self._purpose)]
+        parts += [(8, _bar(min(1.0, elapsed_s / duration_s)))]
+        parts += [(3, f"{seconds_text(elapsed_s)} of {seconds_text(duration_s)}")]
         if load is not None:
-            text += f"  tps {load.tps:,.0f}  lat {load.latency_ms:.2f} ms"
-            text += f"  p99 {load.p99_ms:.2f} ms" if load.p99_ms is not None else ""
-        text += "".join(f"  {name} {value}" for name, value in sampler.reading().items())
-        if self._best is not None:
-            text += f"  best {self._best:,.1f}"
-        self._draw(text)
+            parts += [(2, f"{load.tps:,.0f} tps")]
+            parts += [(3, f"p99 {load.p99_ms:.2f} ms")] if load.p99_ms is not None else []
+            parts += [(9, f"mean {load.latency_ms:.2f} ms")]
+        if outlook.best is not None:
+            parts += [(5, f"best {metric_text(metric, outlook.best)}")]
+        parts += [(4, self._left())]
+        is_calm = all(lamp.colour in (Colour.GREEN, Colour.OFF) for lamp in self._lamps)
+        parts += [(6 if is_calm else 2, lamps_text(self._lamps))]
+        parts += [(10, f"{name} {value}") for name, value in sampler.reading().items()]
+        self._draw_parts(parts)
+
+    def _left(self) -> str:
+        """Say how long this part of the study will still take."""
+        if self._outlook.left_s is None:
+            return ""
+        left = max(0.0, self._outlook.left_s - (self._clock() - self._began_s))
+        return f"{'at most ' if self._outlook.at_most else ''}{seconds_text(left)} left"
+
+    def _draw_parts(self, parts: Sequence[tuple[int, str]]) -> None:
+        self._draw(fitted([(rank, printable(text)) for rank, text in parts if text], _width(self._stream)))
 
     def guards(self, lamps: Sequence[Lamp]) -> None:
         """Keep the lamps for the live line; write a line that stays when one turns amber for the first time."""
@@ -121,23 +148,21 @@ class Progress:
         outcome = trial.outcome
         if outcome is None:
             return
-        words = [self._label + ":"]
-        if outcome.throughput is not None:
-            words.append(f"{outcome.throughput:,.1f} tps")
-        if outcome.latency_ms is not None:
-            words.append(f"p99 {outcome.latency_ms.p99:.2f} ms")
+        metric = self._outlook.metric
+        shown = dict.fromkeys((metric, Metric.THROUGHPUT, Metric.LATENCY_P99))
+        figures = [metric_text(one, value) for one in shown if (value := outcome.figure(one)) is not None]
         if outcome.foreign_cpu_pct is not None:
-            words.append(f"foreign CPU {outcome.foreign_cpu_pct:.0f} %")
-        if trial.state.value != "complete":
-            words.append(f"{trial.state.value}: {outcome.reason}")
-        elif outcome.throughput is not None and (self._best is None or outcome.throughput > self._best):
-            self._best = outcome.throughput
-        self.announce("  ".join(words))
+            figures.append(f"foreign CPU {outcome.foreign_cpu_pct:.0f} % of a core")
+        if trial.state is not TrialState.COMPLETE:
+            figures.insert(0, f"{trial.state.value}, not used: {outcome.reason}")
+        elif outcome.figure(metric) is not None and outcome.figure(metric) == self._outlook.best:
+            figures.insert(1, "the best so far")
+        self.announce(f"{self._kept}, {self._purpose}: {', '.join(figures)}")
 
     def _draw(self, text: str) -> None:
         if self._live:
             self._drawn = self._clock()
-            shown = printable(text)[: _width(self._stream)]
+            shown = printable(text)
             self._stream.write(f"\r\x1b[2K{_coloured(shown) if self._is_coloured else shown}")
             self._stream.flush()
 
@@ -153,7 +178,29 @@ def lamps_text(lamps: Sequence[Lamp]) -> str:
     bad = [lamp for colour in (Colour.RED, Colour.AMBER) for lamp in lamps if lamp.colour is colour]
     named = [f"{_LAMPS[lamp.colour][0]} {lamp.name}" for lamp in bad]
     green = sum(lamp.colour is Colour.GREEN for lamp in lamps)
-    return f"  guards [{', '.join([*named, f'{green} ok'])}]"
+    return f"guards [{', '.join([*named, f'{green} ok'])}]"
+
+
+def fitted(parts: Sequence[tuple[int, str]], width: int) -> str:
+    """Return the parts on one line of so many columns; of those that do not fit the highest rank is left out first.
+
+    The first part is never left out, and only it can be cut, where it alone is too long.
+    """
+    kept, room = {0}, width - len(parts[0][1])
+    for place in sorted(range(1, len(parts)), key=lambda place: (parts[place][0], place)):
+        need = len(parts[place][1]) + 2
+        if need <= room:
+            kept.add(place)
+            room -= need
+    return "  ".join(parts[place][1] for place in sorted(kept))[:width]
+
+
+def _wrapped(line: str, width: int) -> str:
+    """Break a line that stays between words; a name or number that is longer than a line is left whole."""
+    rows = textwrap.wrap(
+        line, max(40, width), subsequent_indent=" " * 12, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(rows) if "\n" not in line else line
 
 
 def _bar(done: float) -> str:

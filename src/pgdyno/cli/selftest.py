@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.flags import Flags
+from pgdyno.cli.help_groups import GroupedCommand
 from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import open_store, store_option, target_options, target_request
 from pgdyno.cli.safety import safety, safety_options
@@ -30,7 +31,7 @@ _SLOW = ("throughput", "p99")
 """Guards that end a trial because it is slow: a sabotage is meant to be."""
 
 
-@click.command("selftest")
+@click.command("selftest", cls=GroupedCommand)
 @target_options
 @safety_options
 @click.option("--quick", is_flag=True, help="Shorter windows and fewer pairs: some five minutes instead of twenty.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from pgdyno.outputs import check_output
 
 if TYPE_CHECKING:
     from pgdyno.cli.progress import Progress
+    from pgdyno.model.study import Study
     from pgdyno.model.trial import WorkloadSpec
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.stand import Stand, StudyRequest
@@ -46,6 +48,7 @@ def run_study(
         if report is not None:
             result["report"] = str(report)
         stand.finish(result)
+    result |= _judgement(stand.study, result)  # not stored: it follows from what is
     if report is not None:
         from pgdyno.report.build import build_report
         from pgdyno.report.html import write_html
@@ -53,6 +56,23 @@ def run_study(
         write_html(build_report(store, stand.study.id), report)
         progress.announce(f"report: {report}")
     return result
+
+
+def _judgement(study: Study, result: Result) -> Result:
+    """Return, of a kind that has one, the judgement that its report and the dashboard tell, too."""
+    from pgdyno.model.study import StudyState
+    from pgdyno.report.judgement import JUDGES, judged
+
+    if study.kind not in JUDGES:
+        return {}
+    return {"judgement": judged(replace(study, state=StudyState.COMPLETE, result=result)).to_json()}
+
+
+def exit_code(result: Mapping[str, object]) -> int:
+    """Return the exit code of a study that has a judgement."""
+    judgement = result["judgement"]
+    assert isinstance(judgement, dict), "run_study has added it"
+    return int(judgement["exit_code"])
 
 
 def confirm_changes(target: Target, workload: WorkloadSpec, plan: str, outage: str, *, ask: bool) -> None:

@@ -103,10 +103,10 @@ def run_tune(
     keep_result: Callable[[dict[str, object]], None] | None = None,
 ) -> int:
     """Run the tune, print what it found and return the exit code."""
-    from pgdyno.cli.study import check_report_path, print_result, run_study
+    from pgdyno.cli.study import check_report_path, exit_code, print_result, run_study
     from pgdyno.model.facts import Unknown
     from pgdyno.studies.tune import too_short, tune
-    from pgdyno.studies.tune_result import exit_code, tune_result
+    from pgdyno.studies.tune_result import tune_result
     from pgdyno.trial.stopwatch import Alarm, BudgetSpent, Stopwatch, process_began
 
     report = flags.path("report")
@@ -135,7 +135,7 @@ def run_tune(
     if keep_result is not None:
         keep_result(result)
     print_result(store, result, flags.on("as_json"))
-    return int(exit_code(result))
+    return exit_code(result)
 
 
 def checks(options: TuneOptions, plan: LoadPlan, *, ask: bool) -> Check:

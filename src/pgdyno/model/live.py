@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from pgdyno.model.verdict import Metric
+
 SILENT_S = 15.0
 """A study that has written nothing for this long has no process left that runs it, or one that hangs."""
 
@@ -53,7 +55,8 @@ class Live:
     `start_ticks`, `boot_id` and `namespace` (of process numbers) tell that process from every other one, and `uptime`
     is when this was written by CLOCK_BOOTTIME of that host, which nobody can set; earlier versions wrote none of them.
     `run` is the trial's id in the store, `number` counts the study's trials from 1. `elapsed_s` of `duration_s` are of
-    the load, None between loads. `best` is the highest throughput of a complete trial of this process.
+    the load, None between loads. `place` is which trial of how many, in words; `left_s` how long this part of the study
+    will still take, from `at`. `best` is the best figure of `metric`, the one that was asked for.
     """
 
     study: str
@@ -69,6 +72,9 @@ class Live:
     elapsed_s: float | None = None
     duration_s: float | None = None
     best: float | None = None
+    metric: str = Metric.THROUGHPUT.value
+    place: str = ""
+    left_s: float | None = None
     lamps: tuple[LiveLamp, ...] = ()
     notices: tuple[LiveNotice, ...] = ()
     points: tuple[LivePoint, ...] = ()

@@ -23,7 +23,8 @@ WITH_HISTORY = ("tpcb-like", "simple-update")
 class Cell:
     """One point of a matrix. An empty `smt` or `server_cpus` leaves the host as it is.
 
-    `placement` is `socket`, `loopback` or the name of a host, as the load generators reach the server.
+    `placement` is `socket`, `loopback` or the name of a host, as the load generators reach the server. `stands_for` is
+    `default` where a table that was printed elsewhere calls the default configuration by a name of its own.
     """
 
     instances: int
@@ -35,6 +36,12 @@ class Cell:
     smt: str = ""
     server_cpus: str = ""
     placement: str = "socket"
+    stands_for: str = ""
+
+    @property
+    def is_default(self) -> bool:
+        """Return True for a cell of the default configuration, whatever it is called."""
+        return BASELINE_NAME in (self.configuration, self.stands_for)
 
     @property
     def connections(self) -> int:
@@ -59,6 +66,7 @@ class Cell:
             smt=factors.get("smt", ""),
             server_cpus=factors.get("server_cpus", ""),
             placement=factors["placement"],
+            stands_for=factors.get("stands_for", ""),
         )
 
 

@@ -48,6 +48,8 @@ class PlatformRow:
     runs: tuple[int, ...] = ()
     durability: str = ""
     """X where its settings can lose committed data: such a row is a measurement and never the headline."""
+    stands_for: str = ""
+    """The configuration that it is the same as, where a printed table has another name for it."""
 
     @property
     def connections(self) -> int:
@@ -55,9 +57,14 @@ class PlatformRow:
         return self.instances * self.clients
 
     @property
+    def kind(self) -> tuple[str, str]:
+        """Return configuration and mode: rows of one kind differ in their load alone."""
+        return self.stands_for or self.configuration, self.mode
+
+    @property
     def load(self) -> tuple[str, str, int, int]:
         """Return what has to be equal for two rows to be under equal load."""
-        return (self.configuration, self.mode, self.instances, self.clients)
+        return (*self.kind, self.instances, self.clients)
 
 
 @dataclass(frozen=True, slots=True)

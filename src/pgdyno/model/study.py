@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
-from pgdyno.model.verdict import Interval, Verdict
+from pgdyno.model.verdict import Interval, Metric, Verdict
 
 
 class StudyKind(StrEnum):
@@ -50,6 +50,15 @@ PRINTED = "printed"
 """Among a study's options: its rows were printed elsewhere, and nothing else is known of their runs."""
 
 
+def metric_asked(kind: StudyKind, options: Mapping[str, object]) -> Metric:
+    """Return the metric among the options of a study; throughput where its kind asks for none."""
+    of_kind = options.get(kind.value)
+    for part in (options, of_kind if isinstance(of_kind, Mapping) else {}):
+        if part.get("metric") in {*Metric}:
+            return Metric(str(part["metric"]))
+    return Metric.THROUGHPUT
+
+
 @dataclass(frozen=True, slots=True)
 class Study:
     """A study as the store keeps it.
@@ -71,6 +80,11 @@ class Study:
     plan: LoadPlan
     options: Mapping[str, object] = field(default_factory=dict)
     result: Mapping[str, object] | None = None
+
+    @property
+    def metric(self) -> Metric:
+        """Return the metric that was asked for; throughput where the kind asks for none."""
+        return metric_asked(self.kind, self.options)
 
     @property
     def was_read(self) -> bool:

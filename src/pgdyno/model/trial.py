@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pgdyno.model.configuration import Configuration
+from pgdyno.model.verdict import Metric
 
 
 class TrialState(StrEnum):
@@ -164,6 +165,21 @@ class Outcome:
     counters: Mapping[str, float] = field(default_factory=dict)
     """Deltas over the window that explain the score: blks_hit, blks_read, wal_bytes, wal_fpi, checkpoints ..."""
     warnings: tuple[str, ...] = ()
+
+    def figure(self, metric: Metric) -> float | None:
+        """Return the figure that a metric compares, None where it was not measured."""
+        if metric is Metric.THROUGHPUT:
+            return self.throughput
+        if metric is Metric.SERVER_CPU:
+            return self.server_cpu_ms_per_tx
+        if self.latency_ms is None:
+            return None
+        latency = self.latency_ms
+        return {
+            Metric.LATENCY_P50: latency.p50,
+            Metric.LATENCY_P95: latency.p95,
+            Metric.LATENCY_P99: latency.p99,
+        }[metric]
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,20 @@ class Metric(StrEnum):
         """Return True when a larger value is the better one."""
         return self is Metric.THROUGHPUT
 
+    def better(self, one: float, other: float) -> float:
+        """Return the better of two figures."""
+        return max(one, other) if self.higher_is_better else min(one, other)
+
+    @property
+    def unit(self) -> str:
+        """Return the unit of its figures."""
+        return "tps" if self is Metric.THROUGHPUT else "ms"
+
+    @property
+    def short(self) -> str:
+        """Return its name where there is little room; that of throughput is its unit."""
+        return _SHORT[self]
+
     @property
     def label(self) -> str:
         """Return what people call it, in sentences, tables and charts."""
@@ -47,6 +61,15 @@ _LABELS = {
     Metric.LATENCY_P95: "p95 latency",
     Metric.LATENCY_P99: "p99 latency",
     Metric.SERVER_CPU: "server CPU per transaction",
+}
+
+
+_SHORT = {
+    Metric.THROUGHPUT: "",
+    Metric.LATENCY_P50: "p50",
+    Metric.LATENCY_P95: "p95",
+    Metric.LATENCY_P99: "p99",
+    Metric.SERVER_CPU: "server CPU/tx",
 }
 
 

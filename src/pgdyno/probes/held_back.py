@@ -22,6 +22,8 @@ OUTSIDE_SHARE = 0.5
 """Sessions that spend more than this outside the server wait for the client's side more than for the server."""
 RATE_REACHED = 0.95
 FEW_MOMENTS = 10
+DRIVER_NEAR_PCT = DRIVER_BUSY_PCT / 2
+"""A driver whose threads use less is not what would be next: twice as many transactions would not fill it."""
 SEEN_SHARE = 0.05
 """Below it a resource is not named as the next one."""
 _WAL = ("io:wal", "lwlock:wal", "ipc:syncrep")
@@ -48,13 +50,14 @@ def held_back(run: RunFigures) -> HeldBack:
     found = sorted((one for one in judged if one is not None), key=lambda one: (not one.is_short, -one.share))
     short = [one for one in found if one.is_short]
     if _rate_is_reached(run) or (not short and (blind := _blind(run)) is None):
-        near = max(found, key=lambda one: one.share, default=None)
+        near = max((one for one in found if _may_be_next(run, one)), key=lambda one: one.share, default=None)
         second = near.resource if near is not None and near.share >= SEEN_SHARE else None
         evidence = [_nothing(run), *(one.sentence for one in found if one.resource is second)]
         return HeldBack(Resource.NONE, second, tuple(evidence), tuple(found), said)
     if not short:
         return HeldBack(Resource.UNKNOWN, None, (str(blind),), tuple(found), said)
-    first, rest = short[0], [one for one in found if one is not short[0] and one.share >= SEEN_SHARE]
+    first = short[0]
+    rest = [one for one in found if one is not first and one.share >= SEEN_SHARE and _may_be_next(run, one)]
     second = rest[0].resource if rest else None
     evidence = [f"{first.sentence} {first.threshold}", *(one.sentence for one in rest[:1])]
     return HeldBack(first.resource, second, tuple(evidence), tuple(found), said)
@@ -124,8 +127,7 @@ def _cpu(run: RunFigures) -> Candidate | None:
     said += f"; of the busy time {', '.join(known)}." if known else "."
     share = _running(run)
     if is_short and run.load.driver_is_here and not _rate_is_reached(run):
-        # the driver's turn waits for the same CPUs; who sleeps waits for none
-        share += max(0.0, (_outside(run) or 0.0) - run.load.pausing)
+        share += _between(run)  # the driver's turn waits for the same CPUs; who sleeps waits for none
     if run.active is None:
         share = cpu.busy / 100
     bound = f"(Threshold {CPU_BUSY_PCT:.0f} %: above it the queue for a CPU grows fast.)"
@@ -214,20 +216,26 @@ def _client(run: RunFigures) -> Candidate | None:
         return None
     writes = _part(run, sum(run.waiting(*_SENDING).values())) - _sending(run)
     road = _on_the_road(run)
-    share = max(0.0, (outside or 0.0) - road) + writes
+    passed = max(0.0, (outside or 0.0) - road)
     machine_is_full = run.cpu is not None and run.cpu.busy >= CPU_BUSY_PCT
+    # Time counts once: what waited for the CPUs that are full here is theirs, and not the client's.
+    is_the_cpus = machine_is_full and load.driver_is_here and not _is_saturated(run) and not _rate_is_reached(run)
+    share = writes + (min(passed, load.pausing) if is_the_cpus else passed)
     is_its_turn = not _rate_is_reached(run) and not machine_is_full and load.on_the_road is not None
     is_pausing = load.pausing >= OUTSIDE_SHARE and not _rate_is_reached(run)
     is_outside = outside is not None and share >= OUTSIDE_SHARE and (is_its_turn or is_pausing)
     said = []
     if outside is not None:
-        passed = "passed" if not road else f"passed, without {_percent(road)} on the network,"
+        how = "passed" if not road else f"passed, without {_percent(road)} on the network,"
         said.append(
-            f"{_percent(share - writes)} of the sessions' time {passed} outside the server, between an answer and the "
+            f"{_percent(passed)} of the sessions' time {how} outside the server, between an answer and the "
             f"next statement of {load.clients} {'client' if load.clients == 1 else 'clients'}."
         )
     if load.pausing >= SEEN_SHARE:
-        said.append(f"{_percent(load.pausing)} were pauses that the scripts ask for; latencies have them in them.")
+        said.append(
+            f"{_percent(load.pausing)} were pauses that the load asks for: latencies have those of a script in them, "
+            "not those between two calls of a session."
+        )
     if writes:
         said.append(f"{_percent(writes)} was spent sending results that the client did not take in time.")
     if busy is not None:
@@ -241,6 +249,25 @@ def _client(run: RunFigures) -> Candidate | None:
         f"{DRIVER_BUSY_PCT:.0f} % of a core: a thread that is busier answers late.)"
     )
     return Candidate(Resource.CLIENT, min(1.0, share), is_outside or _is_saturated(run), " ".join(said), bound)
+
+
+def _may_be_next(run: RunFigures, one: Candidate) -> bool:
+    """Tell whether a resource can be what would be next.
+
+    Time between statements is no proof against the load generator: it must be near its own limit, pause, or be slow
+    to take results.
+    """
+    if one.resource is not Resource.CLIENT or one.is_short:
+        return True
+    busy = _driver_busy(run)
+    is_near = (busy is not None and busy >= DRIVER_NEAR_PCT) or _is_saturated(run)
+    writes = _part(run, sum(run.waiting(*_SENDING).values())) - _sending(run)
+    return is_near or run.load.pausing >= SEEN_SHARE or writes >= SEEN_SHARE
+
+
+def _between(run: RunFigures) -> float:
+    """Return the part of the time between an answer and the next statement in which no pause was asked for."""
+    return max(0.0, (_outside(run) or 0.0) - run.load.pausing)
 
 
 def _sending(run: RunFigures) -> float:

@@ -21,7 +21,7 @@ OVER_NETWORK, ROUND_TRIP_MS, LINK_MBIT = "over_network", "round_trip_ms", "link_
 ROUND_TRIPS = "round_trips"
 """How often a transaction of the load waits for the server's answer."""
 PAUSE_S = "script_pause_s"
-"""How long the scripts make a transaction sleep at least, on average."""
+"""How long a client sleeps for each transaction at least, on average, by its script or between two."""
 
 
 def is_network(connection: psycopg.Connection[DictRow]) -> bool:

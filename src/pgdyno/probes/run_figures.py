@@ -32,11 +32,11 @@ class LoadShape:
     round_trips: float | None = None
     """How often a transaction waits for the server's answer."""
     pause_s: float = 0.0
-    """How long the scripts make a transaction sleep at least."""
+    """How long the load's own pauses make a client sleep for each transaction at least."""
 
     @property
     def pausing(self) -> float:
-        """Return the part of the clients' time that they slept because their scripts told them to."""
+        """Return the part of the clients' time that they slept because the load told them to."""
         return min(1.0, (self.throughput or 0.0) * self.pause_s / max(1, self.clients))
 
     @property

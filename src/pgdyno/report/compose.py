@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from pgdyno.model.study import Retained, Study, StudyKind
-from pgdyno.model.verdict import Metric, Verdict, Word
+from pgdyno.model.study import Retained, StudyKind
+from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.report import chapters, circumstances, doubts
 from pgdyno.report.closing import closed
 from pgdyno.report.data_checks import with_checks
 from pgdyno.report.digest import digest
 from pgdyno.report.held_back_section import held_back_section
 from pgdyno.report.imported_page import imported_page
+from pgdyno.report.judgement import judged, used_runs
 from pgdyno.report.matrix_page import matrix_page
 from pgdyno.report.noise_page import noise_page
 from pgdyno.report.reading import (
@@ -32,14 +33,14 @@ from pgdyno.report.reading import (
 )
 from pgdyno.report.reads import reads_section
 from pgdyno.report.run_details import plan_section, run_details
-from pgdyno.report.sections import Report, Section, Tile, Tone
+from pgdyno.report.sections import Report, Section, Tile
 from pgdyno.report.selftest_page import selftest_page
 from pgdyno.report.side_names import names_of
 from pgdyno.report.sizes import sizes_of
 from pgdyno.report.staircase_page import staircase_page
 from pgdyno.report.study_record import StudyRecord as StudyRecord
 from pgdyno.report.sweep_page import sweep_page
-from pgdyno.report.wording import TONES, capital, number_text, plural, quantity_text, sentence, tile
+from pgdyno.report.wording import capital, plural, tile
 
 BENCH_METRICS = (Metric.THROUGHPUT, Metric.LATENCY_P50, Metric.LATENCY_P99, Metric.SERVER_CPU)
 TILE_METRICS = (Metric.THROUGHPUT, Metric.LATENCY_P99, Metric.SERVER_CPU)
@@ -59,13 +60,13 @@ def compared(record: StudyRecord) -> Report:
     measured = effects_of(result, verdict.interval.confidence if verdict else 0.95)
     retained: tuple[Retained, ...] = (*measured, *unmeasured_of(result))
     provenance = circumstances.provenance(study, record.trials, result.number("elapsed_s"))
-    title, word, tone = _headline(study, result, verdict)
+    said = judged(study)
     return Report(
         study=study.id,
         kind=study.kind.value,
-        title=title,
-        word=word,
-        tone=tone,
+        title=said.title,
+        word=said.word,
+        tone=said.tone,
         lead=capital(
             f"{study.workload.description or study.workload.name}, "
             f"{plural(study.plan.clients, 'client')}, on {study.target}{_own(record)}"
@@ -84,43 +85,22 @@ def _own(record: StudyRecord) -> str:
     return f", with {plural(own, 'setting')} of its own" if own else ""
 
 
-def _headline(study: Study, result: Fields, verdict: Verdict | None) -> tuple[str, str, Tone]:
-    names = names_of(study.kind, keep=result.flag("keep"))
-    if verdict is not None:
-        said = sentence(verdict, names.subject, names.reference)
-        if result.flag("keep"):
-            tone = Tone.UNSURE if verdict.word is Word.NOT_RESOLVED else Tone.NEUTRAL
-            return "Keep your configuration: nothing that was tried proved better", "keep", tone
-        return said, verdict.word.value, TONES[verdict.word]
-    if measured_only_baseline(result):
-        return "Not resolved: no configuration but the baseline was measured", "not resolved", Tone.UNSURE
-    if study.kind is StudyKind.BENCH and result.members:
-        return _bench_headline(result)
-    return f"No verdict: the study is {study.state.value}", study.state.value, Tone.UNSURE
-
-
-def _bench_headline(result: Fields) -> tuple[str, str, Tone]:
-    side, runs = side_of(result), len(result.children("runs"))
-    if side.throughput is None:
-        state, reason = result.text("state"), result.text("reason")
-        return f"No usable measurement: {reason or f'the run is {state}'}", state, Tone.UNSURE
-    p99 = f", p99 {quantity_text(side.p99, 'ms')}" if side.p99 is not None else ""
-    which = "one run" if runs < 2 else f"the last of {runs} runs"
-    return f"{number_text(side.throughput)} transactions per second{p99}: {which}, no comparison", "", Tone.NEUTRAL
-
-
 def _tiles(kind: StudyKind, result: Fields, verdict: Verdict | None) -> tuple[Tile, ...]:
     if not result.members:
         return ()
     is_bench = kind is StudyKind.BENCH
     if is_bench or measured_only_baseline(result):
-        side = side_of(result) if is_bench else sides_of(result)[0]
+        used = used_runs(result)[0] if is_bench else []
+        if is_bench and not used:
+            return ()
+        side = side_of(used[-1]) if is_bench else sides_of(result)[0]
         measured = [(metric, value) for metric in BENCH_METRICS if (value := side.value(metric)) is not None]
         return tuple(tile(None, metric, None, value) for metric, value in measured)
     before, after = sides_of(result)
     verdicts = {one.metric: one for one in (*verdicts_of(result), *((verdict,) if verdict else ()))}
     tiles = tuple(
-        tile(verdicts.get(metric), metric, before.value(metric), after.value(metric)) for metric in TILE_METRICS
+        tile(verdicts.get(metric), metric, before.value(metric), after.value(metric))
+        for metric in dict.fromkeys((*((verdict.metric,) if verdict else ()), *TILE_METRICS))
     )
     if not result.flag("keep"):
         return tiles
@@ -131,7 +111,7 @@ def _sections(
     record: StudyRecord, result: Fields, verdict: Verdict | None, retained: Sequence[Retained]
 ) -> tuple[Section, ...]:
     study, names = record.study, names_of(record.study.kind, keep=result.flag("keep"))
-    metric = verdict.metric if verdict else Metric.THROUGHPUT
+    metric = verdict.metric if verdict else study.metric
     candidates = (
         chapters.change(result, retained, verdict, circumstances.data_bytes(record.trials))
         if study.kind is StudyKind.TUNE

@@ -11,6 +11,9 @@ from rich.segment import Segment
 
 from pgdyno.outside.words import printable, styled
 
+ROOM_FOR_ARROW = 2
+"""In ASCII an arrow takes two columns and not one, which no table knows of."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plain:
@@ -29,6 +32,8 @@ class PlainConsole(Console):
 
     def __init__(self, stream: TextIO | None = None, width: int | None = None) -> None:
         super().__init__(file=styled(stream or sys.stdout), width=width, highlight=False, markup=False, emoji=False)
+        if width is None and self.options.ascii_only:
+            self.width -= ROOM_FOR_ARROW
 
     def print(self, *objects: object, **options: object) -> None:
         """Print as rich does; words without what a terminal would obey."""

@@ -94,6 +94,8 @@ _NOT_LIKE = (
     "not TPC-C results, not comparable with published NOPM",
     "as HammerDB prints them, not TPC-C results, not comparable with those of pgdyno's own load",
 )
+MOST_RUNS = 5
+"""More runs than these are counted, not listed."""
 ONE_HOLDS = "The one condition that was checked holds"
 _CAPTION = (
     "NOPM: New-Orders committed in the measured window, a minute. TPM: transactions of this database alone, rolled "
@@ -158,23 +160,52 @@ def _verdict(checks: dict[int, tuple[CheckRecord, ...]]) -> str:
     broken = sorted({one.condition for found in checks.values() for one in found if one.violations})
     asked = {one.condition for found in checks.values() for one in found if one.violations is not None}
     if broken:
-        return f"{plural(len(broken), 'condition')} of {len(asked)} broken: {', '.join(broken)}; such a run is void."
+        count = f"{plural(len(broken), 'condition')} of {len(asked)} broken"
+        return f"{count}: {', '.join(broken)}; such a run is void.{_unchecked(checks)}"
+    if not asked:
+        return "No condition was checked."
     every = f"All {len(asked)} conditions that were checked hold" if len(asked) > 1 else ONE_HOLDS
-    return f"{every}, in {plural(len(checks), 'run')}." if asked else "No condition was checked."
+    runs = sum(any(one.violations is not None for one in found) for found in checks.values())
+    return f"{every}, in {plural(runs, 'run')}.{_unchecked(checks)}"
+
+
+def _unchecked(checks: Mapping[int, Sequence[CheckRecord]]) -> str:
+    """Name what could not be checked, and in which runs; empty where all of it was."""
+    missed: dict[tuple[int, ...], list[str]] = defaultdict(list)
+    for name in sorted({one.condition for found in checks.values() for one in found}):
+        runs = tuple(
+            run
+            for run, found in sorted(checks.items())
+            if any(one.condition == name and one.violations is None for one in found)
+        )
+        if runs:
+            missed[runs].append(name)
+    told = [f"{', '.join(names)} in {_runs_text(runs)}" for runs, names in missed.items()]
+    return f" Not checked: {'; '.join(told)}." if told else ""
+
+
+def _runs_text(runs: Sequence[int]) -> str:
+    if len(runs) > MOST_RUNS:
+        return plural(len(runs), "run")
+    return f"{'run' if len(runs) == 1 else 'runs'} {', '.join(map(str, runs))}"
 
 
 def _conditions(checks: dict[int, tuple[CheckRecord, ...]]) -> Table:
     counts: dict[str, list[int | None]] = defaultdict(list)
     meanings: dict[str, dict[int, str]] = defaultdict(dict)
     broken: dict[str, int] = {}
+    unchecked: dict[str, int] = {}
     for run, found in checks.items():
         for one in found:
             counts[one.condition].append(one.violations)
             meanings[one.condition][run] = one.meaning
             if one.violations:
                 broken.setdefault(one.condition, run)
+            if one.violations is None:
+                unchecked.setdefault(one.condition, run)
     columns = ("condition", "demanded", "violations")
-    rows = tuple((name, _demand(meanings[name], broken.get(name)), _sum(counts[name])) for name in sorted(counts))
+    shown = {**unchecked, **broken}
+    rows = tuple((name, _demand(meanings[name], shown.get(name)), _sum(counts[name])) for name in sorted(counts))
     return Table(columns, rows, columns[2:])
 
 
@@ -186,4 +217,6 @@ def _demand(meanings: Mapping[int, str], broken: int | None) -> str:
 
 def _sum(counts: Sequence[int | None]) -> str:
     known = [count for count in counts if count is not None]
-    return f"{sum(known):,}" if known else "not checked"
+    if not known:
+        return "not checked"
+    return f"{sum(known):,}" + (f" in {len(known)} of {len(counts)}" if len(known) < len(counts) else "")

@@ -16,6 +16,7 @@ from pgdyno.model.verdict import Verdict
 from pgdyno.report import chapters, circumstances, doubts
 from pgdyno.report.figures import verdict_table
 from pgdyno.report.held_back_section import WORDS
+from pgdyno.report.judgement import unused_reasons, used_runs
 from pgdyno.report.reading import Fields, sides_of, verdicts_of
 from pgdyno.report.reads import reads_facts
 from pgdyno.report.sections import Block, FactList, Prose, Section, TableBlock
@@ -106,14 +107,18 @@ def _bench(
     trials: Sequence[Trial], result: Fields, verdict: Verdict | None, retained: Sequence[Retained]
 ) -> tuple[Section, ...]:
     del verdict, retained  # one run compares nothing
-    measured = chapters.run_facts(trials[-1]) if trials and trials[-1].outcome is not None else FactList(())
+    used, unused = used_runs(result) if result.members else ([], [])
+    shown = next(iter((*used[::-1], *unused[::-1])), result)
+    trial = next((one for one in reversed(trials) if one.id == shown.whole("run") and one.outcome is not None), None)
     rows = [
-        *measured.rows,
-        *(reads_facts(trials[-1]) if trials else ()),
-        *_held_back("held back by", result),
+        *(("not used", reason) for reason in unused_reasons(unused)),
+        *(chapters.run_facts(trial).rows if trial is not None else ()),
+        *(reads_facts(trial) if trial is not None else ()),
+        *_held_back("held back by", shown),
         *(("mind", warning) for warning in doubts.warnings_of(result)),
     ]
-    section, own = _section("run", "The run", _facts(rows)), chapters.own_settings(trials)
+    title = "The run" if used else "The run, which was not used"
+    section, own = _section("run", title, _facts(rows)), chapters.own_settings(trials)
     return (section,) if own is None else (own, section)
 
 

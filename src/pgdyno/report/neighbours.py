@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pgdyno.model.trial import LatencySummary, Outcome, Role, Trial, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.report.figures import TrialPoint
+from pgdyno.report.wording import STRATEGIES
 
 
 def metric_value(outcome: Outcome | None, metric: Metric) -> float | None:
@@ -92,7 +93,8 @@ def _latest(levels: Sequence[float | None]) -> list[float | None]:
 
 def _point(trial: Trial, score: float | None, level: float | None) -> TrialPoint:
     settings = ", ".join(f"{name} = {value}" for name, value in trial.spec.configuration.items())
-    arm = "" if trial.spec.arm in ("baseline", "search", "", settings) else f"{trial.spec.arm}: "
+    named = STRATEGIES.get(trial.spec.arm, trial.spec.arm) if trial.spec.role is Role.SEARCH else trial.spec.arm
+    arm = "" if named in ("baseline", "search", "", settings) else f"{named}: "
     return TrialPoint(
         trial=trial.id,
         role=trial.spec.role,

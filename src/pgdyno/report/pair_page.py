@@ -12,7 +12,7 @@ from pgdyno.report.reading import Fields, Side, side_of, verdict_of
 from pgdyno.report.run_details import plan_section, run_details
 from pgdyno.report.sections import Block, Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.wording import METRIC_UNITS, TONES, capital, quantity_text, sentence, tile
+from pgdyno.report.wording import TONES, capital, quantity_text, sentence, tile
 
 QUESTION = "How does the second run stand beside the first?"
 
@@ -69,7 +69,7 @@ def _figures(a: Side, b: Side, names: tuple[str, str]) -> Table:
     rows = []
     for metric in Metric:
         before, after = a.value(metric), b.value(metric)
-        shown = ("unknown" if one is None else quantity_text(one, METRIC_UNITS[metric]) for one in (before, after))
+        shown = ("unknown" if one is None else quantity_text(one, metric.unit) for one in (before, after))
         ratio = f"{after / before:.3f}" if before and after is not None else "unknown"
         rows.append((metric.label, *shown, ratio))
     return Table(("metric", *names, "second / first"), tuple(rows), (*names, "second / first"))

@@ -117,7 +117,7 @@ def throughput_lines(comparison: PlatformComparison) -> Figure | None:
 
 
 def _curve(platform: Platform, like: PlatformRow, *, by_core: bool) -> list[tuple[PlatformRow, float]]:
-    rows = [row for row in platform.rows if (row.configuration, row.mode) == (like.configuration, like.mode)]
+    rows = [row for row in platform.rows if row.kind == like.kind]
     cores = platform.cores if by_core and not isinstance(platform.cores, Unknown) else 1
     return [(row, row.tps / cores) for row in sorted(rows, key=lambda row: row.connections)]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from io import StringIO
 from typing import TextIO, assert_never
 
-from rich.console import Group, RenderableType
+from rich.console import Group, JustifyMethod, RenderableType
 from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -41,8 +41,10 @@ _DRAW = {
     FigureKind.STAIRCASE: text_charts.framed_chart,
     FigureKind.LINES: text_charts.framed_chart,
 }
-MOST_FIXED = 16
-"""A numeric column whose cells are longer holds more than numbers, and may be broken like words."""
+LONGEST_WORD = 44
+"""A longer word is no number and no name of a setting."""
+GAP = 2
+"""Blanks between the columns of a table."""
 PIPE_WIDTH = 120
 """The width of a report that goes to a file or a pipe."""
 
@@ -142,6 +144,7 @@ def _card(card: Card, width: int) -> list[RenderableType]:
 def _grid(rows: tuple[tuple[str, str], ...]) -> RenderableType:
     grid = RichTable.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
     for name, value in rows:
         grid.add_row(name, value)
     return grid
@@ -160,20 +163,52 @@ def _folded(block: TableBlock) -> list[RenderableType]:
 
 
 def _table(table: Table, width: int) -> list[RenderableType]:
-    """Draw a table. Where it is too wide its words are broken and its headings wrapped: a cut number is a wrong one."""
-    drawn = RichTable(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
+    """Draw a table: columns side by side where they fit with whole words, else a list of each row's cells.
+
+    A number or a name that is cut is a wrong one.
+    """
     rows = table.rows[:MOST_TEXT_ROWS]
-    longest = [max(map(len, cells)) for cells in zip(table.columns, *rows, strict=True)]
-    is_wide = sum(longest) + 2 * len(longest) > width
-    for at, column in enumerate(table.columns):
-        numeric = column in table.numeric
-        least = max(map(len, [*column.split(), *(row[at] for row in rows)]), default=0)
-        fixed = least if is_wide and numeric and least <= MOST_FIXED else None
-        drawn.add_column(column, justify="right" if numeric else "left", overflow="fold", width=fixed)
-    for row in rows:
-        drawn.add_row(*(Text(cell) for cell in row))
+    widths = column_widths(table.columns, rows, width)
+    drawn: RenderableType
+    if widths is None:
+        drawn = _listed(table, rows)
+    else:
+        drawn = RichTable(box=None, header_style="dim", pad_edge=False, padding=(0, GAP, 0, 0))
+        for column, wide in zip(table.columns, widths, strict=True):
+            justify: JustifyMethod = "right" if column in table.numeric else "left"
+            drawn.add_column(column, justify=justify, overflow="fold", width=wide)
+        for row in rows:
+            drawn.add_row(*(Text(cell) for cell in row))
     cut = cut_text(table, MOST_TEXT_ROWS)
     return [drawn, Text(cut, style="dim")] if cut else [drawn]
+
+
+def column_widths(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
+    """Return the width of each column so that no word is broken, None where the words do not fit side by side.
+
+    A word of more than `LONGEST_WORD` letters is a path or a statement, and may be broken.
+    """
+    every = [[column, *(row[at] for row in rows)] for at, column in enumerate(columns)]
+    most = [max(map(len, cells)) for cells in every]
+    least = [
+        min(LONGEST_WORD, max((len(word) for cell in cells for word in cell.split()), default=1)) for cells in every
+    ]
+    room = width - GAP * (len(columns) - 1)
+    if sum(least) > room:
+        return None
+    while sum(most) > room:  # the widest column gives way, down to its longest word
+        most[max((at for at in range(len(most)) if most[at] > least[at]), key=most.__getitem__)] -= 1
+    return most
+
+
+def _listed(table: Table, rows: Sequence[Sequence[str]]) -> RenderableType:
+    """Draw each row as lines of heading and cell, under the first cell."""
+    parts: list[RenderableType] = []
+    for row in rows:
+        parts.append(Text(row[0], style="bold"))
+        told = tuple((column, cell) for column, cell in zip(table.columns[1:], row[1:], strict=True) if cell)
+        parts.append(Padding(_grid(told), (0, 0, 0, 2)))
+    return Group(*parts)
 
 
 def _figure(figure: Figure, width: int) -> list[RenderableType]:

@@ -14,13 +14,6 @@ from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 from pgdyno.report.sections import Tile, Tone
 from pgdyno.units import digits_text
 
-METRIC_UNITS = {
-    Metric.THROUGHPUT: "tps",
-    Metric.LATENCY_P50: "ms",
-    Metric.LATENCY_P95: "ms",
-    Metric.LATENCY_P99: "ms",
-    Metric.SERVER_CPU: "ms",
-}
 TONES = {
     Word.BETTER: Tone.GOOD,
     Word.WORSE: Tone.BAD,
@@ -37,6 +30,14 @@ ROLE_NAMES = {
     Role.ARM: "run",
     Role.CELL: "cell",
 }
+STRATEGIES = {
+    "start": "a rule of thumb",
+    "spread": "far from those tried",
+    "local": "near the best so far",
+    "model": "by the model",
+    "anything": "any that was not tried",
+}
+"""Why a search tries a point, by the origin of its suggestion."""
 STATE_MEANINGS = {
     TrialState.RUNNING: "still running",
     TrialState.COMPLETE: "measured and used",
@@ -88,6 +89,19 @@ def number_text(value: float | None) -> str:
     if 0 < abs(value) < 0.001:
         return "under 0.001"
     return f"{value:.3g}"
+
+
+def metric_text(metric: Metric, value: float | None) -> str:
+    """Write a figure with its unit and, where the unit does not tell, what it is of: `418 tps`, `p99 20.5 ms`."""
+    return f"{metric.short} {quantity_text(value, metric.unit)}".lstrip()
+
+
+def purpose_text(role: str, arm: str) -> str:
+    """Say in plain words why a trial is run, from its role and the name of its arm."""
+    name = ROLE_NAMES[Role(role)] if role in {*Role} else role
+    if arm in ("", role, name, "bench"):
+        return name
+    return f"{name}, {STRATEGIES[arm]}" if arm in STRATEGIES and role == Role.SEARCH else f"{name} {arm}"
 
 
 def rounded_text(value: float | None, digits: int = 2) -> str:
@@ -156,7 +170,7 @@ def capital(text: str) -> str:
 
 def tile(verdict: Verdict | None, metric: Metric, before: float | None, after: float | None) -> Tile:
     """Make the tile of one metric; without a verdict it shows the two figures and claims nothing."""
-    unit = METRIC_UNITS[metric]
+    unit = metric.unit
     detail = f"{number_text(before)} → {quantity_text(after, unit)}"
     label = metric.label
     if verdict is None:

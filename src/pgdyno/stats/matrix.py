@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pgdyno.model.matrix import BASELINE_NAME, LOCK_MODES, Cell, MatrixRow
+from pgdyno.model.matrix import LOCK_MODES, Cell, MatrixRow
 from pgdyno.model.verdict import Metric, Verdict, Word
 from pgdyno.stats.multiplicity import family_design
 from pgdyno.stats.sequential import Design, judge
@@ -22,7 +22,7 @@ FEWEST_ON_A_CURVE = 3
 """Below this many loads a curve has no knee that could be named."""
 AXES = ("configuration", "mode", "placement", "smt", "server_cpus", "scale", "jobs")
 """The factors whose levels are compared at equal load, in this order."""
-_FIRST = {"configuration": BASELINE_NAME, "mode": "tpcb-like", "placement": "socket"}
+_FIRST = {"mode": "tpcb-like", "placement": "socket"}
 SMALLEST_EFFECT = 0.02
 CONFIDENCE = 0.95
 Curve = tuple[MatrixRow, ...]
@@ -209,13 +209,17 @@ def _pairs(rows: Sequence[MatrixRow], axis: str) -> Iterator[tuple[MatrixRow, Ma
     groups: dict[object, list[MatrixRow]] = {}
     for row in rows:
         if row.usable:
-            others = tuple(item for item in row.cell.factors().items() if item[0] != axis)
+            others = tuple(item for item in row.cell.factors().items() if item[0] not in (axis, "stands_for"))
             groups.setdefault((row.system, others), []).append(row)
     for group in groups.values():
-        reference = next((row for row in group if getattr(row.cell, axis) == _FIRST.get(axis)), group[0])
+        reference = next((row for row in group if _is_first(row.cell, axis)), group[0])
         for row in group:
             if row is not reference:
                 yield reference, row
+
+
+def _is_first(cell: Cell, axis: str) -> bool:
+    return cell.is_default if axis == "configuration" else getattr(cell, axis) == _FIRST.get(axis)
 
 
 def _common(a: MatrixRow, b: MatrixRow) -> list[int]:

@@ -35,6 +35,9 @@ class Runs(Protocol):
     def run(self, spec: TrialSpec, /) -> Trial:
         """Run one trial, or give back the recorded one of its place."""
 
+    def expect(self, trials: int, *, at_most: bool = False) -> None:
+        """Hear how many trials come now, for whoever waits."""
+
 
 def block_order(arms: Sequence[str], block: int, seed: int) -> tuple[str, ...]:
     """Return the order of the arms in one block: a permutation that depends on seed and block only.
@@ -49,14 +52,7 @@ def block_order(arms: Sequence[str], block: int, seed: int) -> tuple[str, ...]:
 
 def metric_of(outcome: Outcome, metric: Metric) -> float | None:
     """Return the figure of an outcome that a metric compares, None where it was not measured."""
-    latency = outcome.latency_ms
-    if metric is Metric.THROUGHPUT:
-        return outcome.throughput
-    if metric is Metric.SERVER_CPU:
-        return outcome.server_cpu_ms_per_tx
-    if latency is None:
-        return None
-    return {Metric.LATENCY_P50: latency.p50, Metric.LATENCY_P95: latency.p95, Metric.LATENCY_P99: latency.p99}[metric]
+    return outcome.figure(metric)
 
 
 @dataclass
@@ -119,6 +115,7 @@ def run_blocks(
     """
     blocks = Blocks(arms)
     block, lost_in_a_row = first_block, 0
+    laboratory.expect(len(arms) * max_blocks, at_most=True)
     while len(blocks.complete) < max_blocks:
         if has_room is not None and not has_room(len(arms)):
             blocks.stopped_short = NO_TIME

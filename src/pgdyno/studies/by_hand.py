@@ -158,3 +158,7 @@ class GatedRuns:
         else:
             self._gate.ensure(spec.factors)
         return self._laboratory.run(spec)
+
+    def expect(self, trials: int, *, at_most: bool = False) -> None:
+        """Tell the laboratory how many trials come now."""
+        self._laboratory.expect(trials, at_most=at_most)

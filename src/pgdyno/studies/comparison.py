@@ -7,11 +7,13 @@ different times, with whatever the machine did in between: their figures are sho
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pgdyno.errors import UsageError
 from pgdyno.model.record import PlanRecord
-from pgdyno.model.study import StudyKind
+from pgdyno.model.study import Study, StudyKind
 from pgdyno.model.trial import Trial, TrialState
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 from pgdyno.stats.sequential import Design, judge
@@ -19,6 +21,7 @@ from pgdyno.store.catalogue import Store
 from pgdyno.studies.blocks import metric_of
 from pgdyno.studies.platform_reading import circumstances
 from pgdyno.trial.plan_changes import PlanChange, plan_changes
+from pgdyno.units import bytes_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +82,58 @@ def _require_same_load(store: Store, a: Trial, b: Trial) -> None:
     if a.study_id == b.study_id:
         return
     left, right = store.study(a.study_id), store.study(b.study_id)
-    if left.workload.fingerprint != right.workload.fingerprint or left.plan != right.plan:
+    if unlike := load_differences(left, right):
         raise UsageError(
             f"run {a.id} and run {b.id} were measured under different loads",
-            detail=f"{left.workload.description}, {left.plan}; {right.workload.description}, {right.plan}",
+            detail="; ".join(f"{what} {of_a} and {of_b}" for what, of_a, of_b in unlike),
             hint="Compare runs of the same workload, clients, protocol, rate and duration.",
         )
+
+
+def load_differences(a: Study, b: Study) -> list[tuple[str, str, str]]:
+    """Return in which words the loads of two studies differ: what, of A, of B."""
+    rows = [(what, *(word(getattr(study.plan, name)) for study in (a, b))) for name, (what, word) in _PLAN.items()]
+    if a.workload.fingerprint != b.workload.fingerprint:
+        told = [study.workload.description or study.workload.name for study in (a, b)]
+        if told[0] == told[1]:
+            told = [f"fingerprint {study.workload.fingerprint}" for study in (a, b)]
+        rows = [("workload", *told), *rows]
+    return [(what, of_a, of_b) for what, of_a, of_b in rows if of_a != of_b]
+
+
+def _seconds(value: float) -> str:
+    return f"{value:g} s"
+
+
+def _rate(value: float | None) -> str:
+    return "not limited" if value is None else f"{value:g}/s"
+
+
+def _memory(value: int | None) -> str:
+    return "not limited" if value is None else bytes_text(value)
+
+
+def _vcpus(value: float | None) -> str:
+    return "not limited" if value is None else f"{value:g}"
+
+
+_PLAN: Mapping[str, tuple[str, Callable[[Any], str]]] = {
+    "clients": ("clients", str),
+    "jobs": ("threads", str),
+    "warmup_s": ("warm-up of at most", _seconds),
+    "measure_s": ("measured window", _seconds),
+    "protocol": ("protocol", str),
+    "rate": ("rate", _rate),
+    "connect_each": ("a new connection for each transaction", lambda value: "yes" if value else "no"),
+    "reset": ("reset of the data", str),
+    "seed": ("seed", lambda value: "drawn" if value is None else str(value)),
+    "instances": ("load generators", str),
+    "cpus": ("CPUs of the load generators", lambda value: value or "all"),
+    "instance_memory_bytes": ("memory of a load generator", _memory),
+    "instance_vcpus": ("CPU time of a load generator", _vcpus),
+    "host": ("the load's way to the server", lambda value: value or "as the target's"),
+}
+"""Every field of a plan in words; what differs in any of them is another load."""
 
 
 def _interleaved_pairs(store: Store, a: Trial, b: Trial, metric: Metric) -> tuple[list[float], list[float]] | None:

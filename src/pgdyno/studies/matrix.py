@@ -153,6 +153,7 @@ def run_matrix(stand: Stand, plan: MatrixPlan, announce: Callable[[str], None]) 
         spec = TrialSpec(known[cell], role, label(cell), block, slot, factors=cell.factors())
         return _repeating(laboratory, spec, lambda one: laboratory.run(one, plan=load, workload=workload))
 
+    laboratory.expect(1 + plan.repetitions * len(cells))
     try:
         measure(cells[0], Role.BASELINE, 0, 0)
         lost: dict[Cell, int] = {}

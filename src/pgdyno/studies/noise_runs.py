@@ -39,6 +39,7 @@ def measure_noise(search: Search, options: TuneOptions, announce: Callable[[str]
     EnvironmentUnsuitable when fewer than three runs could be measured.
     """
     watch = search.laboratory.stopwatch
+    search.laboratory.expect(options.noise_runs, at_most=watch is not None)
     for slot in range(options.noise_runs):
         if slot >= FEWEST and watch is not None and not watch.has_room(1, until_s=watch.share_s(NOISE_SHARE)):
             search.left_out.append(f"{options.noise_runs - slot} of {options.noise_runs} runs for the noise floor")

@@ -21,7 +21,7 @@ from pgdyno.units import bytes_text
 KINDS = (StudyKind.MATRIX, StudyKind.BENCH)
 COUNTS = ("cores", "threads", "sockets", "vcpus")
 _BUSY = ("usr_pct", "sys_pct", "irq_pct")
-_LOAD_FACTORS = ("instances", "clients", "jobs", "mode", "configuration", "smt", "scale")
+_LOAD_FACTORS = ("instances", "clients", "jobs", "mode", "configuration", "smt", "scale", "stands_for")
 _UNRECORDED = "the study did not record it; --count tells it"
 _HOST_FACTS = {
     "architecture": "architecture",
@@ -134,6 +134,7 @@ def _row(study: Study, runs: Sequence[Trial], busy: Mapping[int, float], cores: 
         throughputs=throughputs,
         runs=tuple(run.id for run in runs),
         durability="X" if worst_class(runs[0].spec.configuration) is Durability.X else "",
+        stands_for=runs[0].spec.factors.get("stands_for", ""),
     )
 
 

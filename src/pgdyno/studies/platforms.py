@@ -72,8 +72,8 @@ def _equal_loads(a: Platform, b: Platform) -> tuple[Matchup, ...]:
 
 def _best(a: Platform, b: Platform) -> Matchup | None:
     """Match the best rows of the configuration and mode in which the two together did most."""
-    kinds = {_kind(row) for row in a.rows} & {_kind(row) for row in b.rows}
-    unsafe = {_kind(row) for row in (*a.rows, *b.rows) if row.durability == "X"}
+    kinds = {row.kind for row in a.rows} & {row.kind for row in b.rows}
+    unsafe = {row.kind for row in (*a.rows, *b.rows) if row.durability == "X"}
     pairs = [(best_row(_of(a, kind)), best_row(_of(b, kind))) for kind in sorted(kinds - unsafe or kinds)]
     if not pairs:
         return None
@@ -81,19 +81,15 @@ def _best(a: Platform, b: Platform) -> Matchup | None:
     return _matchup(a, b, left, right)
 
 
-def _kind(row: PlatformRow) -> tuple[str, str]:
-    return row.configuration, row.mode
-
-
 def _of(platform: Platform, kind: tuple[str, str]) -> list[PlatformRow]:
-    return [row for row in platform.rows if _kind(row) == kind]
+    return [row for row in platform.rows if row.kind == kind]
 
 
 def _matchup(a: Platform, b: Platform, left: PlatformRow, right: PlatformRow) -> Matchup:
     past = tuple(
         platform.name
         for platform, row in ((a, left), (b, right))
-        if best_row(_of(platform, _kind(row))).connections < row.connections
+        if best_row(_of(platform, row.kind)).connections < row.connections
     )
     scatter = ratio_interval(left.throughputs, right.throughputs, CONFIDENCE)
     ratios = [_ratio(one, (a, left), (b, right), scatter) for one in Denominator]

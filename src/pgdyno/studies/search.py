@@ -5,6 +5,7 @@ Nothing is claimed here. The search only proposes; `pruning` and `proof` measure
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -53,6 +54,8 @@ class Search:
 
     def run(self) -> None:
         """Ask and measure until the budget is spent or more search is not worth it."""
+        trials = self.options.trials
+        self.laboratory.expect(trials + math.ceil(trials / self.options.baseline_every), at_most=True)
         block = 0
         while not self.stopped:
             block += 1

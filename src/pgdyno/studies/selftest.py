@@ -123,6 +123,9 @@ class _With:
     def run(self, spec: TrialSpec, /) -> Trial:
         return self._laboratory.run(spec, workload=self._workload)
 
+    def expect(self, trials: int, *, at_most: bool = False) -> None:
+        self._laboratory.expect(trials, at_most=at_most)
+
 
 def chosen(names: Sequence[str]) -> tuple[Case, ...]:
     """Return the cases of these names in their order, all without a name."""

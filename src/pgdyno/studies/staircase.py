@@ -164,6 +164,7 @@ class Staircase:
             TrialSpec(self._found.baseline, Role.BASELINE, BASE, number * STEP_BLOCKS, slot, factors=factors)
             for slot in range(count)
         )
+        self._runs.expect(count)
         runs = [run_repeating(self._runs, spec) for spec in specs]
         if any(trial.state in (TrialState.VOID, TrialState.FAILED, TrialState.REFUSED) for trial in runs):
             reason = next((trial.outcome.reason for trial in reversed(runs) if trial.outcome), None)

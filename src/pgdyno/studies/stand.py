@@ -16,8 +16,9 @@ from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.guard import GuardPlan
 from pgdyno.model.job import JOB
 from pgdyno.model.linux import is_linux_knob
-from pgdyno.model.study import RESUMED_BY, Study, StudyKind, StudyState
+from pgdyno.model.study import RESUMED_BY, Study, StudyKind, StudyState, metric_asked
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
+from pgdyno.model.verdict import Metric
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
@@ -126,6 +127,7 @@ def open_stand(
     # A parameter out of its range is refused before a server is asked or a sandbox made.
     make_workload(request.workload, without_class(request.parameters))
     check_driving(request.parameters, request.plan)
+    check_metric(request)
     with ExitStack() as stack:
         stack.enter_context(signals_interrupt())
         if request.resume is not None:
@@ -191,6 +193,22 @@ def open_stand(
         finally:
             if session is not None:
                 announce("putting the server back")
+
+
+def check_metric(request: StudyRequest) -> None:
+    """Refuse to compare what an open loop has fixed: whoever keeps up with its rate has the same throughput."""
+    rate = request.plan.rate
+    if rate is None or request.kind not in _COMPARING or request.resume is not None:
+        return
+    if metric_asked(request.kind, request.options) is Metric.THROUGHPUT:
+        raise UsageError(
+            f"--rate {rate:g} fixes the throughput, which is the metric",
+            detail="Every configuration that keeps up with the rate has the same throughput.",
+            hint="Judge by latency with --metric latency_p99, by server_cpu_ms_per_tx, or leave --rate out.",
+        )
+
+
+_COMPARING = (StudyKind.TUNE, StudyKind.AB, StudyKind.STAIRCASE, StudyKind.SWEEP)
 
 
 def linux_knobs(*configurations: Iterable[str]) -> tuple[str, ...]:

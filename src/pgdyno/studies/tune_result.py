@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pgdyno.errors import ExitCode
 from pgdyno.knobs.linux import load_all_knobs
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts
@@ -120,10 +119,3 @@ def _warnings(trials: list[Trial], read_only: bool) -> list[str]:
     if read_only:
         words.append("the load only reads: nothing here is known of checkpoints, WAL and vacuum under writes")
     return words
-
-
-def exit_code(result: Mapping[str, object]) -> ExitCode:
-    """Return 0 for a proven winner or a baseline that stands, 3 when no pairs resolved it, or none were measured."""
-    verdict = result["verdict"]
-    resolved = isinstance(verdict, Mapping) and verdict["word"] != Word.NOT_RESOLVED.value
-    return ExitCode.OK if resolved else ExitCode.NOT_RESOLVED

@@ -6,6 +6,7 @@ Every statement of pgdyno goes through here; other modules take psycopg only for
 from __future__ import annotations
 
 import re
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -37,6 +38,7 @@ _HINTS = (
     ("does not exist", "Name a role and a database that exist: --target 'user=... dbname=...'."),
 )
 _REFUSES_US = ("authentication", "password", "pg_hba.conf", "not permitted to log in", "does not exist")
+_PEER = re.compile(r'[Pp]eer authentication failed for user "([^"]+)"')
 _QUOTED = re.compile(r'"[^"]*"')
 _DOWN_HINT = "Check that the server runs, and the host and port of --target (a socket's folder is a host too)."
 
@@ -234,7 +236,16 @@ def query_error(label: str, error: psycopg.Error) -> PgdynoError:
     )
 
 
+def _peer_hint(reason: str) -> str | None:
+    """Return what to type where a server lets in only the account that a role is called after."""
+    found = _PEER.search(reason)
+    if found is None:
+        return None
+    account = shlex.quote(found.group(1))
+    return f"Run it as that account: sudo -u {account} pgdyno ...; or name a user in --target that has a password."
+
+
 def _connect_error(label: str, text: str) -> ConnectError:
     reason = text.strip()
-    hint = next((hint for words, hint in _HINTS if words in reason), _DOWN_HINT)
+    hint = _peer_hint(reason) or next((hint for words, hint in _HINTS if words in reason), _DOWN_HINT)
     return ConnectError(f'cannot connect to "{label}"', detail=reason, hint=hint)

@@ -35,6 +35,7 @@ from pgdyno.target.target import Target
 from pgdyno.trial.assess import Bounds, assess
 from pgdyno.trial.breach import Baselines, ending, tripped
 from pgdyno.trial.lifecycle import Happening, Instruction, Phase, Transition, begin, step
+from pgdyno.trial.pace import Pace
 from pgdyno.trial.recorded import given_back
 from pgdyno.trial.restarts import Restarts
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
@@ -111,6 +112,15 @@ class Laboratory:
         self._sleep = sleep
         self._recorded = deque(given_back(store.trials(study.id)))
         self._count = 0
+        self._pace = Pace(study.metric, study.plan.duration_s)
+
+    def expect(self, trials: int, *, at_most: bool = False) -> None:
+        """Hear how many trials the study runs next, fewer where `at_most`; for people who wait."""
+        self._pace.expect(trials, at_most=at_most)
+
+    def _tell_outlook(self) -> None:
+        watch = self.stopwatch
+        self._watcher.outlook(self._pace.outlook(until_s=None if watch is None else watch.end_s - watch.now_s()))
 
     @property
     def is_replaying(self) -> bool:
@@ -127,10 +137,12 @@ class Laboratory:
         KeyboardInterrupt again after the trial was concluded as abandoned, RollbackError and GuardTripped likewise.
         """
         self._count += 1
+        self._pace.begin(spec)
         recorded = bool(self._recorded)
         if recorded:
             self.restarts.replay(spec.configuration)
             trial = self._replay(spec)
+            self._pace.end(trial)
         else:
             self.restarts.allow(spec.configuration, self._waiting)
             trial = self._measure(spec, plan or self.study.plan, workload or self._workload)
@@ -164,6 +176,7 @@ class Laboratory:
     def _measure(self, spec: TrialSpec, plan: LoadPlan, workload: Workload) -> Trial:
         self.begin_guards()
         work = Work(self.store.begin_trial(self.study.id, spec), spec, plan, workload, self._clock(), self._timer())
+        self._tell_outlook()
         self._watcher.trial_began(spec, self._count, work.run_id)
         transition = begin()
         error: BaseException | None = None
@@ -175,6 +188,8 @@ class Laboratory:
                     break
                 transition = step(transition.phase, happening)
         trial = self.store.trial(work.run_id)
+        self._pace.end(trial)
+        self._tell_outlook()
         self._watcher.trial_ended(trial)
         if error is not None:
             raise error

@@ -13,11 +13,12 @@ from types import TracebackType
 from pgdyno.errors import PgdynoError
 from pgdyno.model.guard import Lamp
 from pgdyno.model.live import Live, LiveLamp, LiveNotice, LivePoint
-from pgdyno.model.trial import Trial, TrialSpec, TrialState
+from pgdyno.model.trial import Trial, TrialSpec
 from pgdyno.probes.latest import latest_point
 from pgdyno.probes.sampler import Sampler
 from pgdyno.store.live import LiveBoard
 from pgdyno.target.identity import ProcessIdentity, pid_namespace, uptime
+from pgdyno.trial.pace import Outlook
 from pgdyno.trial.watcher import Watcher
 from pgdyno.workloads.protocol import LoadReading
 
@@ -66,6 +67,7 @@ class LiveRecorder:
         self._clock = clock
         self._interval_s = interval_s
         self._live = first_state(study, clock())
+        self._ends_at: float | None = None
         self._points: deque[LivePoint] = deque(maxlen=POINTS)
         self._notices: deque[LiveNotice] = deque(maxlen=NOTICES)
         self._stopping = threading.Event()
@@ -83,6 +85,12 @@ class LiveRecorder:
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(RETRY_S)
+
+    def outlook(self, outlook: Outlook) -> None:
+        """Keep which trial of how many it is, and the best so far."""
+        self._ends_at = None if outlook.left_s is None else self._clock() + outlook.left_s
+        self._live = replace(self._live, metric=outlook.metric.value, place=outlook.place, best=outlook.best)
+        self._watcher.outlook(outlook)
 
     def trial_began(self, spec: TrialSpec, number: int, run_id: int) -> None:
         """Begin a trial's state."""
@@ -125,19 +133,18 @@ class LiveRecorder:
         self._watcher.notice(text)
 
     def trial_ended(self, trial: Trial) -> None:
-        """Keep the best so far; between two trials nothing of the ended one's progress is shown."""
-        outcome = trial.outcome
-        if trial.state is TrialState.COMPLETE and outcome is not None and outcome.throughput is not None:
-            self._live = replace(self._live, best=max(self._live.best or 0.0, outcome.throughput))
+        """Between two trials nothing of the ended one's progress is shown."""
         self._live = replace(self._live, phase="between trials", elapsed_s=None, duration_s=None)
         self._watcher.trial_ended(trial)
 
     def _run(self) -> None:
         pause, written = 0.0, False
         while not self._stopping.wait(pause):
+            now, ends_at = self._clock(), self._ends_at
             state = replace(
                 self._live,
-                at=self._clock(),
+                at=now,
+                left_s=None if ends_at is None else max(0.0, ends_at - now),
                 uptime=uptime(),
                 points=tuple(self._points.copy()),
                 notices=tuple(self._notices.copy()),

@@ -8,11 +8,15 @@ from typing import Protocol
 from pgdyno.model.guard import Lamp
 from pgdyno.model.trial import Trial, TrialSpec
 from pgdyno.probes.sampler import Sampler
+from pgdyno.trial.pace import Outlook
 from pgdyno.workloads.protocol import LoadReading
 
 
 class Watcher(Protocol):
     """Hears each step of a trial. What it hears is for people; a study never depends on it."""
+
+    def outlook(self, outlook: Outlook) -> None:
+        """Hear before a trial, and after it, which one of how many it is, and the best so far."""
 
     def trial_began(self, spec: TrialSpec, number: int, run_id: int) -> None:
         """Hear that a trial begins; `number` counts the study's trials from 1, `run_id` is its name in the store."""

@@ -14,10 +14,10 @@ from pgdyno.model.job import Job, JobState
 from pgdyno.model.live import Live
 from pgdyno.model.study import RESUMED_BY, Study, StudyState
 from pgdyno.model.trial import Role, Trial, TrialState
-from pgdyno.model.verdict import Word
-from pgdyno.report.reading import Fields, measured_only_baseline, verdict_of
+from pgdyno.model.verdict import Metric
+from pgdyno.report.judgement import judged
 from pgdyno.report.sections import Tone
-from pgdyno.report.wording import TONES, change_text, number_text, plural, range_text
+from pgdyno.report.wording import number_text, plural
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.store.queue import Queue
@@ -46,7 +46,7 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A study under way. `history` holds numbers and throughputs of its newest trials, for the chart."""
+    """A study under way. `history` holds numbers and figures of its newest trials, for the chart: of `metric`."""
 
     live: Live
     study: Study
@@ -55,6 +55,16 @@ class Card:
     counts: str
     trials: tuple[Trial, ...]
     history: Mapping[str, Sequence[float | None]]
+
+    @property
+    def metric(self) -> Metric:
+        """Return the metric that was asked for."""
+        return self.study.metric
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Return what is shown of each trial: the metric that was asked for first."""
+        return tuple(dict.fromkeys((self.metric, Metric.THROUGHPUT, Metric.LATENCY_P99)))
 
     @property
     def done_pct(self) -> int | None:
@@ -195,17 +205,19 @@ class OverviewReader:
             age_s=now - live.began_at,
             counts=_counts(counts),
             trials=tuple(reversed(ended[-LAST_TRIALS:])),
-            history=_history(ended, first=1 + max(0, sum(counts.values()) - len(trials))),
+            history=_history(ended, study.metric, first=1 + max(0, sum(counts.values()) - len(trials))),
         )
 
 
-def _history(trials: Sequence[Trial], first: int) -> Mapping[str, Sequence[float | None]]:
-    """Return the throughput of complete trials by their number in the study, from `first`, the baseline's apart."""
+def _history(trials: Sequence[Trial], metric: Metric, first: int) -> Mapping[str, Sequence[float | None]]:
+    """Return the figure of complete trials by their number in the study, from `first`, the baseline's apart."""
     numbers: list[float | None] = []
     baseline: list[float | None] = []
     others: list[float | None] = []
     for number, trial in enumerate(trials, first):
-        value = None if trial.outcome is None or trial.state is not TrialState.COMPLETE else trial.outcome.throughput
+        value = (
+            None if trial.outcome is None or trial.state is not TrialState.COMPLETE else trial.outcome.figure(metric)
+        )
         is_baseline = trial.spec.role is Role.BASELINE
         numbers.append(number)
         baseline.append(value if is_baseline else None)
@@ -229,6 +241,8 @@ def _alerts(cards: Sequence[Card], studies: Sequence[Study], jobs: Sequence[Job]
     for study in studies:
         if study.state is StudyState.FAILED and now - study.created_at < RECENT_S:
             found.append(Alert("bad", f"{study.kind.value} study {study.id} failed", study.id))
+        elif study.state is StudyState.COMPLETE and now - study.created_at < RECENT_S and (told := judged(study).alert):
+            found.append(Alert("unsure", told, study.id))
     for job in jobs:
         if job.state is JobState.FAILED and now - (job.ended_at or job.added_at) < RECENT_S:
             found.append(Alert("bad", f"job {job.id} failed: {job.reason or 'no reason was kept'}", job.study or ""))
@@ -250,21 +264,11 @@ def _silence(card: Card) -> str:
 
 
 def _row(study: Study, counts: Mapping[str, int]) -> Row:
-    result = Fields(study.result or {})
-    verdict = verdict_of(result.child("verdict"))
-    word, tone, said = study.state.value, Tone.NEUTRAL, ""
-    if study.state in (StudyState.FAILED, StudyState.INTERRUPTED):
-        tone = Tone.BAD if study.state is StudyState.FAILED else Tone.UNSURE
-    elif measured_only_baseline(result):
-        word, tone, said = Word.NOT_RESOLVED.value, Tone.UNSURE, "no configuration but the baseline was measured"
-    elif result.flag("keep"):
-        word, said = "keep", "your configuration"
-    elif verdict is not None:
-        word, tone = verdict.word.value, TONES[verdict.word]
-        said = f"{verdict.metric.label} {change_text(verdict.interval.ratio)} {range_text(verdict.interval)}"
-    elif throughput := result.number("tps"):
-        said = f"{number_text(throughput)} tps"
-    return Row(study, moment_text(study.created_at), _counts(counts), word, tone.value, said)
+    found = judged(study)
+    is_told = study.state is StudyState.COMPLETE and bool(found.said)
+    word = found.word if is_told and found.word else study.state.value
+    tone = found.tone if is_told or study.state in (StudyState.FAILED, StudyState.INTERRUPTED) else Tone.NEUTRAL
+    return Row(study, moment_text(study.created_at), _counts(counts), word, tone.value, found.said if is_told else "")
 
 
 def _counts(counts: Mapping[str, int]) -> str:

@@ -8,6 +8,7 @@ from typing import Protocol, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from pgdyno.report.wording import metric_text, number_text, purpose_text
 from pgdyno.units import seconds_text
 from pgdyno.web.overview import Card, Overview, moment_text
 
@@ -91,4 +92,5 @@ def _environment() -> Environment:
     )
     environment.filters["duration"] = seconds_text
     environment.filters["moment"] = moment_text
+    environment.globals |= {"purpose": purpose_text, "figure": metric_text, "number": number_text}
     return environment

@@ -82,6 +82,11 @@ class LoopCommand:
         return [sys.executable, "-m", "pgdyno.workloads.session_loop", str(job.absolute())]
 
     @property
+    def own_pause_s(self) -> float:
+        """Return how long a session sleeps between two calls, beside what scripts ask for."""
+        return self.loop.pause_s
+
+    @property
     def pauses(self) -> bool:
         """Return True where sessions sleep between their calls."""
         return self.loop.pause_s > 0

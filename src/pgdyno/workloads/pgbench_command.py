@@ -87,6 +87,11 @@ class RunCommand:
         return [*words, self.dbname]
 
     @property
+    def own_pause_s(self) -> float:
+        """Return how long the driver itself sleeps between two transactions: pgbench does not."""
+        return 0.0
+
+    @property
     def pauses(self) -> bool:
         """Return True where a script sleeps: keying time, think time."""
         return any(sleeps(script) for script in self.scripts)

@@ -193,7 +193,8 @@ class PgbenchLoad:
             gaps=gaps,
             device_reads=tuple(self._device_reads),
             round_trips=mean_round_trips(histograms, {script.name: round_trips(script) for script in scripts}),
-            pause_s=mean_pause_s(histograms, {script.name: least_pause_s(script) for script in scripts}),
+            pause_s=self._command.own_pause_s
+            + mean_pause_s(histograms, {script.name: least_pause_s(script) for script in scripts}),
             log=log,
         )
 

@@ -110,7 +110,7 @@ class LoadResult:
     round_trips: float | None = None
     """How often a transaction waits for the server's answer, on average; None where that is not known."""
     pause_s: float = 0.0
-    """How long its script makes a transaction sleep at least, on average, in seconds."""
+    """How long its client sleeps for each transaction at least, by its script or between two, in seconds."""
     log: TransactionLog = field(repr=False, kw_only=True)
 
     def window(self, from_s: float, to_s: float) -> WindowResult:

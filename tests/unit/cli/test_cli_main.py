@@ -1,11 +1,13 @@
 """The front door: quick, complete, and every error one of ours."""
 
+import json
 import os
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -78,3 +80,50 @@ def test_the_version_is_that_of_the_project():
 
 def run(*words):
     return subprocess.run([sys.executable, "-m", "pgdyno", *words], capture_output=True, text=True, check=False)
+
+
+def typed(tmp_path, *words):
+    """Run pgdyno as a user does."""
+    environment = {**os.environ, "PGDYNO_HOME": str(tmp_path)}
+    return subprocess.run(
+        [sys.executable, "-m", "pgdyno", *words], capture_output=True, text=True, check=False, env=environment
+    )
+
+
+def test_an_error_is_json_where_json_was_asked_for(tmp_path):
+    done = typed(tmp_path, "store", "show", "99", "--json", "--store", str(tmp_path / "s.db"))
+    told = json.loads(done.stdout)["error"]
+    assert done.returncode == told["exit_code"] != 0
+    assert f"error: {told['message']}" in done.stderr
+    assert told["hint"] in done.stderr
+    wrong = typed(tmp_path, "bench", "--json", "--clients", "none")
+    assert json.loads(wrong.stdout)["error"]["exit_code"] == wrong.returncode == 2
+    plain = typed(tmp_path, "store", "show", "99", "--store", str(tmp_path / "s.db"))
+    assert plain.stdout == ""
+
+
+def test_without_a_verb_the_help_comes_and_no_error(tmp_path):
+    for words in ((), ("store",)):
+        done = typed(tmp_path, *words)
+        assert done.returncode == 2
+        assert done.stderr.lstrip().startswith("Usage: pgdyno")
+        assert "error:" not in done.stderr
+
+
+@pytest.mark.parametrize(("word", "verb"), [("benhc", "bench"), ("advice", "advise"), ("tuen", "tune")])
+def test_a_verb_with_a_slip_is_answered_with_the_nearest(tmp_path, word, verb):
+    done = typed(tmp_path, word)
+    assert done.returncode == 2
+    assert f'error: "{word}" is not a verb of pgdyno' in done.stderr
+    assert f"pgdyno {verb}" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["tune", "bench", "experiment", "matrix", "noise", "selftest", "advise"])
+def test_long_help_is_in_groups_and_has_every_flag(verb):
+    result = CliRunner().invoke(command, [verb, "--help"])
+    titles = [line for line in result.output.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert titles[0] == f"Options of {verb}:"
+    assert "The server:" in titles
+    for option in main.command.get_command(None, verb).params:
+        if isinstance(option, click.Option) and not option.hidden:
+            assert option.opts[-1] in result.output

@@ -92,6 +92,16 @@ def test_the_gain_of_a_printed_factor_follows_its_rows(
     assert changes(kept(call, "rows.csv", "--default", default)) == [other]
 
 
+def test_the_tests_of_a_table_keep_their_names(call: Call) -> None:
+    found = kept(call, "seed.json", "--table", "x86_ht", "--default", "No Tune")
+    names = {row["cell"]["configuration"] for row in found["rows"]}
+    assert names == {"No Tune", "Tune"}
+    told = " ".join(call("report", found["study"], "--store", "s.db").output.split())
+    assert "No Tune" in told
+    assert "default" not in told.replace("default script", "")
+    assert {one["a"]["configuration"] for one in found["contrasts"] if one["axis"] == "configuration"} == {"No Tune"}
+
+
 def test_a_printed_matrix_says_that_nothing_of_it_was_measured(call: Call) -> None:
     study = kept(call, "seed.json", "--table", "power_smt8", "--label", "S1022")["study"]
     told = " ".join(call("report", study, "--store", "s.db").output.split())

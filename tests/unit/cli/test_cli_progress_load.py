@@ -35,7 +35,7 @@ def test_a_terminal_shows_a_bar_at_each_percent_and_keeps_the_end_alone(monkeypa
     assert len(bars) > 80
     widths = [line.count("#") for line in bars]
     assert widths == sorted(widths)
-    assert f"{ABOUT} ########-------- 50 %, about 49" in next(line for line in bars if " 50 %" in line)
+    assert f"{ABOUT}  ########--------  50 %  about 49" in next(line for line in bars if " 50 %" in line)
     kept = [line for line in lines if line.startswith("\x1b[2K[")]
     assert [line.endswith("] loading 4 warehouses: 100 %") for line in kept] == [True, False]
 

@@ -24,7 +24,7 @@ RUN = RunFigures(THINKING, 12, moments=12, sessions=4, active=0.05, waits={"CPU:
 def test_who_sleeps_is_held_back_by_the_sleep_and_not_by_what_others_do_with_the_cpus() -> None:
     found = held_back(RUN)
     assert found.resource is Resource.CLIENT
-    assert "96 % were pauses that the scripts ask for" in found.evidence[0]
+    assert "96 % were pauses that the load asks for" in found.evidence[0]
     awake = held_back(replace(RUN, load=replace(THINKING, pause_s=0.0)))
     assert awake.resource is Resource.CPU, "without a pause the driver waits for its turn on the same CPUs"
     short = held_back(replace(RUN, load=replace(THINKING, pause_s=0.005)))
@@ -35,6 +35,29 @@ def test_who_sleeps_is_held_back_by_the_sleep_and_not_by_what_others_do_with_the
 def test_pauses_under_a_rate_that_was_reached_hold_nothing_back() -> None:
     assert held_back(replace(RUN, load=replace(THINKING, rate=190.0))).resource is Resource.NONE
     assert held_back(replace(RUN, load=replace(THINKING, rate=400.0))).resource is Resource.CLIENT
+
+
+@pytest.mark.requirement("R-MON-14")
+def test_a_driver_that_has_room_is_not_what_would_be_next() -> None:
+    cpu = CpuFigures(2, usr=30, sys=10, irq=0, iowait=0, steal=0, run_queue=2, server_share=0.8, driver_share=0.1)
+    load = replace(THINKING, pause_s=0.0, throughput=500, driver_cpu_s=0.07 * 16)
+    flushing = RunFigures(load, 12, moments=12, sessions=4, active=2.8, waits={"IO:WalSync": 2.4, "CPU:CPU": 0.1},
+                          cpu=cpu)  # fmt: skip
+    found = held_back(flushing)
+    assert found.resource is Resource.WAL_FLUSH
+    assert found.second is None, "30 % between statements of a driver at 7 % of a core is no limit of the driver"
+    full = replace(cpu, usr=70, sys=26)
+    crowded = held_back(replace(flushing, waits={"CPU:CPU": 2.6}, cpu=full))
+    assert (crowded.resource, crowded.second) == (Resource.CPU, None)
+    busy = held_back(replace(flushing, load=replace(load, driver_cpu_s=0.6 * 16)))
+    assert busy.second is Resource.CLIENT, "at 60 % of a core it is"
+
+
+@pytest.mark.requirement("R-MON-14")
+def test_time_is_counted_once() -> None:
+    awake = held_back(replace(RUN, load=replace(THINKING, pause_s=0.005)))
+    shares = {one.resource: one.share for one in awake.candidates}
+    assert shares[Resource.CPU] + shares[Resource.CLIENT] <= 1.001
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,19 @@ def test_figures_and_conditions_are_in_tables() -> None:
     assert "C11|first population only|not checked" in shown
 
 
+def test_a_run_that_could_not_be_checked_is_not_counted_as_one_that_was() -> None:
+    missed = CheckRecord("C01", None, "sums agree: not comparable, a load generator was killed")
+    one = record(records={1: (HOLDS,), 2: (missed,)})
+    for section in (data_checks.section(one), data_checks.brief(one)):
+        assert "The one condition that was checked holds, in 1 run. Not checked: C01 in run 2." in texts(section)
+    assert "C01|run 2, one of 2: sums agree: not comparable, a load generator was killed|0 in 1 of 2" in texts(
+        data_checks.section(one)
+    )
+    many = dict.fromkeys(range(2, 9), (missed,)) | {1: (HOLDS,)}
+    assert "Not checked: C01 in 7 runs." in texts(data_checks.brief(record(records=many)))
+    assert "No condition was checked." in texts(data_checks.brief(record(records={1: (missed,)})))
+
+
 def test_what_is_broken_is_named_and_counted() -> None:
     shown = texts(data_checks.section(record(records={1: (HOLDS,), 2: (BROKEN,)})))
     assert "C01|sums agree|3" in shown

@@ -65,6 +65,22 @@ def test_a_table_that_is_too_wide_breaks_words_and_never_a_number(width: int) ->
     assert max(map(len, told.splitlines())) <= width
 
 
+@pytest.mark.parametrize("width", range(40, 160, 7))
+def test_no_name_of_a_setting_and_no_number_is_cut(width: int) -> None:
+    columns = ("setting", "from", "to", "effect", "why")
+    knobs = ("autovacuum_vacuum_insert_scale_factor", "max_parallel_maintenance_workers", "jit")
+    rows = tuple((knob, "1234567890", "0.25", "1.031x [0.984, 1.082]", "it costs a lock for each") for knob in knobs)
+    section = Section("all", "All", "", (TableBlock(Table(columns, rows, columns[1:4]), ""),))
+    stream = StringIO()
+    Console(file=stream, width=width).print(
+        render(Report("s", "tune", "A", "", Tone.NEUTRAL, "", "", (), (section,)), width)
+    )
+    told = stream.getvalue()
+    assert max(map(len, told.splitlines())) <= width
+    for word in (*knobs, "1234567890", "0.25", "1.031x", "[0.984,", "1.082]"):
+        assert word in told.split()
+
+
 @pytest.mark.parametrize(
     ("ratio", "text"), [(1.118, "+11.8 %"), (0.82, "−18 %"), (1.0, "+0 %"), (3.131, "3.13x"), (2.0, "2x")]
 )

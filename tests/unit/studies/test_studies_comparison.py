@@ -1,6 +1,6 @@
 """Two recorded runs: a verdict only from interleaved pairs."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
@@ -8,11 +8,11 @@ from pgdyno.cli.compare import _as_json, _print
 from pgdyno.errors import UsageError
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.study import StudyKind
-from pgdyno.model.trial import Outcome, Role, TrialSpec, TrialState
+from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric, Word
 from pgdyno.stats.sequential import Design
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.comparison import compare_runs
+from pgdyno.studies.comparison import _PLAN, compare_runs
 from simulated_laboratory import simulated_study
 
 B = Configuration.of({"work_mem": "64MB"})
@@ -104,3 +104,20 @@ def test_a_run_without_a_score_is_refused(store):
     bad = add(store, name, "B", B, 1, None, TrialState.UNSTEADY)
     with pytest.raises(UsageError, match="unsteady"):
         compare_runs(store, good, bad, Metric.THROUGHPUT, Design())
+
+
+def test_loads_that_differ_are_told_apart_in_words(store):
+    plan = simulated_study().plan
+    other = replace(plan, clients=plan.clients + 4, rate=200.0, cpus="2-3")
+    one, two = study(store, "b1", StudyKind.BENCH), study(store, "b2", StudyKind.BENCH, plan=other)
+    a, b = add(store, one, "bench", BASELINE, 1, 100.0), add(store, two, "bench", BASELINE, 1, 200.0)
+    with pytest.raises(UsageError, match="different loads") as refused:
+        compare_runs(store, a, b, Metric.THROUGHPUT, Design())
+    assert refused.value.detail == (
+        f"clients {plan.clients} and {plan.clients + 4}; rate not limited and 200/s; "
+        "CPUs of the load generators all and 2-3"
+    )
+
+
+def test_every_field_of_a_plan_has_its_words():
+    assert list(_PLAN) == [field.name for field in fields(LoadPlan)]

@@ -7,11 +7,12 @@ import pytest
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode
 from pgdyno.model.trial import Role, TrialState
 from pgdyno.model.verdict import Word
+from pgdyno.report.judgement import judged
 from pgdyno.studies import search
 from pgdyno.studies import tune as tune_module
 from pgdyno.studies.options import TuneOptions
 from pgdyno.studies.tune import _Pruner, tune
-from pgdyno.studies.tune_result import exit_code, tune_result
+from pgdyno.studies.tune_result import tune_result
 from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff
 
 OPTIONS = TuneOptions(trials=14, noise_runs=4, prune_pairs=4, confirm_max=8, rivals={"4GB": {"shared_buffers": "4GB"}})
@@ -37,7 +38,7 @@ def test_the_one_knob_that_matters_is_found_proved_and_left_alone():
     assert result["effects"][0]["from"] == "128MB"
     assert not result["keep"]
     assert any("Reads became hits" in sentence for sentence in result["explanation"])
-    assert exit_code(result) is ExitCode.OK
+    assert judged(replace(laboratory.study, result=result)).code is ExitCode.OK
 
 
 def test_the_proof_rests_on_trials_of_its_own():
@@ -65,7 +66,7 @@ def test_a_tune_that_had_no_time_to_try_anything_claims_nothing():
     result = tune_result(laboratory, tuned, OPTIONS)
     assert result["search"]["trials"] == 0
     assert result["verdict"] is None
-    assert exit_code(result) is ExitCode.NOT_RESOLVED
+    assert judged(replace(laboratory.study, result=result)).code is ExitCode.NOT_RESOLVED
     assert any("no configuration was tried" in note and "--budget" in note for note in result["notes"])
 
 
@@ -73,7 +74,7 @@ def test_a_tune_whose_candidates_all_fail_claims_nothing():
     laboratory = SimulatedLaboratory(shared_buffers_cliff, fails=lambda settings: bool(settings))
     tuned, _ = run(laboratory)
     result = tune_result(laboratory, tuned, OPTIONS)
-    assert exit_code(result) is ExitCode.NOT_RESOLVED
+    assert judged(replace(laboratory.study, result=result)).code is ExitCode.NOT_RESOLVED
     assert any("none of the" in note for note in result["notes"])
 
 

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from pgdyno.errors import ExitCode, OutOfTime
 from pgdyno.model.trial import OUTAGE, Outcome, TrialState
+from pgdyno.report.judgement import judged
 from pgdyno.studies.options import TuneOptions
 from pgdyno.studies.tune import tune
-from pgdyno.studies.tune_result import exit_code, tune_result
+from pgdyno.studies.tune_result import tune_result
 from pgdyno.trial.stopwatch import CLOSING_S, FIRST_RESTART_S, WALL, Alarm, BudgetSpent, Stopwatch, process_began
 from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff
 
@@ -68,7 +69,7 @@ def test_trials_never_outlast_the_budget(
         result = tune_result(laboratory, tuned, options)
         assert tuned.proof is not None or result["keep"]
         if tuned.proof is None and tuned.screening is None:
-            assert exit_code(result) is ExitCode.NOT_RESOLVED
+            assert judged(replace(laboratory.study, result=result)).code is ExitCode.NOT_RESOLVED
             assert tuned.notes
     ways_back = 2 * laboratory.stopwatch.restart_s + CLOSING_S
     assert laboratory.clock_s <= max(startup_s, budget_s - ways_back, 0.0)

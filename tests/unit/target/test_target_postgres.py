@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import ConnectError, UsageError
-from pgdyno.target.postgres import Postgres, redact
+from pgdyno.target.postgres import Postgres, _connect_error, redact
 
 SECRETS = st.text(st.characters(codec="ascii", categories=["L", "N"]), max_size=20).map(lambda text: f"Zq{text}9x")
 
@@ -114,3 +114,10 @@ def test_waiting_ends_with_the_last_error() -> None:
 
 def test_a_server_that_is_not_there_does_not_answer() -> None:
     assert not Postgres("host=/nonexistent dbname=x").answers()
+
+
+def test_peer_authentication_is_answered_with_the_account() -> None:
+    said = 'connection failed: FATAL:  Peer authentication failed for user "postgres"'
+    assert (_connect_error("db", said).hint or "").startswith("Run it as that account: sudo -u postgres pgdyno")
+    odd = 'FATAL:  Peer authentication failed for user "a b; rm"'
+    assert "sudo -u 'a b; rm' pgdyno" in (_connect_error("db", odd).hint or ""), "no word of a server runs by itself"

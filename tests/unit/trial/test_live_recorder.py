@@ -16,8 +16,10 @@ from pgdyno.model.live import Live
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow
 from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
+from pgdyno.model.verdict import Metric
 from pgdyno.probes.latest import latest_point
 from pgdyno.trial.live_recorder import LiveRecorder
+from pgdyno.trial.pace import Outlook
 from pgdyno.workloads.protocol import LoadReading
 
 pytestmark = pytest.mark.requirement("R-REP-06")
@@ -89,6 +91,7 @@ def test_the_board_has_what_was_heard_and_the_display_hears_it_all() -> None:
         live.notice("a guard tripped")
         until(lambda: board.shown and board.shown[-1].notices)
         state = board.shown[-1]
+        live.outlook(Outlook(Metric.SERVER_CPU, 4, 9, at_most=True, best=0.25, left_s=60.0))
         live.trial_ended(Trial(77, "s1", spec, TrialState.COMPLETE, Outcome(TrialState.COMPLETE, throughput=512.0)))
         until(lambda: board.shown[-1].best)
     assert (state.run, state.number, state.role, state.arm) == (77, 4, "search", "spread")
@@ -98,9 +101,12 @@ def test_the_board_has_what_was_heard_and_the_display_hears_it_all() -> None:
     point = state.points[0]
     assert (point.tps, point.p99_ms, point.cpu_pct, point.memory_pct) == (500.0, 9.5, 42.0, 75.0)
     assert (point.iops, point.active) == (15.0, 3.0)
-    assert board.shown[-1].best == 512.0
+    last = board.shown[-1]
+    assert (last.best, last.metric, last.place) == (0.25, "server_cpu_ms_per_tx", "4 of at most 9")
+    assert last.left_s is not None
+    assert 0 < last.left_s < 61
     assert board.cleared == ["s1"]
-    assert heard.calls == ["trial_began", "guards", "reading", "reading", "reading", "notice", "trial_ended"]
+    assert heard.calls == ["trial_began", "guards", "reading", "reading", "reading", "notice", "outlook", "trial_ended"]
 
 
 def test_a_store_that_refuses_is_left_alone_and_the_study_goes_on() -> None:

@@ -173,6 +173,28 @@ def test_what_is_not_there_is_said_without_a_traceback(store: Store, path: str) 
 
 
 @pytest.mark.requirement("R-REP-06")
+def test_a_study_by_another_metric_shows_that_metric(store: Store) -> None:
+    study = example.add_tune(store)
+    cpu = "server_cpu_ms_per_tx"
+    store.add_study(replace(store.study(study), id="by-cpu", options={"tune": {"metric": cpu}}))
+    for trial in store.trials(study)[:4]:
+        assert trial.outcome is not None
+        store.finish_trial(store.begin_trial("by-cpu", trial.spec), trial.outcome)
+    state = live("by-cpu", metric=cpu, best=0.2512, place="12 of at most 48", left_s=750.0, role="search", arm="local")
+    LiveBoard(store).show(state)
+    (card,) = [card for card in event(make_app(store, OPEN))["cards"] if card["study"] == "by-cpu"]
+    head = " ".join(card["head"].split())
+    for words in ("trial 12 of at most 48", "at most 12:30 min left", "best so far server CPU/tx 0.251 ms"):
+        assert words in head
+    assert "search, near the best so far" in head
+    assert "server CPU/tx, ms</th>" in card["trials"]
+    assert "server CPU per transaction, ms, by number (lower is better)" in card["html"]
+    drawn = [value for name in ("baseline", "others") for value in card["history"][name] if value is not None]
+    kept = [t.outcome.server_cpu_ms_per_tx for t in store.trials("by-cpu") if t.outcome and t.state == "complete"]
+    assert sorted(drawn) == sorted(kept)
+
+
+@pytest.mark.requirement("R-REP-06")
 def test_a_running_study_is_shown_with_its_figures_guards_and_trials(store: Store) -> None:
     study = example.add_tune(store)
     lamps = (LiveLamp("disk", "amber", "1.2 GB free of 1 GB"), LiveLamp("memory", "green", "fine"))

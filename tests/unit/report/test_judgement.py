@@ -1,0 +1,73 @@
+"""What a bench came to is said alike by headline, short form, exit code, JSON and dashboard."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import study_example as example
+from pgdyno.errors import ExitCode
+from pgdyno.model.study import Study
+from pgdyno.report.build import build_report
+from pgdyno.report.judgement import judged
+from pgdyno.report.text import print_summary
+from pgdyno.store.catalogue import Store
+from pgdyno.web.overview import OverviewReader
+
+FOREIGN = "foreign CPU was 182 % of a core, above the bound of 15 %"
+
+
+def run(number: int, state: str = "complete", tps: float = 551.0) -> dict[str, object]:
+    reason = None if state == "complete" else FOREIGN
+    return {"run": number, "state": state, "reason": reason, "tps": tps, "latency_ms": {"p50": 1.0, "p99": 9.0}}
+
+
+def bench(store: Store, *runs: dict[str, object], top: int = -1) -> Study:
+    """Keep a bench of these runs, with one of them at the top, as earlier versions had the last one."""
+    study = example.add_bench(store)
+    store.update_study(study, result={"study": study, **runs[top], "runs": list(runs)})
+    return store.study(study)
+
+
+def told(store: Store, study: Study) -> str:
+    stream = StringIO()
+    print_summary(build_report(store, study.id), stream)
+    return stream.getvalue()
+
+
+def test_runs_that_were_not_used_give_no_figure_to_any_reader(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.db") as store:
+        study = bench(store, run(1, "disturbed"), run(2, "disturbed"))
+        found, text = judged(study), told(store, study)
+        reader = OverviewReader(store, clock=lambda: study.created_at + 60)
+        row, alerts = reader.latest().rows[0], reader.latest().alerts
+    assert found.title == f"No usable measurement: {FOREIGN}"
+    assert text.splitlines()[0] == f"disturbed  {found.title}"
+    assert "551" not in text, "no figure stands alone that nobody may use"
+    assert "which was not used" in text
+    assert f"run 1: {FOREIGN} (and 1 more like it)" in " ".join(text.split())
+    assert (row.word, row.tone, row.said) == ("disturbed", "unsure", "no run was used")
+    assert [alert.text for alert in alerts] == [f"bench {study.id} has no usable measurement: {FOREIGN}"]
+    assert found.code is ExitCode.UNSUITABLE
+    assert found.to_json()["exit_code"] == 6
+
+
+def test_the_figure_of_the_headline_is_of_a_run_that_was_used(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.db") as store:
+        study = bench(store, run(1, tps=700.0), run(2, tps=800.0), run(3, "disturbed", tps=100.0))
+        found, text = judged(study), told(store, study)
+        row = OverviewReader(store).latest().rows[0]
+    assert found.title.startswith("800 transactions per second, p99 9 ms: the last of 2 runs, no comparison")
+    assert found.title.endswith("; 1 run was not used (disturbed)")
+    assert "800 tps" in text
+    assert "100 tps" not in text
+    assert f"run 3: {FOREIGN}" in " ".join(text.split())
+    assert row.said == "800 tps; 1 run was not used (disturbed)"
+    assert found.code is ExitCode.OK
+
+
+def test_a_study_of_another_kind_says_how_it_stands(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.db") as store:
+        study = store.study(example.add_bench(store))
+    assert judged(replace(study, result=None)).title == "No verdict: the study is complete"
