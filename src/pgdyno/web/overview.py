@@ -15,7 +15,7 @@ from pgdyno.model.live import Live
 from pgdyno.model.study import RESUMED_BY, Study, StudyState
 from pgdyno.model.trial import Role, Trial, TrialState
 from pgdyno.model.verdict import Word
-from pgdyno.report.reading import Fields, measured_only_baseline, verdict_of
+from pgdyno.report.reading import Fields, measured_only_baseline, open_verdict_of
 from pgdyno.report.sections import Tone
 from pgdyno.report.wording import TONES, change_text, number_text, plural, range_text
 from pgdyno.store.catalogue import Store
@@ -251,7 +251,7 @@ def _silence(card: Card) -> str:
 
 def _row(study: Study, counts: Mapping[str, int]) -> Row:
     result = Fields(study.result or {})
-    verdict = verdict_of(result.child("verdict"))
+    verdict = open_verdict_of(result.child("verdict"))
     word, tone, said = study.state.value, Tone.NEUTRAL, ""
     if study.state in (StudyState.FAILED, StudyState.INTERRUPTED):
         tone = Tone.BAD if study.state is StudyState.FAILED else Tone.UNSURE

@@ -242,6 +242,9 @@ def test_the_queue_and_what_failed_are_shown(store: Store, monkeypatch: pytest.M
 def test_a_tune_that_measured_nothing_but_the_baseline_is_no_advice_to_keep_it(store: Store) -> None:
     study = example.add_keep(store)
     assert "your configuration" in ask(make_app(store, OPEN), "/").body
+    open_end = {**(store.study(study).result or {})["verdict"], "word": "not resolved", "ci": [0.9, None]}
+    store.update_study(study, result={**(store.study(study).result or {}), "verdict": open_end})
+    assert "your configuration" in ask(make_app(store, OPEN), "/").body, "others were measured: the end is open"
     store.update_study(study, result={**(store.study(study).result or {}), "verdict": None})
     drawn = ask(make_app(store, OPEN), "/").body
     assert "not resolved" in drawn
