@@ -212,6 +212,25 @@ def test_a_study_that_fell_silent_is_an_alert_with_what_to_do(store: Store) -> N
     assert event(make_app(store, OPEN))["cards"] == []
 
 
+def test_a_killed_study_whose_server_was_put_back_is_told_for_an_hour_and_has_no_card(store: Store) -> None:
+    study, now = example.add_tune(store), time.time()
+    store.update_study(study, state=StudyState.RUNNING)
+
+    def shown(age_s: float, *, is_over: bool) -> tuple[list[object], str]:
+        LiveBoard(store).show(live(study, at=now - age_s, began_at=now - age_s - 9))
+        front = event(make_app(store, OPEN, is_over=lambda _study, _live: is_over))
+        return front["cards"], front["alerts"]
+
+    cards, alerts = shown(600, is_over=True)
+    assert cards == []
+    assert "its server is as it was found" in alerts
+    assert "pgdyno rollback" not in alerts
+    assert f"pgdyno tune --resume {study}" in alerts
+    assert shown(2 * 3600, is_over=True) == ([], shown(2 * 3600, is_over=True)[1])
+    assert study not in shown(2 * 3600, is_over=True)[1]
+    assert "pgdyno rollback --list" in shown(2 * 3600, is_over=False)[1]
+
+
 def test_a_study_that_fell_silent_long_ago_is_shown_no_more(store: Store) -> None:
     study = example.add_tune(store)
     LiveBoard(store).show(live(study, at=100.0, began_at=50.0))
