@@ -21,7 +21,7 @@ from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
-from pgdyno.studies.environment_change import environment_changes
+from pgdyno.studies.environment_change import environment_changes, settings_changes
 from pgdyno.studies.new_study import study_id
 from pgdyno.studies.opening import opened as opened  # for verbs that import it from here
 from pgdyno.studies.outages import expected_outage
@@ -338,6 +338,12 @@ def _resumed(name: str, store: Store, facts: Facts, workload: WorkloadSpec, *, o
             f"study {study.id} was begun in environment {study.environment}, this is {facts.environment_hash()}",
             detail=environment_changes(study.facts, facts_image(facts)),
             hint="Begin a new study: trials of different environments do not compare.",
+        )
+    if not other_environment and (changed := settings_changes(study.facts, facts)):
+        raise EnvironmentUnsuitable(
+            f"settings of {study.target} are not those that study {study.id} was begun with",
+            detail=changed,
+            hint="Put them back as they were, or begin a new study: runs with other settings do not compare.",
         )
     if study.workload.fingerprint != workload.fingerprint:
         raise UsageError(

@@ -153,8 +153,8 @@ class Laboratory:
         if trial.spec != spec:
             raise StoreError(
                 f"trial {trial.id} of study {self.study.id} is not the one that the plan has at this place",
-                detail=f"recorded {trial.spec.role} {trial.spec.arm}, planned {spec.role} {spec.arm}",
-                hint="The study was made by another version of pgdyno: begin a new one.",
+                detail=_difference(trial.spec, spec),
+                hint="Its options, its plan or pgdyno itself have changed since it was begun: begin a new one.",
             )
         return trial
 
@@ -408,6 +408,17 @@ def _clients(load: LoadResult, outcome: Outcome) -> list[ClientRecord]:
     """Return the clients' latencies in the measured window, of the whole load where there was none."""
     begin = outcome.steady_from if outcome.steady_from is not None else load.began_at
     return client_records(load.log.between(begin, load.ended_at + 1e-6))
+
+
+def _difference(recorded: TrialSpec, planned: TrialSpec) -> str:
+    """Name what differs between two trials: role and arm, and each setting with both values."""
+    old, new = recorded.configuration, planned.configuration
+    knobs = [
+        f"{name} was {old.get(name, 'as found')}, is {new.get(name, 'as found')}"
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name)
+    ]
+    return "; ".join((f"recorded {recorded.role} {recorded.arm}, planned {planned.role} {planned.arm}", *knobs))
 
 
 def _words(error: PgdynoError) -> str:
