@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
 
-from pgdyno.errors import EnvironmentUnsuitable, RollbackError, StoreError, UsageError
+from pgdyno.errors import EnvironmentUnsuitable, RollbackError, ScriptError, StoreError, UsageError
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.guard import GuardPlan
 from pgdyno.model.job import JOB
@@ -287,7 +287,8 @@ class _Ending:
 
 
 def _state_after(error: BaseException) -> StudyState:
-    interrupted = isinstance(error, KeyboardInterrupt | EnvironmentUnsuitable) and not isinstance(error, BudgetSpent)
+    is_final = isinstance(error, BudgetSpent | ScriptError)
+    interrupted = isinstance(error, KeyboardInterrupt | EnvironmentUnsuitable) and not is_final
     return StudyState.INTERRUPTED if interrupted else StudyState.FAILED
 
 

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from pgdyno.errors import ApplyError, GuardTripped, PgdynoError, RollbackError, StoreError, WorkloadError
+from pgdyno.errors import ApplyError, GuardTripped, PgdynoError, RollbackError, ScriptError, StoreError, WorkloadError
 from pgdyno.fleet.start import begin_load
 from pgdyno.knobs.constraints import check
 from pgdyno.model.configuration import BASELINE
@@ -199,7 +199,7 @@ class Laboratory:
             work.reason = _words(error)
             if isinstance(error, StoreError):
                 self.store.hurry()  # the server waits to be put back
-            if isinstance(error, StoreError | GuardTripped):
+            if isinstance(error, StoreError | GuardTripped) or _ends_study(error, work):
                 return Happening.FAILED, error
             # Nothing was learned of a configuration that the machine kept from being measured: a resume runs it again.
             return (Happening.INTERRUPTED, error) if transition.phase in _PREPARING else (Happening.FAILED, None)
@@ -408,6 +408,11 @@ def _clients(load: LoadResult, outcome: Outcome) -> list[ClientRecord]:
     """Return the clients' latencies in the measured window, of the whole load where there was none."""
     begin = outcome.steady_from if outcome.steady_from is not None else load.began_at
     return client_records(load.log.between(begin, load.ended_at + 1e-6))
+
+
+def _ends_study(error: PgdynoError, work: Work) -> bool:
+    """Tell whether every trial would fail like this one: not where its configuration may be the cause."""
+    return isinstance(error, ScriptError) and (error.is_certain or work.spec.configuration == BASELINE)
 
 
 def _difference(recorded: TrialSpec, planned: TrialSpec) -> str:

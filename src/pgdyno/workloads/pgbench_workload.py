@@ -21,6 +21,7 @@ from pgdyno.workloads.pgbench_load import PgbenchLoad, prepare_directory
 from pgdyno.workloads.protocol import RunningLoad
 from pgdyno.workloads.result import LoadResult
 from pgdyno.workloads.script import Script, fingerprint
+from pgdyno.workloads.script_failure import script_error
 from pgdyno.workloads.script_statements import statements
 from pgdyno.workloads.statement_plans import plan_records
 from pgdyno.workloads.template import (
@@ -131,6 +132,7 @@ class PgbenchWorkload:
             plans=self._plans(target, dbname, plan),
             gate=gate,
             block_reads=target.block_reads,
+            failure=lambda text: script_error(text, self.scripts, plan.protocol, target.postgres, dbname),
         )
 
     def examine(self, target: Target, dbname: str, load: LoadResult, outcome: Outcome) -> Examination:
