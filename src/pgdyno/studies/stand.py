@@ -46,13 +46,13 @@ from pgdyno.trial.live_recorder import LiveRecorder
 from pgdyno.trial.sentry import Sentry
 from pgdyno.trial.stopwatch import BudgetSpent, Stopwatch
 from pgdyno.trial.watcher import Watcher
-from pgdyno.workloads.preparation import make_ready
 from pgdyno.workloads.registry import check_driving, make_workload
 from pgdyno.workloads.sized import SizedWorkload
+from pgdyno.workloads.study_data import StudyData
 from pgdyno.workloads.working_set import WorkingSet, sized, without_class
 
-OWN_SESSIONS = 5
-"""Sessions that a study opens beside the load's: probes, reset, read-back; of the same order as the reserved ones."""
+OWN_SESSIONS = 6
+"""Sessions that a study opens beside the load's: probes, reset, read-back, locks; as many as are reserved."""
 
 
 STORE_PATIENCE_S = 3600.0
@@ -102,6 +102,7 @@ class Stand:
     study: Study
     laboratory: Laboratory
     session: ServerSession | None
+    data: StudyData
     outage: Outage | None = None
     """How long a restart was expected to take."""
 
@@ -152,7 +153,8 @@ def open_stand(
         outage = expected_outage(target, store) if request.changes and not target.disposable else None
         if request.check is not None:
             request.check(target, facts, workload.spec(), outage)
-        make_ready(workload, target, facts, policy=request.plan.reset, progress=announce)
+        data = stack.enter_context(StudyData(target, keep=request.target.keep_data, announce=announce))
+        data.make_ready(workload, facts, policy=request.plan.reset)
         study = _study(request, store, target, facts, workload.spec(), clock, working_set)
         if request.resume is None:
             stack.enter_context(owning(store, study.id, clock(), resumes=False))
@@ -181,7 +183,7 @@ def open_stand(
             clock=clock,
         )
         try:
-            yield Stand(store, target, facts, study, laboratory, session, outage)
+            yield Stand(store, target, facts, study, laboratory, session, data, outage)
         except BaseException as error:
             store.hurry()
             ending.state = _state_after(error)
