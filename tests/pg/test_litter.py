@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from foreign_server import foreign_debian
+from pgdyno.model.configuration import Configuration
+from pgdyno.target.dropin import DropIn, render
 from pgdyno.target.own_databases import NAME, DatabaseState, look_into
+from pgdyno.target.owner.hands import hands_of
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.target import Target
 
@@ -142,6 +148,61 @@ def test_two_studies_of_one_load_do_not_drop_each_others_data(pgdyno_home, serve
     assert own(postgres) == []
 
 
+def test_cleanup_lists_and_drops_what_is_ours_and_nothing_else(pgdyno_home, server, postgres):
+    ours, theirs = made_by_hand(postgres, "template"), made_by_hand(postgres, "load", "CREATE TABLE precious (i int)")
+    postgres.execute("CREATE DATABASE pgdyno_shop")
+    try:
+        listed = pgdyno(pgdyno_home, server, "cleanup", "--dry-run")
+        assert listed.returncode == 0, listed.stderr
+        assert ours in listed.stdout
+        assert theirs not in listed.stdout
+        assert "pgdyno_shop" not in listed.stdout
+        assert own(postgres) == sorted([ours, theirs])
+        asked = pgdyno(pgdyno_home, server, "cleanup")  # no terminal: nothing is dropped unasked
+        assert (asked.returncode, own(postgres)) == (2, sorted([ours, theirs]))
+        with postgres.connect(ours):
+            busy = pgdyno(pgdyno_home, server, "cleanup", "--yes", "--json")
+        assert (busy.returncode, own(postgres)) == (0, sorted([ours, theirs]))
+        assert "session is open in it" in json.loads(busy.stdout)["left"][0]["why"]
+        done = pgdyno(pgdyno_home, server, "cleanup", "--yes", "--json")
+        assert json.loads(done.stdout)["dropped"] == [ours]
+        assert own(postgres) == [theirs]
+        assert postgres.fetch("SELECT 1 AS one FROM pg_database WHERE datname = 'pgdyno_shop'")
+    finally:
+        postgres.execute("DROP DATABASE pgdyno_shop")
+
+
+def test_cleanup_works_over_sql_alone_for_the_owner_and_not_for_a_stranger(pgdyno_home, server, postgres):
+    roles = ("litter_owner", "litter_other")
+    for role in roles:
+        postgres.execute(f"CREATE ROLE {role} LOGIN CREATEDB")  # type: ignore[arg-type]  # a test's own words
+    try:
+        as_role = [replace(server, postgres=Postgres(make_conninfo(postgres.conninfo, user=role))) for role in roles]
+        name = made_by_hand(as_role[0].postgres, "load")
+        stranger = pgdyno(pgdyno_home, as_role[1], "cleanup", "--sql-only", "--yes", "--json")
+        assert stranger.returncode == 0, stranger.stderr
+        assert "permission denied" in json.loads(stranger.stdout)["left"][0]["why"]
+        assert own(postgres) == [name]
+        owner = pgdyno(pgdyno_home, as_role[0], "cleanup", "--sql-only", "--yes", "--json")
+        assert json.loads(owner.stdout) == {"left": [], "dropped": [name]}
+    finally:
+        for name in own(postgres):
+            postgres.execute(f'DROP DATABASE "{name}" WITH (FORCE)')  # type: ignore[arg-type]  # a test's own words
+        for role in roles:
+            postgres.execute(f"DROP ROLE {role}")  # type: ignore[arg-type]  # a test's own words
+
+
+def test_cleanup_leaves_what_a_running_study_uses(pgdyno_home, server, postgres):
+    load = ["-w", "tpcb-like", "-D", "scale=1", *WINDOW[:4], "--measure", "6", *WINDOW[6:]]
+    process = begin(pgdyno_home, server, "bench", *load)
+    wait_until(postgres, "EXISTS (SELECT {})", process)
+    before = own(postgres)
+    pgdyno(pgdyno_home, server, "cleanup", "--yes")
+    assert own(postgres) == before
+    process.communicate(timeout=120)
+    assert own(postgres) == []
+
+
 def test_a_look_into_a_database_runs_nothing_that_its_owner_put_there(postgres):
     """A superuser's cleanup looks into databases of anybody: views and functions of theirs must not run as it."""
     name = made_by_hand(
@@ -154,3 +215,35 @@ def test_a_look_into_a_database_runs_nothing_that_its_owner_put_there(postgres):
     )
     assert look_into(postgres, name).state is DatabaseState.FOREIGN
     assert postgres.fetch("SELECT * FROM public.ran", dbname=name) == []
+
+
+def test_cleanup_takes_the_drop_in_of_a_session_that_is_gone_and_leaves_others_lines(pgdyno_home, server, postgres):
+    dropin = DropIn(Path(str(postgres.fetch("SHOW config_file")[0]["config_file"])), hands_of(server.directory))
+    before = dropin.main_real.read_bytes()
+    block = render(Configuration.of({"work_mem": "5MB"}), session="20260101-gone")
+    try:
+        for more, stays in ((b"work_mem = 7MB\n", True), (b"", False)):
+            dropin.write(block + more)
+            dropin.include()
+            (server.directory / "pgdyno-server.log").write_text("old\n")
+            done = pgdyno(pgdyno_home, server, "cleanup", "--yes")
+            assert done.returncode == 0, done.stderr
+            assert (dropin.read() is not None) is stays, done.stdout
+            assert not (server.directory / "pgdyno-server.log").exists()
+        assert dropin.main_real.read_bytes().rstrip(b"\n") == before
+    finally:
+        dropin.put_back(None)
+        dropin.main_real.write_bytes(before)
+
+
+def test_cleanup_removes_a_sandbox_that_nobody_uses(pgdyno_home):
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PGDYNO_HOME": str(pgdyno_home)}
+        command = [sys.executable, "-m", "pgdyno", *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+
+    assert run("sandbox", "start", "used").returncode == 0
+    assert "stays: its server runs" in run("cleanup", "--yes").stdout
+    assert run("sandbox", "stop", "used").returncode == 0
+    assert "dropped used" in run("cleanup", "--yes").stdout
+    assert json.loads(run("sandbox", "list", "--json").stdout) == []

@@ -31,12 +31,11 @@ from pgdyno.studies.target_request import TargetRequest
 from pgdyno.target import places
 from pgdyno.target.apply import Session, When
 from pgdyno.target.inspect import read_facts
-from pgdyno.target.manifest import Manifest
 from pgdyno.target.one_session import refuse_while_open
 from pgdyno.target.outage import Outage
 from pgdyno.target.remote.session import undo_abandoned
 from pgdyno.target.restart_budget import RestartBudget
-from pgdyno.target.rollback import SessionState, list_bundles, rollback
+from pgdyno.target.rollback import SessionState, is_of, list_bundles, rollback
 from pgdyno.target.session import ServerSession
 from pgdyno.target.target import Target
 from pgdyno.target.watch import Deadlines
@@ -223,7 +222,7 @@ def put_back_abandoned(target: Target, undo_root: Path, announce: Callable[[str]
     if target.remote is not None:
         undo_abandoned(target.remote, announce, may_change=may_change)
     for info in list_bundles(undo_root):
-        if info.bundle is None or info.state is not SessionState.ABANDONED or not _is_of(info.bundle.manifest, target):
+        if info.bundle is None or info.state is not SessionState.ABANDONED or not is_of(info.bundle.manifest, target):
             continue
         if not may_change:
             raise EnvironmentUnsuitable(
@@ -234,12 +233,6 @@ def put_back_abandoned(target: Target, undo_root: Path, announce: Callable[[str]
         rollback(info.bundle)
     if target.remote is None:
         refuse_while_open(target, undo_root)
-
-
-def _is_of(manifest: Manifest, target: Target) -> bool:
-    if manifest.local and target.route is None:
-        return target.directory is not None and manifest.data_directory == str(target.directory)
-    return manifest.target == target.postgres.label
 
 
 def begin_session(
