@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -247,3 +248,16 @@ def test_cleanup_removes_a_sandbox_that_nobody_uses(pgdyno_home):
     assert run("sandbox", "stop", "used").returncode == 0
     assert "dropped used" in run("cleanup", "--yes").stdout
     assert json.loads(run("sandbox", "list", "--json").stdout) == []
+
+
+def test_what_our_studies_did_is_no_evidence_on_the_server(pgdyno_home, server, postgres):
+    done = pgdyno(pgdyno_home, server, "bench", "-w", "tpcb-like", "-D", "scale=1", *WINDOW, "--keep-data")
+    assert len(own(postgres)) == 2, done.stderr
+    inspected = pgdyno(pgdyno_home, server, "inspect", "--json")
+    assert '"postgres"' in inspected.stdout
+    advised = pgdyno(pgdyno_home, server, "advise", "--window", "2", "--json")
+    for told in (inspected.stdout, advised.stdout):
+        assert re.findall(NAME.strip("^$"), told) == []
+        assert [told.count(name) for name in ("pgbench_accounts", "pgbench_history")] == [0, 0]
+    remarks = json.loads(advised.stdout)["remarks"]
+    assert any("of pgdyno ran on this server" in remark for remark in remarks), remarks

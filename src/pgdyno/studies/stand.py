@@ -152,9 +152,10 @@ def open_stand(
         outage = expected_outage(target, store) if request.changes and not target.disposable else None
         if request.check is not None:
             request.check(target, facts, workload.spec(), outage)
+        began = clock()  # loading is work of ours, too
         data = stack.enter_context(StudyData(target, keep=request.target.keep_data, announce=announce))
         data.make_ready(workload, facts, policy=request.plan.reset)
-        study = _study(request, store, target, facts, workload.spec(), clock, working_set)
+        study = _study(request, store, target, facts, workload.spec(), began, working_set)
         if request.resume is None:
             stack.enter_context(owning(store, study.id, clock(), resumes=False))
         ending = stack.enter_context(_Ending(store, study, announce))
@@ -293,12 +294,11 @@ def _study(
     target: Target,
     facts: Facts,
     workload: WorkloadSpec,
-    clock: Callable[[], float],
+    now: float,
     working_set: WorkingSet | None,
 ) -> Study:
     if request.resume is not None:
         return _resumed(request.resume, store, facts, workload, other_environment=request.other_environment)
-    now = clock()
     # The parameters have the rows that a class came to on this server; what was asked for stands beside them.
     asked = {} if working_set is None else {"working_set": str(working_set)}
     study = Study(
