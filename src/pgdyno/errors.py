@@ -6,6 +6,7 @@
       EnvironmentUnsuitable (6)      this machine or server cannot do what was asked
         ConnectError                 no session with the server
         WorkloadError                the load could not be prepared or run
+          ScriptError (2)            a statement of the load's own script fails every time
         StoreError                   the store cannot be opened, read or written
         RestartError                 the server could not be stopped or started
       ApplyError (4)                 a configuration did not come into force; the server was put back
@@ -72,6 +73,21 @@ class ConnectError(EnvironmentUnsuitable):
 
 class WorkloadError(EnvironmentUnsuitable):
     """The load could not be prepared or run."""
+
+
+class ScriptError(WorkloadError):
+    """A command of the load's script fails, and would fail again: nothing but another script helps.
+
+    `is_certain` where the server said so without running it, whatever its settings.
+    """
+
+    exit_code = ExitCode.USAGE
+
+    def __init__(
+        self, message: str, *, detail: str | None = None, hint: str | None = None, is_certain: bool = True
+    ) -> None:
+        super().__init__(message, detail=detail, hint=hint)
+        self.is_certain = is_certain
 
 
 class StoreError(EnvironmentUnsuitable):

@@ -40,6 +40,7 @@ VERBS: dict[str, str] = {
     "preflight": "Say what would keep a configuration from coming into force.",
     "privileges": "List the rights that a role lacks for a verb, as GRANT statements.",
     "rollback": "Put a server back after a killed session.",
+    "cleanup": "List and drop what pgdyno left: databases, drop-ins, logs, sandboxes.",
     "guards": "List what is watched during a trial, where it trips, and how it stands now.",
     "knobs": "List and explain the knobs, their ranges and durability classes.",
     "disks": "Choose volumes of a storage server, and judge a list of them.",

@@ -278,6 +278,7 @@ def target_request(flags: Flags) -> TargetRequest:
         patroni_cert=_absolute(flags.path("patroni_cert")),
         sql_only=flags.on("sql_only"),
         sandbox_memory=_memory(flags.text("sandbox_memory")),
+        keep_data="keep_data" in flags.values and flags.on("keep_data"),
     )
 
 

@@ -44,7 +44,7 @@ class Safety:
 
 
 def safety_options(function: F) -> F:
-    """Add the flags of guards and watchdog."""
+    """Add the flags of guards and watchdog, and the one that says what stays on the server."""
     deadline = click.option(
         "--watchdog-deadline",
         type=Time("s", 1, 3600),
@@ -52,7 +52,12 @@ def safety_options(function: F) -> F:
         show_default=True,
         help="How long the server may be silent before the watchdog puts it back.",
     )
-    return guard_options(deadline(function))
+    keep_data = click.option(
+        "--keep-data",
+        is_flag=True,
+        help="Leave the databases of the load on the server, so that the next study does not load again.",
+    )
+    return guard_options(deadline(keep_data(function)))
 
 
 def safety(flags: Flags, stored: Mapping[str, object] | None = None) -> Safety:

@@ -107,7 +107,7 @@ def command(**values: object) -> int:
     def body(stand: Stand) -> dict[str, object]:
         before.update({name: row.setting for name, row in stand.facts.settings.items()})
         outcomes = run_selftest(
-            stand.laboratory, stand.target, cases, design=design, seed=flags.whole("seed"), announce=progress.announce
+            stand.laboratory, stand.data, cases, design=design, seed=flags.whole("seed"), announce=progress.announce
         )
         return selftest_result(stand.laboratory, outcomes)
 

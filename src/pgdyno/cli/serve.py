@@ -40,6 +40,7 @@ def command(
     that it may run beside a measurement or on another host; it changes nothing and fetches nothing from elsewhere.
     Ends with Ctrl-C.
     """
+    from pgdyno.studies.aftermath import Aftermaths
     from pgdyno.web.access import access_of, is_loopback, read_token
     from pgdyno.web.app import make_app
     from pgdyno.web.server import bound_socket, run_server
@@ -58,7 +59,7 @@ def command(
             click.echo(f"token    in {token_file}", err=True)
         ending = threading.Event()
         run_server(
-            make_app(store, access, is_ending=ending.is_set),
+            make_app(store, access, is_ending=ending.is_set, is_over=lambda *silent: Aftermaths().is_over(*silent)),
             listener,
             certificate=tls_cert,
             key=tls_key,

@@ -15,6 +15,7 @@ from pgdyno.cli.options import open_store, store_option
 from pgdyno.cli.report import find
 
 if TYPE_CHECKING:
+    from pgdyno.model.live import Live
     from pgdyno.model.study import Study
     from pgdyno.model.trial import Trial
     from pgdyno.store.catalogue import Store
@@ -24,8 +25,10 @@ RIGHT = frozenset({"trials", "trial", "block", "tps", "p95 ms", "CPU ms/tx", "fo
 """Columns of numbers."""
 UNREADABLE = "unreadable"
 """The state of a study whose row is damaged, or of a newer pgdyno."""
-SILENT = "silent"
-"""What is shown for `running` where nobody writes the study's live row any more: it was killed."""
+SILENT, KILLED = "silent", "killed"
+"""What is shown for `running` where nobody writes the study's live row any more; of one that left nothing to undo."""
+CLOSED = "closed"
+"""How the session of a killed study stands whose server is as it was found."""
 
 
 @click.group("store")
@@ -42,7 +45,7 @@ def list_(**values: object) -> None:
     with open_store(flags.text("store_url")) as store:
         (studies, unreadable), counts = store.listed_studies(), store.trial_counts()
         silent = _silent(store)
-    rows = [_summary(study, counts.get(study.id, {}), silent.get(study.id)) for study in studies]
+        rows = [_summary(study, counts.get(study.id, {}), silent.get(study.id)) for study in studies]
     rows += [{"id": name, "state": UNREADABLE, "reason": reason} for name, reason in unreadable.items()]
     if flags.on("as_json"):
         click.echo(json.dumps(rows))
@@ -117,24 +120,27 @@ def export(**values: object) -> None:
     click.echo(f"wrote {path}", err=True)
 
 
-def _silent(store: Store) -> dict[str, float]:
-    """Return for how many seconds nothing was heard of studies that say to run and have nobody who writes."""
+def _silent(store: Store) -> dict[str, Live]:
+    """Return the last sign of life of studies that say to run and have nobody who writes."""
     from pgdyno.store.live import LiveBoard
 
     now = time.time()
-    return {live.study: now - live.at for live in LiveBoard(store).running() if live.is_silent(now)}
+    return {live.study: live for live in LiveBoard(store).running() if live.is_silent(now)}
 
 
-def _summary(study: Study, trials: dict[str, int], silent_s: float | None) -> dict[str, object]:
+def _summary(study: Study, trials: dict[str, int], live: Live | None) -> dict[str, object]:
     from pgdyno.model.study import StudyState
+    from pgdyno.studies.aftermath import Aftermaths
 
+    is_silent = live is not None and study.state is StudyState.RUNNING
     verdict = (study.result or {}).get("verdict")
     return {
         "id": study.id,
         "kind": study.kind.value,
         "name": study.name,
         "state": study.state.value,
-        "silent_s": silent_s if study.state is StudyState.RUNNING else None,
+        "silent_s": time.time() - live.at if live is not None and is_silent else None,
+        "session": Aftermaths().of(study, live).value if live is not None and is_silent else None,
         "created_at": study.created_at,
         "target": study.target,
         "environment": study.environment,
@@ -178,12 +184,18 @@ def _print_studies(rows: list[dict[str, object]]) -> None:
         count = sum(trials.values()) if isinstance(trials, dict) else 0
         word = str(verdict.get("word", "")) if isinstance(verdict, dict) else ""
         began = _moment(row["created_at"])
-        state = row["state"] if row["silent_s"] is None else SILENT
+        state = row["state"] if row["silent_s"] is None else KILLED if row["session"] == CLOSED else SILENT
         cells = (row["id"], began, row["kind"], state, count, row["workload"], word)
         lines.append([str(cell) for cell in cells])
     print_columns(("study", "began", "kind", "state", "trials", "workload", "verdict"), lines, RIGHT)
-    if any(row.get("silent_s") is not None for row in rows):
+    silent = {row["session"] for row in rows if row.get("silent_s") is not None}
+    if "open" in silent:
         click.echo(f"{SILENT}: nothing is heard of it any more; pgdyno rollback puts its server back", err=True)
+    elif "unknown" in silent:
+        click.echo(
+            f"{SILENT}: nothing is heard of it any more; pgdyno rollback --list tells how it stands, where it ran",
+            err=True,
+        )
 
 
 def _print_study(study: Study, trials: list[Trial]) -> None:

@@ -85,9 +85,7 @@ def confirm_changes(target: Target, workload: WorkloadSpec, plan: str, outage: s
     click.echo(f"target   {target.name}", err=True)
     _say_wrapped("plan", plan)
     _say_wrapped("load", f"{workload.description}, in databases of its own beside yours")
-    click.echo(
-        "         (pgdyno_*_template is kept for the next study, pgdyno_*_load with it: drop both when done)", err=True
-    )
+    click.echo("         (pgdyno_*_template and pgdyno_*_load: dropped at the end, kept with --keep-data)", err=True)
     _say_wrapped("outage", outage)
     last = "--last" if target.remote is None else f"--last {target.remote.request.flags}"
     click.echo(f"undo     by itself at the end and on Ctrl-C; after a kill: pgdyno rollback {last}", err=True)

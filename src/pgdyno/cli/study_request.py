@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
@@ -110,17 +110,18 @@ def new_request(
 
 
 def resumed_request(flags: Flags, study: Study, **course: Unpack[Course]) -> StudyRequest:
-    """Rebuild the request of an interrupted study; of the flags only --target, guards and watchdog still count."""
+    """Rebuild the request of an interrupted study; --target, --keep-data, guards and watchdog still count."""
     from pgdyno.studies.stand import StudyRequest
     from pgdyno.studies.target_request import TargetRequest
     from pgdyno.trial.assess import Bounds
 
     parts = {key: value for key, value in study.options.items() if isinstance(value, Mapping)}
     safe = safety(flags, parts.get("safety"))
+    target = TargetRequest.from_json(parts["target"], flags.text("target"))
     return StudyRequest(
         kind=study.kind,
         name=study.name,
-        target=TargetRequest.from_json(parts["target"], flags.text("target")),
+        target=replace(target, keep_data=target.keep_data or flags.on("keep_data")),
         workload=study.workload.name,
         parameters=study.workload.parameters,
         plan=study.plan,

@@ -143,3 +143,5 @@ class Comparison:
     b: Arm
     verdict: Verdict
     others: tuple[Verdict, ...] = ()
+    left_out: str = ""
+    """The runs that were too thin for the metric, in words; empty where none was."""

@@ -24,11 +24,11 @@ from pgdyno.report.reading import (
     Fields,
     effects_of,
     measured_only_baseline,
+    open_verdict_of,
     pairs_of,
     side_of,
     sides_of,
     unmeasured_of,
-    verdict_of,
     verdicts_of,
 )
 from pgdyno.report.reads import reads_section
@@ -56,7 +56,7 @@ def compose(record: StudyRecord) -> Report:
 def compared(record: StudyRecord) -> Report:
     """Return the report of a bench, an A/B or a tune: one side, or one against the other."""
     study, result = record.study, Fields(record.study.result or {})
-    verdict = verdict_of(result.child("verdict"))
+    verdict = open_verdict_of(result.child("verdict"))
     measured = effects_of(result, verdict.interval.confidence if verdict else 0.95)
     retained: tuple[Retained, ...] = (*measured, *unmeasured_of(result))
     provenance = circumstances.provenance(study, record.trials, result.number("elapsed_s"))

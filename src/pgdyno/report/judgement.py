@@ -13,7 +13,7 @@ from pgdyno.model.alike import told_once
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import TrialState
 from pgdyno.model.verdict import Word
-from pgdyno.report.reading import Fields, measured_only_baseline, side_of, verdict_of
+from pgdyno.report.reading import Fields, measured_only_baseline, open_verdict_of, side_of
 from pgdyno.report.sections import Tone
 from pgdyno.report.side_names import names_of
 from pgdyno.report.wording import TONES, change_text, number_text, plural, quantity_text, range_text, sentence
@@ -102,7 +102,7 @@ def unused_reasons(unused: Sequence[Fields]) -> tuple[str, ...]:
 
 
 def _comparison(study: Study, result: Fields) -> Judgement | None:
-    verdict = verdict_of(result.child("verdict"))
+    verdict = open_verdict_of(result.child("verdict"))
     if verdict is None:
         return None
     code = EXIT_CODES[verdict.word]

@@ -137,9 +137,14 @@ def verdict_of(fields: Fields, interval: Interval | None = None) -> Verdict | No
     )
 
 
+def open_verdict_of(fields: Fields) -> Verdict | None:
+    """Read a verdict whose interval may have no upper end, as after too few pairs."""
+    return verdict_of(fields, open_interval_of(fields))
+
+
 def measured_only_baseline(result: Fields) -> bool:
     """Return True for a tune that had nothing to compare: no configuration but the baseline was measured."""
-    return result.flag("keep") and verdict_of(result.child("verdict")) is None
+    return result.flag("keep") and not result.child("verdict").members
 
 
 def verdicts_of(result: Fields) -> tuple[Verdict, ...]:

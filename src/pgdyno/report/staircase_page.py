@@ -9,7 +9,7 @@ from pgdyno.model.figure import Table
 from pgdyno.model.verdict import Interval, Metric, Verdict
 from pgdyno.report import chapters, circumstances
 from pgdyno.report.held_back_section import held_back_section
-from pgdyno.report.reading import Fields, interval_of, open_interval_of, sides_of, verdict_of
+from pgdyno.report.reading import Fields, interval_of, open_verdict_of, sides_of, verdict_of
 from pgdyno.report.reads import reads_of_steps
 from pgdyno.report.run_details import run_details
 from pgdyno.report.runs_page import runs_table
@@ -88,7 +88,7 @@ def stair_rows(steps: Sequence[Fields]) -> tuple[StairRow, ...]:
     """Return the measured steps; of a metric where less is better the gain is the inverse ratio."""
     rows = []
     for step in steps:
-        verdict = _verdict(step.child("verdict"))
+        verdict = open_verdict_of(step.child("verdict"))
         if verdict is None:
             continue
         gain = _gain(verdict)
@@ -97,11 +97,6 @@ def stair_rows(steps: Sequence[Fields]) -> tuple[StairRow, ...]:
         note = "; ".join(notes)
         rows.append(StairRow(step.text("step"), gain.ratio, gain, step.text("outcome"), _what(step), note))
     return tuple(rows)
-
-
-def _verdict(fields: Fields) -> Verdict | None:
-    """Read a step's verdict: one of too few pairs, whose interval has no end, is no reason to leave the step out."""
-    return verdict_of(fields, open_interval_of(fields))
 
 
 def _gain(verdict: Verdict) -> Interval:
@@ -202,7 +197,7 @@ def _proof(result: Fields, verdict: Verdict | None) -> Section | None:
     left_out = result.child("effects_left_out").members
     rows = []
     for name in left_out:
-        effect = _verdict(result.child("effects_left_out").child(name))
+        effect = open_verdict_of(result.child("effects_left_out").child(name))
         if effect is not None:
             rows.append((name, change_text(effect.interval.ratio), span_text(effect.interval), effect.word.value))
     if len(rows) > 1:
@@ -290,7 +285,7 @@ def _span(phase: Fields) -> str:
 def _short_table(steps: Sequence[Fields]) -> Table:
     rows = []
     for step in steps:
-        verdict = _verdict(step.child("verdict"))
+        verdict = open_verdict_of(step.child("verdict"))
         effect = change_text(verdict.interval.ratio) if verdict else ""
         interval = span_text(verdict.interval) if verdict else ""
         became = step.text("outcome")

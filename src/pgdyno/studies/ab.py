@@ -106,7 +106,11 @@ def ab_result(laboratory: Laboratory, comparison: Comparison, blocks: Blocks) ->
     """Return the result that `experiment --ab --json` prints; A stands as `baseline` and B as `winner`."""
     study = laboratory.study
     trials = laboratory.store.trials(study.id)
-    notes = (blocks.stopped_short, user_time(blocks.trials(A), blocks.trials(B), comparison.b.configuration))
+    notes = (
+        blocks.stopped_short,
+        comparison.left_out,
+        user_time(blocks.trials(A), blocks.trials(B), comparison.b.configuration),
+    )
     return {
         "study": study.id,
         **comparison_json(comparison, blocks, laboratory.facts),

@@ -19,6 +19,7 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Depth, Proof
 from pgdyno.model.inventory import Inventory
 from pgdyno.probes.evidence import evidence_of_capture, gather
+from pgdyno.probes.evidence.own_work import OwnWork, log_zone
 from pgdyno.studies.advice_plan import plan_text
 from pgdyno.target.capture.texts import Capture
 from pgdyno.target.inspection import inspect, inspect_capture, with_settings
@@ -63,6 +64,7 @@ def advise_target(target: Target, request: AdviceRequest, *, store: Store | None
     progress("reading host and server")
     inventory = inspect(target)
     progress("reading statistics and logs" if request.window_s is None else f"watching for {request.window_s:g} s")
+    work = _work(store, inventory)
     evidence = gather(
         target,
         inventory,
@@ -73,8 +75,9 @@ def advise_target(target: Target, request: AdviceRequest, *, store: Store | None
         progress=progress,
         wal_device=request.wal_device,
         matrix=_matrix(store, inventory),
+        work=work,
     )
-    return advise_case(target.name, inventory, evidence, request, proofs=_proofs(store, inventory))
+    return _with_remark(advise_case(target.name, inventory, evidence, request, proofs=_proofs(store, inventory)), work)
 
 
 def advise_offline(files: OfflineFiles, request: AdviceRequest, *, store: Store | None) -> Advice:
@@ -89,6 +92,7 @@ def advise_offline(files: OfflineFiles, request: AdviceRequest, *, store: Store 
         inventory = read_inventory(with_settings(empty, settings=settings, conf=conf, version=version))
     else:
         inventory = inspect_capture(files.root, settings=settings, conf=conf, version=version)
+    work = _work(store, inventory)
     evidence = evidence_of_capture(
         files.root,
         inventory,
@@ -97,8 +101,11 @@ def advise_offline(files: OfflineFiles, request: AdviceRequest, *, store: Store 
         sadf=request.sadf,
         wal_device=request.wal_device,
         matrix=_matrix(store, inventory),
+        work=work,
     )
-    return advise_case(inventory.origin, inventory, evidence, request, proofs=_proofs(store, inventory))
+    return _with_remark(
+        advise_case(inventory.origin, inventory, evidence, request, proofs=_proofs(store, inventory)), work
+    )
 
 
 def advise_case(
@@ -146,6 +153,21 @@ def _proofs(store: Store | None, inventory: Inventory) -> Mapping[str, Proof]:
     from pgdyno.studies.proofs import proofs_of  # brings the store's libraries, which advice without one does without
 
     return proofs_of(store, inventory)
+
+
+def _work(store: Store | None, inventory: Inventory) -> OwnWork:
+    if store is None:
+        return OwnWork()
+    from pgdyno.studies.own_intervals import own_work
+
+    return own_work(store, inventory)
+
+
+def _with_remark(advice: Advice, work: OwnWork) -> Advice:
+    """Name the studies of ours in the time that the evidence covers."""
+    evidence = advice.evidence
+    remark = work.remark(evidence.statistics, evidence.log, log_zone(advice.inventory))
+    return advice if remark is None else replace(advice, remarks=(*advice.remarks, remark))
 
 
 def _matrix(store: Store | None, inventory: Inventory) -> Sequence[tuple[int, float]]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from pgdyno.model.facts import NOT_OF_ENVIRONMENT, OF_SERVER
+from pgdyno.knobs.policy import ruling_of
+from pgdyno.knobs.values import setting_text
+from pgdyno.model.facts import NOT_OF_ENVIRONMENT, OF_SERVER, Facts, SettingFact
 from pgdyno.model.linux import SWAP_AREA
 
 MOST_NAMED = 5
+_OF_OTHERS = ("client", "session", "override")
+"""Sources of settings that are not the server's own configuration."""
 
 
 def environment_changes(before: Mapping[str, object], now: Mapping[str, object]) -> str | None:
@@ -18,6 +22,33 @@ def environment_changes(before: Mapping[str, object], now: Mapping[str, object])
         for name in dict.fromkeys((*old, *new))
         if old.get(name) != new.get(name)
     ]
+    return _told(found)
+
+
+def settings_changes(before: Mapping[str, object], now: Facts) -> str | None:
+    """Name the server's settings that bear on performance and are others than in an image of facts; None without one.
+
+    Trials at the server's own settings would be measured with others, and a search would ask for other points.
+    """
+    kept = before.get("settings")
+    if not isinstance(kept, Mapping):
+        return None
+    found = []
+    for name, row in sorted(now.settings.items()):
+        ruling = ruling_of(name)
+        if ruling is None or not ruling.settable or row.source in _OF_OTHERS:
+            continue
+        old = kept.get(name, row.boot_val)
+        if old is not None and str(old) != row.setting and (name in kept or row.source != "default"):
+            found.append(f"{name} was {_value_text(row, str(old))}, is {_value_text(row, row.setting)}")
+    return _told(found)
+
+
+def _value_text(row: SettingFact, value: str) -> str:
+    return setting_text(row, float(value)) if row.vartype in ("integer", "real") else value
+
+
+def _told(found: Sequence[str]) -> str | None:
     more = f"; and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
     return f"{'; '.join(found[:MOST_NAMED])}{more}." if found else None
 

@@ -14,6 +14,8 @@ from pgdyno.studies.blocks import Blocks, metric_of
 
 BEYOND = 5
 """A quantile is judged where each run has this many transactions beyond it: below, it is but the run's few slowest."""
+THIN_SHARE = 0.25
+"""Of the blocks, so many may be left out for a run with too few transactions; more, and the rest is a selection."""
 QUANTILES = {Metric.LATENCY_P50: 0.50, Metric.LATENCY_P95: 0.95, Metric.LATENCY_P99: 0.99}
 OTHERS = (Metric.LATENCY_P50, Metric.LATENCY_P95, Metric.LATENCY_P99, Metric.SERVER_CPU)
 
@@ -21,27 +23,45 @@ OTHERS = (Metric.LATENCY_P50, Metric.LATENCY_P95, Metric.LATENCY_P99, Metric.SER
 def verdict_of(blocks: Blocks, a: str, b: str, metric: Metric, design: Design) -> Verdict | None:
     """Return the verdict on B against A for one metric.
 
-    None when fewer than two blocks have both figures, or when a run has too few transactions for the quantile.
+    Blocks with a run of too few transactions for the quantile are left out. None when fewer than two blocks have both
+    figures, or when more than THIN_SHARE of the blocks would be left out: then it is the load that is too thin.
     """
-    if not _has_enough(blocks, (a, b), metric):
+    thin = _thin_blocks(blocks, (a, b), metric)
+    if len(thin) > THIN_SHARE * len(blocks.complete):
         return None
-    left, right = blocks.pairs(a, b, metric)
+    kept = [block for number, block in enumerate(blocks.complete) if number not in thin]
+    left, right = Blocks(blocks.arms, kept).pairs(a, b, metric)
     if len(left) < 2:
         return None
     return judge(left, right, metric=metric, design=design)
 
 
-def _has_enough(blocks: Blocks, arms: Sequence[str], metric: Metric) -> bool:
-    quantile = QUANTILES.get(metric)
-    if quantile is None:
-        return True
-    counts = [
-        trial.outcome.counters.get("window_transactions")
-        for arm in arms
-        for trial in blocks.trials(arm)
-        if trial.outcome is not None
-    ]
-    return all(count is None or count * (1 - quantile) >= BEYOND for count in counts)
+def _thin_blocks(blocks: Blocks, arms: Sequence[str], metric: Metric) -> dict[int, Trial]:
+    """Return the blocks with a run that has too few transactions for the metric, and the first such run of each."""
+    found: dict[int, Trial] = {}
+    for number, block in enumerate(blocks.complete):
+        run = next((block[arm] for arm in arms if _is_thin(block[arm], metric)), None)
+        if run is not None:
+            found[number] = run
+    return found
+
+
+def _is_thin(trial: Trial, metric: Metric) -> bool:
+    count = _transactions(trial)
+    return metric in QUANTILES and count is not None and count * (1 - QUANTILES[metric]) < BEYOND
+
+
+def _transactions(trial: Trial) -> float | None:
+    return None if trial.outcome is None else trial.outcome.counters.get("window_transactions")
+
+
+def left_out_note(blocks: Blocks, arms: Sequence[str], metric: Metric) -> str:
+    """Name the runs whose blocks were left out of the verdict; empty where none was."""
+    thin = _thin_blocks(blocks, arms, metric).values()
+    if not thin:
+        return ""
+    runs = ", ".join(f"run {trial.id} ({_transactions(trial):.0f} transactions)" for trial in thin)
+    return f"left out, with the rest of its block: {runs}, too few for {metric.label}"
 
 
 def compare_arms(blocks: Blocks, a: str, b: str, metric: Metric, design: Design) -> Comparison:
@@ -50,11 +70,12 @@ def compare_arms(blocks: Blocks, a: str, b: str, metric: Metric, design: Design)
     if verdict is None:
         raise EnvironmentUnsuitable(
             f"{metric.label} cannot be judged: the runs have too few transactions for it",
+            detail=left_out_note(blocks, (a, b), metric) or None,
             hint="Lengthen --measure, or choose another --metric.",
         )
     every = [m for m in (Metric.THROUGHPUT, *OTHERS) if m is not metric]
     others = tuple(v for m in every if (v := verdict_of(blocks, a, b, m, design)) is not None)
-    return Comparison(arm_of(blocks, a), arm_of(blocks, b), verdict, others)
+    return Comparison(arm_of(blocks, a), arm_of(blocks, b), verdict, others, left_out_note(blocks, (a, b), metric))
 
 
 def arm_of(blocks: Blocks, name: str) -> Arm:

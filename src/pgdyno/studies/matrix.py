@@ -26,7 +26,6 @@ from pgdyno.studies.stand import OWN_SESSIONS, Stand
 from pgdyno.target.loopback import obstacle_to
 from pgdyno.target.target import Target
 from pgdyno.trial.laboratory import Laboratory
-from pgdyno.workloads.preparation import make_ready
 from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.registry import make_workload
 
@@ -188,7 +187,7 @@ def _prepared(
         if (cell.mode, cell.scale) not in found:
             found[cell.mode, cell.scale] = workload = make_workload(cell.mode, plan.parameters(cell))
             if workload.spec() != study.workload:  # the study's own is ready since the stand was opened
-                make_ready(workload, stand.target, stand.facts, policy=study.plan.reset, progress=announce)
+                stand.data.make_ready(workload, stand.facts, policy=study.plan.reset)
     return found
 
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.alike import told_once
-from pgdyno.model.trial import Trial
+from pgdyno.model.trial import Trial, TrialState
 from pgdyno.stats.noise import NoiseFloor, noise_floor, odd_run
 from pgdyno.studies.blocks import metric_of
 from pgdyno.studies.options import TuneOptions
 from pgdyno.studies.search import Search
+from pgdyno.trial.recorded import SPOILT
 
 FEWEST = 3
 """So many runs must there be for a noise floor."""
@@ -55,7 +56,7 @@ def measure_noise(search: Search, options: TuneOptions, announce: Callable[[str]
         raise EnvironmentUnsuitable(
             f"the baseline could be measured in only {len(figures)} of {options.noise_runs} runs",
             detail="; ".join(told_once(_reasons(search))) or None,
-            hint="Quieten the machine, or lengthen --warmup and --measure until the load is steady.",
+            hint=_hint(search),
         )
     place = odd_run(figures)
     if place is None:
@@ -70,6 +71,14 @@ def _figures(search: Search, options: TuneOptions) -> list[float]:
     measured = [(trial, metric_of(trial.outcome, options.metric)) for trial in search.baselines if trial.outcome]
     search.baselines = [trial for trial, figure in measured if figure]
     return [figure for _, figure in measured if figure]
+
+
+def _hint(search: Search) -> str:
+    """Return what helps: a load that failed is no matter of a quiet machine."""
+    states = {trial.state for trial in search.laboratory.store.trials(search.laboratory.study.id)}
+    if TrialState.FAILED in states and not states & SPOILT:
+        return "Mend what made the load fail; the server's log may say more."
+    return "Quieten the machine, or lengthen --warmup and --measure until the load is steady."
 
 
 def _reasons(search: Search) -> list[str]:

@@ -21,12 +21,11 @@ from pgdyno.studies.ab import A, B
 from pgdyno.studies.blocks import Blocks, run_blocks
 from pgdyno.studies.judging import verdict_of
 from pgdyno.studies.result import count_states, pairs_json, verdict_json
-from pgdyno.target.target import Target
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.units import parse_quantity
-from pgdyno.workloads.preparation import make_ready
 from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.registry import make_workload
+from pgdyno.workloads.study_data import StudyData
 
 Parameters = Mapping[str, str | int | float | bool]
 
@@ -146,7 +145,7 @@ def obstacle(case: Case, facts: Facts) -> str | None:
 
 def run_selftest(
     laboratory: Laboratory,
-    target: Target,
+    data: StudyData,
     cases: Sequence[Case],
     *,
     design: Design,
@@ -157,7 +156,7 @@ def run_selftest(
     outcomes = []
     for number, case in enumerate(cases, start=1):
         announce(f"case {number} of {len(cases)}, {case.name}: {case.what}")
-        outcome = _run_case(laboratory, target, case, design, seed, 1000 * number, announce)
+        outcome = _run_case(laboratory, data, case, design, seed, 1000 * number)
         word = f"{outcome.verdict.word.value}, " if outcome.verdict else ""
         announce(f"case {case.name}: {word}{outcome.result.value}" + (f": {outcome.reason}" if outcome.reason else ""))
         outcomes.append(outcome)
@@ -166,12 +165,11 @@ def run_selftest(
 
 def _run_case(
     laboratory: Laboratory,
-    target: Target,
+    data: StudyData,
     case: Case,
     design: Design,
     seed: int,
     first_block: int,
-    announce: Callable[[str], None],
 ) -> CaseOutcome:
     reason = obstacle(case, laboratory.facts)
     if reason is not None:
@@ -183,8 +181,7 @@ def _run_case(
 
     try:
         workload = make_workload(case.workload, case.parameters)
-        policy = laboratory.study.plan.reset
-        make_ready(workload, target, laboratory.facts, policy=policy, progress=announce)
+        data.make_ready(workload, laboratory.facts, policy=laboratory.study.plan.reset)
         blocks = run_blocks(
             _With(laboratory, workload),
             {A: BASELINE, B: check_settings(case.settings, laboratory.facts)},

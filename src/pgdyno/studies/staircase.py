@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pgdyno.errors import ApplyError
+from pgdyno.errors import ApplyError, EnvironmentUnsuitable
 from pgdyno.knobs.policy import check_settings
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
@@ -98,6 +98,8 @@ class Stairs:
     kept: list[Climb] = field(default_factory=list)
     proof: StairProof | None = None
     stopped: str = ""
+    unproven: str = ""
+    """Why there is no proof of steps that were kept."""
     drift: Drift = field(default_factory=lambda: Drift((), ()))
 
     @property
@@ -235,11 +237,15 @@ class Staircase:
                 raise
             why = f"it cannot be measured: {error.detail or error.message}"
             return Climb(step, DROP, why, settings, sweep=sweep, baselines=self._again(number, done))
-        comparison = compare_arms(blocks, BEFORE, AFTER, self.options.metric, self.design)
+        again = self._again(number, done)
+        try:
+            comparison = compare_arms(blocks, BEFORE, AFTER, self.options.metric, self.design)
+        except EnvironmentUnsuitable as error:  # what was judged before stays
+            return Climb(step, DROP, _words(error), settings, sweep=sweep, baselines=again)
         candidate = blocks.arms[AFTER]
         changed = {knob: candidate[knob] for knob in candidate if candidate[knob] != incumbent.get(knob)}
         outcome = outcome_of(comparison.verdict, stage=self.plan.stage)
-        return Climb(step, outcome, "", changed, comparison, blocks, sweep, self._again(number, done))
+        return Climb(step, outcome, comparison.left_out, changed, comparison, blocks, sweep, again)
 
     def _sweep(self, number: int, step: Step, incumbent: Configuration, factors: Mapping[str, str]) -> SweepFound:
         """Let a sweep choose the step's value: where the plateau begins."""
@@ -336,7 +342,12 @@ class Staircase:
             is_enough=is_enough,
             factors=factors_of(done, "proof"),
         )
-        comparison = compare_arms(blocks, BASE, ALL, options.metric, self.design)
+        try:
+            comparison = compare_arms(blocks, BASE, ALL, options.metric, self.design)
+        except EnvironmentUnsuitable as error:
+            found.unproven = f"the kept steps together are not proved: {_words(error)}"
+            self._announce(found.unproven)
+            return
         left_out = {c.step.name: verdict_of(blocks, WITHOUT + c.step.name, ALL, options.metric, self.design)
                     for c in kept if WITHOUT + c.step.name in arms}  # fmt: skip
         effects = {name: verdict for name, verdict in left_out.items() if verdict is not None}
@@ -346,6 +357,10 @@ class Staircase:
 def candidates_of(climbs: Iterable[Climb]) -> tuple[str, ...]:
     """Return the steps that the sandbox stage proposes for the large environment."""
     return tuple(climb.step.name for climb in climbs if climb.outcome == CANDIDATE)
+
+
+def _words(error: EnvironmentUnsuitable) -> str:
+    return f"{error.message}: {error.detail}" if error.detail else error.message
 
 
 def _what(step: Step) -> str:

@@ -217,6 +217,9 @@ def _sentences(result: Mapping[str, object], found: Stairs, options: StaircaseOp
     if found.proof is not None:
         verdict = found.proof.comparison.verdict
         said.append(verdict.sentence("the kept configuration", "the baseline"))
+        said += [found.proof.comparison.left_out] if found.proof.comparison.left_out else []
+    if found.unproven:
+        said.append(found.unproven)
     if found.plan.stage == "large":
         said.append(
             f"only the candidates of sandbox study {options.candidates_from} were measured; none of its figures is here"

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
 
-from pgdyno.errors import EnvironmentUnsuitable, RollbackError, StoreError, UsageError
+from pgdyno.errors import EnvironmentUnsuitable, RollbackError, ScriptError, StoreError, UsageError
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.guard import GuardPlan
 from pgdyno.model.job import JOB
@@ -22,7 +22,7 @@ from pgdyno.model.verdict import Metric
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
-from pgdyno.studies.environment_change import environment_changes
+from pgdyno.studies.environment_change import environment_changes, settings_changes
 from pgdyno.studies.new_study import study_id
 from pgdyno.studies.opening import opened as opened  # for verbs that import it from here
 from pgdyno.studies.outages import expected_outage
@@ -32,12 +32,11 @@ from pgdyno.studies.target_request import TargetRequest
 from pgdyno.target import places
 from pgdyno.target.apply import Session, When
 from pgdyno.target.inspect import read_facts
-from pgdyno.target.manifest import Manifest
 from pgdyno.target.one_session import refuse_while_open
 from pgdyno.target.outage import Outage
 from pgdyno.target.remote.session import undo_abandoned
 from pgdyno.target.restart_budget import RestartBudget
-from pgdyno.target.rollback import SessionState, list_bundles, rollback
+from pgdyno.target.rollback import SessionState, is_of, list_bundles, rollback
 from pgdyno.target.session import ServerSession
 from pgdyno.target.target import Target
 from pgdyno.target.watch import Deadlines
@@ -47,13 +46,13 @@ from pgdyno.trial.live_recorder import LiveRecorder
 from pgdyno.trial.sentry import Sentry
 from pgdyno.trial.stopwatch import BudgetSpent, Stopwatch
 from pgdyno.trial.watcher import Watcher
-from pgdyno.workloads.preparation import make_ready
 from pgdyno.workloads.registry import check_driving, make_workload
 from pgdyno.workloads.sized import SizedWorkload
+from pgdyno.workloads.study_data import StudyData
 from pgdyno.workloads.working_set import WorkingSet, sized, without_class
 
-OWN_SESSIONS = 5
-"""Sessions that a study opens beside the load's: probes, reset, read-back; of the same order as the reserved ones."""
+OWN_SESSIONS = 6
+"""Sessions that a study opens beside the load's: probes, reset, read-back, locks; as many as are reserved."""
 
 
 STORE_PATIENCE_S = 3600.0
@@ -103,6 +102,7 @@ class Stand:
     study: Study
     laboratory: Laboratory
     session: ServerSession | None
+    data: StudyData
     outage: Outage | None = None
     """How long a restart was expected to take."""
 
@@ -154,8 +154,10 @@ def open_stand(
         outage = expected_outage(target, store) if request.changes and not target.disposable else None
         if request.check is not None:
             request.check(target, facts, workload.spec(), outage)
-        make_ready(workload, target, facts, policy=request.plan.reset, progress=announce)
-        study = _study(request, store, target, facts, workload.spec(), clock, working_set)
+        began = clock()  # loading is work of ours, too
+        data = stack.enter_context(StudyData(target, keep=request.target.keep_data, announce=announce))
+        data.make_ready(workload, facts, policy=request.plan.reset)
+        study = _study(request, store, target, facts, workload.spec(), began, working_set)
         if request.resume is None:
             stack.enter_context(owning(store, study.id, clock(), resumes=False))
         ending = stack.enter_context(_Ending(store, study, announce))
@@ -183,7 +185,7 @@ def open_stand(
             clock=clock,
         )
         try:
-            yield Stand(store, target, facts, study, laboratory, session, outage)
+            yield Stand(store, target, facts, study, laboratory, session, data, outage)
         except BaseException as error:
             store.hurry()
             ending.state = _state_after(error)
@@ -239,7 +241,7 @@ def put_back_abandoned(target: Target, undo_root: Path, announce: Callable[[str]
     if target.remote is not None:
         undo_abandoned(target.remote, announce, may_change=may_change)
     for info in list_bundles(undo_root):
-        if info.bundle is None or info.state is not SessionState.ABANDONED or not _is_of(info.bundle.manifest, target):
+        if info.bundle is None or info.state is not SessionState.ABANDONED or not is_of(info.bundle.manifest, target):
             continue
         if not may_change:
             raise EnvironmentUnsuitable(
@@ -250,12 +252,6 @@ def put_back_abandoned(target: Target, undo_root: Path, announce: Callable[[str]
         rollback(info.bundle)
     if target.remote is None:
         refuse_while_open(target, undo_root)
-
-
-def _is_of(manifest: Manifest, target: Target) -> bool:
-    if manifest.local and target.route is None:
-        return target.directory is not None and manifest.data_directory == str(target.directory)
-    return manifest.target == target.postgres.label
 
 
 def begin_session(
@@ -305,7 +301,8 @@ class _Ending:
 
 
 def _state_after(error: BaseException) -> StudyState:
-    interrupted = isinstance(error, KeyboardInterrupt | EnvironmentUnsuitable) and not isinstance(error, BudgetSpent)
+    is_final = isinstance(error, BudgetSpent | ScriptError)
+    interrupted = isinstance(error, KeyboardInterrupt | EnvironmentUnsuitable) and not is_final
     return StudyState.INTERRUPTED if interrupted else StudyState.FAILED
 
 
@@ -315,12 +312,11 @@ def _study(
     target: Target,
     facts: Facts,
     workload: WorkloadSpec,
-    clock: Callable[[], float],
+    now: float,
     working_set: WorkingSet | None,
 ) -> Study:
     if request.resume is not None:
         return _resumed(request.resume, store, facts, workload, other_environment=request.other_environment)
-    now = clock()
     # The parameters have the rows that a class came to on this server; what was asked for stands beside them.
     asked = {} if working_set is None else {"working_set": str(working_set)}
     study = Study(
@@ -356,6 +352,12 @@ def _resumed(name: str, store: Store, facts: Facts, workload: WorkloadSpec, *, o
             f"study {study.id} was begun in environment {study.environment}, this is {facts.environment_hash()}",
             detail=environment_changes(study.facts, facts_image(facts)),
             hint="Begin a new study: trials of different environments do not compare.",
+        )
+    if not other_environment and (changed := settings_changes(study.facts, facts)):
+        raise EnvironmentUnsuitable(
+            f"settings of {study.target} are not those that study {study.id} was begun with",
+            detail=changed,
+            hint="Put them back as they were, or begin a new study: runs with other settings do not compare.",
         )
     if study.workload.fingerprint != workload.fingerprint:
         raise UsageError(

@@ -38,6 +38,8 @@ class TargetRequest:
     loopback: bool = False
     sandbox_memory: int | None = None
     """Bound on the memory of the sandbox's server in bytes, page cache included."""
+    keep_data: bool = False
+    """Leave the databases of the load on the server when the study ends."""
 
     def __post_init__(self) -> None:
         if self.patroni and (self.sql_only or self.restart_command):
@@ -80,6 +82,7 @@ class TargetRequest:
             "sql_only": self.sql_only,
             "loopback": self.loopback,
             "sandbox_memory": self.sandbox_memory,
+            "keep_data": self.keep_data,
         }
 
     @classmethod
@@ -107,6 +110,7 @@ class TargetRequest:
             sql_only=bool(values.get("sql_only")),
             loopback=bool(values.get("loopback")),
             sandbox_memory=None if (bound := values.get("sandbox_memory")) is None else int(str(bound)),
+            keep_data=bool(values.get("keep_data")),
         )
 
 

@@ -57,7 +57,7 @@ def tune_result(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> d
         "linux": dict(winner.linux()),
         "undo": undo_text(winner, facts),
         "warnings": _warnings(trials, study.workload.read_only),
-        "notes": list(tuned.notes),
+        "notes": [*tuned.notes, *_left_out(tuned)],
         "environment": study.environment,
     }
     if tuned.proof is not None:
@@ -72,6 +72,11 @@ def tune_result(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> d
         arms = blocks.trials(BASE), blocks.trials(answer)
         result["explanation"] = [] if keep else explain(*arms, tuned.winner, facts, study.workload)
     return result
+
+
+def _left_out(tuned: Tuned) -> list[str]:
+    compared = tuned.screening if tuned.proof is None else tuned.proof.headline
+    return [compared.left_out] if compared is not None and compared.left_out else []
 
 
 def _sides(tuned: Tuned, facts: Facts) -> Mapping[str, object]:

@@ -13,10 +13,12 @@ from pgdyno.errors import RollbackError, UsageError
 from pgdyno.target import control_record, route_record, server_lock
 from pgdyno.target.bundle import CLOSED, UndoBundle, bundle_directories
 from pgdyno.target.identity import ProcessIdentity
+from pgdyno.target.manifest import Manifest
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.restart import Control
 from pgdyno.target.restore import Restored, restore
 from pgdyno.target.runner import LocalRunner, Runner
+from pgdyno.target.target import Target
 from pgdyno.target.undo_plan import undo_plan
 
 
@@ -85,6 +87,13 @@ def full_id(names: Sequence[str], id: str) -> str:
         what = "is not a session" if not found else f"could be {len(found)} sessions"
         raise UsageError(f'"{id}" {what}', hint="pgdyno rollback --list shows the sessions that can be rolled back.")
     return id if id in found else found[0]
+
+
+def is_of(manifest: Manifest, target: Target) -> bool:
+    """Tell whether a session was on this server."""
+    if manifest.local and target.route is None:
+        return target.directory is not None and manifest.data_directory == str(target.directory)
+    return manifest.target == target.postgres.label
 
 
 class Sessions(Protocol):

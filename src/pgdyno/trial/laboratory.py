@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from pgdyno.errors import ApplyError, GuardTripped, PgdynoError, RollbackError, StoreError, WorkloadError
+from pgdyno.errors import ApplyError, GuardTripped, PgdynoError, RollbackError, ScriptError, StoreError, WorkloadError
 from pgdyno.fleet.start import begin_load
 from pgdyno.knobs.constraints import check
 from pgdyno.model.configuration import BASELINE
@@ -168,8 +168,8 @@ class Laboratory:
         if trial.spec != spec:
             raise StoreError(
                 f"trial {trial.id} of study {self.study.id} is not the one that the plan has at this place",
-                detail=f"recorded {trial.spec.role} {trial.spec.arm}, planned {spec.role} {spec.arm}",
-                hint="The study was made by another version of pgdyno: begin a new one.",
+                detail=_difference(trial.spec, spec),
+                hint="Its options, its plan or pgdyno itself have changed since it was begun: begin a new one.",
             )
         return trial
 
@@ -217,7 +217,7 @@ class Laboratory:
             work.reason = _words(error)
             if isinstance(error, StoreError):
                 self.store.hurry()  # the server waits to be put back
-            if isinstance(error, StoreError | GuardTripped):
+            if isinstance(error, StoreError | GuardTripped) or _ends_study(error, work):
                 return Happening.FAILED, error
             # Nothing was learned of a configuration that the machine kept from being measured: a resume runs it again.
             return (Happening.INTERRUPTED, error) if transition.phase in _PREPARING else (Happening.FAILED, None)
@@ -426,6 +426,22 @@ def _clients(load: LoadResult, outcome: Outcome) -> list[ClientRecord]:
     """Return the clients' latencies in the measured window, of the whole load where there was none."""
     begin = outcome.steady_from if outcome.steady_from is not None else load.began_at
     return client_records(load.log.between(begin, load.ended_at + 1e-6))
+
+
+def _ends_study(error: PgdynoError, work: Work) -> bool:
+    """Tell whether every trial would fail like this one: not where its configuration may be the cause."""
+    return isinstance(error, ScriptError) and (error.is_certain or work.spec.configuration == BASELINE)
+
+
+def _difference(recorded: TrialSpec, planned: TrialSpec) -> str:
+    """Name what differs between two trials: role and arm, and each setting with both values."""
+    old, new = recorded.configuration, planned.configuration
+    knobs = [
+        f"{name} was {old.get(name, 'as found')}, is {new.get(name, 'as found')}"
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name)
+    ]
+    return "; ".join((f"recorded {recorded.role} {recorded.arm}, planned {planned.role} {planned.arm}", *knobs))
 
 
 def _words(error: PgdynoError) -> str:

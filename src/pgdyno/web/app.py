@@ -17,6 +17,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pgdyno.errors import PgdynoError, UsageError
+from pgdyno.model.live import Live
 from pgdyno.model.study import Study
 from pgdyno.report.build import build_report
 from pgdyno.report.html import render
@@ -39,9 +40,9 @@ LONGEST_NAME = 200
 class Dashboard:
     """Answers from one store. Pages of studies are kept until their study changes."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, is_over: Callable[[Study, Live], bool] = lambda _study, _live: False) -> None:
         self._store = store
-        self._reader = OverviewReader(store)
+        self._reader = OverviewReader(store, is_over=is_over)
         self._drawing, self._building = threading.Lock(), threading.Lock()
         self._drawn: tuple[Overview, str] | None = None
         self._reports: OrderedDict[tuple[str, str, str], str] = OrderedDict()
@@ -127,12 +128,14 @@ def make_app(
     event_s: float = EVENT_S,
     is_ending: Callable[[], bool] = lambda: False,
     limits: Limits | None = None,
+    is_over: Callable[[Study, Live], bool] = lambda _study, _live: False,
 ) -> ASGIApp:
     """Return the application.
 
-    `event_s` is the time between two events to a page that is open; events end when `is_ending`.
+    `event_s` is the time between two events to a page that is open; events end when `is_ending`. `is_over` as in
+    `OverviewReader`.
     """
-    dashboard, seats = Dashboard(store), Seats(limits or Limits())
+    dashboard, seats = Dashboard(store, is_over), Seats(limits or Limits())
 
     async def events(request: Request) -> Response:
         if request.method == "HEAD":  # it would be open without end, and get nothing

@@ -30,6 +30,8 @@ SLOW_S = 5.0
 PAGE = 50
 RECENT_S = 24 * 3600.0
 """For how long a study or job that failed, or a study that fell silent, is shown."""
+CLOSED_S = 3600.0
+"""For how long a study is shown that was killed and whose server was put back: there is nothing to do about it."""
 LAST_TRIALS = 8
 HISTORY = 400
 """So many trials are in a chart, the newest: it is sent each second, and a study may have thousands."""
@@ -55,6 +57,8 @@ class Card:
     counts: str
     trials: tuple[Trial, ...]
     history: Mapping[str, Sequence[float | None]]
+    is_over: bool = False
+    """Its process was killed and its server put back: an alert for a while, and no card."""
 
     @property
     def metric(self) -> Metric:
@@ -133,11 +137,18 @@ class Overview:
 class OverviewReader:
     """Reads overviews of one store, at most once in `FRESH_S` for all readers. Safe to use from several threads.
 
+    `is_over` tells of a silent study that its process is gone and its server as it was found; the store cannot know.
     Raises StoreError as the store does.
     """
 
-    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Callable[[], float] = time.time,
+        is_over: Callable[[Study, Live], bool] = lambda _study, _live: False,
+    ) -> None:
         self.store = store
+        self._is_over = is_over
         self._clock = clock
         self._lock = threading.Lock()
         self._latest: tuple[float, Overview] | None = None
@@ -167,7 +178,7 @@ class OverviewReader:
         return Overview(
             at=moment_text(now),
             store=self.store.name,
-            cards=cards,
+            cards=tuple(card for card in cards if not card.is_over),
             alerts=tuple(_alerts(cards, studies, jobs, now)),
             jobs=tuple(_waiting(job) for job in jobs if _is_open(job, now)),
             rows=shown,
@@ -193,6 +204,9 @@ class OverviewReader:
         study = self.store.study(live.study)
         if live.is_silent(now) and study.state is not StudyState.RUNNING:
             return None  # it ended, and the store was away when its row was to go
+        is_over = live.is_silent(now) and self._is_over(study, live)
+        if is_over and now - live.at > CLOSED_S:
+            return None
         known = self._trials.get(live.study)
         if known is None or known[0] != counts:
             known = self._trials[live.study] = counts, self.store.trials(live.study, newest=HISTORY)
@@ -206,6 +220,7 @@ class OverviewReader:
             counts=_counts(counts),
             trials=tuple(reversed(ended[-LAST_TRIALS:])),
             history=_history(ended, study.metric, first=1 + max(0, sum(counts.values()) - len(trials))),
+            is_over=is_over,
         )
 
 
@@ -230,7 +245,7 @@ def _alerts(cards: Sequence[Card], studies: Sequence[Study], jobs: Sequence[Job]
     for card in cards:
         live = card.live
         if card.silent_s is not None:
-            found.append(Alert("bad", _silence(card), live.study))
+            found.append(Alert("unsure" if card.is_over else "bad", _silence(card), live.study))
         else:
             for lamp in live.lamps:
                 if lamp.colour in (Colour.RED, Colour.AMBER):
@@ -256,6 +271,9 @@ def _reason(trial: Trial) -> str:
 def _silence(card: Card) -> str:
     live, seconds = card.live, seconds_text(card.silent_s or 0)
     verb = RESUMED_BY.get(card.study.kind)
+    if card.is_over:
+        again = f"; pgdyno {verb} --resume {live.study} goes on" if verb else ""
+        return f"study {live.study} was killed {seconds} ago, and its server is as it was found{again}."
     again = f", then pgdyno {verb} --resume {live.study} goes on" if verb else ""
     return (
         f"nothing was heard of study {live.study} for {seconds}: process {live.pid} on {live.host} was killed, or "

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pgdyno.errors import WorkloadError
+from pgdyno.errors import ScriptError, WorkloadError
 from pgdyno.target.inherited import Kind
 from pgdyno.target.owner.account import Account
 from pgdyno.units import seconds_text
@@ -36,7 +36,10 @@ LIVE_WINDOW_US = 5_000_000
 
 
 class PgbenchLoad:
-    """A `RunningLoad`: one pgbench process and the files it writes."""
+    """A `RunningLoad`: one pgbench process and the files it writes.
+
+    `failure` makes of what pgbench wrote the error of a script that cannot run, None where that is not the reason.
+    """
 
     def __init__(
         self,
@@ -48,6 +51,7 @@ class PgbenchLoad:
         plans: tuple[str, ...] = (),
         gate: Gate | None = None,
         block_reads: Callable[[], int | None] | None = None,
+        failure: Callable[[str], ScriptError | None] | None = None,
         clock: Callable[[], float] = time.time,
         timer: Callable[[], float] | None = None,
     ) -> None:
@@ -58,6 +62,7 @@ class PgbenchLoad:
         self._argv = command.argv()
         for script in command.scripts:
             script.write(command.directory)
+        self._failure = failure
         self._clock = clock
         self._errors = command.directory / "pgbench.stderr"
         self._timer = timer or (time.monotonic if clock is time.time else clock)
@@ -128,6 +133,9 @@ class PgbenchLoad:
         text = self._stderr()
         aborted = count_aborted(text)
         reason = self._reason(text, aborted)
+        failure = self._failure(text) if self._failure is not None and self._ended_by_us is None and reason else None
+        if failure is not None and (failure.is_certain or not len(parsed.log)):
+            raise failure
         if not len(parsed.log):
             raise WorkloadError(
                 "the load ended without a single transaction", detail=reason, hint=f'See "{self._errors}".'

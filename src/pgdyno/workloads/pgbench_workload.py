@@ -10,6 +10,7 @@ from pgdyno.errors import UsageError
 from pgdyno.model.record import Examination
 from pgdyno.model.trial import LoadPlan, Outcome, WorkloadSpec
 from pgdyno.target.accounts import load_account
+from pgdyno.target.own_databases import DatabaseState, drop_owned, owned_state
 from pgdyno.target.owner.account import Account
 from pgdyno.target.target import Target
 from pgdyno.workloads.dataset import DataSet, LoadSite
@@ -21,17 +22,15 @@ from pgdyno.workloads.pgbench_load import PgbenchLoad, prepare_directory
 from pgdyno.workloads.protocol import RunningLoad
 from pgdyno.workloads.result import LoadResult
 from pgdyno.workloads.script import Script, fingerprint
+from pgdyno.workloads.script_failure import script_error
 from pgdyno.workloads.script_statements import statements
 from pgdyno.workloads.statement_plans import plan_records
 from pgdyno.workloads.template import (
     APPLICATION_NAME,
-    DatabaseState,
     clone_template,
-    drop_owned,
     end_old_sessions,
     load_name,
     make_template,
-    owned_state,
     require_createdb,
     template_name,
 )
@@ -131,6 +130,7 @@ class PgbenchWorkload:
             plans=self._plans(target, dbname, plan),
             gate=gate,
             block_reads=target.block_reads,
+            failure=lambda text: script_error(text, self.scripts, plan.protocol, target.postgres, dbname),
         )
 
     def examine(self, target: Target, dbname: str, load: LoadResult, outcome: Outcome) -> Examination:
@@ -142,8 +142,12 @@ class PgbenchWorkload:
 
     def drop(self, target: Target, *, template: bool = False) -> tuple[str, ...]:
         """Drop the load's database, and the template if asked for. Return the names of what was dropped."""
-        names = [load_name(self._fingerprint(target))] + ([self._template(target)] if template else [])
-        return tuple(name for name in names if drop_owned(target.postgres, name))
+        load, data = self.databases(target)
+        return tuple(name for name in ((load, data) if template else (load,)) if drop_owned(target.postgres, name))
+
+    def databases(self, target: Target) -> tuple[str, str]:
+        """Return the names of the load's database and of the template. See `Workload.databases`."""
+        return load_name(self._fingerprint(target)), self._template(target)
 
     def _command(
         self, target: Target, dbname: str, plan: LoadPlan, directory: Path, account: Account | None

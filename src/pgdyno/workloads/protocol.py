@@ -120,6 +120,9 @@ class Workload(Protocol):
         Reads only. A condition that the data break makes the run void.
         """
 
+    def databases(self, target: Target) -> tuple[str, str]:
+        """Return the names of the load's database and of the template, whether they are there or not."""
+
     def drop(self, target: Target, *, template: bool = False) -> tuple[str, ...]:
         """Drop the load's database, and the template if asked for; return the names of what was dropped.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from pgdyno.workloads.script import Script
 
@@ -44,6 +45,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_LEADING = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*", re.DOTALL)
 _MOST_CHARACTERS = 300
 
 
@@ -100,6 +102,56 @@ def split_script(text: str) -> list[str]:
             found.append(whole[begin : token.start()])
             begin = token.end()
     return [clean for part in (*found, whole[begin:]) if (clean := _without_comments(part))]
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptCommand:
+    """A command as pgbench counts them: a statement or a meta-command, and the line that it begins on."""
+
+    line: int
+    text: str
+    is_meta: bool = False
+
+
+def commands_of(text: str) -> list[ScriptCommand]:
+    """Return the commands of a script, meta-commands among them, in the order by which pgbench numbers them."""
+    found: list[ScriptCommand] = []
+    block: list[str] = []
+    begin, continued = 1, False
+    for number, line in enumerate([*text.splitlines(), "\\"], 1):
+        is_meta = line.lstrip().startswith("\\") and not re.match(r"\s*\\(?:gset|aset)\b", line)
+        if not is_meta and not continued:
+            begin = begin if block else number
+            block.append(re.sub(r"\\(gset|aset)\b.*$", ";", line))
+            continue
+        found += _statements_of("\n".join(block), begin)
+        block = []
+        if not continued:
+            found.append(ScriptCommand(number, line.strip(), is_meta=True))
+        continued = line.rstrip().endswith("\\")
+    return found[:-1]
+
+
+def _statements_of(text: str, line: int) -> list[ScriptCommand]:
+    """Return the statements of lines without a meta-command; `\\;` joins two that are sent together."""
+    whole, ends = text.replace("\\;", "\0 "), []
+    for token in _TOKEN.finditer(whole):
+        if token.group() == ";":
+            ends.append((token.start(), token.end()))
+    found, begin = [], 0
+    for end, following in (*ends, (len(whole), len(whole))):
+        part = whole[begin:end]
+        blank = _LEADING.match(part)
+        at = begin + (blank.end() if blank else 0)
+        if clean := _without_comments(part):
+            found.append(ScriptCommand(line + whole.count("\n", 0, at), clean.replace("\0", ";")))
+        begin = following
+    return found
+
+
+def with_values(statement: str) -> str:
+    """Return a statement with 1 for each variable, as the simple protocol would write a value there."""
+    return _TOKEN.sub(lambda token: token.group() if token.group("variable") is None else "1", statement)
 
 
 def numbered(statement: str) -> str:

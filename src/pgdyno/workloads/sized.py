@@ -90,6 +90,10 @@ class SizedWorkload:
         """Drop the load's database. See `Workload.drop`."""
         return self._inner.drop(target, template=template)
 
+    def databases(self, target: Target) -> tuple[str, str]:
+        """Return the names of the load's database and of the template. See `Workload.databases`."""
+        return self._inner.databases(target)
+
     def _settle(self, target: Target) -> None:
         """Do to the server what every run begins with; nothing here."""
 

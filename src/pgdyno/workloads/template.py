@@ -1,43 +1,19 @@
-"""Template databases: loaded once, marked when complete, and cloned for each trial that needs a fresh state.
-
-A database of ours carries the table `pgdyno_workload.origin`; a clone inherits it, so there is no moment at which a
-database of ours is unmarked but for the first instant of a template, when it is empty. Nothing else is ever dropped.
-"""
+"""Template databases: loaded once, marked when complete, and cloned for each trial that needs a fresh state."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import StrEnum
 
 import psycopg
 from psycopg import sql
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.target.databases import clone_database, database_exists, drop_database, is_invalid
+from pgdyno.target.databases import clone_database, drop_database
+from pgdyno.target.own_databases import MARK, DatabaseState, look_into, owned_state
 from pgdyno.target.postgres import Postgres
 from pgdyno.units import bytes_text
 
 APPLICATION_NAME = "pgdyno load"
-_LOOK = """
-SELECT to_regclass('pgdyno_workload.origin') IS NOT NULL AS marked,
-       NOT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-                   WHERE n.nspname !~ '^pg_' AND n.nspname <> 'information_schema') AS empty
-"""
-_MARK = """
-CREATE SCHEMA pgdyno_workload;
-CREATE TABLE pgdyno_workload.origin (workload text NOT NULL, complete_at timestamptz);
-"""
-
-
-class DatabaseState(StrEnum):
-    """What a database of one of our names is."""
-
-    ABSENT = "absent"
-    COMPLETE = "complete"
-    UNFINISHED = "unfinished"
-    """Ours, but its load was interrupted."""
-    FOREIGN = "foreign"
-    """Not made by us: never to be touched."""
 
 
 def template_name(data_fingerprint: str) -> str:
@@ -48,19 +24,6 @@ def template_name(data_fingerprint: str) -> str:
 def load_name(fingerprint: str) -> str:
     """Return the name of the database that the load runs in."""
     return f"pgdyno_{fingerprint}_load"
-
-
-def database_state(postgres: Postgres, name: str) -> DatabaseState:
-    """Look what the database of this name is. Opens a session in it; changes nothing."""
-    if not database_exists(postgres, name):
-        return DatabaseState.ABSENT
-    if is_invalid(postgres, name):
-        return DatabaseState.UNFINISHED
-    look = postgres.fetch(_LOOK, dbname=name)[0]
-    if not look["marked"]:
-        return DatabaseState.UNFINISHED if look["empty"] else DatabaseState.FOREIGN
-    rows = postgres.fetch("SELECT complete_at FROM pgdyno_workload.origin", dbname=name)
-    return DatabaseState.COMPLETE if rows and rows[0]["complete_at"] is not None else DatabaseState.UNFINISHED
 
 
 def make_template(
@@ -87,7 +50,7 @@ def make_template(
         progress(f"{workload}: an interrupted load is dropped and done anew")
         drop_database(postgres, name)
     _create(postgres, name)
-    postgres.execute(_MARK, dbname=name)
+    postgres.execute(MARK, dbname=name)
     postgres.execute("INSERT INTO pgdyno_workload.origin (workload) VALUES (%s)", [workload], name)
     load()
     progress(f"{workload}: {'vacuum' if analysed else 'vacuum and analyse'}")
@@ -100,32 +63,12 @@ def make_template(
 def clone_template(postgres: Postgres, template: str, name: str) -> None:
     """Replace the load's database by a fresh clone. Refuses to replace a database that is not ours."""
     owned_state(postgres, name)
-    if database_state(postgres, template) is not DatabaseState.COMPLETE:
+    if look_into(postgres, template).state is not DatabaseState.COMPLETE:
         raise EnvironmentUnsuitable(
             f'template database "{template}" is missing or incomplete',
             hint="Run the command again: the data are loaded before the first trial.",
         )
     clone_database(postgres, template, name)
-
-
-def owned_state(postgres: Postgres, name: str) -> DatabaseState:
-    """Return the state of the database. Raise EnvironmentUnsuitable when it was not made by us."""
-    state = database_state(postgres, name)
-    if state is DatabaseState.FOREIGN:
-        raise EnvironmentUnsuitable(
-            f'database "{name}" exists and was not made by pgdyno',
-            detail="It has tables, but no pgdyno_workload.origin.",
-            hint="Rename that database: pgdyno does not touch what it did not make.",
-        )
-    return state
-
-
-def drop_owned(postgres: Postgres, name: str) -> bool:
-    """Drop a database of ours; return whether there was one. Refuses to drop a database that is not ours."""
-    if owned_state(postgres, name) is DatabaseState.ABSENT:
-        return False
-    drop_database(postgres, name)
-    return True
 
 
 def end_old_sessions(postgres: Postgres, name: str) -> None:

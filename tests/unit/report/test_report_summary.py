@@ -136,6 +136,22 @@ def test_where_nothing_but_the_baseline_was_measured_nothing_is_claimed(tmp_path
     assert "None that was tried" not in drawn
 
 
+def test_an_interval_without_an_end_is_a_verdict_all_the_same(tmp_path: Path) -> None:
+    """After two pairs nothing bounds the interval above: candidates were measured, and the page must say so."""
+
+    def open_ended(store: Store) -> str:
+        study = example.add_keep(store, word="not resolved", ratio=1.01)
+        result = dict(store.study(study).result or {})
+        store.update_study(study, result={**result, "verdict": {**result["verdict"], "ci": [0.9, None], "pairs": 2}})
+        return study
+
+    report = make(tmp_path, open_ended)
+    assert report.title == "Keep your configuration: nothing that was tried proved better"
+    for drawn in (summary(report), markdown.render(report), html.render(report)):
+        is_claimed, is_told = "no configuration but the baseline" in drawn, "not resolved" in drawn.lower()
+        assert (is_claimed, is_told) == (False, True)
+
+
 def test_the_size_of_the_data_stands_next_to_the_numbers(tmp_path: Path) -> None:
     report = make(tmp_path, example.add_tune)
     assert "data 1.5 GB, 6.4 % of memory" in report.stamp

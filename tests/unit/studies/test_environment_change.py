@@ -10,7 +10,7 @@ from pgdyno.model import linux
 from pgdyno.model.facts import KernelFact, Unknown
 from pgdyno.model.study import StudyKind
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.environment_change import MOST_NAMED, environment_changes
+from pgdyno.studies.environment_change import MOST_NAMED, environment_changes, settings_changes
 from pgdyno.studies.stand import _resumed, facts_image
 from study_example import make_study
 
@@ -54,3 +54,29 @@ def test_the_words_name_what_the_hash_covers_and_nothing_else():
     many = words(kernel(**{f"vm.x{number}": "1" for number in range(MOST_NAMED + 2)}))
     assert many.endswith("; and 2 more.")
     assert environment_changes({}, {}) is None, "an image of a study that was imported"
+
+
+def with_setting(name, value):
+    row = replace(FACTS.settings[name], setting=value, source="configuration file")
+    return replace(FACTS, settings={**FACTS.settings, name: row})
+
+
+def test_a_study_is_not_resumed_under_other_settings_and_names_them_with_their_values(tmp_path):
+    before, now = with_setting("work_mem", "8192"), with_setting("work_mem", "65536")
+    study = replace(make_study(StudyKind.TUNE, "t1"), environment=FACTS.environment_hash(), facts=facts_image(before))
+    with Store.open(tmp_path / "s.db") as store:
+        store.add_study(study)
+        for facts, words in ((now, "work_mem was 8MB, is 64MB."), (FACTS, "work_mem was 8MB, is 4MB.")):
+            with pytest.raises(EnvironmentUnsuitable) as caught:
+                _resumed("t1", store, facts, study.workload, other_environment=False)
+            assert (caught.value.detail, "version of pgdyno" in str(caught.value)) == (words, False)
+        assert _resumed("t1", store, now, study.workload, other_environment=True).id == "t1"
+        assert _resumed("t1", store, before, study.workload, other_environment=False).id == "t1"
+
+
+def test_what_is_no_setting_of_the_server_for_its_work_keeps_nobody_from_resuming():
+    image = facts_image(FACTS)
+    assert settings_changes(image, FACTS) is None
+    assert settings_changes(image, with_setting("application_name", "psql")) is None
+    assert settings_changes({}, with_setting("work_mem", "1")) is None, "an image of a study that was imported"
+    assert settings_changes(image, with_setting("work_mem", "1024")) == "work_mem was 4MB, is 1MB."

@@ -83,12 +83,16 @@ def test_a_server_on_which_a_sabotage_does_no_harm_says_so():
 @pytest.fixture
 def cases(monkeypatch):
     """Run cases on the simulated laboratory: its server is a response surface."""
-    monkeypatch.setattr(selftest, "make_ready", lambda *_, **__: None)
+
+    class Data:
+        def make_ready(self, *_, **__):
+            pass
+
     monkeypatch.setattr(selftest, "_With", lambda laboratory, _: laboratory)
 
     def run(surface, names=("cache",), **more):
         laboratory = SimulatedLaboratory(SURFACES[surface], cv=0.02, **more)
-        found = run_selftest(laboratory, None, chosen(names), design=DESIGN, seed=1, announce=lambda _: None)
+        found = run_selftest(laboratory, Data(), chosen(names), design=DESIGN, seed=1, announce=lambda _: None)
         return laboratory, found
 
     return run

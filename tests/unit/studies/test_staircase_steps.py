@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+import staircase_climbing
 from pgdyno.model.facts import KernelFact
 from pgdyno.model.trial import Role
 from pgdyno.model.verdict import Metric, Word
@@ -239,3 +240,36 @@ def test_what_changes_nothing_is_hardly_ever_kept():
         for seed in range(200)
     )
     assert kept <= 0.05 * 200
+
+
+def thin_laboratory(thin):
+    """Return a laboratory class whose trials of these numbers have 11 transactions, all others 5,000."""
+
+    class Thin(SimulatedLaboratory):
+        def run(self, spec):
+            trial = super().run(spec)
+            count = 11 if thin(trial) else 5000
+            counted = replace(trial.outcome, counters={**trial.outcome.counters, "window_transactions": count})
+            self.store.kept[-1] = replace(trial, outcome=counted)
+            return self.store.kept[-1]
+
+    return Thin
+
+
+def test_a_thin_run_costs_its_block_and_not_the_staircase(monkeypatch):
+    monkeypatch.setattr(staircase_climbing, "SimulatedLaboratory", thin_laboratory(lambda trial: trial.id == 9))
+    found, result, _, _ = climb(options(metric=Metric.LATENCY_P99))
+    assert found.outcomes["good"] == "keep"
+    assert "run 9 (11 transactions)" in next(step for step in result["steps"] if step["step"] == "good")["why"]
+
+
+def test_a_step_that_is_too_thin_to_judge_is_dropped_and_what_was_judged_stays(monkeypatch):
+    def is_thin(trial):
+        return trial.spec.block // 1000 == 3
+
+    monkeypatch.setattr(staircase_climbing, "SimulatedLaboratory", thin_laboratory(is_thin))
+    found, result, _, _ = climb(options(metric=Metric.LATENCY_P99))
+    assert found.outcomes["good"] == found.outcomes["better"] == "keep"
+    dropped = next(step for step in result["steps"] if step["step"] == "neutral")
+    assert "too few transactions" in dropped["why"]
+    assert result["verdict"]["word"] == "better"

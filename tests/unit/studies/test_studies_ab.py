@@ -1,5 +1,7 @@
 """An A/B whose machine is disturbed in the middle: what was measured is judged, and why it ended is said."""
 
+from dataclasses import replace
+
 import pytest
 
 from pgdyno.errors import EnvironmentUnsuitable
@@ -38,3 +40,36 @@ def test_a_verdict_that_was_final_before_the_disturbance_carries_no_note():
 def test_a_single_pair_is_not_judged():
     with pytest.raises(EnvironmentUnsuitable, match="3 of 4 blocks"):
         run(BASELINE, quiet=2)
+
+
+def run_p99(thin, **more):
+    """Run an A/B by p99 on a load whose trials of these numbers have 11 transactions, all others 5,000."""
+    laboratory = SimulatedLaboratory(shared_buffers_cliff, **more)
+    run_one = laboratory.run
+
+    def counted(spec):
+        trial = run_one(spec)
+        count = 11 if trial.id in thin else 5000
+        outcome = replace(trial.outcome, counters={**trial.outcome.counters, "window_transactions": count})
+        laboratory.store.kept[-1] = replace(trial, outcome=outcome)
+        return laboratory.store.kept[-1]
+
+    laboratory.run = counted
+    found = ab(
+        laboratory, BASELINE, BASELINE, metric=Metric.LATENCY_P99, design=Design(), seed=1, announce=lambda text: None
+    )
+    return laboratory, found
+
+
+def test_a_thin_run_is_left_out_with_its_block_and_named():
+    laboratory, (comparison, blocks) = run_p99({7})
+    assert comparison.verdict.pairs == len(blocks.complete) - 1
+    (note,) = [note for note in ab_result(laboratory, comparison, blocks)["notes"] if "left out" in note]
+    assert "run 7 (11 transactions)" in note
+    assert "p99 latency" in note
+
+
+def test_a_load_that_is_thin_throughout_is_not_judged_by_the_rest():
+    with pytest.raises(EnvironmentUnsuitable, match="too few transactions") as caught:
+        run_p99(set(range(1, 100, 3)))
+    assert "run 1 (11 transactions)" in caught.value.detail

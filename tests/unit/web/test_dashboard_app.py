@@ -234,6 +234,25 @@ def test_a_study_that_fell_silent_is_an_alert_with_what_to_do(store: Store) -> N
     assert event(make_app(store, OPEN))["cards"] == []
 
 
+def test_a_killed_study_whose_server_was_put_back_is_told_for_an_hour_and_has_no_card(store: Store) -> None:
+    study, now = example.add_tune(store), time.time()
+    store.update_study(study, state=StudyState.RUNNING)
+
+    def shown(age_s: float, *, is_over: bool) -> tuple[list[object], str]:
+        LiveBoard(store).show(live(study, at=now - age_s, began_at=now - age_s - 9))
+        front = event(make_app(store, OPEN, is_over=lambda _study, _live: is_over))
+        return front["cards"], front["alerts"]
+
+    cards, alerts = shown(600, is_over=True)
+    assert cards == []
+    assert "its server is as it was found" in alerts
+    assert "pgdyno rollback" not in alerts
+    assert f"pgdyno tune --resume {study}" in alerts
+    assert shown(2 * 3600, is_over=True) == ([], shown(2 * 3600, is_over=True)[1])
+    assert study not in shown(2 * 3600, is_over=True)[1]
+    assert "pgdyno rollback --list" in shown(2 * 3600, is_over=False)[1]
+
+
 def test_a_study_that_fell_silent_long_ago_is_shown_no_more(store: Store) -> None:
     study = example.add_tune(store)
     LiveBoard(store).show(live(study, at=100.0, began_at=50.0))
@@ -264,6 +283,9 @@ def test_the_queue_and_what_failed_are_shown(store: Store, monkeypatch: pytest.M
 def test_a_tune_that_measured_nothing_but_the_baseline_is_no_advice_to_keep_it(store: Store) -> None:
     study = example.add_keep(store)
     assert "your configuration" in ask(make_app(store, OPEN), "/").body
+    open_end = {**(store.study(study).result or {})["verdict"], "word": "not resolved", "ci": [0.9, None]}
+    store.update_study(study, result={**(store.study(study).result or {}), "verdict": open_end})
+    assert "your configuration" in ask(make_app(store, OPEN), "/").body, "others were measured: the end is open"
     store.update_study(study, result={**(store.study(study).result or {}), "verdict": None})
     drawn = ask(make_app(store, OPEN), "/").body
     assert "not resolved" in drawn

@@ -29,6 +29,7 @@ from pgdyno.probes.evidence.iostat import mean_devices, parse_iostat
 from pgdyno.probes.evidence.kernel_log import oom_kills
 from pgdyno.probes.evidence.knee import knee
 from pgdyno.probes.evidence.observation import Observation
+from pgdyno.probes.evidence.own_work import OwnWork, without_own
 from pgdyno.probes.evidence.sadf import parse_sadf
 from pgdyno.probes.evidence.snapshot import Snapshot
 from pgdyno.probes.evidence.statistics import io_growth, statistics, table_growth
@@ -53,8 +54,12 @@ class Files:
     """Numbers of clients with their throughput, as measured on this target."""
 
 
-def derive(seen: Observation, inventory: Inventory, files: Files) -> Evidence:
-    """Make evidence. A snapshot of a capture that is damaged leaves what rests on it unknown."""
+def derive(seen: Observation, inventory: Inventory, files: Files, work: OwnWork | None = None) -> Evidence:
+    """Make evidence. A snapshot of a capture that is damaged leaves what rests on it unknown.
+
+    `work` are the studies of ours that ran there; our databases are left out in any case.
+    """
+    seen = _without_own(seen)
     last = seen.last
     if not isinstance(last, Unknown):
         newest = last
@@ -66,7 +71,7 @@ def derive(seen: Observation, inventory: Inventory, files: Files) -> Evidence:
         found_statements: tuple[Statement, ...] | Unknown = last
         tiny: TinyRequests | Unknown = last
     else:
-        numbers = _whole(lambda: statistics(seen.first, last))
+        numbers = (work or OwnWork()).left_out(_whole(lambda: statistics(seen.first, last)))
         found_tables = _whole(lambda: tables(seen.first, last))
         found_statements = _whole(lambda: statements(seen.first, last))
         tiny = _whole(lambda: tiny_requests(seen.first, last))
@@ -100,6 +105,11 @@ def derive(seen: Observation, inventory: Inventory, files: Files) -> Evidence:
         bottleneck=held_back,
         utilization=utilization(host, held_back, watched, inventory),
     )
+
+
+def _without_own(seen: Observation) -> Observation:
+    last = seen.last if isinstance(seen.last, Unknown) else without_own(seen.last)
+    return replace(seen, first=None if seen.first is None else without_own(seen.first), last=last)
 
 
 def _whole(make: Callable[[], T | Unknown]) -> T | Unknown:

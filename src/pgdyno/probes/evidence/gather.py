@@ -17,6 +17,7 @@ from pgdyno.probes.evidence.derive import Files, derive
 from pgdyno.probes.evidence.log_files import READ_AT_MOST, LogPart, find_parts, local_parts
 from pgdyno.probes.evidence.log_reader import LogReader
 from pgdyno.probes.evidence.observation import Observation, load, observe, save
+from pgdyno.probes.evidence.own_work import OwnWork, log_zone
 from pgdyno.target.capture.folder import leads_out
 from pgdyno.target.target import Target
 
@@ -36,6 +37,7 @@ def gather(
     databases: Sequence[str] | None = None,
     wal_device: str | None = None,
     matrix: Sequence[tuple[int, float]] = (),
+    work: OwnWork | None = None,
     log_bytes: int = READ_AT_MOST,
     clock: Callable[[], float] = time.time,
     sleep: Callable[[float], object] = time.sleep,
@@ -45,14 +47,15 @@ def gather(
     `window_s` seconds are watched; with 0 the figures hold since the statistics were reset. `logs` None asks the
     server where its log is; its last `log_bytes` are read. `iostat` and `sadf` name files of whatever machine;
     `databases` those whose tables are listed (the connected one, and the busiest); `matrix` is
-    throughput by number of clients, which tells the knee. Only reads; pg_monitor is enough;
-    PostgreSQL 13 to 18. What cannot be read is Unknown. Raises UsageError when a named file cannot be read.
+    throughput by number of clients, which tells the knee; `work` is what of it studies of ours caused. Only reads;
+    pg_monitor is enough; PostgreSQL 13 to 18. What cannot be read is Unknown. Raises UsageError when a named file
+    cannot be read.
     """
     iostat_text, sadf_text = _text(iostat), _text(sadf)
     seen = observe(target, window_s=window_s, databases=databases, progress=progress, clock=clock, sleep=sleep)
     progress("reading the server's log")
-    log, _ = _read_log(_parts(target, inventory, logs, log_bytes), inventory)
-    return derive(seen, inventory, Files(log, iostat_text, sadf_text, wal_device, matrix))
+    log, _ = _read_log(_parts(target, inventory, logs, log_bytes), inventory, work)
+    return derive(seen, inventory, Files(log, iostat_text, sadf_text, wal_device, matrix), work)
 
 
 def write_evidence(
@@ -96,6 +99,7 @@ def evidence_of_capture(
     sadf: Path | None = None,
     wal_device: str | None = None,
     matrix: Sequence[tuple[int, float]] = (),
+    work: OwnWork | None = None,
 ) -> Evidence:
     """Return the evidence that a capture holds. Missing and damaged files leave their part unknown.
 
@@ -115,8 +119,8 @@ def evidence_of_capture(
         sadf_text = _text_if_there(folder / "sadf.json") if sadf_text is None else sadf_text
         own = [path for path in files_of(folder / "logs") if not leads_out(path, folder)]
         parts = local_parts(own) if own else Unknown(f'there is no log in "{folder / "logs"}"')
-    log, _ = _read_log(parts if logs is None else _named_parts(logs, READ_AT_MOST), inventory)
-    return derive(seen, inventory, Files(log, iostat_text, sadf_text, wal_device, matrix))
+    log, _ = _read_log(parts if logs is None else _named_parts(logs, READ_AT_MOST), inventory, work)
+    return derive(seen, inventory, Files(log, iostat_text, sadf_text, wal_device, matrix), work)
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -149,13 +153,15 @@ def _named_parts(logs: Sequence[Path], log_bytes: int) -> list[LogPart] | Unknow
 
 
 def _read_log(
-    parts: list[LogPart] | Unknown, inventory: Inventory, *, keep_at_most: int = 0
+    parts: list[LogPart] | Unknown, inventory: Inventory, work: OwnWork | None = None, *, keep_at_most: int = 0
 ) -> tuple[LogEvidence | Unknown, list[str]]:
     if isinstance(parts, Unknown):
         return parts, []
     server = inventory.server
     language = Unknown("no server") if isinstance(server, Unknown) else server.text("lc_messages")
     reader = LogReader(None if isinstance(language, Unknown) else language, keep_at_most=keep_at_most)
+    ours, zone = work or OwnWork(), log_zone(inventory)
+    reader.is_ours = lambda line: ours.caused(line, zone)
     try:
         for part in parts:
             reader.read(part.blocks(), starts_whole=not part.start)

@@ -6,7 +6,7 @@ Whole blocks are searched for the few marks that messages of interest hold; only
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from pgdyno.model.evidence import LogEvidence
@@ -51,6 +51,8 @@ class LogReader:
     ended: str | Unknown = NO_TIME
     english: int = 0
     foreign: int = 0
+    is_ours: Callable[[LogLine], bool] = lambda _line: False
+    """Tells of a line that pgdyno itself caused it: it counts for nothing."""
     is_log: bool = False
     """Whether any line was one of a server's log; a file of something else says nothing of checkpoints."""
 
@@ -97,7 +99,7 @@ class LogReader:
             line = parse_stderr(
                 block[start : len(block) if end < 0 else end][:_LONGEST_RECORD], is_whole=end >= 0 or ends_whole
             )
-            if line is not None:
+            if line is not None and not self.is_ours(line):
                 self.counts.take(line)
 
     def _records(self, lines: Iterable[LogLine | None]) -> None:
@@ -114,7 +116,8 @@ class LogReader:
                 self.english += line.severity == "ERROR" or line.message.startswith(("checkpoint", "database system"))
             elif f"{line.severity}:  ".encode() in _FOREIGN:
                 self.foreign += 1
-            self.counts.take(line)
+            if not self.is_ours(line):
+                self.counts.take(line)
 
     def _span(self, block: bytes) -> None:
         if isinstance(self.began, Unknown):

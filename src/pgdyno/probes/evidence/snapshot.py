@@ -17,6 +17,7 @@ from psycopg.rows import DictRow
 from pgdyno.errors import ConnectError
 from pgdyno.probes.evidence.statement_text import without_values
 from pgdyno.probes.views import load_views, queries_for
+from pgdyno.target.own_databases import NAME
 from pgdyno.target.postgres import Postgres
 
 Snapshot = Mapping[str, Any]
@@ -100,7 +101,8 @@ def busiest_databases(postgres: Postgres) -> list[str]:
     rows = postgres.fetch(
         "SELECT s.datname::text AS name FROM pg_stat_database AS s JOIN pg_database AS d ON d.oid = s.datid "
         "WHERE d.datallowconn AND NOT d.datistemplate AND has_database_privilege(d.oid, 'CONNECT') "
-        "ORDER BY s.blks_hit + s.blks_read DESC, s.datid LIMIT 3"
+        "AND s.datname !~ %s ORDER BY s.blks_hit + s.blks_read DESC, s.datid LIMIT 3",
+        [NAME],
     )
     return [str(row["name"]) for row in rows]
 
@@ -185,13 +187,17 @@ def _statements(session: psycopg.Connection[DictRow]) -> list[dict[str, Any]]:
     query = sql.SQL(
         "SELECT s.queryid::text AS queryid, d.datname::text AS database, left(min(s.query), 1000) AS query, {sums}, "
         "sum(sum(s.{time})) OVER ()::float8 AS all_time_ms, sum(sum(s.calls)) OVER ()::float8 AS all_calls "
-        "FROM {schema}.pg_stat_statements AS s LEFT JOIN pg_database AS d ON d.oid = s.dbid "
-        "WHERE s.queryid IS NOT NULL GROUP BY s.queryid, d.datname ORDER BY sum(s.{time}) DESC LIMIT {limit}"
+        # Statements of a database that was dropped say nothing of the server as it is; ours are of our own loads.
+        "FROM {schema}.pg_stat_statements AS s JOIN pg_database AS d ON d.oid = s.dbid "
+        "WHERE s.queryid IS NOT NULL AND d.datname !~ {own} AND coalesce(s.query !~ {own_named}, true) "
+        "GROUP BY s.queryid, d.datname ORDER BY sum(s.{time}) DESC LIMIT {limit}"
     ).format(
         sums=sql.SQL(", ").join(sums),
         time=sql.Identifier(chosen["time_ms"] or "total_exec_time"),
         schema=sql.Identifier(str(columns[0]["nspname"])),
         limit=sql.Literal(_STATEMENTS_AT_MOST),
+        own=sql.Literal(NAME),
+        own_named=sql.Literal(NAME.strip("^$")),
     )
     rows = [row for row in _rows(session, query) if not _OURS.search(str(row["query"]))]
     for row in rows:

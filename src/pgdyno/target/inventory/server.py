@@ -12,6 +12,7 @@ from pgdyno.model.facts import SettingFact, Unknown
 from pgdyno.model.inventory import Database, ServerInventory
 from pgdyno.target.capture.texts import Capture
 from pgdyno.target.inventory.settings_file import parse_conf, parse_settings, version_number
+from pgdyno.target.own_databases import NAME
 
 _CONF = "postgres/postgresql.conf"
 _SETTINGS = "postgres/settings.json"
@@ -148,6 +149,8 @@ def _databases(capture: Capture) -> tuple[Database, ...] | Unknown:
     found = []
     for row in rows:
         name, size = str(row.get("name")), sizes.get(str(row.get("name")))
+        if re.match(NAME, name):
+            continue  # ours: of a load, and gone when its study ends
         age = _field(row, "statistics_age_s", float)
         found.append(
             Database(

@@ -1,0 +1,92 @@
+"""`pgdyno cleanup`: list what pgdyno made and left on a server and on this host, and drop it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.columns import print_columns
+from pgdyno.cli.flags import Flags
+from pgdyno.cli.options import target_options, target_request
+from pgdyno.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.studies.leftovers import Leftover
+
+KINDS = ("database", "drop-in", "log", "sandbox")
+
+
+@click.command("cleanup")
+@target_options
+@click.option("--only", multiple=True, type=click.Choice(KINDS), help="This kind only; may be given again.")
+@click.option("--dry-run", is_flag=True, help="List only; nothing is dropped.")
+@click.option("--yes", is_flag=True, help="Do not ask before dropping.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(**values: object) -> int:
+    """List what pgdyno left on --target and on this host, and drop it.
+
+    On the server: databases of loads, and where its files are at hand pgdyno.conf with the line that names it, and
+    pgdyno-server.log. On this host: the sandboxes of this account. What an open session, a kept change, or somebody
+    else's session needs stays, with the reason; so does what pgdyno did not make. Exit code 1 when something could not
+    be dropped.
+    """
+    from pgdyno.studies.leftovers import on_server, removable, sandboxes
+    from pgdyno.studies.opening import opened
+    from pgdyno.target import places
+
+    flags = Flags(values)
+    request, undo_root = target_request(flags), places.state_dir() / "undo"
+    with ExitStack() as stack:
+        found: list[Leftover] = []
+        if request.dsn is not None or request.host is not None:
+            # No setting is changed: the rights that --sql-only asks for are not needed.
+            target = stack.enter_context(opened(replace(request, sql_only=False)))
+            found += on_server(target, undo_root, files=not request.sql_only)
+        found += sandboxes(undo_root)
+        chosen = [one for one in found if not flags.words("only") or one.kind.value in flags.words("only")]
+        as_json, going = flags.on("as_json"), removable(chosen)
+        if not as_json:
+            _print(chosen)
+        if flags.on("dry_run") or not going:
+            if as_json:
+                click.echo(json.dumps({"left": [_json(one) for one in chosen], "dropped": []}))
+            return ExitCode.OK
+        _ask(going, ask=not flags.on("yes"))
+        stayed = {one.name: why for one in going if (why := one.remove()) is not None}
+        dropped = [one.name for one in going if one.name not in stayed]
+    if as_json:
+        left = [{**_json(one), "why": stayed.get(one.name, one.refused)} for one in chosen if one.name not in dropped]
+        click.echo(json.dumps({"left": left, "dropped": dropped}))
+    else:
+        click.echo(f"dropped {', '.join(dropped) or 'nothing'}")
+        for name, why in stayed.items():
+            click.echo(f"{name} stays: {why}", err=True)
+    return ExitCode.FINDINGS if stayed else ExitCode.OK
+
+
+def _ask(going: Sequence[Leftover], *, ask: bool) -> None:
+    if not ask:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError("there is no terminal to ask before something is dropped", hint="Add --yes, or --dry-run.")
+    click.confirm(f"Drop {len(going)} of these?", abort=True, err=True)
+
+
+def _print(found: Sequence[Leftover]) -> None:
+    if not found:
+        click.echo("nothing of pgdyno is left", err=True)
+        return
+    rows = [
+        [one.kind.value, one.name, one.about, f"stays: {one.refused}" if one.refused else "can go"] for one in found
+    ]
+    print_columns(("what", "name", "about", "then"), rows)
+
+
+def _json(one: Leftover) -> dict[str, object]:
+    return {"kind": one.kind.value, "name": one.name, "about": one.about, "why": one.refused}

@@ -1,0 +1,238 @@
+"""What pgdyno made and left: databases, drop-ins and a log on a server, sandboxes on this host; and their removal.
+
+Nothing goes that an open session needs: one that runs, one that was killed and not rolled back, and the settings of a
+change that was kept. Nothing goes that somebody else made or edited.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
+from pgdyno.target import registry
+from pgdyno.target.database_use import DatabaseUse
+from pgdyno.target.dropin import END_MARK, INCLUDE_LINES, KEPT_MARK, LONGEST, SESSION_MARK, DropIn
+from pgdyno.target.one_session import refuse_while_open
+from pgdyno.target.own_databases import DatabaseState, OwnDatabase, own_databases
+from pgdyno.target.owner.hands import hands_of
+from pgdyno.target.registry import SandboxLock, SandboxRecord
+from pgdyno.target.rollback import BundleInfo, SessionState, is_of, list_bundles
+from pgdyno.target.sandbox import Sandbox
+from pgdyno.target.target import Target
+from pgdyno.units import bytes_text
+from pgdyno.workloads.study_data import drop_left
+
+SERVER_LOG = "pgdyno-server.log"
+_PLACES = "SELECT name, setting FROM pg_settings WHERE name IN ('config_file', 'data_directory')"
+
+
+class Kind(StrEnum):
+    """What was left."""
+
+    DATABASE = "database"
+    DROP_IN = "drop-in"
+    LOG = "log"
+    SANDBOX = "sandbox"
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """One thing of ours. `about` says what is known of it; `refused` why it stays, empty where it may go.
+
+    `remove` returns why it stayed after all, None when it is gone.
+    """
+
+    kind: Kind
+    name: str
+    about: str
+    refused: str
+    remove: Callable[[], str | None] = field(repr=False, compare=False)
+
+
+def on_server(target: Target, undo_root: Path, *, files: bool = True) -> list[Leftover]:
+    """Return what is ours on a server; of its files only where it is on this host, and `files`. Changes nothing."""
+    needed = _open_session(target, undo_root)
+    databases = [one for one in own_databases(target.postgres) if not _is_foreign(one)]
+    with DatabaseUse(target.postgres) as use:
+        found = [_database(target, one, needed, is_used=use.is_used(one.name)) for one in databases]
+    if files and target.local and target.directory is not None and target.remote is None:
+        found += _files(target, undo_root, needed)
+    return found
+
+
+def sandboxes(undo_root: Path) -> list[Leftover]:
+    """Return the sandboxes of this account on this host. Changes nothing."""
+    return [_sandbox(record, undo_root) for record in registry.list_records()]
+
+
+def _open_session(target: Target, undo_root: Path) -> str:
+    """Say which session on this server is not over, whoever runs it; empty where none is."""
+    for info in _sessions_on(target, undo_root):
+        if info.state in (SessionState.ABANDONED, SessionState.RUNNING):
+            name = info.directory.name
+            mend = "it ends by itself" if info.state is SessionState.RUNNING else f"run pgdyno rollback {name} first"
+            return f"session {name} is open: {mend}"
+    try:
+        refuse_while_open(target, undo_root)
+    except PgdynoError as error:
+        return error.message
+    return ""
+
+
+def _sessions_on(target: Target, undo_root: Path) -> Iterator[BundleInfo]:
+    if target.remote is not None:
+        yield from target.remote.sessions()  # whichever server of that host: it is told by no path of ours
+        return
+    for info in list_bundles(undo_root):
+        if info.bundle is not None and is_of(info.bundle.manifest, target):
+            yield info
+
+
+def _is_foreign(database: OwnDatabase) -> bool:
+    return database.look is not None and database.look.state is DatabaseState.FOREIGN
+
+
+def _database(target: Target, database: OwnDatabase, needed: str, *, is_used: bool) -> Leftover:
+    look = database.look
+    known = [
+        "size unknown" if database.bytes is None else bytes_text(database.bytes),
+        *([] if look is None else [look.workload] if look.workload else []),
+        *(["kept by --keep-data"] if look is not None and look.kept else []),
+        *(["its load was interrupted"] if look is not None and look.state is DatabaseState.UNFINISHED else []),
+    ]
+    refused = needed
+    if look is None:
+        refused = refused or f"it cannot be looked into: {database.reason}"
+    elif is_used:
+        refused = refused or "a study uses it"
+    elif database.sessions:
+        refused = refused or f"{database.sessions} session{'s are' if database.sessions > 1 else ' is'} open in it"
+
+    def remove() -> str | None:
+        with DatabaseUse(target.postgres) as use:
+            return drop_left(target, use, database)
+
+    return Leftover(Kind.DATABASE, database.name, ", ".join(known), refused, remove)
+
+
+def _files(target: Target, undo_root: Path, needed: str) -> Iterator[Leftover]:
+    assert target.directory is not None, "files are looked at where the data directory is at hand"
+    places = {str(row["name"]): str(row["setting"] or "") for row in target.postgres.fetch(_PLACES)}
+    try:
+        hands = hands_of(target.directory)
+        if places.get("config_file"):
+            dropin = DropIn(Path(places["config_file"]), hands)
+            if (leftover := _dropin(target, dropin, undo_root, needed)) is not None:
+                yield leftover
+        log = target.directory / SERVER_LOG
+        status = hands.look(log)
+    except (OSError, EnvironmentUnsuitable):
+        return  # nothing of ours can be where this account may not look
+    if status is not None:
+        refused = "the running server writes to it until it is restarted" if _is_written(target, status) else needed
+
+        def remove() -> str | None:
+            return None if hands.remove(log) else "it is there still"
+
+        yield Leftover(Kind.LOG, str(log), bytes_text(status.st_size), refused, _telling(remove))
+
+
+def _is_written(target: Target, status: os.stat_result) -> bool:
+    pid = target.cpu.postmaster() if target.local else None
+    with suppress(OSError):
+        return pid is not None and os.path.samestat(status, Path(f"/proc/{pid}/fd/2").stat())
+    return False
+
+
+def _dropin(target: Target, dropin: DropIn, undo_root: Path, needed: str) -> Leftover | None:
+    """Return our file beside the main one, with the line that names it; None where neither is there."""
+    ours, main = dropin.read(), dropin.hands.read(dropin.main_real, at_most=LONGEST)
+    included = _without_include(main) != main
+    if ours is None and not included:
+        return None
+    kept, settings, rest = _sorted_lines(ours or b"")
+    sessions = [info.directory.name for info in _sessions_on(target, undo_root) if info.state is SessionState.KEPT]
+    refused = needed
+    if kept or sessions:
+        names = ", ".join(sorted({*kept, *sessions}))
+        refused = refused or f"it holds what pgdyno apply kept: pgdyno rollback {names} takes it back"
+    elif rest:
+        refused = refused or f"it holds lines that pgdyno did not write: {rest[0]}"
+    about = f"{settings} settings of a session that is over" if settings else "empty"
+
+    def remove() -> str | None:
+        if included:
+            dropin.hands.replace(dropin.main_real, _without_include(main))
+        dropin.put_back(None)
+        target.postgres.execute("SELECT pg_reload_conf()")
+        return None
+
+    return Leftover(Kind.DROP_IN, str(dropin.path), about, refused, _telling(remove))
+
+
+def _without_include(main: bytes) -> bytes:
+    """Return the main file without the lines that we append to it, where they stand as we wrote them."""
+    lines = b"".join(line + b"\n" for line in INCLUDE_LINES)
+    return main.replace(lines, b"") if b"\n" + lines in main or main.startswith(lines) else main
+
+
+def _sorted_lines(data: bytes) -> tuple[list[str], int, list[str]]:
+    """Return the changes that were kept, how many settings are of sessions, and what is in none of our blocks."""
+    kept, settings, rest, block = [], 0, [], ""
+    for line in data.decode(errors="replace").splitlines():
+        if line.startswith((SESSION_MARK, KEPT_MARK)):
+            block = line
+            kept += [line.removeprefix(KEPT_MARK).strip()] if line.startswith(KEPT_MARK) else []
+        elif line.startswith(END_MARK):
+            block = ""
+        elif line.strip() and not block:
+            rest.append(line.strip())
+        elif line.strip() and not line.startswith("#"):
+            settings += 1
+    return kept, settings, [*rest, *([f"{block} (without its end)"] if block else [])]
+
+
+def _sandbox(record: SandboxRecord, undo_root: Path) -> Leftover:
+    folder = registry.sandbox_dir(record.name)
+    refused = f"its server runs: pgdyno sandbox stop {record.name}" if record.stay_up else ""
+    lock = SandboxLock(record.name)
+    try:
+        lock.acquire()
+    except PgdynoError as error:
+        refused = error.message
+    finally:
+        lock.release()
+    for info in list_bundles(undo_root):
+        directory = "" if info.bundle is None else info.bundle.manifest.data_directory
+        if info.state is SessionState.ABANDONED and Path(directory).is_relative_to(folder):
+            refused = f"session {info.directory.name} is open: run pgdyno rollback {info.directory.name} first"
+
+    def remove() -> str | None:
+        Sandbox.open_or_create(record.name).destroy()
+        return None
+
+    return Leftover(Kind.SANDBOX, record.name, f"PostgreSQL {record.version}", refused, _telling(remove))
+
+
+def _telling(remove: Callable[[], str | None]) -> Callable[[], str | None]:
+    """Return a removal that tells what the system refuses instead of ending the others."""
+
+    def told() -> str | None:
+        try:
+            return remove()
+        except OSError as error:
+            return (error.strerror or str(error)).lower()
+        except PgdynoError as error:
+            return error.detail or error.message
+
+    return told
+
+
+def removable(found: Sequence[Leftover]) -> list[Leftover]:
+    """Return what may go."""
+    return [one for one in found if not one.refused]

@@ -1,0 +1,111 @@
+"""Why a script fails: which command of it, on which line, and what the server says of it, with its SQLSTATE.
+
+pgbench names a command by its number and gives no SQLSTATE. The server is asked for that by preparing the statement,
+and by EXPLAIN, which both run nothing of it; an error that only shows when it runs has no SQLSTATE here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import pq
+from psycopg.rows import DictRow
+
+from pgdyno.errors import ConnectError, ScriptError
+from pgdyno.target.postgres import Postgres
+from pgdyno.workloads.script import Script
+from pgdyno.workloads.script_statements import commands_of, numbered, with_values
+
+_ABORTED = re.compile(r"client \d+ script (\d+) aborted in command (\d+) query \d+: ERROR:\s+(.*)")
+_REFUSED = re.compile(r"pgbench: error: ERROR:\s+(.*)")
+_SYNTAX = re.compile(r"pgbench: (?:error|fatal): (\S+)\.sql:(\d+): (.*)")
+_UNPREPARED = re.compile(r'prepared statement "[^"]*" does not exist')
+_SEVERAL = "cannot insert multiple commands into a prepared statement"
+_LONGEST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What pgbench says: the script and the command by their numbers from 0, and the server's first message."""
+
+    script: int
+    command: int
+    message: str
+
+
+def read_failure(stderr: str) -> Failure | None:
+    """Return the first error of a statement in what pgbench wrote; None where something else went wrong."""
+    aborted = _ABORTED.search(stderr)
+    if aborted is None:
+        return None
+    message = aborted[3].strip()
+    if _UNPREPARED.search(message) and (refused := _REFUSED.search(stderr)):
+        message = refused[1].strip()  # pgbench goes on to execute what it could not prepare
+    return Failure(int(aborted[1]), int(aborted[2]), message)
+
+
+def script_error(
+    stderr: str, scripts: Sequence[Script], protocol: str, postgres: Postgres, dbname: str
+) -> ScriptError | None:
+    """Return the error of a script that pgbench gave up on; None where it was not the script.
+
+    Opens a session in `dbname` and prepares the statement there; nothing of it is run.
+    """
+    if syntax := _SYNTAX.search(stderr):
+        return ScriptError(f'script "{syntax[1]}", line {syntax[2]}: {syntax[3].strip()}', hint="Mend the script.")
+    failure = read_failure(stderr)
+    if failure is None or failure.script >= len(scripts):
+        return None
+    script = scripts[failure.script]
+    commands = [] if script.text is None else commands_of(script.text)
+    command = commands[failure.command] if failure.command < len(commands) else None
+    if command is None or command.is_meta:
+        return ScriptError(
+            f'script "{script.name}", command {failure.command + 1}: {failure.message}', is_certain=False
+        )
+    sqlstate, protocol_is_cause = None, False
+    try:
+        with postgres.connect(dbname) as session:
+            sqlstate = _sqlstate(session, command.text, failure.message)
+            protocol_is_cause = protocol != "simple" and _simple_would_do(session, command.text, failure.message)
+    except (ConnectError, psycopg.Error):
+        pass  # what pgbench said is told without it
+    state = f"SQLSTATE {sqlstate}" if sqlstate else "SQLSTATE unknown: it shows only when the statement runs"
+    return ScriptError(
+        f'script "{script.name}", line {command.line}: {failure.message}',
+        detail=f"{state}; the statement is: {' '.join(command.text.split())[:_LONGEST]}",
+        hint=f"Use -M simple: the protocol {protocol} cannot take this statement."
+        if protocol_is_cause
+        else "Mend the script, or the --init script that makes its data; every run would fail at this statement.",
+        is_certain=sqlstate is not None,
+    )
+
+
+def _sqlstate(session: psycopg.Connection[DictRow], statement: str, message: str) -> str | None:
+    """Return the code of this very error where the server gives it without running the statement."""
+    for text in (numbered(statement), statement, f"EXPLAIN {with_values(statement)}"):
+        answer = session.pgconn.prepare(b"", text.encode())
+        if answer.status == pq.ExecStatus.COMMAND_OK and text.startswith("EXPLAIN "):
+            answer = session.pgconn.exec_prepared(b"", None)
+        if _field(answer, pq.DiagnosticField.MESSAGE_PRIMARY) == message:
+            return _field(answer, pq.DiagnosticField.SQLSTATE)
+    return None
+
+
+def _simple_would_do(session: psycopg.Connection[DictRow], statement: str, message: str) -> bool:
+    if message == _SEVERAL:
+        return True
+    literal = with_values(statement)
+    return (
+        literal != statement
+        and session.pgconn.prepare(b"", numbered(statement).encode()).status != pq.ExecStatus.COMMAND_OK
+        and session.pgconn.prepare(b"", literal.encode()).status == pq.ExecStatus.COMMAND_OK
+    )
+
+
+def _field(answer: pq.abc.PGresult, field: pq.DiagnosticField) -> str | None:
+    value = answer.error_field(field)
+    return None if value is None else value.decode(errors="replace")

@@ -1,0 +1,38 @@
+"""A script whose statement fails every time: told at the first run, by script, line, statement and SQLSTATE."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from test_cli_studies import QUICK, pgdyno
+
+pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("cli")]
+DATA = "CREATE TABLE t AS SELECT 1 AS i;\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "said"),
+    [
+        (
+            "\\set a random(1, 9)\n-- the table\nSELECT :a FROM nowhere;\n",
+            [],
+            ['script "s", line 3: relation "nowhere" does not exist', "SQLSTATE 42P01", "SELECT :a FROM nowhere"],
+        ),
+        ("SELECT 1 \\; SELECT i FROM t;\n", [], ["cannot insert multiple commands", "SQLSTATE 42601", "-M simple"]),
+        ("SELECT i FROM t;\nSELECT 1/0;\n", ["-M", "simple"], ["line 2: division by zero", "SQLSTATE 22012"]),
+        ("\\set a 0\nSELECT 1/(i * :a) FROM t;\n", ["-M", "simple"], ["division by zero", "SQLSTATE unknown"]),
+        ("\\set a nofunc(1)\nSELECT 1;\n", [], ['script "s", line 1', "unexpected function name"]),
+    ],
+)
+def test_the_first_error_ends_the_study_and_is_told_with_its_place(pgdyno_home, tmp_path, script, words, said):
+    (tmp_path / "s.sql").write_text(script)
+    (tmp_path / "init.sql").write_text(DATA)
+    load = ["-w", "custom", "--script", str(tmp_path / "s.sql"), "--init", str(tmp_path / "init.sql"), "-c", "1"]
+    options = ["--trials", "1", "--noise-runs", "3", "--only", "work_mem", "--reload-only"]
+    done = pgdyno(pgdyno_home, "tune", *load, *QUICK, *words, *options)
+    assert done.returncode == 2, done.stderr
+    assert [word for word in said if word not in done.stderr] == []
+    assert "Quieten" not in done.stderr
+    (study,) = json.loads(pgdyno(pgdyno_home, "store", "list", "--json").stdout)
+    assert (study["state"], sum(study["trials"].values())) == ("failed", 1)
