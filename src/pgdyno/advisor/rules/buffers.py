@@ -20,11 +20,11 @@ from pgdyno.advisor.memory_size import (
 from pgdyno.advisor.planned import (
     change_to,
     cost_of,
+    counted,
     memory_of,
     number_or,
     planned,
     shown,
-    statistics_of,
     working_set_of,
     written,
 )
@@ -231,8 +231,8 @@ def _against_half(case: Case, memory: int, half: float) -> str | None:
 
 def buffer_cache_small(case: Case) -> Judgement:
     """Say so when many blocks come from outside of shared_buffers and buffers are evicted for them."""
-    counted = statistics_of(case)
-    hit = known(counted.hit_ratio, "the hit ratio")
+    numbers = counted(case, "shared_buffers")
+    hit = known(numbers.hit_ratio, "the hit ratio")
     current, memory = case.number("shared_buffers"), memory_of(case)
     work = working_set_of(case)
     if hit >= LOW_HIT_RATIO:
@@ -249,10 +249,10 @@ def buffer_cache_small(case: Case) -> Judgement:
         f"{hit:.1%} of the blocks were found in shared_buffers = {shown(case, 'shared_buffers')}, "
         f"{current / memory:.1%} of {bytes_text(memory)}."
     ]
-    if not isinstance(counted.evictions_s, Unknown):
-        evidence.append(f"{counted.evictions_s:.0f} buffers a second were evicted to make room.")
-    if not isinstance(counted.blocks_read_s, Unknown):
-        evidence.append(f"{counted.blocks_read_s:.0f} blocks a second came from outside of shared_buffers.")
+    if not isinstance(numbers.evictions_s, Unknown):
+        evidence.append(f"{numbers.evictions_s:.0f} buffers a second were evicted to make room.")
+    if not isinstance(numbers.blocks_read_s, Unknown):
+        evidence.append(f"{numbers.blocks_read_s:.0f} blocks a second came from outside of shared_buffers.")
     planned_bytes = planned(case, "shared_buffers")
     return Fires(
         current=f"shared_buffers = {shown(case, 'shared_buffers')}",

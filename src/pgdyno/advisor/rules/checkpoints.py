@@ -7,9 +7,20 @@ from dataclasses import replace
 
 from pgdyno.advisor.case import Case, Missing
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
-from pgdyno.advisor.planned import change_to, cost_of, is_standby, log_of, planned, shown, statistics_of, writes
+from pgdyno.advisor.planned import (
+    change_to,
+    cost_of,
+    counted,
+    is_standby,
+    log_of,
+    planned,
+    shown,
+    statistics_of,
+    writes,
+)
 from pgdyno.advisor.wal_pressure import (
     HEAVY_IMAGES,
+    IMAGE_SETTINGS,
     IMAGES_COUNTED,
     WalRate,
     checkpoints_unseen,
@@ -124,6 +135,7 @@ def max_wal_size_sides(case: Case) -> Iterator[Resolution]:
         )
     elif not (isinstance(case.evidence.log, Unknown) and isinstance(case.evidence.statistics, Unknown)):
         starts = "WAL starts the checkpoints" if any(pressure_of(case)) else "WAL does not start the checkpoints"
+        starts = checkpoints_unseen(case) or starts
         yield Resolution(
             "CON-19", f"Neither 16GB nor 256GB is copied: {starts} with max_wal_size = {current}; its rate is unknown."
         )
@@ -252,7 +264,7 @@ def full_page_burst(case: Case) -> Judgement:
     """Explain the burst of full-page images where they make up most of the WAL."""
     if is_standby(case):
         return DoesNotApply(STANDBY)
-    share = statistics_of(case).full_page_image_share
+    share = counted(case, *IMAGE_SETTINGS).full_page_image_share
     if isinstance(share, Unknown):
         return CannotTell(f"the share of full-page images in the WAL is unknown ({share.reason})")
     if share < HEAVY_IMAGES:

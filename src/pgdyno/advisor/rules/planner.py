@@ -11,6 +11,7 @@ from pgdyno.advisor.planned import (
     active_sessions,
     change_to,
     cost_of,
+    counted,
     is_set,
     memory_of,
     number_or,
@@ -19,6 +20,7 @@ from pgdyno.advisor.planned import (
     usable_cpus,
 )
 from pgdyno.advisor.wal_size import power_of_two
+from pgdyno.model.evidence import SPILL_SETTINGS
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity
 from pgdyno.units import bytes_text
@@ -174,10 +176,13 @@ def _more(case: Case, current: float, spills: float, formula: str, decided: tupl
 
 def _spills(case: Case) -> float | None:
     """Return the bytes of the largest temporary file, 0 when only their traffic is known, None without any."""
-    log, counted = case.evidence.log, case.evidence.statistics
+    log = case.evidence.log
     if not isinstance(log, Unknown) and log.temp_files:
         return float(log.largest_temp_bytes)
-    traffic = counted if isinstance(counted, Unknown) else counted.temp_bytes_s
+    try:
+        traffic = counted(case, *SPILL_SETTINGS).temp_bytes_s
+    except Missing as missing:
+        traffic = Unknown(missing.reason)
     if not isinstance(traffic, Unknown):
         return 0.0 if traffic > 0 else None
     if not isinstance(log, Unknown) and number_or(case, "log_temp_files", -1) >= 0:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from pgdyno.advisor.case import Case, Missing
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
-from pgdyno.advisor.planned import change_to, cost_of, is_standby, planned, shown, statistics_of, writes
-from pgdyno.advisor.wal_pressure import HEAVY_IMAGES, IMAGES_COUNTED
+from pgdyno.advisor.planned import change_to, cost_of, counted, is_standby, planned, shown, writes
+from pgdyno.advisor.wal_pressure import HEAVY_IMAGES, IMAGE_SETTINGS, IMAGES_COUNTED
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity
 from pgdyno.units import bytes_text
@@ -67,10 +67,11 @@ def _is_automatic(case: Case, size: float) -> bool:
 
 
 def _full(case: Case) -> int | None:
-    counted = case.evidence.statistics
-    if isinstance(counted, Unknown) or isinstance(counted.wal_buffers_full, Unknown):
+    try:
+        full = counted(case, "wal_buffers", "shared_buffers").wal_buffers_full
+    except Missing:
         return None
-    return counted.wal_buffers_full
+    return None if isinstance(full, Unknown) else full
 
 
 def synchronous_commit(case: Case) -> Judgement:
@@ -138,7 +139,7 @@ def wal_compression(case: Case) -> Judgement:
         return DoesNotApply("a standby writes no WAL of its own")
     if case.text("wal_compression") != "off":
         return InOrder(f"wal_compression = {case.text('wal_compression')}.")
-    share = statistics_of(case).full_page_image_share
+    share = counted(case, *IMAGE_SETTINGS).full_page_image_share
     if isinstance(share, Unknown):
         return CannotTell(f"the share of full-page images in the WAL is unknown ({share.reason})")
     if share < HEAVY_IMAGES:

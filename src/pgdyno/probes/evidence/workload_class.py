@@ -6,9 +6,8 @@ read-only databases may do without autovacuum); the limits are pgdyno's own, and
 
 from __future__ import annotations
 
-from pgdyno.model.evidence import Statistics, WorkloadClass
+from pgdyno.model.evidence import SAMPLED, Statistics, WorkloadClass
 from pgdyno.model.facts import Unknown
-from pgdyno.probes.evidence.counters import SAMPLED
 
 READ_ONLY_BELOW = 0.000_1
 """Share of rows written: less than one row in ten thousand is housekeeping of applications, no load."""
