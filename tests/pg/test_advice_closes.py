@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from advise_command import findings
 from fix_postgres import find_build
 from pgdyno.target.sandbox import Sandbox
 
 pytestmark = pytest.mark.pg
-
-
-def run(home: Path, *words: str) -> tuple[int, str, str]:
-    environment = {**os.environ, "XDG_DATA_HOME": str(home), "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "pgdyno", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.returncode, done.stdout, done.stderr
-
-
-def findings(home: Path, dsn: str) -> dict[str, dict[str, object]]:
-    code, text, errors = run(home, "advise", "--target", dsn, "--depth", "deep", "--json")
-    assert code in (0, 1), errors
-    return {one["rule"]: one for one in json.loads(text)["findings"]}
 
 
 def write_wal(sandbox: Sandbox, checkpoints: int) -> None:

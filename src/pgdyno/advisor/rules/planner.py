@@ -109,7 +109,9 @@ def work_mem(case: Case) -> Judgement:
         return _too_much(case, current, sessions, room, formula, decided)
     spills = _spills(case)
     if spills is None:
-        return InOrder(f"work_mem = {shown(case, 'work_mem')}: no temporary files were seen.", decided)
+        apart = case.overrides("work_mem")
+        words = f" It is set apart for {'; '.join(apart)}." if apart else ""
+        return InOrder(f"work_mem = {shown(case, 'work_mem')}: no temporary files were seen.{words}", decided)
     return _more(case, current, spills, formula, decided)
 
 
