@@ -185,6 +185,8 @@ class TableActivity:
     seq_scans: int | Unknown = UNSEEN
     dead_share: float | Unknown = UNSEEN
     tablespace: str = ""
+    autovacuumed_at: float | None = None
+    """When autovacuum last ended on it, seconds since the epoch; None when it never did, or that was not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +296,7 @@ class TinyRequests:
     calls_share: float
     time_share: float
     mean_ms: float | Unknown
+    calls: float = 0.0
 
 
 class BottleneckKind(StrEnum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pgdyno.advisor.amounts import READ_BYTES, total
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.advisor.memory_size import (
@@ -28,7 +29,7 @@ from pgdyno.advisor.planned import (
     working_set_of,
     written,
 )
-from pgdyno.model.evidence import WorkingSetClass, WorkloadClass
+from pgdyno.model.evidence import Statistics, WorkingSetClass, WorkloadClass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity
 from pgdyno.units import bytes_text
@@ -36,6 +37,9 @@ from pgdyno.units import bytes_text
 NEAR = 0.8
 """A value within a fifth of the start value is as good as it."""
 LOW_HIT_RATIO = 0.9
+BLOCK = 8192
+MANY_READS_S = 1000.0
+"""So many blocks a second are a load, also where the cache is larger than what a short window reads."""
 
 
 def shared_buffers(case: Case) -> Judgement:
@@ -237,6 +241,9 @@ def buffer_cache_small(case: Case) -> Judgement:
     work = working_set_of(case)
     if hit >= LOW_HIT_RATIO:
         return InOrder(f"{hit:.1%} of the blocks were found in shared_buffers = {shown(case, 'shared_buffers')}.")
+    few = _only_filled(numbers, current)
+    if few is not None:
+        return InOrder(f"{hit:.1%} of the blocks were found in shared_buffers, but {few}.")
     if work is not None and work.kind in SMALL_SHARES and current >= NEAR * SMALL_SHARES[work.kind] * memory:
         return InOrder(
             f"{hit:.1%} of the blocks were found in shared_buffers, but the working set {work.kind}: "
@@ -262,6 +269,17 @@ def buffer_cache_small(case: Case) -> Judgement:
         values={"hit": f"{hit:.0%}"},
         evidence=tuple(evidence),
     )
+
+
+def _only_filled(counted: Statistics, buffers: float) -> str | None:
+    """Return in words that what was read may just have filled the cache; None where more was read."""
+    blocks = total(counted.blocks_read_s, counted)
+    if blocks is None or not isinstance(counted.blocks_read_s, float):
+        return None
+    size = blocks * BLOCK
+    if size >= max(READ_BYTES, buffers) or (size >= READ_BYTES and counted.blocks_read_s >= MANY_READS_S):
+        return None
+    return f"the {bytes_text(size)} that were read from outside of it may be what filled it"
 
 
 def double_buffering(case: Case) -> Judgement:

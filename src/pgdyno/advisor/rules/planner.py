@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pgdyno.advisor.amounts import SPILLED_BYTES, total
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.judgement import Fires, InOrder, Judgement
 from pgdyno.advisor.memory_size import BUFFER_OVERHEAD, CACHED, NODES, PROCESS_BYTES, query_bytes, reserve_bytes
@@ -111,7 +112,9 @@ def work_mem(case: Case) -> Judgement:
     if spills is None:
         apart = case.overrides("work_mem")
         words = f" It is set apart for {'; '.join(apart)}." if apart else ""
-        return InOrder(f"work_mem = {shown(case, 'work_mem')}: no temporary files were seen.{words}", decided)
+        return InOrder(
+            f"work_mem = {shown(case, 'work_mem')}: no temporary files worth a change were seen.{words}", decided
+        )
     return _more(case, current, spills, formula, decided)
 
 
@@ -179,14 +182,15 @@ def _more(case: Case, current: float, spills: float, formula: str, decided: tupl
 def _spills(case: Case) -> float | None:
     """Return the bytes of the largest temporary file, 0 when only their traffic is known, None without any."""
     log = case.evidence.log
-    if not isinstance(log, Unknown) and log.temp_files:
+    if not isinstance(log, Unknown) and log.temp_bytes >= SPILLED_BYTES:
         return float(log.largest_temp_bytes)
     try:
-        traffic = counted(case, *SPILL_SETTINGS).temp_bytes_s
+        numbers = counted(case, *SPILL_SETTINGS)
+        traffic, spilled = numbers.temp_bytes_s, total(numbers.temp_bytes_s, numbers) or 0.0
     except Missing as missing:
-        traffic = Unknown(missing.reason)
+        traffic, spilled = Unknown(missing.reason), 0.0
     if not isinstance(traffic, Unknown):
-        return 0.0 if traffic > 0 else None
+        return 0.0 if spilled >= SPILLED_BYTES else None
     if not isinstance(log, Unknown) and number_or(case, "log_temp_files", -1) >= 0:
         return None
     of_log = log.reason if isinstance(log, Unknown) else "log_temp_files is off, so that the log names none"

@@ -77,6 +77,8 @@ def derive(seen: Observation, inventory: Inventory, files: Files) -> Evidence:
         numbers, files.log, devices, inventory, wal_device=files.wal_device, devices_from=devices_from
     )
     sessions = _whole(lambda: concurrency(seen.activity))
+    if len(seen.activity) == 1 and not isinstance(sessions, Unknown):
+        sessions = replace(sessions, active_mean=ONE_LOOK, active_max=ONE_LOOK, lock_waiters_mean=ONE_LOOK, waits={})
     if files.matrix and not isinstance(sessions, Unknown):
         sessions = replace(sessions, knee_clients=knee(files.matrix))
     kind = numbers if isinstance(numbers, Unknown) else classify(numbers)
