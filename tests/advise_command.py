@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
 
 
-def run(home: Path, *words: str) -> tuple[int, str, str]:
-    """Run pgdyno with a data folder of its own; return exit code, stdout and stderr. No command ends in a traceback."""
+def run(home: Path, *words: str, answer: bytes | None = None) -> tuple[int, str, str]:
+    """Run pgdyno with a data folder of its own; return exit code, stdout and stderr. No command ends in a traceback.
+
+    With an `answer` its standard input is a terminal at which somebody types it.
+    """
     environment = {**os.environ, "XDG_DATA_HOME": str(home), "NO_COLOR": "1"}
     command = [sys.executable, "-m", "pgdyno", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    ours, its = pty.openpty() if answer is not None else (-1, subprocess.DEVNULL)
+    try:
+        if answer is not None:
+            os.write(ours, answer)
+        done = subprocess.run(
+            command, stdin=its, capture_output=True, text=True, timeout=120, check=False, env=environment
+        )
+    finally:
+        for end in (ours, its):
+            if end >= 0:
+                os.close(end)
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode, done.stdout, done.stderr
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from facts_from_params import make_facts
+from pgdyno.advisor.settable import parts_of
 from pgdyno.errors import EnvironmentUnsuitable, PolicyError, UsageError
 from pgdyno.knobs.policy import Durability, load_policy
 from pgdyno.model.change import ChangeAction, ChangeRecord
@@ -16,7 +17,6 @@ from pgdyno.store.catalogue import Store
 from pgdyno.studies import accept
 from pgdyno.studies.accept import prepare, record_rollback
 from pgdyno.studies.advised import chosen
-from pgdyno.studies.settable import parts_of
 
 
 def finding(rule, *changes, **fields):
