@@ -54,7 +54,9 @@ def classify(statistics: Statistics) -> tuple[WorkloadClass, str] | Unknown:
     if is_sampled and few and (read + written) * seconds < IDLE_ROWS_S * seconds + OWN_ROWS:
         return Unknown(f"the server was idle in the window: {ended:.1f} transactions a second")
     if not is_sampled and ended * seconds < FEWEST_TRANSACTIONS:
-        return Unknown(f"fewer than {FEWEST_TRANSACTIONS:,} transactions were counted since the reset, which are no load")
+        return Unknown(
+            f"fewer than {FEWEST_TRANSACTIONS:,} transactions were counted since the reset, which are no load"
+        )
     reads_each, writes_each = read / ended, written / ended
     words = (
         f"{share:.2%} of the rows touched were written, "
