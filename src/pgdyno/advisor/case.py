@@ -55,6 +55,8 @@ class Case:
     def row(self, name: str) -> SettingFact:
         """Return a row of pg_settings. Raises Missing when this server or capture does not have it."""
         fact = self.server.settings.get(name)
+        if name in self.server.hidden:
+            raise Missing(name, self.server.hidden[name])
         if fact is None:
             raise Missing(name, "this server does not show such a setting")
         return fact
@@ -62,11 +64,18 @@ class Case:
     def has(self, name: str) -> bool:
         """Return True when the server has such a setting."""
         server = self.inventory.server
-        return not isinstance(server, Unknown) and name in server.settings
+        return not isinstance(server, Unknown) and (name in server.settings or name in server.hidden)
 
     def text(self, name: str) -> str:
         """Return a setting as pg_settings shows it. Raises Missing."""
         return self.row(name).setting
+
+    def overrides(self, name: str) -> tuple[str, ...]:
+        """Return what roles and databases set in place of the server's value: `role app: 1GB`."""
+        found = self.server.overrides
+        if isinstance(found, Unknown):
+            return ()
+        return tuple(f"{who}: {given[name]}" for who, given in found.items() if name in given)
 
     def number(self, name: str) -> float:
         """Return a numeric setting: bytes for memory, seconds for time, else the bare number; -1 stays -1.

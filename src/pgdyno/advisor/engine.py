@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePath
@@ -226,13 +226,20 @@ def _fired(base: Finding, rule: Rule, case: Case, fires: Fires) -> Finding:
         current=fires.current,
         proposed=fires.proposed,
         changes=fires.changes,
-        evidence=fires.evidence,
+        evidence=(*fires.evidence, *_overridden(case, fires.changes)),
         confidence=_confidence(effect, doubts),
         doubts=doubts,
         resolutions=fires.resolutions,
         alternatives=(*rule.alternatives, *fires.alternatives),
         state=ProofState.NEEDS_TEST if rule.needs_test or fires.needs_test else ProofState.PROPOSED,
     )
+
+
+def _overridden(case: Case, changes: Sequence[Change]) -> Iterator[str]:
+    """Yield what roles and databases set for themselves: for their sessions the change changes nothing."""
+    for change in changes:
+        if change.kind is ChangeKind.POSTGRESQL and change.knob and (others := case.overrides(change.knob)):
+            yield f"{change.knob} is set apart for {'; '.join(others)}: those sessions keep it."
 
 
 def _confidence(effect: Effect | None, doubts: Sequence[str]) -> Confidence:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.errors import UsageError
 from pgdyno.knobs.expressions import Quantity
@@ -83,6 +85,46 @@ def log_of(case: Case) -> LogEvidence:
 def statistics_of(case: Case) -> Statistics:
     """Return the window's statistics. Raises Missing."""
     return known(case.evidence.statistics, "the statistics window")
+
+
+def counted(case: Case, *settings: str) -> Statistics:
+    """Return the window's statistics, all of it counted with the present values of these settings.
+
+    Raises Missing where a counter began before one of them may last have changed: it would judge the value of then.
+    """
+    found = statistics_of(case)
+    if not found.window.is_mean_of_all:
+        return found
+    what, settled = "what was counted with the present settings", case.evidence.settled
+    if isinstance(settled, Unknown):
+        raise Missing(what, f"{settled.reason}; {WATCH}")
+    for name in settings:
+        if not case.has(name):
+            continue
+        since = settled.since(name, by_restart=case.row(name).context == "postmaster")
+        if began_of(found) < since:
+            raise Missing(
+                what,
+                f"the counters began at {found.window.began}, and {name} may have had another value until "
+                f"{moment_text(since)}; {WATCH}",
+            )
+    return found
+
+
+WATCH = "--window SECONDS counts with the present one"
+
+
+def began_of(found: Statistics) -> float:
+    """Return when a window began, in seconds since the epoch; 0 when it does not say."""
+    try:
+        return datetime.fromisoformat(found.window.began).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def moment_text(seconds: float) -> str:
+    """Write a moment in UTC, to the second."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(sep=" ", timespec="seconds")
 
 
 def working_set_of(case: Case) -> WorkingSet | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pgdyno.advisor.ranking import expected_effect
 from pgdyno.model.classes import Criticality
 from pgdyno.model.facts import Unknown
-from pgdyno.model.finding import Answer, Depth, Finding, ProofState, RuleGroup, Severity
+from pgdyno.model.finding import Answer, ChangeKind, Confidence, Depth, Finding, ProofState, RuleGroup, Severity
 
 _STATEMENTS = frozenset({"R-ADV-09", "R-ADV-10"})
 _DEPTHS = {
@@ -60,6 +60,16 @@ def is_about_statements(finding: Finding) -> bool:
     return finding.answer is Answer.FINDING and not _STATEMENTS.isdisjoint(finding.requirements)
 
 
+def _is_a_guess_for_the_host(finding: Finding) -> bool:
+    """Tell whether a change of the whole host rests on a figure of another machine that is hardly to be expected here.
+
+    Such a change comes after those that touch the server alone: others on the host feel it.
+    """
+    return finding.confidence in (Confidence.LOW, Confidence.UNKNOWN) and any(
+        change.kind in (ChangeKind.LINUX, ChangeKind.BLOCK) for change in finding.changes
+    )
+
+
 def best_candidates(findings: Sequence[Finding], count: int = 3) -> tuple[Finding, ...]:
     """Return the candidates to try first: what is critical, then by expected effect, risk and cost.
 
@@ -80,6 +90,7 @@ def best_candidates(findings: Sequence[Finding], count: int = 3) -> tuple[Findin
             candidates,
             key=lambda one: (
                 one.severity is not Severity.CRITICAL,
+                one.proof is None and _is_a_guess_for_the_host(one),
                 -expected_effect(one),
                 one.risk_level,
                 one.cost.rank,

@@ -25,6 +25,7 @@ from pgdyno.knobs.memory import shared_bytes
 from pgdyno.model.facts import Facts, HostFacts, ServerFacts, Unknown
 from pgdyno.units import binary_text
 
+MIB = 1 << 20
 SMALL_BUFFERS = 1 << 30
 """Below it huge pages have a small effect: the sources measured at 16 and 32 GB, and it shrinks with the buffers."""
 PEAK_SHARE, PEAK_BYTES = 0.25, 1 << 30
@@ -56,6 +57,14 @@ def need_now(case: Case) -> Need:
     page = case.host.memory.huge_page_bytes
     if isinstance(server.huge_pages_needed, int) and isinstance(page, int) and server.huge_pages_needed > 0:
         size = server.huge_pages_needed * page
+        whole = server.shared_memory_bytes
+        if (
+            isinstance(whole, int) and not 0 <= size - whole + MIB < page + MIB
+        ):  # it rounds up to MB, and to whole pages
+            other = f"its {server.huge_pages_needed} huge pages are of another size than this host's of "
+            doubt = f" {other}{binary_text(page)}: a server with other pages told them, and they are no measure here."
+            source = f"The server says that its shared memory takes {binary_text(whole)}.{doubt}"
+            return Need(whole, True, source, doubt)
         text = f"{server.huge_pages_needed} huge pages of {binary_text(page)}"
         return Need(size, True, f"The server says that it takes {text} (shared_memory_size_in_huge_pages).")
     if isinstance(server.shared_memory_bytes, int):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pgdyno.advisor.case import Case
-from pgdyno.advisor.planned import planned, shown
-from pgdyno.advisor.wal_size import cycles, rate_of_log
+from pgdyno.advisor.case import Case, Missing
+from pgdyno.advisor.planned import counted, planned, shown
+from pgdyno.advisor.wal_size import cycles
+from pgdyno.model.evidence import CHECKPOINT_SETTINGS, Statistics
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Purpose
 from pgdyno.units import bytes_text, seconds_text
@@ -15,6 +16,10 @@ from pgdyno.units import bytes_text, seconds_text
 HEAVY_IMAGES = 0.5
 IMAGES_COUNTED = "each counted as a whole page; an image leaves out the unused middle of its page"
 """Share of full-page images in the WAL from which the burst after each checkpoint is what the WAL mostly holds."""
+FEWEST_REQUESTED = 3
+"""So many more requested checkpoints than timed ones are no longer somebody's CHECKPOINT or a backup."""
+IMAGE_SETTINGS = ("full_page_writes", "wal_compression", *CHECKPOINT_SETTINGS)
+"""Settings that decide how much of the WAL are full-page images."""
 _QUOTED = ("too_frequent", "wal_start", "wal_complete")
 """Lines of the log that show pressure; the last checkpoint of all may be that of a shutdown."""
 
@@ -28,8 +33,11 @@ class WalRate:
 
 
 def pressure_of(case: Case) -> Iterator[str]:
-    """Yield sentences that show that WAL and not time starts the checkpoints; none when it does not."""
-    log, counted = case.evidence.log, case.evidence.statistics
+    """Yield sentences that show that WAL and not time starts the checkpoints; none when it does not.
+
+    Only what was seen with the present settings counts: the log since they changed, counters that began after it.
+    """
+    log = case.evidence.log
     if not isinstance(log, Unknown):
         if log.too_frequent_s:
             yield (
@@ -40,15 +48,26 @@ def pressure_of(case: Case) -> Iterator[str]:
         if by_wal > by_time:
             yield f"The log shows {by_wal} checkpoints that WAL started, and {by_time} that time started."
         if log.too_frequent_s or by_wal > by_time:
+            since = log.anew(*CHECKPOINT_SETTINGS)
+            yield from () if since is None else (f"All of this is from after {since}.",)
             yield from (f"Log: {quote}" for name, quote in log.quotes.items() if name in _QUOTED)
             yield from (f"Log: {hint}" for hint in log.hints if "max_wal_size" in hint)
-    if not isinstance(counted, Unknown):
-        requested, timed = counted.checkpoints_requested, counted.checkpoints_timed
-        if isinstance(requested, int) and isinstance(timed, int) and requested > timed:
+    numbers = _counted(case)
+    if not isinstance(numbers, str):
+        requested, timed = numbers.checkpoints_requested, numbers.checkpoints_timed
+        if isinstance(requested, int) and isinstance(timed, int) and requested - timed >= FEWEST_REQUESTED:
             yield (
-                f"In {seconds_text(counted.window.seconds)} the counters show {requested} requested checkpoints and "
+                f"In {seconds_text(numbers.window.seconds)} the counters show {requested} requested checkpoints and "
                 f"{timed} timed ones; CHECKPOINT and backups count as requested too."
             )
+
+
+def _counted(case: Case) -> Statistics | str:
+    """Return the counters of checkpoints under the present settings, else why there are none."""
+    try:
+        return counted(case, *CHECKPOINT_SETTINGS)
+    except Missing as missing:
+        return missing.reason
 
 
 def checkpoints_unseen(case: Case) -> str | None:
@@ -56,16 +75,22 @@ def checkpoints_unseen(case: Case) -> str | None:
 
     A log without any checkpoint tells nothing: log_checkpoints is off in it, or it is of a moment without a load.
     """
-    log, counted = case.evidence.log, case.evidence.statistics
+    log, numbers = case.evidence.log, _counted(case)
     if isinstance(log, Unknown):
         of_log = log.reason
-    elif log.starts or log.checkpoints:
+    elif log.starts:
+        return None
+    elif (since := log.anew(*CHECKPOINT_SETTINGS)) is not None:
+        before = log.earlier.get("too_frequent", 0)
+        said = f"; what it said {_times(before)} before, that they come too frequently, was of then" if before else ""
+        of_log = f"{since}, and the log shows no checkpoint since{said}"
+    elif log.checkpoints:
         return None
     else:
         of_log = "the log shows no checkpoint"
-    if isinstance(counted, Unknown):
-        return f"{of_log}; {counted.reason}"
-    for counter in (counted.checkpoints_requested, counted.checkpoints_timed):
+    if isinstance(numbers, str):
+        return f"{of_log}; {numbers}"
+    for counter in (numbers.checkpoints_requested, numbers.checkpoints_timed):
         if isinstance(counter, Unknown):
             return f"{of_log}; {counter.reason}"
     return None
@@ -81,18 +106,11 @@ def _span(seconds: tuple[int, ...]) -> str:
 
 
 def wal_rate(case: Case) -> WalRate | None:
-    """Return the highest rate that the evidence shows, None when it shows none."""
-    found = []
-    if not isinstance(case.evidence.wal_rate_bytes_s, Unknown):
-        found.append(WalRate(case.evidence.wal_rate_bytes_s, case.evidence.wal_rate_source or "the window"))
-    counted = case.evidence.statistics
-    if not isinstance(counted, Unknown) and not isinstance(counted.wal_bytes_s, Unknown):
-        found.append(WalRate(counted.wal_bytes_s, "the counters of the window"))
-    log = case.evidence.log
-    from_log = None if isinstance(log, Unknown) else rate_of_log(log.checkpoints)
-    if from_log is not None:
-        found.append(WalRate(from_log, "the distances of the log's checkpoints"))
-    return max((rate for rate in found if rate.bytes_s > 0), key=lambda rate: rate.bytes_s, default=None)
+    """Return the rate of WAL at load, None when the evidence shows none."""
+    rate = case.evidence.wal_rate_bytes_s
+    if isinstance(rate, Unknown) or rate <= 0:
+        return None
+    return WalRate(rate, case.evidence.wal_rate_source or "the window")
 
 
 def pressure_by_rate(case: Case, rate: WalRate) -> str | None:

@@ -7,14 +7,6 @@ versions kept the WAL of two checkpoints.
 
 from __future__ import annotations
 
-import itertools
-import statistics
-from collections.abc import Sequence
-from datetime import datetime
-
-from pgdyno.model.evidence import Checkpoint
-from pgdyno.model.facts import Unknown
-
 MB = 1 << 20
 GB = 1 << 30
 ABOUT_HALF = 0.55
@@ -46,31 +38,3 @@ def cap_bytes(file_system_bytes: float, wanted: int) -> int | None:
     half = file_system_bytes / 2
     step = GB if half >= 2 * GB else 64 * MB
     return int(half // step * step)
-
-
-def rate_of_log(checkpoints: Sequence[Checkpoint]) -> float | None:
-    """Return bytes of WAL a second from the distances of the log's checkpoints, None when it does not show them.
-
-    The median over the pairs of checkpoints that follow each other by at least a second: the distance of the later one
-    over the time between their ends. Where checkpoints came by WAL, only those count: they show the rate at load.
-    """
-    rates, at_load = [], []
-    for before, after in itertools.pairwise(checkpoints):
-        began, ended, distance = _moment(before.at), _moment(after.at), after.distance_bytes
-        if began is None or ended is None or isinstance(distance, Unknown):
-            continue
-        seconds = (ended - began).total_seconds()
-        if seconds >= 1:
-            rates.append(distance / seconds)
-            if after.cause == "wal":
-                at_load.append(distance / seconds)
-    return statistics.median(at_load or rates) if rates else None
-
-
-def _moment(text: str | Unknown) -> datetime | None:
-    if isinstance(text, Unknown):
-        return None
-    try:
-        return datetime.strptime(text[:19].replace("T", " "), "%Y-%m-%d %H:%M:%S")
-    except ValueError:
-        return None

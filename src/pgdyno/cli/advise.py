@@ -13,6 +13,7 @@ from pgdyno.cli.flags import Flags
 from pgdyno.cli.help_groups import GroupedCommand
 from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import open_store, store_option, target_options, target_request
+from pgdyno.cli.stand_in import check_stand_in
 from pgdyno.errors import ExitCode, StoreError, UsageError
 from pgdyno.outputs import PRIVATE, PUBLIC
 
@@ -34,7 +35,7 @@ _NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--root", type=_FOLDER, metavar="DIR", help="A captured folder instead of a live host and server.")
 @click.option("--pg-settings", type=_FILE, metavar="FILE", help="pg_settings as CSV, JSON or psql prints it.")
 @click.option("--pg-conf", type=_FILE, metavar="FILE", help="A postgresql.conf; needs --pg-version.")
-@click.option("--pg-version", metavar="N", help="The version that --pg-conf is for, such as 16 or 9.5.")
+@click.option("--pg-version", metavar="N", help="The version that --pg-conf or --pg-settings is of, such as 16 or 9.5.")
 @click.option("--window", type=Time("s", 1),
               help="Watch for so long.  [default: what the statistics hold since they were reset]")  # fmt: skip
 @click.option("--log", "logs", type=_FILE, multiple=True, metavar="FILE", help="A server log; may be given again.")
@@ -55,7 +56,10 @@ _NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--explain", metavar="ID", help="Everything about one rule here, or about CON-01 to CON-45.")
 @click.option("--all", "show_all", is_flag=True, help="Show with its reason what is in order or does not apply.")
 @click.option(
-    "--emit", metavar="FORMAT", help="Print the changes as files (postgresql.conf, sysctl, ...), each with its undo."
+    "--emit",
+    multiple=True,
+    metavar="FORMAT",
+    help="Print the changes as files (postgresql.conf, sysctl, ...), each with its undo; may be given again.",
 )
 @click.option("--output", type=_FOLDER, metavar="DIR", help="Write the files of --emit into this folder.")
 @click.option("--plan", type=_NEW_FILE, metavar="FILE", help="Write an experiment plan: one factor a step.")
@@ -87,13 +91,8 @@ def command(**values: object) -> int:
 
 
 def _check(flags: Flags) -> None:
-    if (flags.path("pg_conf") is None) != (flags.text("pg_version") is None):
-        raise UsageError("--pg-conf and --pg-version go together", hint="Write --pg-conf FILE --pg-version 16.")
-    if flags.path("pg_conf") is not None and flags.path("pg_settings") is not None:
-        raise UsageError(
-            "--pg-conf and --pg-settings exclude each other", hint="--pg-settings knows more: give only it."
-        )
-    if flags.path("output") is not None and flags.text("emit") is None:
+    check_stand_in(flags)
+    if flags.path("output") is not None and not flags.words("emit"):
         raise UsageError("--output is for --emit", hint="Name a format with --emit; --report FILE writes HTML.")
     captured = [name for name in ("root", "pg_settings", "pg_conf") if flags.path(name) is not None]
     live = [name for name in ("target", "host") if flags.text(name) is not None]
@@ -111,16 +110,16 @@ def _check_names(flags: Flags) -> None:
     """Refuse rule files and names that nothing has, before a server is asked and minutes are watched."""
     from pgdyno.advisor.rulebook import load_rules
 
-    explained, emit, document = (flags.text(name) for name in ("explain", "emit", "document"))
+    explained, document = flags.text("explain"), flags.text("document")
     rules = [rule.id for rule in load_rules(flags.paths("rules"))]
     if explained is not None:
         from pgdyno.report.advice_explain import check_name
 
         check_name(explained, rules)
-    if emit is not None:
+    for form in flags.words("emit"):
         from pgdyno.report.export import maker
 
-        maker(emit)
+        maker(form)
     if document is not None:
         from pgdyno.studies.advice_plan import document_keys
 
@@ -209,7 +208,7 @@ def _chosen(advice: Advice, flags: Flags) -> Advice:
 
 
 def _write(advice: Advice, flags: Flags) -> None:
-    plan, emit = flags.path("plan"), flags.text("emit")
+    plan, forms = flags.path("plan"), flags.words("emit")
     if plan is not None:
         from pgdyno.studies.advise import plan_of
 
@@ -218,9 +217,11 @@ def _write(advice: Advice, flags: Flags) -> None:
         path = flags.path(flag)
         if path is not None:
             _save(path, _document(advice, kind))
-    if emit is not None:
-        _emit(advice, emit, flags.path("output"))
-    elif flags.on("as_json"):
+    for form in dict.fromkeys(forms):
+        _emit(advice, form, flags.path("output"))
+    if forms:
+        return
+    if flags.on("as_json"):
         from pgdyno.report.advice_json import advice_json
 
         click.echo(advice_json(advice), nl=False)

@@ -198,10 +198,10 @@ def _of_files(flags: Flags) -> Question:
 
 def _of_rule(flags: Flags, store: Store, progress: Progress) -> Question:
     """Ask the advisor on the target, and return the rule's proposal as B."""
+    from pgdyno.advisor.settable import parts_of
     from pgdyno.errors import PolicyError
     from pgdyno.studies import advised
     from pgdyno.studies.proofs import rule_option
-    from pgdyno.studies.settable import parts_of
     from pgdyno.studies.stand import opened
 
     name = flags.choice("rule")

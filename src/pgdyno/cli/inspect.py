@@ -12,6 +12,7 @@ import click
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import target_options, target_request
+from pgdyno.cli.stand_in import check_stand_in
 from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ _CRITICALITY = ("business-critical", "production", "development", "test")
 @click.option(
     "--pg-conf", metavar="FILE", type=click.Path(path_type=Path), help="With --root: a postgresql.conf instead."
 )
-@click.option("--pg-version", metavar="N", help="The version that --pg-conf is of, such as 16, 14.4 or 9.5.")
+@click.option("--pg-version", metavar="N", help="The version of --pg-conf or --pg-settings, such as 16, 14.4 or 9.5.")
 @click.option(
     "--criticality", type=click.Choice(_CRITICALITY), help="What depends on the database; no server knows it."
 )
@@ -75,6 +76,7 @@ def command(**values: object) -> int:
 def _inventory(flags: Flags) -> Inventory:
     from pgdyno.target.inspection import inspect, inspect_capture
 
+    check_stand_in(flags)
     root, folder = flags.path("root"), flags.path("capture")
     files = {"settings": flags.path("pg_settings"), "conf": flags.path("pg_conf")}
     if flags.values["window"] is not None and folder is None:

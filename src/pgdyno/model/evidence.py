@@ -13,16 +13,52 @@ from pgdyno.model.classes import Utilization
 from pgdyno.model.facts import Unknown
 
 UNSEEN = Unknown("no window was measured; --window SECONDS measures one")
+CHECKPOINT_SETTINGS = ("max_wal_size", "checkpoint_timeout", "checkpoint_completion_target")
+"""Settings that decide when checkpoints come, and why."""
+SPILL_SETTINGS = ("work_mem", "hash_mem_multiplier", "maintenance_work_mem")
+"""Settings that decide which queries write temporary files."""
+
+
+SAMPLED, SINCE_RESET = "sampled", "since the statistics were reset"
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The time that figures hold for. `source` is `sampled`, `since the statistics were reset`, or a file."""
+    """The time that figures hold for. `source` is SAMPLED, SINCE_RESET, or a file."""
 
     seconds: float
     source: str
     began: str = ""
     """ISO 8601 in UTC, empty when unknown."""
+
+    @property
+    def is_mean_of_all(self) -> bool:
+        """Return True for counters since their reset: idle days, and settings of earlier days, are in them."""
+        return self.source == SINCE_RESET
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Until when settings may have had other values than now. Seconds since the epoch, by the server's clock.
+
+    `started_at` is the postmaster's start, `loaded_at` when it last read its configuration (pg_conf_load_time).
+    `changed` are the changes that the log names from `log_from` on; None when no log with a time was read.
+    """
+
+    started_at: float
+    loaded_at: float
+    log_from: float | None = None
+    changed: Mapping[str, float] = field(default_factory=dict)
+
+    def since(self, name: str, *, by_restart: bool) -> float:
+        """Return from when on a setting surely has had its present value; `by_restart`: only a restart changes it."""
+        if by_restart:
+            return self.started_at
+        if name in self.changed:
+            return max(self.started_at, self.changed[name])
+        if self.log_from is None:
+            return max(self.started_at, self.loaded_at)
+        return max(self.started_at, min(self.loaded_at, self.log_from))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +93,8 @@ class LogEvidence:
     """What the server's log says. `too_frequent_s` are the gaps of "checkpoints are occurring too frequently".
 
     `hints` are the distinct HINT lines, `quotes` one log line for each kind of event, secrets and SQL left out.
+    Counts that rest on settings hold since those last changed, or since the server's last start; `earlier` has how many
+    were seen before, by kind (`too_frequent`, `checkpoint_starts`, `temp_files`, `killed_by_9`).
     """
 
     files: tuple[str, ...]
@@ -81,6 +119,20 @@ class LogEvidence:
     connections: int = 0
     quotes: Mapping[str, str] = field(default_factory=dict)
     unparsed: int = 0
+    earlier: Mapping[str, int] = field(default_factory=dict)
+    changed: Mapping[str, str] = field(default_factory=dict)
+    """Settings that changed, and when they last did; the time is empty where the log has none."""
+    started: str | None = None
+    """When the server last started, empty where the log has no time; None where the log has no start."""
+
+    def anew(self, *settings: str) -> str | None:
+        """Return in words since when the counts that rest on these settings hold; None: for the whole log."""
+        moments = [(at, f"{name} changed") for name, at in self.changed.items() if name in settings]
+        moments += [] if self.started is None else [(self.started, "the server started")]
+        if not moments:
+            return None
+        at, what = max(moments)
+        return f"{what} at {at}" if at else what
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +185,8 @@ class TableActivity:
     seq_scans: int | Unknown = UNSEEN
     dead_share: float | Unknown = UNSEEN
     tablespace: str = ""
+    autovacuumed_at: float | None = None
+    """When autovacuum last ended on it, seconds since the epoch; None when it never did, or that was not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +296,7 @@ class TinyRequests:
     calls_share: float
     time_share: float
     mean_ms: float | Unknown
+    calls: float = 0.0
 
 
 class BottleneckKind(StrEnum):
@@ -278,8 +333,11 @@ class Evidence:
     wal_rate_bytes_s: float | Unknown = UNSEEN
     """WAL written per second at load: from pg_stat_wal, LSNs, the log's checkpoint distances, or the WAL device."""
     wal_rate_source: str = ""
+    settled: Settled | Unknown = field(default_factory=lambda: Unknown("no server was asked when its settings changed"))
     kernel_oom_kills: int | Unknown = UNSEEN
     """Kills of PostgreSQL's processes in the kernel's log; those of the cgroup are a fact of the inventory."""
+    kernel_oom_since: str = "since boot"
+    """What time the kernel's log was read for, in words."""
     tiny_requests: TinyRequests | Unknown = UNSEEN
     workload_reason: str = ""
     """The figures that the workload's class rests on, in words."""

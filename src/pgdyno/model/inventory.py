@@ -288,7 +288,8 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class ServerInventory:
-    """The server. `flavour` is `PostgreSQL` or `EPAS`; `settings` are all of pg_settings, base units.
+    """The server. `flavour` is `PostgreSQL` or `EPAS`; `settings` are all of pg_settings, base units: what the server
+    gives a session that no ALTER ROLE, ALTER DATABASE or connection option is for.
 
     `overrides` are settings of ALTER ROLE and ALTER DATABASE: "role", "database" or "role in database" to names and
     values. `peak_memory_bytes` is VmPeak of the postmaster, with `peak_memory_file` it was read from;
@@ -299,6 +300,8 @@ class ServerInventory:
     version_num: int = 0
     flavour: str = "PostgreSQL"
     settings: Mapping[str, SettingFact] = field(default_factory=dict)
+    hidden: Mapping[str, str] = field(default_factory=dict)
+    """Settings whose value for the server is not known because our session has one of its own, with the reason."""
     overrides: Mapping[str, Mapping[str, str]] | Unknown = UNREAD
     extensions: Mapping[str, str] | Unknown = UNREAD
     available_extensions: frozenset[str] | Unknown = UNREAD
@@ -331,6 +334,8 @@ class ServerInventory:
     def text(self, name: str) -> str | Unknown:
         """Return a setting as pg_settings shows it."""
         fact = self.settings.get(name)
+        if name in self.hidden:
+            return Unknown(self.hidden[name])
         return fact.setting if fact else Unknown(f"{name} is not a setting of this server, or not shown to this role")
 
 

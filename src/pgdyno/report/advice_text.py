@@ -15,8 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pgdyno.advisor.selection import best_candidates, is_about_statements
+from pgdyno.advisor.settable import can_be_applied, parts_of
 from pgdyno.model.advice import Advice, Again
-from pgdyno.model.finding import Answer, Finding, ProofState, RuleGroup, Severity
+from pgdyno.model.finding import Answer, ChangeKind, Finding, ProofState, RuleGroup, Severity
 from pgdyno.report import advice_words as words
 from pgdyno.report.console import PlainConsole
 from pgdyno.report.text import PIPE_WIDTH
@@ -222,23 +223,42 @@ def _reasons(findings: tuple[Finding, ...], mark: str, style: str) -> Table:
 
 
 def _next_rows(advice: Advice, again: Again) -> list[tuple[str, str]]:
-    best = best_candidates(advice.findings, 1)
+    best = best_candidates(advice.findings)
     found = best or advice.answered(Answer.FINDING)[:1]
     rule = found[0].rule if found else None
+    ours = next((one for one in best if can_be_applied(one)), None)
     look, act = (f" {flags}" if flags else "" for flags in (again.look, again.act))
     rows = []
     if rule is not None:
         rows.append((f"pgdyno advise{look} --explain {rule}", "everything about one rule: source, doubts, undo"))
-    if best:
+    if ours is not None:
+        it = "it" if ours.rule == rule else ours.rule
         rows += [
-            (f"pgdyno experiment{act} --rule {rule}", "prove it here, in interleaved pairs"),
-            (f"pgdyno advise{look} --plan FILE", "an experiment of one factor a step"),
-            (f"pgdyno advise{look} --emit postgresql.conf", "the changes as files, each with its undo"),
-            (f"pgdyno apply{act} {rule}", "put it in force, with an undo on disk first"),
+            (f"pgdyno experiment{act} --rule {ours.rule}", f"prove {it} here, in interleaved pairs"),
+            (f"pgdyno advise{look} --plan plan.toml", "an experiment of one factor a step"),
         ]
+    form = next((form for one in best for form in _forms(one)), None)
+    if form is not None:
+        rows.append((f"pgdyno advise{look} --emit {form}", "the changes as files, each with its undo"))
+    if ours is not None:
+        rows.append((f"pgdyno apply{act} {ours.rule}", f"put {it} in force, with an undo on disk first"))
     if not advice.answered(Answer.NOT_APPLICABLE) or rule is None:
         rows.append((f"pgdyno advise{look} --all", "with the reasons of what is in order"))
     return rows
+
+
+_FORMS = {
+    ChangeKind.POSTGRESQL: "postgresql.conf",
+    ChangeKind.LINUX: "sysctl",
+    ChangeKind.DDL: "ddl",
+    ChangeKind.COMMAND: "commands",
+}
+
+
+def _forms(finding: Finding) -> Iterator[str]:
+    """Yield the formats of --emit that hold changes of a finding."""
+    if not parts_of([finding]).refused:
+        yield from (_FORMS[change.kind] for change in finding.changes if change.kind in _FORMS)
 
 
 def _next_steps(rows: list[tuple[str, str]]) -> Iterator[RenderableType]:

@@ -122,6 +122,8 @@ def _settings(inventory: Inventory) -> Iterable[Row]:
         yield fact.name, f"{setting_text(fact):<16} {_source(fact)}"
     if not changed:
         yield "settings", "all at their defaults"
+    for name, reason in server.hidden.items():
+        yield name, f"unknown: {reason}"
     overrides = server.overrides
     for who, pairs in ({} if isinstance(overrides, Unknown) else overrides).items():
         yield f"for {who}", ", ".join(f"{name} = {value}" for name, value in pairs.items())

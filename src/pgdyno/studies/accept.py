@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from pgdyno.advisor.settable import Parts, parts_of
 from pgdyno.errors import EnvironmentUnsuitable, PolicyError, UsageError
 from pgdyno.knobs.constraints import check
 from pgdyno.knobs.policy import check_settings
@@ -15,7 +16,6 @@ from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.finding import Finding, ProofState
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.settable import Parts, parts_of
 from pgdyno.studies.stand import begin_session, linux_knobs, put_back_abandoned, signals_interrupt
 from pgdyno.studies.who import who
 from pgdyno.target import places
@@ -73,7 +73,7 @@ def prepare(target: Target, findings: Sequence[Finding], *, force: bool = False)
     facts = read_facts(target)
     if facts.server.in_recovery:
         raise EnvironmentUnsuitable(f"{target.name} is a standby", hint="Apply on the primary.")
-    configuration = _changed(check_settings(parts.settings, facts), facts)
+    configuration = _changed(check_settings(parts.settings, facts), facts, findings)
     connections = int(facts.settings["max_connections"].setting) if "max_connections" in facts.settings else 100
     refusal = check(configuration, facts, connections=connections)
     if refusal is not None and not force:
@@ -147,16 +147,28 @@ def _refuse_refuted(finding: Finding, *, force: bool) -> None:
     )
 
 
-def _changed(configuration: Configuration, facts: Facts) -> Configuration:
-    """Return what differs from what is in force. Raises UsageError when nothing does."""
+def _changed(configuration: Configuration, facts: Facts, findings: Sequence[Finding]) -> Configuration:
+    """Return what differs from what is in force. Raises UsageError when nothing does, with what there is to do."""
     changed = {name: value for name, value in configuration.items() if _text(name, facts) != value}
-    if not changed:
+    if changed:
+        return Configuration.of(changed)
+    if configuration:
+        there = ", ".join(f"{name} = {value}" for name, value in configuration.items())
         raise UsageError(
-            "there is nothing that pgdyno could set",
-            detail="What is proposed is in force already, or is DDL and commands, which people run.",
-            hint="See pgdyno advise --emit ddl and --emit commands.",
+            f"there is nothing to set: {there} is in force already",
+            hint="pgdyno advise --all shows what it looks at.",
         )
-    return Configuration.of(changed)
+    rule = findings[0].rule
+    raise UsageError(
+        f"{' and '.join(found.rule for found in findings)}: nothing of this can be set by pgdyno",
+        detail="; ".join(_for_people(found) for found in findings),
+        hint=f"pgdyno advise --explain {rule} says how it is done and undone.",
+    )
+
+
+def _for_people(finding: Finding) -> str:
+    lines = [line for change in finding.changes for line in change.commands]
+    return f"{finding.rule} is for you to do: {'; '.join(lines) or finding.proposed or finding.title}"
 
 
 def _text(name: str, facts: Facts) -> str:

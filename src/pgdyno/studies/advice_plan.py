@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdyno.advisor.rulebook import documents
+from pgdyno.advisor.settable import Parts, parts_of
 from pgdyno.errors import UsageError
 from pgdyno.model import linux
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, ChangeKind, Effect, Finding, ProofState
 from pgdyno.model.inventory import HostInventory, Inventory
 from pgdyno.studies.plan_file import VERSION
-from pgdyno.studies.settable import Parts, parts_of
 
 _TOGETHER: Mapping[str, frozenset[str]] = {
     "huge pages": frozenset({linux.NR_HUGEPAGES, "huge_pages", "huge_page_size"}),

@@ -28,7 +28,19 @@ from pgdyno.advisor.selection import (
 from pgdyno.model.classes import Criticality
 from pgdyno.model.evidence import WorkloadClass
 from pgdyno.model.facts import Unknown
-from pgdyno.model.finding import Answer, Confidence, Cost, Depth, Finding, Proof, ProofState, RuleGroup, Severity
+from pgdyno.model.finding import (
+    Answer,
+    Change,
+    ChangeKind,
+    Confidence,
+    Cost,
+    Depth,
+    Finding,
+    Proof,
+    ProofState,
+    RuleGroup,
+    Severity,
+)
 from pgdyno.model.inventory import Inventory
 from pgdyno.report.advice_card import fact_rows
 
@@ -267,3 +279,13 @@ def test_a_fact_of_several_names_is_written_for_people() -> None:
     case = make_case(server=make_server(extensions={"plpgsql": "1.0", "pg_stat_statements": "1.12"}))
     assert facts_used(case)["extensions"] == "plpgsql, pg_stat_statements"
     assert facts_used(make_case(server=make_server(extensions={})))["extensions"] == "none"
+
+
+def test_a_guess_for_the_whole_host_comes_after_the_servers_own_settings():
+    linux = Change(ChangeKind.LINUX, "vm.dirty_bytes", "536870912", "0")
+    own = Change(ChangeKind.POSTGRESQL, "effective_cache_size", "18GB", "4GB")
+    guess = replace(make_finding("dirty-bytes", make_effect(0.02)), changes=(linux,), confidence=Confidence.LOW)
+    server = replace(make_finding("effective-cache-size"), changes=(own,), confidence=Confidence.UNKNOWN)
+    assert [one.rule for one in best_candidates([guess, server])] == ["effective-cache-size", "dirty-bytes"]
+    sure = replace(guess, confidence=Confidence.HIGH)
+    assert [one.rule for one in best_candidates([sure, server])] == ["dirty-bytes", "effective-cache-size"]

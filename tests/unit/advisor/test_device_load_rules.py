@@ -86,6 +86,8 @@ def test_reads_on_the_disks_of_the_log_are_found(reads, answer):
     host = simple_host(disk("sda"), disk("sdb"))
     rows = (DeviceActivity("sda", reads_s=9e3, writes_s=9e3), DeviceActivity("sdb", reads_s=reads, writes_s=2000.0))
     assert finding_of("wal-device-reads", make_case(host, devices=rows)).answer is answer
+    idle = (rows[0], DeviceActivity("sdb", reads_s=reads / 1000, writes_s=0.0))
+    assert finding_of("wal-device-reads", make_case(host, devices=idle)).answer is Answer.OK
 
 
 def test_reads_on_shared_disks_are_a_matter_of_placement():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,8 +12,8 @@ from hypothesis import strategies as st
 from advisor_case import GB, MB, finding_of, make_case, make_host, make_server
 from facts_from_params import VERSIONS
 from pgdyno.advisor.rulebook import contradictions, load_rules
-from pgdyno.advisor.wal_size import cap_bytes, power_of_two, rate_of_log, wanted_bytes
-from pgdyno.model.evidence import Checkpoint, LogEvidence, Statistics, Window, WorkloadClass
+from pgdyno.advisor.wal_size import cap_bytes, power_of_two, wanted_bytes
+from pgdyno.model.evidence import LogEvidence, Settled, Statistics, Window, WorkloadClass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Cost, ProofState, Severity
 from pgdyno.model.inventory import Mount, Place, Purpose
@@ -158,8 +161,13 @@ def test_silent_without_pressure():
 @pytest.mark.requirement("R-PG-03")
 def test_counters_show_pressure_too():
     counters = Statistics(Window(60, "sampled"), checkpoints_timed=0, checkpoints_requested=5, wal_bytes_s=20 * MB)
-    finding = finding_of("max-wal-size", make_case(statistics=counters))
+    finding = finding_of("max-wal-size", make_case(statistics=counters, wal_rate_bytes_s=20 * MB))
     assert value_of(finding, "max_wal_size") == "16GB"
+
+
+def test_two_requested_checkpoints_are_no_pressure():
+    counters = Statistics(Window(60, "sampled"), checkpoints_timed=0, checkpoints_requested=2, wal_bytes_s=20 * MB)
+    assert finding_of("max-wal-size", make_case(statistics=counters)).answer is Answer.OK
 
 
 def test_nothing_known_is_unknown():
@@ -172,29 +180,6 @@ def test_hint_without_a_rate_says_how_to_measure():
     assert finding.answer is Answer.FINDING
     assert not finding.changes
     assert "pg_wal_lsn_diff" in " ".join(finding.evidence)
-
-
-def point(at, distance, cause="wal"):
-    return Checkpoint(at=at, cause=cause, buffers=1, buffers_share=0.1, distance_bytes=distance)
-
-
-@pytest.mark.requirement("R-PG-01", "R-PG-04")
-def test_distances_of_the_log_give_a_rate():
-    points = (
-        point("2026-11-21 19:00:00.100 UTC", 500 * MB),
-        point("2026-11-21 19:00:20.100 UTC", 400 * MB),
-        point("2026-11-21 19:00:40.100 UTC", Unknown("the line was cut")),
-        point("2026-11-21 19:10:40.100 UTC", 10 * MB, cause="time"),
-    )
-    assert rate_of_log(points) == pytest.approx(20 * MB)
-    finding = finding_of("max-wal-size", pressed(rate=Unknown("none"), log=pressed_log(points)))
-    assert value_of(finding, "max_wal_size") == "16GB"
-
-
-def test_distances_without_times_give_none():
-    assert (
-        rate_of_log((point(Unknown("no time"), MB), point("yesterday", MB), point("2026-11-21 19:00:00", MB))) is None
-    )
 
 
 def test_value_that_is_enough_is_not_lowered():
@@ -330,10 +315,42 @@ def test_starts_by_wal_are_pressure_without_a_hint():
 
 
 @pytest.mark.requirement("R-PG-04")
-def test_highest_rate_counts():
-    counters = Statistics(Window(60, "sampled"), wal_bytes_s=20 * MB)
-    finding = finding_of("max-wal-size", pressed(rate=1 * MB, statistics=counters))
-    assert value_of(finding, "max_wal_size") == "16GB"
+def test_mean_since_the_reset_decides_no_value():
+    counters = Statistics(Window(1e6, "since the statistics were reset"), wal_bytes_s=20 * MB)
+    finding = finding_of("max-wal-size", pressed(rate=Unknown("no window was watched"), statistics=counters))
+    assert not finding.changes
+
+
+SETTLED = Settled(started_at=1_000.0, loaded_at=5_000.0)
+
+
+@pytest.mark.parametrize(
+    ("began", "settled", "answer"),
+    [
+        (6_000, SETTLED, Answer.FINDING),
+        (4_000, SETTLED, Answer.UNKNOWN),  # counted with whatever value stood then
+        (4_000, replace(SETTLED, log_from=900.0), Answer.FINDING),  # the log shows that the reload changed nothing
+        (4_000, replace(SETTLED, log_from=900.0, changed={"max_wal_size": 5_000.0}), Answer.UNKNOWN),
+        (4_000, replace(SETTLED, log_from=900.0, changed={"work_mem": 5_000.0}), Answer.FINDING),
+        (500, replace(SETTLED, log_from=900.0), Answer.UNKNOWN),  # before the server started
+    ],
+)
+def test_counters_count_from_the_last_change_of_what_they_judge(began, settled, answer):
+    window = Window(60, "since the statistics were reset", datetime.fromtimestamp(began, UTC).isoformat())
+    counters = Statistics(window, checkpoints_timed=0, checkpoints_requested=50)
+    finding = finding_of("max-wal-size", make_case(statistics=counters, settled=settled))
+    assert finding.answer is answer
+    if answer is Answer.UNKNOWN:
+        assert "may have had another value" in finding.reason
+        assert "--window" in finding.reason
+
+
+def test_log_without_a_checkpoint_since_the_change_says_what_it_waits_for():
+    log = LogEvidence(("l",), 9, earlier={"too_frequent": 4}, changed={"max_wal_size": "2026-11-21 19:00:00 UTC"})
+    finding = finding_of("max-wal-size", make_case(log=log))
+    assert finding.answer is Answer.UNKNOWN
+    assert "max_wal_size changed at 2026-11-21 19:00:00 UTC" in finding.reason
+    assert "no checkpoint since" in finding.reason
 
 
 @pytest.mark.requirement("R-ADV-14")

@@ -29,7 +29,7 @@ def test_touched_configuration_is_in_order(changed):
 
 @pytest.mark.requirement("R-PG-42")
 def test_background_writer_is_an_experiment_with_history_only():
-    counters = Statistics(Window(60, "sampled"), maxwritten_clean=7)
+    counters = Statistics(Window(60, "sampled"), maxwritten_clean=17)
     finding = finding_of("background-writer", make_case(statistics=counters))
     assert (finding.changes[0].value, finding.state) == ("200", ProofState.NEEDS_TEST)
     assert all(effect.text.startswith("history, DB2") and effect.low is None for effect in finding.effects)

@@ -121,3 +121,11 @@ def test_work_mem_of_somebody_that_fits_is_left():
 def test_multiplier_that_no_server_takes_divides_nothing():
     server = make_server(changed={"hash_mem_multiplier": "0"})
     assert finding_of("work-mem", make_case(server=server, log=spilling(50 * MB))).answer is Answer.FINDING
+
+
+def test_what_roles_set_for_themselves_is_told_and_not_taken_for_the_servers():
+    apart = {"role reporting": {"work_mem": "1GB"}, "database app": {"jit": "off"}}
+    quiet = Statistics(Window(60, "sampled"), temp_bytes_s=0.0)
+    finding = finding_of("work-mem", make_case(server=make_server(overrides=apart), statistics=quiet))
+    assert finding.answer is Answer.OK
+    assert finding.reason.endswith("It is set apart for role reporting: 1GB.")

@@ -235,3 +235,13 @@ def test_settings_that_add_up_to_nothing_leave_the_pool_unknown(setting):
     server = buffers(128 * MB, 14, shared_buffers=setting, max_connections=setting, huge_pages="on")
     finding = says("huge-pages", make_host(), server)
     assert (finding.answer, finding.changes) == (Answer.UNKNOWN, ())
+
+
+def test_pages_of_another_size_are_not_counted_in_this_hosts():
+    """A server with 2 MiB pages told its number; the host of the capture has pages of 1 MiB."""
+    told = {"huge_pages_needed": 2200, "shared_memory_bytes": 4400 * MB}
+    here = {True: 2 * MB, False: MB}
+    for fits, page in here.items():
+        need = need_now(make_case(make_host(huge_page_bytes=page), make_server(18, **told)))
+        assert need.bytes == 4400 * MB
+        assert ("of another size" in need.source) is not fits

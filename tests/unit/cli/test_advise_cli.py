@@ -108,6 +108,8 @@ def test_emit_prints_files_or_writes_them(run: Run, tmp_path: Path, monkeypatch:
     assert (tmp_path / "out" / "undo-a.conf").read_text() == "x = 0\n"
     assert (tmp_path / "out" / "profile" / "tuned.conf").read_text() == "[main]\n"
     assert asked == ["sysctl", "sysctl"]
+    run("--emit", "sysctl", "--emit", "postgresql.conf", "--emit", "sysctl")
+    assert asked[2:] == ["sysctl", "postgresql.conf"]
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot be written"):
         run("--emit", "sysctl", "--output", str(tmp_path / "file" / "below"))
@@ -126,7 +128,7 @@ def test_plan_writes_what_the_planner_says(run: Run, tmp_path: Path, monkeypatch
     ("flags", "message"),
     [
         (["--pg-conf", "{file}"], "--pg-conf and --pg-version go together"),
-        (["--pg-version", "16"], "--pg-conf and --pg-version go together"),
+        (["--pg-version", "16"], "--pg-version is for --pg-conf and --pg-settings"),
         (["--pg-conf", "{file}", "--pg-version", "16", "--pg-settings", "{file}"], "exclude each other"),
         (["--target", "host=db1"], "--root and --target exclude each other"),
         (["--host", "ssh://db1"], "--root and --host exclude each other"),
@@ -204,7 +206,7 @@ def test_the_next_commands_are_about_the_same_case(run: Run, tmp_path: Path) -> 
     """Without its flags, a command that is copied from the page would be about the sandbox."""
     done = run("--depth", "deep", "--fail-on", "never")
     lines = [line.strip() for line in done.stdout.splitlines()]
-    assert f"pgdyno advise --root {tmp_path} --depth deep --plan FILE" in lines
+    assert f"pgdyno advise --root {tmp_path} --depth deep --plan plan.toml" in lines
     assert "pgdyno apply --target CONNINFO shared-buffers" in lines
 
 

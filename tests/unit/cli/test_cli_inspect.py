@@ -49,6 +49,7 @@ def test_settings_and_configuration_files_stand_in_for_the_server(tmp_path: Path
     assert "PostgreSQL 13.4" in result.output
     assert "4GB" in result.output
     assert isinstance(error_of("--root", folder, "--pg-conf", str(conf)), UsageError)
+    assert isinstance(error_of("--root", folder, "--pg-version", "13"), UsageError)
     assert isinstance(error_of("--root", folder, "--pg-settings", str(tmp_path / "absent")), UsageError)
     assert isinstance(error_of("--pg-conf", str(conf), "--pg-version", "13"), UsageError)
 

@@ -23,7 +23,7 @@ from pgdyno.target.host_texts import HostTexts
 
 DATA = Path(__file__).parents[2] / "data"
 INVENTORY = Inventory(make_host(), make_server())
-KNOWN_FROM_THE_INVENTORY = {"wal_rate_source", "workload_reason", "size"}
+KNOWN_FROM_THE_INVENTORY = {"wal_rate_source", "workload_reason", "kernel_oom_since", "size"}
 
 
 def texts(written_kb: int, swapped: int = 0, killed: int = 0) -> HostTexts:
@@ -73,7 +73,7 @@ def test_whole_capture(capture):
     assert found.host.write_idle_share == 0.75
     assert found.host.oom_kills == 0
     assert found.host.run_queue == 3.0
-    assert found.wal_rate_bytes_s == 16384.0
+    assert found.wal_rate_bytes_s == pytest.approx(22565601.976)  # of the log; the window was quieter
     assert [row.device for row in found.devices] == ["dm-0", "sda"]
     assert found.devices[1].write_kb_s == 100.0
 
@@ -102,8 +102,8 @@ def test_one_look_tells_neither_the_bottleneck_nor_how_busy_the_database_is(capt
     for path in sorted((capture / "evidence").glob("host_*.json"))[1:]:
         path.unlink()
     found = evidence_of_capture(capture, INVENTORY)
-    assert found.concurrency.active_mean >= 0
-    for fact in (found.bottleneck, found.utilization):
+    assert found.concurrency.connected >= 0
+    for fact in (found.bottleneck, found.utilization, found.concurrency.active_mean):
         assert isinstance(fact, Unknown)
 
 

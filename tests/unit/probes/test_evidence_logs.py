@@ -243,6 +243,8 @@ def test_kernel_log_names_processes_of_the_server_only():
 [4.0] oom-kill:constraint=CONSTRAINT_MEMCG,task=postgres,pid=72
 """
     assert oom_kills(text) == 2
+    assert oom_kills(text, since=1.5) == 1
+    assert oom_kills(text.replace("[2.0] ", ""), since=9.0) == 1  # a line without a time counts
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,7 @@ def test_the_end_speaks_of_the_same_target_in_lines_that_can_be_copied() -> None
     print_advice(whole(), stream, width=80, again=again)
     lines = [line.strip() for line in stream.getvalue().splitlines()]
     assert f"pgdyno advise {again.look} --explain shared-buffers" in lines
-    assert f"pgdyno advise {again.look} --plan FILE" in lines
+    assert f"pgdyno advise {again.look} --plan plan.toml" in lines
     assert "pgdyno experiment --target CONNINFO --rule shared-buffers" in lines
     assert "pgdyno apply --target CONNINFO shared-buffers" in lines
 

@@ -231,3 +231,22 @@ def test_every_file_has_its_undo_and_a_head(format):
     for text in files.values():
         assert "date: 2026-02-03" in text
         assert "a-rule" in text
+
+
+@pytest.mark.parametrize(
+    ("format", "change"), [("sysctl", sysctl("vm.swappiness", "0", "60")), ("postgresql.conf", pg("work_mem", "8MB"))]
+)
+def test_a_value_that_is_to_be_measured_first_carries_its_mark(format, change):
+    marked = emit([finding(change, state=ProofState.NEEDS_TEST)], inventory(), format)
+    plain = emit([finding(change)], inventory(), format)
+    lines = next(iter(marked.values())).splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith(f"{change.knob} ="))
+    assert lines[at - 1].startswith(f"# {change.knob}: needs-test")
+    assert "needs-test" not in "".join(plain.values())
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_format_marks_what_is_to_be_measured_first(format):
+    changes = (pg("work_mem", "8MB"), sysctl("vm.swappiness", "0", "60"))
+    for text in emit([finding(*changes, state=ProofState.NEEDS_TEST)], inventory(), format).values():
+        assert "needs-test" in text

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from facts_from_params import make_facts
+from pgdyno.advisor.settable import parts_of
 from pgdyno.errors import EnvironmentUnsuitable, PolicyError, UsageError
 from pgdyno.knobs.policy import Durability, load_policy
 from pgdyno.model.change import ChangeAction, ChangeRecord
@@ -16,7 +17,6 @@ from pgdyno.store.catalogue import Store
 from pgdyno.studies import accept
 from pgdyno.studies.accept import prepare, record_rollback
 from pgdyno.studies.advised import chosen
-from pgdyno.studies.settable import parts_of
 
 
 def finding(rule, *changes, **fields):
@@ -79,8 +79,11 @@ def test_values_are_checked_before_anything_is_changed(facts):
         prepare(_Target(), [finding("a", pg("work_mem", "1kB"))])
     with pytest.raises(EnvironmentUnsuitable, match="not be safe here"):
         prepare(_Target(), [finding("a", pg("shared_buffers", "23GB"))])
-    with pytest.raises(UsageError, match="nothing that pgdyno could set"):
+    with pytest.raises(UsageError, match="work_mem = 4MB is in force already"):
         prepare(_Target(), [finding("a", pg("work_mem", "4MB"))])
+    with pytest.raises(UsageError, match="nothing of this can be set by pgdyno") as refused:
+        prepare(_Target(), [replace(finding("fsync"), proposed="fsync = on, set by hand")])
+    assert refused.value.detail == "fsync is for you to do: fsync = on, set by hand"
 
 
 def test_the_plan_says_what_needs_a_restart(facts):

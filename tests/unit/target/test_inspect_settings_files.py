@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 from captured import LOOSE, server_of
 from facts_from_params import VERSIONS, settings_of
 from pgdyno.errors import UsageError
+from pgdyno.model.facts import SettingFact, Unknown
 from pgdyno.target.inspection import inspect_capture
+from pgdyno.target.inventory.server_values import server_values
 from pgdyno.target.inventory.settings_file import parse_conf, parse_settings, version_number
 
 ROWS = [
@@ -152,3 +155,35 @@ def test_loose_outputs_and_a_file_of_settings_make_an_inventory(folder: str, tmp
     assert (server.major, set(server.settings)) == (9, {"shared_buffers"})
     with pytest.raises(UsageError, match="needs --pg-version"):
         inspect_capture(LOOSE / folder, conf=conf)
+
+
+def row(name, setting, source, boot):
+    return SettingFact(name, setting, "kB", "integer", "user", source, boot_val=boot, reset_val=setting)
+
+
+@pytest.mark.parametrize("source", ["user", "database", "database user", "client", "session"])
+def test_value_of_our_own_session_is_replaced_by_the_servers(source):
+    mine = {"work_mem": row("work_mem", "1048576", source, "4096")}
+    lines = [{"name": "work_mem", "setting": "8MB", "sourcefile": "/etc/a.conf", "sourceline": 9}]
+    in_file = server_values(mine, [*lines, {**lines[0], "setting": "16MB"}])
+    fact = in_file.settings["work_mem"]
+    assert (fact.setting, fact.source, fact.sourcefile, in_file.hidden) == (
+        "16384",
+        "configuration file",
+        "/etc/a.conf",
+        {},
+    )
+    built_in = server_values(mine, []).settings["work_mem"]
+    assert (built_in.setting, built_in.source) == ("4096", "default")
+    nobody_tells = server_values(mine, Unknown("permission denied for view pg_file_settings"))
+    assert "work_mem" not in nobody_tells.settings
+    assert "pg_file_settings" in nobody_tells.hidden["work_mem"]
+
+
+def test_what_every_client_sets_and_what_the_server_has_stays():
+    facts = {
+        "application_name": replace(row("application_name", "x", "client", ""), unit=None, vartype="string"),
+        "work_mem": row("work_mem", "8192", "configuration file", "4096"),
+    }
+    found = server_values(facts, Unknown("not asked"))
+    assert (dict(found.settings), dict(found.hidden)) == (facts, {})

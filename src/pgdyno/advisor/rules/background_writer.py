@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from pgdyno.advisor.amounts import FULL_TIMES
 from pgdyno.advisor.case import Case, known
 from pgdyno.advisor.judgement import DoesNotApply, Fires, InOrder, Judgement
-from pgdyno.advisor.planned import change_to, cost_of, is_standby, shown, statistics_of, written
+from pgdyno.advisor.planned import change_to, cost_of, counted, is_standby, shown, written
+
+OF_THE_ROUNDS = 0.01
+"""Share of its rounds at the limit from which the limit holds the background writer back."""
+_SETTINGS = ("bgwriter_lru_maxpages", "bgwriter_lru_multiplier", "bgwriter_delay", "shared_buffers")
 
 
 def background_writer(case: Case) -> Judgement:
     """Offer more pages a round where the background writer stops at its limit."""
     if is_standby(case):
         return DoesNotApply("a standby writes what the primary changed")
-    stopped = known(statistics_of(case).maxwritten_clean, "how often the background writer stopped at its limit")
+    numbers = counted(case, *_SETTINGS)
+    stopped = known(numbers.maxwritten_clean, "how often the background writer stopped at its limit")
     name = "bgwriter_lru_maxpages"
     text = f"The background writer stopped {stopped} times at {name} = {shown(case, name)} in the window."
-    if stopped == 0 or case.number(name) <= 0:
+    rounds = numbers.window.seconds / max(case.number("bgwriter_delay"), 0.01)
+    if stopped < max(FULL_TIMES, OF_THE_ROUNDS * rounds) or case.number(name) <= 0:
         return InOrder(text)
     change = change_to(case, name, 2 * case.number(name))
     delay = written(case, "bgwriter_delay", case.number("bgwriter_delay") / 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pgdyno.advisor.amounts import READ_BYTES, total
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.advisor.memory_size import (
@@ -20,15 +21,15 @@ from pgdyno.advisor.memory_size import (
 from pgdyno.advisor.planned import (
     change_to,
     cost_of,
+    counted,
     memory_of,
     number_or,
     planned,
     shown,
-    statistics_of,
     working_set_of,
     written,
 )
-from pgdyno.model.evidence import WorkingSetClass, WorkloadClass
+from pgdyno.model.evidence import Statistics, WorkingSetClass, WorkloadClass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity
 from pgdyno.units import bytes_text
@@ -36,6 +37,9 @@ from pgdyno.units import bytes_text
 NEAR = 0.8
 """A value within a fifth of the start value is as good as it."""
 LOW_HIT_RATIO = 0.9
+BLOCK = 8192
+MANY_READS_S = 1000.0
+"""So many blocks a second are a load, also where the cache is larger than what a short window reads."""
 
 
 def shared_buffers(case: Case) -> Judgement:
@@ -231,12 +235,15 @@ def _against_half(case: Case, memory: int, half: float) -> str | None:
 
 def buffer_cache_small(case: Case) -> Judgement:
     """Say so when many blocks come from outside of shared_buffers and buffers are evicted for them."""
-    counted = statistics_of(case)
-    hit = known(counted.hit_ratio, "the hit ratio")
+    numbers = counted(case, "shared_buffers")
+    hit = known(numbers.hit_ratio, "the hit ratio")
     current, memory = case.number("shared_buffers"), memory_of(case)
     work = working_set_of(case)
     if hit >= LOW_HIT_RATIO:
         return InOrder(f"{hit:.1%} of the blocks were found in shared_buffers = {shown(case, 'shared_buffers')}.")
+    few = _only_filled(numbers, current)
+    if few is not None:
+        return InOrder(f"{hit:.1%} of the blocks were found in shared_buffers, but {few}.")
     if work is not None and work.kind in SMALL_SHARES and current >= NEAR * SMALL_SHARES[work.kind] * memory:
         return InOrder(
             f"{hit:.1%} of the blocks were found in shared_buffers, but the working set {work.kind}: "
@@ -249,10 +256,10 @@ def buffer_cache_small(case: Case) -> Judgement:
         f"{hit:.1%} of the blocks were found in shared_buffers = {shown(case, 'shared_buffers')}, "
         f"{current / memory:.1%} of {bytes_text(memory)}."
     ]
-    if not isinstance(counted.evictions_s, Unknown):
-        evidence.append(f"{counted.evictions_s:.0f} buffers a second were evicted to make room.")
-    if not isinstance(counted.blocks_read_s, Unknown):
-        evidence.append(f"{counted.blocks_read_s:.0f} blocks a second came from outside of shared_buffers.")
+    if not isinstance(numbers.evictions_s, Unknown):
+        evidence.append(f"{numbers.evictions_s:.0f} buffers a second were evicted to make room.")
+    if not isinstance(numbers.blocks_read_s, Unknown):
+        evidence.append(f"{numbers.blocks_read_s:.0f} blocks a second came from outside of shared_buffers.")
     planned_bytes = planned(case, "shared_buffers")
     return Fires(
         current=f"shared_buffers = {shown(case, 'shared_buffers')}",
@@ -262,6 +269,17 @@ def buffer_cache_small(case: Case) -> Judgement:
         values={"hit": f"{hit:.0%}"},
         evidence=tuple(evidence),
     )
+
+
+def _only_filled(counted: Statistics, buffers: float) -> str | None:
+    """Return in words that what was read may just have filled the cache; None where more was read."""
+    blocks = total(counted.blocks_read_s, counted)
+    if blocks is None or not isinstance(counted.blocks_read_s, float):
+        return None
+    size = blocks * BLOCK
+    if size >= max(READ_BYTES, buffers) or (size >= READ_BYTES and counted.blocks_read_s >= MANY_READS_S):
+        return None
+    return f"the {bytes_text(size)} that were read from outside of it may be what filled it"
 
 
 def double_buffering(case: Case) -> Judgement:

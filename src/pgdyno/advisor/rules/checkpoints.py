@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from pgdyno.advisor.amounts import too_little_wal
 from pgdyno.advisor.case import Case, Missing
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
-from pgdyno.advisor.planned import change_to, cost_of, is_standby, log_of, planned, shown, statistics_of, writes
+from pgdyno.advisor.planned import (
+    change_to,
+    cost_of,
+    counted,
+    is_standby,
+    log_of,
+    planned,
+    shown,
+    writes,
+)
 from pgdyno.advisor.wal_pressure import (
     HEAVY_IMAGES,
+    IMAGE_SETTINGS,
     IMAGES_COUNTED,
     WalRate,
     checkpoints_unseen,
@@ -124,6 +135,7 @@ def max_wal_size_sides(case: Case) -> Iterator[Resolution]:
         )
     elif not (isinstance(case.evidence.log, Unknown) and isinstance(case.evidence.statistics, Unknown)):
         starts = "WAL starts the checkpoints" if any(pressure_of(case)) else "WAL does not start the checkpoints"
+        starts = checkpoints_unseen(case) or starts
         yield Resolution(
             "CON-19", f"Neither 16GB nor 256GB is copied: {starts} with max_wal_size = {current}; its rate is unknown."
         )
@@ -252,12 +264,15 @@ def full_page_burst(case: Case) -> Judgement:
     """Explain the burst of full-page images where they make up most of the WAL."""
     if is_standby(case):
         return DoesNotApply(STANDBY)
-    share = statistics_of(case).full_page_image_share
+    numbers = counted(case, *IMAGE_SETTINGS)
+    share, little = numbers.full_page_image_share, too_little_wal(numbers)
     if isinstance(share, Unknown):
         return CannotTell(f"the share of full-page images in the WAL is unknown ({share.reason})")
+    if little is not None:
+        return InOrder(f"Full-page images are at most {share:.0%} of the WAL, but {little}.")
     if share < HEAVY_IMAGES:
         return InOrder(f"Full-page images are at most {share:.0%} of the WAL.")
-    per_commit = statistics_of(case).wal_bytes_per_commit
+    per_commit = numbers.wal_bytes_per_commit
     evidence = [f"Full-page images are up to {share:.0%} of the WAL in the window ({IMAGES_COUNTED})."]
     if not isinstance(per_commit, Unknown):
         evidence.append(f"A transaction writes {bytes_text(per_commit)} of WAL on average.")

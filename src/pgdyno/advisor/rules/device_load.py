@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from pgdyno.advisor.amounts import DISK_READS_S
 from pgdyno.advisor.block_stack import bare_name, device_of, disks_of, place_of, top_name
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.device_figures import DeviceState, LoadState, inconsistencies, load_state
@@ -48,7 +49,7 @@ def wal_device_reads(case: Case) -> Judgement:
     reads, writes = known(row.reads_s, f"r/s of {row.device}"), known(row.writes_s, f"w/s of {row.device}")
     share = reads / (reads + writes) if reads + writes else 0.0
     said = f"{row.device}, below {wal.path}: {reads:.4g} reads and {writes:.4g} writes a second."
-    if share <= SIGNIFICANT_READS:
+    if share <= SIGNIFICANT_READS or reads < DISK_READS_S:
         return InOrder(said)
     evidence = [said]
     standbys = known(case.server.standbys, "the number of standbys")

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
+from pgdyno.advisor.amounts import READ_BYTES, ROWS_WRITTEN, total
 from pgdyno.advisor.block_stack import place_of, unused_disks, volume_below
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.device_figures import LoadState, load_state
@@ -31,7 +32,10 @@ _SYSTEM = ("pg_catalog", "information_schema", "pg_toast")
 def hot_tables(case: Case) -> Judgement:
     """Look for one table with most of the reads, the growth, or the written rows of the window."""
     tables = [table for table in known(case.evidence.tables, "the activity of tables") if table.schema not in _SYSTEM]
-    shares = {measure: _shares(tables, weight) for measure, weight in _MEASURES.items()}
+    shares = {
+        measure: _shares(tables, weight) if _is_much(case, measure, tables) else [0.0] * len(tables)
+        for measure, weight in _MEASURES.items()
+    }
     led = [(max(share[i] for share in shares.values()), i) for i in range(len(tables))]
     reads = shares[_READS]
     ranked = [i for share, i in sorted(led, key=lambda one: (reads[one[1]] < DOMINATES, -one[0])) if share >= DOMINATES]
@@ -66,11 +70,24 @@ def _writes(table: TableActivity) -> float:
 
 
 _READS = "the blocks read from outside shared_buffers"
+_WRITES = "the rows written"
+BLOCK = 8192
 _MEASURES: dict[str, Callable[[TableActivity], float]] = {
     _READS: lambda table: table.read_share,
     "the growth of all tables": _growth,
-    "the rows written": _writes,
+    _WRITES: _writes,
 }
+
+
+def _is_much(case: Case, measure: str, tables: Sequence[TableActivity]) -> bool:
+    """Tell whether a measure has an amount of which a share says something; growth has its own bound."""
+    counted = case.evidence.statistics
+    if measure == _WRITES:
+        return sum(_writes(table) for table in tables) >= ROWS_WRITTEN
+    if measure != _READS or isinstance(counted, Unknown):
+        return True
+    blocks = total(counted.blocks_read_s, counted)
+    return blocks is None or blocks * BLOCK >= READ_BYTES
 
 
 def _shares(tables: Sequence[TableActivity], weight: Callable[[TableActivity], float]) -> list[float]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pgdyno.advisor.case import Case
 from pgdyno.advisor.judgement import CannotTell, Fires, InOrder, Judgement
 from pgdyno.model import linux
-from pgdyno.model.evidence import HostActivity, LogEvidence
+from pgdyno.model.evidence import SPILL_SETTINGS, HostActivity, LogEvidence
+from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Severity
 from pgdyno.units import binary_text
 
@@ -17,7 +18,7 @@ def oom_kills(case: Case) -> Judgement:
     if isinstance(log, LogEvidence):
         seen["terminated by signal 9 in the server's log"] = log.killed_by_9
     if isinstance(kernel, int):
-        seen["kills of PostgreSQL's processes in the kernel's log since boot"] = kernel
+        seen[f"kills of PostgreSQL's processes in the kernel's log {case.evidence.kernel_oom_since}"] = kernel
     if isinstance(case.host.memory.group_oom_kills, int):
         seen["kills in the server's cgroup (memory.events)"] = case.host.memory.group_oom_kills
     if isinstance(host, HostActivity) and isinstance(host.oom_kills, int):
@@ -25,7 +26,7 @@ def oom_kills(case: Case) -> Judgement:
     if not seen:
         return CannotTell("neither the server's log nor the kernel's counters could be read")
     if not any(seen.values()):
-        return InOrder(f"None: {', '.join(f'{count} {what}' for what, count in seen.items())}.")
+        return InOrder(f"None: {', '.join(f'{count} {what}' for what, count in seen.items())}{_before(case)}.")
     evidence = [f"{count} {what}." for what, count in seen.items() if count]
     if isinstance(log, LogEvidence):
         evidence += [f"The log says: {log.quotes[name]}" for name in ("killed_by_9", "oom") if name in log.quotes]
@@ -42,6 +43,16 @@ def oom_kills(case: Case) -> Judgement:
         alternatives=_protections(case),
         severity=Severity.CRITICAL if in_log else Severity.WARNING,
     )
+
+
+def _before(case: Case) -> str:
+    """Return the kills that the log shows from before the settings were what they are, in words."""
+    log = case.evidence.log
+    count = 0 if isinstance(log, Unknown) else log.earlier.get("killed_by_9", 0)
+    if isinstance(log, Unknown) or not count:
+        return ""
+    since = log.anew("shared_buffers", "max_connections", *SPILL_SETTINGS)
+    return f"; {count} of before {since}, when settings may have been others, are not counted"
 
 
 def _not_in_log(case: Case) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pgdyno.advisor.amounts import SPILLED_BYTES, total
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.judgement import Fires, InOrder, Judgement
 from pgdyno.advisor.memory_size import BUFFER_OVERHEAD, CACHED, NODES, PROCESS_BYTES, query_bytes, reserve_bytes
@@ -11,6 +12,7 @@ from pgdyno.advisor.planned import (
     active_sessions,
     change_to,
     cost_of,
+    counted,
     is_set,
     memory_of,
     number_or,
@@ -19,6 +21,7 @@ from pgdyno.advisor.planned import (
     usable_cpus,
 )
 from pgdyno.advisor.wal_size import power_of_two
+from pgdyno.model.evidence import SPILL_SETTINGS
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity
 from pgdyno.units import bytes_text
@@ -107,7 +110,11 @@ def work_mem(case: Case) -> Judgement:
         return _too_much(case, current, sessions, room, formula, decided)
     spills = _spills(case)
     if spills is None:
-        return InOrder(f"work_mem = {shown(case, 'work_mem')}: no temporary files were seen.", decided)
+        apart = case.overrides("work_mem")
+        words = f" It is set apart for {'; '.join(apart)}." if apart else ""
+        return InOrder(
+            f"work_mem = {shown(case, 'work_mem')}: no temporary files worth a change were seen.{words}", decided
+        )
     return _more(case, current, spills, formula, decided)
 
 
@@ -174,12 +181,16 @@ def _more(case: Case, current: float, spills: float, formula: str, decided: tupl
 
 def _spills(case: Case) -> float | None:
     """Return the bytes of the largest temporary file, 0 when only their traffic is known, None without any."""
-    log, counted = case.evidence.log, case.evidence.statistics
-    if not isinstance(log, Unknown) and log.temp_files:
+    log = case.evidence.log
+    if not isinstance(log, Unknown) and log.temp_bytes >= SPILLED_BYTES:
         return float(log.largest_temp_bytes)
-    traffic = counted if isinstance(counted, Unknown) else counted.temp_bytes_s
+    try:
+        numbers = counted(case, *SPILL_SETTINGS)
+        traffic, spilled = numbers.temp_bytes_s, total(numbers.temp_bytes_s, numbers) or 0.0
+    except Missing as missing:
+        traffic, spilled = Unknown(missing.reason), 0.0
     if not isinstance(traffic, Unknown):
-        return 0.0 if traffic > 0 else None
+        return 0.0 if spilled >= SPILLED_BYTES else None
     if not isinstance(log, Unknown) and number_or(case, "log_temp_files", -1) >= 0:
         return None
     of_log = log.reason if isinstance(log, Unknown) else "log_temp_files is off, so that the log names none"

@@ -17,6 +17,9 @@ TINY_CALLS = 1000
 TINY_CALLS_S = 100.0
 LEAST_MS = 1000.0
 """A statement that took less than a second in all cannot be why a server is slow."""
+OF_THE_TIME = 0.01
+LONG_MS = 60_000.0
+"""Since a reset that may be months ago a minute is the least."""
 _UTILITY = ("create", "alter", "drop", "vacuum", "analyze", "copy", "truncate", "cluster", "reindex", "checkpoint")
 _CONTROL = ("begin", "commit", "end", "start transaction", "rollback", "set ", "show ", "savepoint", "release")
 
@@ -24,7 +27,8 @@ _CONTROL = ("begin", "commit", "end", "start transaction", "rollback", "set ", "
 def statements_first(case: Case) -> Judgement:
     """Name the statements that take the time where one of them costs more than it should."""
     statements = _statements(case)
-    heavy = sorted((one for one in statements if _inefficient(one)), key=lambda one: -one.time_share)
+    least = _least_ms(case)
+    heavy = sorted((one for one in statements if _inefficient(one, least)), key=lambda one: -one.time_share)
     if not heavy:
         return InOrder("No statement takes a quarter of the time with slow calls, spills or many reads.")
     share = sum(one.time_share for one in heavy)
@@ -36,9 +40,19 @@ def statements_first(case: Case) -> Judgement:
     )
 
 
-def _inefficient(one: Statement) -> bool:
+def _least_ms(case: Case) -> float:
+    """Return the time below which a statement cannot be why a server is slow: a hundredth of a watched window."""
+    counted = case.evidence.statistics
+    if isinstance(counted, Unknown):
+        return LEAST_MS
+    if counted.window.is_mean_of_all:
+        return LONG_MS
+    return max(LEAST_MS, 1000 * OF_THE_TIME * counted.window.seconds)
+
+
+def _inefficient(one: Statement, least_ms: float) -> bool:
     costly = one.mean_ms >= SLOW_MS or one.reads_per_call >= MANY_READS or one.temp_blocks_per_call > 0
-    worth = one.calls * one.mean_ms >= LEAST_MS and not one.query.lower().lstrip().startswith(_UTILITY)
+    worth = one.calls * one.mean_ms >= least_ms and not one.query.lower().lstrip().startswith(_UTILITY)
     return one.time_share >= DOMINANT and costly and worth
 
 
@@ -58,7 +72,8 @@ def tiny_requests(case: Case) -> Judgement:
         return _tiny_of_list(case)
     fact = f"{counted.calls_share:.0%} of the calls take less than {TINY_MS:g} ms and touch one row"
     rate = counted.calls_s
-    if counted.calls_share < TINY_SHARE or (not isinstance(rate, Unknown) and rate < TINY_CALLS_S):
+    few = counted.calls < TINY_CALLS if isinstance(rate, Unknown) else rate < TINY_CALLS_S
+    if counted.calls_share < TINY_SHARE or few:
         return InOrder(f"{fact}: they do not dominate.")
     per_second = "" if isinstance(rate, Unknown) else f", {rate:.0f} a second"
     return _tiny(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pgdyno.advisor.amounts import is_small
 from pgdyno.advisor.case import Case, Missing
 from pgdyno.advisor.judgement import DoesNotApply, Fires, InOrder, Judgement
-from pgdyno.advisor.planned import change_to, cost_of, is_standby, shown
+from pgdyno.advisor.planned import change_to, cost_of, is_standby, moment_text, shown
 from pgdyno.model.evidence import TableActivity
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity
@@ -14,8 +15,14 @@ MB = 1 << 20
 MOSTLY_READ = 0.05
 """At most one row in twenty is written."""
 DRIFT = 0.10
-"""At most a tenth of a table's rows are dead, and it grows by at most a tenth in the window."""
+"""At most a tenth of a table's rows are dead, and it grows by at most a tenth in the window; small ones are let be."""
 BLOATED = 0.20
+COST_SETTINGS = (
+    "autovacuum_vacuum_cost_limit",
+    "autovacuum_vacuum_cost_delay",
+    "vacuum_cost_limit",
+    "vacuum_cost_delay",
+)
 CRON = "30 3 * * * postgres vacuumdb --all --analyze --quiet"
 TIMER = "systemd-run --on-calendar='*-*-* 03:30:00' --uid=postgres vacuumdb --all --analyze --quiet"
 SCHEDULE = (
@@ -107,8 +114,10 @@ def _against_off(case: Case) -> str | None:
 
 
 def _drifts(table: TableActivity) -> bool:
+    if is_small(table):
+        return False
     dead = not isinstance(table.dead_share, Unknown) and table.dead_share > DRIFT
-    grows = not isinstance(table.growth_bytes, Unknown) and table.growth_bytes > DRIFT * max(table.bytes, MB)
+    grows = not isinstance(table.growth_bytes, Unknown) and table.growth_bytes > DRIFT * table.bytes
     return dead or grows
 
 
@@ -134,6 +143,20 @@ def _ages(case: Case) -> tuple[str, ...]:
     )
 
 
+def _wait_for_a_vacuum(case: Case, table: TableActivity) -> None:
+    """Raise Missing where no autovacuum of the table has ended since its settings may last have changed."""
+    settled = case.evidence.settled
+    if isinstance(settled, Unknown):
+        return
+    since = max(settled.since(name, by_restart=False) for name in COST_SETTINGS)
+    if table.autovacuumed_at is None or table.autovacuumed_at < since:
+        raise Missing(
+            "whether autovacuum keeps up with its present settings",
+            f"they may have changed until {moment_text(since)}, and since then none has ended on "
+            f"{table.schema}.{table.name}",
+        )
+
+
 def autovacuum_cost(case: Case) -> Judgement:
     """Offer a higher cost limit where dead rows pile up in a table in spite of autovacuum."""
     if is_standby(case):
@@ -151,6 +174,7 @@ def autovacuum_cost(case: Case) -> Judgement:
     if not bloated:
         return InOrder("No large table has a fifth of dead rows.")
     table, share = max(bloated, key=lambda pair: pair[0].bytes)
+    _wait_for_a_vacuum(case, table)
     own = case.number("autovacuum_vacuum_cost_limit")
     limit = own if own > 0 else case.number("vacuum_cost_limit")
     change = change_to(case, "autovacuum_vacuum_cost_limit", 2 * limit)

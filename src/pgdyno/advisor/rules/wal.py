@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pgdyno.advisor.amounts import FULL_TIMES, too_little_wal
 from pgdyno.advisor.case import Case, Missing
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
-from pgdyno.advisor.planned import change_to, cost_of, is_standby, planned, shown, statistics_of, writes
-from pgdyno.advisor.wal_pressure import HEAVY_IMAGES, IMAGES_COUNTED
+from pgdyno.advisor.planned import change_to, cost_of, counted, is_standby, planned, shown, writes
+from pgdyno.advisor.wal_pressure import HEAVY_IMAGES, IMAGE_SETTINGS, IMAGES_COUNTED
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity
 from pgdyno.units import bytes_text
@@ -33,8 +34,8 @@ def wal_buffers(case: Case) -> Judgement:
     if size >= wanted:
         return InOrder(f"{text}.", (Resolution("CON-21", f"Silent: {text}, and 16MB would change nothing."),))
     full = _full(case)
-    if full == 0:
-        return InOrder(f"{text}, and it was never full in the window.")
+    if full is not None and full < FULL_TIMES:
+        return InOrder(f"{text}, and it was full {plural(full)} in the window.")
     if not writes(case):
         return InOrder(f"{text}, and the load hardly writes.")
     change = change_to(case, "wal_buffers", wanted)
@@ -48,6 +49,11 @@ def wal_buffers(case: Case) -> Judgement:
         resolutions=(Resolution("CON-21", f"{text}: smaller than 16MB, so 16MB is offered."),),
         cost=cost_of(case, "wal_buffers"),
     )
+
+
+def plural(count: int) -> str:
+    """Return how often, in words."""
+    return {0: "never", 1: "once"}.get(count, f"{count} times")
 
 
 def wal_buffers_side(case: Case) -> Iterator[Resolution]:
@@ -67,10 +73,11 @@ def _is_automatic(case: Case, size: float) -> bool:
 
 
 def _full(case: Case) -> int | None:
-    counted = case.evidence.statistics
-    if isinstance(counted, Unknown) or isinstance(counted.wal_buffers_full, Unknown):
+    try:
+        full = counted(case, "wal_buffers", "shared_buffers").wal_buffers_full
+    except Missing:
         return None
-    return counted.wal_buffers_full
+    return None if isinstance(full, Unknown) else full
 
 
 def synchronous_commit(case: Case) -> Judgement:
@@ -138,9 +145,12 @@ def wal_compression(case: Case) -> Judgement:
         return DoesNotApply("a standby writes no WAL of its own")
     if case.text("wal_compression") != "off":
         return InOrder(f"wal_compression = {case.text('wal_compression')}.")
-    share = statistics_of(case).full_page_image_share
+    numbers = counted(case, *IMAGE_SETTINGS)
+    share, little = numbers.full_page_image_share, too_little_wal(numbers)
     if isinstance(share, Unknown):
         return CannotTell(f"the share of full-page images in the WAL is unknown ({share.reason})")
+    if little is not None:
+        return InOrder(f"Full-page images are at most {share:.0%} of the WAL, but {little}.")
     if share < HEAVY_IMAGES:
         return InOrder(f"Full-page images are at most {share:.0%} of the WAL: little to compress.")
     change = change_to(case, "wal_compression", "lz4" if "lz4" in case.row("wal_compression").enumvals else "on")

@@ -15,6 +15,8 @@ CPU_BUSY_PCT = 85.0
 NETWORK_BUSY = 0.8
 DISK_QUEUE = 1.0
 """Requests under way on one device, with waits: %util says only that there was one (it is 100 on striped volumes)."""
+WAITING_SESSIONS = 1.0
+"""Fewer that wait for a lock, on average over the window, hold no load back, whatever share of all they are."""
 WAITING_SHARE = 0.3
 """Part of the working sessions that wait for one thing."""
 
@@ -38,7 +40,7 @@ def bottleneck(
 
 def _locks(sessions: Concurrency | Unknown) -> Bottleneck | None:
     waiting = _waiting(sessions, ("Lock:", "LWLock:"))
-    if waiting is None or waiting[0] < WAITING_SHARE:
+    if waiting is None or waiting[0] < WAITING_SHARE or waiting[2] < WAITING_SESSIONS:
         return None
     return Bottleneck(BottleneckKind.LOCKS, f"{waiting[0]:.0%} of the working sessions waited for locks ({waiting[1]})")
 
@@ -79,11 +81,12 @@ def _cpu(host: HostActivity | Unknown) -> Bottleneck | None:
     return Bottleneck(BottleneckKind.CPU, f"the CPUs were {busy:.0f} % busy{queue}{steal}")
 
 
-def _waiting(sessions: Concurrency | Unknown, kinds: tuple[str, ...]) -> tuple[float, str] | None:
-    """Return the share of working sessions that wait for these, and the event that most wait for."""
+def _waiting(sessions: Concurrency | Unknown, kinds: tuple[str, ...]) -> tuple[float, str, float] | None:
+    """Return the share of working sessions that wait for these, the event that most wait for, and how many wait."""
     if isinstance(sessions, Unknown) or isinstance(sessions.active_mean, Unknown) or sessions.active_mean <= 0:
         return None
     found = {name: count for name, count in sessions.waits.items() if name.startswith(kinds)}
     if not found:
-        return 0.0, ""
-    return sum(found.values()) / sessions.active_mean, max(found, key=lambda name: found[name])
+        return 0.0, "", 0.0
+    waiting = sum(found.values())
+    return waiting / sessions.active_mean, max(found, key=lambda name: found[name]), waiting

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pgdyno.model.facts import Unknown
 
 FEWEST = 5
+LEAST_KB_S = 64.0
+"""On average; a host that does nothing writes a few pages now and then."""
 """Fewer values than this tell nothing about bursts."""
 
 
@@ -28,6 +30,9 @@ def burst(series: Sequence[float]) -> Burst:
         return Burst(few, few, few)
     mean = math.fsum(series) / len(series)
     idle = sum(value <= 0 for value in series) / len(series)
+    if 0 < mean < LEAST_KB_S:
+        little = Unknown(f"{mean:.3g} kB/s were written, too little to tell bursts from an idle host")
+        return Burst(little, little, idle)
     if mean <= 0:
         nothing = Unknown("nothing was written in the window")
         return Burst(nothing, nothing, idle)

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pgdyno.model.evidence import Window
+from pgdyno.model.evidence import SAMPLED, SINCE_RESET, Window
 from pgdyno.model.facts import Unknown
 from pgdyno.probes.evidence.snapshot import Snapshot
 
-SAMPLED = "sampled"
-SINCE_RESET = "since the statistics were reset"
 TOO_YOUNG_S = 60.0
 """Counters that are younger say how a server was started or loaded, not what it does."""
 

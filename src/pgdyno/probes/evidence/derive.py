@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -31,6 +32,7 @@ from pgdyno.probes.evidence.knee import knee
 from pgdyno.probes.evidence.observation import Observation
 from pgdyno.probes.evidence.own_work import OwnWork, without_own
 from pgdyno.probes.evidence.sadf import parse_sadf
+from pgdyno.probes.evidence.settled import settled
 from pgdyno.probes.evidence.snapshot import Snapshot
 from pgdyno.probes.evidence.statistics import io_growth, statistics, table_growth
 from pgdyno.probes.evidence.tables import statements, tables, tiny_requests
@@ -80,10 +82,14 @@ def derive(seen: Observation, inventory: Inventory, files: Files, work: OwnWork 
         numbers, files.log, devices, inventory, wal_device=files.wal_device, devices_from=devices_from
     )
     sessions = _whole(lambda: concurrency(seen.activity))
+    if len(seen.activity) == 1 and not isinstance(sessions, Unknown):
+        sessions = replace(sessions, active_mean=ONE_LOOK, active_max=ONE_LOOK, lock_waiters_mean=ONE_LOOK, waits={})
     if files.matrix and not isinstance(sessions, Unknown):
         sessions = replace(sessions, knee_clients=knee(files.matrix))
     kind = numbers if isinstance(numbers, Unknown) else classify(numbers)
     watched = sessions if len(seen.activity) > 1 else ONE_LOOK
+    told = _whole(lambda: _start_after_boot(seen))
+    start_after_boot = None if isinstance(told, Unknown) else told
     held_back = bottleneck(host, devices, watched)
     return Evidence(
         log=files.log,
@@ -100,7 +106,11 @@ def derive(seen: Observation, inventory: Inventory, files: Files, work: OwnWork 
         workload_reason="" if isinstance(kind, Unknown) else kind[1],
         wal_rate_bytes_s=rate,
         wal_rate_source=rate_source,
-        kernel_oom_kills=seen.kernel_log if isinstance(seen.kernel_log, Unknown) else oom_kills(seen.kernel_log),
+        settled=_whole(lambda: settled(seen.last, files.log, inventory)),
+        kernel_oom_kills=seen.kernel_log
+        if isinstance(seen.kernel_log, Unknown)
+        else oom_kills(seen.kernel_log, start_after_boot),
+        kernel_oom_since="since boot" if start_after_boot is None else "since this server started",
         tiny_requests=tiny,
         bottleneck=held_back,
         utilization=utilization(host, held_back, watched, inventory),
@@ -110,6 +120,17 @@ def derive(seen: Observation, inventory: Inventory, files: Files, work: OwnWork 
 def _without_own(seen: Observation) -> Observation:
     last = seen.last if isinstance(seen.last, Unknown) else without_own(seen.last)
     return replace(seen, first=None if seen.first is None else without_own(seen.first), last=last)
+
+
+def _start_after_boot(seen: Observation) -> float | Unknown:
+    """Return when the server started, in seconds after the host's boot."""
+    if isinstance(seen.last, Unknown) or not seen.host:
+        return Unknown("server or host were not read")
+    started = (seen.last.get("server") or [{}])[0].get("started_at")
+    booted = re.search(r"^btime (\d+)$", seen.host[-1][1].texts.get("stat", ""), re.MULTILINE)
+    if not isinstance(started, int | float) or booted is None:
+        return Unknown("one of the two times is not told")
+    return started - int(booted[1]) - 1  # btime is a whole second
 
 
 def _whole(make: Callable[[], T | Unknown]) -> T | Unknown:

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from pgdyno.model.evidence import DeviceActivity, HostActivity, Window
+from pgdyno.model.evidence import SAMPLED, DeviceActivity, HostActivity, Window
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow, SampleValue
 from pgdyno.probes.evidence.bursts import burst
-from pgdyno.probes.evidence.counters import SAMPLED
 from pgdyno.probes.host.reading import HostReading, rows
 
 UPPER = ("dm-", "md", "loop", "zram", "ram", "sr", "drbd", "nbd")

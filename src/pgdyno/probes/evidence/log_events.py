@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from pgdyno.model.evidence import Checkpoint, LogEvidence
 from pgdyno.model.facts import Unknown
 from pgdyno.probes.evidence.checkpoint_lines import NO_START, parse_complete, started_cause, too_frequent_gap
 from pgdyno.probes.evidence.log_lines import LogLine
+from pgdyno.probes.evidence.log_settings import MARKS as SETTING_MARKS
+from pgdyno.probes.evidence.log_settings import RESTS_ON, changed_setting, is_start, without_value
 
 MARKS = (
     b"point starting:",
@@ -27,6 +30,7 @@ MARKS = (
     b"connection authorized:",
     b"Consider increasing the configuration parameter",
     b" shutdown request",
+    *SETTING_MARKS,
 )
 """Parts of the messages that are understood; a line without one of them is counted and left."""
 
@@ -36,7 +40,9 @@ _VACUUM = re.compile(r"automatic (?:aggressive )?vacuum (?:to prevent wraparound
 _WAIT = re.compile(r"process \d+ still waiting for \w+ on .* after \d+\.\d+ ms")
 _HINT = re.compile(r'Consider increasing the configuration parameter "\w+"\.')
 _STOP = re.compile(r"received (smart|fast|immediate) shutdown request")
-_KEPT_CHECKPOINTS, _KEPT_SIGNALS = 20_000, 100
+_KEPT_CHECKPOINTS, _KEPT_SIGNALS, _KEPT_NAMES = 20_000, 100, 1000
+_QUOTES = {"checkpoint_starts": ("wal_start", "wal_complete")}
+"""Quotes that belong to a kind and are not called like it."""
 
 
 @dataclass(slots=True)
@@ -59,6 +65,9 @@ class LogCounts:
     unparsed: int = 0
     keep_at_most: int = 0
     kept: list[str] = field(default_factory=list)
+    earlier: dict[str, int] = field(default_factory=dict)
+    changed: dict[str, str] = field(default_factory=dict)
+    started: str | None = None
     _cause: str | None = None
     _is_crashing: bool = False
 
@@ -102,6 +111,9 @@ class LogCounts:
             connections=max(count.get("connections", 0), count.get("authorized", 0)),
             quotes=dict(self.quotes),
             unparsed=self.unparsed,
+            earlier=dict(self.earlier),
+            changed=dict(self.changed),
+            started=self.started,
         )
 
     def _log(self, line: LogLine) -> None:
@@ -118,6 +130,16 @@ class LogCounts:
             if not self._is_crashing:  # the crash itself was not seen: power was lost, or the postmaster killed
                 self._saw("crashes", line)
             self._is_crashing = False
+        elif is_start(message):
+            self.changed.clear()
+            self.started = "" if isinstance(line.at, Unknown) else line.at
+            self._begin_anew(RESTS_ON)
+            self._keep(line)
+        elif (name := changed_setting(message)) is not None:
+            if name in self.changed or len(self.changed) < _KEPT_NAMES:
+                self.changed[name] = "" if isinstance(line.at, Unknown) else line.at
+            self._begin_anew(kind for kind, names in RESTS_ON.items() if name in names)
+            self._keep(replace(line, message=without_value(name)))
         elif (stop := _STOP.match(message)) is not None:
             self.stops += [stop[1]] if len(self.stops) < _KEPT_SIGNALS else []
         elif message.startswith("temporary file: path"):
@@ -132,6 +154,22 @@ class LogCounts:
             self._saw("connections", line, quote=False)
         elif message.startswith("connection authorized:"):
             self._saw("authorized", line, quote=False)
+
+    def _begin_anew(self, kinds: Iterable[str]) -> None:
+        """Put the counts of these kinds aside: the settings that they rest on are others from here on."""
+        for kind in kinds:
+            count = self.counts.pop(kind, 0)
+            if count:
+                self.earlier[kind] = self.earlier.get(kind, 0) + count
+            for quote in (kind, *_QUOTES.get(kind, ())):
+                self.quotes.pop(quote, None)
+            if kind == "too_frequent":
+                self.too_frequent_s.clear()
+                self.hints = {hint: None for hint in self.hints if "max_wal_size" not in hint}
+            elif kind == "checkpoint_starts":
+                self.starts.clear()
+            elif kind == "temp_files":
+                self.temp_bytes = self.largest_temp = 0
 
     def _checkpoint(self, line: LogLine) -> None:
         message = line.message

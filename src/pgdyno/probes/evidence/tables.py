@@ -92,6 +92,7 @@ def _table(
         seq_scans=round(gain["seq_scans"]),
         dead_share=row["dead"] / rows if rows else Unknown("the table has no row that statistics know of"),
         tablespace=row["tablespace"],
+        autovacuumed_at=row.get("autovacuumed_at"),
     )
 
 
@@ -146,6 +147,7 @@ def tiny_requests(first: Snapshot | None, last: Snapshot) -> TinyRequests | Unkn
         calls_share=_part(calls, all_calls),
         time_share=_part(sum(gain["time_ms"] for gain in tiny), all_ms),
         mean_ms=sum(gain["time_ms"] for gain in tiny) / calls if calls else Unknown("there were none"),
+        calls=calls,
     )
 
 

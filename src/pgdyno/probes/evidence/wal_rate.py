@@ -8,7 +8,6 @@ from itertools import pairwise
 from pgdyno.model.evidence import Checkpoint, DeviceActivity, LogEvidence, Statistics
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory, Purpose
-from pgdyno.probes.evidence.counters import SAMPLED
 from pgdyno.probes.evidence.log_lines import seconds_of
 
 _FEWEST_CHECKPOINTS = 2
@@ -23,36 +22,40 @@ def wal_rate(
     wal_device: str | None = None,
     devices_from: str = "the host's devices over the window",
 ) -> tuple[float | Unknown, str]:
-    """Return bytes a second and the source in words.
+    """Return bytes a second and the source in words: unknown rather than a mean in which idle days count.
 
-    In this order: pg_stat_wal or the WAL position over a sampled window; the distances of the log's checkpoints; kB
-    written to the WAL's device; and last the mean since the statistics were reset, in which idle nights count too.
+    The higher of what the server counted over a sampled window and of what the checkpoints of its log show, for a
+    window may be quieter than the load; else the kB written to the WAL's device.
     """
+    found: list[tuple[float, str]] = []
     reasons = []
-    counted = _counted(statistics)
-    is_sampled = not isinstance(statistics, Unknown) and statistics.window.source == SAMPLED
-    if not isinstance(counted, Unknown) and counted > 0 and is_sampled:
-        return counted, "WAL counted by the server over the sampled window"
-    reasons.append(counted.reason if isinstance(counted, Unknown) else "no WAL was written in the window")
+    numbers = _counted(statistics)
+    if isinstance(numbers, Unknown):
+        reasons.append(numbers.reason)
+    elif not isinstance(statistics, Unknown) and statistics.window.is_mean_of_all:
+        reasons.append("a mean since the statistics were reset has idle times in it; --window SECONDS watches the load")
+    else:
+        found.append((numbers, "WAL counted by the server over the sampled window"))
     by_log = log if isinstance(log, Unknown) else log_rate(log.checkpoints)
-    if not isinstance(by_log, Unknown):
-        return by_log, "distances between the checkpoints of the server's log"
-    reasons.append(by_log.reason)
+    if isinstance(by_log, Unknown):
+        reasons.append(by_log.reason)
+    else:
+        found.append((by_log, "distances between the checkpoints of the server's log"))
+    best = max(found, default=None)
+    if best is not None and best[0] > 0:
+        return best
     by_device = _device_rate(devices, inventory, wal_device)
     if not isinstance(by_device, Unknown):
         rate, name = by_device
         return rate, f"kB written per second to the WAL's device {name}, of {devices_from}"
-    reasons.append(by_device.reason)
-    if not isinstance(counted, Unknown) and not is_sampled:
-        return counted, "WAL counted by the server since its statistics were reset, idle times included"
-    if not isinstance(counted, Unknown):
-        return counted, "WAL counted by the server over the sampled window"
-    return Unknown("; ".join(dict.fromkeys(reasons))), ""
+    return best or (Unknown("; ".join(dict.fromkeys([*reasons, by_device.reason]))), "")
 
 
 def log_rate(checkpoints: Sequence[Checkpoint]) -> float | Unknown:
-    """Return WAL bytes per second from checkpoints that follow each other, those that WAL caused where there are such.
+    """Return WAL bytes per second at load, from checkpoints that follow each other.
 
+    Where WAL started checkpoints, their mean: they came at load. Else the busiest time between two that time started,
+    because an idle server leaves checkpoints out, so that a mean would be one over idle days; else the mean of all.
     `distance` is the WAL between the starts of two checkpoints; a start is the completion less the total time.
     """
     spans = []
@@ -62,10 +65,14 @@ def log_rate(checkpoints: Sequence[Checkpoint]) -> float | Unknown:
             continue
         if before.cause in ("shutdown", "recovery") or after.cause in ("shutdown", "recovery"):
             continue
-        spans.append((after.distance_bytes, ended - began, after.cause == "wal"))
-    at_load = [span for span in spans if span[2]] or spans
-    if len(at_load) < _FEWEST_CHECKPOINTS:
+        spans.append((after.distance_bytes, ended - began, after.cause))
+    if len(spans) < _FEWEST_CHECKPOINTS:
         return Unknown("the log has too few whole checkpoints to compute a rate of WAL")
+    at_load = [span for span in spans if span[2] == "wal"]
+    timed = [distance / seconds for distance, seconds, cause in spans if cause == "time"]
+    if not at_load and timed:
+        return max(timed)
+    at_load = at_load or spans
     return sum(distance for distance, _, _ in at_load) / sum(seconds for _, seconds, _ in at_load)
 
 

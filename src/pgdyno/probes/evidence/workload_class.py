@@ -6,9 +6,8 @@ read-only databases may do without autovacuum); the limits are pgdyno's own, and
 
 from __future__ import annotations
 
-from pgdyno.model.evidence import Statistics, WorkloadClass
+from pgdyno.model.evidence import SAMPLED, Statistics, WorkloadClass
 from pgdyno.model.facts import Unknown
-from pgdyno.probes.evidence.counters import SAMPLED
 
 READ_ONLY_BELOW = 0.000_1
 """Share of rows written: less than one row in ten thousand is housekeeping of applications, no load."""
@@ -29,6 +28,8 @@ BATCH_ROWS = 1_000
 IDLE_TRANSACTIONS_S = 5.0
 IDLE_ROWS_S = 1_000.0
 """A sampled window below both is idle: monitoring and autovacuum make about as much."""
+FEWEST_TRANSACTIONS = 10_000
+"""Since a reset: what monitoring makes in a day; of a server that did less its counters show no load."""
 OWN_TRANSACTIONS, OWN_ROWS = 30, 20_000
 """What opening pgdyno's own sessions and reading the views adds to a window, whatever its length."""
 
@@ -52,6 +53,10 @@ def classify(statistics: Statistics) -> tuple[WorkloadClass, str] | Unknown:
     few = ended * seconds < IDLE_TRANSACTIONS_S * seconds + OWN_TRANSACTIONS
     if is_sampled and few and (read + written) * seconds < IDLE_ROWS_S * seconds + OWN_ROWS:
         return Unknown(f"the server was idle in the window: {ended:.1f} transactions a second")
+    if not is_sampled and ended * seconds < FEWEST_TRANSACTIONS:
+        return Unknown(
+            f"fewer than {FEWEST_TRANSACTIONS:,} transactions were counted since the reset, which are no load"
+        )
     reads_each, writes_each = read / ended, written / ended
     words = (
         f"{share:.2%} of the rows touched were written, "

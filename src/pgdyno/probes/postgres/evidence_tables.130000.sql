@@ -43,6 +43,7 @@ SELECT c.nspname::text AS schema, c.relname::text AS name, coalesce(ts.spcname, 
        pg_stat_get_tuples_fetched(c.oid) AS bitmap_rows,
        pg_stat_get_tuples_inserted(c.oid) + pg_stat_get_tuples_updated(c.oid) + pg_stat_get_tuples_deleted(c.oid)
          AS writes,
+       extract(epoch FROM pg_stat_get_last_autovacuum_time(c.oid))::float8 AS autovacuumed_at,
        pg_stat_get_live_tuples(c.oid) AS live, pg_stat_get_dead_tuples(c.oid) AS dead,
        (SELECT coalesce(json_object_agg(r.relname, json_build_array(
                  pg_stat_get_blocks_fetched(r.oid), pg_stat_get_blocks_hit(r.oid))), '{}')::text

@@ -34,17 +34,23 @@ class Item:
     change: Change
     rule: str
     title: str
+    state: ProofState = ProofState.PROPOSED
+
+    @property
+    def mark(self) -> str:
+        """Return in words that the change is to be measured before it is kept; empty where it is not."""
+        return "needs-test: measure it here before it is kept" if self.state is ProofState.NEEDS_TEST else ""
 
     @property
     def line(self) -> str:
-        """Return rule, change and reason in one line."""
-        change = self.change
+        """Return rule, change, reason and mark in one line."""
+        change, mark = self.change, f" [{self.mark}]" if self.mark else ""
         if not change.knob:
-            return f"{self.rule}: {self.title}"
+            return f"{self.rule}: {self.title}{mark}"
         name = f"{change.knob} of {change.device}" if change.device else change.knob
         if change.device.startswith("/sys/"):  # a file has one name; the knob's is that of a sysctl elsewhere
             name = change.device
-        return f"{self.rule}: {name} {_was(change)} -> {change.value}. {self.title}"
+        return f"{self.rule}: {name} {_was(change)} -> {change.value}. {self.title}{mark}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +113,11 @@ class Advice:
         ]
         return comment(lines, mark)
 
+    def marks(self, name: str, mark: str = "#") -> str:
+        """Return the comment that stands above the line of a knob that is to be measured first; else nothing."""
+        found = next((item.mark for item in self.items if item.change.knob.replace("/", ".") == name), "")
+        return comment([f"{name}: {found}"], mark) if found else ""
+
     def restarts(self) -> list[str]:
         """Return one sentence on the parameters that are in force only after a restart; none when there are none."""
         server = self.inventory.server
@@ -145,7 +156,7 @@ def advice_of(findings: Sequence[Finding], inventory: Inventory, date: str) -> A
         if finding.answer is not Answer.FINDING:
             continue
         for change in (*finding.changes, *_scheduled(finding)):
-            item = Item(change, finding.rule, finding.title)
+            item = Item(change, finding.rule, finding.title, finding.state)
             key = (change.kind, change.knob, change.device)
             first = seen.get(key) if change.kind in _NAMED else None
             if finding.state is ProofState.REFUTED:

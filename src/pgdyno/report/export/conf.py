@@ -21,7 +21,7 @@ def files(advice: Advice) -> dict[str, str]:
     undo += comment([f"Take {NAME} out of the configuration again; what follows are the values as they were found."])
     for item in items:
         name, found = item.change.knob, advice.found(item.change.knob)
-        text += conf_line(name, item.change.value) + "\n"
+        text += advice.marks(name) + conf_line(name, item.change.value) + "\n"
         if found.overridden_by is not None:
             text += comment([f"{name} comes from {found.overridden_by}, which outranks this file."])
         if found.is_default:

@@ -19,7 +19,7 @@ def files(advice: Advice) -> dict[str, str]:
     text += comment([f"Load it: sysctl -p /etc/sysctl.d/{NAME} (or reboot). /etc/sysctl.conf is not read everywhere."])
     text += comment(pool_notes(chosen))
     text += comment([f"not written: {name}: {reason}" for name, reason in chosen.listed.items()])
-    text += "".join(f"{name} = {value}\n" for name, value in chosen.written.items())
+    text += "".join(f"{advice.marks(name)}{name} = {value}\n" for name, value in chosen.written.items())
     undo = advice.head(f"undo of /etc/sysctl.d/{NAME}", _KINDS, about=is_sysctl)
     undo += comment([f"Remove /etc/sysctl.d/{NAME}, then: sysctl -p {UNDO}"])
     for name, value in chosen.undo.items():

@@ -20,6 +20,14 @@ SETTINGS = sql.SQL("""
 SELECT name, setting, unit, vartype, context, source, min_val, max_val, enumvals, boot_val, reset_val,
        sourcefile, sourceline, pending_restart
   FROM pg_catalog.pg_settings ORDER BY name""")
+FILE_SETTINGS = sql.SQL("""
+SELECT name, setting, sourcefile, sourceline FROM pg_catalog.pg_file_settings
+ WHERE applied AND name = ANY(%(names)s) ORDER BY seqno""")
+"""Asked only where our own session has values that are not the server's."""
+_OF_SESSION = frozenset({"database", "user", "database user", "client", "interactive", "session"})
+_OF_EVERY_CLIENT = frozenset(
+    {"application_name", "client_encoding", "DateStyle", "IntervalStyle", "TimeZone", "extra_float_digits"}
+)
 QUERIES: Mapping[str, sql.SQL] = {
     "server": sql.SQL("""
 SELECT pg_catalog.version() AS version, pg_catalog.pg_is_in_recovery() AS in_recovery,
@@ -77,6 +85,9 @@ def read_server(postgres: Postgres) -> tuple[dict[str, str], dict[str, str]]:
         settings = _ask(connection, "settings", SETTINGS, texts, missing)
         if settings is not None:
             texts[_key("settings")] = _text([_public_row(row) for row in settings])
+            own = [str(row["name"]) for row in settings if is_of_session(str(row["name"]), str(row["source"]))]
+            if own:
+                _ask(connection, "file_settings", FILE_SETTINGS, texts, missing, {"names": own})
             folders = _archive_folders(connection, settings)
             texts[_key("archive")] = _text([{"folder": folder} for folder in folders])
         connection.execute("SET default_transaction_read_only = on")
@@ -84,17 +95,32 @@ def read_server(postgres: Postgres) -> tuple[dict[str, str], dict[str, str]]:
         connection.execute("SET lock_timeout = 100")
         for name, query in QUERIES.items():
             _ask(connection, name, query, texts, missing)
+    if _key("file_settings") in texts:
+        rows = json.loads(texts[_key("file_settings")])
+        texts[_key("file_settings")] = _text(
+            [{**row, "setting": public_setting(str(row["name"]), row["setting"])} for row in rows]
+        )
     if _key("overrides") in texts:
         rows = json.loads(texts[_key("overrides")])
         texts[_key("overrides")] = _text([{**row, "settings": _public_list(row["settings"])} for row in rows])
     return texts, missing
 
 
+def is_of_session(name: str, source: str) -> bool:
+    """Tell whether a row of pg_settings is what our role, database or connection made of it, and not the server's."""
+    return source in _OF_SESSION and name not in _OF_EVERY_CLIENT
+
+
 def _ask(
-    connection: psycopg.Connection[DictRow], name: str, query: sql.SQL, texts: dict[str, str], missing: dict[str, str]
+    connection: psycopg.Connection[DictRow],
+    name: str,
+    query: sql.SQL,
+    texts: dict[str, str],
+    missing: dict[str, str],
+    params: Mapping[str, object] | None = None,
 ) -> Rows | None:
     try:
-        rows = list(connection.execute(query).fetchall())
+        rows = list(connection.execute(query, params).fetchall())
     except psycopg.Error as error:
         if connection.closed:
             missing[_key(name)] = "the session was lost"

@@ -11,6 +11,7 @@ from pgdyno.errors import UsageError
 from pgdyno.model.facts import SettingFact, Unknown
 from pgdyno.model.inventory import Database, ServerInventory
 from pgdyno.target.capture.texts import Capture
+from pgdyno.target.inventory.server_values import server_values
 from pgdyno.target.inventory.settings_file import parse_conf, parse_settings, version_number
 from pgdyno.target.own_databases import NAME
 
@@ -22,9 +23,11 @@ T = TypeVar("T", bool, int, float)
 
 def read_server(capture: Capture) -> ServerInventory | Unknown:
     """Return the server; unknown when the capture holds neither its settings nor a configuration file."""
-    settings = _settings(capture)
-    if isinstance(settings, Unknown):
-        return settings
+    of_session = _settings(capture)
+    if isinstance(of_session, Unknown):
+        return of_session
+    own = server_values(of_session, capture.rows("file_settings"))
+    settings = own.settings
     row = _first(capture, "server")
     told = str(row.get("version", "")) if isinstance(row, dict) else ""
     version, number = _version(capture, settings, told)
@@ -35,6 +38,7 @@ def read_server(capture: Capture) -> ServerInventory | Unknown:
         version_num=number,
         flavour=_flavour(told, settings),
         settings=settings,
+        hidden=own.hidden,
         overrides=_overrides(capture),
         extensions=_pairs(capture, "extensions"),
         available_extensions=_names(capture, "available_extensions"),

@@ -84,3 +84,9 @@ def _set(change: Change, value: str) -> list[str]:
     if change.kind is ChangeKind.LINUX:
         return [f"sysctl -w {shlex.quote(f'{change.knob}={value}')}"]
     return [f"by hand: {change.knob} = {value}"]
+
+
+def can_be_applied(finding: Finding) -> bool:
+    """Tell whether `pgdyno apply` and `experiment --rule` have something to set of this finding, and refuse nothing."""
+    parts = parts_of([finding])
+    return bool(parts.settings) and not parts.refused

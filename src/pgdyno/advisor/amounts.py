@@ -1,0 +1,42 @@
+"""The absolute amounts below which a share says nothing: on an idle server every share is large of next to nothing.
+
+These bounds are pgdyno's own. The figures that have none of their own here are judged by amounts in their rules:
+queues and waits of devices, sessions that wait for locks, seconds of statements, rates of commits.
+"""
+
+from __future__ import annotations
+
+from pgdyno.model.evidence import Statistics, TableActivity
+from pgdyno.model.facts import Unknown
+from pgdyno.units import bytes_text
+
+MB = 1 << 20
+TABLE_BYTES = 8 * MB
+"""A smaller table is read in milliseconds, whatever share of it is dead or new."""
+READ_BYTES = 64 * MB
+"""Blocks from outside of shared_buffers: starting a server and filling its cache reads as much."""
+WAL_BYTES = 64 * MB
+"""Four segments: the images of a quiet server's few checkpoints are not worth a change."""
+SPILLED_BYTES = 16 * MB
+FULL_TIMES = 10
+"""Events that a server counts, and that single occasions bring: full WAL buffers, a background writer at its limit."""
+DISK_READS_S = 5.0
+ROWS_WRITTEN = 10_000
+
+
+def total(rate: float | Unknown, counted: Statistics) -> float | None:
+    """Return a rate's amount in the window; None where the rate is unknown."""
+    return None if isinstance(rate, Unknown) else rate * counted.window.seconds
+
+
+def too_little_wal(counted: Statistics) -> str | None:
+    """Return in words that the window has too little WAL for a share of it; None where it has enough, or is unknown."""
+    amount = total(counted.wal_bytes_s, counted)
+    if amount is None or amount >= WAL_BYTES:
+        return None
+    return f"only {bytes_text(amount)} of WAL were written in the window"
+
+
+def is_small(table: TableActivity) -> bool:
+    """Tell whether a table is too small for shares of it to matter."""
+    return table.bytes + table.index_bytes < TABLE_BYTES

@@ -1,0 +1,25 @@
+"""Flags that stand for a server that cannot be asked, checked alike by every verb that takes them."""
+
+from __future__ import annotations
+
+from pgdyno.cli.flags import Flags
+from pgdyno.errors import UsageError
+
+
+def check_stand_in(flags: Flags) -> None:
+    """Refuse flags that do not fit each other. A list of settings may come without a version, a postgresql.conf never.
+
+    Raises UsageError.
+    """
+    conf, settings, version = flags.path("pg_conf"), flags.path("pg_settings"), flags.text("pg_version")
+    if conf is not None and settings is not None:
+        raise UsageError(
+            "--pg-conf and --pg-settings exclude each other", hint="--pg-settings knows more: give only it."
+        )
+    if conf is not None and version is None:
+        raise UsageError("--pg-conf and --pg-version go together", hint="Write --pg-conf FILE --pg-version 16.")
+    if version is not None and conf is None and settings is None:
+        raise UsageError(
+            "--pg-version is for --pg-conf and --pg-settings",
+            hint="Write --pg-conf FILE --pg-version 16; a server that is asked tells its version.",
+        )

@@ -1,0 +1,54 @@
+"""A finding on real servers: it fires, its value is put in force, and it is gone or says what it waits for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from advise_command import findings
+from fix_postgres import find_build
+from pgdyno.target.sandbox import Sandbox
+
+pytestmark = pytest.mark.pg
+
+
+def write_wal(sandbox: Sandbox, checkpoints: int) -> None:
+    """Write WAL until the log says so many times that checkpoints come too frequently."""
+    postgres, log = sandbox.target().postgres, sandbox.log_file
+    deadline = time.monotonic() + 60
+    while log.read_text().count("occurring too frequently") < checkpoints:
+        assert time.monotonic() < deadline, log.read_text()[-2000:]
+        postgres.execute("INSERT INTO filler SELECT repeat('x', 1000) FROM generate_series(1, 20000)")
+
+
+@pytest.mark.parametrize("build", ["embedded-18", "debian-15"])
+@pytest.mark.requirement("R-PG-01")
+def test_max_wal_size_closes_when_its_value_is_in_force(
+    make_sandbox: Callable[..., Sandbox], tmp_path: Path, build: str
+) -> None:
+    sandbox = make_sandbox(f"closes-{build}", bin_dir=find_build(build))
+    sandbox.start()
+    postgres = sandbox.target().postgres
+    dsn = postgres.conninfo
+    postgres.execute("CREATE TABLE filler (a text)")
+    postgres.execute("ALTER SYSTEM SET max_wal_size = '32MB'")
+    postgres.execute("ALTER SYSTEM SET checkpoint_timeout = '30s'")
+    postgres.execute("SELECT pg_reload_conf()")
+    write_wal(sandbox, 5)
+    before = findings(tmp_path, dsn)["max-wal-size"]
+    assert before["answer"] == "finding", before
+    (change,) = before["changes"]
+    postgres.execute(f"ALTER SYSTEM SET max_wal_size = '{change['value']}'")
+    postgres.execute("SELECT pg_reload_conf()")
+    deadline = time.monotonic() + 10
+    while 'parameter "max_wal_size" changed' not in sandbox.log_file.read_text().rsplit("too frequently", 1)[-1]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    after = findings(tmp_path, dsn)
+    assert after["max-wal-size"]["answer"] in ("ok", "unknown"), after["max-wal-size"]
+    assert "max_wal_size comes first" not in str(after["checkpoint-timeout"]["reason"])
+    again = findings(tmp_path, dsn)["max-wal-size"]
+    assert (again["answer"], again["reason"]) == (after["max-wal-size"]["answer"], after["max-wal-size"]["reason"])

@@ -1,0 +1,69 @@
+"""Every command that advise prints is run as it is printed: none of them is refused for how it was written."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from advise_command import run
+from fix_postgres import find_build
+from pgdyno.target.sandbox import Sandbox
+
+pytestmark = pytest.mark.pg
+COMMAND = re.compile(r"^\s*(pgdyno (?:advise|experiment|apply|bench|tune|inspect)\b.*?)(?:  .*)?$", re.MULTILINE)
+STATES: dict[str, tuple[str, ...]] = {
+    "as-made": (),
+    "fsync-off": ("fsync = off", "full_page_writes = off"),
+    "autovacuum-off": ("autovacuum = off",),
+}
+
+
+@pytest.fixture(params=["embedded-18", "debian-15"], scope="module")
+def server(request: pytest.FixtureRequest, server_home: Path) -> Iterator[Sandbox]:
+    """A server of its own, whose state the tests change by reloads."""
+    name = f"commands-{request.param}"
+    sandbox = Sandbox.open_or_create(name, bin_dir=find_build(request.param), root=server_home)
+    sandbox.start()
+    yield sandbox
+    sandbox.destroy()
+
+
+def printed(text: str) -> list[list[str]]:
+    return [shlex.split(command)[1:] for command in COMMAND.findall(text)]
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_no_printed_command_is_refused(server: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                       state: str) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    postgres = server.target().postgres
+    postgres.execute("ALTER SYSTEM RESET ALL")
+    for setting in STATES[state]:
+        postgres.execute(f"ALTER SYSTEM SET {setting}")
+    postgres.execute("SELECT pg_reload_conf()")
+    code, text, errors = run(tmp_path, "advise", "--target", postgres.conninfo)
+    assert code in (0, 1), errors
+    commands = printed(text.split("\nNext", 1)[1])
+    assert any("--explain" in words for words in commands), text
+    for words in commands:
+        asks = words[0] in ("experiment", "apply")  # they print their plan and ask; somebody says no
+        code, _, errors = run(tmp_path, *words, answer=b"n\n" if asks else None)
+        assert code in ((130,) if asks else (0, 1)), f"{shlex.join(words)}: exit code {code}: {errors}"
+        assert ("Go on?" in errors) is asks, errors
+
+
+@pytest.mark.parametrize("rule", ["fsync", "autovacuum", "full-page-writes"])
+def test_apply_does_not_call_in_force_what_is_not(server: Sandbox, tmp_path: Path, rule: str) -> None:
+    postgres = server.target().postgres
+    for name in ("fsync", "autovacuum", "full_page_writes"):
+        postgres.execute(f"ALTER SYSTEM SET {name} = off")
+    postgres.execute("SELECT pg_reload_conf()")
+    code, _, errors = run(tmp_path, "apply", "--target", postgres.conninfo, rule, "--dry-run")
+    assert code == 2
+    assert "in force already" not in errors
+    assert "by hand" in errors
+    assert f"--explain {rule}" in errors
