@@ -46,6 +46,13 @@ class GroupLoad:
         """Return True once all have ended. Asks every one, so that each is waited for."""
         return all([load.poll() for load in self._loads])  # noqa: C419 - a generator would stop at the first
 
+    def wait(self, seconds: float) -> bool:
+        """Wait at most so long for the end of one that still runs. Return True once all have ended."""
+        running = next((load for load in self._loads if not load.poll()), None)
+        if running is not None:
+            running.wait(seconds)
+        return self.poll()
+
     def live(self) -> LoadReading | None:
         """Return the latest readings added up, None until every one that still runs has one.
 
