@@ -27,6 +27,7 @@ import time
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 BLOCKS = 8
 """Seconds of lines made beforehand, used in turns: making them anew would cost the writer more than 30,000 a second."""
@@ -73,7 +74,7 @@ class Meter:
         """Keep the line, for a run that fails."""
         self.said.append(text)
 
-    def __getattr__(self, name: str) -> object:
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - stands for every other method
         return lambda *_: None
 
 
@@ -89,6 +90,7 @@ def measure(rate: int, seconds: int, speed: float) -> dict[str, object]:
     from pgdyno.model.study import Study, StudyKind, StudyState
     from pgdyno.model.trial import LoadPlan, Role, TrialSpec
     from pgdyno.probes.guards.reader import GuardReader
+    from pgdyno.probes.sampler import Overhead, SampleBatch, Sampler
     from pgdyno.store.catalogue import Store
     from pgdyno.store.live import LiveBoard
     from pgdyno.target.inspect import read_facts
@@ -118,19 +120,19 @@ def measure(rate: int, seconds: int, speed: float) -> dict[str, object]:
             scripts, options = (Script("select-only"),), DriverOptions()
             return PgbenchLoad(Writer(Pgbench(Path("x"), 18), plan, scripts, {}, options, directory, dbname), {})
 
-        def __getattr__(self, name: str) -> object:
+        def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - stands for every other method
             return getattr(self._real, name)
 
-    class Kept(module.Sampler):  # type: ignore[name-defined,misc]
+    class Kept(Sampler):
         """A sampler that leaves what it cost."""
 
-        def stop(self) -> object:
+        def stop(self) -> SampleBatch:
             batch = super().stop()
             costs.append(batch.overhead)
             return batch
 
-    costs: list[object] = []
-    module.Sampler = Kept  # type: ignore[misc]
+    costs: list[Overhead] = []
+    vars(module)["Sampler"] = Kept
     meter = Meter(seconds / speed)
     sandbox = Sandbox.open_or_create(f"bench-own-cost-{os.getpid()}")
     with tempfile.TemporaryDirectory(prefix="pgdyno-bench-") as name, Store.open(Path(name) / "store.db") as store:
@@ -157,7 +159,7 @@ def measure(rate: int, seconds: int, speed: float) -> dict[str, object]:
     return {
         "marks": meter.marks,
         "ending_s": ended - meter.marks[-1][1],
-        "sampler_pct": 100 * sampler.cpu_s / sampler.ticks,  # type: ignore[attr-defined]
+        "sampler_pct": 100 * sampler.cpu_s / sampler.ticks,
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "p99_ms": None if outcome.latency_ms is None else outcome.latency_ms.p99,
     }
