@@ -169,6 +169,7 @@ def report(name: str, found: dict[str, object], options: argparse.Namespace) -> 
     """Print the figures of one run for people."""
     marks = found["marks"]
     assert isinstance(marks, list)
+    assert len(marks) > 1, "the load was read too slowly for its length: lower --speed"
     tenths = [100 * (b[1] - a[1]) / (b[0] - a[0]) for a, b in pairwise(marks)]
     whole = (marks[-1][1] - marks[0][1]) / (marks[-1][0] - marks[0][0])
     lines = options.rate * options.speed

@@ -38,8 +38,8 @@ COLUMNS = (
 """Of each piece: transactions of one quarter and script that were read together. `total_us`, `max_us` and `lag_us` are
 of committed ones, `every` and `every_lag_us` of all; `offset` is where they begin in the
 spool of that number, in transactions."""
-_READ = 1 << 20
-_CLIENTS_AT_ONCE = 128
+_READ = 1 << 18
+_CLIENTS_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,7 +202,7 @@ class FoldedLog:
         return np.asarray(self.table[COLUMNS.index(name)])
 
     def _keys(self) -> Iterator[Int64s]:
-        """Yield clients and buckets of all transactions of the table, some million at a time."""
+        """Yield clients and buckets of all transactions of the table, some hundred thousand at a time."""
         some: list[Int64s] = []
         size = 0
         places = (self._column(name) for name in ("spool", "offset", "committed"))

@@ -103,18 +103,18 @@ class LogReader:
             self.malformed += file.lstat().st_size > self._offsets.get(file, 0)
 
     def _read(self, file: Path) -> Iterator[TransactionLog]:
-        while True:
-            offset = self._offsets.get(file, 0)
+        size = file.lstat().st_size  # what comes while we read is for the next call: a fast writer must not hold us
+        while (offset := self._offsets.get(file, 0)) < size:
             # The load's account made the file: what is in its place may be a link or a pipe.
             data = read_regular(file, PIECE_BYTES, offset)
             end = data.rfind(b"\n") + 1
+            if not end:
+                return
             self._offsets[file] = offset + end
             parsed = parse_lines(data[:end], self._form)
             self.malformed += parsed.malformed
             if len(parsed.log):
                 yield parsed.log
-            if len(data) < PIECE_BYTES or not end:
-                return
 
 
 def _parse(data: bytes, form: LogFormat) -> Int64s:

@@ -170,3 +170,13 @@ def test_each_byte_of_a_log_is_read_once_and_never_much_at_a_time(
     size = log.stat().st_size
     assert max(reads) <= 1000
     assert size <= sum(reads) <= 1.05 * size, "of a piece that ends within a line the line is read again"
+
+
+def test_a_writer_that_is_faster_does_not_hold_the_reader(tmp_path: Path) -> None:
+    log, reader = tmp_path / "t.7", LogReader(tmp_path / "t", 7, PLAIN)
+    log.write_bytes(CAPTURED_PLAIN)
+    for number, _ in enumerate(reader.read_new()):
+        assert number < 2, "what is written while it reads is for the next call"
+        with log.open("ab") as file:
+            file.write(CAPTURED_PLAIN)
+    assert [len(piece) for piece in reader.read_new()] == [3]
