@@ -61,6 +61,7 @@ bench: $(DEV) ## Print what the project measures about itself, as ratios in inte
 	$(BIN)/python bench/verdicts.py
 	$(BIN)/python bench/optimizer.py
 	$(BIN)/python bench/sampling.py
+	$(BIN)/python bench/own_cost.py
 
 NIGHT_KILLS  ?= 500
 NIGHT_ROUNDS ?= 5

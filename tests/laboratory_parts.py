@@ -3,12 +3,12 @@
 from contextlib import contextmanager
 from types import SimpleNamespace
 
+from exact_log import folded
 from facts_from_params import make_facts
 from pgdyno.model.record import Examination
 from pgdyno.store.catalogue import Store
 from pgdyno.trial import laboratory as module
 from pgdyno.trial.laboratory import Laboratory
-from pgdyno.workloads.transaction_log import concatenate
 from simulated_laboratory import simulated_study
 
 
@@ -17,7 +17,7 @@ class Parts:
 
     pid, pids, reason, histograms, instances = 4711, (4711,), None, [], ()
     examination = Examination()
-    began_at, ended_at, log, round_trips, pause_s = 0.0, 10.0, concatenate([]), None, 0.0
+    began_at, ended_at, log, round_trips, pause_s = 0.0, 10.0, folded(), None, 0.0
 
     def __init__(self, **errors):
         self.said, self.promises, self._errors, self.postgres = [], [], errors, self
@@ -53,6 +53,9 @@ class Parts:
 
     def poll(self):
         return self.said.count("reading") >= 1
+
+    def wait(self, seconds):
+        return self.poll()
 
     def live(self):
         return None

@@ -10,7 +10,7 @@ from fix_sshd import Sshd
 from foreign_server import foreign_debian
 from pgdyno.model.evidence import HostActivity, LogEvidence, Statistics
 from pgdyno.model.inventory import Inventory
-from pgdyno.probes.evidence import gather
+from pgdyno.probes.evidence.gather import gather
 from pgdyno.target.remote.address import HostAddress
 from pgdyno.target.remote.arrival import HostRequest
 from pgdyno.target.remote.host import opened_host

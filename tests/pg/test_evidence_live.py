@@ -20,7 +20,7 @@ from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.evidence import Evidence, LogEvidence, Statistics, WorkingSetClass, WorkloadClass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Database, Inventory
-from pgdyno.probes.evidence import evidence_of_capture, gather, write_evidence
+from pgdyno.probes.evidence.gather import evidence_of_capture, gather, write_evidence
 from pgdyno.probes.evidence.snapshot import read_snapshot
 from pgdyno.target.inspect import read_facts
 from pgdyno.target.postgres import Postgres

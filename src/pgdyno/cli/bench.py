@@ -38,6 +38,11 @@ def command(**values: object) -> int:
     Without --conf the server is measured as it is: nothing of it is changed or restarted. One measurement is no
     claim; compare two configurations with `pgdyno experiment --ab`.
     """
+    flags = Flags(values)
+    if flags.on("dry_run"):
+        from pgdyno.cli.dry_run import print_load  # before all that a measurement loads
+
+        return print_load(flags)
     from pgdyno.cli.progress import Progress
     from pgdyno.cli.study import check_report_path, confirm_changes, exit_code, outage_text, settings_from
     from pgdyno.knobs.constraints import require
@@ -47,11 +52,6 @@ def command(**values: object) -> int:
     from pgdyno.studies.bench import bench, bench_result
     from pgdyno.studies.stand import linux_knobs
 
-    flags = Flags(values)
-    if flags.on("dry_run"):
-        from pgdyno.cli.dry_run import print_load
-
-        return print_load(flags)
     conf = flags.path("conf")
     settings = settings_from(conf) if conf else {}
     check_report_path(flags.path("report"))

@@ -20,13 +20,14 @@ def pgbench_of(flags: Flags, *, look: bool = True) -> Pgbench:
 
     Without `look` no server is asked.
     """
-    from pgdyno.studies.stand import opened
     from pgdyno.target.binaries import client_bin_dir, find_build
     from pgdyno.target.runner import LocalRunner
     from pgdyno.workloads.pgbench_command import Pgbench, find_pgbench
 
     request = target_request(flags)
     if look and (request.dsn is not None or request.host is not None):
+        from pgdyno.studies.opening import opened
+
         with opened(request) as target:
             return find_pgbench(target)
     build = find_build(LocalRunner(), request.sandbox_bin)

@@ -47,6 +47,13 @@ class GroupLoad:
         running = [load for load in self._loads if not load.poll()]
         return not running
 
+    def wait(self, seconds: float) -> bool:
+        """Wait at most so long for the end of one that still runs. Return True once all have ended."""
+        running = next((load for load in self._loads if not load.poll()), None)
+        if running is not None:
+            running.wait(seconds)
+        return self.poll()
+
     def live(self) -> LoadReading | None:
         """Return the latest readings added up, None until every one that still runs has one.
 

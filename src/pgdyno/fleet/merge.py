@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 from pgdyno.model.record import InstanceRecord
 from pgdyno.model.trial import LoadPlan
+from pgdyno.workloads.folded_log import QUARTER_S, ceil_quarter, joined
 from pgdyno.workloads.load_warnings import LoadFacts, judge_load
-from pgdyno.workloads.result import Gap, LoadResult, count_bins
-from pgdyno.workloads.transaction_log import Tally, concatenate
+from pgdyno.workloads.result import Gap, LoadResult, SecondHistograms, count_bins
+from pgdyno.workloads.transaction_log import Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +51,11 @@ def merge(
     """
     measured = [part.result for part in parts if part.result is not None]
     whole = [result for result in measured if result.reason is None] or measured
-    log = concatenate([result.log for result in whole])
-    began = max(float(result.log.end_us[0]) / 1e6 for result in whole)
+    log = joined([result.log for result in whole])
+    began = ceil_quarter(max(result.log.first_end_us for result in whole) / 1e6) * QUARTER_S
     ended = max(min(result.ended_at for result in whole), began)
+    if len(whole) > 1:
+        ended = max(ended // QUARTER_S * QUARTER_S, began)  # the others went on: the window ends with a quarter second
     early = [part for part in parts if part.reason is not None]
     counts = Tally(*(sum(getattr(result, name) for result in measured) for name in _COUNTS))
     cpu = sum(result.driver_cpu_s for result in measured)
@@ -67,7 +70,7 @@ def merge(
         skipped=counts.skipped,
         driver_cpu_s=cpu,
         bins=count_bins(log.between(began, ended), began_at=began),
-        histograms=[row for result in measured for row in result.histograms],
+        histograms=SecondHistograms(tuple(part for result in measured for part in result.histograms.parts)),
         warnings=judge_load(
             LoadFacts(
                 plan=_whole_plan(plan),
@@ -137,7 +140,7 @@ def _record(part: Part, plan: LoadPlan, load_began: float, began: float, ended: 
     return InstanceRecord(
         instance=part.instance,
         clients=plan.clients,
-        began_at=float((result.log.end_us - result.log.latency_us).min()) / 1e6,
+        began_at=result.log.first_began_us / 1e6,
         ended_at=result.ended_at,
         transactions=result.transactions,
         failed=result.failed,

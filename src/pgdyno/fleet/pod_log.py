@@ -10,20 +10,18 @@ import binascii
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-
-import numpy as np
 
 from pgdyno.errors import UsageError
 from pgdyno.model.matrix import Cell
 from pgdyno.model.samples import SampleRow
 from pgdyno.model.trial import LoadPlan
 from pgdyno.outside.documents import load_json, unpack
+from pgdyno.workloads.log_fold import LogFold
 from pgdyno.workloads.pgbench_log import LogFormat, parse_lines
 from pgdyno.workloads.progress import count_aborted, first_reason
-from pgdyno.workloads.result import LoadResult, count_bins, histogram_rows
-from pgdyno.workloads.transaction_log import TransactionLog, concatenate, tally
+from pgdyno.workloads.result import LoadResult, SecondHistograms, count_bins
 
 PODS = Path(__file__).with_name("pods")
 """The folder of the scripts that run in a cluster."""
@@ -119,19 +117,20 @@ def _result(text: str, index: int, run: Run, name: str) -> tuple[LoadResult | No
     if not len(parsed.log):
         return None, reason or "not a single transaction"
     cpu_s = 60.0 * (int(end[2]) + int(end[4])) + float(end[3]) + float(end[5])
-    log = _numbered(concatenate([parsed.log]), index * run.plan.clients)
-    began_at = float((log.end_us - log.latency_us).min()) / 1e6
-    counts = tally(log)
+    fold = LogFold(first_client=index * run.plan.clients)
+    fold.add(parsed.log)
+    log = fold.folded()
+    began_at, counts = log.first_began_us / 1e6, log.tally()
     return LoadResult(
         began_at=began_at,
-        ended_at=float(log.end_us[-1]) / 1e6,
+        ended_at=log.last_end_us / 1e6,
         transactions=counts.committed,
         failed=counts.failed,
         retried=counts.retried,
         skipped=counts.skipped,
         driver_cpu_s=cpu_s,
         bins=count_bins(log, began_at=began_at),
-        histograms=histogram_rows(log, [run.cell.mode], instance=index),
+        histograms=SecondHistograms(((log, (run.cell.mode,), index),)),
         warnings=(),
         log_files=(),
         argv=(),
@@ -141,11 +140,6 @@ def _result(text: str, index: int, run: Run, name: str) -> tuple[LoadResult | No
         reason=reason,
         log=log,
     ), reason
-
-
-def _numbered(log: TransactionLog, first: int) -> TransactionLog:
-    """Number the clients on over the pods, so that those of several logs can be told apart when joined."""
-    return log if log.client is None else replace(log, client=log.client + np.int16(first))
 
 
 def _run(text: str, name: str) -> Run:

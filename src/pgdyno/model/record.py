@@ -42,7 +42,8 @@ class CheckRecord:
 class ClientRecord:
     """What one client of the load met in the measured window: a smooth total can hide a client that is served badly.
 
-    Latency in milliseconds, observed values of this client alone; clients of several load generators are numbered on.
+    Latency in milliseconds of this client alone, each figure within 0.1 %; clients of several load generators are
+    numbered on.
     """
 
     client: int

@@ -12,9 +12,11 @@ import socket
 import statistics
 import time
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import psycopg
-from psycopg.rows import DictRow
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg.rows import DictRow
 
 OVER_NETWORK, ROUND_TRIP_MS, LINK_MBIT = "over_network", "round_trip_ms", "link_mbit."
 """What a run's counters call it: 1 or 0; milliseconds; the speed of an interface, whose name follows."""
@@ -59,7 +61,9 @@ def round_trip_s(connection: psycopg.Connection[DictRow]) -> float:
     began = time.perf_counter()
     connection.pgconn.exec_(b"").clear()
     if connection.broken:
-        raise psycopg.OperationalError("the session was lost")
+        from psycopg import OperationalError  # pages read the names above and ask no server
+
+        raise OperationalError("the session was lost")
     return time.perf_counter() - began
 
 

@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri, stdtrit
 
 from pgdyno.errors import UsageError
 from pgdyno.model.verdict import Interval
+from pgdyno.stats.distributions import ndtr, ndtri, stdtrit
 
 Floats = NDArray[np.float64]
 Statistic = Callable[[Floats], Floats]

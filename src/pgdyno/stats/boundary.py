@@ -22,9 +22,9 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import beta, ndtr, stdtrit
 
 from pgdyno.errors import UsageError
+from pgdyno.stats.distributions import beta, ndtr, stdtrit
 
 Floats = NDArray[np.float64]
 

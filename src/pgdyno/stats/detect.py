@@ -14,9 +14,9 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtri, stdtrit
 
 from pgdyno.errors import UsageError
+from pgdyno.stats.distributions import chdtri, stdtrit
 from pgdyno.stats.noise import MOST_EFFECT, last_critical, noise_floor
 from pgdyno.stats.sequential import Design
 

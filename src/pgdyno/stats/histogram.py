@@ -20,8 +20,37 @@ from pgdyno.model.trial import LatencySummary
 LOWEST_US = 1
 HIGHEST_US = 3_600_000_000
 SIGNIFICANT_DIGITS = 3
+RELATIVE_ERROR = 1 / 1024
+"""How far at most the greatest value of a bucket lies above another in it; below 2,048 us a bucket is one value."""
+_HALF_BITS = 10
+"""A power of two is divided into 2^10 buckets, the first that do for three significant digits."""
 
 Integers = NDArray[np.int64]
+
+
+def bucket_of(micros: Integers) -> Integers:
+    """Return the bucket of each latency from 0 us up: below 2^11 us its value, then 2^10 for each power of two.
+
+    The layout of HdrHistogram. Above one hour a value is in the bucket of one hour.
+    """
+    values = np.minimum(micros, HIGHEST_US)
+    shift = np.maximum(np.frexp(values.astype(np.float64))[1] - (_HALF_BITS + 1), 0)
+    return np.asarray((shift.astype(np.int64) << _HALF_BITS) + (values >> shift), dtype=np.int64)
+
+
+def lowest_of(index: Integers | np.intp) -> Integers:
+    """Return the least value of a bucket in microseconds."""
+    half = 1 << _HALF_BITS
+    shift = np.maximum(np.asarray(index, dtype=np.int64) // half - 1, 0)
+    return np.asarray((index - shift * half) << shift, dtype=np.int64)
+
+
+def highest_of(index: Integers | np.intp) -> Integers:
+    """Return the greatest value of a bucket in microseconds."""
+    return np.asarray(lowest_of(index + 1) - 1, dtype=np.int64)
+
+
+BUCKETS = int(bucket_of(np.array([HIGHEST_US]))[0]) + 1
 
 
 class LatencyHistogram:
@@ -48,7 +77,10 @@ class LatencyHistogram:
         if values.min() < 0:
             raise UsageError(f"latency {values.min()} us is negative", hint="Check the clock of the load generator.")
         self.clipped += int((values > HIGHEST_US).sum())
-        counts = np.bincount(self._index_of(np.minimum(values, HIGHEST_US)))
+        self.record_buckets(np.bincount(bucket_of(values)))
+
+    def record_buckets(self, counts: Integers) -> None:
+        """Add counts by bucket, from bucket 0 on."""
         self._array()[: counts.size] += counts
         self._track()
 
@@ -79,14 +111,14 @@ class LatencyHistogram:
         if total == 0:
             raise UsageError("an empty histogram has no quantile", hint="Measure for longer.")
         rank = min(max(int(np.ceil(q * total - 1e-9)), 1), total)
-        return float(self._highest(np.searchsorted(cumulative, rank))) / 1000.0
+        return float(highest_of(np.searchsorted(cumulative, rank))) / 1000.0
 
     def summary(self) -> LatencySummary:
         """Return percentiles, maximum and mean in ms, each within 0.1 %. Raises UsageError when empty."""
         counts = self._array()
         used = np.flatnonzero(counts)
         p50, p95, p99, p999, largest = (self.quantile_ms(q) for q in (0.5, 0.95, 0.99, 0.999, 1.0))
-        middle = (self._lowest(used) + self._highest(used)) / 2
+        middle = (lowest_of(used) + highest_of(used)) / 2
         mean = float((middle * counts[used]).sum() / counts[used].sum()) / 1000.0
         return LatencySummary(p50=p50, p95=p95, p99=p99, p999=p999, max=largest, mean=mean)
 
@@ -121,18 +153,3 @@ class LatencyHistogram:
         used = np.flatnonzero(counts)
         if used.size:
             self._hdr.set_internal_tacking_values(int(used[0]), int(used[-1]), int(counts.sum()))
-
-    def _index_of(self, values: Integers) -> Integers:
-        """Return the bucket of each value: linear below 2^bits, then half as many buckets for each power of two."""
-        bits = self._hdr.sub_bucket_half_count_magnitude + 1
-        shift = np.maximum(np.frexp(values.astype(np.float64))[1] - bits, 0)
-        return np.asarray((shift << (bits - 1)) + (values >> shift), dtype=np.int64)
-
-    def _lowest(self, index: Integers | np.intp) -> Integers:
-        """Return the least value of a bucket, the inverse of `_index_of`."""
-        half = 1 << self._hdr.sub_bucket_half_count_magnitude
-        shift = np.maximum(np.asarray(index, dtype=np.int64) // half - 1, 0)
-        return np.asarray((index - shift * half) << shift, dtype=np.int64)
-
-    def _highest(self, index: Integers | np.intp) -> Integers:
-        return np.asarray(self._lowest(index + 1) - 1, dtype=np.int64)

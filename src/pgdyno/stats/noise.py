@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
 
 from pgdyno.errors import UsageError
 from pgdyno.stats.boundary import critical_values
+from pgdyno.stats.distributions import stdtr, stdtrit
 from pgdyno.stats.paired import log_ratios
 
 Floats = NDArray[np.float64]

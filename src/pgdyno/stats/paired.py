@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
 
 from pgdyno.errors import UsageError
 from pgdyno.model.verdict import Interval
+from pgdyno.stats.distributions import stdtr, stdtrit
 
 Floats = NDArray[np.float64]
 

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from pgdyno.errors import UsageError
 from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS, Interval, Metric, Verdict, Word
 from pgdyno.stats.boundary import critical_values
+from pgdyno.stats.distributions import ndtr
 from pgdyno.stats.paired import interval, log_ratios
 
 Floats = NDArray[np.float64]

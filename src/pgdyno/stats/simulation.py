@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from pgdyno.errors import UsageError
 from pgdyno.stats.boundary import critical_values
+from pgdyno.stats.distributions import ndtr
 from pgdyno.stats.sequential import EARLIEST_GIVE_UP, HOPELESS, Design
 
 Floats = NDArray[np.float64]

@@ -5,6 +5,10 @@ than its own noise explains. The noise is that of the residuals about the better
 does not hide itself; it is raised for autocorrelation (AR(1)) and never taken below counting noise (Poisson).
 Checkpoint dips that come back are noise by this measure, a level that changes for good is not. The search starts at
 the first bin, so a run that is steady at once loses nothing.
+
+Where latencies are given, their inverse (transactions per second of latency) must be steady as well. A few clients
+that never wait commit far more evenly than by chance, so that counting noise hides a drift of their throughput by a
+third; their latencies show it. Both are the same question asked of a closed loop.
 """
 
 from __future__ import annotations
@@ -25,6 +29,9 @@ MAX_BINS = 240
 """Longer series are summed into at most this many bins, which also tames autocorrelation."""
 BURST_SHARE = 0.25
 """What is cut may be faster than what is kept only within this first share of the series (a burst, not a step down)."""
+LATENCIES_PER_BIN = 8
+"""Bins are joined until they hold so many latencies on average: a mean of fewer is too uneven for this test."""
+_FEWEST = 4
 _CRITICAL = 3.4
 _CRITICAL_FEW = 11.0
 _MAX_AUTOCORRELATION = 0.8
@@ -38,13 +45,38 @@ class Steady:
     reason: str
 
 
-def find_steady(counts_per_bin: ArrayLike, *, bin_s: float, min_window_s: float) -> Steady:
+def find_steady(
+    counts_per_bin: ArrayLike, *, bin_s: float, min_window_s: float, latency_per_bin: ArrayLike | None = None
+) -> Steady:
     """Find the first bin from which the counts are steady to the end, leaving at least `min_window_s`.
 
-    `counts_per_bin` are transactions in consecutive bins of `bin_s` seconds. Raises UsageError on negative or
-    non-finite counts and on lengths that are not positive.
+    `counts_per_bin` are transactions in consecutive bins of `bin_s` seconds, `latency_per_bin` the sums of their
+    latencies in any unit. Raises UsageError on negative or non-finite counts and on lengths that are not positive.
     """
     counts = np.asarray(counts_per_bin, dtype=np.float64)
+    totals = None if latency_per_bin is None else np.asarray(latency_per_bin, dtype=np.float64)
+    by_count = _find(counts, bin_s, min_window_s)
+    if by_count.start is None or totals is None:
+        return by_count
+    by_latency = _find_by_latency(counts, totals, bin_s, min_window_s)
+    return by_latency if by_latency.start is None or by_latency.start > by_count.start else by_count
+
+
+def _find_by_latency(counts: Floats, totals: Floats, bin_s: float, min_window_s: float) -> Steady:
+    merge = max(math.ceil(counts.size / MAX_BINS), math.ceil(LATENCIES_PER_BIN * counts.size / counts.sum()))
+    some, took = _merged(counts, merge), _merged(totals, merge)
+    need = math.ceil(math.ceil(min_window_s / bin_s - 1e-9) / merge)
+    if some.size < max(need, _FEWEST) or took.sum() <= 0:
+        return Steady(0, "too few transactions to tell by their latencies")
+    speed = np.where(took > 0, some / np.where(took > 0, took, 1.0), some.sum() / took.sum())
+    found = _search(speed / speed.mean(), need, bin_s * merge, counted=False)
+    if found.start is None:
+        return found
+    last = counts.size - math.ceil(min_window_s / bin_s - 1e-9)
+    return Steady(min(found.start * merge, last), found.reason)
+
+
+def _find(counts: Floats, bin_s: float, min_window_s: float) -> Steady:
     if bin_s <= 0 or min_window_s <= 0:
         raise UsageError(f"bins of {bin_s} s and a window of {min_window_s} s are not positive")
     if counts.ndim != 1 or not np.isfinite(counts).all() or (counts < 0).any():
@@ -61,21 +93,22 @@ def find_steady(counts_per_bin: ArrayLike, *, bin_s: float, min_window_s: float)
     return Steady(min(found.start * merge, counts.size - need), found.reason)
 
 
-def _search(counts: Floats, need: int, bin_s: float) -> Steady:
+def _search(counts: Floats, need: int, bin_s: float, *, counted: bool = True) -> Steady:
     """Try each start in turn; report of the whole series why it is not steady when none is found."""
-    complaint = _change(counts)
+    complaint = _change(counts, counted=counted)
     if complaint is None:
         return Steady(0, "steady from the first bin")
     for start in range(1, counts.size - need + 1):
         head, tail = counts[:start], counts[start:]
-        if _change(tail) is None and _is_warmup(head, tail):
+        if _change(tail, counted=counted) is None and _is_warmup(head, tail):
             return Steady(start, f"steady after {start * bin_s:g} s of warm-up")
     left, right, split = complaint
     share = abs(right / left - 1) if left else 1.0
-    direction = "rose" if right > left else "fell"
-    return Steady(
-        None, f"throughput {direction} by {share:.0%} about {split * bin_s:g} s into the run and did not settle"
-    )
+    what, rises = ("throughput", right > left) if counted else ("latency", right < left)
+    if not counted:
+        share = abs(left / right - 1) if right else 1.0
+    direction = "rose" if rises else "fell"
+    return Steady(None, f"{what} {direction} by {share:.0%} about {split * bin_s:g} s into the run and did not settle")
 
 
 def _is_warmup(head: Floats, tail: Floats) -> bool:
@@ -92,14 +125,14 @@ def _is_warmup(head: Floats, tail: Floats) -> bool:
     return _slope(tail) < max(float(ended - begun), 0.0) / head.size / 3
 
 
-def _change(counts: Floats) -> tuple[float, float, int] | None:
+def _change(counts: Floats, *, counted: bool = True) -> tuple[float, float, int] | None:
     """Return the levels before and after the clearest split, and the split, when the series is not steady.
 
     The last fifth (at least two bins) is never a side of its own: a dip there may still come back.
     """
     n = counts.size
     level = float(counts.mean())
-    if n < 4 or level == 0:
+    if n < _FEWEST or level == 0:
         return None
     splits = np.arange(1, n - max(2, n // 5) + 1)
     sums = np.cumsum(counts)[splits - 1]
@@ -107,14 +140,18 @@ def _change(counts: Floats) -> tuple[float, float, int] | None:
     gap = np.abs(right - left)
     score = gap / np.sqrt(1 / splits + 1 / (n - splits))
     best = int(score.argmax())
-    noise = _noise(counts, int(splits[best]), float(left[best]), float(right[best]))
+    noise = _noise(counts, int(splits[best]), float(left[best]), float(right[best]), counted=counted)
     if score[best] <= noise * (_CRITICAL + _CRITICAL_FEW / n) or gap[best] <= TOLERANCE * level:
         return None
     return float(left[best]), float(right[best]), int(splits[best])
 
 
-def _noise(counts: Floats, split: int, left: float, right: float) -> float:
-    """Return the long-run standard deviation of a bin: residual scatter, autocorrelation included."""
+def _noise(counts: Floats, split: int, left: float, right: float, *, counted: bool) -> float:
+    """Return the long-run standard deviation of a bin: residual scatter, autocorrelation included.
+
+    Of counts it is at least what chance alone makes (Poisson).
+    """
+    least = float(counts.mean()) if counted else 0.0
     time = np.arange(counts.size) - (counts.size - 1) / 2
     line = counts - counts.mean() - _slope(counts) * time
     step = counts - np.where(np.arange(counts.size) < split, left, right)
@@ -122,11 +159,11 @@ def _noise(counts: Floats, split: int, left: float, right: float) -> float:
     energy = float((residual * residual).sum())
     freedom = max(counts.size - 3, 1)
     if energy <= 0:
-        return math.sqrt(counts.mean())
+        return math.sqrt(least)
     # The lag-1 estimate of a fitted residual is low by about (1 + 3 r) / n for a line; put half of it back.
     lag = float((residual[1:] * residual[:-1]).sum()) / energy + 2 / counts.size
     lag = min(max(lag, 0.0), _MAX_AUTOCORRELATION)
-    return math.sqrt(max(energy / freedom * (1 + lag) / (1 - lag), counts.mean()))
+    return math.sqrt(max(energy / freedom * (1 + lag) / (1 - lag), least))
 
 
 def _slope(counts: Floats) -> float:

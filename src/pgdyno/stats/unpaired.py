@@ -10,10 +10,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import stdtrit
 
 from pgdyno.errors import UsageError
 from pgdyno.model.verdict import Interval
+from pgdyno.stats.distributions import stdtrit
 from pgdyno.stats.paired import interval
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TypeVar
 
 from sqlalchemy import Select, insert, select
@@ -18,6 +18,7 @@ from pgdyno.store.schema import EVENT, HISTOGRAM, RECORDS, SAMPLES
 
 R = TypeVar("R", InstanceRecord, ClientRecord, CheckRecord, PlanRecord, TextRecord)
 
+_HISTOGRAMS_AT_ONCE = 500
 _HISTOGRAM_FIELDS = ("second", "instance", "script", "count", "total_us", "failed", "retried", "skipped", "blob")
 
 
@@ -60,13 +61,15 @@ def read_study_samples(
 
 
 def write_histograms(connection: Connection, run_id: int, rows: Iterable[HistogramRow]) -> int:
-    """Insert the rows in one bulk statement and return how many they were."""
-    values: list[Mapping[str, object]] = [
-        {"run_id": run_id, **{name: getattr(row, name) for name in _HISTOGRAM_FIELDS}} for row in rows
-    ]
-    if values:
+    """Insert the rows, some hundred a statement and in memory, and return how many they were."""
+    written, left = 0, iter(rows)
+    while some := list(islice(left, _HISTOGRAMS_AT_ONCE)):
+        values: list[Mapping[str, object]] = [
+            {"run_id": run_id, **{name: getattr(row, name) for name in _HISTOGRAM_FIELDS}} for row in some
+        ]
         connection.execute(insert(HISTOGRAM), values)
-    return len(values)
+        written += len(some)
+    return written
 
 
 def read_histograms(connection: Connection, run_id: int) -> list[HistogramRow]:

@@ -18,7 +18,7 @@ from pgdyno.model.evidence import Evidence
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Depth, Proof
 from pgdyno.model.inventory import Inventory
-from pgdyno.probes.evidence import evidence_of_capture, gather
+from pgdyno.probes.evidence.gather import evidence_of_capture, gather
 from pgdyno.probes.evidence.own_work import OwnWork, log_zone
 from pgdyno.studies.advice_plan import plan_text
 from pgdyno.target.capture.texts import Capture

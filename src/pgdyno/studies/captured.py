@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.inventory import Inventory
-from pgdyno.probes.evidence import write_evidence
+from pgdyno.probes.evidence.gather import write_evidence
 from pgdyno.target.inspection import write_capture
 from pgdyno.target.target import Target
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from pgdyno.model.verdict import Interval
+from pgdyno.stats.distributions import stdtrit
 from pgdyno.stats.paired import interval
 
 Floats = NDArray[np.float64]

@@ -137,7 +137,7 @@ def _keep(store: Store, study: Study, job: Job) -> None:
     outcome = replace(outcome, counters={**outcome.counters, **({"database_bytes": sizes[0]} if sizes else {})})
     store.add_samples(number, samples)
     store.add_histograms(number, load.histograms)
-    window = load.log.between(outcome.steady_from or load.began_at, load.ended_at + 1e-6)
+    window = load.log.between(outcome.steady_from or load.began_at, load.ended_at)
     store.add_records(number, [*load.instances, *client_records(window)])
     store.finish_trial(number, outcome)
 

@@ -1,4 +1,4 @@
-"""Open the target that was asked for. Loads nothing of the laboratory, so that verbs that only look are quick."""
+"""Open the target that was asked for. Loads nothing but the way that was asked for: verbs that only look are quick."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ from contextlib import contextmanager
 
 from pgdyno.studies.target_request import TargetRequest
 from pgdyno.target.connect_routes import open_server
-from pgdyno.target.remote.address import HostAddress
-from pgdyno.target.remote.arrival import HostRequest
-from pgdyno.target.remote.host import opened_host
-from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.target import Target
 
 
@@ -18,6 +14,10 @@ from pgdyno.target.target import Target
 def opened(request: TargetRequest) -> Iterator[Target]:
     """Open the target that was asked for: a server, here or on another host, or the sandbox, started and stopped."""
     if request.host is not None:
+        from pgdyno.target.remote.address import HostAddress
+        from pgdyno.target.remote.arrival import HostRequest
+        from pgdyno.target.remote.host import opened_host
+
         with opened_host(HostRequest(HostAddress.parse(request.host), request.sudo_user)) as host:
             yield host.target(request.dsn or "", request.restart_command)
         return
@@ -29,6 +29,8 @@ def opened(request: TargetRequest) -> Iterator[Target]:
             restart_command=request.restart_command,
         )
         return
+    from pgdyno.target.sandbox import Sandbox
+
     sandbox = Sandbox.open_or_create(request.sandbox, bin_dir=request.sandbox_bin, memory_bytes=request.sandbox_memory)
     try:
         sandbox.start()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,10 +87,10 @@ class CpuGroup:
                 return group
         return None
 
-    def holds(self, pid: int) -> bool:
-        """Tell whether the process is in this very group."""
-        mounts = (mount for mount in accounting_mounts() if mount.version == self.version)
-        return any(own_group(mount, str(pid)) == self.path for mount in mounts)
+    def holds(self, pid: int, mounts: Sequence[CgroupMount] | None = None) -> bool:
+        """Tell whether the process is in this very group. `mounts` are read anew where none are given."""
+        every = accounting_mounts() if mounts is None else mounts
+        return any(own_group(mount, str(pid)) == self.path for mount in every if mount.version == self.version)
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -131,6 +131,8 @@ class ServerCpu:
         self._postmaster = postmaster
         self._group = group
         self._reason = reason
+        self._known: processes.ProcessStat | None = None
+        self._mounts: Sequence[CgroupMount] = ()
 
     @classmethod
     def unavailable(cls, reason: str) -> ServerCpu:
@@ -138,13 +140,27 @@ class ServerCpu:
         return cls(lambda: None, reason=reason)
 
     def postmaster(self) -> int | None:
-        """Return the postmaster's pid, None when it is down or on another host."""
-        return self._postmaster()
+        """Return the postmaster's pid, None when it is down or on another host.
+
+        It is looked for once: later, a process of that pid and that start is the same one, as long as it is alive.
+        """
+        known = self._known
+        now = None if known is None else processes.read_stat(known.pid)
+        if known is not None and now is not None and not now.has_ended and now.started_ticks == known.started_ticks:
+            return known.pid
+        pid = self._postmaster()
+        self._known = None if pid is None else processes.read_stat(pid)
+        self._mounts = accounting_mounts() if self._group is not None and pid is not None else ()
+        return pid
 
     @property
     def source(self) -> str:
-        """Return `cgroup v1`, `cgroup v2` or `proc`."""
-        return f"cgroup v{self._group.version}" if self._covers() and self._group is not None else "proc"
+        """Return `cgroup v1`, `cgroup v2` or `proc`, that with the reason where it costs a walk of all of /proc."""
+        if self._covers() and self._group is not None:
+            return f"cgroup v{self._group.version}"
+        pid = self.postmaster()
+        is_walk = pid is not None and processes.child_pids(pid) is None
+        return f"proc, by every process of the machine: {processes.NO_LISTS}" if is_walk else "proc"
 
     def seconds(self) -> float | Unknown:
         """Return the CPU seconds used so far, or why they cannot be had.
@@ -156,7 +172,7 @@ class ServerCpu:
                 return self._group.seconds()
             except OSError as error:
                 return Unknown(f'cgroup "{self._group.path}" cannot be read: {error.strerror}')
-        pid = self._postmaster()
+        pid = self.postmaster()
         if pid is None:
             return Unknown(self._reason)
         used = processes.tree_cpu_s(pid)
@@ -165,8 +181,8 @@ class ServerCpu:
     def _covers(self) -> bool:
         if self._group is None:
             return False
-        pid = self._postmaster()
-        return pid is None or self._group.holds(pid)
+        pid = self.postmaster()
+        return pid is None or self._group.holds(pid, self._mounts)
 
 
 def accounting_mounts(mountinfo: str | None = None) -> list[CgroupMount]:

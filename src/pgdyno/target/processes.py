@@ -12,8 +12,10 @@ from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.target.owner.hands import hands_of
 
 PROC = Path("/proc")
+_AT_ONCE = 16384
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _UIDS = re.compile(r"^Uid:\s+\d+\s+(\d+)", re.MULTILINE)
+NO_LISTS = "this kernel has no lists of children (CONFIG_PROC_CHILDREN)"
 _NUMBER = re.compile(r"[0-9]{1,10}")
 _HUGE = re.compile(r"^HugetlbPages:\s+(\d+) kB", re.MULTILINE)
 
@@ -29,6 +31,11 @@ class ProcessStat:
     own_ticks: int
     reaped_ticks: int
     started_ticks: int
+
+    @property
+    def has_ended(self) -> bool:
+        """Tell a process that is gone and waits to be reaped."""
+        return self.state in ("Z", "X")
 
 
 def parse_stat(text: str) -> ProcessStat:
@@ -51,9 +58,21 @@ def parse_stat(text: str) -> ProcessStat:
 def read_stat(pid: int, proc: Path = PROC) -> ProcessStat | None:
     """Return the process's numbers, or None when it is gone."""
     try:
-        return parse_stat((proc / str(pid) / "stat").read_text())
+        return parse_stat(_read_bytes(f"{proc}/{pid}/stat").decode(errors="surrogateescape"))
     except (FileNotFoundError, ProcessLookupError):
         return None
+
+
+def _read_bytes(path: str) -> bytes:
+    """Return a small file of /proc: a third of the time of `Path.read_text`, for hundreds of backends a tick."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = os.read(descriptor, _AT_ONCE)
+        while more := os.read(descriptor, _AT_ONCE):
+            data += more
+        return data
+    finally:
+        os.close(descriptor)
 
 
 def all_pids(proc: Path = PROC) -> list[int]:
@@ -62,15 +81,36 @@ def all_pids(proc: Path = PROC) -> list[int]:
 
 
 def children_of(pid: int, proc: Path = PROC) -> list[ProcessStat]:
-    """Return the direct children that are alive or not yet reaped, in order of pid."""
-    stats = (read_stat(other, proc) for other in all_pids(proc))
+    """Return the direct children that are alive or not yet reaped, in order of pid.
+
+    Reads them alone where the kernel lists them, else every process of this machine (`NO_LISTS`).
+    """
+    listed = child_pids(pid, proc)
+    stats = (read_stat(other, proc) for other in (all_pids(proc) if listed is None else listed))
     return [stat for stat in stats if stat is not None and stat.parent == pid]
+
+
+def child_pids(pid: int, proc: Path = PROC) -> list[int] | None:
+    """Return the pids of the direct children in order, empty when the process is gone; None where none are listed.
+
+    `/proc/PID/task/TID/children` (proc(5)): one file for each thread, of what that thread started.
+    """
+    tasks = proc / str(pid) / "task"
+    try:
+        words = [word for task in tasks.iterdir() for word in _read_bytes(f"{task}/children").split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return [] if not tasks.exists() or _has_lists(proc) else None
+    return sorted(map(int, words))
+
+
+def _has_lists(proc: Path) -> bool:
+    return (proc / "self" / "task" / str(os.getpid()) / "children").exists()
 
 
 def alive(pid: int) -> bool:
     """Tell whether a process runs; one that has ended and waits to be reaped does not."""
     stat = read_stat(pid)
-    return stat is not None and stat.state not in ("Z", "X")
+    return stat is not None and not stat.has_ended
 
 
 def postmaster_pid(data_directory: Path) -> int | None:
@@ -140,21 +180,22 @@ def processes_in(data_directory: Path) -> list[int]:
 def tree_cpu_s(pid: int, *, tries: int = 5, stats: Callable[[int], list[ProcessStat]] | None = None) -> float | None:
     """Return the CPU seconds of a postmaster, its children and those that it has reaped; None when it is gone.
 
-    A child that exits while we read would be counted live and again through its parent, or not at all, so the walk is
-    repeated until two in a row find the same pids. The later one counts: its reading of the parent lies between the
-    two scans of the children, and so does not miss one that was reaped before the first. Resolution: one clock tick
-    (10 ms) a process.
+    A child that exits while we read would be counted live and again through its parent, or not at all, so the pids are
+    listed before the numbers are read, and all is done again until both find the same pids. The reading of the parent
+    lies between the two scans of the children, and so does not miss one that was reaped before the first. Resolution:
+    one clock tick (10 ms) a process.
     """
     read = stats or _postmaster_and_children
-    before = read(pid)
+    listed = child_pids(pid) if stats is None else None
+    before = {stat.pid for stat in read(pid)} if listed is None else {pid, *listed}
     for _ in range(tries):
         after = read(pid)
         if not after:
             return None
-        if {stat.pid for stat in before} == {stat.pid for stat in after}:
-            ticks = sum(stat.own_ticks + stat.reaped_ticks for stat in after)
-            return ticks / TICKS_PER_S
-        before = after
+        found = {stat.pid for stat in after}
+        if before == found:
+            return sum(stat.own_ticks + stat.reaped_ticks for stat in after) / TICKS_PER_S
+        before = found
     return None
 
 

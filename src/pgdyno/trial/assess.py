@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -46,10 +47,10 @@ def assess(
 ) -> Outcome:
     """Return the outcome of a load that ran to its end; one that lacks a load generator is PARTIAL whatever else.
 
-    The measured window begins where the counts per bin become steady, at the earliest after `bounds.min_warmup_s`
-    and at the latest after `plan.warmup_s`; a series that is not steady by then is UNSTEADY and has no score, or
-    DISTURBED where others used the machine meanwhile: the load is not to blame then. `own_devices` is False where
-    the data lie on none of the devices that were watched: what those read is not counted.
+    The measured window begins where the counts per bin and the latencies in them become steady, at the earliest after
+    `bounds.min_warmup_s` and at the latest after `plan.warmup_s`; a series that is not steady by then is UNSTEADY and
+    has no score, or DISTURBED where others used the machine meanwhile: the load is not to blame then. `own_devices` is
+    False where the data lie on none of the devices that were watched: what those read is not counted.
     """
     bins = load.bins
     measured = Outcome(
@@ -64,7 +65,9 @@ def assess(
         driver_cpu_s=load.driver_cpu_s,
         warnings=tuple(warning.text for warning in load.warnings),
     )
-    steady = find_steady(bins.counts.astype(float), bin_s=bins.bin_s, min_window_s=bounds.min_window_s)
+    steady = find_steady(
+        bins.counts, bin_s=bins.bin_s, min_window_s=bounds.min_window_s, latency_per_bin=bins.latency_us
+    )
     if steady.start is None and load.partial is None:
         return _without_score(measured, steady.reason, rows, bounds)
     settled_s = (steady.start or 0) * bins.bin_s
@@ -73,7 +76,8 @@ def assess(
     elif settled_s > plan.warmup_s + bins.bin_s:
         late = f"steady only after {settled_s:.1f} s, later than the warm-up bound of {plan.warmup_s:.1f} s"
         return _without_score(measured, late, rows, bounds)
-    begin, end = bins.origin_s + max(settled_s, bounds.min_warmup_s), load.ended_at
+    shortest_s = math.ceil(bounds.min_warmup_s / bins.bin_s) * bins.bin_s
+    begin, end = bins.origin_s + max(settled_s, shortest_s), load.ended_at
     window = load.window(begin, end)
     if window.transactions == 0:
         return replace(measured, reason=load.partial or "no transaction ended in the measured window")

@@ -54,6 +54,10 @@ OVERRUN_S = 60.0
 """A load that has not ended this long after its time is taken for hung and ended."""
 
 
+TURN_S = 0.2
+"""How long a guard that trips waits at most to be heard while a load runs."""
+READING_S = 0.9
+"""A load and its guards have something new to say once a second; a little less, so that turns do not skip one."""
 _PREPARING = (Phase.PLANNED, Phase.APPLYING, Phase.RESETTING)
 """Here a configuration that fails is an ApplyError; any other error is the machine's and ends the study."""
 
@@ -309,20 +313,24 @@ class Laboratory:
                 self._session.record_process(pid, "driver")
         assert work.sampler is not None, "the life cycle starts sampling before the load"
         try:
-            while not running.poll():
+            due = began
+            while not running.wait(TURN_S):
                 elapsed = self._timer() - began
                 if elapsed > plan.duration_s + OVERRUN_S:
                     raise WorkloadError(
                         f"the load still ran {OVERRUN_S:.0f} s after its time and was ended",
                         hint="Look into the server's log for statements that wait, or give it fewer clients.",
                     )
+                if self._sentry is not None:
+                    self._sentry.check()
+                if began + elapsed < due:
+                    continue
+                due = began + elapsed + READING_S
                 reading = running.live()
                 if self._sentry is not None:
                     self._sentry.load_reads(reading)
-                    self._sentry.check()
                     self._watcher.guards(self._sentry.lamps)
                 self._watcher.reading(elapsed, plan.duration_s, reading, work.sampler)
-                self._sleep(0.05)
             work.sampler.mark()  # a row ends here, so that the window's CPU is not diluted by the idle rest of a second
             work.load = running.finish()
             if work.load.reason is not None:
@@ -425,7 +433,7 @@ def _with_failures(outcome: Outcome, events: Sequence[Event]) -> Outcome:
 def _clients(load: LoadResult, outcome: Outcome) -> list[ClientRecord]:
     """Return the clients' latencies in the measured window, of the whole load where there was none."""
     begin = outcome.steady_from if outcome.steady_from is not None else load.began_at
-    return client_records(load.log.between(begin, load.ended_at + 1e-6))
+    return client_records(load.log.between(begin, load.ended_at))
 
 
 def _ends_study(error: PgdynoError, work: Work) -> bool:

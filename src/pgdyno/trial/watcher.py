@@ -25,7 +25,7 @@ class Watcher(Protocol):
         """Hear what the trial does now."""
 
     def reading(self, elapsed_s: float, duration_s: float, load: LoadReading | None, sampler: Sampler) -> None:
-        """Hear many times a second how the load goes; raise GuardTripped to end it."""
+        """Hear about once a second how the load goes; raise GuardTripped to end it."""
 
     def guards(self, lamps: Sequence[Lamp]) -> None:
         """Hear, before each `reading`, how the guards stand."""

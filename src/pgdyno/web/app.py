@@ -19,9 +19,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.model.live import Live
 from pgdyno.model.study import Study
-from pgdyno.report.build import build_report
-from pgdyno.report.html import render
-from pgdyno.report.payload import report_json
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.store.queue import Queue
@@ -71,8 +68,7 @@ class Dashboard:
         key = study.id, wanted, f"{study.state} {sorted(counts.items())}"
         with self._building:  # one at a time: a study of thousands of trials takes its second of CPU
             if key not in self._reports:
-                report = build_report(self._store, study.id)
-                self._reports[key] = report_json(report) if wanted == "json" else render(report, home="/")
+                self._reports[key] = _report(self._store, study.id, wanted)
                 while len(self._reports) > KEPT_REPORTS:
                     self._reports.popitem(last=False)
             self._reports.move_to_end(key)
@@ -90,6 +86,16 @@ class Dashboard:
     def queue(self) -> object:
         """Return all jobs, as data."""
         return {"jobs": [asdict(job) for job in Queue(self._store).jobs()]}
+
+
+def _report(store: Store, study: str, wanted: str) -> str:
+    """Make a report; what makes one is loaded with the first of them, not with the dashboard."""
+    from pgdyno.report.build import build_report
+    from pgdyno.report.html import render
+    from pgdyno.report.payload import report_json
+
+    report = build_report(store, study)
+    return report_json(report) if wanted == "json" else render(report, home="/")
 
 
 def _study_json(study: Study) -> dict[str, object]:

@@ -5,22 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from pgdyno.model.record import ClientRecord
-from pgdyno.workloads.transaction_log import TransactionLog, summarize_latency
+from pgdyno.workloads.folded_log import FoldedLog, mean_us, quantiles_us
 
 
-def client_records(log: TransactionLog) -> list[ClientRecord]:
+def client_records(log: FoldedLog) -> list[ClientRecord]:
     """Return one record for each client that committed anything, by its number; none where the log names no clients."""
-    if log.client is None or not len(log):
-        return []
-    order = np.argsort(log.client, kind="stable")
-    clients = log.client[order]
-    starts = np.flatnonzero(np.diff(clients, prepend=clients[0] - 1))
     found = []
-    for start, end in zip(starts, [*starts[1:], len(clients)], strict=True):
-        part = log.select(order[start:end])
-        latency = summarize_latency(part)
-        if latency is not None:
-            count = int(np.count_nonzero(part.ok()))
-            figures = (latency.mean, latency.p50, latency.p95, latency.p99, latency.max)
-            found.append(ClientRecord(int(clients[start]), count, *figures))
+    for client, counts in log.by_client():
+        p50, p95, p99, largest = (micros / 1000 for micros in quantiles_us(counts, (0.5, 0.95, 0.99, 1.0)))
+        found.append(ClientRecord(client, int(np.sum(counts)), mean_us(counts) / 1000, p50, p95, p99, largest))
     return found

@@ -7,6 +7,7 @@ parent that waits for a child by wait4(2) gets the CPU time of exactly that chil
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import time
@@ -101,11 +102,26 @@ class DriverProcess:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> int | None:
-        """Wait for the end at most `timeout_s` seconds. Return the exit code, None when it still runs."""
-        deadline = clock() + timeout_s
-        while self.poll() is None and clock() < deadline:
-            sleep(_POLL_S)
-        return self.exit_code
+        """Wait for the end at most `timeout_s` seconds. Return the exit code, None when it still runs.
+
+        Wakes at the end itself where the kernel tells it (pidfd_open(2), Linux 5.3), else looks 50 times a second.
+        """
+        if self.poll() is not None:
+            return self.exit_code
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except OSError:
+            deadline = clock() + timeout_s
+            while self.poll() is None and clock() < deadline:
+                sleep(_POLL_S)
+            return self.exit_code
+        try:
+            ended = select.poll()  # select(2) cannot watch a descriptor above 1023
+            ended.register(descriptor, select.POLLIN)
+            ended.poll(1000 * max(timeout_s, 0.0))
+        finally:
+            os.close(descriptor)
+        return self.poll()
 
     def terminate(self, *, sleep: Callable[[float], None] = time.sleep) -> None:
         """End the process group: SIGTERM, then SIGKILL. Returns when it is gone; nothing to do when it has ended."""

@@ -9,7 +9,8 @@ from enum import StrEnum
 import numpy as np
 
 from pgdyno.model.trial import LoadPlan
-from pgdyno.workloads.transaction_log import Tally, TransactionLog
+from pgdyno.workloads.folded_log import FoldedLog
+from pgdyno.workloads.transaction_log import Tally
 
 DRIVER_SATURATED_PCT = 70.0
 """CPU of a pgbench thread above which it may be the driver that is measured, in percent of one core."""
@@ -71,7 +72,7 @@ class LoadFacts:
     throttled_pct: float | None = None
 
 
-def judge_load(facts: LoadFacts, log: TransactionLog) -> tuple[LoadWarning, ...]:
+def judge_load(facts: LoadFacts, log: FoldedLog) -> tuple[LoadWarning, ...]:
     """Return every warning that holds, in the order of the enumeration."""
     found = [
         _driver(facts),
@@ -113,19 +114,20 @@ def _throttled(facts: LoadFacts) -> LoadWarning | None:
     )
 
 
-def _at_work(facts: LoadFacts, log: TransactionLog) -> float | None:
+def _at_work(facts: LoadFacts, log: FoldedLog) -> float | None:
     """Return how many clients were in a transaction on average; None where they sleep inside of it, who knows how long.
 
     In a closed loop that is all of them. Under a rate they wait for their turn, which the log tells apart as lag.
     """
     if facts.pauses:
         return None
-    if facts.plan.rate is None or log.lag_us is None or facts.seconds <= 0:
+    lag_us = log.lag_us()
+    if facts.plan.rate is None or lag_us is None or facts.seconds <= 0:
         return facts.plan.clients
-    return float((log.latency_us - log.lag_us)[log.ok()].sum()) / 1e6 / facts.seconds
+    return (log.total_us() - lag_us) / 1e6 / facts.seconds
 
 
-def _cores(facts: LoadFacts, log: TransactionLog) -> LoadWarning | None:
+def _cores(facts: LoadFacts, log: FoldedLog) -> LoadWarning | None:
     at_work = _at_work(facts, log)
     if at_work is None or at_work <= CLIENTS_PER_CORE * facts.cores:
         return None
@@ -137,7 +139,7 @@ def _cores(facts: LoadFacts, log: TransactionLog) -> LoadWarning | None:
     )
 
 
-def _scale(facts: LoadFacts, log: TransactionLog) -> LoadWarning | None:
+def _scale(facts: LoadFacts, log: FoldedLog) -> LoadWarning | None:
     at_work = _at_work(facts, log)
     if facts.scale is None or at_work is None or at_work <= facts.scale:
         return None
@@ -175,11 +177,11 @@ def _rate(facts: LoadFacts) -> LoadWarning | None:
     )
 
 
-def _lag(log: TransactionLog) -> LoadWarning | None:
-    if log.lag_us is None or len(log) < FEW_TRANSACTIONS:
+def _lag(log: FoldedLog) -> LoadWarning | None:
+    ends = log.lag_ms_of_ends()
+    if ends is None or len(log) < FEW_TRANSACTIONS:
         return None
-    quarter = len(log) // 4
-    early, late = float(log.lag_us[:quarter].mean()) / 1000, float(log.lag_us[-quarter:].mean()) / 1000
+    early, late = ends
     if late <= 2 * early or late - early <= GROWING_LAG_MS:
         return None
     return LoadWarning(
@@ -201,11 +203,10 @@ def _failed(facts: LoadFacts) -> LoadWarning | None:
     )
 
 
-def _stalled(facts: LoadFacts, log: TransactionLog) -> LoadWarning | None:
-    ends = log.end_us[log.ok()] // 1_000_000
-    if len(ends) < 10 * max(facts.seconds, 1.0):
+def _stalled(facts: LoadFacts, log: FoldedLog) -> LoadWarning | None:
+    if log.tally().committed < 10 * max(facts.seconds, 1.0):
         return None
-    inside = np.bincount((ends - ends[0]).astype(np.int64))[1:-1]
+    inside = log.committed_by_second()[1:-1]
     empty = int(np.count_nonzero(inside == 0))
     if not empty:
         return None

@@ -6,33 +6,38 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
 
 from pgdyno.errors import ScriptError, WorkloadError
 from pgdyno.target.inherited import Kind
 from pgdyno.target.owner.account import Account
 from pgdyno.units import seconds_text
 from pgdyno.workloads.driver_process import DriverProcess
+from pgdyno.workloads.folded_log import FoldedLog
 from pgdyno.workloads.gate import Gate
 from pgdyno.workloads.load_warnings import LoadFacts, judge_load
+from pgdyno.workloads.log_fold import LogFold
 from pgdyno.workloads.loop_command import LoopCommand
 from pgdyno.workloads.pgbench_command import RunCommand
 from pgdyno.workloads.pgbench_log import LogReader
-from pgdyno.workloads.progress import count_aborted, first_reason, parse_progress
+from pgdyno.workloads.progress import ProgressReader, count_aborted, first_reason
 from pgdyno.workloads.protocol import LoadReading
-from pgdyno.workloads.result import Gap, LoadResult, away_s, count_bins, histogram_rows, mean_pause_s, mean_round_trips
+from pgdyno.workloads.result import (
+    Gap,
+    LoadResult,
+    SecondHistograms,
+    away_s,
+    count_bins,
+    mean_pause_s,
+    mean_round_trips,
+)
 from pgdyno.workloads.script_statements import least_pause_s, round_trips
-from pgdyno.workloads.transaction_log import TransactionLog, tally
 
 GRACE_S = 60.0
 """How long a load may outlast its time: pgbench lets every client finish its last transaction."""
 READS_EVERY_S = 0.2
 CLOCK_STEP_S = 2.0
 """A clock that is slewed by NTP (at most 0.5 ms a second) stays far below; more was set by somebody."""
-LIVE_WINDOW_US = 5_000_000
 
 
 class PgbenchLoad:
@@ -79,12 +84,14 @@ class PgbenchLoad:
             kind=Kind.OURSELVES if isinstance(command, LoopCommand) else Kind.CLIENT,
         )
         self._reader = LogReader(command.log_prefix, self._process.pid, command.log_format)
-        self._recent: list[TransactionLog] = []
+        self._fold = LogFold(
+            round(self._began_at * 1e6), first_client=instance * command.plan.clients, folder=command.directory
+        )
+        self._progress = ProgressReader(self._errors)
         self._ended_by_us: str | None = None
         self._block_reads = block_reads
         self._device_reads: list[tuple[float, int]] = []
         self._count_reads()
-        self._seen = self._seen_failed = 0
 
     @property
     def pid(self) -> int:
@@ -101,18 +108,19 @@ class PgbenchLoad:
         self._count_reads()
         return self._process.poll() is not None
 
+    def wait(self, seconds: float) -> bool:
+        """Wait at most so long for pgbench's end. Return True once it has ended."""
+        self._process.wait(seconds)
+        return self.poll()
+
     def live(self) -> LoadReading | None:
-        """Return the latest reading, None before pgbench's first progress line."""
-        lines = parse_progress(self._stderr())
-        new = self._reader.read_new()
-        counts = tally(new)
-        self._seen += counts.committed
-        self._seen_failed += counts.failed
-        self._recent = _newest([*self._recent, new])
-        if not lines:
+        """Return the latest reading, None before pgbench's first progress line. Reads what is new of its files."""
+        fold, last = self._fold, self._progress.latest()
+        for piece in self._reader.read_new():
+            fold.add(piece)
+        if last is None:
             return None
-        last = lines[-1]
-        return LoadReading(last.t, last.tps, last.latency_ms, _p99_ms(self._recent), self._seen, self._seen_failed)
+        return LoadReading(last.t, last.tps, last.latency_ms, fold.p99_ms(), fold.committed, fold.failed)
 
     def terminate(self) -> None:
         """End pgbench at once."""
@@ -129,18 +137,20 @@ class PgbenchLoad:
         finally:
             self._process.terminate()
         self._refuse_set_clock()
-        parsed = self._reader.read_all()
+        for piece in self._reader.read_rest():
+            self._fold.add(piece)
+        log = self._fold.folded()
         text = self._stderr()
         aborted = count_aborted(text)
         reason = self._reason(text, aborted)
         failure = self._failure(text) if self._failure is not None and self._ended_by_us is None and reason else None
-        if failure is not None and (failure.is_certain or not len(parsed.log)):
+        if failure is not None and (failure.is_certain or not len(log)):
             raise failure
-        if not len(parsed.log):
+        if not len(log):
             raise WorkloadError(
                 "the load ended without a single transaction", detail=reason, hint=f'See "{self._errors}".'
             )
-        return self._result(self._of_this_instance(parsed.log), parsed.malformed, aborted, reason)
+        return self._result(log, self._reader.malformed, aborted, reason)
 
     def _refuse_set_clock(self) -> None:
         """Raise WorkloadError when the wall clock was set during the load: its log cannot be laid beside the samples.
@@ -155,18 +165,15 @@ class PgbenchLoad:
                 hint="Let the clock be disciplined before a study begins; see chronyc tracking or timedatectl.",
             )
 
-    def _of_this_instance(self, log: TransactionLog) -> TransactionLog:
-        """Number the clients on over the instances, so that those of several logs can be told apart when joined."""
-        if log.client is None or not self._instance:
-            return log
-        return replace(log, client=log.client + np.int16(self._instance * self._command.plan.clients))
-
-    def _result(self, log: TransactionLog, malformed: int, aborted: int, reason: str | None) -> LoadResult:
-        counts = tally(log)
-        ended_at = float(log.end_us[-1]) / 1e6
+    def _result(self, log: FoldedLog, malformed: int, aborted: int, reason: str | None) -> LoadResult:
+        counts = log.tally()
+        ended_at = log.last_end_us / 1e6
         driver_cpu_s = self._process.cpu_s or 0.0
         gaps, scripts = self._command.gaps(), self._command.scripts
-        histograms = histogram_rows(log, [script.name for script in scripts], instance=self._instance)
+        names = tuple(script.name for script in scripts)
+        by_script = dict.fromkeys(names, 0)
+        for name, count in zip(names, log.committed_by_script(len(names)), strict=True):
+            by_script[name] += count
         facts = LoadFacts(
             plan=self._command.plan,
             seconds=ended_at - self._began_at,
@@ -187,7 +194,7 @@ class PgbenchLoad:
             skipped=counts.skipped,
             driver_cpu_s=driver_cpu_s,
             bins=count_bins(log, began_at=self._began_at),
-            histograms=histograms,
+            histograms=SecondHistograms(((log, names, self._instance),)),
             warnings=judge_load(facts, log),
             log_files=self._reader.files,
             argv=tuple(self._argv),
@@ -200,9 +207,9 @@ class PgbenchLoad:
             partial=gap_text(gaps, ended_at),
             gaps=gaps,
             device_reads=tuple(self._device_reads),
-            round_trips=mean_round_trips(histograms, {script.name: round_trips(script) for script in scripts}),
+            round_trips=mean_round_trips(by_script, {script.name: round_trips(script) for script in scripts}),
             pause_s=self._command.own_pause_s
-            + mean_pause_s(histograms, {script.name: least_pause_s(script) for script in scripts}),
+            + mean_pause_s(by_script, {script.name: least_pause_s(script) for script in scripts}),
             log=log,
         )
 
@@ -257,17 +264,3 @@ def prepare_directory(directory: Path, account: Account | None = None) -> Path:
             hint="Make room or give the right, or set PGDYNO_HOME to another folder.",
         ) from error
     return directory.absolute()
-
-
-def _newest(logs: list[TransactionLog]) -> list[TransactionLog]:
-    present = [log for log in logs if len(log)]
-    if not present:
-        return []
-    newest = max(int(log.end_us[-1]) for log in present)
-    return [log for log in present if log.end_us[-1] >= newest - LIVE_WINDOW_US]
-
-
-def _p99_ms(logs: list[TransactionLog]) -> float | None:
-    micros = [log.latency_us[log.ok()] for log in logs]
-    joined = np.concatenate(micros) if micros else np.zeros(0, np.int64)
-    return float(np.quantile(joined, 0.99, method="inverted_cdf")) / 1000 if len(joined) else None

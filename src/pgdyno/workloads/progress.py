@@ -1,15 +1,19 @@
-"""Read what pgbench says on stderr: progress lines of a run, progress of a load, reasons for an early end. Pure."""
+"""Read what pgbench says on stderr: progress lines of a run, progress of a load, reasons for an early end."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.target.durable import read_regular
 
 _PROGRESS = re.compile(
     r"^progress: (?P<t>\d+(?:\.\d+)?) s, (?P<tps>\d+(?:\.\d+)?) tps, lat (?P<lat>\d+(?:\.\d+)?) ms stddev [\d.]+"
     r"(?:, (?P<failed>\d+) failed)?(?:, lag (?P<lag>\d+(?:\.\d+)?) ms)?",
     re.MULTILINE,
 )
+_AT_ONCE = 64 << 10
 _ABORTED = re.compile(r"client (\d+)\b.*\baborted\b")
 _LOADED = re.compile(r"\((\d+)%\) of pgbench_accounts")
 _REASON = re.compile(r"(?:error|fatal|FATAL|ERROR):\s+(.*)")
@@ -42,6 +46,25 @@ def parse_progress(text: str) -> list[ProgressLine]:
         )
         for match in _PROGRESS.finditer(whole)
     ]
+
+
+class ProgressReader:
+    """The progress lines of a file that grows: each byte is read once, so that an hour costs what its seconds cost."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+        self._latest: ProgressLine | None = None
+
+    def latest(self) -> ProgressLine | None:
+        """Return the newest line by now, None before the first."""
+        while data := read_regular(self._path, _AT_ONCE, self._offset):
+            whole = data[: data.rfind(b"\n") + 1] or (data if len(data) == _AT_ONCE else b"")  # no line is that long
+            if not whole:
+                break
+            self._offset += len(whole)
+            self._latest = next(reversed(parse_progress(whole.decode(errors="replace"))), self._latest)
+        return self._latest
 
 
 def count_aborted(text: str) -> int:

@@ -38,8 +38,9 @@ class LoadReading:
     """How a running load does, for the progress display and the guards.
 
     `t` is seconds since the epoch. `tps` and `latency_ms` (mean) hold for the last second. `p99_ms` is over the
-    transactions of the last 5 seconds that have reached the log, None while there are none; pgbench writes its log
-    in blocks of 4 kB, about 100 transactions. `failed` counts since the beginning.
+    transactions of the last 5 whole seconds and the one under way that have reached the log, within 0.1 %, None while
+    there are none; pgbench writes its log in blocks of 4 kB, about 100 transactions. `failed` counts since the
+    beginning.
     """
 
     t: float
@@ -63,6 +64,9 @@ class RunningLoad(Protocol):
 
     def poll(self) -> bool:
         """Return True once the load has ended, by itself or by force."""
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the end, at most so long: as `poll`, and back at once when the load ends."""
 
     def live(self) -> LoadReading | None:
         """Return the latest reading, None before the first second is over. Cheap enough for once a second."""

@@ -1,8 +1,8 @@
-"""What came of a load: counts, the series for finding the steady window, histograms, and any window's exact figures."""
+"""What came of a load: counts, the series for finding the steady window, histograms, and the figures of any window."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,31 +10,30 @@ from pgdyno.model.record import InstanceRecord
 from pgdyno.model.samples import HistogramRow
 from pgdyno.model.trial import LatencySummary
 from pgdyno.stats.histogram import LatencyHistogram
+from pgdyno.workloads.folded_log import QUARTER_S, FoldedLog, ceil_quarter
 from pgdyno.workloads.load_warnings import LoadWarning
-from pgdyno.workloads.transaction_log import (
-    Int64s,
-    TransactionLog,
-    counts_per_bin,
-    edges_s,
-    summarize_latency,
-    tally,
-)
+from pgdyno.workloads.transaction_log import Int64s
 
-BIN_S = 0.25
+BIN_S = QUARTER_S
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountBins:
-    """Committed transactions per whole bin of `bin_s` seconds. Bin 0 begins at `origin_s` (seconds since the epoch)."""
+    """Committed transactions per whole bin of `bin_s` seconds. Bin 0 begins at `origin_s` (seconds since the epoch).
+
+    Bins begin at whole quarters of a second: the first one that begins after the load did.
+    """
 
     origin_s: float
     bin_s: float
     counts: Int64s
+    latency_us: Int64s
+    """The sums of the latencies of those that are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowResult:
-    """The exact figures of the transactions that ended in a window, in milliseconds and transactions per second.
+    """The figures of the transactions that ended in a window, in milliseconds and transactions per second.
 
     `latency` is None when nothing committed in it. `lag_ms` is the mean delay behind the schedule, which is inside
     the latency; None in a closed loop. `edges_s` is what latencies hold beyond the time spent in the window.
@@ -71,6 +70,39 @@ def away_s(gaps: Sequence[Gap], from_s: float, to_s: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class SecondHistograms:
+    """One row for each second and script in which anything ended, made anew each time that it is iterated over.
+
+    Rows of several instances add up. `parts` are logs, the names of their scripts in the order of pgbench's command
+    line, which numbers them so in its log, and the instance's number.
+    """
+
+    parts: tuple[tuple[FoldedLog, tuple[str, ...], int], ...]
+
+    def __iter__(self) -> Iterator[HistogramRow]:
+        for log, scripts, instance in self.parts:
+            for second, script, part in log.by_second_and_script():
+                yield _row(second, scripts[script], part, instance)
+
+
+def _row(second: int, script: str, part: FoldedLog, instance: int) -> HistogramRow:
+    histogram = LatencyHistogram()
+    histogram.record_buckets(part.histogram())
+    counts = part.tally()
+    return HistogramRow(
+        second=second,
+        instance=instance,
+        script=script,
+        count=counts.committed,
+        total_us=part.total_us(),
+        failed=counts.failed,
+        retried=counts.retried,
+        skipped=counts.skipped,
+        blob=histogram.encode(),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class LoadResult:
     """One finished load. Times in seconds since the epoch of this machine's clock.
 
@@ -88,7 +120,7 @@ class LoadResult:
     skipped: int
     driver_cpu_s: float
     bins: CountBins
-    histograms: list[HistogramRow]
+    histograms: SecondHistograms
     warnings: tuple[LoadWarning, ...]
     log_files: tuple[Path, ...]
     argv: tuple[str, ...]
@@ -111,78 +143,57 @@ class LoadResult:
     """How often a transaction waits for the server's answer, on average; None where that is not known."""
     pause_s: float = 0.0
     """How long its client sleeps for each transaction at least, by its script or between two, in seconds."""
-    log: TransactionLog = field(repr=False, kw_only=True)
+    log: FoldedLog = field(repr=False, kw_only=True)
 
     def window(self, from_s: float, to_s: float) -> WindowResult:
-        """Return the exact figures of [`from_s`, `to_s`), in seconds since the epoch."""
+        """Return the figures of the whole quarter seconds in [`from_s`, `to_s`), in seconds since the epoch.
+
+        A window that reaches to the end of the load holds its last transaction, too, one from its begin on the first.
+        """
+        from_s = self.log.begin_s(from_s)
         part = self.log.between(from_s, to_s)
-        counts, seconds = tally(part), to_s - from_s
+        counts, seconds = part.tally(), to_s - from_s
         return WindowResult(
             transactions=counts.committed,
             seconds=seconds,
             throughput=counts.committed / seconds if seconds > 0 else 0.0,
-            latency=summarize_latency(part),
+            latency=part.latency(),
             failed=counts.failed,
             retried=counts.retried,
             skipped=counts.skipped,
             lag_ms=mean_lag_ms(part),
-            edges_s=edges_s(self.log, from_s, to_s),
+            edges_s=self.log.edges_s(from_s, to_s),
         )
 
     def discard_logs(self) -> None:
         """Delete the transaction logs: the histograms hold what is worth keeping, at a hundredth of the size."""
+        self.log.discard()
         for file in self.log_files:
             file.unlink(missing_ok=True)
 
 
-def mean_lag_ms(log: TransactionLog) -> float | None:
+def mean_lag_ms(log: FoldedLog) -> float | None:
     """Return the mean delay behind the schedule in milliseconds, None in a closed loop or for an empty log."""
-    if log.lag_us is None or not log.ok().any():
-        return None
-    return float(log.lag_us[log.ok()].mean()) / 1000
+    lag_us, committed = log.lag_us(), log.tally().committed
+    return None if lag_us is None or not committed else lag_us / committed / 1000
 
 
-def count_bins(log: TransactionLog, *, began_at: float) -> CountBins:
-    """Return the series of committed transactions since the load began, without the bin that its end cut short."""
-    return CountBins(began_at, BIN_S, counts_per_bin(log, origin_s=began_at, bin_s=BIN_S)[:-1])
+def count_bins(log: FoldedLog, *, began_at: float) -> CountBins:
+    """Return the series of committed transactions since the load began, without the bins that begin and end cut."""
+    origin_s = ceil_quarter(began_at) * QUARTER_S
+    return CountBins(origin_s, BIN_S, log.committed_by_quarter(origin_s)[:-1], log.total_us_by_quarter(origin_s)[:-1])
 
 
-def histogram_rows(log: TransactionLog, scripts: Sequence[str], *, instance: int) -> list[HistogramRow]:
-    """Return one row for each second and script in which anything ended. Rows of several instances add up.
-
-    `scripts` are the names in the order of pgbench's command line, which numbers them so in its log.
-    """
-    return [_row(second, scripts[script], part, instance) for second, script, part in log.by_second_and_script()]
-
-
-def _row(second: int, script: str, part: TransactionLog, instance: int) -> HistogramRow:
-    micros = part.latency_us[part.ok()]
-    histogram = LatencyHistogram()
-    histogram.record(micros)
-    counts = tally(part)
-    return HistogramRow(
-        second=second,
-        instance=instance,
-        script=script,
-        count=counts.committed,
-        total_us=int(micros.sum()),
-        failed=counts.failed,
-        retried=counts.retried,
-        skipped=counts.skipped,
-        blob=histogram.encode(),
-    )
-
-
-def mean_round_trips(rows: Sequence[HistogramRow], by_script: Mapping[str, int | None]) -> float | None:
+def mean_round_trips(counts: Mapping[str, int], by_script: Mapping[str, int | None]) -> float | None:
     """Return the mean over the transactions of all scripts, None where one that ran has an unknown number."""
-    counts = [(row.count, by_script.get(row.script)) for row in rows if row.count]
-    known = [(count, trips) for count, trips in counts if trips is not None]
-    if not counts or len(known) < len(counts):
+    ran = [(count, by_script.get(script)) for script, count in counts.items() if count]
+    known = [(count, trips) for count, trips in ran if trips is not None]
+    if not ran or len(known) < len(ran):
         return None
     return sum(count * trips for count, trips in known) / sum(count for count, _ in known)
 
 
-def mean_pause_s(rows: Sequence[HistogramRow], by_script: Mapping[str, float]) -> float:
+def mean_pause_s(counts: Mapping[str, int], by_script: Mapping[str, float]) -> float:
     """Return the mean over the transactions of all scripts; a script that is not among them does not sleep."""
-    counted = sum(row.count for row in rows)
-    return sum(row.count * by_script.get(row.script, 0.0) for row in rows) / counted if counted else 0.0
+    counted = sum(counts.values())
+    return sum(count * by_script.get(script, 0.0) for script, count in counts.items()) / counted if counted else 0.0

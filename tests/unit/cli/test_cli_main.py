@@ -37,6 +37,7 @@ def test_help_imports_nothing_heavy():
         (("rollback", "--list"), ("scipy", "sqlalchemy", "rich")),
         (("knobs", "list"), ("numpy", "scipy", "sqlalchemy", "psycopg")),
         (("rules",), ("numpy", "scipy", "sqlalchemy", "psycopg")),
+        (("bench", "--dry-run"), ("scipy", "sqlalchemy", "pydantic", "rich", "jinja2", "pgdyno.trial.laboratory")),
     ],
     ids=lambda given: " ".join(given[:2]),
 )
@@ -52,6 +53,23 @@ def test_a_verb_that_only_reads_loads_what_it_reads_with(tmp_path, words, needle
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path, env=environment
     )
     assert done.stderr.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("module", "needless"),
+    [
+        ("pgdyno.web.app", ("numpy", "scipy", "psycopg", "pydantic", "pgdyno.report.build", "pgdyno.trial")),
+        (
+            "pgdyno.studies.opening",
+            ("numpy", "sqlalchemy", "pgdyno.target.sandbox", "pgdyno.target.remote.host"),
+        ),
+        ("pgdyno.studies.stand", ("scipy", "jinja2")),
+    ],
+)
+def test_what_a_verb_begins_with_loads_no_more_than_that(module, needless):
+    code = f"import sys, {module}; print([name for name in {needless!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from exact_log import folded
 from pgdyno.fleet.merge import Part, merge
 from pgdyno.model.trial import LoadPlan
 from pgdyno.workloads.load_warnings import LoadWarningKind
-from pgdyno.workloads.result import LoadResult, count_bins, histogram_rows
+from pgdyno.workloads.result import LoadResult, SecondHistograms, count_bins
 from pgdyno.workloads.transaction_log import TransactionLog
 
 ORIGIN = 1_700_000_000.0
@@ -20,9 +21,9 @@ def part(instance, *, first_s, every_s, count=1000, reason=None, pauses=False):
                          np.zeros(count, np.int8))  # fmt: skip
     return Part(instance, LoadResult(
         began_at=ORIGIN, ended_at=float(log.end_us[-1]) / 1e6, transactions=count, failed=0, retried=0, skipped=0,
-        driver_cpu_s=1.0, bins=count_bins(log, began_at=ORIGIN), warnings=(),
-        histograms=histogram_rows(log, ["x"], instance=instance), log_files=(), argv=(), exit_code=0,
-        aborted_clients=0, malformed_lines=0, reason=reason, pauses=pauses, log=log,
+        driver_cpu_s=1.0, bins=count_bins(folded(log), began_at=ORIGIN), warnings=(),
+        histograms=SecondHistograms(((folded(log), ("x",), instance),)), log_files=(), argv=(), exit_code=0,
+        aborted_clients=0, malformed_lines=0, reason=reason, pauses=pauses, log=folded(log),
     ))  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from evidence_snapshots import FIRST, LAST
 from pgdyno.model.evidence import Evidence, HostActivity, LogEvidence
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory
-from pgdyno.probes.evidence import evidence_of_capture
+from pgdyno.probes.evidence.gather import evidence_of_capture
 from pgdyno.probes.evidence.host_activity import device_activity, host_activity
 from pgdyno.probes.evidence.observation import Observation, load, save
 from pgdyno.target.host_texts import HostTexts

@@ -108,6 +108,50 @@ def test_a_step_down_in_the_middle_is_not_steady(bins, window):
     assert unsteady(found) > 0.95
 
 
+def closed_loop(latency_at, clients, *, seconds=25.0, cv=0.0, seed=1):
+    """Return counts and sums of latencies in bins of 0.25 s of clients that never wait."""
+    rng, done = np.random.default_rng(seed), []
+    for _ in range(clients):
+        at = rng.uniform(0, latency_at(0.0))
+        while at < seconds:
+            latency = latency_at(at) * max(0.1, 1 + cv * rng.standard_normal())
+            at += latency
+            done.append((at, latency))
+    ends, latencies = np.array([one for one in done if one[0] < seconds]).T
+    places = (ends // 0.25).astype(int)
+    return np.bincount(places, minlength=100), np.bincount(places, weights=latencies, minlength=100)
+
+
+@pytest.mark.parametrize("clients", [1, 2, 4, 8])
+@pytest.mark.parametrize("pace", [-0.004, 0.004])
+def test_a_latency_that_drifts_through_the_whole_run_is_not_steady(clients, pace):
+    """A quarter of a second that changes by 4 ms a second: of few clients the counts alone do not show it."""
+    counts, totals = closed_loop(lambda at: 0.25 + pace * at, clients, cv=0.05)
+    found = find_steady(counts, bin_s=0.25, min_window_s=2.0, latency_per_bin=totals)
+    assert found.start is None or found.start * 0.25 > 10.25, "later than a warm-up of 10 s, or never"
+    if clients <= 2:
+        assert find_steady(counts, bin_s=0.25, min_window_s=2.0).start == 0, "what the latencies are for"
+
+
+def test_a_latency_that_falls_is_named():
+    counts, totals = closed_loop(lambda at: 0.25 - 0.004 * at, 2)
+    found = find_steady(counts, bin_s=0.25, min_window_s=2.0, latency_per_bin=totals)
+    assert found.reason == "latency fell by 23% about 15 s into the run and did not settle"
+
+
+@pytest.mark.parametrize("latency_s", [0.25, 0.02])
+@pytest.mark.parametrize("clients", [1, 8])
+def test_latencies_that_only_scatter_are_steady(latency_s, clients):
+    rng = np.random.default_rng(1)
+    found = [
+        find_steady(counts, bin_s=0.25, min_window_s=2.0, latency_per_bin=totals)
+        for seed in range(40)
+        for counts, totals in [closed_loop(lambda _: latency_s * rng.lognormal(-0.5, 1), clients, seed=seed)]
+    ]
+    assert sum(one.start is None for one in found) <= 1
+    assert sum((one.start or 0) * 0.25 > 3 for one in found) <= 2, "at most the unevenness of the beginning is cut"
+
+
 def test_the_reason_tells_what_happened_and_when():
     steady = find_steady([100] * 30 + [60] * 30, bin_s=1, min_window_s=20)
     assert steady.start is None

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.target import postmaster_lock, processes
+from pgdyno.target.cpu import ServerCpu
 from pgdyno.target.processes import TICKS_PER_S, ProcessStat
 
 
@@ -83,6 +84,66 @@ def test_a_tree_that_never_stands_still_is_unknown() -> None:
 
 def test_a_postmaster_that_is_gone_is_unknown() -> None:
     assert walk([], []) is None
+
+
+def test_the_children_are_listed_by_the_kernel_and_no_other_process_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    if processes.child_pids(os.getpid()) is None:
+        pytest.skip(processes.NO_LISTS)
+    children = [subprocess.Popen(["sleep", "30"]) for _ in range(3)]
+    read: list[str] = []
+    real = processes._read_bytes
+    monkeypatch.setattr(processes, "_read_bytes", lambda path: (read.append(path), real(path))[1])
+    try:
+        pids = {child.pid for child in children}
+        assert pids <= {stat.pid for stat in processes.children_of(os.getpid())}
+        read.clear()
+        assert processes.tree_cpu_s(os.getpid()) is not None
+        ours = {os.getpid(), *processes.child_pids(os.getpid())}
+        stats = [int(path.split("/")[2]) for path in read if path.endswith("/stat")]
+        assert set(stats) == ours, "of all processes of the machine, one file of each of ours"
+        assert len(stats) == len(ours)
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+
+
+def test_a_kernel_without_lists_of_children_is_walked_and_gives_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(pid: int, parent: int, ticks: int) -> None:
+        (tmp_path / str(pid) / "task" / str(pid)).mkdir(parents=True)
+        (tmp_path / str(pid) / "stat").write_text(
+            f"{pid} (postgres) S {parent} 2 2 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 7 0\n"
+        )
+
+    for pid, parent, ticks in ((10, 1, 5), (11, 10, 20), (12, 10, 30), (13, 11, 40)):
+        write(pid, parent, ticks)
+    assert processes.child_pids(10, tmp_path) is None
+    assert processes.child_pids(99, tmp_path) == [], "that process is gone, whatever the kernel has"
+    assert [stat.pid for stat in processes.children_of(10, tmp_path)] == [11, 12]
+    (tmp_path / "10" / "task" / "10" / "children").write_text("12 11 ")
+    assert processes.child_pids(10, tmp_path) == [11, 12]
+    assert [stat.pid for stat in processes.children_of(10, tmp_path)] == [11, 12]
+    monkeypatch.setattr(processes, "child_pids", lambda pid: None)
+    own = os.getpid()
+    assert ServerCpu(lambda: own).source == f"proc, by every process of the machine: {processes.NO_LISTS}"
+
+
+def test_a_postmaster_is_looked_for_once_as_long_as_it_lives() -> None:
+    asked: list[int | None] = []
+    with subprocess.Popen(["sleep", "30"]) as child:
+        running: list[int | None] = [child.pid]
+        cpu = ServerCpu(lambda: (asked.append(running[0]), running[0])[1])
+        assert {cpu.postmaster() for _ in range(5)} == {child.pid}
+        assert isinstance(cpu.seconds(), float)
+        assert len(asked) == 1
+        running[0] = None
+        child.kill()
+        child.wait()
+        assert (cpu.postmaster(), cpu.postmaster(), len(asked)) == (None, None, 3)
+        running[0] = os.getpid()
+        assert cpu.postmaster() == os.getpid(), "another one was started"
 
 
 @pytest.mark.parametrize("text", ["", "abc\n", "1\n/elsewhere\n", "{own}\n/elsewhere\n", "999999999\n"])

@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from exact_log import folded
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow
 from pgdyno.model.trial import LoadPlan, TrialState
 from pgdyno.trial.assess import Bounds, assess
-from pgdyno.workloads.result import LoadResult, count_bins
+from pgdyno.workloads.result import LoadResult, SecondHistograms, count_bins
 from pgdyno.workloads.transaction_log import TransactionLog
 
 ORIGIN = 1_700_000_000.0
@@ -34,8 +35,8 @@ def load(rates, latency_us=2000):
         retried=0,
         skipped=0,
         driver_cpu_s=0.1,
-        bins=count_bins(log, began_at=ORIGIN),
-        histograms=[],
+        bins=count_bins(folded(log), began_at=ORIGIN),
+        histograms=SecondHistograms(()),
         warnings=(),
         log_files=(),
         argv=(),
@@ -43,7 +44,7 @@ def load(rates, latency_us=2000):
         aborted_clients=0,
         malformed_lines=0,
         reason=None,
-        log=log,
+        log=folded(log),
     )
 
 
@@ -85,6 +86,26 @@ def test_a_load_that_keeps_falling_has_no_score():
     outcome = assess(load([400 - 25 * i for i in range(14)]), [], PLAN, Bounds())
     assert outcome.state is TrialState.UNSTEADY
     assert outcome.throughput is None
+
+
+def test_a_load_whose_latency_falls_all_along_has_no_score():
+    """Two clients of 250 ms that become faster by 4 ms a second, 25 s long: counted alone they look steady at once."""
+    ends, latencies = [], []
+    for start in (0.0, 0.1):
+        at = start
+        while at < 25.0:
+            latencies.append(0.25 - 0.004 * at)
+            at += latencies[-1]
+            ends.append(at)
+    order = np.argsort(ends)
+    zeros = np.zeros(len(ends), np.int64)
+    log = TransactionLog(((np.array(ends)[order] + ORIGIN) * 1e6).astype(np.int64),
+                         (np.array(latencies)[order] * 1e6).astype(np.int64), zeros.astype(np.int16),
+                         zeros.astype(np.int8))  # fmt: skip
+    whole = replace(load([100]), ended_at=ORIGIN + 25, bins=count_bins(folded(log), began_at=ORIGIN), log=folded(log))
+    outcome = assess(whole, [], replace(PLAN, warmup_s=10.0, measure_s=15.0), Bounds())
+    assert (outcome.state, outcome.throughput) == (TrialState.UNSTEADY, None)
+    assert "latency fell" in outcome.reason or "later than the warm-up" in outcome.reason
 
 
 def test_steal_above_the_bound_disturbs():

@@ -311,8 +311,8 @@ def test_a_report_is_made_anew_when_its_study_changed_and_not_before(
     from pgdyno.web import app as app_module
 
     made: list[str] = []
-    build = app_module.build_report
-    monkeypatch.setattr(app_module, "build_report", lambda *words: made.append(words[1]) or build(*words))
+    build = app_module._report
+    monkeypatch.setattr(app_module, "_report", lambda *words: made.append(words[1]) or build(*words))
     study = example.add_bench(store)
     app = make_app(store, OPEN)
     for _ in range(3):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from exact_log import folded, select
 from pgdyno.model.trial import LoadPlan
 from pgdyno.workloads.load_warnings import LoadFacts, LoadWarningKind, judge_load
 from pgdyno.workloads.transaction_log import Tally, TransactionLog
@@ -24,7 +25,7 @@ def steady(count: int = 1000, seconds: float = 10.0, lag: np.ndarray | None = No
 
 
 def kinds(facts: LoadFacts, log: TransactionLog | None = None) -> list[LoadWarningKind]:
-    return [warning.kind for warning in judge_load(facts, log or steady())]
+    return [warning.kind for warning in judge_load(facts, folded(log or steady()))]
 
 
 def test_a_sound_load_has_none() -> None:
@@ -54,9 +55,9 @@ def test_each_warning_stands_alone(change: dict[str, object], expected: LoadWarn
 
 
 def test_a_warning_of_few_cores_or_branches_claims_no_more_than_is_known() -> None:
-    (cores,) = judge_load(replace(FACTS, cores=1, plan=replace(PLAN, clients=5)), steady())
+    (cores,) = judge_load(replace(FACTS, cores=1, plan=replace(PLAN, clients=5)), folded(steady()))
     assert "where no lock or disk is waited for" in cores.text, "sessions that wait for locks want no CPU"
-    (branches,) = judge_load(replace(FACTS, scale=1), steady())
+    (branches,) = judge_load(replace(FACTS, scale=1), folded(steady()))
     assert "update 1 branch:" in branches.text
 
 
@@ -90,7 +91,7 @@ def test_a_growing_queue() -> None:
 
 def test_a_second_without_any_transaction() -> None:
     log = steady()
-    gap = log.select(np.flatnonzero((log.end_us < 4_000_000) | (log.end_us >= 6_000_000)))
+    gap = folded(select(log, np.flatnonzero((log.end_us < 4_000_000) | (log.end_us >= 6_000_000))))
     facts = replace(FACTS, counts=Tally(len(gap), 0, 0, 0))
     warnings = judge_load(facts, gap)
     assert [warning.kind for warning in warnings] == [KIND.STALLED]
@@ -110,4 +111,4 @@ def test_clients_that_wait_for_their_turn_do_not_wait_for_a_cpu() -> None:
     log = steady(lag=late)
     at_work = replace(log, latency_us=late + 200_000)  # 1,000 transactions of 0.2 s in 10 s: 20 at work
     assert kinds(facts, at_work) == [KIND.CLIENTS_EXCEED_CORES, KIND.CLIENTS_EXCEED_SCALE]
-    assert "20 clients share 2 cores" in judge_load(facts, at_work)[0].text
+    assert "20 clients share 2 cores" in judge_load(facts, folded(at_work))[0].text

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exact_log import tally
+from pgdyno.workloads import pgbench_log
 from pgdyno.workloads.pgbench_log import LogFormat, LogReader, parse_lines
-from pgdyno.workloads.transaction_log import Status, TransactionLog, tally
+from pgdyno.workloads.transaction_log import Status, TransactionLog
 
 PLAIN = LogFormat()
 RATE = LogFormat(lag=True)
@@ -138,14 +139,44 @@ def test_reader_follows_growing_files_of_its_own_process_only(tmp_path: Path) ->
     first, second = tmp_path / "transactions.77", tmp_path / "transactions.77.1"
     (tmp_path / "transactions.771").write_bytes(CAPTURED_PLAIN)
     reader = LogReader(prefix, 77, PLAIN)
-    assert len(reader.read_new()) == 0
+    assert list(reader.read_new()) == []
     first.write_bytes(CAPTURED_PLAIN[:40])
-    assert len(reader.read_new()) == 1
+    assert [len(piece) for piece in reader.read_new()] == [1]
     first.write_bytes(CAPTURED_PLAIN)
     second.write_bytes(b"2 1 9 0 1795296014 5\n3 1 9 0 17952")
-    assert len(reader.read_new()) == 3
+    assert [piece.latency_us.tolist() for piece in reader.read_new()] == [[650, 54], [9]]
     assert reader.files == (first, second)
-    whole = reader.read_all()
-    assert whole.malformed == 1, "the unfinished last line of a killed thread"
-    assert whole.log.latency_us.tolist() == [9, 2114, 650, 54]
-    assert (np.diff(whole.log.end_us) >= 0).all()
+    assert list(reader.read_rest()) == []
+    assert reader.malformed == 1, "the unfinished last line of a killed thread"
+
+
+def test_each_byte_of_a_log_is_read_once_and_never_much_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[int] = []
+    real = pgbench_log.read_regular
+
+    def read(path: Path, at_most: int, start: int) -> bytes:
+        reads.append(len(real(path, at_most, start)))
+        return real(path, at_most, start)
+
+    monkeypatch.setattr(pgbench_log, "read_regular", read)
+    monkeypatch.setattr(pgbench_log, "PIECE_BYTES", 1000)
+    log, reader = tmp_path / "t.7", LogReader(tmp_path / "t", 7, PLAIN)
+    for _ in range(50):
+        with log.open("ab") as file:
+            file.write(CAPTURED_PLAIN * 30)
+        assert sum(len(piece) for piece in reader.read_new()) == 90
+    size = log.stat().st_size
+    assert max(reads) <= 1000
+    assert size <= sum(reads) <= 1.05 * size, "of a piece that ends within a line the line is read again"
+
+
+def test_a_writer_that_is_faster_does_not_hold_the_reader(tmp_path: Path) -> None:
+    log, reader = tmp_path / "t.7", LogReader(tmp_path / "t", 7, PLAIN)
+    log.write_bytes(CAPTURED_PLAIN)
+    for number, _ in enumerate(reader.read_new()):
+        assert number < 2, "what is written while it reads is for the next call"
+        with log.open("ab") as file:
+            file.write(CAPTURED_PLAIN)
+    assert [len(piece) for piece in reader.read_new()] == [3]

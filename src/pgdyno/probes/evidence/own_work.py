@@ -14,10 +14,9 @@ from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from pgdyno.model.evidence import LogEvidence, Statistics
+from pgdyno.model.evidence import SAMPLED, LogEvidence, Statistics
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory
-from pgdyno.probes.evidence.counters import SAMPLED
 from pgdyno.probes.evidence.log_lines import LogLine, seconds_of
 from pgdyno.probes.evidence.snapshot import Snapshot
 from pgdyno.target.own_databases import NAME

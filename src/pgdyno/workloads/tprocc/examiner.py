@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import psycopg
 from psycopg.rows import DictRow
 
@@ -18,11 +17,11 @@ from pgdyno.model.record import CheckRecord, Examination
 from pgdyno.model.trial import Outcome
 from pgdyno.target.postgres import Postgres, query_error
 from pgdyno.target.target import Target
+from pgdyno.workloads.folded_log import FoldedLog
 from pgdyno.workloads.result import LoadResult
 from pgdyno.workloads.template import APPLICATION_NAME
 from pgdyno.workloads.tprocc.conditions import CONDITIONS, INITIAL, ask
 from pgdyno.workloads.tprocc.mix import NEW_ORDER
-from pgdyno.workloads.transaction_log import TransactionLog
 
 SETTLE_S = 1.0
 """Backends hand their counters in at most once a second; up to version 14 by way of a process that takes its time."""
@@ -84,10 +83,10 @@ class Examiner:
         waits = "every latency includes keying and think time, which the load's scripts contain"
         return Examination(tuple(checks), tuple(figures.items()), warnings=(waits,) if self.waits else ())
 
-    def _count(self, log: TransactionLog) -> int:
+    def _count(self, log: FoldedLog) -> int:
         if NEW_ORDER not in self.scripts:
             return 0
-        return int(np.count_nonzero(log.ok() & np.equal(log.script, self.scripts.index(NEW_ORDER))))
+        return log.committed_by_script(len(self.scripts))[self.scripts.index(NEW_ORDER)]
 
     def _rates(self, load: LoadResult, outcome: Outcome, ended: int) -> dict[str, float]:
         """Return NOPM and TPM of the measured window; nothing where there is none.
@@ -105,10 +104,10 @@ class Examiner:
             "database_transactions": float(ended),
         }
 
-    def _mix(self, log: TransactionLog) -> dict[str, float]:
-        counts = np.bincount(log.script[log.ok()], minlength=len(self.scripts))
-        every = max(1, int(counts.sum()))
-        return {f"mix_{name}_pct": 100 * float(count) / every for name, count in zip(self.scripts, counts, strict=True)}
+    def _mix(self, log: FoldedLog) -> dict[str, float]:
+        counts = log.committed_by_script(len(self.scripts))
+        every = max(1, sum(counts))
+        return {f"mix_{name}_pct": 100 * count / every for name, count in zip(self.scripts, counts, strict=True)}
 
 
 def _checks(connection: psycopg.Connection[DictRow]) -> list[CheckRecord]:

@@ -1,0 +1,50 @@
+"""Bytes that are added at the end and read anywhere: a few stay in memory, more go to a file without a name."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import IO
+
+IN_MEMORY = 4 << 20
+
+
+class Spool:
+    """Gives its room back when it is closed or nobody holds it any more. `folder` takes the file, None for /tmp."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._memory = bytearray()
+        self._file: IO[bytes] | None = None
+
+    def append(self, data: bytes) -> None:
+        """Add bytes. Raises OSError when the disk does not take them."""
+        if self._file is None:
+            self._memory += data
+            if len(self._memory) <= IN_MEMORY:
+                return
+            self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - closed by `close`
+            data, self._memory = bytes(self._memory), bytearray()
+        self._file.write(data)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return `size` bytes from `offset`. Raises OSError when the disk does not give them."""
+        if self._file is None:
+            return bytes(self._memory[offset : offset + size])
+        self._file.flush()
+        return os.pread(self._file.fileno(), size, offset)
+
+    @property
+    def in_memory(self) -> int:
+        """Return how many of its bytes are in memory."""
+        return len(self._memory)
+
+    def close(self) -> None:
+        """Give the room back."""
+        if self._file is not None:
+            self._file.close()
+        self._memory = bytearray()
+
+    def __del__(self) -> None:
+        self.close()
