@@ -234,6 +234,8 @@ def _is_over(page: socket.socket) -> bool:
                 return True
             if len(data) < 1 << 16:
                 return False
+    except ConnectionResetError:
+        return True
     except TimeoutError:
         return False
     return True
