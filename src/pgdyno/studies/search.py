@@ -31,6 +31,9 @@ INITIAL = 10
 VOID_IN_A_ROW = 5
 """A void trial says nothing and is not counted against the search; so many in a row say that something is wrong."""
 
+LOST = frozenset({TrialState.FAILED, TrialState.VOID, TrialState.REFUSED, TrialState.UNSTEADY})
+"""What the model of feasibility learns from: of these configurations no figure can be had."""
+
 Point = Mapping[str, Value]
 
 
@@ -70,31 +73,46 @@ class Search:
             self.stopped = self._reason_to_stop()
             if self.stopped:
                 return
-            self._measure_suggestion(block, slot)
+            suggestion = self._ask()
+            if suggestion.repeats:
+                self.stopped = self._all_tried()
+                return
+            self.suggestions.append(suggestion)
+            self._measure(suggestion, block, slot)
 
     def measure_baseline(self, block: int, slot: int) -> Trial:
         """Measure the baseline once more."""
         trial = run_repeating(self.laboratory, TrialSpec(BASELINE, Role.BASELINE, "baseline", block, slot))
-        if trial.state is TrialState.COMPLETE:
+        if self._has_figure(trial):
             self.baselines.append(trial)
         return trial
 
-    def _measure_suggestion(self, block: int, slot: int) -> None:
-        suggestion = ask(
+    def _ask(self) -> Suggestion:
+        return ask(
             self.space.dimensions,
             self.history(),
             starts=self.starts,
+            skipped=self.skipped(),
+            held=() if self._may_restart() else self._restarting(),
             seed=self.options.seed,
             feasible=self._is_feasible,
             initial=INITIAL,
         )
-        self.suggestions.append(suggestion)
+
+    def _measure(self, suggestion: Suggestion, block: int, slot: int) -> None:
         configuration = point_to_configuration(self.space, suggestion.point)
-        if not self._may_restart():
-            facts = self.laboratory.facts
-            configuration = configuration.without(*(name for name in configuration if needs_restart(name, facts)))
         spec = TrialSpec(configuration, Role.SEARCH, suggestion.origin, block, slot)
         self.trials.append(run_repeating(self.laboratory, spec))
+
+    def _all_tried(self) -> str:
+        """Return the words for a space of which no point is left; what keeps others out is said too."""
+        which = "" if self._may_restart() else " without a restart"
+        return f"every configuration that can be tried{which} was tried"
+
+    def _restarting(self) -> list[str]:
+        """Return the knobs of the space that need a restart."""
+        facts = self.laboratory.facts
+        return [dimension.name for dimension in self.space.dimensions if needs_restart(dimension.name, facts)]
 
     def _may_restart(self) -> bool:
         """Return False when the restarts that are left are needed to prove what was found."""
@@ -128,16 +146,26 @@ class Search:
     def history(self) -> list[Observation]:
         """Return what the optimiser learns from: every finished trial, scored against the baseline of its time.
 
-        A trial that failed, was void or was refused is an observation without a value; one that was only disturbed or
-        unsteady says nothing about its configuration and is left out.
+        A trial that failed, was void or was refused is an observation without a value, and so is one that was unsteady
+        each time it was repeated: where a configuration is never steady, its neighbours seldom are.
         """
-        measured = [t for t in (*self.baselines, *self.trials) if t.state is TrialState.COMPLETE]
+        measured = [t for t in (*self.baselines, *self.trials) if self._has_figure(t)]
         scores = relative_scores(
             [(_time(t), self._gain(t)) for t in measured], [(_time(t), self._gain(t)) for t in self.baselines]
         )
         observations = [Observation(self._point(t), score) for t, score in zip(measured, scores, strict=True)]
-        lost = {TrialState.FAILED, TrialState.VOID, TrialState.REFUSED}
-        return observations + [Observation(self._point(t), None) for t in self.trials if t.state in lost]
+        return observations + [Observation(self._point(t), None) for t in self.trials if t.state in LOST]
+
+    def skipped(self) -> list[Point]:
+        """Return the points whose trials say nothing of them: disturbed each time they were repeated, or no figure.
+
+        They count as tried. Asked again, they would be the next suggestion until the search is over.
+        """
+        return [self._point(t) for t in self.trials if t.state not in LOST and not self._has_figure(t)]
+
+    def _has_figure(self, trial: Trial) -> bool:
+        known = trial.outcome is not None and metric_of(trial.outcome, self.options.metric) is not None
+        return known and trial.state is TrialState.COMPLETE
 
     def _point(self, trial: Trial) -> Point:
         return configuration_to_point(self.space, trial.spec.configuration, self.laboratory.facts)
