@@ -18,7 +18,7 @@ from pgdyno.model.verdict import Metric
 from pgdyno.optimizer.ask import Suggestion, ask
 from pgdyno.optimizer.observation import Observation
 from pgdyno.optimizer.rank import choose, importance, rank
-from pgdyno.optimizer.stopping import should_stop
+from pgdyno.optimizer.stopping import is_flat, should_stop
 from pgdyno.studies.blocks import metric_of, run_repeating
 from pgdyno.studies.drift import relative_scores
 from pgdyno.studies.options import TuneOptions
@@ -140,6 +140,9 @@ class Search:
             return "the search's share of the time is spent"
         if watch is not None and not watch.has_room(1 + options.proof_trials):
             return "what is left of the time is needed for the proof"
+        if self._is_flat():
+            measured = sum(map(self._has_figure, self.trials))
+            return f"none of {measured} configurations stands out from the noise of the baseline"
         promises = [suggestion.log_expected_improvement for suggestion in self.suggestions]
         return should_stop(promises, self.noise_sd) or ""
 
@@ -149,12 +152,21 @@ class Search:
         A trial that failed, was void or was refused is an observation without a value, and so is one that was unsteady
         each time it was repeated: where a configuration is never steady, its neighbours seldom are.
         """
-        measured = [t for t in (*self.baselines, *self.trials) if self._has_figure(t)]
-        scores = relative_scores(
-            [(_time(t), self._gain(t)) for t in measured], [(_time(t), self._gain(t)) for t in self.baselines]
-        )
-        observations = [Observation(self._point(t), score) for t, score in zip(measured, scores, strict=True)]
+        observations = [Observation(self._point(trial), score) for trial, score in self._scored()]
         return observations + [Observation(self._point(t), None) for t in self.trials if t.state in LOST]
+
+    def _scored(self) -> list[tuple[Trial, float]]:
+        """Return every trial that has a figure with its score: baselines, then what was asked."""
+        measured = [trial for trial in self.trials if self._has_figure(trial)]
+        figures, repeats = ([(_time(t), self._gain(t)) for t in each] for each in (measured, self.baselines))
+        scores, own = relative_scores(figures, repeats) if repeats else ([], [])
+        return [*zip(self.baselines, own, strict=True), *zip(measured, scores, strict=bool(repeats))]
+
+    def _is_flat(self) -> bool:
+        scored = self._scored()
+        tried = [score for trial, score in scored if trial.spec.role is Role.SEARCH]
+        repeats = [score for trial, score in scored if trial.spec.role is not Role.SEARCH]
+        return is_flat(tried, repeats, trials=self.options.trials)
 
     def skipped(self) -> list[Point]:
         """Return the points whose trials say nothing of them: disturbed each time they were repeated, or no figure.

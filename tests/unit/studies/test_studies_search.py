@@ -90,3 +90,25 @@ def test_a_killed_search_asks_the_same_again_whatever_was_spoilt(kill_after, see
         killed.store.kept.pop()  # spoilt at the end is measured anew: the machine's numbers must stay the same here
     resumed = SimulatedLaboratory(flat, seed=seed, disturbed=spoilt, recorded=killed.store.kept)
     assert asked(searched(resumed, options)) == expected
+
+
+def test_a_flat_space_ends_the_search_in_the_first_quarter_of_its_trials():
+    """No search of 60 trials on a flat space ended before its last trial."""
+    ends = [searched(SimulatedLaboratory(flat, seed=seed), replace(OPTIONS, trials=60, seed=seed)) for seed in range(8)]
+    early = [search for search in ends if len(search.trials) <= 15]
+    assert len(early) >= 7
+    assert all("stands out from the noise" in search.stopped for search in early)
+
+
+def test_a_gain_that_shows_keeps_the_search_going():
+    for seed in range(4):
+        search = searched(SimulatedLaboratory(shared_buffers_cliff, seed=seed), replace(OPTIONS, seed=seed))
+        assert search.stopped == "the 16 search trials are spent"
+
+
+def test_a_space_of_which_every_point_was_tried_ends_the_search():
+    options = replace(OPTIONS, trials=30, only=("jit", "wal_compression"), include=("jit", "wal_compression"))
+    laboratory = SimulatedLaboratory(lambda settings: 1 + 0.5 * (settings.get("jit") == "off"))
+    search = searched(laboratory, options)
+    assert "every configuration" in search.stopped
+    assert len(search.trials) == len(set(asked(search))) < 10
