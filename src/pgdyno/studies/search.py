@@ -17,11 +17,12 @@ from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.optimizer.ask import Suggestion, ask
 from pgdyno.optimizer.observation import Observation
-from pgdyno.optimizer.rank import choose, importance, rank
+from pgdyno.optimizer.rank import candidate, importance
 from pgdyno.optimizer.stopping import is_flat, should_stop
 from pgdyno.studies.blocks import metric_of, run_repeating
 from pgdyno.studies.drift import relative_scores
-from pgdyno.studies.options import TuneOptions
+from pgdyno.studies.options import THERE_AND_BACK, TuneOptions
+from pgdyno.studies.restart_room import restarts_left
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.restarts import needs_restart
 
@@ -116,10 +117,8 @@ class Search:
 
     def _may_restart(self) -> bool:
         """Return False when the restarts that are left are needed to prove what was found."""
-        budget = self.options.restart_budget
-        if budget is None or budget.limit is None:
-            return True
-        return budget.limit - self.laboratory.restarts.used > self.options.proof_restarts
+        left = restarts_left(self.laboratory, self.options)
+        return left is None or left >= self.options.proof_restarts + THERE_AND_BACK
 
     def _is_feasible(self, point: Point) -> bool:
         configuration = point_to_configuration(self.space, point)
@@ -197,12 +196,8 @@ class Search:
         By the sceptical fit among those that surely lead; where none does, by the search's own fit, since whether it
         beats the baseline is decided in fresh pairs and not here. The empty one when no other was measured.
         """
-        history = self.history()
-        if sure := point_to_configuration(self.space, choose(self.space.dimensions, history)):
-            return sure
-        ranked = rank(self.space.dimensions, history, seed=self.options.seed)
-        candidates = (point_to_configuration(self.space, entry.point) for entry in ranked)
-        return next((configuration for configuration in candidates if configuration), BASELINE)
+        point = candidate(self.space.dimensions, self.history(), seed=self.options.seed)
+        return point_to_configuration(self.space, point)
 
     def expected_losses(self, configuration: Configuration) -> dict[str, float]:
         """Return what the model expects the removal of each knob to cost, in ln(figure), the least first."""
