@@ -1,7 +1,7 @@
 """The search methods that `optimizer.py` measures: the project's own, random search, and Optuna's TPE.
 
-Each is given the same start (the default, then the surface's rule-of-thumb points), the same number of trials and the
-same noise, and says after some numbers of trials which point it would return.
+Each is given the same start (the default, then the surface's rule-of-thumb points or none), the same number of trials
+and the same noise, and says after some numbers of trials which point it would return.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ import numpy as np
 from numpy.random import Generator
 
 from pgdyno.knobs.dimension import Dimension, Value
+from pgdyno.model.verdict import Metric, Word
 from pgdyno.optimizer.ask import ask
 from pgdyno.optimizer.observation import Observation
-from pgdyno.optimizer.rank import choose
+from pgdyno.optimizer.rank import candidate, choose
+from pgdyno.stats.sequential import Design, is_final, judge
 
 Point = Mapping[str, Value]
 BASELINE_EVERY = 10
@@ -99,7 +101,48 @@ def _dimension(spec: Mapping[str, object]) -> Dimension:
     return dimension.including(default)
 
 
-def own(surface: Surface, trials: int, seed: int, checkpoints: Sequence[int]) -> Search:
+Take = Callable[[Sequence[Dimension], Sequence[Observation], int], Point]
+SCREENING = Design(max_pairs=24)
+"""The pairs of a tune's screening, beside the trials of the search; their rule is that of `pgdyno tune`."""
+
+
+def own(surface: Surface, trials: int, seed: int, checkpoints: Sequence[int], advice: Sequence[Point]) -> Search:
+    """Run the project's optimiser and return what `choose` says: no fresh pairs."""
+    return _own(surface, trials, seed, checkpoints, advice, lambda space, history, _: choose(space, history))
+
+
+def own_tune(surface: Surface, trials: int, seed: int, checkpoints: Sequence[int], advice: Sequence[Point]) -> Search:
+    """Run the project's optimiser and return what a tune takes: its candidate, where fresh pairs call it better."""
+
+    def take(dimensions: Sequence[Dimension], history: Sequence[Observation], trial: int) -> Point:
+        found = candidate(dimensions, history, seed=seed)
+        is_better = screened(surface, found, np.random.default_rng([seed, trial, 7]))
+        return found if is_better else surface.default
+
+    return _own(surface, trials, seed, checkpoints, advice, take)
+
+
+def screened(surface: Surface, found: Point, rng: Generator) -> bool:
+    """Return whether fresh pairs, judged as a tune judges them, call this point better than the default."""
+    a: list[float] = []
+    b: list[float] = []
+    while len(a) < SCREENING.max_pairs:
+        pair = surface.measure(dict(surface.default), rng), surface.measure(dict(found), rng)
+        if pair[0] is None or pair[1] is None:
+            return False
+        a.append(float(np.exp(pair[0])))
+        b.append(float(np.exp(pair[1])))
+        if len(a) < SCREENING.min_pairs:
+            continue
+        verdict = judge(a, b, metric=Metric.THROUGHPUT, design=SCREENING)
+        if is_final(verdict, SCREENING):
+            return verdict.word is Word.BETTER
+    return False
+
+
+def _own(
+    surface: Surface, trials: int, seed: int, checkpoints: Sequence[int], advice: Sequence[Point], take: Take
+) -> Search:
     """Run the project's optimiser, with the default measured anew every tenth trial."""
     dimensions, rng = dimensions_of(surface), np.random.default_rng([seed, 99])
     history: list[Observation] = []
@@ -110,25 +153,27 @@ def own(surface: Surface, trials: int, seed: int, checkpoints: Sequence[int]) ->
         if trial > 1 and trial % BASELINE_EVERY == 1:
             point: Point = surface.default
         else:
-            point = ask(dimensions, history, starts=surface.advice, seed=seed).point
+            point = ask(dimensions, history, starts=advice, seed=seed).point
         cpu_s += time.process_time() - began
         history.append(Observation(point, surface.measure(dict(point), rng)))
         if trial in checkpoints:
-            returned[trial] = choose(dimensions, history)
+            returned[trial] = take(dimensions, history, trial)
     return Search(returned, sum(seen.value is None for seen in history), cpu_s / trials)
 
 
-def random_search(surface: Surface, trials: int, seed: int, checkpoints: Sequence[int]) -> Search:
+def random_search(
+    surface: Surface, trials: int, seed: int, checkpoints: Sequence[int], advice: Sequence[Point]
+) -> Search:
     """Run random search: the best single measurement is returned."""
     dimensions, rng = dimensions_of(surface), np.random.default_rng([seed, 99])
 
     def suggest() -> Point:
         return {dimension.name: dimension.from_unit(float(rng.random())) for dimension in dimensions}
 
-    return _best_observed(surface, trials, rng, checkpoints, suggest, lambda point, value: None)
+    return _best_observed(surface, trials, rng, checkpoints, advice, suggest, lambda point, value: None)
 
 
-def optuna_tpe(surface: Surface, trials: int, seed: int, checkpoints: Sequence[int]) -> Search:
+def optuna_tpe(surface: Surface, trials: int, seed: int, checkpoints: Sequence[int], advice: Sequence[Point]) -> Search:
     """Run Optuna's multivariate TPE; a failed trial is told as the worst value seen, the best measurement returned."""
     import optuna
 
@@ -156,7 +201,7 @@ def optuna_tpe(surface: Surface, trials: int, seed: int, checkpoints: Sequence[i
             optuna.trial.create_trial(params=told, distributions=spread, value=worst[-1] if value is None else value)
         )
 
-    return _best_observed(surface, trials, rng, checkpoints, suggest, tell)
+    return _best_observed(surface, trials, rng, checkpoints, advice, suggest, tell)
 
 
 def _best_observed(
@@ -164,10 +209,11 @@ def _best_observed(
     trials: int,
     rng: Generator,
     checkpoints: Sequence[int],
+    advice: Sequence[Point],
     suggest: Callable[[], Point],
     tell: Callable[[Point, float | None], None],
 ) -> Search:
-    starts = [surface.default, *surface.advice]
+    starts = [surface.default, *advice]
     best: tuple[float, Point] = (-np.inf, surface.default)
     returned: dict[int, Point] = {}
     failed, cpu_s = 0, 0.0
@@ -187,8 +233,9 @@ def _best_observed(
     return Search(returned, failed, cpu_s / trials)
 
 
-METHODS: dict[str, Callable[[Surface, int, int, Sequence[int]], Search]] = {
-    "pgdyno": own,
+METHODS: dict[str, Callable[[Surface, int, int, Sequence[int], Sequence[Point]], Search]] = {
+    "choose": own,
+    "tune": own_tune,
     "random": random_search,
     "tpe": optuna_tpe,
 }

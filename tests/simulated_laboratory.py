@@ -79,6 +79,7 @@ class SimulatedLaboratory:
         drift_per_h: float = 0.0,
         disturbed: float | Callable[[int, Mapping[str, str]], bool] = 0.0,
         odd: Mapping[int, float] | None = None,
+        unsteady: Callable[[Mapping[str, str]], bool] = lambda settings: False,
         fails: Callable[[Mapping[str, str]], bool] = lambda settings: False,
         kill_after: int | None = None,
         recorded: list[Trial] | None = None,
@@ -98,7 +99,7 @@ class SimulatedLaboratory:
         self._surface = surface
         self._seed, self._cv, self._drift, self._disturbed = seed, cv, drift_per_h, disturbed
         self._odd = odd or {}
-        self._fails = fails
+        self._unsteady, self._fails = unsteady, fails
         self._kill_after = kill_after
 
     @property
@@ -147,6 +148,8 @@ class SimulatedLaboratory:
         chance = random.Random(f"{self._seed}/{number}")
         if check(spec.configuration, self.facts, connections=self.study.plan.clients) is not None:
             outcome = Outcome(TrialState.REFUSED, reason="too much memory", elapsed_s=0.0)
+        elif self._unsteady(spec.configuration):
+            outcome = Outcome(TrialState.UNSTEADY, reason="never steady", began_at=self.spent_s, elapsed_s=TRIAL_S)
         elif self._fails(spec.configuration):
             outcome = Outcome(TrialState.FAILED, reason="did not start", elapsed_s=TRIAL_S)
         else:

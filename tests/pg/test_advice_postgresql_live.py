@@ -18,6 +18,7 @@ from pgdyno.advisor.engine import advise
 from pgdyno.advisor.rulebook import shipped_rules
 from pgdyno.model.finding import Answer, Cost, Finding
 from pgdyno.model.inventory import Inventory
+from pgdyno.probes.evidence.gather import gather
 from pgdyno.target.inspect import read_facts
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.target import Target
@@ -54,7 +55,6 @@ def reset(target: Target) -> None:
 
 def under_load(target: Target, rule: str, *words: str) -> Finding:
     """Gather evidence while pgbench runs and return what a rule says."""
-    evidence = pytest.importorskip("pgdyno.probes.evidence")
     facts = read_facts(target)
     server = replace(
         make_server(facts.server.major), settings=facts.settings, version_num=facts.server.version_num, databases=()
@@ -65,7 +65,7 @@ def under_load(target: Target, rule: str, *words: str) -> Finding:
     load = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         time.sleep(1.2)
-        found = evidence.gather(target, inventory, window_s=2.0)
+        found = gather(target, inventory, window_s=2.0)
         load.wait(60)
     finally:
         load.kill()

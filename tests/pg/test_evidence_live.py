@@ -114,7 +114,7 @@ def test_small_max_wal_size_shows_in_the_log_of_every_version(any_postgres: Sand
     assert statistics.rows_written_s > statistics.commits_s
     assert isinstance(statistics.checkpoints_requested, int)
     assert statistics.wal_bytes_s > 0
-    assert found.wal_rate_bytes_s == statistics.wal_bytes_s
+    assert found.wal_rate_bytes_s >= statistics.wal_bytes_s, "the log's checkpoints may tell of more"
     unknown = {name for name in Statistics.__slots__ if isinstance(getattr(statistics, name), Unknown)}
     major = inventory.server.major
     allowed = {"full_page_image_share", "wal_buffers_full", "session_busy_ratio"} if major == 13 else set()

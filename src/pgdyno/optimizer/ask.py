@@ -6,7 +6,7 @@ goes on where it stopped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,12 +35,13 @@ class Suggestion:
     """A point to try. `origin` says why: start, spread, local, model, or anything (no better way was found).
 
     `log_expected_improvement` is ln of the expected gain in ln(performance) over the best tried point; None while
-    there is no model.
+    there is no model. `repeats` says that the point was tried before, because no other one is left.
     """
 
     point: Mapping[str, Value]
     origin: str
     log_expected_improvement: float | None = None
+    repeats: bool = False
 
 
 def ask(
@@ -48,6 +49,8 @@ def ask(
     history: Sequence[Observation],
     *,
     starts: Sequence[Point] = (),
+    skipped: Sequence[Point] = (),
+    held: Collection[str] = (),
     seed: int,
     feasible: Callable[[Point], bool] = lambda _: True,
     initial: int = 10,
@@ -56,20 +59,23 @@ def ask(
 
     The default comes first, then `starts`, then up to `initial` points that alternate between the whole space and
     moves from the best so far, then the model's. `history` may hold failures, repeats and values out of range.
+    `skipped` are points whose trials say nothing of them, good or bad, such as those that somebody else disturbed: they
+    count as tried, and no model sees them. Knobs that are `held` stay at their default in what is asked.
     """
-    data = gather(dimensions, history, starts)
-    rng = np.random.default_rng([seed % 2**63, len(history)])
-    allowed = Allowed(data.encoding, data.rows, feasible)
-    first = allowed.first(np.vstack([data.encoding.default, data.encoding.rows(starts)]))
+    data = gather(dimensions, history, [*starts, *skipped], held)
+    encoding = data.encoding
+    rng = np.random.default_rng([seed % 2**63, len(history) + len(skipped)])
+    allowed = Allowed(encoding, np.vstack([data.rows, encoding.rows(skipped)]), feasible)
+    first = allowed.first(encoding.with_held(np.vstack([encoding.default, encoding.rows(starts)])))
     if len(first):
-        return Suggestion(data.encoding.point(first[0]), "start")
-    if len(data.rows) < initial or len(data.values) < 2:
+        return Suggestion(encoding.point(first[0]), "start")
+    if allowed.tried < initial or len(data.values) < 2:
         return _explore(data, allowed, seed, initial, rng)
     return _exploit(data, allowed, rng)
 
 
 def _explore(data: Data, allowed: Allowed, seed: int, initial: int, rng: Generator) -> Suggestion:
-    number = len(data.rows)
+    number = allowed.tried
     if number % 2 == 0 or not len(data.values):
         points = design.spread(data.encoding, max(initial, 1), seed % 2**63)
         row, origin = allowed.first(np.roll(points, -(number // 2), axis=0)), "spread"
@@ -105,4 +111,4 @@ def _leaders(data: Data, model: Model) -> Rows:
 def _anything(data: Data, allowed: Allowed, rng: Generator) -> Suggestion:
     around = data.measured[int(np.argmax(data.values))] if len(data.values) else data.encoding.default
     row = anything(data.encoding, around, allowed, rng)
-    return Suggestion(data.encoding.point(row[0] if len(row) else around), "anything")
+    return Suggestion(data.encoding.point(row[0] if len(row) else around), "anything", repeats=not len(row))

@@ -16,6 +16,8 @@ Score = Callable[[Rows], Vector]
 EVERYWHERE, NEAR, ROUNDS, KEPT, PER_KEPT = 300, 400, 3, 5, 50
 SHORT, LONG, LONG_SHARE = 0.12, 0.5, 0.3
 MORE_TRIES = 300
+COUNTABLE = 5000
+"""A space of so few points is gone through to the last one before it is called spent."""
 
 
 class Allowed:
@@ -24,6 +26,8 @@ class Allowed:
     def __init__(self, encoding: Encoding, tried: Rows, feasible: Callable[[Point], bool]) -> None:
         self._encoding, self._feasible = encoding, feasible
         self._known = {tuple(row): False for row in tried.tolist()}
+        self.tried = len(self._known)
+        """How many distinct rows were tried."""
 
     def __call__(self, row: Rows) -> bool:
         """Return True for a row that is new and feasible."""
@@ -75,11 +79,12 @@ def anything(encoding: Encoding, around: Rows, allowed: Allowed, rng: Generator)
     """Return some allowed row (1, dimensions) when all else found none; (0, dimensions) when there seems to be none.
 
     Tries random points, then random points with more and more knobs put back to those of `around`, which is known to
-    satisfy the constraints, then single moves from it.
+    satisfy the constraints, then single moves from it, then every point of a space that has few.
     """
+    around = encoding.with_held(around)
     size = len(encoding.dimensions)
     rows = encoding.from_unit(rng.random((MORE_TRIES, size)))
     back = rng.random((MORE_TRIES, size)) < np.linspace(0, 1, MORE_TRIES)[:, None]
     blended = np.where(back, around[None, :], rows)
     near = perturbed(encoding, np.tile(around, (MORE_TRIES, 1)), rng)
-    return allowed.first(np.vstack([blended, near]))
+    return allowed.first(np.vstack([blended, near, encoding.every(COUNTABLE)]))

@@ -7,7 +7,8 @@ each untouched knob at precisely the value it had, and turns features of a thous
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,11 +27,15 @@ class Encoding:
     """The grid over `dimensions` that also holds every value of `points`; knobs that a point leaves out are default.
 
     Values out of range count as the nearest one. `groups` names, for each feature column, the length-scale that it
-    shares: all columns of one choice belong together.
+    shares: all columns of one choice belong together. Knobs that are `held` have their default in all rows that
+    `from_unit`, `moved`, `with_held` and `every` return; rows of points keep what they have.
     """
 
-    def __init__(self, dimensions: Sequence[Dimension], points: Iterable[Point] = ()) -> None:
+    def __init__(
+        self, dimensions: Sequence[Dimension], points: Iterable[Point] = (), held: Collection[str] = ()
+    ) -> None:
         self.dimensions = tuple(dimensions)
+        self._held = np.array([dimension.name in held for dimension in self.dimensions], dtype=np.bool_)
         known = tuple(points)
         self._tables = [_table(dimension, known) for dimension in self.dimensions]
         self._places = [{value: place for place, value in enumerate(table)} for table in self._tables]
@@ -65,7 +70,18 @@ class Encoding:
 
     def from_unit(self, unit: Matrix) -> Rows:
         """Return the rows at points of the unit cube, shape (points, dimensions), special values at their share."""
-        return np.column_stack([axis.from_unit(unit[:, place]) for place, axis in enumerate(self._axes)])
+        return self.with_held(np.column_stack([axis.from_unit(unit[:, i]) for i, axis in enumerate(self._axes)]))
+
+    def with_held(self, rows: Rows) -> Rows:
+        """Return rows with the default of each knob that is held, shape as given."""
+        return np.where(self._held, self.default, rows)
+
+    def every(self, most: int) -> Rows:
+        """Return all rows there are; (0, dimensions) where there are more than `most`."""
+        sizes = [1 if held else int(size) for held, size in zip(self._held, self.sizes, strict=True)]
+        if math.prod(sizes) > most:
+            return np.zeros((0, len(sizes)), dtype=np.int64)
+        return self.with_held(np.indices(sizes).reshape(len(sizes), -1).T.astype(np.int64))
 
     def moved(self, rows: Rows, mask: NDArray[np.bool_], width: Vector, rng: Generator) -> Rows:
         """Return a copy of `rows` in which the knobs under `mask` take another value, where they have another.
@@ -73,9 +89,9 @@ class Encoding:
         A number moves by a normal step of `width` (one per row, in units of the whole range) and folds at its bounds;
         once in eight times it takes a special value, where it has any. A choice takes any other word.
         """
-        copy = rows.copy()
+        copy = self.with_held(rows)
         for place, axis in enumerate(self._axes):
-            hit = np.flatnonzero(mask[:, place])
+            hit = np.flatnonzero(mask[:, place] & ~self._held[place])
             if hit.size and self.sizes[place] > 1:
                 copy[hit, place] = axis.moved(rows[hit, place], width[hit], rng)
         return copy

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,10 +46,13 @@ class Data:
 
 
 def gather(
-    dimensions: Sequence[Dimension], history: Sequence[Observation], points: Sequence[Mapping[str, Value]] = ()
+    dimensions: Sequence[Dimension],
+    history: Sequence[Observation],
+    points: Sequence[Mapping[str, Value]] = (),
+    held: Collection[str] = (),
 ) -> Data:
     """Put a history in order; `points` are further points that the grid must hold. Repeats of a point are averaged."""
-    encoding = Encoding(dimensions, [*(seen.point for seen in history), *points])
+    encoding = Encoding(dimensions, [*(seen.point for seen in history), *points], held)
     by_row: dict[tuple[int, ...], list[float]] = {}
     for seen, row in zip(history, encoding.rows([seen.point for seen in history]).tolist(), strict=True):
         usable = seen.value is not None and np.isfinite(seen.value)

@@ -64,6 +64,18 @@ def choose(dimensions: Sequence[Dimension], history: Sequence[Observation], *, s
     return data.encoding.point(data.measured[best])
 
 
+def candidate(dimensions: Sequence[Dimension], history: Sequence[Observation], *, seed: int) -> Point:
+    """Return the point that is worth fresh pairs: the one of `choose`, else the first of `rank` beside the default.
+
+    The default where no other point was measured.
+    """
+    default = {dimension.name: dimension.default for dimension in dimensions}
+    if (sure := choose(dimensions, history)) != default:
+        return sure
+    ranked = (entry.point for entry in rank(dimensions, history, seed=seed))
+    return next((point for point in ranked if point != default), default)
+
+
 def importance(
     dimensions: Sequence[Dimension], history: Sequence[Observation], winner: Point, *, seed: int
 ) -> dict[str, float]:

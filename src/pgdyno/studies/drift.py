@@ -1,7 +1,7 @@
 """The baseline's level over time, and each trial's score relative to it. Pure.
 
 Search trials are single shots spread over an hour, and the machine does not stand still meanwhile. Each is therefore
-scored against the baseline as it was then: the running median of three re-measured baselines, interpolated in time.
+scored against the level of the re-measured baselines as it was then (`stats.level`).
 A staircase re-measures its baseline between steps, and says when it has moved.
 """
 
@@ -15,33 +15,25 @@ from numpy.typing import NDArray
 
 from pgdyno.model.verdict import Interval
 from pgdyno.stats.distributions import stdtrit
+from pgdyno.stats.level import find_level
 from pgdyno.stats.paired import interval
 
 Floats = NDArray[np.float64]
 
 
-def relative_scores(trials: Sequence[tuple[float, float]], baselines: Sequence[tuple[float, float]]) -> list[float]:
-    """Return ln(figure / baseline level at that time) for each trial.
+Timed = Sequence[tuple[float, float]]
+"""Figures (> 0) with their times in seconds."""
 
-    Both arguments are (time in seconds, figure > 0), baselines in order of time. Before the first and after the last
-    baseline the level is held. Needs one baseline at least.
+
+def relative_scores(trials: Timed, baselines: Timed) -> tuple[list[float], list[float]]:
+    """Return ln(figure / baseline level at that time) for each trial, and the like for each baseline.
+
+    A baseline's own is against what the others say of its level, as a trial's is: what the scores of repeats differ by
+    is the noise that trials have. Baselines are in order of time; needs one at least.
     """
-    if not trials:
-        return []
-    times = np.array([time for time, _ in baselines])
-    level = _running_median(np.log([figure for _, figure in baselines]))
-    at = np.interp([time for time, _ in trials], times, level)
-    scores = np.log([figure for _, figure in trials]) - at
-    return [float(score) for score in scores]
-
-
-def _running_median(values: Floats) -> Floats:
-    """Return the median of each value with its two neighbours; the ends take that of the nearest three."""
-    if values.size < 3:
-        return np.full(values.shape, np.median(values))
-    windows = np.lib.stride_tricks.sliding_window_view(values, 3)
-    middle = np.median(windows, axis=1)
-    return np.concatenate(([middle[0]], middle, [middle[-1]]))
+    level = find_level([time for time, _ in baselines], np.log([figure for _, figure in baselines]))
+    scores = np.log([figure for _, figure in trials]) - level.at([time for time, _ in trials])
+    return [float(score) for score in scores], [float(score) for score in level.apart]
 
 
 DRIFT_CONFIDENCE = 0.99

@@ -12,6 +12,9 @@ from pgdyno.stats.sequential import Design
 from pgdyno.studies.target_request import words
 from pgdyno.target.restart_budget import RestartBudget
 
+THERE_AND_BACK = 2
+"""A search trial may take a restart, and the baseline after it another one."""
+
 
 @dataclass(frozen=True, slots=True)
 class TuneOptions:
@@ -67,7 +70,7 @@ class TuneOptions:
         """Return True when no knob that needs a restart can be tried and proved."""
         budget = self.restart_budget
         return self.reload_only or (
-            budget is not None and budget.limit is not None and budget.limit <= self.proof_restarts
+            budget is not None and budget.limit is not None and budget.limit < self.proof_restarts + THERE_AND_BACK
         )
 
     SEARCH_SHARE: ClassVar[float] = 0.45

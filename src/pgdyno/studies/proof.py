@@ -14,6 +14,7 @@ from pgdyno.stats.sequential import is_final
 from pgdyno.studies.blocks import JUDGEABLE, Blocks, run_blocks
 from pgdyno.studies.judging import compare_arms, verdict_of
 from pgdyno.studies.options import TuneOptions
+from pgdyno.studies.restart_room import has_restarts
 from pgdyno.trial.laboratory import Laboratory
 
 BASE, WINNER, UNPRUNED = "baseline", "winner", "unpruned winner"
@@ -82,6 +83,10 @@ def prove(
         verdicts += [verdict_of(blocks, arm, WINNER, options.metric, effect_design) for arm in arms if WITHOUT in arm]
         return all(v is not None and is_final(v, design) for v in verdicts)
 
+    def has_room(trials: int) -> bool:
+        watch = laboratory.stopwatch
+        return (watch is None or watch.has_room(trials)) and has_restarts(laboratory, options, tuple(arms.values()))
+
     blocks = run_blocks(
         laboratory,
         arms,
@@ -90,7 +95,7 @@ def prove(
         first_block=first_block,
         max_blocks=options.confirm_max,
         is_enough=is_enough,
-        has_room=None if laboratory.stopwatch is None else laboratory.stopwatch.has_room,
+        has_room=has_room,
     )
     if blocks.stopped_short and len(blocks.complete) < JUDGEABLE:
         return None

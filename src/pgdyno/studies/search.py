@@ -18,11 +18,12 @@ from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.optimizer.ask import Suggestion, ask
 from pgdyno.optimizer.observation import Observation
-from pgdyno.optimizer.rank import choose, importance, rank
-from pgdyno.optimizer.stopping import should_stop
+from pgdyno.optimizer.rank import candidate, importance
+from pgdyno.optimizer.stopping import is_flat, should_stop
 from pgdyno.studies.blocks import metric_of, run_repeating
 from pgdyno.studies.drift import relative_scores
-from pgdyno.studies.options import TuneOptions
+from pgdyno.studies.options import THERE_AND_BACK, TuneOptions
+from pgdyno.studies.restart_room import restarts_left
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.restarts import needs_restart
 
@@ -31,6 +32,9 @@ INITIAL = 10
 
 VOID_IN_A_ROW = 5
 """A void trial says nothing and is not counted against the search; so many in a row say that something is wrong."""
+
+LOST = frozenset({TrialState.FAILED, TrialState.VOID, TrialState.REFUSED, TrialState.UNSTEADY})
+"""What the model of feasibility learns from: of these configurations no figure can be had."""
 
 Point = Mapping[str, Value]
 
@@ -73,38 +77,51 @@ class Search:
             self.stopped = self._reason_to_stop()
             if self.stopped:
                 return
-            self._measure_suggestion(block, slot)
+            suggestion = self._ask()
+            if suggestion.repeats:
+                self.stopped = self._all_tried()
+                return
+            self.suggestions.append(suggestion)
+            self._measure(suggestion, block, slot)
 
     def measure_baseline(self, block: int, slot: int) -> Trial:
         """Measure the baseline once more."""
         trial = run_repeating(self.laboratory, TrialSpec(BASELINE, Role.BASELINE, "baseline", block, slot))
-        if trial.state is TrialState.COMPLETE:
+        if self._has_figure(trial):
             self.baselines.append(trial)
         return trial
 
-    def _measure_suggestion(self, block: int, slot: int) -> None:
-        suggestion = ask(
+    def _ask(self) -> Suggestion:
+        return ask(
             self.space.dimensions,
             self.history(),
             starts=self.starts,
+            skipped=self.skipped(),
+            held=() if self._may_restart() else self._restarting(),
             seed=self.options.seed,
             feasible=self._is_feasible,
             initial=INITIAL,
         )
-        self.suggestions.append(suggestion)
+
+    def _measure(self, suggestion: Suggestion, block: int, slot: int) -> None:
         configuration = point_to_configuration(self.space, suggestion.point)
-        if not self._may_restart():
-            facts = self.laboratory.facts
-            configuration = configuration.without(*(name for name in configuration if needs_restart(name, facts)))
         spec = TrialSpec(configuration, Role.SEARCH, suggestion.origin, block, slot)
         self.trials.append(run_repeating(self.laboratory, spec))
 
+    def _all_tried(self) -> str:
+        """Return the words for a space of which no point is left; what keeps others out is said too."""
+        which = "" if self._may_restart() else " without a restart"
+        return f"every configuration that can be tried{which} was tried"
+
+    def _restarting(self) -> list[str]:
+        """Return the knobs of the space that need a restart."""
+        facts = self.laboratory.facts
+        return [dimension.name for dimension in self.space.dimensions if needs_restart(dimension.name, facts)]
+
     def _may_restart(self) -> bool:
         """Return False when the restarts that are left are needed to prove what was found."""
-        budget = self.options.restart_budget
-        if budget is None or budget.limit is None:
-            return True
-        return budget.limit - self.laboratory.restarts.used > self.options.proof_restarts
+        left = restarts_left(self.laboratory, self.options)
+        return left is None or left >= self.options.proof_restarts + THERE_AND_BACK
 
     def _is_feasible(self, point: Point) -> bool:
         configuration = point_to_configuration(self.space, point)
@@ -125,22 +142,44 @@ class Search:
             return "the search's share of the time is spent"
         if watch is not None and not watch.has_room(1 + options.proof_trials):
             return "what is left of the time is needed for the proof"
+        if self._is_flat():
+            measured = sum(map(self._has_figure, self.trials))
+            return f"none of {measured} configurations stands out from the noise of the baseline"
         promises = [suggestion.log_expected_improvement for suggestion in self.suggestions]
         return should_stop(promises, self.noise_sd) or ""
 
     def history(self) -> list[Observation]:
         """Return what the optimiser learns from: every finished trial, scored against the baseline of its time.
 
-        A trial that failed, was void or was refused is an observation without a value; one that was only disturbed or
-        unsteady says nothing about its configuration and is left out.
+        A trial that failed, was void or was refused is an observation without a value, and so is one that was unsteady
+        each time it was repeated: where a configuration is never steady, its neighbours seldom are.
         """
-        measured = [t for t in (*self.baselines, *self.trials) if t.state is TrialState.COMPLETE]
-        scores = relative_scores(
-            [(_time(t), self._gain(t)) for t in measured], [(_time(t), self._gain(t)) for t in self.baselines]
-        )
-        observations = [Observation(self._point(t), score) for t, score in zip(measured, scores, strict=True)]
-        lost = {TrialState.FAILED, TrialState.VOID, TrialState.REFUSED}
-        return observations + [Observation(self._point(t), None) for t in self.trials if t.state in lost]
+        observations = [Observation(self._point(trial), score) for trial, score in self._scored()]
+        return observations + [Observation(self._point(t), None) for t in self.trials if t.state in LOST]
+
+    def _scored(self) -> list[tuple[Trial, float]]:
+        """Return every trial that has a figure with its score: baselines, then what was asked."""
+        measured = [trial for trial in self.trials if self._has_figure(trial)]
+        figures, repeats = ([(_time(t), self._gain(t)) for t in each] for each in (measured, self.baselines))
+        scores, own = relative_scores(figures, repeats) if repeats else ([], [])
+        return [*zip(self.baselines, own, strict=True), *zip(measured, scores, strict=bool(repeats))]
+
+    def _is_flat(self) -> bool:
+        scored = self._scored()
+        tried = [score for trial, score in scored if trial.spec.role is Role.SEARCH]
+        repeats = [score for trial, score in scored if trial.spec.role is not Role.SEARCH]
+        return is_flat(tried, repeats, trials=self.options.trials)
+
+    def skipped(self) -> list[Point]:
+        """Return the points whose trials say nothing of them: disturbed each time they were repeated, or no figure.
+
+        They count as tried. Asked again, they would be the next suggestion until the search is over.
+        """
+        return [self._point(t) for t in self.trials if t.state not in LOST and not self._has_figure(t)]
+
+    def _has_figure(self, trial: Trial) -> bool:
+        known = trial.outcome is not None and metric_of(trial.outcome, self.options.metric) is not None
+        return known and trial.state is TrialState.COMPLETE
 
     def _point(self, trial: Trial) -> Point:
         return configuration_to_point(self.space, trial.spec.configuration, self.laboratory.facts)
@@ -160,12 +199,8 @@ class Search:
         By the sceptical fit among those that surely lead; where none does, by the search's own fit, since whether it
         beats the baseline is decided in fresh pairs and not here. The empty one when no other was measured.
         """
-        history = self.history()
-        if sure := point_to_configuration(self.space, choose(self.space.dimensions, history)):
-            return sure
-        ranked = rank(self.space.dimensions, history, seed=self.options.seed)
-        candidates = (point_to_configuration(self.space, entry.point) for entry in ranked)
-        return next((configuration for configuration in candidates if configuration), BASELINE)
+        point = candidate(self.space.dimensions, self.history(), seed=self.options.seed)
+        return point_to_configuration(self.space, point)
 
     def expected_losses(self, configuration: Configuration) -> dict[str, float]:
         """Return what the model expects the removal of each knob to cost, in ln(figure), the least first."""

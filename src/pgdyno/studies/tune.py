@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pgdyno.errors import EnvironmentUnsuitable, OutOfTime
 from pgdyno.knobs.budget import TrialBudget
 from pgdyno.knobs.catalogue import load_catalogue
+from pgdyno.knobs.constraints import check
 from pgdyno.knobs.space import SearchSpace, build_space, starting_points
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts
@@ -32,6 +33,7 @@ from pgdyno.studies.noise_runs import NoiseRuns, measure_noise
 from pgdyno.studies.options import TuneOptions
 from pgdyno.studies.proof import BASE, Proof, prove
 from pgdyno.studies.pruning import count_responsible, prune
+from pgdyno.studies.restart_room import arms_with_restarts, has_restarts
 from pgdyno.studies.search import Search
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.stopwatch import BudgetSpent
@@ -105,7 +107,8 @@ def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str],
             tuned.screening = None
         tuned.notes.append("the time was over in mid-work; what was measured until then is kept: a longer --budget")
     if search.left_out:
-        tuned.notes.append(f"left out for want of time: {'; '.join(search.left_out)}")
+        want = "restarts" if laboratory.stopwatch is None else "time"
+        tuned.notes.append(f"left out for want of {want}: {'; '.join(search.left_out)}")
     return tuned
 
 
@@ -138,10 +141,15 @@ def _search_and_prove(
         _give_up_proof(tuned)
         return
     announce(f"proof: {len(tuned.winner)} of {len(unpruned)} settings stay; fresh pairs against the baseline")
-    most_important = [name for name in reversed(losses) if name in tuned.winner]
+    most_important = [
+        name
+        for name in reversed(losses)
+        if name in tuned.winner and is_possible(laboratory, tuned.winner.without(name))
+    ]
     alone, rivals, with_unpruned = _affordable(laboratory, tuned, most_important, options)
     if left := [name for name in most_important if name not in alone]:
-        tuned.notes.append(f"no time was left to measure what each of these settings does alone: {', '.join(left)}")
+        short = "restart" if watch is None else "time"
+        tuned.notes.append(f"no {short} was left to measure what each of these settings does alone: {', '.join(left)}")
     tuned.proof = prove(
         laboratory,
         tuned.winner,
@@ -186,7 +194,8 @@ def _screen_and_prune(
     tuned.dropped = unpruned.without(*tuned.winner)
     tuned.dropped_because = pruner.reasons
     if unasked := [name for name in reversed(losses) if name in pruner.unasked]:
-        tuned.notes.append(f"no time was left to ask whether these settings can go: {', '.join(unasked)}")
+        short = "restart" if laboratory.stopwatch is None else "time"
+        tuned.notes.append(f"no {short} was left to ask whether these settings can go: {', '.join(unasked)}")
     return True
 
 
@@ -208,16 +217,20 @@ def _nothing_measured(search: Search) -> str:
 def _affordable(
     laboratory: Laboratory, tuned: Tuned, most_important: Sequence[str], options: TuneOptions
 ) -> tuple[list[str], list[str], bool]:
-    """Return what the fewest blocks of the proof have time for beside baseline and winner.
+    """Return what the fewest blocks of the proof have time and restarts for beside baseline and winner.
 
     The settings to leave out one by one, the rivals, and whether the unpruned winner runs too; that one comes first,
     then the rivals, then the settings.
     """
     rivals, is_pruned = list(options.rivals), tuned.unpruned != tuned.winner
     watch = laboratory.stopwatch
-    if watch is None or not watch.trials:
+    beside = (BASELINE, tuned.unpruned, *options.rival_configurations().values())
+    bounds = [] if (arms := arms_with_restarts(laboratory, options, beside)) is None else [arms]
+    if watch is not None and watch.trials:
+        bounds.append(int((watch.end_s - watch.position_s) / (options.confirm_min * max(watch.trial_s, 1e-9))))
+    if not bounds:
         return list(most_important), rivals, is_pruned
-    spare = int((watch.end_s - watch.position_s) / (options.confirm_min * max(watch.trial_s, 1e-9))) - 2
+    spare = min(bounds) - 2
     with_unpruned = is_pruned and spare > 0
     spare -= with_unpruned
     some = rivals[: max(0, spare)]
@@ -228,6 +241,11 @@ def _affordable(
         tuned.search.left_out.append(f"rivals {', '.join(left)}")
     is_single = len(tuned.winner) == 1
     return list(most_important[: max(is_single, spare)]), some, with_unpruned
+
+
+def is_possible(laboratory: Laboratory, configuration: Configuration) -> bool:
+    """Tell whether the constraints accept this configuration: what is left of a winner may need what was taken."""
+    return check(configuration, laboratory.facts, connections=laboratory.study.plan.clients) is None
 
 
 def search_space(facts: Facts, workload: WorkloadSpec, plan: LoadPlan, options: TuneOptions) -> SearchSpace:
@@ -295,7 +313,7 @@ class _Pruner:
             verdict = verdict_of(blocks, BASE, FULL, self.options.metric, design)
             if verdict is None or verdict.pairs < design.min_pairs:
                 return False
-            return is_final(verdict, design) or self.is_time_spent()
+            return is_final(verdict, design) or self.is_time_spent() or not self._has_restarts(arms)
 
         arms = {BASE: BASELINE, FULL: winner}
         blocks = self._run(arms, {BASE: Role.BASELINE, FULL: Role.CONFIRM}, self.options.confirm_max, is_enough)
@@ -307,6 +325,11 @@ class _Pruner:
         """Return whether the time is over that screening and pruning may take; the rest is for the proof."""
         return not self._has_room(2)
 
+    def _has_restarts(self, arms: Mapping[str, Configuration]) -> bool:
+        """Return whether one block more leaves the restarts that the fewest pairs of the proof need."""
+        options = self.options
+        return has_restarts(self.laboratory, options, tuple(arms.values()), keep=options.proof_trials)
+
     def _has_room(self, trials: int) -> bool:
         watch = self.laboratory.stopwatch
         if watch is None:
@@ -317,9 +340,14 @@ class _Pruner:
     def is_free(self, kept: Configuration, reduced: Configuration) -> bool:
         """Return True when going from `kept` to `reduced` costs nothing measurable, in the metric or in server CPU."""
         gone = tuple(kept.without(*reduced))
-        if self.is_time_spent():
+        arms, roles = {FULL: kept, REDUCED: reduced}, {FULL: Role.PRUNE, REDUCED: Role.PRUNE}
+        if not is_possible(self.laboratory, reduced):
+            self.announce(f"pruning: {', '.join(gone)} cannot go, the rest would be refused without")
+            return False
+        if self.is_time_spent() or not self._has_restarts(arms):
             if not self.unasked:
-                self.announce(f"pruning: no time left to ask whether more of the {len(kept)} settings can go")
+                what = "time" if self.is_time_spent() else "restart"
+                self.announce(f"pruning: no {what} left to ask whether more of the {len(kept)} settings can go")
             self.unasked.update(gone)
             return False
         self.announce(f"pruning: does it cost anything to drop {', '.join(gone)}?")
@@ -338,7 +366,6 @@ class _Pruner:
             removals = answers(blocks)
             return bool(removals) and (all(r.final for r in removals) or any(r.shown for r in removals))
 
-        arms, roles = {FULL: kept, REDUCED: reduced}, {FULL: Role.PRUNE, REDUCED: Role.PRUNE}
         removals = answers(self._run(arms, roles, self.options.prune_pairs, is_enough))
         if not removals:
             self.unasked.update(gone)
@@ -366,7 +393,7 @@ class _Pruner:
             first_block=self.next_block,
             max_blocks=max_blocks,
             is_enough=is_enough,
-            has_room=self._has_room,
+            has_room=lambda trials: self._has_room(trials) and self._has_restarts(arms),
         )
         self.next_block += len(blocks.complete) + blocks.lost
         return blocks

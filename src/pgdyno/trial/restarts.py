@@ -6,7 +6,7 @@ Which trial needs a restart follows from the configurations alone, so a study th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from pgdyno.errors import EnvironmentUnsuitable
@@ -41,6 +41,16 @@ class Restarts:
     def used(self) -> int:
         """Return how many the study's trials have needed so far."""
         return self._ledger.used
+
+    def most(self, configurations: Iterable[Configuration]) -> int:
+        """Return how many running these once each takes at most, in whatever order."""
+        states = [self._state(configuration) for configuration in configurations]
+        if self._always or any(state != states[0] for state in states):
+            return len(states)
+        return int(bool(states) and states[0] != self._state(self._in_force))
+
+    def _state(self, configuration: Configuration) -> dict[str, str]:
+        return {name: value for name, value in configuration.items() if needs_restart(name, self._facts)}
 
     def replay(self, configuration: Configuration) -> None:
         """Count the restart of a trial that was made before the study was resumed."""

@@ -184,3 +184,35 @@ def test_one_knob_that_is_a_cliff_is_found_within_fifteen_trials() -> None:
 
         found += any((seen.value or 0) > 0.7 for seen in search(space, measure, 15, seed=seed))
     assert found >= 18
+
+
+def test_a_skipped_point_counts_as_tried_and_no_model_sees_it() -> None:
+    history = search(SPACE, value_of, 14, seed=3)
+    skipped: list[Point] = []
+    for _ in range(6):
+        skipped.append(ask(SPACE, history, skipped=skipped, seed=3).point)
+    assert len({tuple(point.items()) for point in skipped}) == 6
+    assert not any(point in [seen.point for seen in history] for point in skipped)
+    start = {**DEFAULT, "memory": 4099}
+    assert ask(SPACE, [Observation(DEFAULT, 0.0)], starts=[start], skipped=[start], seed=3).origin != "start"
+    everything = [{"jit": word, "codec": other} for word in JIT.choices for other in CODEC.choices]
+    assert ask((JIT, CODEC), [], skipped=everything, seed=3).repeats
+
+
+@pytest.mark.parametrize("trials", [0, 5, 14])
+def test_knobs_that_are_held_stay_at_their_default(trials: int) -> None:
+    history = search(SPACE, value_of, trials, seed=1)
+    start = {**DEFAULT, "memory": 4096, "workers": 6}
+    for seed in range(5):
+        point = ask(SPACE, history, starts=[start], held={"memory", "jit"}, seed=seed).point
+        assert (point["memory"], point["jit"]) == (DEFAULT["memory"], DEFAULT["jit"])
+    assert ask(SPACE, [Observation(DEFAULT, 0.0)], held=DEFAULT.keys(), seed=1).repeats
+
+
+@pytest.mark.parametrize("space", [(CODEC, JIT), (WORKERS, JIT), (WORKERS, CODEC, JIT)], ids=len)
+def test_every_point_of_a_small_space_is_tried_before_it_is_called_spent(space: tuple[Dimension, ...]) -> None:
+    size = math.prod(len(dimension.levels) for dimension in space)
+    history: list[Observation] = []
+    while not (suggestion := ask(space, history, seed=2)).repeats:
+        history.append(Observation(suggestion.point, 0.0))
+    assert len(history) == len({tuple(seen.point.items()) for seen in history}) == size

@@ -12,7 +12,7 @@ from pgdyno.optimizer.ask import ask
 from pgdyno.optimizer.model import fit_model, fit_sceptical
 from pgdyno.optimizer.observation import Observation, gather
 from pgdyno.optimizer.rank import choose, importance, rank
-from pgdyno.optimizer.stopping import EARLIEST, PATIENCE, should_stop
+from pgdyno.optimizer.stopping import EARLIEST, FLAT_FROM, PATIENCE, is_flat, should_stop
 
 SPACE = tuple(Dimension(f"k{i}", "integer", 8, 8192, True, default=32) for i in range(6))
 DEFAULT = {dimension.name: 32 for dimension in SPACE}
@@ -106,3 +106,24 @@ def test_stopping_waits_for_enough_trials_and_a_run_of_small_promises() -> None:
     assert should_stop([*early, None], 0.05) is None
     assert should_stop([*early, large, *[small] * (PATIENCE - 1)], 0.05) is None
     assert should_stop([*early, small], 0.0) is None
+
+
+def test_a_flat_space_is_known_by_its_first_points_and_a_gain_is_none() -> None:
+    rng = np.random.default_rng(0)
+    flat = lifted = 0
+    for _ in range(400):
+        default, tried = 0.05 * rng.normal(size=8), 0.05 * rng.normal(size=FLAT_FROM)
+        flat += is_flat(list(tried), list(default), trials=40)
+        lifted += is_flat([*tried[1:], 0.4], list(default), trials=40)
+        assert not is_flat(list(tried[1:]), list(default), trials=40)
+        assert not is_flat(list(tried), list(default), trials=80)
+        assert not is_flat(list(tried), list(default[:3]), trials=40)
+    assert flat > 0.9 * 400
+    assert lifted < 0.1 * 400
+
+
+def test_one_bad_point_makes_no_space_less_flat() -> None:
+    rng = np.random.default_rng(1)
+    default, tried = 0.05 * rng.normal(size=8), 0.02 * rng.normal(size=FLAT_FROM)
+    assert is_flat([*tried, -0.8], list(default), trials=40)
+    assert not is_flat([*tried, -0.8, -0.7], list(default), trials=40)

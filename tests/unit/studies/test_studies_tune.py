@@ -7,8 +7,8 @@ import pytest
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode
 from pgdyno.model.trial import Role, TrialState
 from pgdyno.model.verdict import Word
+from pgdyno.optimizer import rank
 from pgdyno.report.judgement import judged
-from pgdyno.studies import search
 from pgdyno.studies import tune as tune_module
 from pgdyno.studies.options import TuneOptions
 from pgdyno.studies.tune import _Pruner, tune
@@ -103,7 +103,7 @@ def test_a_killed_tune_resumes_to_the_same_answer_without_measuring_anything_twi
 def test_the_winner_is_the_point_that_surely_leads_and_else_the_one_that_ranks_first(monkeypatch, surely, winner):
     tuned, _ = run(SimulatedLaboratory(shared_buffers_cliff), replace(OPTIONS, only=("shared_buffers", "work_mem")))
     default = tuned.search.space.default_point()
-    monkeypatch.setattr(search, "choose", lambda dimensions, history: default | surely)
+    monkeypatch.setattr(rank, "choose", lambda dimensions, history: default | surely)
     found = tuned.search.winner()
     assert (dict(found) == {"work_mem": "8MB"}) if winner == "sure" else ("shared_buffers" in found)
 
@@ -242,3 +242,18 @@ def test_a_restart_budget_keeps_enough_for_the_proof():
     ]
     assert 0 < restarting[0] < restarting[1]
     assert set(tuned.winner) == {"shared_buffers"}
+
+
+@pytest.mark.parametrize("limit", [22, 24, 30, 40])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_tune_keeps_to_its_restarts_and_still_proves(limit, seed):
+    """40 restarts were 48 to 69: nothing bounded those of screening, pruning and proof."""
+    laboratory = SimulatedLaboratory(shared_buffers_cliff, seed=seed)
+    options = replace(OPTIONS, restarts=str(limit), seed=seed)
+    tuned, _ = run(laboratory, options)
+    assert laboratory.restarts.used <= limit
+    if tuned.screening is not None and tuned.screening.verdict.word is Word.BETTER:
+        assert tuned.proof is not None
+        assert len(tuned.proof.blocks.complete) >= options.confirm_min
+    asked = [t.spec.configuration for t in tuned.search.trials]
+    assert len(set(asked)) == len(asked)

@@ -1,6 +1,7 @@
 """The restart budget of a study: what counts, what waits, and what ends it."""
 
 from datetime import datetime, timedelta
+from itertools import permutations
 
 import pytest
 
@@ -87,3 +88,19 @@ def test_a_window_is_waited_for_and_told():
     assert clock.now >= datetime.fromisoformat("2026-03-01 22:00")
     assert len(waits) == 120 / LOOK_S
     assert waits[0].reason == "restarts are allowed 22:00-05:00 only, and it is 21:58"
+
+
+@pytest.mark.parametrize("before", [BASELINE, BIG, LIGHT])
+@pytest.mark.parametrize(
+    ("arms", "most"),
+    [((), 0), ((BASELINE, LIGHT), 0), ((BIG, BIGGER), 2), ((BASELINE, BIG, LIGHT), 3), ((BIG, BIG), 1)],
+)
+def test_the_most_restarts_of_some_trials_hold_in_every_order(before, arms, most):
+    for order in permutations(arms):
+        budget = restarts()
+        budget.replay(before)
+        began, bound = budget.used, budget.most(arms)
+        for configuration in order:
+            budget.replay(configuration)
+        assert budget.used - began <= bound <= most + (before is BIG)
+    assert restarts(always=True).most(arms) == len(arms)

@@ -1,0 +1,114 @@
+"""The search of a tune on response surfaces that are known: what is asked, what is never asked again, when it ends."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pgdyno.knobs.space import starting_points
+from pgdyno.model.trial import TrialState
+from pgdyno.studies.blocks import REPEATS
+from pgdyno.studies.noise_runs import measure_noise
+from pgdyno.studies.options import TuneOptions
+from pgdyno.studies.search import Search
+from pgdyno.studies.tune import search_space
+from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff
+
+OPTIONS = TuneOptions(trials=16, noise_runs=4)
+
+
+def searched(laboratory, options=OPTIONS):
+    laboratory.budget(options.budget_s)
+    study, facts = laboratory.study, laboratory.facts
+    space = search_space(facts, study.workload, study.plan, options)
+    starts = tuple(starting_points(space, facts, connections=study.plan.clients, read_only=True))
+    search = Search(laboratory, space, starts, options)
+    measure_noise(search, options, lambda _: None)
+    search.run()
+    return search
+
+
+def asked(search):
+    return [tuple(sorted(trial.spec.configuration.items())) for trial in search.trials]
+
+
+def is_large(configuration):
+    return "shared_buffers" in configuration
+
+
+@pytest.mark.parametrize("spoils", ["disturbed", "unsteady"])
+def test_a_configuration_that_is_never_measured_is_asked_once(spoils):
+    """It ate the whole search: 20 suggestions, 60 runs, one configuration."""
+    how = {"disturbed": lambda _number, conf: is_large(conf)} if spoils == "disturbed" else {"unsteady": is_large}
+    laboratory = SimulatedLaboratory(flat, **how)
+    search = searched(laboratory)
+    assert max(Counter(asked(search)).values()) == 1
+    runs = Counter(tuple(sorted(t.spec.configuration.items())) for t in laboratory.store.kept if t.spec.configuration)
+    assert max(runs.values()) <= 1 + REPEATS
+    assert {t.state for t in search.trials} > {TrialState.COMPLETE}
+
+
+def test_where_a_region_is_never_steady_the_search_goes_elsewhere():
+    search = searched(SimulatedLaboratory(shared_buffers_cliff, unsteady=is_large), replace(OPTIONS, trials=30))
+    late = search.trials[15:]
+    assert sum(trial.state is TrialState.COMPLETE for trial in late) > len(late) / 2
+
+
+def test_a_trial_without_the_figure_that_is_asked_for_counts_as_tried(monkeypatch):
+    laboratory = SimulatedLaboratory(flat)
+    measure = laboratory._outcome
+
+    def without(spec, chance):
+        outcome = measure(spec, chance)
+        return replace(outcome, throughput=None) if spec.configuration else outcome
+
+    monkeypatch.setattr(laboratory, "_outcome", without)
+    search = searched(laboratory)
+    assert max(Counter(asked(search)).values()) == 1
+    assert len(search.skipped()) == len(search.trials)
+    assert not search.winner()
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.integers(0, 70), st.integers(0, 9))
+def test_a_killed_search_asks_the_same_again_whatever_was_spoilt(kill_after, seed):
+    def spoilt(number, configuration):
+        return bool(configuration) and number % 5 < 3 + is_large(configuration)
+
+    options = replace(OPTIONS, seed=seed, trials=12)
+    whole = SimulatedLaboratory(flat, seed=seed, disturbed=spoilt)
+    expected = asked(searched(whole, options))
+    killed = SimulatedLaboratory(flat, seed=seed, disturbed=spoilt, kill_after=kill_after)
+    with contextlib.suppress(KeyboardInterrupt):
+        searched(killed, options)
+    while killed.store.kept and killed.store.kept[-1].state is not TrialState.COMPLETE:
+        killed.store.kept.pop()  # spoilt at the end is measured anew: the machine's numbers must stay the same here
+    resumed = SimulatedLaboratory(flat, seed=seed, disturbed=spoilt, recorded=killed.store.kept)
+    assert asked(searched(resumed, options)) == expected
+
+
+def test_a_flat_space_ends_the_search_in_the_first_quarter_of_its_trials():
+    """No search of 60 trials on a flat space ended before its last trial."""
+    ends = [searched(SimulatedLaboratory(flat, seed=seed), replace(OPTIONS, trials=60, seed=seed)) for seed in range(8)]
+    early = [search for search in ends if len(search.trials) <= 15]
+    assert len(early) >= 7
+    assert all("stands out from the noise" in search.stopped for search in early)
+
+
+def test_a_gain_that_shows_keeps_the_search_going():
+    for seed in range(4):
+        search = searched(SimulatedLaboratory(shared_buffers_cliff, seed=seed), replace(OPTIONS, seed=seed))
+        assert search.stopped == "the 16 search trials are spent"
+
+
+def test_a_space_of_which_every_point_was_tried_ends_the_search():
+    options = replace(OPTIONS, trials=30, only=("jit", "wal_compression"), include=("jit", "wal_compression"))
+    laboratory = SimulatedLaboratory(lambda settings: 1 + 0.5 * (settings.get("jit") == "off"))
+    search = searched(laboratory, options)
+    assert "every configuration" in search.stopped
+    assert len(search.trials) == len(set(asked(search))) < 10
