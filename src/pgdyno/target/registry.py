@@ -54,7 +54,7 @@ def refuse_foreign(path: Path) -> None:
     """Raise EnvironmentUnsuitable for a place that exists and is another user's: its record names programs to run."""
     try:
         owner = path.lstat().st_uid
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # what is in the way is told by who makes the folder
         return
     if owner != os.geteuid():
         raise EnvironmentUnsuitable(
