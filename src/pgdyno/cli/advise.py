@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.files import make_folder, write_text
+from pgdyno.cli.emitting import check_format, output_option
+from pgdyno.cli.emitting import emit as print_files
+from pgdyno.cli.files import write_text
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.help_groups import GroupedCommand
 from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import open_store, store_option, target_options, target_request
 from pgdyno.cli.stand_in import check_stand_in
 from pgdyno.errors import ExitCode, StoreError, UsageError
-from pgdyno.outputs import PRIVATE, PUBLIC
 
 if TYPE_CHECKING:
     from pgdyno.model.advice import Advice
@@ -61,7 +62,7 @@ _NEW_FILE = click.Path(path_type=Path, dir_okay=False)
     metavar="FORMAT",
     help="Print the changes as files (postgresql.conf, sysctl, ...), each with its undo; may be given again.",
 )
-@click.option("--output", type=_FOLDER, metavar="DIR", help="Write the files of --emit into this folder.")
+@output_option
 @click.option("--plan", type=_NEW_FILE, metavar="FILE", help="Write an experiment plan: one factor a step.")
 @click.option("--report", type=_NEW_FILE, metavar="FILE.html", help="Write one HTML file that needs no network.")
 @click.option("--markdown", type=_NEW_FILE, metavar="FILE.md", help="Write Markdown.")
@@ -117,9 +118,7 @@ def _check_names(flags: Flags) -> None:
 
         check_name(explained, rules)
     for form in flags.words("emit"):
-        from pgdyno.report.export import maker
-
-        maker(form)
+        check_format(form)
     if document is not None:
         from pgdyno.studies.advice_plan import document_keys
 
@@ -218,7 +217,9 @@ def _write(advice: Advice, flags: Flags) -> None:
         if path is not None:
             _save(path, _document(advice, kind))
     for form in dict.fromkeys(forms):
-        _emit(advice, form, flags.path("output"))
+        from pgdyno.report.advice_files import emitted
+
+        print_files(emitted(advice, form), form, flags.path("output"))
     if forms:
         return
     if flags.on("as_json"):
@@ -244,23 +245,8 @@ def _document(advice: Advice, kind: str) -> str:
     return markdown.render(advice_report(advice))
 
 
-def _emit(advice: Advice, form: str, folder: Path | None) -> None:
-    from pgdyno.report.advice_files import emitted
-
-    files = emitted(advice, form)
-    if not files:
-        click.echo(f"nothing of these findings is for {form}", err=True)
-    if folder is None:
-        for name, text in files.items():
-            click.echo(f"# --- {name}\n{text.rstrip()}")
-        return
-    for name, text in files.items():
-        make_folder((folder / name).parent, option="--output")  # a profile of tuned is a folder of its own
-        _save(folder / name, text, PUBLIC)  # the server, or whoever reads it where it goes, is another account
-
-
-def _save(path: Path, text: str, mode: int = PRIVATE) -> None:
-    write_text(path, text, mode=mode)
+def _save(path: Path, text: str) -> None:
+    write_text(path, text)
     click.echo(f"written: {path}", err=True)
 
 

@@ -1,24 +1,29 @@
-"""`pgdyno apply`: put findings of the advisor in force, to stay, with the way back on disk first."""
+"""`pgdyno apply`: put findings or the winner of a tune in force, to stay, with the way back on disk first."""
 
 from __future__ import annotations
 
 import json
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from pgdyno.cli.emitting import check_format, emit, output_option
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.numbers import Time
-from pgdyno.cli.options import open_store, store_option, target_options, target_request
+from pgdyno.cli.options import names_a_server, open_store, store_option, target_options, target_request
 from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from pgdyno.model.finding import Finding
+    from pgdyno.model.study import Study
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.accept import Acceptance, InForce
     from pgdyno.studies.advised import Source
+    from pgdyno.studies.target_request import TargetRequest
     from pgdyno.target.target import Target
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -26,8 +31,6 @@ F = TypeVar("F", bound=Callable[..., object])
 
 def source_options(function: F) -> F:
     """Add the flags that say what advice is made from."""
-    from pathlib import Path
-
     options = [
         click.option("--rules", "rule_files", multiple=True, metavar="DIR",
                      type=click.Path(path_type=Path, file_okay=False),
@@ -55,46 +58,135 @@ def source(flags: Flags) -> Source:
 @target_options
 @source_options
 @click.option("--all-proved", is_flag=True, help="Take every finding that was tested here and found better.")
+@click.option("--study", metavar="STUDY", help="Take the winner of this tune instead: its id, or last.")
+@click.option("--other-server", is_flag=True, help="Take a winner that was proved on another server.")
+@click.option("--emit", metavar="FORMAT", help="Print that winner as files, as advise --emit does; change nothing.")
+@output_option
 @click.option("--dry-run", is_flag=True, help="Print the plan, the undo and the outage; change nothing.")
 @click.option("--force", is_flag=True, help="Take a finding that was found worse here; never one of class X.")
 @click.option("--yes", is_flag=True, help="Do not ask before changing a --target.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
 def command(**values: object) -> int:
-    """Put what rules propose in force, and keep it.
+    """Put what rules propose, or the winner of a tune, in force, and keep it.
 
     Settings of PostgreSQL stay in a file of pgdyno's own (or where --patroni and --sql-only keep them), Linux values
     until the next boot. `pgdyno rollback SESSION` puts everything back, byte for byte. DDL and commands are printed
     and never run. What can lose committed data is refused.
+
+    With --study the server is the one that the tune was made on, unless flags name one.
     """
-    from pgdyno.studies import advised
-    from pgdyno.studies.accept import prepare, put_in_force
     from pgdyno.studies.stand import opened
 
     flags = Flags(values)
-    rules, request = flags.words("rules"), target_request(flags)
-    if not rules and not flags.on("all_proved"):
-        raise UsageError("no rule was named", hint="pgdyno apply RULE..., or --all-proved; pgdyno advise lists them.")
-    advised.require(rules, source(flags))
-    with open_store(flags.text("store_url")) as store, opened(request) as target:
-        findings, _ = advised.advise_on(target, source(flags), store=store, progress=_say)
-        wanted = advised.chosen(findings, rules, all_proved=flags.on("all_proved"))
-        if not wanted:
-            click.echo("nothing to apply: no finding was tested here and found better", err=True)
-            return ExitCode.OK
-        acceptance = prepare(target, wanted, force=flags.on("force"))
-        _print_plan(target, acceptance, store)
-        if flags.on("dry_run"):
-            click.echo("nothing was changed; leave out --dry-run to apply it", err=True)
-            if flags.on("as_json"):
-                click.echo(json.dumps(_json(acceptance, None)))
-            return ExitCode.OK
-        _ask(target, ask=not flags.on("yes"))
-        done = put_in_force(target, acceptance, store, announce=_say)
+    _check(flags)
+    with open_store(flags.text("store_url")) as store:
+        study = _study(flags, store)
+        request = _request(flags, study)
+        with opened(request) as target:
+            if study is None:
+                findings = _findings(flags, target, store)
+            else:
+                findings = _winner(flags, target, study)
+                form = flags.text("emit")
+                if form is not None:
+                    return _emit(target, findings, form, flags.path("output"))
+            if not findings:
+                click.echo("nothing to apply: no finding was tested here and found better", err=True)
+                return ExitCode.OK
+            return _apply(flags, target, store, findings, request.host)
+
+
+def _check(flags: Flags) -> None:
+    """Refuse flags that do not go together, before a server or a sandbox is opened."""
+    rules, form = flags.words("rules"), flags.text("emit")
+    if flags.text("study") is None:
+        from pgdyno.studies import advised
+
+        if form is not None or flags.on("other_server"):
+            flag = "--other-server" if form is None else "--emit"
+            raise UsageError(f"{flag} is for --study", hint="pgdyno advise --emit FORMAT prints findings as files.")
+        if not rules and not flags.on("all_proved"):
+            raise UsageError(
+                "no rule was named",
+                hint="pgdyno apply RULE..., --all-proved or --study last; pgdyno advise lists the rules.",
+            )
+        advised.require(rules, source(flags))
+    elif rules or flags.on("all_proved") or any(flags.values[name] for name in ("rule_files", "window", "logs")):
+        raise UsageError(
+            "--study takes the winner of a tune, and no rules or what they are judged by",
+            hint="Apply them one after the other.",
+        )
+    if form is not None:
+        check_format(form)
+    elif flags.path("output") is not None:
+        raise UsageError("--output is for --emit", hint="Name a format with --emit.")
+
+
+def _study(flags: Flags, store: Store) -> Study | None:
+    from pgdyno.studies.winner import settings_of, tune_of
+
+    name = flags.text("study")
+    if name is None:
+        return None
+    study = tune_of(store, name)
+    settings_of(study)  # a tune without a winner is refused before any server is opened
+    return study
+
+
+def _request(flags: Flags, study: Study | None) -> TargetRequest:
+    """Return the server that flags name, else the study's own; programs are those of the flags."""
+    from dataclasses import replace
+
+    from pgdyno.studies.winner import request_of
+
+    named = target_request(flags)
+    if study is None or names_a_server(named):
+        return named
+    return replace(request_of(study), restart_command=named.restart_command, sandbox_bin=named.sandbox_bin)
+
+
+def _findings(flags: Flags, target: Target, store: Store) -> Sequence[Finding]:
+    from pgdyno.studies import advised
+
+    findings, _ = advised.advise_on(target, source(flags), store=store, progress=_say)
+    return advised.chosen(findings, flags.words("rules"), all_proved=flags.on("all_proved"))
+
+
+def _winner(flags: Flags, target: Target, study: Study) -> Sequence[Finding]:
+    from pgdyno.studies.winner import check_server, winner_of
+    from pgdyno.target.inspect import read_facts
+
+    facts = read_facts(target)
+    if not flags.on("other_server"):
+        check_server(study, facts)
+    return (winner_of(study, facts),)
+
+
+def _emit(target: Target, findings: Sequence[Finding], form: str, folder: Path | None) -> int:
+    from pgdyno.report.export import emit as files_of
+    from pgdyno.target.inspection import inspect
+
+    emit(files_of(findings, inspect(target), form), form, folder)
+    return ExitCode.OK
+
+
+def _apply(flags: Flags, target: Target, store: Store, findings: Sequence[Finding], host: str | None) -> int:
+    from pgdyno.studies.accept import prepare, put_in_force
+
+    acceptance = prepare(target, findings, force=flags.on("force"))
+    _print_plan(target, acceptance, store)
+    if flags.on("dry_run"):
+        click.echo("nothing was changed; leave out --dry-run to apply it", err=True)
         if flags.on("as_json"):
-            click.echo(json.dumps(_json(acceptance, done)))
-        else:
-            _print_done(acceptance, done, request.host)
+            click.echo(json.dumps(_json(acceptance, None)))
+        return ExitCode.OK
+    _ask(target, ask=not flags.on("yes"))
+    done = put_in_force(target, acceptance, store, announce=_say)
+    if flags.on("as_json"):
+        click.echo(json.dumps(_json(acceptance, done)))
+    else:
+        _print_done(acceptance, done, host)
     return ExitCode.OK
 
 
@@ -105,12 +197,14 @@ def _say(text: str) -> None:
 def _print_plan(target: Target, acceptance: Acceptance, store: Store) -> None:
     from pgdyno.cli.study import outage_text
     from pgdyno.studies.outages import expected_outage
+    from pgdyno.studies.winner import ORIGIN
 
     _say(f"target   {target.name}")
     for name, value in acceptance.configuration.items():
         finding = acceptance.rule_of(name)
         how = " (restart)" if name in acceptance.restart else ""
-        _say(f"set      {name}: {acceptance.before[name]} -> {value}{how}, rule {finding.rule} ({finding.state})")
+        why = f"winner of {finding.rule}" if finding.origin == ORIGIN else f"rule {finding.rule} ({finding.state})"
+        _say(f"set      {name}: {acceptance.before[name]} -> {value}{how}, {why}")
     for finding in acceptance.findings:
         if finding.risk:
             _say(f"risk     {finding.rule}: {finding.risk}")
@@ -142,10 +236,17 @@ def _print_done(acceptance: Acceptance, done: InForce, host: str | None) -> None
         click.echo(f"left for you: {line}")
 
 
+def _because(finding: Finding) -> dict[str, str]:
+    """Return the rule that proposes a change, or the study that it won."""
+    from pgdyno.studies.winner import ORIGIN
+
+    return {"study" if finding.origin == ORIGIN else "rule": finding.rule}
+
+
 def _json(acceptance: Acceptance, done: InForce | None) -> dict[str, object]:
     changes = [
         {
-            "rule": acceptance.rule_of(name).rule,
+            **_because(acceptance.rule_of(name)),
             "knob": name,
             "from": acceptance.before[name],
             "to": value,

@@ -70,8 +70,8 @@ def _climb(
 ) -> int:
     from pgdyno.studies.by_hand import GatedRuns, gate_of
     from pgdyno.studies.plan_check import check_plan
-    from pgdyno.studies.staircase import Staircase
-    from pgdyno.studies.staircase_result import exit_code, staircase_result
+    from pgdyno.studies.staircase import Staircase, Stairs
+    from pgdyno.studies.staircase_result import exit_code, staircase_result, unfinished_result
 
     plan = options.read_plan()
 
@@ -91,7 +91,11 @@ def _climb(
             resumed=resumed is not None,
         )
         runs = GatedRuns(stand.laboratory, gate)
-        found = Staircase(runs, stand.facts, options, progress.announce).climb()
+
+        def keep(found: Stairs) -> None:
+            store.update_study(stand.study.id, result=unfinished_result(stand.laboratory, found, options))
+
+        found = Staircase(runs, stand.facts, options, progress.announce, keep).climb()
         gate.remind(climb.step.name for climb in found.kept)
         return staircase_result(stand.laboratory, found, options)
 
@@ -146,7 +150,7 @@ def _candidates(store: Store, name: str, options: StaircaseOptions) -> tuple[tup
     """Return which steps a sandbox study proposed, and its name; its figures stay where they are."""
     study = store.study(name)
     result = study.result or {}
-    if result.get("stage") != "sandbox":
+    if result.get("stage") != "sandbox" or "unfinished" in result:
         raise UsageError(
             f"study {study.id} is no finished sandbox stage", hint="pgdyno experiment --plan FILE --stage sandbox"
         )

@@ -120,6 +120,13 @@ def target_options(function: F) -> F:
     )
 
 
+def names_a_server(request: TargetRequest) -> bool:
+    """Tell whether flags or the environment named a server, a sandbox by its name included."""
+    context = click.get_current_context()
+    typed = context.get_parameter_source("sandbox") is ParameterSource.COMMANDLINE
+    return typed or request.dsn is not None or request.host is not None or bool(request.patroni)
+
+
 def workload_options(function: F) -> F:
     """Add the flags that say what is run, how it is driven, and what disturbs it."""
     return stack(

@@ -18,7 +18,8 @@ class ChangeRecord:
     """One value of one knob. `old` and `new` are text, None where it was not known; `at` is seconds since the epoch.
 
     `who` is the user of the operating system and the host that pgdyno ran on. `session` names the undo bundle,
-    `study` the study that proved the rule, if any. `target` is a label without a password.
+    `study` the study that proved the rule, if any; of the winner of a tune `rule` is empty and `study` the tune.
+    `target` is a label without a password.
     """
 
     at: float

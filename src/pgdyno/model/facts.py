@@ -131,6 +131,8 @@ class ServerFacts:
     config_file: str | Unknown
     data_checksums: bool | Unknown
     extensions: tuple[str, ...] = ()
+    system_identifier: str | Unknown = field(default_factory=lambda: Unknown("it was not read"))
+    """What initdb drew for this cluster; a physical copy of it has the same. Studies of older versions lack it."""
 
     @property
     def major(self) -> int:

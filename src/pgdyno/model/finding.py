@@ -226,7 +226,7 @@ class Finding:
     revert: str = ""
     provenance: tuple[Provenance, ...] = ()
     origin: str = "document"
-    """Where the candidate came from: document, documentation, list post, run-time analysis."""
+    """Where the candidate came from: document, documentation, list post, run-time analysis, tune."""
     requirements: tuple[str, ...] = ()
     resolutions: tuple[Resolution, ...] = ()
     after: tuple[str, ...] = ()

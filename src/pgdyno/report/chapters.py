@@ -85,6 +85,8 @@ def change(
         smallest = verdict.smallest_effect if verdict else 0.0
         blocks.append(Charts((figures.forest(effects, smallest_effect=smallest, total=verdict),)))
     blocks += snippets(result, settings)
+    if result.child("search").members and result.members.get("keep") is False:
+        blocks.append(Snippet("Put it in force, with the way back", f"pgdyno apply --study {result.text('study')}"))
     undo = result.text("undo") or "Remove these lines again, then restart or reload PostgreSQL."
     blocks.append(Snippet("Undo", undo))
     return Section("change", "What to change", question, tuple(blocks))

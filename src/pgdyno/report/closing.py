@@ -135,7 +135,7 @@ def changes_table(changes: Sequence[ChangeRecord]) -> Table:
 
 def _change_row(one: ChangeRecord) -> tuple[str, ...]:
     when = datetime.fromtimestamp(one.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    why = f"rule {one.rule}" if one.rule else "no rule named"
+    why = f"rule {one.rule}" if one.rule else "winner of a tune" if one.study else "no rule named"
     proof = f", proved by {one.study}" if one.study else ""
     values = ("unknown" if value is None else value for value in (one.old, one.new))
     return (when, one.who, one.action.value, one.knob, *values, f"{why}{proof}", one.session)

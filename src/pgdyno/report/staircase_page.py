@@ -54,7 +54,7 @@ def staircase_page(record: StudyRecord) -> Report:
     climb = Section("staircase", "The staircase", "What did each change buy?", _climb(result, steps, verdict))
     found = [
         climb if result.members else None,
-        _change(result, steps),
+        None if result.text("unfinished") else _change(result, steps),
         _proof(result, verdict),
         _sweeps(steps, result.text("metric")),
         reads_of_steps(record.trials, _sides(result, steps), _SIDES),
@@ -106,6 +106,8 @@ def _gain(verdict: Verdict) -> Interval:
 def _headline(state: str, result: Fields, verdict: Verdict | None) -> tuple[str, str, Tone]:
     if not result.members:
         return f"No result: the staircase is {state}", state, Tone.UNSURE
+    if result.text("unfinished"):
+        return f"Not finished: the staircase is {state}, {result.text('unfinished')}", state, Tone.UNSURE
     if verdict is not None:
         return sentence(verdict, "the kept configuration", "the baseline"), verdict.word.value, TONES[verdict.word]
     if result.text("stage") == "sandbox":

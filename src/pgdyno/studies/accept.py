@@ -18,6 +18,7 @@ from pgdyno.model.finding import Finding, ProofState
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.stand import begin_session, linux_knobs, put_back_abandoned, signals_interrupt
 from pgdyno.studies.who import who
+from pgdyno.studies.winner import ORIGIN as WINNER
 from pgdyno.target import places
 from pgdyno.target.apply import Applied
 from pgdyno.target.inspect import read_facts
@@ -193,7 +194,7 @@ def _records(target: Target, acceptance: Acceptance, session: str, at: float) ->
                 target=target.name,
                 environment=acceptance.facts.environment_hash(),
                 session=session,
-                rule=finding.rule,
+                rule="" if finding.origin == WINNER else finding.rule,
                 knob=knob,
                 old=acceptance.before[knob],
                 new=value,

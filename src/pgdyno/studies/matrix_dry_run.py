@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pgdyno.model.matrix import Cell
 from pgdyno.model.trial import LoadPlan
 from pgdyno.studies.matrix_plan import MatrixPlan, order
-from pgdyno.units import bytes_text
+from pgdyno.units import bytes_text, seconds_text
 from pgdyno.workloads.dataset import PgbenchTables
 from pgdyno.workloads.dry_run import DATABASE, FOLDER, pgbench_argv
 from pgdyno.workloads.pgbench_command import Pgbench
@@ -19,7 +19,9 @@ def dry_run(plan: MatrixPlan, pgbench: Pgbench) -> Iterator[str]:
     """Yield the lines: data with their estimated sizes, each cell's command, the order of the repetitions."""
     cells = plan.cells()
     yield f"# {len(cells)} cells, {plan.repetitions} repetitions, the baseline before them; pgbench {pgbench.version}"
+    seconds = (1 + plan.repetitions * len(cells)) * (plan.warmup_s + plan.measure_s)
     yield "# no server was asked: a run skips cells for which it lacks connections, CPUs or a listening address"
+    yield f"# at most {seconds_text(seconds)} of load; loading data, their copies and restarts come on top"
     for scale in plan.scales:
         yield f"# scale {scale}: about {bytes_text(PgbenchTables(scale).estimated_bytes)}"
     for mode in plan.modes:

@@ -109,7 +109,7 @@ class Stairs:
 
 
 class Staircase:
-    """Runs one staircase; `climb` is the whole of it."""
+    """Runs one staircase; `climb` is the whole of it. `keep` is given what was found after each step."""
 
     def __init__(
         self,
@@ -117,7 +117,9 @@ class Staircase:
         facts: Facts,
         options: StaircaseOptions,
         announce: Callable[[str], None],
+        keep: Callable[[Stairs], None] = lambda _: None,
     ) -> None:
+        self._keep = keep
         self.options = options
         self.plan = options.read_plan()
         self.design = options.design(self.plan)
@@ -132,6 +134,7 @@ class Staircase:
         self._measure_noise()
         for number, step in enumerate(self._steps, 1):
             self._take(number, step)
+            self._keep(found)  # what ends the process later leaves the report of the steps that it had finished
             measured = [climb.outcome for climb in found.climbs if climb.outcome != SKIPPED]
             found.stopped = stop_reason(measured, options.stop_after)
             if found.stopped:

@@ -77,6 +77,13 @@ def staircase_result(laboratory: Laboratory, found: Stairs, options: StaircaseOp
     return result
 
 
+def unfinished_result(laboratory: Laboratory, found: Stairs, options: StaircaseOptions) -> dict[str, object]:
+    """Return the result after some steps: what a report shows of a staircase that never came to its end."""
+    steps = len(options.chosen(found.plan))
+    left = f"{len(found.climbs)} of {steps} steps were finished"
+    return {**staircase_result(laboratory, found, options), "stopped": left, "unfinished": left}
+
+
 def exit_code(result: Mapping[str, object]) -> ExitCode:
     """Return 0 when a step was kept or proposed, 1 when the kept steps together proved worse, else 3."""
     verdict = result.get("verdict")

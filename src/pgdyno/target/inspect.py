@@ -21,6 +21,7 @@ _SETTINGS = """
     SELECT name, setting, unit, vartype, context, source, min_val, max_val, enumvals, boot_val, reset_val,
            sourcefile, sourceline, pending_restart
       FROM pg_catalog.pg_settings ORDER BY name"""
+_IDENTIFIER = "SELECT system_identifier::text FROM pg_catalog.pg_control_system()"
 _SERVER = """
     SELECT pg_catalog.pg_is_in_recovery() AS in_recovery,
            ARRAY(SELECT extname::text FROM pg_catalog.pg_extension ORDER BY 1) AS extensions,
@@ -94,7 +95,16 @@ def _server_facts(connection: psycopg.Connection[DictRow], settings: dict[str, S
         config_file=_visible(settings, "config_file"),
         data_checksums=Unknown("data_checksums is not shown") if checksums is None else checksums.setting == "on",
         extensions=tuple(cast(Sequence[str], row["extensions"])),
+        system_identifier=_system_identifier(connection),
     )
+
+
+def _system_identifier(connection: psycopg.Connection[DictRow]) -> str | Unknown:
+    try:
+        row = connection.execute(_IDENTIFIER).fetchone()
+    except psycopg.Error as error:  # a service may keep its control file to itself
+        return Unknown(str(error).strip().splitlines()[0])
+    return Unknown("the control file names none") if row is None else str(row["system_identifier"])
 
 
 def _visible(settings: dict[str, SettingFact], name: str) -> str | Unknown:

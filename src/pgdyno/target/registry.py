@@ -50,8 +50,26 @@ def sandbox_dir(name: str, root: Path | None = None) -> Path:
     return sandboxes_dir(root) / name
 
 
+def refuse_foreign(path: Path) -> None:
+    """Raise EnvironmentUnsuitable for a place that exists and is another user's: its record names programs to run."""
+    try:
+        owner = path.lstat().st_uid
+    except (FileNotFoundError, NotADirectoryError):  # what is in the way is told by who makes the folder
+        return
+    if owner != os.geteuid():
+        raise EnvironmentUnsuitable(
+            f'"{path}" belongs to user id {owner}, and a sandbox of another user is never used',
+            hint="Run pgdyno as that user, or name a folder of your own in PGDYNO_HOME.",
+        )
+
+
 def read_record(folder: Path) -> SandboxRecord | None:
-    """Return the record in a sandbox's folder; None when its making never came to the end."""
+    """Return the record in a sandbox's folder; None when its making never came to the end.
+
+    Raises EnvironmentUnsuitable for a folder or a record of another user.
+    """
+    for place in (folder.parent, folder, folder / RECORD):
+        refuse_foreign(place)
     try:
         return SandboxRecord(**json.loads((folder / RECORD).read_text()))
     except FileNotFoundError:
@@ -94,6 +112,7 @@ class SandboxLock:
     def __init__(self, name: str, root: Path | None = None) -> None:
         sandbox_dir(name, root)
         self._name = name
+        refuse_foreign(sandboxes_dir(root))
         self._path = places.ensure(sandboxes_dir(root), places.PUBLIC) / f"{name}.lock"
         self._fd: int | None = None
 

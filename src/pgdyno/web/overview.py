@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pgdyno.model.guard import Colour
@@ -33,17 +34,34 @@ RECENT_S = 24 * 3600.0
 CLOSED_S = 3600.0
 """For how long a study is shown that was killed and whose server was put back: there is nothing to do about it."""
 LAST_TRIALS = 8
+MANY_DISTURBED = 0.25
+"""From this share of disturbed trials on a study is worth a look: its verdict takes longer, or never comes."""
 HISTORY = 400
 """So many trials are in a chart, the newest: it is sent each second, and a study may have thousands."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Something to look at; `tone` is `bad` or `unsure`, `study` where to look."""
+    """Something to look at; `tone` is `bad` or `unsure`, `study` where to look, `name` how that study is called."""
 
     tone: str
     text: str
     study: str = ""
+    name: str = ""
+
+    @property
+    def key(self) -> str:
+        """Return what makes it the same alert in the next second, whatever numbers are in its words."""
+        return f"{self.study} {re.sub(r'[0-9.,]+', '', self.text)}"
+
+
+@dataclass(frozen=True, slots=True)
+class LastFigure:
+    """A figure of a running study. `is_old` says that the newest second had none: it is the last one that was read."""
+
+    name: str
+    value: str
+    is_old: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +95,15 @@ class Card:
         return None if not live.duration_s or live.elapsed_s is None else round(100 * live.elapsed_s / live.duration_s)
 
     @property
-    def figures(self) -> tuple[tuple[str, str], ...]:
-        """Return names and values of the newest point; what is not known says so."""
-        point = self.live.points[-1] if self.live.points else None
+    def figures(self) -> tuple[LastFigure, ...]:
+        """Return each figure as it was last read, between two loads too; one that never was says so."""
         wanted = (
             ("throughput", "tps", "tps"), ("p99", "p99_ms", "ms"), ("CPU", "cpu_pct", "%"),
             ("memory", "memory_pct", "%"), ("busiest disk", "iops", "IOPS"), ("disk", "disk_mb_per_s", "MB/s"),
             ("active sessions", "active", ""),
         )  # fmt: skip
-        return tuple(
-            (name, _value(None if point is None else getattr(point, field), unit)) for name, field, unit in wanted
-        )
+        return tuple(_last_figure(name, [getattr(one, field) for one in self.live.points], unit)
+                     for name, field, unit in wanted)  # fmt: skip
 
     @property
     def lamps(self) -> str:
@@ -179,7 +195,7 @@ class OverviewReader:
             at=moment_text(now),
             store=self.store.name,
             cards=tuple(card for card in cards if not card.is_over),
-            alerts=tuple(_alerts(cards, studies, jobs, now)),
+            alerts=_named(_alerts(cards, studies, counts, jobs, now), studies, cards),
             jobs=tuple(_waiting(job) for job in jobs if _is_open(job, now)),
             rows=shown,
             unreadable=unreadable,
@@ -240,7 +256,27 @@ def _history(trials: Sequence[Trial], metric: Metric, first: int) -> Mapping[str
     return {"number": numbers, "baseline": baseline, "others": others}
 
 
-def _alerts(cards: Sequence[Card], studies: Sequence[Study], jobs: Sequence[Job], now: float) -> list[Alert]:
+def _named(alerts: Sequence[Alert], studies: Sequence[Study], cards: Sequence[Card]) -> tuple[Alert, ...]:
+    names = {study.id: study.name for study in (*studies, *(card.study for card in cards))}
+    return tuple(replace(alert, name=names.get(alert.study, "")) for alert in alerts)
+
+
+def _disturbed(counts: Mapping[str, int]) -> str:
+    """Say of a study that others disturbed a large share of its trials; empty where they did not."""
+    disturbed = counts.get(TrialState.DISTURBED.value, 0)
+    ended = sum(counts.values()) - counts.get(TrialState.RUNNING.value, 0)
+    if not disturbed or disturbed < MANY_DISTURBED * ended:
+        return ""
+    return f"others on the host disturbed {disturbed} of {plural(ended, 'trial')}, which are not used"
+
+
+def _alerts(
+    cards: Sequence[Card],
+    studies: Sequence[Study],
+    counts: Mapping[str, Mapping[str, int]],
+    jobs: Sequence[Job],
+    now: float,
+) -> list[Alert]:
     found = []
     for card in cards:
         live = card.live
@@ -251,13 +287,17 @@ def _alerts(cards: Sequence[Card], studies: Sequence[Study], jobs: Sequence[Job]
                 if lamp.colour in (Colour.RED, Colour.AMBER):
                     tone = "bad" if lamp.colour == Colour.RED else "unsure"
                     found.append(Alert(tone, f"guard {lamp.name} is {lamp.colour}: {lamp.text}", live.study))
+            if told := _disturbed(counts.get(live.study, {})):
+                found.append(Alert("unsure", told, live.study))
             tripped = [trial for trial in card.trials if _reason(trial).startswith("guard ")]
             found += [Alert("unsure", f"trial {trial.id} was ended: {_reason(trial)}", live.study) for trial in tripped]
     for study in studies:
         if study.state is StudyState.FAILED and now - study.created_at < RECENT_S:
             found.append(Alert("bad", f"{study.kind.value} study {study.id} failed", study.id))
-        elif study.state is StudyState.COMPLETE and now - study.created_at < RECENT_S and (told := judged(study).alert):
-            found.append(Alert("unsure", told, study.id))
+        elif study.state is not StudyState.RUNNING and now - study.created_at < RECENT_S:
+            told = judged(study).alert if study.state is StudyState.COMPLETE else ""
+            told = told or _disturbed(counts.get(study.id, {}))
+            found += [Alert("unsure", told, study.id)] if told else []
     for job in jobs:
         if job.state is JobState.FAILED and now - (job.ended_at or job.added_at) < RECENT_S:
             found.append(Alert("bad", f"job {job.id} failed: {job.reason or 'no reason was kept'}", job.study or ""))
@@ -313,8 +353,11 @@ def _is_open(job: Job, now: float) -> bool:
     return job.state in (JobState.WAITING, JobState.RUNNING, JobState.INTERRUPTED)
 
 
-def _value(value: float | None, unit: str) -> str:
-    return "unknown" if value is None else f"{number_text(value)} {unit}".rstrip()
+def _last_figure(name: str, values: Sequence[float | None], unit: str) -> LastFigure:
+    last = next((value for value in reversed(values) if value is not None), None)
+    if last is None:
+        return LastFigure(name, "unknown", is_old=False)
+    return LastFigure(name, f"{number_text(last)} {unit}".rstrip(), is_old=values[-1] is None)
 
 
 def moment_text(seconds: float) -> str:

@@ -144,7 +144,7 @@ def yaml_tree(text):
     return root
 
 
-def test_patroni_cloudnativepg_and_ansible():
+def test_patroni_and_cloudnativepg():
     server = make_server(changed={"work_mem": "8192"})
     advice = [finding(pg("effective_cache_size", "8GB"), pg("work_mem", "16MB"), pg("shared_preload_libraries", "a, b"),
                       sysctl("vm.swappiness", "0", "60"))]  # fmt: skip
@@ -159,11 +159,6 @@ def test_patroni_cloudnativepg_and_ansible():
         "shared_preload_libraries": ["a", "b"],
         "parameters": {"effective_cache_size": "8GB", "work_mem": "16MB"},
     }
-    ansible = emit(advice, known, "ansible")
-    assert yaml_tree(ansible["pgdyno-advice.ansible.yaml"])["pgdyno_sysctls"] == {"vm.swappiness": "0"}
-    back = yaml_tree(ansible["pgdyno-advice.ansible.undo.yaml"])
-    assert back["pgdyno_postgresql_parameters"] == {"work_mem": "8MB"}
-    assert back["pgdyno_postgresql_parameters_absent"] == ["effective_cache_size", "shared_preload_libraries"]
 
 
 @pytest.mark.requirement("R-ADV-06")

@@ -33,6 +33,7 @@ from pgdyno.studies.matrix_plan import (
     to_json,
     with_configurations,
 )
+from pgdyno.units import seconds_text
 from pgdyno.workloads.dataset import PgbenchTables
 from pgdyno.workloads.pgbench_command import Pgbench
 
@@ -388,3 +389,9 @@ def test_the_script_runs_the_jobs_in_order_and_asks_for_each_state_of_the_server
 def test_pods_need_a_server_that_they_can_reach(conninfo: str) -> None:
     with pytest.raises(UsageError, match="reach by TCP"):
         Address.of_conninfo(conninfo)
+
+
+def test_a_dry_run_says_how_long_the_loads_take() -> None:
+    plan = replace(PLAN, repetitions=2, warmup_s=10.0, measure_s=20.0)
+    runs = 1 + 2 * len(plan.cells())  # the baseline before them
+    assert any(line.startswith(f"# at most {seconds_text(30.0 * runs)} of load") for line in dry_run(plan, PGBENCH))

@@ -1,4 +1,4 @@
-// Keeps the first page current: swaps pieces of HTML that the server made, and draws its figures. Every number and
+// Keeps the first page current: patches pieces of HTML that the server made into it, and draws its figures. Every number and
 // word was decided in Python; nothing is computed here but pixels.
 "use strict";
 (() => {
@@ -12,12 +12,41 @@
   ];
   const HEIGHT = 92;
 
+  const shown = new WeakMap();
+
   function swap(host, html) {
-    if (host && host.dataset.shown !== html) {
-      host.innerHTML = html;
-      host.dataset.shown = html;
-    }
+    if (!host || shown.get(host) === html) return;
+    const wanted = document.createElement("template");
+    wanted.innerHTML = html;
+    patch(host, wanted.content);
+    shown.set(host, html);
   }
+
+  const same = (one, other) => one.nodeType === other.nodeType && one.nodeName === other.nodeName
+    && (one.nodeType !== Node.ELEMENT_NODE || one.dataset.key === other.dataset.key);
+
+  // Makes the children of `host` those of `wanted` and touches only what differs: focus, selection and scrolling stay.
+  function patch(host, wanted) {
+    let here = host.firstChild;
+    for (const node of [...wanted.childNodes]) {
+      const keyed = node.dataset?.key !== undefined;
+      let found = here;
+      while (found && !same(found, node)) found = keyed || found.nodeType !== node.nodeType ? found.nextSibling : null;
+      if (!found) { host.insertBefore(node, here); continue; }
+      while (here !== found) { const gone = here; here = here.nextSibling; gone.remove(); }
+      here = found.nextSibling;
+      if (found.nodeType !== Node.ELEMENT_NODE) {
+        if (found.nodeValue !== node.nodeValue) found.nodeValue = node.nodeValue;
+        continue;
+      }
+      for (const { name } of [...found.attributes]) if (!node.hasAttribute(name)) found.removeAttribute(name);
+      for (const { name, value } of node.attributes) if (found.getAttribute(name) !== value) found.setAttribute(name, value);
+      patch(found, node);
+    }
+    while (here) { const gone = here; here = here.nextSibling; gone.remove(); }
+  }
+
+  const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
 
   const axis = () => ({ stroke: css("--muted"), font: `11px ${FONT}`, grid: { stroke: css("--grid"), width: 1 }, ticks: { show: false } });
 
@@ -26,7 +55,7 @@
       width: Math.max(120, host.clientWidth), height: HEIGHT + (x.time ? 0 : 60), legend: { show: false },
       cursor: { y: false, points: { size: 5 } }, padding: [6, 8, 0, 0],
       scales: { x, y: { range: (_, lo, hi) => range ?? [0, (hi ?? 0) > 0 ? hi * 1.1 : 1] } },
-      axes: [{ ...axis(), size: 22, space: 60 }, { ...axis(), size: 46, space: 26, values: (_, ticks) => ticks.map(one => one.toLocaleString("en", { notation: "compact" })) }],
+      axes: [{ ...axis(), size: 22, space: 60, ...(x.time && { values: (_, ticks) => ticks.map(one => clock.format(1000 * one)) }) }, { ...axis(), size: 46, space: 26, values: (_, ticks) => ticks.map(one => one.toLocaleString("en", { notation: "compact" })) }],
       series: [{}, ...series],
     }, [[], ...series.map(() => [])], host);
   }

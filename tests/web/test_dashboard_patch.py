@@ -1,0 +1,127 @@
+"""The first page in a real browser while a study moves on: what a reader holds on to stays."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_dashboard_browser import serving
+
+import study_example as example
+from fix_browser import Browser, Page
+from pgdyno.model.configuration import Configuration
+from pgdyno.model.live import Live, LiveLamp, LivePoint
+from pgdyno.model.study import StudyState
+from pgdyno.model.trial import Outcome, Role, TrialSpec, TrialState
+from pgdyno.store.catalogue import Store
+from pgdyno.store.live import LiveBoard
+
+pytestmark = [pytest.mark.web, pytest.mark.xdist_group("cli")]
+STUDY = "tune-3fa94c"
+NARROW = 390
+WIDER = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+
+
+class Moving:
+    """A study that moves on whenever it is told to: its row on the live board, and its trials."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.seconds = store, 0
+        self.points: tuple[LivePoint, ...] = ()
+        study = replace(example.make_study(study_id=STUDY), name="the winter tune", created_at=time.time() - 100)
+        store.add_study(study)
+
+    def step(self, tps: float | None = 100.0) -> None:
+        self.seconds += 1
+        now = time.time()
+        self.points = (*self.points, LivePoint(now, tps, 4.2, 50.0, 20.0, 10.0, 1.0, 2.0))
+        LiveBoard(self.store).show(
+            Live(STUDY, now, now - self.seconds, "db1", 1, run=1, number=1, role="search", phase="load",
+                 elapsed_s=self.seconds, duration_s=60.0, points=self.points,
+                 lamps=(LiveLamp("disk", "amber", f"{self.seconds} GB left, floor 100 GB"),))
+        )  # fmt: skip
+
+    def trial(self, state: TrialState = TrialState.COMPLETE, **settings: str) -> None:
+        trial = self.store.begin_trial(STUDY, TrialSpec(Configuration.of(settings), Role.SEARCH, "candidate", 0, 0))
+        self.store.finish_trial(trial, Outcome(state, throughput=300.0, began_at=1.0, ended_at=2.0))
+
+
+@pytest.fixture
+def moving(pgdyno_home: Path) -> Iterator[tuple[Moving, str]]:
+    with serving(pgdyno_home) as served, Store.open(served.store) as store:
+        yield Moving(store), served.url
+
+
+def visited(browser: Browser, moving: Moving, url: str, **size: int) -> Page:
+    moving.step()
+    page = browser.page()
+    page.visit(url, **size)
+    page.wait_for('document.querySelectorAll(".running canvas").length === 7')
+    return page
+
+
+def moved(page: Page, moving: Moving, tps: float | None) -> None:
+    """Move the study on, and wait until the page shows that second."""
+    moving.step(tps)
+    page.wait_for(f"document.getElementById('alerts').innerText.includes('{moving.seconds} GB left')")
+    assert f"{moving.seconds} GB left" in page.evaluate("document.getElementById('alerts').innerText")
+
+
+@pytest.mark.requirement("R-REP-07")
+def test_focus_and_a_selection_survive_what_moves(browser: Browser, moving: tuple[Moving, str]) -> None:
+    study, url = moving
+    study.trial(work_mem="9MB")
+    page = visited(browser, study, url)
+    page.evaluate('document.querySelector(".running h3 a").focus()')
+    page.evaluate('getSelection().selectAllChildren(document.querySelector(".running .load"))')
+    selected = page.evaluate("getSelection().toString()")
+    assert "ybio" in selected.lower()
+    for tps in (200.0, 300.0):
+        moved(page, study, tps)
+        assert page.evaluate("document.activeElement.textContent") == "the winter tune"
+        assert page.evaluate("getSelection().toString()") == selected
+    page.evaluate('document.querySelector("#alerts a").focus()')
+    moved(page, study, 400.0)  # the alert's own words have changed, and it is the same alert
+    assert page.evaluate("document.activeElement.closest('#alerts') !== null") is True
+    study.trial(work_mem="10MB")  # a new row before the one that was there
+    page.wait_for("document.querySelectorAll('[data-part=trials] tbody tr').length === 2")
+    rows = page.evaluate("[...document.querySelectorAll('[data-part=trials] tbody tr')].map(one => one.innerText)")
+    assert ["work_mem = 10MB" in rows[0], "work_mem = 9MB" in rows[1]] == [True, True]
+    assert page.problems == []
+
+
+def test_between_two_loads_the_last_value_stays_and_disturbed_trials_are_an_alert(
+    browser: Browser, moving: tuple[Moving, str]
+) -> None:
+    study, url = moving
+    page = visited(browser, study, url)
+    moved(page, study, None)
+    shown = '[...document.querySelectorAll(".figures div")].map(one => [one.innerText, !!one.querySelector(".old")])'
+    assert ["throughput\n100 tps", True] in page.evaluate(shown)
+    assert "unknown" not in page.evaluate('document.querySelector(".figures").innerText')
+    study.trial(TrialState.DISTURBED, work_mem="9MB")
+    page.wait_for("document.getElementById('alerts').innerText.includes('disturbed 1 of 1 trial')")
+    assert "disturbed 1 of 1 trial" in page.evaluate("document.getElementById('alerts').innerText")
+    assert page.evaluate("document.getElementById('alerts').getAttribute('aria-live')") == "polite"
+
+
+def test_a_phone_shows_the_page_without_scrolling_sideways(browser: Browser, moving: tuple[Moving, str]) -> None:
+    study, url = moving
+    study.trial(shared_buffers="4GB", effective_io_concurrency="200", max_parallel_workers_per_gather="0")
+    page = visited(browser, study, url, width=NARROW)
+    assert page.evaluate(WIDER) is False
+    assert page.evaluate('document.querySelector(".running").getBoundingClientRect().right') <= NARROW
+
+
+def test_a_study_that_ended_without_a_verdict_is_called_by_its_name(
+    browser: Browser, moving: tuple[Moving, str]
+) -> None:
+    study, url = moving
+    study.store.update_study(STUDY, state=StudyState.FAILED)
+    page = browser.page()
+    page.visit(url)
+    assert page.evaluate('document.querySelector("#alerts a").textContent') == "the winter tune"
+    assert page.evaluate('document.querySelector("#studies a").textContent') == "the winter tune"
