@@ -114,7 +114,7 @@ def test_emit_prints_files_or_writes_them(run: Run, tmp_path: Path, monkeypatch:
     with pytest.raises(UsageError, match="cannot be written"):
         run("--emit", "sysctl", "--output", str(tmp_path / "file" / "below"))
     monkeypatch.setattr(advice_files, "emitted", lambda *_: {})
-    assert "nothing of these findings is for udev" in run("--emit", "udev").stderr
+    assert "nothing of these changes is for udev" in run("--emit", "udev").stderr
 
 
 @pytest.mark.requirement("R-ADV-04")
