@@ -26,8 +26,11 @@ from lair import CANARY, Lair, lair, picture
 from launch import SECRETS
 from state import State, postmaster_of, state_of
 
+from pgdyno.target.postgres import Postgres
+
 BOUND_S = 240.0
 """The longest that anything of root's may take: two waits for a worker that was stopped, and what lies between."""
+ANSWERS_WITHIN_S = 90.0
 VERBS: tuple[tuple[str, ...], ...] = (
     ("inspect",),
     ("advise",),
@@ -119,11 +122,21 @@ def _work(made: Lair, mover: int, stop: Path, findings: Findings) -> None:
     for process, read in ((verb, _read_verb), (tuner, _read_tuner)):
         if process is not None:
             try:
-                process.wait(BOUND_S)
+                process.wait(2 * BOUND_S)  # of a session more than one step may be left, each of them bounded
             except subprocess.TimeoutExpired:
-                findings.check(process.args, f"hung longer than {BOUND_S:g} s after the moves had ended")
+                findings.check(_where(process), f"hung longer than {2 * BOUND_S:g} s after the moves had ended")
                 process.kill()
             read(process, made, findings)
+
+
+def _where(process: subprocess.Popen[str]) -> str:
+    """Return what a process of root's was, and where it waits if it is the tuner, which tells on SIGUSR1."""
+    if process.stderr is None:
+        return _words(process)
+    process.send_signal(signal.SIGUSR1)
+    time.sleep(1)
+    process.kill()
+    return process.communicate()[1][-4000:]
 
 
 def _environment(made: Lair) -> dict[str, str]:
@@ -279,6 +292,10 @@ def _open_sessions(made: Lair) -> bool:
 
 
 def _differences(made: Lair, before: State) -> list[str]:
+    """Return what is not as it was; a server that still recovers, which `pg_ctl -t 20` may leave so, is waited for."""
+    deadline = time.monotonic() + ANSWERS_WITHIN_S
+    while postmaster_of(made.ground.data) and not Postgres(made.conninfo).answers() and time.monotonic() < deadline:
+        time.sleep(0.2)
     try:
         return [line[:300] for line in before.differences(_server(made))][:8]
     except Exception as error:  # whatever it is, the server is not as it was

@@ -8,7 +8,9 @@ process of root's touched itself (root_audit.py), and the longest single step.
 
 from __future__ import annotations
 
+import faulthandler
 import json
+import signal
 import sys
 import time
 import traceback
@@ -31,6 +33,7 @@ from pgdyno.target.preflight.examine import examine
 from pgdyno.target.rollback import LocalSessions, SessionState
 from pgdyno.target.watch import Deadlines
 
+faulthandler.register(signal.SIGUSR1, all_threads=True)  # hostile.py asks so where a process of root's waits
 conninfo, undo_root, stop_file = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 QUICK = Deadlines(heartbeat_s=5, health_s=5, grace_s=2)
 RELOADED = Configuration.of({"work_mem": "8MB"})

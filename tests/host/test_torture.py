@@ -36,7 +36,7 @@ pytestmark = [
 SHORT = ("in a restart", "SIGINT", "owner's worker", "both watchdogs", "first instant", "last instant")
 """Kinds of which each run has one; as many more are drawn from all."""
 MORE_KILLS = int(os.environ.get("PGDYNO_TEST_KILLS", "3"))
-MOVES_AT_ONCE = int(os.environ.get("PGDYNO_TEST_MOVES", "120"))
+MOVES_AT_ONCE = int(os.environ.get("PGDYNO_TEST_MOVES", "60"))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts and cgroups need root")

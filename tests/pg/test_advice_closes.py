@@ -16,10 +16,10 @@ pytestmark = pytest.mark.pg
 
 
 def write_wal(sandbox: Sandbox, checkpoints: int) -> None:
-    """Write WAL until the log says so many times that checkpoints come too frequently."""
+    """Write WAL until the log says so many times that checkpoints come too frequently, and shows as many complete."""
     postgres, log = sandbox.target().postgres, sandbox.log_file
     deadline = time.monotonic() + 60
-    while log.read_text().count("occurring too frequently") < checkpoints:
+    while any(log.read_text().count(words) < checkpoints for words in ("too frequently", "checkpoint complete")):
         assert time.monotonic() < deadline, log.read_text()[-2000:]
         postgres.execute("INSERT INTO filler SELECT repeat('x', 1000) FROM generate_series(1, 20000)")
 
@@ -51,4 +51,4 @@ def test_max_wal_size_closes_when_its_value_is_in_force(
     assert after["max-wal-size"]["answer"] in ("ok", "unknown"), after["max-wal-size"]
     assert "max_wal_size comes first" not in str(after["checkpoint-timeout"]["reason"])
     again = findings(tmp_path, dsn)["max-wal-size"]
-    assert (again["answer"], again["reason"]) == (after["max-wal-size"]["answer"], after["max-wal-size"]["reason"])
+    assert again["answer"] == after["max-wal-size"]["answer"]

@@ -7,14 +7,15 @@ import time
 import traceback
 from pathlib import Path
 
-from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable, PgdynoError
 
 
 def foreseen(error: Exception) -> PgdynoError:
     """Return an error of ours for one that is not.
 
-    What the operating system refused (a full disk, a right that is missing) is told as such. Everything else is a
-    defect of pgdyno: its traceback goes into a file of the state folder, without passwords.
+    What the operating system refused (a full disk, a right that is missing) and the loss of a session with the server,
+    which may come at any statement, are told as such. Everything else is a defect of pgdyno: its traceback goes into a
+    file of the state folder, without passwords.
     """
     if isinstance(error, OSError) and error.strerror:
         place = f'"{error.filename}": ' if error.filename else ""
@@ -22,6 +23,9 @@ def foreseen(error: Exception) -> PgdynoError:
             f"{place}{error.strerror.lower()}",
             hint="Make room or give the right, then do it again; pgdyno rollback --list shows what is left open.",
         )
+    lost = _session_lost(error)
+    if lost is not None:
+        return lost
     where = traceback.extract_tb(error.__traceback__)[-1:]
     frames = "".join(f" at {Path(frame.filename).name}:{frame.lineno}" for frame in where)
     kept = _kept(error)
@@ -30,6 +34,17 @@ def foreseen(error: Exception) -> PgdynoError:
         detail=_plain(str(error)) or None,
         hint=f"Please report it with {kept}." if kept else "Please report it with the command that you typed.",
     )
+
+
+def _session_lost(error: Exception) -> PgdynoError | None:
+    if "psycopg" not in sys.modules:  # no verb without a server waits for its import
+        return None
+    import psycopg
+
+    from pgdyno.target.postgres import query_error
+
+    told = query_error("the server", error) if isinstance(error, psycopg.OperationalError) else None
+    return told if isinstance(told, ConnectError) else None
 
 
 def _kept(error: Exception) -> Path | None:

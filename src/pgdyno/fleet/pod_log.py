@@ -38,6 +38,8 @@ _SAMPLE = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})? [0-9]{1,18} [0-9]{1,18}")
 _SESSIONS_COLUMNS = 6
 MOST_UNPACKED = 2 << 30
 """A log of transactions packs fivefold; an hour of a hundred thousand a second does not come through kubectl."""
+_MOST = 100_000
+"""Load generators, and clients and threads of one: more is no run of a cluster, but a damaged text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,8 @@ def _run(text: str, name: str) -> Run:
     try:
         told = load_json(text)
         cell = Cell.of_factors(told["cell"])
+        if not all(1 <= count <= _MOST for count in (cell.instances, cell.clients, cell.jobs)):
+            raise ValueError(f"{cell.instances} load generators of {cell.clients} clients and {cell.jobs} threads")
         memory = told["memory_bytes"]
         return Run(
             cell=cell,

@@ -15,6 +15,8 @@ from pgdyno.model.facts import Unknown
 UNSEEN = Unknown("no window was measured; --window SECONDS measures one")
 CHECKPOINT_SETTINGS = ("max_wal_size", "checkpoint_timeout", "checkpoint_completion_target")
 """Settings that decide when checkpoints come, and why."""
+WAL_RATE_BY_LOG = "distances between the checkpoints of the server's log"
+"""Where a rate of WAL comes from that nobody watched."""
 SPILL_SETTINGS = ("work_mem", "hash_mem_multiplier", "maintenance_work_mem")
 """Settings that decide which queries write temporary files."""
 

@@ -13,7 +13,7 @@ from advisor_case import GB, MB, finding_of, make_case, make_host, make_server
 from facts_from_params import VERSIONS
 from pgdyno.advisor.rulebook import contradictions, load_rules
 from pgdyno.advisor.wal_size import cap_bytes, power_of_two, wanted_bytes
-from pgdyno.model.evidence import LogEvidence, Settled, Statistics, Window, WorkloadClass
+from pgdyno.model.evidence import WAL_RATE_BY_LOG, LogEvidence, Settled, Statistics, Window, WorkloadClass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Cost, ProofState, Severity
 from pgdyno.model.inventory import Mount, Place, Purpose
@@ -136,6 +136,15 @@ def test_a_log_without_a_checkpoint_is_no_sign_of_calm():
     assert finding_of("max-wal-size", make_case(statistics=hidden)).answer is Answer.UNKNOWN
     none = Statistics(Window(60, "sampled"), checkpoints_timed=0, checkpoints_requested=0)
     assert finding_of("max-wal-size", make_case(log=quiet, statistics=none)).answer is Answer.OK
+
+
+@pytest.mark.requirement("R-PG-01")
+def test_a_rate_of_the_log_from_before_a_change_asks_for_no_other_change():
+    changed = LogEvidence(("server.log",), 40, changed={"max_wal_size": "2026-11-24 08:00:00 UTC"})
+    watched = make_case(log=changed, wal_rate_bytes_s=200 * MB, wal_rate_source="the window")
+    assert finding_of("max-wal-size", watched).answer is Answer.FINDING
+    earlier = make_case(log=changed, wal_rate_bytes_s=200 * MB, wal_rate_source=WAL_RATE_BY_LOG)
+    assert finding_of("max-wal-size", earlier).answer is Answer.UNKNOWN
 
 
 @pytest.mark.requirement("R-PG-01")

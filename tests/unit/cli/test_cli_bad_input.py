@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import click
+import psycopg
 import pytest
 
 from pgdyno.cli import main, store
@@ -190,6 +191,14 @@ def test_what_the_system_refuses_is_named_with_its_file(said, monkeypatch):
     code, error = said("store")
     assert code == ExitCode.UNSUITABLE
     assert error.startswith('error: "/x/y": no space left on device\nhint: ')
+
+
+@pytest.mark.parametrize("error", [psycopg.errors.AdminShutdown("shut"), psycopg.OperationalError("closed")])
+def test_a_session_that_the_server_ends_is_no_defect(said, monkeypatch, error):
+    monkeypatch.setattr(store, "command", raises(error))
+    code, text = said("store")
+    assert code == ExitCode.UNSUITABLE
+    assert text.startswith('error: the session with "the server" was lost\n')
 
 
 def test_help_names_a_number_and_not_the_type_of_a_flag(capsys, monkeypatch):

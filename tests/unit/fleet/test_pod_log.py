@@ -59,6 +59,8 @@ def test_clients_that_gave_up_are_no_whole_load() -> None:
         (pod_text(0).replace("pgdyno-pod 1", "pgdyno-pod 2"), "version 2"),
         (pod_text(0).replace('"instances"', '"pods"'), "does not say what it ran"),
         (pod_text(0).replace('"warmup_s": 2.0', '"warmup_s": "x"'), "does not say what it ran"),
+        (pod_text(0).replace('"instances": "2"', '"instances": "-1"'), "-1 load generators"),
+        (pod_text(0).replace('"instances": "2"', '"instances": "1000000000"'), "1000000000 load generators"),
         (pod_text(1).replace("H4sI", "H4sJ", 1), "its SHA-256 is another"),
         (pod_text(1).replace("H4sI", "H4!I", 1), "is damaged"),
     ],

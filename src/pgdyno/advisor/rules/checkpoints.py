@@ -30,6 +30,7 @@ from pgdyno.advisor.wal_pressure import (
     wal_rate,
 )
 from pgdyno.advisor.wal_size import cap_bytes, cycles, power_of_two, wanted_bytes
+from pgdyno.model.evidence import CHECKPOINT_SETTINGS, WAL_RATE_BY_LOG
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity
 from pgdyno.units import bytes_text, seconds_text
@@ -52,7 +53,7 @@ def max_wal_size(case: Case) -> Judgement:
             return InOrder(f"Checkpoints do not come by WAL: max_wal_size = {shown(case, 'max_wal_size')} is enough.")
         if rate is None:
             raise Missing("why checkpoints start", _unseen(case, unseen))
-        return _by_rate_alone(case, current, rate)
+        return _by_rate_alone(case, current, rate, unseen)
     if rate is None:
         return _measure_first(case, pressure)
     return _sized(case, current, rate, pressure)
@@ -65,11 +66,18 @@ def _unseen(case: Case, starts: str) -> str:
     return "; ".join(dict.fromkeys(reasons))
 
 
-def _by_rate_alone(case: Case, current: float, rate: WalRate) -> Judgement:
-    """Judge by arithmetic where neither a log nor counters say what starts the checkpoints."""
+def _by_rate_alone(case: Case, current: float, rate: WalRate, unseen: str) -> Judgement:
+    """Judge by arithmetic where neither a log nor counters say what starts the checkpoints.
+
+    A log's rate from before a setting changed tells no need of another change: fewer checkpoints write fewer images of
+    whole pages, so it may be lower now.
+    """
     sentence = pressure_by_rate(case, rate)
     if sentence is None:
         return InOrder(f"At {bytes_text(rate.bytes_s)} of WAL a second ({rate.source}) checkpoints come by time.")
+    log = case.evidence.log
+    if rate.source == WAL_RATE_BY_LOG and not isinstance(log, Unknown) and log.anew(*CHECKPOINT_SETTINGS) is not None:
+        raise Missing("why checkpoints start", unseen)
     found = _sized(case, current, rate, (sentence,))
     computed = "no log and no counters with a checkpoint were there to confirm that WAL starts them: it is computed"
     return replace(found, doubts=(*found.doubts, computed)) if isinstance(found, Fires) else found

@@ -18,7 +18,7 @@ from pgdyno.errors import ConnectError
 from pgdyno.probes.evidence.statement_text import without_values
 from pgdyno.probes.views import load_views, queries_for
 from pgdyno.target.own_databases import NAME
-from pgdyno.target.postgres import Postgres
+from pgdyno.target.postgres import Postgres, query_error
 
 Snapshot = Mapping[str, Any]
 """`format`, `version_num`, `server`, `databases`, `checkpointer`, `wal`, `io`, `buffers` (rows of views),
@@ -108,14 +108,17 @@ def busiest_databases(postgres: Postgres) -> list[str]:
 
 
 def opened(postgres: Postgres, database: str | None = None) -> psycopg.Connection[DictRow]:
-    """Open a session that limits itself: it waits for no lock for long, and no statement of it takes long."""
+    """Open a session that limits itself: it waits for no lock for long, and no statement of it takes long.
+
+    Raises ConnectError, also where the server ends the session at once.
+    """
     session = postgres.connect(database)
     for statement in _SESSION:
         try:
             session.execute(statement)
-        except psycopg.Error:
+        except psycopg.Error as error:
             if session.broken:
-                raise
+                raise query_error(postgres.label, error) from error
     return session
 
 
@@ -159,9 +162,8 @@ def _detail(
         for row in rows["tables"]:
             row["indexes"] = json.loads(row["indexes"])
         found["tables"][database] = rows["tables"]
-        found["tables_t"][database] = _rows(session, "SELECT extract(epoch FROM clock_timestamp())::float8 AS t")[0][
-            "t"
-        ]
+        clock = "SELECT extract(epoch FROM clock_timestamp())::float8 AS t"
+        _attempt(found["tables_t"], failures, database, lambda: _rows(session, clock)[0]["t"])
     if with_statements:
         _attempt(found, failures, "statements", lambda: _statements(session))
 
@@ -243,8 +245,9 @@ def _attempt(into: dict[str, Any], failures: dict[str, str], name: str, read: Ca
     except LookupError as error:
         failures[name] = str(error.args[0])
     except psycopg.Error as error:
-        if error.sqlstate is None:
-            raise ConnectError("the session was lost while statistics were read", detail=str(error).strip()) from error
+        lost = query_error("the server", error)
+        if isinstance(lost, ConnectError):
+            raise lost from error
         failures[name] = error.diag.message_primary or str(error).strip()
 
 

@@ -161,7 +161,12 @@ def _statement_growth(first: Snapshot | None, last: Snapshot) -> tuple[list[tupl
     keys = ("queryid", "database")
     grown = keyed_growth(keys, before, rows, is_complete=first is None or len(before) < 200)
     if isinstance(grown, Unknown):
-        return Unknown("pg_stat_statements was reset within the window, or gave entries up")
+        return Unknown(
+            f"pg_stat_statements was reset within the window, gave entries up, or holds more than the "
+            f"{len(before)} that were read"
+            if len(before) >= 200
+            else "pg_stat_statements was reset within the window, or gave entries up"
+        )
     was = before[0] if before else {"all_time_ms": 0.0, "all_calls": 0.0}
     if not rows:
         return grown, 0.0, 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from pgdyno.model.evidence import Checkpoint, DeviceActivity, LogEvidence, Statistics
+from pgdyno.model.evidence import WAL_RATE_BY_LOG, Checkpoint, DeviceActivity, LogEvidence, Statistics
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory, Purpose
 from pgdyno.probes.evidence.log_lines import seconds_of
@@ -40,7 +40,7 @@ def wal_rate(
     if isinstance(by_log, Unknown):
         reasons.append(by_log.reason)
     else:
-        found.append((by_log, "distances between the checkpoints of the server's log"))
+        found.append((by_log, WAL_RATE_BY_LOG))
     best = max(found, default=None)
     if best is not None and best[0] > 0:
         return best
