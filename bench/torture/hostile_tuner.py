@@ -16,6 +16,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -30,12 +31,15 @@ from pgdyno.target.apply import Session
 from pgdyno.target.connect import open_target
 from pgdyno.target.inspection import inspect
 from pgdyno.target.preflight.examine import examine
+from pgdyno.target.restart.pg_ctl import PgCtl
 from pgdyno.target.rollback import LocalSessions, SessionState
+from pgdyno.target.target import Target
 from pgdyno.target.watch import Deadlines
 
 faulthandler.register(signal.SIGUSR1, all_threads=True)  # hostile.py asks so where a process of root's waits
 conninfo, undo_root, stop_file = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 QUICK = Deadlines(heartbeat_s=5, health_s=5, grace_s=2)
+RESTART_S = 20.0
 RELOADED = Configuration.of({"work_mem": "8MB"})
 RESTARTED = Configuration.of({"shared_buffers": "32MB", "work_mem": "9MB"})
 done: Counter[str] = Counter()
@@ -64,9 +68,16 @@ def step(name: str, act: Callable[[], object]) -> bool:
     return True
 
 
+def opened() -> Target:
+    """Open the server; a start or stop of it is waited for so long that a whole session stays within the bound."""
+    target = open_target(conninfo)
+    control = target.control
+    return replace(target, control=replace(control, timeout_s=RESTART_S)) if isinstance(control, PgCtl) else target
+
+
 def look() -> None:
     """Read all that is read of a server."""
-    target = open_target(conninfo)
+    target = opened()
     step("inspect", lambda: inspect(target))
     step("preflight", lambda: examine(target, RESTARTED))
     files = server_log.log_files(target)
@@ -83,7 +94,7 @@ def tune() -> bool:
     made: list[Session] = []
 
     def begin() -> None:
-        made.append(Session.begin(open_target(conninfo), study="hostile", undo_root=undo_root, watch=QUICK))
+        made.append(Session.begin(opened(), study="hostile", undo_root=undo_root, watch=QUICK))
 
     if not step("begin", begin):
         return True

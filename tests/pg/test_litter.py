@@ -24,7 +24,7 @@ from pgdyno.target.owner.hands import hands_of
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.target import Target
 
-pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("cli")]
+pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("tuners")]
 
 WINDOW = ["-c", "1", "--warmup", "1", "--measure", "2", "--foreign-cpu", "1000", "--steal", "100"]
 LOAD = ["-w", "select-only", "-D", "scale=1", *WINDOW]
