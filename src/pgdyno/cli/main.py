@@ -24,7 +24,7 @@ VERBS: dict[str, str] = {
     "advise": "Say what could be better on a server and its host, with evidence and sources.",
     "tune": "Search for a better configuration, prove it and explain it.",
     "experiment": "Compare configurations, one change at a time, in interleaved pairs.",
-    "apply": "Put findings of the advisor in force, to stay, with the way back.",
+    "apply": "Put findings, or a tune's winner, in force to stay, with the way back.",
     "bench": "Measure one configuration under one workload.",
     "matrix": "Measure loads x configurations x host states, and print the table.",
     "noise": "Say how small an effect this machine can show, and with which windows and pairs.",

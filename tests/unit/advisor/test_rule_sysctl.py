@@ -100,3 +100,12 @@ def test_what_a_kernel_has(kernel, word, holds):
     finding = says("kernel-generation", make_host(kernel=kernel))
     assert finding.answer is Answer.OK
     assert (word in finding.reason) is holds
+
+
+def test_files_are_judged_for_what_a_database_depends_on():
+    def judged(name):
+        host = make_host(sysctls={name: "1"})
+        return says("sysctl-files", with_kernel(host, sysctl_files={"/etc/sysctl.d/1.conf": {name: "2"}})).answer
+
+    assert judged("vm.swappiness") is Answer.FINDING
+    assert [judged("kernel.pid_max"), judged("fs.protected_links")] == [Answer.OK] * 2

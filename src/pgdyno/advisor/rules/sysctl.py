@@ -14,6 +14,11 @@ COMPLETE = 200
 """A listing with fewer names was not all of `sysctl -a`, so that a name missing from it says nothing."""
 _OLD_FILE = "/etc/sysctl.conf"
 _LINKED = "99-sysctl.conf"
+_OURS = (
+    "vm.", "net.core.", "net.ipv4.tcp_", "net.ipv6.tcp_", "fs.aio-max-nr", "fs.file-max", "fs.nr_open", "kernel.msg",
+    "kernel.numa_balancing", "kernel.sched_", "kernel.sem", "kernel.shm",
+)  # fmt: skip
+"""Families of sysctls that a database server depends on; what others are set to is not advice about PostgreSQL."""
 
 
 def names(case: Case) -> Judgement:
@@ -56,14 +61,17 @@ def files(case: Case) -> Judgement:
     old = next((values for path, values in found.items() if path.endswith(_OLD_FILE)), {})
     linked = any(path.endswith(_LINKED) for path in found)
     elsewhere = {name for path, values in found.items() if not path.endswith(_OLD_FILE) for name in values}
-    alone = [name for name in old if name not in elsewhere] if not linked else []
+    alone = [name for name in old if name not in elsewhere and name.startswith(_OURS)] if not linked else []
     differing = _not_in_force(case, found)
     if not any(found.values()):
         return DoesNotApply("no file of sysctl sets anything")
     if not alone and not differing and isinstance(case.host.kernel.sysctls, Unknown):
         return CannotTell(f"whether the files are in force is unknown ({case.host.kernel.sysctls.reason})")
     if not alone and not differing:
-        return InOrder("What the files of sysctl.d set is in force, and nothing stands in /etc/sysctl.conf alone.")
+        return InOrder(
+            "What the files of sysctl.d set for memory, scheduler, network and files is in force, and none of it "
+            "stands in /etc/sysctl.conf alone."
+        )
     evidence = [
         f"{_OLD_FILE} sets {name} = {old[name]}, and no file of sysctl.d does: systemd from 207 on does not read it."
         for name in alone
@@ -88,7 +96,9 @@ def _not_in_force(case: Case, found: object) -> list[tuple[str, str]]:
     return [
         (name, f"{places[-1][0]} sets {name} = {places[-1][1]}, and {sysctls[name].strip()} is in force.")
         for name, places in wanted.items()
-        if name in sysctls and all(value.split() != sysctls[name].split() for _, value in places)
+        if name.startswith(_OURS)
+        and name in sysctls
+        and all(value.split() != sysctls[name].split() for _, value in places)
     ]
 
 
