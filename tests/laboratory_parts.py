@@ -82,7 +82,7 @@ class Parts:
 
     def stop(self):
         self._happens("stop sampling")
-        return SimpleNamespace(rows=[], events=[], road={})
+        return SimpleNamespace(rows=[], events=[], road={}, neighbours=())
 
     def outlook(self, outlook):
         pass

@@ -15,7 +15,9 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.samples import Event, SampleRow
 from pgdyno.probes import happenings
 from pgdyno.probes.failure_log import ASKED_OF_THE_LOG, LogWatch, explained
+from pgdyno.probes.host import neighbours
 from pgdyno.probes.host.cpu import CpuShares
+from pgdyno.probes.host.neighbours import Neighbour
 from pgdyno.probes.host.process import DriverCpu
 from pgdyno.probes.host.reading import PROC, SYS, TICKS_PER_S, HostReading, parse_host, read_host, unread_host
 from pgdyno.probes.host.reading import rows as host_rows
@@ -23,6 +25,7 @@ from pgdyno.probes.latest import latest_text
 from pgdyno.probes.observer import OBSERVER_DATABASE, Observer, ServerReading
 from pgdyno.probes.road import road_counters
 from pgdyno.probes.server_rows import server_rows, statement_rows
+from pgdyno.target.processes import postmaster_pid
 from pgdyno.target.target import Target
 
 STOP_PATIENCE_S = 15.0
@@ -46,12 +49,16 @@ class Overhead:
 
 @dataclass(frozen=True, slots=True)
 class SampleBatch:
-    """Everything that was sampled, in the order of time; `road` are counters of the way to the server (`road`)."""
+    """Everything that was sampled, in the order of time; `road` are counters of the way to the server (`road`).
+
+    `neighbours` are the processes of others that used most CPU on the server's host.
+    """
 
     rows: list[SampleRow]
     events: list[Event]
     overhead: Overhead
     road: Mapping[str, float] = field(default_factory=dict)
+    neighbours: tuple[Neighbour, ...] = ()
 
 
 @dataclass(slots=True)
@@ -115,6 +122,7 @@ class Sampler:
         self._kept = _Kept()
         self._statements = ServerReading(0.0, {}, {})
         self._log: LogWatch | None = None
+        self._others: neighbours.Look | None = None
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._sleep = sleep or self._stopping.wait
@@ -130,6 +138,7 @@ class Sampler:
     def start(self) -> None:
         """Take the first reading now, then one at each due time until `stop`."""
         self.take()
+        self._others = neighbours.look() if self._target.local and self._target.directory is not None else None
         self._log = LogWatch(self._target)
         with self._lock:
             self._statements = self._observer.read(self._clock(), ("statements",))
@@ -159,7 +168,13 @@ class Sampler:
         overhead = Overhead(kept.ticks, kept.skipped, kept.cpu_s, mean, kept.longest_s)
         speeds = {} if kept.host is None else kept.host.speeds
         road = road_counters(kept.over_network, kept.round_trips_s, speeds)
-        return SampleBatch(list(kept.rows), list(kept.events), overhead, road)
+        return SampleBatch(list(kept.rows), list(kept.events), overhead, road, self._neighbours())
+
+    def _neighbours(self) -> tuple[Neighbour, ...]:
+        directory = self._target.directory
+        if self._others is None or directory is None:
+            return ()
+        return neighbours.busiest(self._others, neighbours.look(), postmaster_pid(directory))
 
     def _look_again(self) -> None:
         """Tell what happened in the moments that `mark` spared a reading for, without rows of their own.

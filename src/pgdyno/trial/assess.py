@@ -43,14 +43,21 @@ class Bounds:
 
 
 def assess(
-    load: LoadResult, rows: Sequence[SampleRow], plan: LoadPlan, bounds: Bounds, *, own_devices: bool = True
+    load: LoadResult,
+    rows: Sequence[SampleRow],
+    plan: LoadPlan,
+    bounds: Bounds,
+    *,
+    own_devices: bool = True,
+    used_by: str = "",
 ) -> Outcome:
     """Return the outcome of a load that ran to its end; one that lacks a load generator is PARTIAL whatever else.
 
     The measured window begins where the counts per bin and the latencies in them become steady, at the earliest after
     `bounds.min_warmup_s` and at the latest after `plan.warmup_s`; a series that is not steady by then is UNSTEADY and
     has no score, or DISTURBED where others used the machine meanwhile: the load is not to blame then. `own_devices` is
-    False where the data lie on none of the devices that were watched: what those read is not counted.
+    False where the data lie on none of the devices that were watched: what those read is not counted. `used_by` names
+    the processes of others that used CPU meanwhile.
     """
     bins = load.bins
     measured = Outcome(
@@ -69,13 +76,13 @@ def assess(
         bins.counts, bin_s=bins.bin_s, min_window_s=bounds.min_window_s, latency_per_bin=bins.latency_us
     )
     if steady.start is None and load.partial is None:
-        return _without_score(measured, steady.reason, rows, bounds)
+        return _without_score(measured, steady.reason, rows, bounds, used_by)
     settled_s = (steady.start or 0) * bins.bin_s
     if load.partial is not None:
         settled_s = min(settled_s, plan.warmup_s)  # a load that lost something is not steady: its figures are shown
     elif settled_s > plan.warmup_s + bins.bin_s:
         late = f"steady only after {settled_s:.1f} s, later than the warm-up bound of {plan.warmup_s:.1f} s"
-        return _without_score(measured, late, rows, bounds)
+        return _without_score(measured, late, rows, bounds, used_by)
     shortest_s = math.ceil(bounds.min_warmup_s / bins.bin_s) * bins.bin_s
     begin, end = bins.origin_s + max(settled_s, shortest_s), load.ended_at
     window = load.window(begin, end)
@@ -87,7 +94,7 @@ def assess(
         "foreign_disk_mb_per_s": foreign_disk_mb_per_s(rows, begin, end),
         "foreign_sessions": foreign_sessions(rows, begin, end),
     }
-    disturbance = _disturbance(foreign, steal, bounds) or _by_others(others, bounds)
+    disturbance = _disturbance(foreign, steal, bounds, used_by) or _by_others(others, bounds)
     state, reason = _state(load, disturbance)
     return replace(
         measured,
@@ -111,7 +118,9 @@ def assess(
     )
 
 
-def _without_score(measured: Outcome, reason: str | None, rows: Sequence[SampleRow], bounds: Bounds) -> Outcome:
+def _without_score(
+    measured: Outcome, reason: str | None, rows: Sequence[SampleRow], bounds: Bounds, used_by: str
+) -> Outcome:
     """Return a series that never was steady, judged by the whole load: what others used may be why."""
     begin, end = measured.began_at + bounds.min_warmup_s, measured.ended_at
     if end <= begin:
@@ -121,7 +130,7 @@ def _without_score(measured: Outcome, reason: str | None, rows: Sequence[SampleR
         "foreign_disk_mb_per_s": foreign_disk_mb_per_s(rows, begin, end),
         "foreign_sessions": foreign_sessions(rows, begin, end),
     }
-    disturbance = _disturbance(foreign, steal, bounds) or _by_others(others, bounds)
+    disturbance = _disturbance(foreign, steal, bounds, used_by) or _by_others(others, bounds)
     return replace(
         measured,
         state=TrialState.DISTURBED if disturbance else TrialState.UNSTEADY,
@@ -138,9 +147,10 @@ def _state(load: LoadResult, disturbance: str | None) -> tuple[TrialState, str |
     return (TrialState.DISTURBED, disturbance) if disturbance else (TrialState.COMPLETE, None)
 
 
-def _disturbance(foreign: float | None, steal: float | None, bounds: Bounds) -> str | None:
+def _disturbance(foreign: float | None, steal: float | None, bounds: Bounds, used_by: str) -> str | None:
     if foreign is not None and foreign > bounds.foreign_cpu_pct:
-        return f"foreign CPU was {foreign:.0f} % of a core, above the bound of {bounds.foreign_cpu_pct:.0f} %"
+        by = f": {used_by}" if used_by else ""
+        return f"foreign CPU was {foreign:.0f} % of a core, above the bound of {bounds.foreign_cpu_pct:.0f} %{by}"
     if steal is not None and steal > bounds.steal_pct:
         return f"steal was {steal:.1f} %, above the bound of {bounds.steal_pct:.1f} %"
     return None

@@ -23,6 +23,7 @@ from pgdyno.model.samples import Event
 from pgdyno.model.study import Study
 from pgdyno.model.trial import OUTAGE, LoadPlan, Outcome, Trial, TrialSpec, TrialState
 from pgdyno.probes.counter_scope import devices_hold
+from pgdyno.probes.host.neighbours import in_words
 from pgdyno.probes.road import OVER_NETWORK, PAUSE_S, ROUND_TRIPS, is_elsewhere
 from pgdyno.probes.sampler import Sampler
 from pgdyno.probes.server_failures import count_failures, failure_warning, without_our_own
@@ -351,7 +352,8 @@ class Laboratory:
         assert work.load is not None, "the life cycle assesses only a load that ended"
         assert work.batch is not None, "the life cycle stops sampling before it assesses"
         own = devices_hold(self.facts.host.data_filesystem, own_host=not isinstance(self.facts.host.cores, Unknown))
-        outcome = assess(work.load, work.batch.rows, work.plan, self.bounds, own_devices=own)
+        used_by = in_words(work.batch.neighbours)
+        outcome = assess(work.load, work.batch.rows, work.plan, self.bounds, own_devices=own, used_by=used_by)
         if self._sentry is not None:
             self._sentry.check()
         size = {"database_bytes": work.database_bytes, "reset_s": work.reset_s, **_road(work)}

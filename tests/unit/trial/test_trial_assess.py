@@ -149,6 +149,8 @@ def test_a_load_that_others_kept_from_getting_steady_is_disturbed(rates):
     assert outcome.reason is not None
     assert outcome.reason.startswith("foreign CPU was 100 % of a core, above the bound of 15 %; ")
     assert outcome.reason.endswith(assess(load(rates), [], PLAN, Bounds()).reason)
+    named = assess(load(rates), burnt, PLAN, Bounds(), used_by="cc (process 7) 98 %").reason or ""
+    assert named.startswith("foreign CPU was 100 % of a core, above the bound of 15 %: cc (process 7) 98 %; ")
     stolen = assess(load(rates), cpu_rows(len(rates), steal_pct=50.0), PLAN, Bounds())
     assert stolen.state is TrialState.DISTURBED
 

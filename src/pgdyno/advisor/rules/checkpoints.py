@@ -30,7 +30,7 @@ from pgdyno.advisor.wal_pressure import (
     wal_rate,
 )
 from pgdyno.advisor.wal_size import cap_bytes, cycles, power_of_two, wanted_bytes
-from pgdyno.model.evidence import CHECKPOINT_SETTINGS, WAL_RATE_BY_LOG
+from pgdyno.model.evidence import CHECKPOINT_SETTINGS, WAL_RATE_BY_LOG, LogEvidence
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity
 from pgdyno.units import bytes_text, seconds_text
@@ -75,12 +75,19 @@ def _by_rate_alone(case: Case, current: float, rate: WalRate, unseen: str) -> Ju
     sentence = pressure_by_rate(case, rate)
     if sentence is None:
         return InOrder(f"At {bytes_text(rate.bytes_s)} of WAL a second ({rate.source}) checkpoints come by time.")
-    log = case.evidence.log
-    if rate.source == WAL_RATE_BY_LOG and not isinstance(log, Unknown) and log.anew(*CHECKPOINT_SETTINGS) is not None:
+    if rate.source == WAL_RATE_BY_LOG and _changed_since(case.evidence.log):
         raise Missing("why checkpoints start", unseen)
     found = _sized(case, current, rate, (sentence,))
     computed = "no log and no counters with a checkpoint were there to confirm that WAL starts them: it is computed"
     return replace(found, doubts=(*found.doubts, computed)) if isinstance(found, Fires) else found
+
+
+def _changed_since(log: LogEvidence | Unknown) -> bool:
+    """Tell whether a setting of checkpoints changed after the last checkpoint of the log."""
+    if isinstance(log, Unknown):
+        return False
+    changed = [at for name, at in log.changed.items() if name in CHECKPOINT_SETTINGS]
+    return bool(changed) and (not log.checkpoints or max(changed) > str(log.checkpoints[-1].at))
 
 
 def _sized(case: Case, current: float, rate: WalRate, pressure: tuple[str, ...]) -> Judgement:
