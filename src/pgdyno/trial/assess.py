@@ -76,13 +76,13 @@ def assess(
         bins.counts, bin_s=bins.bin_s, min_window_s=bounds.min_window_s, latency_per_bin=bins.latency_us
     )
     if steady.start is None and load.partial is None:
-        return _without_score(measured, steady.reason, rows, bounds, used_by)
+        return _without_score(measured, steady.reason, rows, bounds, used_by, own_devices=own_devices)
     settled_s = (steady.start or 0) * bins.bin_s
     if load.partial is not None:
         settled_s = min(settled_s, plan.warmup_s)  # a load that lost something is not steady: its figures are shown
     elif settled_s > plan.warmup_s + bins.bin_s:
         late = f"steady only after {settled_s:.1f} s, later than the warm-up bound of {plan.warmup_s:.1f} s"
-        return _without_score(measured, late, rows, bounds, used_by)
+        return _without_score(measured, late, rows, bounds, used_by, own_devices=own_devices)
     shortest_s = math.ceil(bounds.min_warmup_s / bins.bin_s) * bins.bin_s
     begin, end = bins.origin_s + max(settled_s, shortest_s), load.ended_at
     window = load.window(begin, end)
@@ -119,9 +119,15 @@ def assess(
 
 
 def _without_score(
-    measured: Outcome, reason: str | None, rows: Sequence[SampleRow], bounds: Bounds, used_by: str
+    measured: Outcome,
+    reason: str | None,
+    rows: Sequence[SampleRow],
+    bounds: Bounds,
+    used_by: str,
+    *,
+    own_devices: bool,
 ) -> Outcome:
-    """Return a series that never was steady, judged by the whole load: what others used may be why."""
+    """Return a series that never was steady, judged and counted over the whole load: what others used may be why."""
     begin, end = measured.began_at + bounds.min_warmup_s, measured.ended_at
     if end <= begin:
         return replace(measured, reason=reason)
@@ -137,7 +143,10 @@ def _without_score(
         reason="; ".join(filter(None, (disturbance, reason))),
         foreign_cpu_pct=foreign,
         steal_pct=steal,
-        counters={name: value for name, value in others.items() if value is not None},
+        counters={
+            **counters(rows, measured.began_at, end, load_ended_at=end, own_devices=own_devices),
+            **{name: value for name, value in others.items() if value is not None},
+        },
     )
 
 

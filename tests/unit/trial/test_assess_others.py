@@ -94,3 +94,13 @@ def test_a_bound_that_cannot_be_judged_is_told_and_disturbs_nothing():
     outcome = assess(load([200] * 8), cpu_rows(8, server_cpu_s=0.5), PLAN, Bounds(foreign_disk_mb_per_s=5))
     assert outcome.state is TrialState.COMPLETE
     assert any("foreign_disk_mb_per_s is unknown" in text for text in outcome.warnings)
+
+
+def test_a_run_without_a_score_still_says_what_it_read():
+    """Of a slow disk's run that never settled, the blocks read are what tells why."""
+    outcome = assess(
+        load([20] * 7 + [200] * 9), rows("database", seconds=16, blks_read=10, blks_hit=30), PLAN, Bounds()
+    )
+    assert outcome.state is TrialState.UNSTEADY
+    assert outcome.counters["blks_hit"] == pytest.approx(3 * outcome.counters["blks_read"])
+    assert outcome.counters["blks_read"] >= 10 * (outcome.ended_at - outcome.began_at - 1)
