@@ -43,6 +43,7 @@ from pgdyno.target import (
     sighup,
     snapshot,
     stopped,
+    stuck_stop,
 )
 from pgdyno.target.file_route import unwritable
 from pgdyno.target.identity import ProcessIdentity
@@ -349,7 +350,7 @@ class Session:
 
     def _restart(self, control: Control) -> None:
         before = server_process.Before.look(self.bundle, self._journal)
-        with self._may_be_down(), stopped.our_restart(self._note):
+        with self._may_be_down(), stopped.our_restart(self._note, stuck_stop.server_in(self._target.directory)):
             activation.restart(self._target.postgres, before.like(control))
         with contextlib.suppress(OSError):  # without it a difference is told, and counts as somebody else's
             before.note(self._journal)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError, RollbackError
-from pgdyno.target import activation, kernel_route, ours, restart_need, sighup, snapshot, stopped
+from pgdyno.target import activation, kernel_route, ours, restart_need, sighup, snapshot, stopped, stuck_stop
 from pgdyno.target.bundle import UndoBundle
 from pgdyno.target.file_check import read_files
 from pgdyno.target.file_route import FileRoute
@@ -186,7 +186,7 @@ class _Server:
         self._append(restart_need.RETURN, restart_need.note(before))
         for last in (False, True):
             try:
-                with stopped.our_restart(self._append):
+                with stopped.our_restart(self._append, stuck_stop.server_in(self.data)):
                     self.control.restart()
                 why = RestartError(f'the server in "{self.data}" was started but takes no session')
             except RestartError as error:

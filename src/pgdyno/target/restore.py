@@ -28,6 +28,7 @@ from pgdyno.target import (
     server_process,
     snapshot,
     stopped,
+    stuck_stop,
 )
 from pgdyno.target.bundle import CLOSED, DAMAGED_JOURNAL, UndoBundle
 from pgdyno.target.comeback import Comeback
@@ -110,7 +111,8 @@ def restore(
         written = bundle.written()
         if bundle.manifest.local:
             hung.revive_or_end(Path(bundle.manifest.data_directory), bundle.manifest.address, sleep=sleep)
-        ended = _end_leftovers(bundle, journal, sleep)
+        with stuck_stop.ended(_being_stopped(bundle, journal)):
+            ended = _end_leftovers(bundle, journal, sleep)
         _require_data_directory(bundle)
         process = server_process.Before.look(bundle, journal)
         control = control and process.like(control)
@@ -123,7 +125,8 @@ def restore(
         damage += route.leftovers()
         remembered = "".join(f"; {note}" for note in notes)
         if bundle.manifest.local:
-            back = comeback.bring_back(bundle, journal, postgres, control, route, kernel=changed, sleep=sleep)
+            with stuck_stop.ended(_being_stopped(bundle, journal)):
+                back = comeback.bring_back(bundle, journal, postgres, control, route, kernel=changed, sleep=sleep)
         else:
             back = _Server(bundle, postgres, control, route, journal, written, sleep).bring_back()
         if back.left_down:
@@ -182,6 +185,13 @@ def _end_leftovers(bundle: UndoBundle, journal: Journal, sleep: Callable[[float]
     directory = bundle.manifest.data_directory
     wait_until(lambda: not _is_controlled(directory), timeout_s=_CONTROL_WAIT_S, sleep=sleep)
     return tuple(ended)
+
+
+def _being_stopped(bundle: UndoBundle, journal: Journal) -> ProcessIdentity | None:
+    """Return the postmaster of a server of this host that the dead session was about to stop."""
+    if not bundle.manifest.local or not stopped.is_our_stop_open(journal.records):
+        return None
+    return stuck_stop.server_in(Path(bundle.manifest.data_directory))
 
 
 def _is_controlled(data_directory: str) -> bool:

@@ -55,7 +55,7 @@ def reload(
     process = postmaster(data_directory)
     if process is None:
         raise RestartError(f'no server runs in "{data_directory}"')
-    _send(process, signal.SIGHUP)
+    send(process, signal.SIGHUP)
     taken = wait_until(lambda: not process.is_alive() or not _is_pending(process.pid), timeout_s=timeout_s, sleep=sleep)
     answered = address is None or wait_until(
         lambda: not process.is_alive() or health.ask(address) in _ANSWERS, timeout_s=timeout_s, sleep=sleep
@@ -73,7 +73,7 @@ def require_right(data_directory: Path) -> None:
     process = postmaster(data_directory)
     if process is None:
         raise EnvironmentUnsuitable(f'no server of the owner of "{data_directory}" runs there')
-    _send(process, 0)
+    send(process, 0)
 
 
 def is_ready(data_directory: Path) -> bool:
@@ -87,8 +87,8 @@ def status(data_directory: Path) -> str | None:
     return lines[_STATUS_LINE] if len(lines) > _STATUS_LINE and postmaster(data_directory) is not None else None
 
 
-def _send(process: ProcessIdentity, number: int) -> None:
-    """Signal this very process and no later one of its number. Raises RestartError when it is gone."""
+def send(process: ProcessIdentity, number: int) -> None:
+    """Signal this very process and no later one of its number. Raises RestartError when it is gone, PermissionError."""
     try:
         descriptor = os.pidfd_open(process.pid)
     except ProcessLookupError as error:

@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, ServerStopped
-from pgdyno.target import processes
+from pgdyno.target import processes, stuck_stop
+from pgdyno.target.identity import ProcessIdentity
 from pgdyno.target.journal import Record
 from pgdyno.target.owner.hands import hands_of
 
@@ -32,10 +33,14 @@ Append = Callable[[str, Mapping[str, object]], object]
 
 
 @contextmanager
-def our_restart(append: Append) -> Iterator[None]:
-    """Journal a restart of ours: durably before it begins, and after it has ended well."""
+def our_restart(append: Append, postmaster: ProcessIdentity | None = None) -> Iterator[None]:
+    """Journal a restart of ours: durably before it begins, and after it has ended well.
+
+    A shutdown of this `postmaster` that hangs is ended meanwhile (stuck_stop.py).
+    """
     append(STOPPING, {})
-    yield
+    with stuck_stop.ended(postmaster):
+        yield
     with contextlib.suppress(
         OSError, EnvironmentUnsuitable
     ):  # a stop without its start only means that the server may be started
