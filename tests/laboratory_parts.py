@@ -101,7 +101,7 @@ class Parts:
 
 
 @contextmanager
-def made(monkeypatch, tmp_path, parts):
+def made(monkeypatch, tmp_path, parts, look=None):
     monkeypatch.setattr(module, "Sampler", lambda *_, **__: parts)
     with Store.open(tmp_path / "store.db") as store:
         study = simulated_study()
@@ -115,5 +115,6 @@ def made(monkeypatch, tmp_path, parts):
             session=parts,
             watcher=parts,
             folder=tmp_path,
+            look=look,
             sleep=lambda _: None,
         )

@@ -17,7 +17,17 @@ from pgdyno.knobs.constraints import check
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleValue
 from pgdyno.model.study import Study, StudyKind, StudyState
-from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Trial, TrialSpec, TrialState, WorkloadSpec
+from pgdyno.model.trial import (
+    BESIDE_OTHERS,
+    LatencySummary,
+    LoadPlan,
+    Outcome,
+    Trial,
+    TrialSpec,
+    TrialState,
+    WorkloadSpec,
+)
+from pgdyno.trial.company import Company
 from pgdyno.trial.recorded import given_back
 from pgdyno.trial.restarts import Restarts
 from pgdyno.trial.stopwatch import BudgetSpent, Stopwatch
@@ -68,6 +78,9 @@ class SimulatedLaboratory:
 
     `disturbed` is the share of disturbed trials, or tells it of a trial by its number from 1 and its configuration.
 
+    `shared` takes disturbed runs beside others as a laboratory does that may look. `drowned` is the scatter of
+    throughput that others add to a disturbed run.
+
     `kill_after` raises KeyboardInterrupt in that trial, as a signal would."""
 
     def __init__(
@@ -81,6 +94,8 @@ class SimulatedLaboratory:
         odd: Mapping[int, float] | None = None,
         unsteady: Callable[[Mapping[str, str]], bool] = lambda settings: False,
         fails: Callable[[Mapping[str, str]], bool] = lambda settings: False,
+        shared: bool = False,
+        drowned: float = 0.0,
         kill_after: int | None = None,
         recorded: list[Trial] | None = None,
         duration: Callable[[int], float] = lambda number: TRIAL_S,
@@ -101,6 +116,7 @@ class SimulatedLaboratory:
         self._odd = odd or {}
         self._unsteady, self._fails = unsteady, fails
         self._kill_after = kill_after
+        self._shared, self._drowned, self.company = shared, drowned, Company()
 
     @property
     def is_replaying(self) -> bool:
@@ -123,6 +139,7 @@ class SimulatedLaboratory:
             self.store.kept.append(trial)
         assert trial.outcome is not None
         self.spent_s += trial.outcome.elapsed_s
+        self.company.note(trial.outcome)
         if self.stopwatch is not None:
             self.stopwatch.mark(trial.outcome, recorded=recorded)
         return trial
@@ -165,8 +182,12 @@ class SimulatedLaboratory:
         share = self._disturbed
         number = len(self.store.kept) + 1
         disturbed = share(number, spec.configuration) if callable(share) else chance.random() < share
+        if disturbed:
+            tps *= math.exp(chance.gauss(0, self._drowned))
+        taken = disturbed and self._shared and self.company.stays
+        beside = {BESIDE_OTHERS: 1.0} if taken else {}
         return Outcome(
-            TrialState.DISTURBED if disturbed else TrialState.COMPLETE,
+            TrialState.DISTURBED if disturbed and not taken else TrialState.COMPLETE,
             reason="foreign CPU" if disturbed else None,
             began_at=self.spent_s,
             ended_at=self.spent_s + TRIAL_S,
@@ -174,7 +195,7 @@ class SimulatedLaboratory:
             throughput=tps,
             latency_ms=latency,
             server_cpu_ms_per_tx=cpu,
-            counters={"xact_commit": 100.0, "blks_read": 1e6 / gain, "blks_hit": 1e6},
+            counters={**beside, "xact_commit": 100.0, "blks_read": 1e6 / gain, "blks_hit": 1e6},
         )
 
 

@@ -27,8 +27,6 @@ HAND_MADE = {"shared_buffers": "4GB"}
 """What a DBA who knows the answer would set: measured in the same blocks, to be beaten or matched."""
 PARAMETERS = {"tab_rows": 2_000_000, "filler": 400, "batch_size": 10_000, "pct_update": 0}
 CLIENTS = 2
-FOREIGN_CPU_PCT, STEAL_PCT = 150.0, 25.0
-"""A demo runs beside whatever its user does, and looks for a factor of three: interleaving alone must carry it."""
 
 
 @click.command("demo")
@@ -100,7 +98,7 @@ def demo_request(flags: Flags, options: TuneOptions) -> StudyRequest:
     from pgdyno.trial.assess import Bounds
 
     target = TargetRequest(sandbox=flags.choice("sandbox"), keep=flags.on("keep"))
-    bounds = Bounds(foreign_cpu_pct=FOREIGN_CPU_PCT, steal_pct=STEAL_PCT)
+    bounds = Bounds()
     plan = LoadPlan(clients=CLIENTS, jobs=1, warmup_s=3.0, measure_s=3.0)
     return StudyRequest(
         kind=StudyKind.TUNE,

@@ -31,6 +31,8 @@ class TrialState(StrEnum):
     """The tuner was killed or interrupted while it ran."""
 
 
+BESIDE_OTHERS = "beside_others"
+"""Among an outcome's counters, 1: others used the CPUs beyond the bound, stayed, and the run is used all the same."""
 OUTAGE = "outage_s"
 """Among an outcome's counters: how long the restart before this trial kept the server away, in seconds."""
 

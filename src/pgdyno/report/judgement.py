@@ -108,14 +108,23 @@ def _comparison(study: Study, result: Fields) -> Judgement | None:
     code = EXIT_CODES[verdict.word]
     if study.kind is StudyKind.TUNE:  # of a tune a worse candidate is an answer: the baseline stands
         code = ExitCode.NOT_RESOLVED if verdict.word is Word.NOT_RESOLVED else ExitCode.OK
+    company = _company(result)
     if result.flag("keep"):
         tone = Tone.UNSURE if verdict.word is Word.NOT_RESOLVED else Tone.NEUTRAL
-        title = "Keep your configuration: nothing that was tried proved better"
+        title = f"Keep your configuration: nothing that was tried proved better{company}"
         return Judgement(title, "keep", tone, "your configuration", code)
     names = names_of(study.kind, keep=False)
     said = f"{verdict.metric.label} {change_text(verdict.interval.ratio)} {range_text(verdict.interval)}"
-    title = sentence(verdict, names.subject, names.reference)
+    title = f"{sentence(verdict, names.subject, names.reference)}{company}"
     return Judgement(title, verdict.word.value, TONES[verdict.word], said, code)
+
+
+def _company(result: Fields) -> str:
+    """Return what makes an answer less certain, empty on a machine that was left to its study."""
+    company = result.child("beside_others")
+    if not company.members:
+        return ""
+    return f"; less certain, as others used the machine in {company.whole('runs')} of {company.whole('of')} runs"
 
 
 def _tune(study: Study, result: Fields) -> Judgement | None:

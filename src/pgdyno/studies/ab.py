@@ -16,7 +16,7 @@ from pgdyno.studies.blocks import JUDGEABLE, Blocks, block_order, run_blocks
 from pgdyno.studies.explain import user_time
 from pgdyno.studies.inside import inside_json
 from pgdyno.studies.judging import compare_arms, verdict_of
-from pgdyno.studies.result import comparison_json, count_states, refused_json
+from pgdyno.studies.result import company_json, comparison_json, count_states, refused_json
 from pgdyno.target.restart_budget import RestartBudget
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.restarts import Restarts, needs_restart
@@ -120,4 +120,5 @@ def ab_result(laboratory: Laboratory, comparison: Comparison, blocks: Blocks) ->
         "trials": count_states(trials),
         "environment": study.environment,
         "elapsed_s": laboratory.spent_s,
+        **company_json(trials),
     }

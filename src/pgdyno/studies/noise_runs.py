@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.alike import told_once
 from pgdyno.model.trial import Trial, TrialState
+from pgdyno.model.verdict import Metric
 from pgdyno.stats.noise import NoiseFloor, noise_floor, odd_run
 from pgdyno.studies.blocks import metric_of
 from pgdyno.studies.options import TuneOptions
@@ -71,6 +72,12 @@ def _figures(search: Search, options: TuneOptions) -> list[float]:
     measured = [(trial, metric_of(trial.outcome, options.metric)) for trial in search.baselines if trial.outcome]
     search.baselines = [trial for trial, figure in measured if figure]
     return [figure for _, figure in measured if figure]
+
+
+def floor_of(runs: Sequence[Trial], metric: Metric) -> NoiseFloor:
+    """Return the noise floor of these runs in another metric, which is known of each."""
+    figures = [metric_of(trial.outcome, metric) for trial in runs if trial.outcome]
+    return noise_floor([figure for figure in figures if figure])
 
 
 def _hint(search: Search) -> str:

@@ -16,6 +16,7 @@ from pgdyno.model.trial import Outcome, Trial, TrialState
 from pgdyno.model.verdict import Interval, Metric, Verdict
 from pgdyno.stats.noise import NoiseFloor
 from pgdyno.studies.blocks import Blocks, metric_of
+from pgdyno.studies.drowned import beside_others
 from pgdyno.studies.judging import representative
 from pgdyno.studies.proof import BASE, WINNER
 
@@ -42,6 +43,13 @@ def interval_json(interval: Interval) -> dict[str, object]:
 def _bounds(interval: Interval) -> list[float | None]:
     """Return [lo, hi]; an upper bound that does not exist is null, because JSON has no infinity."""
     return [interval.lo, interval.hi if math.isfinite(interval.hi) else None]
+
+
+def company_json(trials: Sequence[Trial]) -> dict[str, object]:
+    """Return how many runs were used beside others, and of how many; nothing where none was."""
+    used = sum(trial.state is TrialState.COMPLETE for trial in trials)
+    beside = beside_others(trials)
+    return {"beside_others": {"runs": beside, "of": used}} if beside else {}
 
 
 def noise_json(noise: NoiseFloor, runs: Sequence[Trial], odd: Trial | None, ratio: float | None) -> dict[str, object]:

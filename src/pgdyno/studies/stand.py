@@ -22,6 +22,7 @@ from pgdyno.model.verdict import Metric
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
+from pgdyno.studies.company_look import PAIRED, FirstLook, looker
 from pgdyno.studies.environment_change import environment_changes, settings_changes
 from pgdyno.studies.new_study import study_id
 from pgdyno.studies.opening import opened as opened  # for verbs that import it from here
@@ -154,6 +155,7 @@ def open_stand(
         outage = expected_outage(target, store) if request.changes and not target.disposable else None
         if request.check is not None:
             request.check(target, facts, workload.spec(), outage)
+        first_look = FirstLook(target)
         began = clock()  # loading is work of ours, too
         data = stack.enter_context(StudyData(target, keep=request.target.keep_data, announce=announce))
         data.make_ready(workload, facts, policy=request.plan.reset)
@@ -166,6 +168,8 @@ def open_stand(
         if request.changes:
             kernel = request.kernel(target, facts, workload.spec()) if request.kernel else ()
             session = stack.enter_context(begin_session(target, study.id, undo_root, kernel, request.watch))
+        if request.kind in PAIRED:
+            first_look.tell(request.bounds, announce)
         patience_s = _patience_s(request)
         store.be_patient(patience_s, lambda text: _tell_waiting(text, patience_s, session, announce))
         laboratory = Laboratory(
@@ -182,6 +186,7 @@ def open_stand(
             budget=request.budget,
             stopwatch=request.stopwatch,
             sentry=Sentry(GuardReader(target), request.guards, clock=clock),
+            look=looker(target, request.kind, request.bounds),
             clock=clock,
         )
         try:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pgdyno.errors import EnvironmentUnsuitable, OutOfTime
 from pgdyno.knobs.budget import TrialBudget
@@ -28,8 +28,9 @@ from pgdyno.model.verdict import Metric, Word
 from pgdyno.stats.noninferiority import Removal, costs_nothing
 from pgdyno.stats.sequential import is_final
 from pgdyno.studies.blocks import JUDGEABLE, Blocks, run_blocks
+from pgdyno.studies.drowned import contradicts, drowned
 from pgdyno.studies.judging import compare_arms, verdict_of
-from pgdyno.studies.noise_runs import NoiseRuns, measure_noise
+from pgdyno.studies.noise_runs import NoiseRuns, floor_of, measure_noise
 from pgdyno.studies.options import TuneOptions
 from pgdyno.studies.proof import BASE, Proof, prove
 from pgdyno.studies.pruning import count_responsible, prune
@@ -61,6 +62,15 @@ class Tuned:
     taken_back: Configuration = BASELINE
     """What pruning had left, where the proof took it back; else the empty configuration."""
     notes: list[str] = field(default_factory=list)
+    drowned: str = ""
+    """Why server CPU per transaction decided instead of throughput; empty where the metric asked for did."""
+
+    @property
+    def is_offered(self) -> bool:
+        """Return whether the winner is proved better, and throughput not worse where it does not decide."""
+        if self.proof is None or self.proof.headline.verdict.word is not Word.BETTER:
+            return False
+        return not (self.drowned and contradicts(self.proof.headline))
 
     @property
     def headline(self) -> Comparison | None:
@@ -94,11 +104,15 @@ def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str],
         noise = measure_noise(search, options, announce)
     except BudgetSpent as spent:
         raise too_short(options, "before the baseline had been measured often enough") from spent
+    if why := drowned(noise.runs, options.metric):
+        announce(f"noise floor: {why}")
+        options = search.options = replace(options, metric=Metric.SERVER_CPU)
+        noise = replace(noise, floor=floor_of(noise.runs, Metric.SERVER_CPU))
     search.noise_sd = noise.floor.pair_sd / math.sqrt(2)
     announce(
         f"search: up to {options.trials} trials over {len(space.dimensions)} knobs; noise {100 * noise.floor.cv:.1f} %"
     )
-    tuned = Tuned(noise, search, BASELINE, BASELINE, BASELINE, None, None)
+    tuned = Tuned(noise, search, BASELINE, BASELINE, BASELINE, None, None, drowned=why or "")
     try:
         _search_and_prove(laboratory, tuned, options, announce)
     except BudgetSpent:
@@ -106,6 +120,10 @@ def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str],
         if tuned.proof is None:
             tuned.screening = None
         tuned.notes.append("the time was over in mid-work; what was measured until then is kept: a longer --budget")
+    if why:
+        tuned.notes.insert(0, why)
+    if tuned.drowned and tuned.proof is not None and contradicts(tuned.proof.headline):
+        tuned.notes.append("throughput was worse with the winner, so that it is not offered")
     if search.left_out:
         want = "restarts" if laboratory.stopwatch is None else "time"
         tuned.notes.append(f"left out for want of {want}: {'; '.join(search.left_out)}")

@@ -8,7 +8,6 @@ from pgdyno.knobs.linux import load_all_knobs
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.trial import Trial
-from pgdyno.model.verdict import Word
 from pgdyno.studies.explain import explain
 from pgdyno.studies.inside import inside_json
 from pgdyno.studies.judging import representative, summarise
@@ -16,6 +15,7 @@ from pgdyno.studies.options import TuneOptions
 from pgdyno.studies.proof import BASE, WINNER, Proof
 from pgdyno.studies.result import (
     arm_json,
+    company_json,
     comparison_json,
     count_states,
     dropped_json,
@@ -35,7 +35,7 @@ def tune_result(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> d
     """Return the whole result. `keep` is True when the answer is "keep your configuration"."""
     facts, store, study = laboratory.facts, laboratory.store, laboratory.study
     trials = store.trials(study.id)
-    keep = tuned.proof is None or tuned.proof.headline.verdict.word is not Word.BETTER
+    keep = not tuned.is_offered
     winner = BASELINE if keep else tuned.winner
     result: dict[str, object] = {
         "study": study.id,
@@ -59,6 +59,7 @@ def tune_result(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> d
         "warnings": _warnings(trials, study.workload.read_only),
         "notes": [*tuned.notes, *_left_out(tuned)],
         "environment": study.environment,
+        **company_json(trials),
     }
     if tuned.proof is not None:
         catalogue = load_all_knobs()

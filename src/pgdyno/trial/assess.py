@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pgdyno.model.samples import SampleRow
-from pgdyno.model.trial import LoadPlan, Outcome, TrialState
+from pgdyno.model.trial import BESIDE_OTHERS, LoadPlan, Outcome, TrialState
 from pgdyno.probes.window import (
     counters,
     foreign_cpu_pct,
@@ -18,6 +18,9 @@ from pgdyno.probes.window import (
 )
 from pgdyno.stats.steady import find_steady
 from pgdyno.workloads.protocol import LoadResult
+
+LEAST_SHARE = 1 / 3
+"""Of the planned window, a load that settled late must have this much left to be scored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +53,17 @@ def assess(
     *,
     own_devices: bool = True,
     used_by: str = "",
+    beside_others: bool = False,
 ) -> Outcome:
     """Return the outcome of a load that ran to its end; one that lacks a load generator is PARTIAL whatever else.
 
     The measured window begins where the counts per bin and the latencies in them become steady, at the earliest after
-    `bounds.min_warmup_s` and at the latest after `plan.warmup_s`; a series that is not steady by then is UNSTEADY and
-    has no score, or DISTURBED where others used the machine meanwhile: the load is not to blame then. `own_devices` is
-    False where the data lie on none of the devices that were watched: what those read is not counted. `used_by` names
-    the processes of others that used CPU meanwhile.
+    `bounds.min_warmup_s`. A load that settled after `plan.warmup_s` is scored by the steady rest, where that is
+    `bounds.min_window_s` and LEAST_SHARE of the plan's window. A series that leaves less, or never is steady, is
+    UNSTEADY and has no score, or DISTURBED where others used the machine meanwhile: the load is not to blame then.
+    `own_devices` is False where the data lie on none of the devices that were watched: what those read is not counted.
+    `used_by` names the processes of others that used CPU meanwhile. `beside_others` takes a machine whose CPUs others
+    use as it is: the run is COMPLETE with a warning, and where they kept it from being steady the window is the plan's.
     """
     bins = load.bins
     measured = Outcome(
@@ -75,14 +81,20 @@ def assess(
     steady = find_steady(
         bins.counts, bin_s=bins.bin_s, min_window_s=bounds.min_window_s, latency_per_bin=bins.latency_us
     )
-    if steady.start is None and load.partial is None:
-        return _without_score(measured, steady.reason, rows, bounds, used_by, own_devices=own_devices)
-    settled_s = (steady.start or 0) * bins.bin_s
+    settled_s, unsettled = (steady.start or 0) * bins.bin_s, steady.reason if steady.start is None else None
+    whole_s = bins.bin_s * len(bins.counts)
+    if unsettled is None and settled_s > plan.warmup_s + bins.bin_s:
+        rest_s, least_s = whole_s - settled_s, max(bounds.min_window_s, LEAST_SHARE * plan.measure_s)
+        if rest_s < least_s - bins.bin_s / 2:
+            unsettled = f"steady only after {settled_s:.1f} s, {rest_s:.1f} s before its end: less than {least_s:.1f} s"
     if load.partial is not None:
         settled_s = min(settled_s, plan.warmup_s)  # a load that lost something is not steady: its figures are shown
-    elif settled_s > plan.warmup_s + bins.bin_s:
-        late = f"steady only after {settled_s:.1f} s, later than the warm-up bound of {plan.warmup_s:.1f} s"
-        return _without_score(measured, late, rows, bounds, used_by, own_devices=own_devices)
+    elif unsettled is not None:
+        lost = _without_score(measured, unsettled, rows, bounds, used_by, own_devices=own_devices)
+        is_short = whole_s - plan.warmup_s < bounds.min_window_s
+        if not beside_others or is_short or not _is_shared(lost, bounds):
+            return lost
+        settled_s = plan.warmup_s
     shortest_s = math.ceil(bounds.min_warmup_s / bins.bin_s) * bins.bin_s
     begin, end = bins.origin_s + max(settled_s, shortest_s), load.ended_at
     window = load.window(begin, end)
@@ -94,8 +106,12 @@ def assess(
         "foreign_disk_mb_per_s": foreign_disk_mb_per_s(rows, begin, end),
         "foreign_sessions": foreign_sessions(rows, begin, end),
     }
-    disturbance = _disturbance(foreign, steal, bounds, used_by) or _by_others(others, bounds)
-    state, reason = _state(load, disturbance)
+    shared = _disturbance(foreign, steal, bounds, used_by)
+    by_others = _by_others(others, bounds)
+    is_company = load.partial is None and by_others is None and (shared is not None or unsettled is not None)
+    taken = beside_others and is_company
+    state, reason = _state(load, (None if taken else shared) or by_others)
+    company = [f"{shared or unsettled}: used all the same, for others stayed on this machine"] if taken else []
     return replace(
         measured,
         state=state,
@@ -107,8 +123,9 @@ def assess(
         server_cpu_ms_per_tx=None if server is None else 1000 * server / window.transactions,
         foreign_cpu_pct=foreign,
         steal_pct=steal,
-        warnings=(*measured.warnings, *_unknown(others, bounds)),
+        warnings=(*measured.warnings, *_unknown(others, bounds), *company),
         counters={
+            **({BESIDE_OTHERS: 1.0} if taken else {}),
             **counters(rows, begin, end, load_ended_at=end, own_devices=own_devices),
             **{name: value for name, value in others.items() if value is not None},
             "window_s": end - begin,
@@ -148,6 +165,13 @@ def _without_score(
             **{name: value for name, value in others.items() if value is not None},
         },
     )
+
+
+def _is_shared(outcome: Outcome, bounds: Bounds) -> bool:
+    """Tell whether others used the CPUs, and that alone is why an outcome is disturbed."""
+    others = {name: outcome.counters.get(name) for name in _OTHERS}
+    cpu = _disturbance(outcome.foreign_cpu_pct, outcome.steal_pct, bounds, "")
+    return cpu is not None and _by_others(others, bounds) is None
 
 
 def _state(load: LoadResult, disturbance: str | None) -> tuple[TrialState, str | None]:

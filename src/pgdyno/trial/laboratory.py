@@ -35,6 +35,7 @@ from pgdyno.target.snapshot import fingerprint_of
 from pgdyno.target.target import Target
 from pgdyno.trial.assess import Bounds, assess
 from pgdyno.trial.breach import Baselines, ending, tripped
+from pgdyno.trial.company import Company, Look, wait_and_look
 from pgdyno.trial.lifecycle import Happening, Instruction, Phase, Transition, begin, step
 from pgdyno.trial.pace import Pace
 from pgdyno.trial.recorded import given_back
@@ -71,7 +72,8 @@ class Laboratory:
     may be changed (a bench of a server as it is). `sentry` watches from each configuration in force to the end of its
     trial; a guard that trips ends the load and brings the baseline back before anything else. None watches nothing.
     `budget` bounds the restarts of trials, not those of the way back. `stopwatch` counts the time of a study that has
-    a budget of it.
+    a budget of it. `look` says what others do on a machine where two runs in a row were disturbed: the study waits a
+    little and then uses what runs beside them. None insists on a machine that is left to it.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Laboratory:
         sentry: Sentry | None = None,
         budget: RestartBudget | None = None,
         stopwatch: Stopwatch | None = None,
+        look: Look | None = None,
         clock: Callable[[], float] = time.time,
         timer: Callable[[], float] | None = None,
         sleep: Callable[[float], None] = time.sleep,
@@ -108,6 +111,7 @@ class Laboratory:
         self._restart = restart
         self.restarts = Restarts(facts, budget, always=restart == "always", sleep=sleep)
         self._sentry = sentry
+        self._look, self._company = look, Company()
         self._guards_began = False
         self._trips = 0
         self._baselines = Baselines()
@@ -150,9 +154,14 @@ class Laboratory:
             self._pace.end(trial)
         else:
             self.restarts.allow(spec.configuration, self._waiting)
+            if self._look is not None and self._company.wants_wait:
+                self._expect("wait for others", BETWEEN_S)
+                budget_s = None if self.stopwatch is None else self.stopwatch.budget_s
+                wait_and_look(self._look, self._watcher, budget_s=budget_s, timer=self._timer)
             trial = self._measure(spec, plan or self.study.plan, workload or self._workload)
         if trial.outcome is not None:
             self.spent_s += trial.outcome.elapsed_s
+            self._company.note(trial.outcome)
             if self.stopwatch is not None:
                 self.stopwatch.mark(trial.outcome, recorded=recorded)
             if trial.state is TrialState.COMPLETE and spec.configuration == BASELINE:
@@ -353,7 +362,16 @@ class Laboratory:
         assert work.batch is not None, "the life cycle stops sampling before it assesses"
         own = devices_hold(self.facts.host.data_filesystem, own_host=not isinstance(self.facts.host.cores, Unknown))
         used_by = in_words(work.batch.neighbours)
-        outcome = assess(work.load, work.batch.rows, work.plan, self.bounds, own_devices=own, used_by=used_by)
+        stays = self._look is not None and self._company.stays
+        outcome = assess(
+            work.load,
+            work.batch.rows,
+            work.plan,
+            self.bounds,
+            own_devices=own,
+            used_by=used_by,
+            beside_others=stays,
+        )
         if self._sentry is not None:
             self._sentry.check()
         size = {"database_bytes": work.database_bytes, "reset_s": work.reset_s, **_road(work)}

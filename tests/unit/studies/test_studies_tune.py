@@ -6,7 +6,7 @@ import pytest
 
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode
 from pgdyno.model.trial import Role, TrialState
-from pgdyno.model.verdict import Word
+from pgdyno.model.verdict import Metric, Word
 from pgdyno.optimizer import rank
 from pgdyno.report.judgement import judged
 from pgdyno.studies import tune as tune_module
@@ -140,6 +140,39 @@ def test_disturbed_trials_are_repeated_and_not_used():
 def test_a_machine_that_is_never_quiet_is_called_unsuitable():
     with pytest.raises(EnvironmentUnsuitable, match="could be measured"):
         run(SimulatedLaboratory(flat, disturbed=1.0))
+
+
+@pytest.mark.requirement("R-EXP-10")
+def test_a_machine_with_a_busy_core_gets_an_answer_that_is_called_less_certain():
+    laboratory = SimulatedLaboratory(shared_buffers_cliff, disturbed=1.0, shared=True, drowned=0.3)
+    tuned, said = run(laboratory)
+    result = tune_result(laboratory, tuned, OPTIONS)
+    states = [trial.state for trial in laboratory.store.kept]
+    assert states.count(TrialState.DISTURBED) == 2, "no run more is burnt than it takes to know"
+    assert not result["keep"]
+    assert result["verdict"]["metric"] == Metric.SERVER_CPU
+    assert any("server CPU per transaction" in line and "that decides" in line for line in said)
+    assert any("that decides" in note for note in result["notes"])
+    judgement = judged(replace(laboratory.study, result=result))
+    assert judgement.code is ExitCode.OK
+    assert "less certain, as others used the machine" in judgement.title
+    assert Metric.THROUGHPUT in {one["metric"] for one in result["others"]}
+
+
+def test_throughput_that_is_not_drowned_decides_also_beside_others():
+    laboratory = SimulatedLaboratory(shared_buffers_cliff, disturbed=1.0, shared=True, cv=0.005)
+    tuned, _ = run(laboratory)
+    assert tuned.proof.headline.verdict.metric is Metric.THROUGHPUT
+    assert tuned.drowned == ""
+
+
+def test_beside_others_where_nothing_helps_nothing_is_offered():
+    for seed in range(4):
+        laboratory = SimulatedLaboratory(flat, seed=seed, disturbed=1.0, shared=True, drowned=0.3)
+        tuned, _ = run(laboratory)
+        result = tune_result(laboratory, tuned, OPTIONS)
+        assert result["keep"]
+        assert "less certain" in judged(replace(laboratory.study, result=result)).title
 
 
 def test_failing_configurations_are_learned_from_and_never_win():

@@ -99,7 +99,7 @@ def test_a_bound_that_cannot_be_judged_is_told_and_disturbs_nothing():
 def test_a_run_without_a_score_still_says_what_it_read():
     """Of a slow disk's run that never settled, the blocks read are what tells why."""
     outcome = assess(
-        load([20] * 7 + [200] * 9), rows("database", seconds=16, blks_read=10, blks_hit=30), PLAN, Bounds()
+        load([20] * 7 + [200] * 2), rows("database", seconds=9, blks_read=10, blks_hit=30), PLAN, Bounds(min_window_s=3)
     )
     assert outcome.state is TrialState.UNSTEADY
     assert outcome.counters["blks_hit"] == pytest.approx(3 * outcome.counters["blks_read"])

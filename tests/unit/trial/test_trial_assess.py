@@ -8,7 +8,7 @@ import pytest
 from exact_log import folded
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow
-from pgdyno.model.trial import LoadPlan, TrialState
+from pgdyno.model.trial import BESIDE_OTHERS, LoadPlan, TrialState
 from pgdyno.trial.assess import Bounds, assess
 from pgdyno.workloads.result import LoadResult, SecondHistograms, count_bins
 from pgdyno.workloads.transaction_log import TransactionLog
@@ -75,11 +75,19 @@ def test_the_warm_up_is_not_scored():
     assert outcome.throughput == pytest.approx(200, rel=0.02)
 
 
-def test_a_load_that_settles_too_late_has_no_score():
-    outcome = assess(load([20] * 7 + [200] * 9), [], PLAN, Bounds())
-    assert outcome.state is TrialState.UNSTEADY
-    assert outcome.throughput is None
-    assert outcome.reason
+def test_a_load_that_settles_late_is_scored_by_the_steady_rest():
+    """A large shared_buffers that is cold: it needs longer than the warm-up, and the rest is as good as any."""
+    outcome = assess(load([20] * 5 + [200] * 5), [], PLAN, Bounds())
+    assert (outcome.state, outcome.reason) == (TrialState.COMPLETE, None)
+    assert outcome.throughput == pytest.approx(200, rel=0.02)
+    assert outcome.steady_from is not None
+    assert outcome.steady_from >= ORIGIN + 4.75
+
+
+def test_a_rest_that_is_a_small_part_of_the_window_has_no_score():
+    outcome = assess(load([20] * 7 + [200] * 5), [], replace(PLAN, measure_s=30.0), Bounds())
+    assert (outcome.state, outcome.throughput) == (TrialState.UNSTEADY, None)
+    assert "less than 10.0 s" in str(outcome.reason)
 
 
 def test_a_load_that_keeps_falling_has_no_score():
@@ -133,11 +141,11 @@ def test_a_load_that_lost_a_generator_is_partial_also_where_nothing_was_steady()
     outcome = assess(lost, [], PLAN, Bounds())
     assert (outcome.state, outcome.reason) == (TrialState.PARTIAL, "instance 1 was killed")
     assert outcome.throughput is not None, "what the others measured is shown under its state"
-    assert assess(replace(lost, partial=None), [], PLAN, Bounds()).state is TrialState.UNSTEADY
+    assert assess(replace(lost, partial=None), [], replace(PLAN, measure_s=30.0), Bounds()).state is TrialState.UNSTEADY
 
 
 @pytest.mark.requirement("R-EXP-10")
-@pytest.mark.parametrize("rates", [[400 - 25 * i for i in range(14)], [20] * 7 + [200] * 9])
+@pytest.mark.parametrize("rates", [[400 - 25 * i for i in range(14)], [200] * 8 + [20] * 6])
 def test_a_load_that_others_kept_from_getting_steady_is_disturbed(rates):
     """A burner that comes and goes makes a step in the series: the load is not to blame for it."""
     quiet, burnt = (cpu_rows(len(rates), server_cpu_s=0.5, driver_cpu_s=0.1, self_cpu_s=0.0, usr_pct=usr, sys_pct=0.0,
@@ -153,6 +161,32 @@ def test_a_load_that_others_kept_from_getting_steady_is_disturbed(rates):
     assert named.startswith("foreign CPU was 100 % of a core, above the bound of 15 %: cc (process 7) 98 %; ")
     stolen = assess(load(rates), cpu_rows(len(rates), steal_pct=50.0), PLAN, Bounds())
     assert stolen.state is TrialState.DISTURBED
+
+
+@pytest.mark.requirement("R-EXP-10")
+def test_where_others_stay_a_run_is_used_and_says_so():
+    """Steady or not: beside a busy core every series has steps, and every arm has them."""
+    falling = [400 - 25 * i for i in range(14)]
+    for rates in ([200] * 8, falling):
+        burnt = cpu_rows(len(rates), server_cpu_s=0.5, driver_cpu_s=0.1, self_cpu_s=0.0, usr_pct=80.0, sys_pct=0.0,
+                         irq_pct=0.0, cpus=2)  # fmt: skip
+        taken = assess(load(rates), burnt, PLAN, Bounds(), used_by="cc (process 7) 98 %", beside_others=True)
+        assert (taken.state, taken.counters[BESIDE_OTHERS]) == (TrialState.COMPLETE, 1.0)
+        assert taken.throughput is not None
+        assert taken.server_cpu_ms_per_tx is not None
+        (said,) = taken.warnings
+        assert "cc (process 7) 98 %" in said
+        assert "others stayed" in said
+    assert taken.steady_from == pytest.approx(ORIGIN + PLAN.warmup_s), "the window that was planned"
+
+
+def test_a_run_of_a_quiet_machine_is_judged_as_ever_where_others_stayed():
+    quiet = cpu_rows(14, server_cpu_s=0.5, driver_cpu_s=0.1, self_cpu_s=0.0, usr_pct=30.0, sys_pct=0.0, irq_pct=0.0,
+                     cpus=2)  # fmt: skip
+    for rates, state in (([200] * 14, TrialState.COMPLETE), ([400 - 25 * i for i in range(14)], TrialState.UNSTEADY)):
+        outcome = assess(load(rates), quiet, PLAN, Bounds(), beside_others=True)
+        assert outcome.state is state
+        assert BESIDE_OTHERS not in outcome.counters
 
 
 def test_a_load_of_no_length_has_nothing_to_be_judged_by():

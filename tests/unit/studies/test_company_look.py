@@ -1,0 +1,61 @@
+"""Who uses the machine before and during a study: by name and share."""
+
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from pgdyno.cli.demo import demo_options, demo_request
+from pgdyno.cli.flags import Flags
+from pgdyno.model.facts import Unknown
+from pgdyno.model.study import StudyKind
+from pgdyno.probes.host.neighbours import Neighbour
+from pgdyno.studies.company_look import FirstLook, looker, said_of, warning
+from pgdyno.studies.exclusive import Activity
+from pgdyno.trial.assess import Bounds
+
+pytestmark = pytest.mark.requirement("R-EXP-10")
+CC = Neighbour(7, "cc", 98.0)
+TARGET = SimpleNamespace(local=True, directory=None, remote=None)
+
+
+def test_what_disturbs_is_named_with_its_share():
+    said = said_of(Activity(99.0, {}, 0), (CC,), Bounds())
+    assert said == "foreign CPU is 99 % of a core (cc (process 7) 98 %)"
+    assert said_of(Activity(3.0, {}, 0), (), Bounds()) is None
+    assert said_of(Activity(Unknown("no /proc"), {}, 0), (CC,), Bounds()) is None
+
+
+def test_people_hear_of_it_before_the_first_run_and_not_of_a_quiet_machine():
+    assert "cc (process 7) 98 %" in str(warning((CC,), Bounds()))
+    assert warning((Neighbour(8, "cron", 6.0),), Bounds()) is None
+
+
+def test_only_kinds_with_pairs_and_without_bounds_of_exclusive_use_go_on_beside_others():
+    assert looker(TARGET, StudyKind.TUNE, Bounds()) is not None
+    assert looker(TARGET, StudyKind.AB, Bounds()) is not None
+    assert looker(TARGET, StudyKind.BENCH, Bounds()) is None
+    assert looker(TARGET, StudyKind.TUNE, Bounds(foreign_disk_mb_per_s=5.0)) is None
+    assert looker(TARGET, StudyKind.TUNE, Bounds(foreign_sessions=0.0)) is None
+
+
+def test_a_process_that_computes_is_found_while_the_study_prepares(tmp_path):
+    """It is nobody's child: what this process starts counts as ours."""
+    code = "import os,time\npid=os.fork()\nif pid: print(pid, flush=True); os._exit(0)\nos.setsid()\n"
+    code += "end=time.monotonic()+20\nwhile time.monotonic()<end: pass"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+    said = []
+    try:
+        FirstLook(SimpleNamespace(local=True, directory=tmp_path)).tell(Bounds(foreign_cpu_pct=1.0), said.append)
+    finally:
+        os.kill(pid, 9)
+    assert any("others use this machine" in text for text in said)
+
+
+def test_the_demo_has_the_bounds_of_any_other_study():
+    request = demo_request(Flags({"sandbox": "demo", "keep": True}), demo_options(1))
+    assert request.bounds == Bounds()
