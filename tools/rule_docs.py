@@ -67,6 +67,8 @@ def _facts(rule: Rule) -> Iterator[tuple[str, str]]:
         yield "Proposes", shown
     yield "Cost", rule.cost.value
     yield "Risk", f"{RISKS[rule.risk_level]}: {without_target(rule.risk)}"
+    if rule.under_load:
+        yield "Waits", "on a server that was seen idle it comes last: only a load could justify it"
     yield "State at first", "needs-test" if rule.needs_test else "proposed"
     for name, text in (
         ("Apply", rule.apply),

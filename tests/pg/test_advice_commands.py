@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -54,6 +55,22 @@ def test_no_printed_command_is_refused(server: Sandbox, tmp_path: Path, monkeypa
         code, _, errors = run(tmp_path, *words, answer=b"n\n" if asks else None)
         assert code in ((130,) if asks else (0, 1)), f"{shlex.join(words)}: exit code {code}: {errors}"
         assert ("Go on?" in errors) is asks, errors
+
+
+def test_the_page_of_an_idle_server_is_short_and_starts_with_nothing_for_a_load(server: Sandbox, tmp_path: Path):
+    postgres = server.target().postgres
+    postgres.execute("ALTER SYSTEM RESET ALL")
+    postgres.execute("SELECT pg_reload_conf()")
+    _, text, errors = run(tmp_path, "advise", "--target", postgres.conninfo)
+    _, whole, _ = run(tmp_path, "advise", "--target", postgres.conninfo, "--all")
+    _, document, _ = run(tmp_path, "advise", "--target", postgres.conninfo, "--json")
+    assert "load: none was seen" in text, errors
+    assert len(text) * 3 < len(whole)
+    waiting = {one["rule"] for one in json.loads(document)["findings"] if one["waits_for_load"]}
+    told = re.findall(r"^  \d+  \[\w+\] (\S+)", text, re.MULTILINE)
+    assert told
+    assert waiting.isdisjoint(told)
+    assert waiting.isdisjoint(json.loads(document)["summary"]["best"])
 
 
 @pytest.mark.parametrize("rule", ["fsync", "autovacuum", "full-page-writes"])

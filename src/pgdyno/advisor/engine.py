@@ -18,7 +18,7 @@ from pgdyno.advisor.vocabulary import FACTS
 from pgdyno.errors import UsageError
 from pgdyno.knobs.values import setting_text
 from pgdyno.model.evidence import Evidence
-from pgdyno.model.facts import Unknown
+from pgdyno.model.facts import NoLoad, Unknown
 from pgdyno.model.finding import Answer, Change, ChangeKind, Confidence, Effect, Finding, Proof, ProofState, Resolution
 from pgdyno.model.inventory import Inventory
 from pgdyno.units import BYTES, MICROSECONDS, bytes_text, parse_quantity
@@ -199,6 +199,7 @@ def _answered(rule: Rule, case: Case) -> Finding:
         origin=rule.origin,
         requirements=rule.requirements,
         after=rule.after,
+        waits_for_load=rule.under_load and isinstance(case.evidence.workload, NoLoad),
     )
     match judgement:
         case InOrder(reason=reason, resolutions=resolutions):

@@ -25,11 +25,15 @@ def expected_effect(finding: Finding) -> float:
 
 
 def rank(finding: Finding) -> tuple[float, ...]:
-    """Return a sort key: answer, severity, refuted last, FIRST, effect, risk, cost; the rule's name breaks no tie."""
+    """Return a sort key: answer, severity, refuted last, FIRST, effect, risk, cost; the rule's name breaks no tie.
+
+    What waits for a load comes after everything of its severity that does not.
+    """
     return (
         _ANSWERS.index(finding.answer),
         finding.severity.rank,
         1.0 if finding.state is ProofState.REFUTED else 0.0,
+        1.0 if finding.waits_for_load and finding.proof is None else 0.0,
         FIRST.index(finding.rule) if finding.rule in FIRST else len(FIRST),
         -expected_effect(finding),
         finding.risk_level,

@@ -80,6 +80,8 @@ class Rule:
     after: tuple[str, ...]
     alternatives: tuple[str, ...]
     needs_test: bool
+    under_load: bool
+    """What it proposes pays under a load alone: on an idle server it waits."""
     file: str
 
 

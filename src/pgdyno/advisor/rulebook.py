@@ -101,6 +101,7 @@ class _RuleRow(_Strict):
     after: tuple[str, ...] = ()
     alternatives: tuple[str, ...] = ()
     needs_test: bool = False
+    under_load: bool = False
 
     @model_validator(mode="after")
     def _one_way_to_judge(self) -> _RuleRow:
@@ -272,6 +273,7 @@ def _rule(row: _RuleRow, theme: str, file: str, *, shipped: bool) -> Rule:
                     "after",
                     "alternatives",
                     "needs_test",
+                    "under_load",
                 }
             ),
             why=" ".join(row.why.split()),

@@ -70,11 +70,16 @@ def _is_a_guess_for_the_host(finding: Finding) -> bool:
     )
 
 
+def is_waiting(finding: Finding) -> bool:
+    """Return True for a finding that only a load could justify on a server that has none; a proof is such a load."""
+    return finding.answer is Answer.FINDING and finding.waits_for_load and finding.proof is None
+
+
 def best_candidates(findings: Sequence[Finding], count: int = 3) -> tuple[Finding, ...]:
     """Return the candidates to try first: what is critical, then by expected effect, risk and cost.
 
     A candidate is a change that can be made, or a danger, and was not refuted here. What already proved better here
-    counts as it was measured.
+    counts as it was measured. On an idle server nothing is one that only a load could justify.
     """
     candidates = [
         finding
@@ -82,6 +87,7 @@ def best_candidates(findings: Sequence[Finding], count: int = 3) -> tuple[Findin
         if finding.answer is Answer.FINDING
         and finding.state is not ProofState.REFUTED
         and finding.severity is not Severity.NOTE
+        and not is_waiting(finding)
         and (finding.changes or (finding.severity is Severity.CRITICAL and finding.proposed))
         and not is_about_statements(finding)
     ]

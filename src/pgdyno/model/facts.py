@@ -30,6 +30,11 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True)
+class NoLoad(Unknown):
+    """What a load would show and cannot be known: the server was seen, and it was idle."""
+
+
+@dataclass(frozen=True, slots=True)
 class SettingFact:
     """One row of `pg_settings`, as text in the server's own spelling (13 to 18).
 

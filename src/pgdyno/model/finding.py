@@ -234,6 +234,8 @@ class Finding:
     alternatives: tuple[str, ...] = ()
     state: ProofState = ProofState.PROPOSED
     proof: Proof | None = None
+    waits_for_load: bool = False
+    """Only a load could justify it, and the server was seen idle: it comes after everything else."""
 
     @property
     def main_effect(self) -> Effect | None:

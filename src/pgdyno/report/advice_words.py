@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.advisor.rulebook import documents
 from pgdyno.model.advice import Advice
-from pgdyno.model.facts import Unknown
+from pgdyno.model.facts import NoLoad, Unknown
 from pgdyno.model.finding import Answer, Change, ChangeKind, Cost, Effect, Finding, Proof, ProofState, Provenance
 from pgdyno.model.inventory import Memory, Processor
 from pgdyno.report.wording import plural
@@ -164,6 +164,8 @@ def window_text(advice: Advice) -> str:
 def load_text(advice: Advice) -> str:
     """Return what the load is on one line, as far as it is known; empty when nothing is."""
     seen = advice.evidence
+    if isinstance(seen.workload, NoLoad):
+        return f"none was seen: {seen.workload.reason}"
     working_set = "" if isinstance(seen.working_set, Unknown) else f"the working set {seen.working_set.kind}"
     parts = [
         "" if isinstance(seen.workload, Unknown) else str(seen.workload),

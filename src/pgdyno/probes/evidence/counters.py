@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pgdyno.model.evidence import SAMPLED, SINCE_RESET, Window
-from pgdyno.model.facts import Unknown
+from pgdyno.model.facts import NoLoad, Unknown
 from pgdyno.probes.evidence.snapshot import Snapshot
 
 TOO_YOUNG_S = 60.0
@@ -63,7 +63,7 @@ def window_of(first: Snapshot | None, last: Snapshot) -> Window | Unknown:
     if since is None or end <= since:
         return Unknown("the server does not say since when it counts")
     if end - since < TOO_YOUNG_S:
-        return Unknown(
+        return NoLoad(
             f"the statistics were reset {end - since:.0f} s ago, too short to tell; --window SECONDS watches the load"
         )
     return Window(end - since, SINCE_RESET, _iso(since))

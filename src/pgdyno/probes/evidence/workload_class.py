@@ -7,7 +7,7 @@ read-only databases may do without autovacuum); the limits are pgdyno's own, and
 from __future__ import annotations
 
 from pgdyno.model.evidence import SAMPLED, Statistics, WorkloadClass
-from pgdyno.model.facts import Unknown
+from pgdyno.model.facts import NoLoad, Unknown
 
 READ_ONLY_BELOW = 0.000_1
 """Share of rows written: less than one row in ten thousand is housekeeping of applications, no load."""
@@ -47,14 +47,14 @@ def classify(statistics: Statistics) -> tuple[WorkloadClass, str] | Unknown:
         return UNREACHABLE
     ended = commits + (0.0 if isinstance(statistics.rollbacks_s, Unknown) else statistics.rollbacks_s)
     if ended <= 0:
-        return Unknown("no transaction ended in the window")
+        return NoLoad("no transaction ended in the window")
     is_sampled = statistics.window.source == SAMPLED
     seconds = statistics.window.seconds
     few = ended * seconds < IDLE_TRANSACTIONS_S * seconds + OWN_TRANSACTIONS
     if is_sampled and few and (read + written) * seconds < IDLE_ROWS_S * seconds + OWN_ROWS:
-        return Unknown(f"the server was idle in the window: {ended:.1f} transactions a second")
+        return NoLoad(f"the server was idle in the window: {ended:.1f} transactions a second")
     if not is_sampled and ended * seconds < FEWEST_TRANSACTIONS:
-        return Unknown(
+        return NoLoad(
             f"fewer than {FEWEST_TRANSACTIONS:,} transactions were counted since the reset, which are no load"
         )
     reads_each, writes_each = read / ended, written / ended
