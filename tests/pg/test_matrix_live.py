@@ -145,6 +145,16 @@ def test_four_modes_live_and_what_does_not_fit_is_skipped(place: Place, tmp_path
 
 
 @pytest.mark.requirement("R-BEN-02")
+def test_any_workload_with_its_parameters_by_two_load_generators(place: Place) -> None:
+    load = ["--instances", "2", "--clients", "1", "--workload", "tprocc,ybio", "-D", "max_tries=3"]
+    _, result = matrix(place, *load)
+    rows = result["rows"]
+    assert [(row["cell"]["mode"], row["cell"]["scale"]) for row in rows] == [("tprocc", "0"), ("ybio", "0")]
+    for row in rows:
+        assert row["checks"] == []
+        assert row["transactions"] > 0 or row["state"] in UNUSABLE, row
+
+
 def test_a_load_generator_that_is_killed_makes_its_row_partial(place: Place) -> None:
     with running(place, "--instances", "3", "--scale", "1", "--measure", "3") as popen:
         seen: tuple[int, ...] = ()

@@ -106,7 +106,7 @@ def _new(plan: MatrixPlan, flags: Flags) -> tuple[StudyRequest, MatrixPlan]:
         kind=StudyKind.MATRIX,
         name=f"matrix of {len(plan.cells())} cells",
         options={"matrix": to_json(plan), "seed": plan.seed},
-        load=Load(first.mode, plan.parameters(first), _study_load(plan)),
+        load=Load(first.mode, plan.workload(first), _study_load(plan)),
         target=replace(server, loopback="loopback" in plan.placements and server.dsn is None),
         **_course(plan, flags),
     )

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pgdyno.studies.matrix_plan import MatrixPlan
 
 _NUMBERS = {"instances": "instances", "clients": "clients", "jobs": "jobs", "scale": "scales"}
-_WORDS = {"mode": "modes", "smt": "smt", "server_cpus": "server_cpus", "placement": "placements"}
-_MODES = "tpcb-like, simple-update (-N), select-only (-S), custom"
+_WORDS = {"workload": "modes", "smt": "smt", "server_cpus": "server_cpus", "placement": "placements"}
+_MODES = "tpcb-like, simple-update (-N), select-only (-S), ybio, tprocc, custom"
 
 
 def matrix_options(function: F) -> F:
@@ -30,7 +30,10 @@ def matrix_options(function: F) -> F:
         option("--instances", metavar="N,N", help="Load generators that begin together, such as 16,32.  [default: 1]"),
         option("--clients", "-c", metavar="N,N", help="Sessions of each load generator.  [default: 1]"),
         option("--jobs", "-j", metavar="N,N", help="Threads of each load generator.  [default: as clients]"),
-        option("--mode", "-b", metavar="MODE,MODE", help=f"{_MODES}.  [default: tpcb-like]"),
+        option("--workload", "-w", "--mode", "-b", "workload", metavar="NAME,NAME",
+               help=f"{_MODES}.  [default: tpcb-like]"),
+        option("--param", "-D", "params", multiple=True, metavar="NAME=VALUE",
+               help="A parameter of the workloads, such as warehouses=4; may be given again."),
         option("--scale", "-s", metavar="N,N", help="Scale of pgbench's tables, about 16 MB each.  [default: 10]"),
         option("--conf", "confs", multiple=True, metavar="NAME=FILE",
                help="A configuration of `name = value` lines; the default one is measured beside it."),
@@ -59,7 +62,7 @@ def plan_of(flags: Flags) -> MatrixPlan:
     """Return the plan of file and flags, checked. Raises UsageError on either."""
     from pgdyno.cli.study import settings_from
     from pgdyno.fleet.start import allowed_cpus
-    from pgdyno.studies.matrix_plan import MatrixPlan, check, pods_of_totals, with_configurations
+    from pgdyno.studies.matrix_plan import MatrixPlan, check, check_workloads, pods_of_totals, with_configurations
 
     file = flags.path("plan_file")
     plan = MatrixPlan() if file is None else _read(file)
@@ -80,6 +83,7 @@ def plan_of(flags: Flags) -> MatrixPlan:
     for flag in ("protocol", "driver_cpus"):
         if (text := flags.text(flag)) is not None:
             changes[flag] = text
+    changes |= _parameters(flags, plan)
     if custom := _custom(flags):
         changes["custom"] = {**plan.custom, **custom}
     plan = replace(plan, force=flags.on("force"), **changes)  # type: ignore[arg-type]  # its own fields, of their types
@@ -90,7 +94,9 @@ def plan_of(flags: Flags) -> MatrixPlan:
     if not flags.on("dry_run") and flags.values["manifests"] is None:
         allowed_cpus(plan.driver_cpus)  # here, before a server is started; a manifest's pods run elsewhere
     totals = pods_of_totals(plan.instances, flags.number("vcpus_total"), flags.text("memory_total"))
-    return check(replace(plan, pods=totals) if totals else plan)
+    plan = check(replace(plan, pods=totals) if totals else plan)
+    check_workloads(plan)
+    return plan
 
 
 def _beyond_default(configurations: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str]]:
@@ -126,9 +132,21 @@ def _configurations(
     return found
 
 
+def _parameters(flags: Flags, plan: MatrixPlan) -> dict[str, object]:
+    """Return what -D changes of a plan; scale is a factor, as --scale has it."""
+    from pgdyno.cli.options import workload_parameters
+
+    given = workload_parameters(Flags({**flags.values, "scripts": (), "init": None, "workload": None}))
+    scale = given.pop("scale", None)
+    if scale is not None and flags.text("scale") is not None:
+        raise UsageError("--scale and -D scale exclude each other", hint="Name every level in --scale, such as 10,100.")
+    changes: dict[str, object] = {} if scale is None else {"scales": _numbers(str(scale), "scale")}
+    return {**changes, "parameters": {**plan.parameters, **given}} if given else changes
+
+
 def _custom(flags: Flags) -> dict[str, str | int]:
     from pgdyno.cli.options import workload_parameters
 
-    # What scripts and init mean is told by the flags of the other verbs; this one has no -D.
-    given = workload_parameters(Flags({**flags.values, "params": ()}))
+    # What scripts and init mean is told by the flags of the other verbs.
+    given = workload_parameters(Flags({**flags.values, "params": (), "workload": "custom"}))
     return {name: value for name, value in given.items() if isinstance(value, str)}

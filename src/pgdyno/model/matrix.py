@@ -13,8 +13,12 @@ LOCK_MODES: Mapping[str, str] = {
     "exclusive": "ExclusiveLock",
 }
 """The columns of locks, and the modes of `pg_locks` that they count."""
-MODES = ("tpcb-like", "simple-update", "select-only", "custom")
-"""The scripts of a cell: pgbench's own three, or one's own."""
+BUILTIN = ("tpcb-like", "simple-update", "select-only")
+"""pgbench's own scripts."""
+OWN_SIZE = ("ybio", "tprocc")
+"""The workloads whose size is a parameter of their own: the scale of pgbench's tables is no factor of theirs."""
+MODES = (*BUILTIN, *OWN_SIZE, "custom")
+"""What a cell runs: any workload."""
 WITH_HISTORY = ("tpcb-like", "simple-update")
 """The modes that insert one row into the history table for each transaction."""
 
@@ -23,8 +27,9 @@ WITH_HISTORY = ("tpcb-like", "simple-update")
 class Cell:
     """One point of a matrix. An empty `smt` or `server_cpus` leaves the host as it is.
 
-    `placement` is `socket`, `loopback` or the name of a host, as the load generators reach the server. `stands_for` is
-    `default` where a table that was printed elsewhere calls the default configuration by a name of its own.
+    `mode` is a workload; `scale` is 0 where that one has no scale. `placement` is `socket`, `loopback` or the name of a
+    host, as the load generators reach the server. `stands_for` is `default` where a table that was printed elsewhere
+    calls the default configuration by a name of its own.
     """
 
     instances: int

@@ -112,7 +112,7 @@ def _of_cell(study: Study, trial: Trial) -> Study:
     plan = replace(study.plan, instances=instances, clients=clients, jobs=jobs)
     if "mode" not in factors:
         return replace(study, plan=plan)
-    mode, scale = factors["mode"], factors.get("scale", "")
+    mode, scale = factors["mode"], factors.get("scale", "").removeprefix("0")
     load = replace(
         study.workload,
         name=mode,

@@ -74,7 +74,7 @@ def level_word(cell: Cell, name: str) -> str:
     value = getattr(cell, name)
     words = {
         "mode": MODE_WORDS.get(cell.mode, cell.mode),
-        "scale": f"scale {value}",
+        "scale": f"scale {value}" if value else "size of its own",
         "server_cpus": f"CPUs {value or 'all'}",
         "smt": f"SMT {value or 'as found'}",
     }

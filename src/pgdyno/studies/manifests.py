@@ -20,7 +20,7 @@ from psycopg.conninfo import conninfo_to_dict
 from pgdyno.errors import UsageError
 from pgdyno.fleet.pod_log import PODS
 from pgdyno.knobs.policy import Durability, class_of, refuse
-from pgdyno.model.matrix import Cell
+from pgdyno.model.matrix import BUILTIN, Cell
 from pgdyno.outputs import ensure_folder, write_output
 from pgdyno.studies.matrix_dry_run import command
 from pgdyno.studies.matrix_plan import PLACEMENTS, MatrixPlan, Pod, order
@@ -316,6 +316,11 @@ def _check(plan: MatrixPlan) -> None:
         raise UsageError(
             "mode custom has scripts on this machine, which the pods have not",
             hint="Leave it out with --mode, or put the scripts into an image of your own.",
+        )
+    if others := [mode for mode in plan.modes if mode not in BUILTIN] + [*plan.parameters]:
+        raise UsageError(
+            f"the pods make pgbench's tables and run its own scripts, and cannot do {others[0]}",
+            hint="Leave out --workload and -D: a matrix without --manifests takes both.",
         )
     by_tcp = [placement for placement in plan.placements if placement not in PLACEMENTS]
     if len(plan.placements) > 1 and len(by_tcp) < len(plan.placements):

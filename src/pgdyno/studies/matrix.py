@@ -185,7 +185,7 @@ def _prepared(
     found: dict[tuple[str, int], Workload] = {}
     for cell in cells:
         if (cell.mode, cell.scale) not in found:
-            found[cell.mode, cell.scale] = workload = make_workload(cell.mode, plan.parameters(cell))
+            found[cell.mode, cell.scale] = workload = make_workload(cell.mode, plan.workload(cell))
             if workload.spec() != study.workload:  # the study's own is ready since the stand was opened
                 stand.data.make_ready(workload, stand.facts, policy=study.plan.reset)
     return found
@@ -239,4 +239,4 @@ def label(cell: Cell) -> str:
     extra += [f"CPUs {cell.server_cpus}"] if cell.server_cpus else []
     extra += [cell.placement] if cell.placement != "socket" else []
     load = f"{cell.instances} x {cell.clients}/{cell.jobs}"
-    return ", ".join([cell.configuration, load, cell.mode, f"scale {cell.scale}", *extra])
+    return ", ".join([cell.configuration, load, cell.mode, *([f"scale {cell.scale}"] if cell.scale else []), *extra])

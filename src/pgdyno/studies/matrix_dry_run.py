@@ -5,14 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from pgdyno.model.matrix import Cell
+from pgdyno.model.matrix import OWN_SIZE, Cell
 from pgdyno.model.trial import LoadPlan
 from pgdyno.studies.matrix_plan import MatrixPlan, order
 from pgdyno.units import bytes_text, seconds_text
 from pgdyno.workloads.dataset import PgbenchTables
 from pgdyno.workloads.dry_run import DATABASE, FOLDER, pgbench_argv
 from pgdyno.workloads.pgbench_command import Pgbench
+from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.script import BUILTIN_STATEMENTS
+from pgdyno.workloads.working_set import without_class
 
 
 def dry_run(plan: MatrixPlan, pgbench: Pgbench) -> Iterator[str]:
@@ -22,10 +24,11 @@ def dry_run(plan: MatrixPlan, pgbench: Pgbench) -> Iterator[str]:
     seconds = (1 + plan.repetitions * len(cells)) * (plan.warmup_s + plan.measure_s)
     yield "# no server was asked: a run skips cells for which it lacks connections, CPUs or a listening address"
     yield f"# at most {seconds_text(seconds)} of load; loading data, their copies and restarts come on top"
-    for scale in plan.scales:
-        yield f"# scale {scale}: about {bytes_text(PgbenchTables(scale).estimated_bytes)}"
-    for mode in plan.modes:
-        yield f"# mode {mode}: {BUILTIN_STATEMENTS.get(mode, 'the scripts that were named')}"
+    if not set(plan.modes) <= set(OWN_SIZE):
+        for scale in plan.scales:
+            yield f"# scale {scale}: about {bytes_text(PgbenchTables(scale).estimated_bytes)}"
+    for mode, cell in {cell.mode: cell for cell in cells}.items():
+        yield f"# mode {mode}: {_mode(plan, cell)}"
     for number, cell in enumerate(cells, start=1):
         load = plan.load(cell)
         yield f"# cell {number}: {_factors(cell)}"
@@ -41,11 +44,19 @@ def dry_run(plan: MatrixPlan, pgbench: Pgbench) -> Iterator[str]:
 
 def command(plan: MatrixPlan, cell: Cell, pgbench: Pgbench) -> list[str]:
     """Return pgbench's argument list for one load generator of a cell; the database's name is given at run time."""
-    return pgbench_argv(cell.mode, plan.parameters(cell), plan.load(cell), pgbench, FOLDER, DATABASE)
+    return pgbench_argv(cell.mode, without_class(plan.workload(cell)), plan.load(cell), pgbench, FOLDER, DATABASE)
+
+
+def _mode(plan: MatrixPlan, cell: Cell) -> str:
+    if cell.mode not in OWN_SIZE:
+        return BUILTIN_STATEMENTS.get(cell.mode, "the scripts that were named")
+    workload = make_workload(cell.mode, without_class(plan.workload(cell)))
+    size = workload.data.estimated_bytes
+    return f"{workload.identity.description}; data {'not known beforehand' if size is None else bytes_text(size)}"
 
 
 def _factors(cell: Cell) -> str:
-    return ", ".join(f"{name} {word}" for name, word in cell.factors().items())
+    return ", ".join(f"{name} {word}" for name, word in cell.factors().items() if (name, word) != ("scale", "0"))
 
 
 def _limits(load: LoadPlan) -> str:

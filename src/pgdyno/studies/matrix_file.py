@@ -12,13 +12,13 @@ from typing import TypeVar
 from pgdyno.errors import UsageError, hinted
 from pgdyno.model.matrix import BASELINE_NAME
 from pgdyno.outside.documents import load_toml
-from pgdyno.studies.matrix_plan import MatrixPlan, Pod, check
+from pgdyno.studies.matrix_plan import MatrixPlan, Pod, Value, check
 from pgdyno.units import parse_quantity
 
 VERSION = 1
 NETWORKS = ("admin", "injection", "client")
 T = TypeVar("T")
-_TOP = ("version", "matrix", "configuration", "pod", "custom", "network")
+_TOP = ("version", "matrix", "configuration", "pod", "parameters", "custom", "network")
 _MATRIX = (
     "instances", "clients", "jobs", "modes", "scales", "smt", "server_cpus", "placements", "repetitions", "seed",
     "warmup_s", "measure_s", "protocol", "driver_cpus",
@@ -66,6 +66,7 @@ def parse_matrix(text: str, settings_of: Callable[[str], Mapping[str, str]], *, 
         source,
         configurations=configurations or {BASELINE_NAME: {}},
         pods=pods,
+        parameters=_values(_table(document, "parameters", source), f"{source}: parameters"),
         custom={key: str(value) for key, value in custom.items()},
         network={key: str(value) for key, value in network.items()},
         force=False,
@@ -92,6 +93,7 @@ def plan_from_json(values: Mapping[str, object]) -> MatrixPlan:
             where,
             configurations=configurations,
             pods=pods,
+            parameters=_values(_table(values, "parameters", where), where),
             custom={k: v for k, v in _table(values, "custom", where).items() if isinstance(v, str | int)},
             network={key: str(value) for key, value in _table(values, "network", where).items()},
             force=values.get("force") is True,
@@ -105,6 +107,7 @@ def _plan(
     *,
     configurations: Mapping[str, Mapping[str, str]],
     pods: Mapping[int, Pod],
+    parameters: Mapping[str, Value],
     custom: Mapping[str, str | int],
     network: Mapping[str, str],
     force: bool,
@@ -129,6 +132,7 @@ def _plan(
         driver_cpus=_one(head, "driver_cpus", str, where) if "driver_cpus" in head else plain.driver_cpus,
         configurations=configurations,
         pods=pods,
+        parameters=parameters,
         custom=custom,
         network=network,
         force=force,
@@ -154,6 +158,13 @@ def _table(table: Mapping[str, object], name: str, where: str) -> Mapping[str, o
     if not isinstance(value, dict):
         raise UsageError(f"{where}: {name} is not a table", hint=f"Write it as [{name}].")
     return value
+
+
+def _values(table: Mapping[str, object], where: str) -> dict[str, Value]:
+    for name, value in table.items():
+        if not isinstance(value, str | int | float):
+            raise UsageError(f"{where}: {name} is not a text, a number, true or false")
+    return {name: value for name, value in table.items() if isinstance(value, str | int | float)}
 
 
 def _one(table: Mapping[str, object], name: str, kind: type[T], where: str) -> T:

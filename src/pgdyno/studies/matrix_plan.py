@@ -9,12 +9,14 @@ from itertools import product
 
 from pgdyno.errors import UsageError, hinted
 from pgdyno.model.cpus import parse_cpus
-from pgdyno.model.matrix import BASELINE_NAME, MODES, Cell
+from pgdyno.model.matrix import BASELINE_NAME, MODES, OWN_SIZE, Cell
 from pgdyno.model.trial import LoadPlan
 from pgdyno.units import parse_quantity
 
 PLACEMENTS = ("socket", "loopback")
 MOST_CELLS = 2000
+NO_SCALE = 0
+Value = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,9 @@ class MatrixPlan:
     """Everything that a matrix is made from; kept in the study's options.
 
     `jobs` empty means one thread a client. `configurations` are settings by name; the default one, which changes
-    nothing, comes first unless `force`. `pods` gives each number of instances its shape. `custom` are the parameters
-    of mode custom. `network` names networks for the record: admin, injection, client.
+    nothing, comes first unless `force`. `pods` gives each number of instances its shape. `modes` are workloads and
+    `parameters` those of every one of them; `custom` are the files of mode custom. `network` names networks for the
+    record: admin, injection, client.
     """
 
     instances: tuple[int, ...] = (1,)
@@ -50,13 +53,15 @@ class MatrixPlan:
     protocol: str = "prepared"
     driver_cpus: str = ""
     pods: Mapping[int, Pod] = field(default_factory=dict)
+    parameters: Mapping[str, Value] = field(default_factory=dict)
     custom: Mapping[str, str | int] = field(default_factory=dict)
     network: Mapping[str, str] = field(default_factory=dict)
     force: bool = False
 
     def cells(self) -> tuple[Cell, ...]:
         """Return every cell: configurations outermost, loads innermost, as the table lists them."""
-        axes = (self.configurations, self.smt, self.server_cpus, self.placements, self.modes, self.scales)
+        sizes = [(mode, scale) for mode in self.modes for scale in ((NO_SCALE,) if mode in OWN_SIZE else self.scales)]
+        axes = (self.configurations, self.smt, self.server_cpus, self.placements, sizes)
         loads = [
             (instances, clients, jobs)
             for instances, clients in product(self.instances, self.clients)
@@ -64,7 +69,7 @@ class MatrixPlan:
         ]
         return tuple(
             Cell(instances, clients, min(jobs, clients), mode, scale, name, smt, cpus, placement)
-            for name, smt, cpus, placement, mode, scale in product(*axes)
+            for name, smt, cpus, placement, (mode, scale) in product(*axes)
             for instances, clients, jobs in dict.fromkeys((i, c, min(j, c)) for i, c, j in loads)
         )
 
@@ -83,9 +88,10 @@ class MatrixPlan:
             instance_memory_bytes=pod.memory_bytes,
         )
 
-    def parameters(self, cell: Cell) -> dict[str, str | int | float | bool]:
+    def workload(self, cell: Cell) -> dict[str, Value]:
         """Return the parameters of the cell's workload."""
-        return {**(self.custom if cell.mode == "custom" else {}), "scale": cell.scale}
+        files = self.custom if cell.mode == "custom" else {}
+        return {**self.parameters, **files, **({} if cell.mode in OWN_SIZE else {"scale": cell.scale})}
 
     def settings(self, cell: Cell) -> dict[str, str]:
         """Return what the cell sets on server and host."""
@@ -117,6 +123,10 @@ def check(plan: MatrixPlan) -> MatrixPlan:
         raise UsageError(f'mode "{unknown[0]}" is not one of {", ".join(MODES)}')
     if "custom" in plan.modes and not plan.custom.get("scripts"):
         raise UsageError("mode custom needs scripts", hint="Name them with weights: --script read.sql@9.")
+    if "scale" in plan.parameters:
+        raise UsageError(
+            "scale is a factor of a matrix", hint="Give its levels: --scale 10,100, or scales in the file."
+        )
     for cpus in filter(None, (plan.driver_cpus, *plan.server_cpus)):
         parse_cpus(cpus)
     _check_baseline(plan)
@@ -158,6 +168,22 @@ def _check_pods(plan: MatrixPlan) -> None:
                 f"the product of instances and {of} is not constant: {found}",
                 detail="Loads of drivers that have more or less in all would compare the drivers.",
                 hint="Give totals (--vcpus-total, --memory-total), or add --force.",
+            )
+
+
+def check_workloads(plan: MatrixPlan) -> None:
+    """Raise UsageError on a parameter that a workload of the plan does not take, or a driver that a matrix has not.
+
+    Reads the scripts of mode custom; asks no server.
+    """
+    from pgdyno.workloads.registry import make_workload
+
+    for cell in plan.cells():
+        make_workload(cell.mode, plan.workload(cell))
+        if plan.workload(cell).get("driver") == "loop":
+            raise UsageError(
+                "driver=loop is not for a matrix, which adds up load generators of pgbench",
+                hint="pgdyno bench --workload ybio -D driver=loop measures one.",
             )
 
 
@@ -225,6 +251,7 @@ def to_json(plan: MatrixPlan) -> dict[str, object]:
             {"instances": count, "vcpus": pod.vcpus, "memory_bytes": pod.memory_bytes}
             for count, pod in plan.pods.items()
         ],
+        "parameters": dict(plan.parameters),
         "custom": dict(plan.custom),
         "network": dict(plan.network),
     }

@@ -75,7 +75,7 @@ def _contrasts(rows: Sequence[MatrixRow]) -> list[object]:
 
 
 def _reads_only(plan: MatrixPlan, cell: Cell) -> bool:
-    return make_workload(cell.mode, plan.parameters(cell)).spec().read_only
+    return make_workload(cell.mode, plan.workload(cell)).spec().read_only
 
 
 def data_sentence(reads_only: Sequence[bool]) -> str:
