@@ -54,7 +54,7 @@ _NEW_FILE = click.Path(path_type=Path, dir_okay=False)
               help="What depends on the database; sets the depth.")  # fmt: skip
 @click.option("--fail-on", type=click.Choice([*SEVERITIES, "never"]), default="warning", show_default=True,
               help="Exit with 1 when there is a finding of this severity or worse.")  # fmt: skip
-@click.option("--explain", metavar="ID", help="Everything about one rule here, or about CON-01 to CON-45.")
+@click.option("--explain", metavar="RULE", help="Everything about one rule here, or about CON-01 to CON-45.")
 @click.option("--all", "show_all", is_flag=True, help="Show all: notes, doubts, and what is unknown or in order.")
 @click.option(
     "--emit",

@@ -47,7 +47,7 @@ def list_knobs(group: str | None, durability: str | None, as_json: bool) -> None
 
 
 @command.command(name="show")
-@click.argument("name")
+@click.argument("name", metavar="KNOB")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show_knob(name: str, as_json: bool) -> None:
     """Explain one parameter: what it does, its range, what a trial needs to judge it, and its durability class."""

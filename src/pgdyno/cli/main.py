@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn, TextIO, cast
+from typing import TYPE_CHECKING, NoReturn, TextIO, cast
 
 import click
 
@@ -19,6 +19,9 @@ from pgdyno.cli.lettering import let_letters_be_missing
 from pgdyno.cli.numbers import parameters, settle_number
 from pgdyno.errors import ExitCode, PgdynoError, UsageError
 from pgdyno.outside.words import PlainStream
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 VERBS: dict[str, str] = {
     "advise": "Say what could be better on a server and its host, with evidence and sources.",
@@ -52,6 +55,7 @@ VERBS: dict[str, str] = {
     "host": "Prepare a database host that is reached by ssh.",
     "ybio": "Print the procedures setup and runit, and the sizes of their classes.",
     "sandbox": "Start, stop and remove embedded PostgreSQL servers.",
+    "completion": "Print the script that completes verbs, flags, knobs and studies in a shell.",
 }
 PROGRAM = "pgdyno"
 MODULES = {"import": "importing"}
@@ -75,7 +79,19 @@ class Verbs(click.Group):
         assert isinstance(command, click.Command), f"cli/{cmd_name}.py has no command"
         for param in parameters(command):
             settle_number(param)
+        if "_PGDYNO_COMPLETE" in os.environ:
+            from pgdyno.cli.completing import let_complete
+
+            for param in parameters(command):
+                let_complete(param)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the verbs and flags that begin so, without importing a verb."""
+        from click.shell_completion import CompletionItem
+
+        verbs = [CompletionItem(verb, help=text) for verb, text in VERBS.items() if verb.startswith(incomplete)]
+        return verbs + click.Command.shell_complete(self, ctx, incomplete)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -114,6 +130,10 @@ def main() -> None:
 
         end_with_parent()
     _let_output_end_anywhere()
+    if "_PGDYNO_COMPLETE" in os.environ:
+        from pgdyno.cli.completing import answer
+
+        answer(command, PROGRAM)
     with _plain_output():
         _run()
 
