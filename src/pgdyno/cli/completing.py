@@ -38,12 +38,13 @@ def let_complete(param: click.Parameter) -> None:
     source = next((source for word, source in _SOURCES.items() if word in called), None)
     if source is None:
         return
-    found = source
+    words = source
 
-    def complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return [item for item in found(context) if item.value.startswith(incomplete) and _PLAIN.fullmatch(item.value)]
+    def complete(context: click.Context, incomplete: str) -> list[CompletionItem]:
+        return [item for item in words(context) if item.value.startswith(incomplete) and _PLAIN.fullmatch(item.value)]
 
-    param.shell_complete = lambda context, incomplete: complete(context, param, incomplete)  # type: ignore[method-assign, assignment]
+    # click takes the hook in a parameter's constructor alone, which stands in each verb.
+    param.shell_complete = complete  # type: ignore[method-assign, assignment]
 
 
 def _knobs(_: click.Context) -> Iterator[CompletionItem]:
