@@ -30,12 +30,13 @@ from pgdyno.stats.sequential import is_final
 from pgdyno.studies.blocks import JUDGEABLE, Blocks, run_blocks
 from pgdyno.studies.drowned import contradicts, drowned
 from pgdyno.studies.judging import compare_arms, verdict_of
-from pgdyno.studies.noise_runs import NoiseRuns, floor_of, measure_noise
+from pgdyno.studies.noise_runs import floor_of, measure_noise
 from pgdyno.studies.options import TuneOptions
-from pgdyno.studies.proof import BASE, Proof, prove
+from pgdyno.studies.proof import BASE, prove
 from pgdyno.studies.pruning import count_responsible, prune
 from pgdyno.studies.restart_room import arms_with_restarts, has_restarts
 from pgdyno.studies.search import Search
+from pgdyno.studies.tuned import Tuned
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.stopwatch import BudgetSpent
 from pgdyno.units import seconds_text
@@ -45,37 +46,6 @@ PRUNE_BLOCKS, PROOF_BLOCKS = 10_000, 20_000
 FULL, REDUCED = "full", "reduced"
 SCREENING_TRIALS = 6
 """The fewest trials that screening takes: three pairs."""
-
-
-@dataclass
-class Tuned:
-    """Everything that a tune found out. `proof` is None when the search's winner did not beat the baseline."""
-
-    noise: NoiseRuns
-    search: Search
-    unpruned: Configuration
-    winner: Configuration
-    dropped: Configuration
-    screening: Comparison | None
-    proof: Proof | None
-    dropped_because: Mapping[str, str] = field(default_factory=dict)
-    taken_back: Configuration = BASELINE
-    """What pruning had left, where the proof took it back; else the empty configuration."""
-    notes: list[str] = field(default_factory=list)
-    drowned: str = ""
-    """Why server CPU per transaction decided instead of throughput; empty where the metric asked for did."""
-
-    @property
-    def is_offered(self) -> bool:
-        """Return whether the winner is proved better, and throughput not worse where it does not decide."""
-        if self.proof is None or self.proof.headline.verdict.word is not Word.BETTER:
-            return False
-        return not (self.drowned and contradicts(self.proof.headline))
-
-    @property
-    def headline(self) -> Comparison | None:
-        """Return the comparison that the verdict is taken from: the proof, or the screening that ended the tune."""
-        return self.proof.headline if self.proof else self.screening
 
 
 def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str], None]) -> Tuned:

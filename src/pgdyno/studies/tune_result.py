@@ -27,7 +27,7 @@ from pgdyno.studies.result import (
     unmeasured_json,
     verdict_json,
 )
-from pgdyno.studies.tune import Tuned
+from pgdyno.studies.tuned import Tuned
 from pgdyno.trial.laboratory import Laboratory
 
 

@@ -1,0 +1,65 @@
+"""The workloads of a matrix and their parameters: cells, sizes of their own, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import UsageError
+from pgdyno.studies.manifests import Address, Cluster, write_manifests
+from pgdyno.studies.matrix_dry_run import dry_run
+from pgdyno.studies.matrix_file import parse_matrix, plan_from_json
+from pgdyno.studies.matrix_plan import MatrixPlan, Value, check, check_workloads, to_json
+from pgdyno.workloads.pgbench_command import Pgbench
+
+
+def no_files(name: str) -> dict[str, str]:
+    raise AssertionError(name)
+
+
+@pytest.mark.parametrize("mode", ["ybio", "tprocc"])
+def test_a_workload_with_a_size_of_its_own_has_no_scale(mode: str) -> None:
+    plan = check(MatrixPlan(modes=("tpcb-like", mode), scales=(10, 20), clients=(2,)))
+    assert [(cell.mode, cell.scale) for cell in plan.cells()] == [("tpcb-like", 10), ("tpcb-like", 20), (mode, 0)]
+    assert [plan.workload(cell) for cell in plan.cells()] == [{"scale": 10}, {"scale": 20}, {}]
+    assert plan_from_json(json.loads(json.dumps(to_json(plan)))) == plan
+
+
+def test_parameters_reach_every_cell_and_survive_the_study() -> None:
+    plan = check(MatrixPlan(modes=("tprocc",), parameters={"warehouses": 4, "shape": "interactive"}))
+    assert plan.workload(plan.cells()[0]) == {"warehouses": 4, "shape": "interactive"}
+    assert plan_from_json(json.loads(json.dumps(to_json(plan)))) == plan
+    said = "\n".join(dry_run(plan, Pgbench(Path("pgbench"), 18)))
+    assert "4 warehouses" in said
+    assert "of load" in said
+    assert "scale" not in said
+    read = parse_matrix('version = 1\nparameters = {warehouses = 4}\nmatrix = {modes = ["tprocc"]}', no_files)
+    assert (read.parameters, read.modes) == ({"warehouses": 4}, ("tprocc",))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"warehouses": 4, "shape": "other"}, "shape"),
+        ({"tab_rows": 1}, 'has no parameter "tab_rows"'),
+    ],
+)
+def test_a_parameter_that_a_workload_does_not_take_is_refused(parameters: dict[str, Value], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        check_workloads(MatrixPlan(modes=("tprocc",), parameters=parameters))
+
+
+def test_a_matrix_has_scale_as_a_factor_and_no_loop() -> None:
+    with pytest.raises(UsageError, match="factor"):
+        check(MatrixPlan(parameters={"scale": 3}))
+    with pytest.raises(UsageError, match="loop"):
+        check_workloads(MatrixPlan(modes=("ybio",), parameters={"driver": "loop"}))
+
+
+def test_pods_run_pgbenchs_own_scripts_alone(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="tprocc"):
+        write_manifests(
+            MatrixPlan(modes=("tprocc",)), Address("db1"), Pgbench(Path("pgbench"), 18), tmp_path / "m", Cluster()
+        )
