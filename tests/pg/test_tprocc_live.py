@@ -149,6 +149,44 @@ def test_orders_reach_other_warehouses_and_payments_other_customers(ended: Run, 
     assert result.transactions > payments
 
 
+def test_updates_are_hot_from_the_first_second_on(ended: Run, target: Target, tmp_path: Path) -> None:
+    del ended  # the database of a copy has no counters of its own: a run of this test has
+    dbname, *_ = run(target, tmp_path, workload(), seconds=3)
+    found = one(target, dbname, sql.SQL(
+        "SELECT sum(n_tup_upd) AS u, sum(n_tup_hot_upd) AS h FROM pg_stat_user_tables WHERE schemaname = 'public'"
+    ))  # fmt: skip
+    updated, hot = (int(str(value)) for value in found)
+    assert hot > 0.93 * updated, "without room in the pages three quarters were"
+
+
+def test_functions_return_what_a_terminal_shows(target: Target) -> None:
+    dbname = workload().reset(target, policy="always")
+    with target.postgres.connect(dbname) as connection, connection.transaction(force_rollback=True):
+        lines = connection.execute("SELECT * FROM tproc_new_order(1, 2, 3, 7, 2, 0)").fetchall()
+        written = connection.execute(
+            "SELECT ol_i_id, ol_supply_w_id, ol_quantity, ol_amount, i_price, i_name, s_quantity FROM order_line"
+            " JOIN item ON i_id = ol_i_id JOIN stock ON s_w_id = ol_supply_w_id AND s_i_id = ol_i_id"
+            " WHERE ol_w_id = 1 AND ol_d_id = 2 AND ol_o_id = %s",
+            [lines[0]["order_id"]],
+        ).fetchall()
+        names = ("item", "supply", "quantity", "amount", "price", "name", "stock")
+        told = {tuple(line[f"line_{name}"] for name in names) for line in lines}
+        assert told == {tuple(row.values()) for row in written}
+        assert len(told) == 7
+        first = lines[0]
+        taxes = 1 + first["warehouse_tax"] + first["district_tax"]
+        assert first["total"] == sum(line["line_amount"] for line in lines) * (1 - first["discount"]) * taxes
+        assert first["credit"].strip() in {"GC", "BC"}
+        (paid,) = connection.execute("SELECT * FROM tproc_payment(1, 2, 1, 2, 3, 1000)").fetchall()
+        assert (paid["amount"], paid["balance"]) == (10, -20), "10 had been paid before"
+        assert (paid["notes"] is None) == (paid["credit"].strip() == "GC")
+        status = connection.execute("SELECT * FROM tproc_order_status(1, 2, 3)").fetchall()
+        assert {row["last_order"] for row in status} == {first["order_id"]}
+        assert len(status) == 7
+        delivered = connection.execute("SELECT * FROM tproc_delivery(1, 5)").fetchall()
+        assert sorted((row["district"], row["delivered"]) for row in delivered) == [(d, 2101) for d in range(1, 11)]
+
+
 def schema(target: Target, dbname: str) -> list[object]:
     query = sql.SQL(
         "SELECT (SELECT array_agg(pg_get_indexdef(indexrelid) ORDER BY 1) FROM pg_index JOIN pg_class c"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pgdyno.errors import UsageError
 from pgdyno.workloads.pgbench_workload import PgbenchWorkload
 from pgdyno.workloads.registry import make_workload
+from pgdyno.workloads.script_statements import split_script
 from pgdyno.workloads.tprocc import mix, statements
 from pgdyno.workloads.tprocc.nurand import run_constants
 from pgdyno.workloads.tprocc.tables import _statements
@@ -141,4 +142,27 @@ def test_tables_have_plain_storage_and_the_keys_that_the_transactions_need() -> 
     assert all(len(made_by) == 1 for made_by in tables.values())
     assert sum(map(len, indexes.values())) == 10
     every = " ".join(text for found in (tables, indexes) for made_by in found.values() for text in made_by)
-    assert not re.search(r"TABLESPACE|fillfactor|UNLOGGED|autovacuum", every, re.IGNORECASE)
+    assert not re.search(r"TABLESPACE|UNLOGGED|autovacuum", every, re.IGNORECASE)
+
+
+def test_pages_of_updated_tables_have_room_for_new_versions_and_no_others() -> None:
+    found = {table: re.search(r"fillfactor = (\d+)", made_by[0]) for table, made_by in _statements("tables").items()}
+    room = {table: 100 - int(match[1]) for table, match in found.items() if match}
+    assert room.keys() == {"warehouse", "district", "customer", "stock", "orders", "order_line"}
+    assert all(10 <= share <= 50 for share in room.values())
+
+
+def test_a_new_order_in_statements_reads_price_and_district_in_one_select() -> None:
+    text = {script.name: script.text or "" for script in made(shape="interactive").scripts}["new_order"]
+    sent = split_script(text)
+    selects = [statement for statement in sent if statement.startswith("SELECT") and "i_price" in statement]
+    assert len(selects) == 1
+    assert "dist_info" in selects[0]
+    every_line = len(sent) - 5 * 2  # what is sent for an order of 10 of the 15 lines
+    assert every_line == 28
+
+
+def test_every_call_asks_for_rows() -> None:
+    calls = [call for script in made().scripts for call in split_script(script.text or "") if "tproc_" in call]
+    assert len(calls) == 6
+    assert sum(call.startswith("SELECT * FROM tproc_") for call in calls) == 5, "the stock level is one number"

@@ -8,9 +8,9 @@ MOST_LINES = 15
 ADVISORY_CLASS = 1867
 _CALLS = {
     "new_order": "SELECT * FROM tproc_new_order(:w, :d, :c, :lines, :wh, :c_item);",
-    "payment": "SELECT tproc_payment(:w, :d, :c_w, :c_d, :c, :cents);",
+    "payment": "SELECT * FROM tproc_payment(:w, :d, :c_w, :c_d, :c, :cents);",
     "order_status": "SELECT * FROM tproc_order_status(:w, :d, :c);",
-    "delivery": "SELECT tproc_delivery(:w, :carrier);",
+    "delivery": "SELECT * FROM tproc_delivery(:w, :carrier);",
     "stock_level": "SELECT tproc_stock_level(:w, :d, :threshold);",
 }
 
@@ -25,7 +25,10 @@ def body(transaction: str, shape: str, *, rolled_back: bool) -> str:
 
 
 def _new_order() -> list[str]:
-    """Order lines are drawn by the client; one statement locks their stock in order, so that no two wait in a ring."""
+    """Order lines are drawn by the client; one SELECT reads price and dist_info of all, and locks their stock in order.
+
+    So no two orders wait in a ring. Of 10 lines that makes 28 statements, where a SELECT for each line made 38.
+    """
     lines: list[str] = []
     for n in range(1, MOST_LINES + 1):
         lines += [
@@ -48,12 +51,13 @@ def _new_order() -> list[str]:
         "INSERT INTO orders (o_id, o_d_id, o_w_id, o_c_id, o_entry_d, o_ol_cnt, o_all_local) "
         "VALUES (:o, :d, :w, :c, now(), :lines, :local);",
         "INSERT INTO new_order (no_o_id, no_d_id, no_w_id) VALUES (:o, :d, :w);",
-        "SELECT count(*) AS locked FROM (SELECT 1 FROM stock "
-        f"WHERE (s_w_id, s_i_id) IN ({wanted}) ORDER BY s_w_id, s_i_id FOR UPDATE) AS ordered;",
+        "SELECT s_w_id, s_i_id, i_price, i_name, i_data, s_quantity, s_data, (ARRAY[s_dist_01, s_dist_02, s_dist_03,"
+        " s_dist_04, s_dist_05, s_dist_06, s_dist_07, s_dist_08, s_dist_09, s_dist_10])[:d] AS dist_info"
+        " FROM stock JOIN item ON i_id = s_i_id"
+        f" WHERE (s_w_id, s_i_id) IN ({wanted}) ORDER BY s_w_id, s_i_id FOR UPDATE OF stock;",
     ]
     for n in range(1, MOST_LINES + 1):
         line = [
-            f"SELECT i_price, i_name, i_data FROM item WHERE i_id = :i{n};",
             f"UPDATE stock SET s_quantity = s_quantity - :q{n} + CASE WHEN s_quantity >= :q{n} + 10 THEN 0 ELSE 91 END,"
             f" s_ytd = s_ytd + :q{n}, s_order_cnt = s_order_cnt + 1,"
             f" s_remote_cnt = s_remote_cnt + CASE WHEN s_w_id = :w THEN 0 ELSE 1 END"

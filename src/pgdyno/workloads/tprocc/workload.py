@@ -13,7 +13,7 @@ from pgdyno.workloads.tprocc.tables import TproccTables
 MOST_WAREHOUSES = 20_000
 
 PARAMETERS = (
-    Parameter("warehouses", 1, "warehouses, the measure of size: about 100 MB each", low=1, high=MOST_WAREHOUSES),
+    Parameter("warehouses", 1, "warehouses, the measure of size: about 120 MB each", low=1, high=MOST_WAREHOUSES),
     Parameter("shape", "proc", "proc: one call a transaction; interactive: statement by statement"),
     Parameter("mix", "standard", "standard (45/43/4/4/4), hammerdb (10/10/1/1/1), or five shares of your own"),
     Parameter("home", "fixed", "fixed: a virtual user belongs to one warehouse; random: any, at every transaction"),

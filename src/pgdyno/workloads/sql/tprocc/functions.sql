@@ -20,15 +20,17 @@ BEGIN
     RETURN found_c;
 END $$;
 
--- Lines are drawn here: as many as `in_lines` different ones, 1 % of them from another warehouse.
+-- Lines are drawn here: as many as `in_lines` different ones, 1 % of them from another warehouse. One row for each line,
+-- with what a terminal shows of it (clause 2.4.3.3); what it shows of the whole order stands in every row.
 CREATE FUNCTION tproc_new_order(
     in_w int, in_d int, in_c int, in_lines int, in_warehouses int, in_c_item int,
-    OUT order_id int, OUT total numeric, OUT branded int) LANGUAGE plpgsql AS $$
+    OUT order_id int, OUT entered timestamptz, OUT last_name varchar, OUT credit char, OUT discount numeric,
+    OUT warehouse_tax numeric, OUT district_tax numeric, OUT total numeric, OUT line_supply int, OUT line_item int,
+    OUT line_name varchar, OUT line_quantity int, OUT line_stock int, OUT line_brand char, OUT line_price numeric,
+    OUT line_amount numeric) RETURNS SETOF record LANGUAGE plpgsql ROWS 10 AS $$
 DECLARE
     keys bigint[];
     different int;
-    tax numeric;
-    discount numeric;
     lines int;
 BEGIN
     LOOP
@@ -41,15 +43,16 @@ BEGIN
             FROM generate_series(1, in_lines)) AS drawn;
         EXIT WHEN different = in_lines;
     END LOOP;
-    SELECT w_tax, c_discount INTO STRICT tax, discount
+    entered := now();
+    SELECT w_tax, c_discount, c_last, c_credit INTO STRICT warehouse_tax, discount, last_name, credit
     FROM warehouse JOIN customer ON c_w_id = w_id WHERE w_id = in_w AND c_d_id = in_d AND c_id = in_c;
     UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_w_id = in_w AND d_id = in_d
-    RETURNING d_next_o_id - 1, tax + d_tax INTO STRICT order_id, tax;
+    RETURNING d_next_o_id - 1, d_tax INTO STRICT order_id, district_tax;
     INSERT INTO orders (o_id, o_d_id, o_w_id, o_c_id, o_entry_d, o_ol_cnt, o_all_local)
-    VALUES (order_id, in_d, in_w, in_c, now(), in_lines,
+    VALUES (order_id, in_d, in_w, in_c, entered, in_lines,
             CASE WHEN keys[1] / 1000000 = in_w AND keys[in_lines] / 1000000 = in_w THEN 1 ELSE 0 END);
     INSERT INTO new_order (no_o_id, no_d_id, no_w_id) VALUES (order_id, in_d, in_w);
-    WITH line AS (
+    RETURN QUERY WITH line AS (
         SELECT place::int, (key / 1000000)::int AS supply, (key % 1000000)::int AS item_id,
                1 + floor(random() * 10)::int AS quantity
         FROM unnest(keys) WITH ORDINALITY AS sorted (key, place)
@@ -59,73 +62,86 @@ BEGIN
             s_ytd = s_ytd + quantity, s_order_cnt = s_order_cnt + 1,
             s_remote_cnt = s_remote_cnt + CASE WHEN supply = in_w THEN 0 ELSE 1 END
         FROM line WHERE s_w_id = supply AND s_i_id = item_id
-        RETURNING place, supply, item_id, quantity, s_data LIKE '%ORIGINAL%' AS original,
+        RETURNING place, supply, item_id, quantity, s_quantity AS left_over, s_data LIKE '%ORIGINAL%' AS original,
             CASE in_d WHEN 1 THEN s_dist_01 WHEN 2 THEN s_dist_02 WHEN 3 THEN s_dist_03 WHEN 4 THEN s_dist_04
                 WHEN 5 THEN s_dist_05 WHEN 6 THEN s_dist_06 WHEN 7 THEN s_dist_07 WHEN 8 THEN s_dist_08
                 WHEN 9 THEN s_dist_09 ELSE s_dist_10 END AS info
     ), priced AS (
-        SELECT taken.*, quantity * i_price AS amount, original AND i_data LIKE '%ORIGINAL%' AS brand
+        SELECT taken.*, i_name, i_price, quantity * i_price AS amount,
+               original AND i_data LIKE '%ORIGINAL%' AS branded
         FROM taken JOIN item ON i_id = item_id
-    ), entered AS (
+    ), written AS (
         INSERT INTO order_line (ol_o_id, ol_d_id, ol_w_id, ol_number, ol_i_id, ol_supply_w_id, ol_quantity, ol_amount,
                                 ol_dist_info)
         SELECT order_id, in_d, in_w, place, item_id, supply, quantity, amount, info FROM priced
     )
-    SELECT count(*), sum(amount) * (1 - discount) * (1 + tax), count(*) FILTER (WHERE brand)
-    INTO lines, total, branded FROM priced;
+    SELECT order_id, entered, last_name, credit, discount, warehouse_tax, district_tax,
+           sum(amount) OVER () * (1 - discount) * (1 + warehouse_tax + district_tax), supply, item_id, i_name, quantity,
+           left_over, CASE WHEN branded THEN 'B' ELSE 'G' END::bpchar, i_price, amount
+    FROM priced;
+    GET DIAGNOSTICS lines = ROW_COUNT;
     IF lines <> in_lines THEN
         RAISE EXCEPTION 'order % of district % of warehouse % has % of % lines', order_id, in_d, in_w, lines, in_lines;
     END IF;
 END $$;
 
+-- One row with what a terminal shows of a payment (clause 2.5.3.3); of the customer's data only where the credit is bad.
 CREATE FUNCTION tproc_payment(
-    in_w int, in_d int, in_c_w int, in_c_d int, in_c int, in_cents int) RETURNS numeric
+    in_w int, in_d int, in_c_w int, in_c_d int, in_c int, in_cents int,
+    OUT paid_at timestamptz, OUT amount numeric, OUT the_c int, OUT warehouse_place text, OUT district_place text,
+    OUT full_name text, OUT customer_place text, OUT phone char, OUT since timestamptz, OUT credit char,
+    OUT credit_lim numeric, OUT discount numeric, OUT balance numeric, OUT notes text)
 LANGUAGE plpgsql AS $$
 DECLARE
-    the_c int := in_c;
-    amount numeric := in_cents / 100.0;
-    balance numeric;
     names text;
 BEGIN
-    IF in_c <= 0 THEN
-        the_c := tproc_customer(in_c_w, in_c_d, -in_c);
-    END IF;
+    paid_at := now();
+    amount := in_cents / 100.0;
+    the_c := CASE WHEN in_c <= 0 THEN tproc_customer(in_c_w, in_c_d, -in_c) ELSE in_c END;
     UPDATE customer SET
         c_balance = c_balance - amount, c_ytd_payment = c_ytd_payment + amount, c_payment_cnt = c_payment_cnt + 1,
         c_data = CASE WHEN c_credit = 'BC' THEN left(
             concat_ws(' ', the_c, in_c_d, in_c_w, in_d, in_w, amount, c_data), 500) ELSE c_data END
-    WHERE c_w_id = in_c_w AND c_d_id = in_c_d AND c_id = the_c RETURNING c_balance INTO STRICT balance;
-    SELECT w_name || '    ' || d_name INTO STRICT names
+    WHERE c_w_id = in_c_w AND c_d_id = in_c_d AND c_id = the_c
+    RETURNING concat_ws(' ', c_first, c_middle, c_last), concat_ws(', ', c_street_1, c_street_2, c_city, c_state, c_zip),
+        c_phone, c_since, c_credit, c_credit_lim, c_discount, c_balance,
+        CASE WHEN c_credit = 'BC' THEN left(c_data, 200) END
+    INTO STRICT full_name, customer_place, phone, since, credit, credit_lim, discount, balance, notes;
+    SELECT w_name || '    ' || d_name, concat_ws(', ', w_street_1, w_street_2, w_city, w_state, w_zip),
+        concat_ws(', ', d_street_1, d_street_2, d_city, d_state, d_zip)
+    INTO STRICT names, warehouse_place, district_place
     FROM warehouse JOIN district ON d_w_id = w_id WHERE w_id = in_w AND d_id = in_d;
     INSERT INTO history (h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_date, h_amount, h_data)
-    VALUES (the_c, in_c_d, in_c_w, in_d, in_w, now(), amount, names);
+    VALUES (the_c, in_c_d, in_c_w, in_d, in_w, paid_at, amount, names);
     UPDATE district SET d_ytd = d_ytd + amount WHERE d_w_id = in_w AND d_id = in_d;
     UPDATE warehouse SET w_ytd = w_ytd + amount WHERE w_id = in_w;
-    RETURN balance;
 END $$;
 
+-- One row for each line of the customer's last order, with what a terminal shows (clause 2.6.3.3).
 CREATE FUNCTION tproc_order_status(
-    in_w int, in_d int, in_c int, OUT balance numeric, OUT last_order int, OUT lines int)
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    the_c int := in_c;
+    in_w int, in_d int, in_c int,
+    OUT the_c int, OUT full_name text, OUT balance numeric, OUT last_order int, OUT entered timestamptz,
+    OUT carrier int, OUT line_supply int, OUT line_item int, OUT line_quantity int, OUT line_amount numeric,
+    OUT line_delivered timestamptz) RETURNS SETOF record LANGUAGE plpgsql STABLE ROWS 10 AS $$
 BEGIN
-    IF in_c <= 0 THEN
-        the_c := tproc_customer(in_w, in_d, -in_c);
-    END IF;
-    SELECT c_balance INTO STRICT balance FROM customer WHERE c_w_id = in_w AND c_d_id = in_d AND c_id = the_c;
-    SELECT max(o_id) INTO last_order FROM orders WHERE o_w_id = in_w AND o_d_id = in_d AND o_c_id = the_c;
-    SELECT count(*) FILTER (WHERE ol_quantity > 0) INTO lines
+    the_c := CASE WHEN in_c <= 0 THEN tproc_customer(in_w, in_d, -in_c) ELSE in_c END;
+    SELECT concat_ws(' ', c_first, c_middle, c_last), c_balance INTO STRICT full_name, balance
+    FROM customer WHERE c_w_id = in_w AND c_d_id = in_d AND c_id = the_c;
+    SELECT o_id, o_entry_d, o_carrier_id INTO STRICT last_order, entered, carrier
+    FROM orders WHERE o_w_id = in_w AND o_d_id = in_d AND o_c_id = the_c
+    ORDER BY o_w_id, o_d_id, o_c_id, o_id DESC LIMIT 1;
+    RETURN QUERY SELECT the_c, full_name, balance, last_order, entered, carrier, ol_supply_w_id, ol_i_id, ol_quantity,
+        ol_amount, ol_delivery_d
     FROM order_line WHERE ol_w_id = in_w AND ol_d_id = in_d AND ol_o_id = last_order;
 END $$;
 
--- Two deliveries of one warehouse would both look at the same oldest order: the advisory lock lets one in at a time.
-CREATE FUNCTION tproc_delivery(in_w int, in_carrier int) RETURNS int LANGUAGE plpgsql AS $$
-DECLARE
-    delivered int;
+-- One row for each district: the order that was delivered, as clause 2.7.2.2 has it recorded. Two deliveries of one
+-- warehouse would both look at the same oldest order: the advisory lock lets one in at a time.
+CREATE FUNCTION tproc_delivery(in_w int, in_carrier int, OUT district int, OUT delivered int) RETURNS SETOF record
+LANGUAGE plpgsql ROWS 10 AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock(1867, in_w);
-    WITH oldest AS (
+    RETURN QUERY WITH oldest AS (
         SELECT d, (SELECT no_o_id FROM new_order WHERE no_w_id = in_w AND no_d_id = d ORDER BY no_o_id LIMIT 1) AS o
         FROM generate_series(1, 10) AS d
     ), taken AS (
@@ -140,10 +156,9 @@ BEGIN
         SELECT d, sum(ol_amount) AS amount FROM lines GROUP BY d
     ), charged AS (
         UPDATE customer SET c_balance = c_balance + amount, c_delivery_cnt = c_delivery_cnt + 1
-        FROM sent JOIN owed USING (d) WHERE c_w_id = in_w AND c_d_id = sent.d AND c_id = o_c_id RETURNING 1
+        FROM sent JOIN owed USING (d) WHERE c_w_id = in_w AND c_d_id = sent.d AND c_id = o_c_id RETURNING sent.d, sent.o
     )
-    SELECT count(*) INTO delivered FROM charged;
-    RETURN delivered;
+    SELECT charged.d, charged.o FROM charged;
 END $$;
 
 CREATE FUNCTION tproc_stock_level(in_w int, in_d int, in_threshold int) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
