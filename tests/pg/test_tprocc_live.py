@@ -159,6 +159,18 @@ def test_updates_are_hot_from_the_first_second_on(ended: Run, target: Target, tm
     assert hot > 0.93 * updated, "without room in the pages three quarters were"
 
 
+def test_no_latency_contains_a_pause_and_the_pauses_are_there(target: Target, tmp_path: Path) -> None:
+    load = workload(wait_pct=1)  # half a second of every second or less
+    _, result, examination, _ = run(target, tmp_path, load, seconds=5)
+    assert examination.violation is None, "the log counts new orders as the districts do: every pause was told apart"
+    latency = result.log.latency()
+    assert latency is not None
+    assert result.pause_s > 0.02, "2 s of keying is the least, of which a hundredth was asked for"
+    assert latency.mean / 1000 < result.pause_s
+    assert result.transactions * (latency.mean / 1000 + result.pause_s) < 1.2 * CLIENTS * 5, "no second counts twice"
+    load.drop(target)
+
+
 def test_functions_return_what_a_terminal_shows(target: Target) -> None:
     dbname = workload().reset(target, policy="always")
     with target.postgres.connect(dbname) as connection, connection.transaction(force_rollback=True):
@@ -366,8 +378,11 @@ def test_bench_tells_orders_checks_and_that_it_is_not_tpc_c(pgdyno_home: Path) -
     assert counters["nopm"] > 0
     assert counters["reset_s"] > 0, "how long the template took to be restored"
     assert counters["deadlocks"] == 0
+    assert image["judgement"]["title"].startswith(f"{counters['nopm']:,.0f} NOPM (not TPC-C), ")
+    assert counters["p90_new_order_ms"] > 0
     page = pgdyno("report", "last")
     assert "not TPC-C results" in page.stdout
+    assert re.search(r"new order +4\d(\.\d+)? +\d", page.stdout), "share and 90th percentile of each transaction"
     assert "cannot be compared with published NOPM" in " ".join(page.stdout.split())
     assert "All 17 conditions that were checked hold" in page.stdout
     assert re.search(r"1 virtual user, 1 server process in each of \d+ seconds? looked at", page.stdout)

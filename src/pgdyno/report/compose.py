@@ -33,14 +33,14 @@ from pgdyno.report.reading import (
 )
 from pgdyno.report.reads import reads_section
 from pgdyno.report.run_details import plan_section, run_details
-from pgdyno.report.sections import Report, Section, Tile
+from pgdyno.report.sections import Report, Section, Tile, Tone
 from pgdyno.report.selftest_page import selftest_page
 from pgdyno.report.side_names import names_of
 from pgdyno.report.sizes import sizes_of
 from pgdyno.report.staircase_page import staircase_page
 from pgdyno.report.study_record import StudyRecord as StudyRecord
 from pgdyno.report.sweep_page import sweep_page
-from pgdyno.report.wording import capital, plural, tile
+from pgdyno.report.wording import capital, number_text, plural, tile
 
 BENCH_METRICS = (Metric.THROUGHPUT, Metric.LATENCY_P50, Metric.LATENCY_P99, Metric.SERVER_CPU)
 TILE_METRICS = (Metric.THROUGHPUT, Metric.LATENCY_P99, Metric.SERVER_CPU)
@@ -95,7 +95,10 @@ def _tiles(kind: StudyKind, result: Fields, verdict: Verdict | None) -> tuple[Ti
             return ()
         side = side_of(used[-1]) if is_bench else sides_of(result)[0]
         measured = [(metric, value) for metric in BENCH_METRICS if (value := side.value(metric)) is not None]
-        return tuple(tile(None, metric, None, value) for metric, value in measured)
+        tiles = tuple(tile(None, metric, None, value) for metric, value in measured)
+        nopm = used[-1].child("counters").number("nopm") if is_bench else None
+        orders = () if nopm is None else (Tile("new orders", f"{number_text(nopm)} NOPM", "", "", "", Tone.NEUTRAL),)
+        return (*orders, *tiles)
     before, after = sides_of(result)
     verdicts = {one.metric: one for one in (*verdicts_of(result), *((verdict,) if verdict else ()))}
     tiles = tuple(

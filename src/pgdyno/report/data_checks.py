@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from pgdyno.model.figure import Table
-from pgdyno.model.record import CheckRecord
+from pgdyno.model.record import MIX, P90, CheckRecord
 from pgdyno.model.study import StudyKind
 from pgdyno.model.trial import LoadPlan, Trial, TrialState
 from pgdyno.report.sections import Block, Notice, Prose, Report, Section, TableBlock
@@ -62,6 +62,7 @@ def section(record: StudyRecord) -> Section | None:
         imported = record.study.kind is StudyKind.IMPORTED
         blocks.append(Notice(IMPORTED if imported else NOT_TPC_C))
         blocks.append(TableBlock(_figures(counted), _IMPORTED_CAPTION if imported else _CAPTION))
+        blocks += _mixed(counted)
         if users := tuple(filter(None, map(partial(_users, record.study.plan), record.traces))):
             blocks.append(Prose(users))
     if checks:
@@ -75,18 +76,20 @@ def brief(record: StudyRecord) -> Section | None:
     checks = _checks(record)
     counted = [trial for trial in record.trials if _has_orders(trial)]
     sentences: list[str] = []
+    mixed: list[Block] = []
     if results := [trial for trial in counted if trial.state in _RESULTS]:
         last = results[-1]
         assert last.outcome is not None, "a trial with orders has an outcome"
         told = [f"{_cell(last, name)} {label}" for name, label in FIGURES[:2] if name in last.outcome.counters]
         partial = ", which is partial" * (last.state is TrialState.PARTIAL)
         figures = f"{' and '.join(told)} in run {last.id}{partial}"
+        mixed = _mixed(results)
         sentences.append(f"{figures}: {_NOT_LIKE[record.study.kind is StudyKind.IMPORTED]}.")
     elif counted:
         sentences.append(f"No NOPM and no TPM: run {counted[-1].id} is {counted[-1].state.value}, and is no result.")
     if checks:
         sentences.append(_verdict(checks))
-    return Section("checks", "Orders and checks", "", (Prose(tuple(sentences)),)) if sentences else None
+    return Section("checks", "Orders and checks", "", (Prose(tuple(sentences)), *mixed)) if sentences else None
 
 
 _RESULTS = (TrialState.COMPLETE, TrialState.PARTIAL)
@@ -144,6 +147,26 @@ def _figures(trials: Sequence[Trial]) -> Table:
     columns = ("run", "what", *(label for _, label in shown))
     rows = tuple((str(trial.id), _what(trial), *(_cell(trial, name) for name, _ in shown)) for trial in trials)
     return Table(columns, rows, (columns[0], *columns[2:]))
+
+
+def _mixed(trials: Sequence[Trial]) -> list[Block]:
+    """Return share and 90th percentile of each transaction in the last of the runs; nothing where none was counted."""
+    last = trials[-1]
+    counters = last.outcome.counters if last.outcome else {}
+    names = [name[len(MIX) : -len("_pct")] for name in counters if name.startswith(MIX)]
+    if not names:
+        return []
+    rows = tuple(
+        (
+            name.replace("_", " "),
+            number_text(counters[f"{MIX}{name}_pct"]),
+            "" if (p90 := counters.get(f"{P90}{name}_ms")) is None else number_text(p90),
+        )
+        for name in names
+    )
+    columns = ("transaction", "share %", "p90 ms")
+    caption = f"Run {last.id}: shares of the whole run, 90th percentiles of the measured window, without waits."
+    return [TableBlock(Table(columns, rows, columns[1:]), caption)]
 
 
 def _what(trial: Trial) -> str:

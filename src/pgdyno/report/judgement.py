@@ -82,11 +82,16 @@ def _bench(study: Study, result: Fields) -> Judgement | None:
         )
     side = side_of(used[-1])
     p99 = f", p99 {quantity_text(side.p99, 'ms')}" if side.p99 is not None else ""
-    figures = f"{number_text(side.throughput)} transactions per second{p99}"
+    nopm = used[-1].child("counters").number("nopm")
+    orders = "" if nopm is None else f"{number_text(nopm)} NOPM (not TPC-C), "
+    figures = f"{orders}{number_text(side.throughput)} transactions per second{p99}"
     which = "one run" if len(used) == 1 else f"the last of {len(used)} runs"
     told = f"; {unused_text(unused)}" if unused else ""
     return Judgement(
-        f"{figures}: {which}, no comparison{told}", "", Tone.NEUTRAL, f"{number_text(side.throughput)} tps{told}"
+        f"{figures}: {which}, no comparison{told}",
+        "",
+        Tone.NEUTRAL,
+        f"{orders}{number_text(side.throughput)} tps{told}",
     )
 
 

@@ -118,6 +118,11 @@ class FoldedLog:
             counts += np.bincount(keys & ((1 << CLIENT_BITS) - 1), minlength=BUCKETS)
         return counts
 
+    def histograms_by_script(self, scripts: int) -> list[Int64s]:
+        """Return `histogram` of each of so many scripts, in their order."""
+        numbers = self._column("script")
+        return [replace(self, table=self.table[:, numbers == script]).histogram() for script in range(scripts)]
+
     def by_client(self) -> Iterator[tuple[int, Int64s]]:
         """Yield the clients that committed anything, by number, with their histograms; none where they are unknown."""
         if not self.has_clients:

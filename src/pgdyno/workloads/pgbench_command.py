@@ -44,6 +44,8 @@ class DriverOptions:
 
     max_tries: int = 1
     latency_limit_ms: float | None = None
+    paced: bool = False
+    """Every second transaction of a client, from its first on, is a pause that its script makes, and no transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +69,18 @@ class RunCommand:
     @property
     def log_format(self) -> LogFormat:
         """Return the columns that the transaction logs will have."""
-        return LogFormat(lag=self.plan.rate is not None, retries=self.options.max_tries != 1)
+        options = self.options
+        return LogFormat(lag=self.plan.rate is not None, retries=options.max_tries != 1, paced=options.paced)
 
     def argv(self) -> list[str]:
         """Return the argument list; secrets are in the environment only. Raise on a plan that pgbench cannot run."""
         check_plan(self.plan)
         plan = self.plan
+        if self.options.paced and (plan.rate is not None or self.options.max_tries != 1):
+            raise UsageError(
+                "a load with keying and think times takes neither a rate nor max_tries",
+                hint="Its users decide when they come: give more or fewer of them by --clients.",
+            )
         words = [str(self.pgbench.path), "-n", "-M", plan.protocol, "-c", str(plan.clients)]
         words += ["-j", str(plan.jobs), "-T", str(math.ceil(plan.duration_s))]
         words += ["-P", "1", "--progress-timestamp", "-l", f"--log-prefix={LOG_NAME}"]

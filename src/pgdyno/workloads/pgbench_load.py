@@ -120,6 +120,8 @@ class PgbenchLoad:
             fold.add(piece)
         if last is None:
             return None
+        if self._command.log_format.paced:  # pgbench counts as many pauses as transactions
+            return LoadReading(last.t, last.tps / 2, fold.mean_ms() or 0.0, fold.p99_ms(), fold.committed, fold.failed)
         return LoadReading(last.t, last.tps, last.latency_ms, fold.p99_ms(), fold.committed, fold.failed)
 
     def terminate(self) -> None:
@@ -209,7 +211,8 @@ class PgbenchLoad:
             device_reads=tuple(self._device_reads),
             round_trips=mean_round_trips(by_script, {script.name: round_trips(script) for script in scripts}),
             pause_s=self._command.own_pause_s
-            + mean_pause_s(by_script, {script.name: least_pause_s(script) for script in scripts}),
+            + mean_pause_s(by_script, {script.name: least_pause_s(script) for script in scripts})
+            + self._reader.paused_us / 1e6 / max(1, counts.committed),
             log=log,
         )
 

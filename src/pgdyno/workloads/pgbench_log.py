@@ -3,7 +3,8 @@
 A line is `client count time script epoch micros [lag] [retries]`: `lag` with `-R`, `retries` with `--max-tries`
 other than 1. In place of the time stands a word for a transaction that has none: `skipped` (13 to 18), `failed`, or
 `serialization` and `deadlock` with `--failures-detailed` (15 to 18). `epoch` and `micros` are the moment of
-completion. Every thread writes a file of its own: `prefix.PID`, `prefix.PID.1` and so on.
+completion. `count` numbers the transactions of a client from 1 on. Every thread writes a file of its own: `prefix.PID`,
+`prefix.PID.1` and so on.
 """
 
 from __future__ import annotations
@@ -38,10 +39,14 @@ PIECE_BYTES = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class LogFormat:
-    """Which of the optional columns a log has: `lag` under `-R`, `retries` with `--max-tries` other than 1."""
+    """Which of the optional columns a log has: `lag` under `-R`, `retries` with `--max-tries` other than 1.
+
+    `paced`: of each client every second line, from the first on, is a pause and no transaction.
+    """
 
     lag: bool = False
     retries: bool = False
+    paced: bool = False
 
     @property
     def columns(self) -> int:
@@ -55,6 +60,8 @@ class ParsedLog:
 
     log: TransactionLog
     malformed: int = 0
+    paused_us: int = 0
+    """What the pauses took that were left out."""
 
 
 def parse_lines(data: bytes, form: LogFormat) -> ParsedLog:
@@ -69,7 +76,12 @@ def parse_lines(data: bytes, form: LogFormat) -> ParsedLog:
         for word, status in _WORDS.items():
             data = data.replace(word, b" %d " % (_MARK - status))
     table = _parse(data, form)
-    return ParsedLog(_columns(table, form), lines - table.shape[1])
+    malformed = lines - table.shape[1]
+    if not form.paced:
+        return ParsedLog(_columns(table, form), malformed)
+    is_pause = table[_COUNTER] % 2 == 1
+    paused_us = int(table[_TIME][is_pause].sum())
+    return ParsedLog(_columns(np.ascontiguousarray(table[:, ~is_pause]), form), malformed, paused_us)
 
 
 class LogReader:
@@ -82,6 +94,8 @@ class LogReader:
         self._offsets: dict[Path, int] = {}
         self.malformed = 0
         """Lines so far that were not of the format."""
+        self.paused_us = 0
+        """How long clients have paused between their transactions, all together."""
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -113,6 +127,7 @@ class LogReader:
             self._offsets[file] = offset + end
             parsed = parse_lines(data[:end], self._form)
             self.malformed += parsed.malformed
+            self.paused_us += parsed.paused_us
             if len(parsed.log):
                 yield parsed.log
 
@@ -129,7 +144,7 @@ def _parse(data: bytes, form: LogFormat) -> Int64s:
 
 def _parse_fast(data: bytes, form: LogFormat) -> Int64s | None:
     """Return the table, shape (columns, lines), or None when any line is not of the format."""
-    table = read_columns(data, form.columns, skip=(_COUNTER,))
+    table = read_columns(data, form.columns, skip=() if form.paced else (_COUNTER,))
     return table if table is not None and bool(_valid(table).all()) else None
 
 

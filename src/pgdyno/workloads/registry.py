@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgdyno.errors import UsageError, hinted
@@ -107,7 +107,8 @@ def _make_tprocc(parameters: Mapping[str, Value], pgbench: Path | None) -> Pgben
         identity=_spec("tprocc", parameters, scripts, description, read_only=False, data=data.identity),
         data=data,
         scripts=scripts,
-        options=_options(parameters),
+        options=replace(_options(parameters), paced=bool(parameters["wait_pct"])),
+        variables=tprocc.variables(parameters),
         examiner=tprocc.examiner(parameters),
         starter=keep_start,
         pgbench=pgbench,

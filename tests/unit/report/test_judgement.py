@@ -53,6 +53,15 @@ def test_runs_that_were_not_used_give_no_figure_to_any_reader(tmp_path: Path) ->
     assert found.to_json()["exit_code"] == 6
 
 
+def test_new_orders_a_minute_come_first_where_a_load_has_them(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.db") as store:
+        study = bench(store, {**run(1, tps=800.0), "counters": {"nopm": 21345.0}})
+        found, report = judged(study), build_report(store, study.id)
+    assert found.title.startswith("21,345 NOPM (not TPC-C), 800 transactions per second")
+    assert found.said.startswith("21,345 NOPM (not TPC-C), 800 tps")
+    assert next((one.label, one.value) for one in report.tiles) == ("new orders", "21,345 NOPM")
+
+
 def test_the_figure_of_the_headline_is_of_a_run_that_was_used(tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.db") as store:
         study = bench(store, run(1, tps=700.0), run(2, tps=800.0), run(3, "disturbed", tps=100.0))

@@ -79,6 +79,14 @@ def test_what_is_broken_is_named_and_counted() -> None:
     assert "1 condition of 1 broken: C01; such a run is void." in shown
 
 
+def test_share_and_90th_percentile_of_each_transaction_are_in_report_and_terminal() -> None:
+    counted = trial(1, nopm=4000.0, tpm=9000.0, mix_payment_pct=43.0, mix_new_order_pct=45.0, p90_payment_ms=1.5)
+    one = record(trials=(counted,))
+    for section in (data_checks.section(one), data_checks.brief(one)):
+        assert "payment|43|1.5" in texts(section)
+        assert "new order|45|" in texts(section), "none ended in the window"
+
+
 @pytest.mark.requirement("R-TPC-01")
 def test_a_void_run_has_no_figure_to_quote() -> None:
     void = replace(trial(2, nopm=4400.0, tpm=9900.0), state=TrialState.VOID)

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
+from pgdyno.model.trial import LoadPlan
+from pgdyno.workloads.pgbench_command import DriverOptions, Pgbench, RunCommand
 from pgdyno.workloads.pgbench_workload import PgbenchWorkload
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.script_statements import split_script
@@ -129,10 +132,31 @@ def test_stock_is_locked_in_order_and_the_warehouse_comes_last() -> None:
 
 def test_waits_are_those_of_the_specification_and_their_share() -> None:
     texts = {script.name: script.text or "" for script in made(wait_pct=50).scripts}
-    assert texts["payment"].startswith("\\sleep 1500 ms\n")
+    assert "\\set pause :think + 1500\n\\sleep :pause ms\n" in texts["payment"]
     assert "* 6000)" in texts["payment"]
-    assert texts["payment"].endswith("\\sleep :think ms\n")
     assert not any("\\sleep" in (script.text or "") for script in made().scripts)
+
+
+def test_a_call_either_pauses_or_works_so_that_no_latency_contains_a_wait() -> None:
+    workload = made(wait_pct=50)
+    assert workload.options.paced
+    assert set(workload.variables) == {"paused", "think"}
+    for script in workload.scripts:
+        pause, _, work = (script.text or "").partition("\n\\else\n")
+        assert pause.startswith("\\if :paused = 0\n\\set paused 1\n")
+        assert "tproc_" not in pause
+        assert work.startswith("\\set paused 0\n")
+        assert "\\sleep" not in work
+    assert not made().options.paced
+
+
+@pytest.mark.parametrize("wrong", [{"rate": 50.0}, {"max_tries": 3}])
+def test_waits_are_refused_with_a_rate_and_with_tries(wrong: dict[str, float], tmp_path: Path) -> None:
+    plan = LoadPlan(1, 1, 1, 3, rate=wrong.get("rate"))
+    options = DriverOptions(int(wrong.get("max_tries", 1)), paced=True)
+    command = RunCommand(Pgbench(Path("pgbench"), 18), plan, made(wait_pct=1).scripts, {}, options, tmp_path, "d")
+    with pytest.raises(UsageError, match="keying and think"):
+        command.argv()
 
 
 @pytest.mark.requirement("R-TPC-07")

@@ -180,3 +180,12 @@ def test_a_writer_that_is_faster_does_not_hold_the_reader(tmp_path: Path) -> Non
         with log.open("ab") as file:
             file.write(CAPTURED_PLAIN)
     assert [len(piece) for piece in reader.read_new()] == [3]
+
+
+def test_of_a_paced_log_every_odd_line_of_a_client_is_a_pause() -> None:
+    data = b"0 1 900000 0 100 0\n0 2 1500 1 100 1\n1 1 700000 2 100 2\n0 3 900000 0 101 0\n1 2 serialization 1 101 1\n"
+    parsed = parse_lines(data, LogFormat(paced=True))
+    assert parsed.log.latency_us.tolist() == [1500, 0]
+    assert parsed.paused_us == 2_500_000
+    assert parsed.malformed == 0
+    assert len(parse_lines(data, PLAIN).log) == 5

@@ -90,10 +90,20 @@ def scripts(parameters: Mapping[str, Value]) -> tuple[Script, ...]:
     return tuple(found)
 
 
+WAITING = {"paused": "0", "think": "0"}
+"""The variables by which a virtual user knows whether it has paused, and how long it thinks, in milliseconds."""
+
+
 def _wait(transaction: Transaction, percent: int, text: str) -> str:
-    """Put keying time before a transaction and think time after it, as a share of the specification's."""
+    """Let a script pause at every other call, as a share of the specification's times, and work at those between.
+
+    The driver would count a pause inside of a transaction into its latency. As a call of its own it is a line of the
+    log that can be left out. A pause is the think time of the transaction before and the keying time of the one that
+    was drawn for it; the one that follows is drawn anew, by the same shares.
+    """
     if not percent:
         return text
     keying, mean = round(10 * transaction.keying_s * percent), round(10 * transaction.thinking_s * percent)
     thinking = f"\\set think least({10 * mean}, int(-ln(random(1, 1000000) / 1000000.0) * {mean}))"
-    return f"\\sleep {keying} ms\n{text}{thinking}\n\\sleep :think ms\n"
+    pausing = f"\\set paused 1\n\\set pause :think + {keying}\n\\sleep :pause ms\n"
+    return f"\\if :paused = 0\n{pausing}\\else\n\\set paused 0\n{thinking}\n{text}\\endif\n"

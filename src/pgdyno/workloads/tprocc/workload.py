@@ -36,6 +36,11 @@ def scripts(parameters: Mapping[str, Value]) -> tuple[Script, ...]:
     return mix.scripts(parameters)
 
 
+def variables(parameters: Mapping[str, Value]) -> dict[str, str]:
+    """Return what the scripts' variables are at the beginning: none without keying and think times."""
+    return dict(mix.WAITING) if parameters["wait_pct"] else {}
+
+
 def data(parameters: Mapping[str, Value]) -> TproccTables:
     """Return the tables that these parameters ask for."""
     return TproccTables(int(parameters["warehouses"]))
@@ -44,4 +49,4 @@ def data(parameters: Mapping[str, Value]) -> TproccTables:
 def examiner(parameters: Mapping[str, Value]) -> Examiner:
     """Return what checks and counts after each run."""
     names = [script.name for script in scripts(parameters)]
-    return Examiner(names, check=bool(parameters["check"]), waits=bool(parameters["wait_pct"]))
+    return Examiner(names, check=bool(parameters["check"]))
