@@ -47,7 +47,7 @@ def test_scripts_of_the_package_are_shown_with_their_weights():
     weights = {line.split()[2].rstrip(","): int(line.split()[4].rstrip(":")) for line in lines if "weight" in line}
     assert sum(weights.values()) == 10_000
     assert weights["new_order"] == 99 * weights["new_order_rolled_back"]
-    assert any("SELECT tproc_payment" in line for line in lines)
+    assert any("FROM tproc_payment" in line for line in lines)
     for name, weight in weights.items():
         assert f"-f {name}.sql@{weight}" in lines[-1]
 
