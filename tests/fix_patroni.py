@@ -35,6 +35,14 @@ USER, PASSWORD = "pgdyno", "for-the-api"
 PROGRAMS = ("/usr/bin/patroni", "/usr/bin/etcd", str(DEBIAN_15 / "postgres"))
 BASE_SETTINGS = {"work_mem": "5MB", "shared_buffers": "24MB", "max_connections": 40, "fsync": "off"}
 _READY_S = 120.0
+_OFTEN = (
+    "no action. ",
+    "Lock owner: ",
+    "accepting connections",
+    "rejecting connections",
+    "Latest checkpoint's ",
+    " setting: ",
+)
 
 
 @dataclass
@@ -46,6 +54,8 @@ class PatroniCluster:
     api: dict[str, str] = field(default_factory=dict)
     ports: dict[str, int] = field(default_factory=dict)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    broken: str = ""
+    """Why a test found the cluster not whole: the next ones fail at once."""
 
     @property
     def auth_file(self) -> Path:
@@ -123,7 +133,13 @@ class PatroniCluster:
 
     def wait_whole(self) -> None:
         """Wait until the cluster is whole."""
-        until(self.is_whole, lambda: f"the cluster is not whole: {self.ask('/cluster')}\n{self.log_tails()}")
+        if self.broken:
+            pytest.fail(f"an earlier test left it so: {self.broken.splitlines()[0]}")
+        until(self.is_whole, self._not_whole)
+
+    def _not_whole(self) -> str:
+        self.broken = f"the cluster is not whole: {self.ask('/cluster')}\n{self.log_tails()}"
+        return self.broken
 
     def switch_over(self) -> None:
         """Make the other node the leader and wait for it."""
@@ -152,9 +168,13 @@ class PatroniCluster:
         self.wait_whole()
 
     def log_tails(self) -> str:
-        """Return the end of every log, for a failure's message."""
-        logs = sorted(self.folder.glob("*.log"))
-        return "\n".join(f"{log.name}: {' | '.join(log.read_text(errors='replace').splitlines()[-6:])}" for log in logs)
+        """Return the end of every log, for a failure's message, without what Patroni repeats in every loop."""
+        found = []
+        for log in sorted(self.folder.glob("*.log")):
+            lines = log.read_text(errors="replace").splitlines()
+            telling = [line for line in lines if not any(often in line for often in _OFTEN)]
+            found.append("\n  ".join([f"{log.name}:", *telling[-40:], *lines[-3:]]))
+        return "\n".join(found)
 
 
 def until(condition: Callable[[], bool], message: Callable[[], str], patience_s: float = _READY_S) -> None:

@@ -91,6 +91,21 @@ def test_the_empty_configuration_stages_the_original(patroni: PatroniCluster, ta
     assert route.leftovers() == []
 
 
+def test_a_member_that_missed_the_way_back_is_seen_and_told(patroni: PatroniCluster, target: Target) -> None:
+    """As Patroni 3.0 leaves a member that was about to start when the configuration changed."""
+    route, other = route_of(target), next(name for name in NODES if name != patroni.leader)
+    route.stage(RELOADED, session="s")
+    assert route.put_back() == ["random_page_cost", "work_mem"]
+    file = patroni.folder / "own" / other / "postgresql.conf"
+    file.write_text(file.read_text().replace("work_mem = '5MB'", "work_mem = '7MB'"))
+    patroni.node(other).fetch("SELECT pg_reload_conf()")
+    until(lambda: patroni.show("work_mem")[other] == "7MB", lambda: "the standby has not read its file")
+    assert route.leftovers() == [f'member "{other}" still has work_mem = 7MB in its file']
+    assert route.put_back() == []
+    assert route.leftovers() == []
+    assert patroni.show("work_mem") == {"alpha": "5MB", "beta": "5MB"}
+
+
 def test_what_somebody_else_changes_meanwhile_stays(patroni: PatroniCluster, target: Target) -> None:
     """A parameter that pgdyno may set, and one that the session has set itself."""
     document = patroni.document()

@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from psycopg.conninfo import make_conninfo
-
-from pgdyno.errors import ApplyError, ConnectError, EnvironmentUnsuitable, RollbackError
+from pgdyno.errors import ApplyError, EnvironmentUnsuitable, RollbackError
 from pgdyno.knobs.policy import load_policy
 from pgdyno.model.configuration import Configuration
+from pgdyno.target import patroni_member
 from pgdyno.target.cluster_settings import cluster_differences
 from pgdyno.target.file_check import FileLine, read_files
 from pgdyno.target.patroni_api import Member, PatroniApi
@@ -30,7 +29,6 @@ from pgdyno.target.written import Written
 KIND = "patroni"
 LOAD_TIMEOUT_S = 90.0
 """A member begins its loop within `loop_wait`, 10 s by default, and is asked for two; it sleeps 1 s at each reload."""
-_LOADED_AT = "SELECT extract(epoch FROM pg_conf_load_time())::float8 AS at"
 
 Parameters = Mapping[str, object]
 
@@ -150,18 +148,21 @@ class PatroniRoute:
     def put_back(self) -> Sequence[str]:
         """Give every parameter its value of before, or take it away; see `Route.put_back`.
 
-        Members that do not run load it when they start.
+        A member that is about to start or to be demoted is waited for; one that is down loads it when it starts.
         """
         changes = self._changes(Configuration())
         if changes:
             self.api.patch({"postgresql": {"parameters": changes}})
+        if changes or self._missed():
             with contextlib.suppress(EnvironmentUnsuitable):  # what is not loaded yet shows in the settings
-                self._wait_loaded(self.api.members())
+                self._wait_loaded(self._settled())
         self._remove_empty()
         left = self.leftovers()
         if left:
             raise RollbackError(
-                "the dynamic configuration of the Patroni cluster is not as it was", detail="\n".join(left)
+                "the configuration of the Patroni cluster is not as it was",
+                detail="\n".join(left),
+                hint="patronictl reload CLUSTER MEMBER makes a member write its file again; then repeat the undo.",
             )
         return sorted(changes)
 
@@ -186,7 +187,7 @@ class PatroniRoute:
             for name, value in current.items()
             if name not in self.names and self._is_from_us(name, current)
         ]
-        return found
+        return found + self._missed()
 
     def differences(
         self, before: Mapping[str, SettingState], after: Mapping[str, SettingState]
@@ -253,27 +254,48 @@ class PatroniRoute:
                             hint="See patronictl list and the log of its Patroni.",
                         )
                     self.sleep(0.1)
+        for member in running:
+            while self._missed_by(member):
+                if self.clock() >= deadline:
+                    raise EnvironmentUnsuitable(
+                        f'member "{member.name}" did not write its configuration within {self.timeout_s:g} s',
+                        hint="See the log of its Patroni; patronictl reload CLUSTER MEMBER makes it write.",
+                    )
+                self.api.reload(member)
+                self.sleep(1.0)
+
+    def _settled(self) -> Sequence[Member]:
+        """Return the members once none starts, stops or restarts, or after the patience as they are then."""
+        deadline = self.clock() + self.timeout_s
+        members = self.api.members()
+        while any(member.is_changing for member in members) and self.clock() < deadline:
+            self.sleep(0.5)
+            members = self.api.members()
+        return members
+
+    def _missed(self) -> list[str]:
+        """Return a sentence for each value of ours that only a member's file still holds."""
+        return [
+            f'member "{member.name}" still has {name} = {value} in its file'
+            for member in self.api.members()
+            if member.is_up
+            for name, value in self._missed_by(member).items()
+        ]
+
+    def _missed_by(self, member: Member) -> Mapping[str, str]:
+        if not self.staged:
+            return {}
+        return patroni_member.missed(member, self.postgres, _parameters(self.api.dynamic_configuration()), self.staged)
 
     def _patiently_loaded_at(self, member: Member, deadline: float) -> float:
         """Ask a member that Patroni calls running until it answers: in a failover it is away for a moment."""
         while True:
             try:
-                return self._loaded_at(member)
+                return patroni_member.loaded_at(member, self.postgres)
             except EnvironmentUnsuitable:
                 if self.clock() >= deadline:
                     raise
                 self.sleep(0.5)
-
-    def _loaded_at(self, member: Member) -> float:
-        conninfo = make_conninfo(self.postgres.conninfo, host=member.host, port=member.port, target_session_attrs="any")
-        try:
-            return float(str(Postgres(conninfo).fetch(_LOADED_AT)[0]["at"]))
-        except ConnectError as error:
-            raise EnvironmentUnsuitable(
-                f'member "{member.name}" of the Patroni cluster takes no session',
-                detail=error.detail,
-                hint="pgdyno asks each member whether it has loaded its configuration; let this role log in there too.",
-            ) from error
 
 
 def _refuse(configuration: Configuration, members: Sequence[Member]) -> None:
