@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import psycopg
@@ -20,6 +21,7 @@ from pgdyno.target.postgres import Postgres
 from pgdyno.target.restart import PatroniControl
 from pgdyno.target.snapshot import SettingState, read_settings
 from pgdyno.target.target import Target
+from pgdyno.target.undo_patroni import undo_commands
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.xdist_group("patroni")]
 
@@ -104,6 +106,26 @@ def test_a_member_that_missed_the_way_back_is_seen_and_told(patroni: PatroniClus
     assert route.put_back() == []
     assert route.leftovers() == []
     assert patroni.show("work_mem") == {"alpha": "5MB", "beta": "5MB"}
+
+
+def test_a_person_puts_it_back_by_hand(patroni: PatroniCluster, target: Target, tmp_path: Path) -> None:
+    """What UNDO.md says: originals and additions go back, what somebody else has set since stays."""
+    document, route, journal = patroni.document(), route_of(target), tmp_path / "journal.jsonl"
+    tried = Configuration.of({"work_mem": "7MB", "random_page_cost": "1.5", "cpu_tuple_cost": "0.02"})
+    journal.write_text(json.dumps({"settings": dict(tried)}, separators=(",", ":")))
+    route.stage(tried, session="s")
+    route.api.patch({"postgresql": {"parameters": {"cpu_tuple_cost": "0.03"}}})
+    try:
+        script = "\n".join(undo_commands(route.record(), journal))
+        done = subprocess.run(["sh", "-eu", "-c", script], capture_output=True, text=True, timeout=60, check=True)
+        assert done.stderr == ""
+        found = route.api.dynamic_configuration()["postgresql"]
+        assert isinstance(found, dict)
+        assert found["parameters"] == {**route.originals, "cpu_tuple_cost": "0.03"}
+    finally:
+        route.put_back()
+        route.api.patch({"postgresql": {"parameters": {"cpu_tuple_cost": None}}})
+    assert patroni.document() == document
 
 
 def test_what_somebody_else_changes_meanwhile_stays(patroni: PatroniCluster, target: Target) -> None:

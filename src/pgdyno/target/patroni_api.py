@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 10.0
 AUTH_VARIABLE = "PGDYNO_PATRONI_AUTH"
+_LARGEST_BYTES = 16 << 20
+"""More than the store of any cluster holds: etcd takes 1.5 MB a key."""
 _LEADERS = ("leader", "master", "primary", "standby_leader")
 _NO_CHANGE: Mapping[str, object] = {"pgdyno": None}
 """A PATCH that takes away what is not there: changes nothing, and makes the member begin its next loop at once."""
@@ -174,8 +176,8 @@ class PatroniApi:
         text = None if body is None else json.dumps(body)
         try:
             connection.request(method, path, text, self._headers(text is not None))
-            response = connection.getresponse()
-            status, answer = response.status, response.read().decode(errors="replace")
+            with connection.getresponse() as response:
+                status, answer = response.status, response.read(_LARGEST_BYTES).decode(errors="replace")
         except (OSError, http.client.HTTPException) as error:
             raise ConnectError(
                 f'the Patroni API at "{endpoint}" does not answer', detail=str(error) or repr(error)

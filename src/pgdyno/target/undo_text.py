@@ -15,6 +15,7 @@ from pgdyno.target.kernel import undo_commands
 from pgdyno.target.manifest import Manifest
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.undo_alter_system import undo_commands as alter_system_commands
+from pgdyno.target.undo_patroni import undo_commands as patroni_commands
 
 _TEXT = """\
 # How to undo the pgdyno session {id} by hand
@@ -31,8 +32,8 @@ Without pgdyno, as root or as the owner of the files:
 1. See that pgdyno itself and its watchdog have ended: `pgrep -af pgdyno` shows neither process {pid} nor a line with
    `{directory}`. End them with `pkill -9 -f {directory}` if they do not end by themselves.
 
-2. Put the files, what ALTER SYSTEM set and the kernel's values back, and check them. A file that somebody else has
-   edited since keeps that edit: only the lines of pgdyno are taken out of it.
+2. Put the files, what ALTER SYSTEM or Patroni set and the kernel's values back, and check them. A file that somebody
+   else has edited since keeps that edit: only the lines of pgdyno are taken out of it.
 
 ```sh
 {files}
@@ -57,6 +58,7 @@ def undo_text(manifest: Manifest, directory: Path) -> str:
         line for number, image in enumerate(manifest.images) for line in _commands(number, image, manifest, directory)
     ]
     commands += alter_system_commands(manifest.route, manifest.conninfo, directory / "journal.jsonl")
+    commands += patroni_commands(manifest.route, directory / "journal.jsonl")
     commands += [line for image in manifest.kernel for line in undo_commands(image)]
     commands += [shlex.join(["rm", "-f", manifest.reserve])] if manifest.reserve else []
     return _TEXT.format(
