@@ -13,7 +13,7 @@ from pgdyno.target.postgres import Postgres
 _LOADED_AT = "SELECT extract(epoch FROM pg_conf_load_time())::float8 AS at"
 _LINES = """
 SELECT lower(name) AS name, setting FROM pg_catalog.pg_file_settings
-WHERE sourcefile = current_setting('config_file') AND name IS NOT NULL ORDER BY seqno
+WHERE sourcefile = current_setting('config_file') AND applied ORDER BY seqno
 """
 # The settings that Patroni writes with its own default where nothing is asked for (its `CMDLINE_OPTIONS`).
 _ALWAYS_WRITTEN = frozenset({
@@ -45,11 +45,12 @@ def missed(
 
     Patroni 3.0 compares only while its PostgreSQL is "running": a change that comes while a member starts or is
     demoted is read and then never written, until the member is told to reload (`Postgresql.config.reload_config`).
-    Empty where the member takes no session: it may be away.
+    What waits for a restart is not in force, and Patroni writes the file anew at every start.
+    Empty where the member takes no session, as it may be away, and where the role may not see the files.
     """
     try:
         rows = _own(member, postgres).fetch(_LINES)
-    except ConnectError:
+    except (ConnectError, EnvironmentUnsuitable):
         return {}
     lines = {str(row["name"]): str(row["setting"]) for row in rows}
     return {

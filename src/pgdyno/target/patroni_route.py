@@ -8,6 +8,7 @@ writes the file of every member and reloads it by itself.
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ from pgdyno.target.sql_route import set_by_others, staged_of
 from pgdyno.target.written import Written
 
 KIND = "patroni"
+log = logging.getLogger(__name__)
+_CHANGING_S = 30.0
 LOAD_TIMEOUT_S = 90.0
 """A member begins its loop within `loop_wait`, 10 s by default, and is asked for two; it sleeps 1 s at each reload."""
 
@@ -154,8 +157,11 @@ class PatroniRoute:
         if changes:
             self.api.patch({"postgresql": {"parameters": changes}})
         if changes or self._missed():
-            with contextlib.suppress(EnvironmentUnsuitable):  # what is not loaded yet shows in the settings
-                self._wait_loaded(self._settled())
+            members = self.api.members()
+            for wave in ([one for one in members if one.is_leader], [one for one in members if not one.is_leader]):
+                with contextlib.suppress(EnvironmentUnsuitable):  # what is not loaded yet shows in the settings
+                    self._wait_loaded(wave)
+            self._tell_late()
         self._remove_empty()
         left = self.leftovers()
         if left:
@@ -254,7 +260,10 @@ class PatroniRoute:
                             hint="See patronictl list and the log of its Patroni.",
                         )
                     self.sleep(0.1)
-        for member in running:
+        self._wait_written(running, deadline)
+
+    def _wait_written(self, members: Sequence[Member], deadline: float) -> None:
+        for member in members:
             while self._missed_by(member):
                 if self.clock() >= deadline:
                     raise EnvironmentUnsuitable(
@@ -264,14 +273,18 @@ class PatroniRoute:
                 self.api.reload(member)
                 self.sleep(1.0)
 
-    def _settled(self) -> Sequence[Member]:
-        """Return the members once none starts, stops or restarts, or after the patience as they are then."""
-        deadline = self.clock() + self.timeout_s
+    def _tell_late(self) -> None:
+        """Wait for members that start, stop or restart, and have those reload that missed the change meanwhile."""
+        deadline = self.clock() + _CHANGING_S
         members = self.api.members()
         while any(member.is_changing for member in members) and self.clock() < deadline:
             self.sleep(0.5)
             members = self.api.members()
-        return members
+        for member in members:
+            if member.is_changing:
+                log.warning('member "%s" is still %s: see that it has the configuration', member.name, member.state)
+        with contextlib.suppress(EnvironmentUnsuitable):
+            self._wait_written([member for member in members if member.is_up], self.clock() + self.timeout_s)
 
     def _missed(self) -> list[str]:
         """Return a sentence for each value of ours that only a member's file still holds."""
