@@ -54,11 +54,6 @@ class Member:
         """Return True when its PostgreSQL runs."""
         return self.state in ("running", "streaming", "in archive recovery")
 
-    @property
-    def is_changing(self) -> bool:
-        """Return True when its PostgreSQL is about to start or to stop."""
-        return self.state in ("starting", "stopping", "restarting")
-
 
 @dataclass(frozen=True, slots=True)
 class PatroniApi:

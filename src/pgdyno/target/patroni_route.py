@@ -29,7 +29,8 @@ from pgdyno.target.written import Written
 
 KIND = "patroni"
 log = logging.getLogger(__name__)
-_CHANGING_S = 30.0
+_LATE_S = 30.0
+"""A restart or a rewind of a member takes seconds; one that is down for longer loads what there is when it starts."""
 LOAD_TIMEOUT_S = 90.0
 """A member begins its loop within `loop_wait`, 10 s by default, and is asked for two; it sleeps 1 s at each reload."""
 
@@ -274,17 +275,24 @@ class PatroniRoute:
                 self.sleep(1.0)
 
     def _tell_late(self) -> None:
-        """Wait for members that start, stop or restart, and have those reload that missed the change meanwhile."""
-        deadline = self.clock() + _CHANGING_S
-        members = self.api.members()
-        while any(member.is_changing for member in members) and self.clock() < deadline:
+        """Wait for members that are not up, and have those reload that missed the change meanwhile.
+
+        One that is demoted is called stopped while it is rewound, which brings it the leader's file of that moment.
+        """
+        deadline = self.clock() + _LATE_S
+        while (late := [one for one in self.api.members() if not self._serves(one)]) and self.clock() < deadline:
             self.sleep(0.5)
-            members = self.api.members()
-        for member in members:
-            if member.is_changing:
-                log.warning('member "%s" is still %s: see that it has the configuration', member.name, member.state)
+        for member in late:
+            log.warning('member "%s" is %s: see that it has the configuration', member.name, member.state)
         with contextlib.suppress(EnvironmentUnsuitable):
-            self._wait_written([member for member in members if member.is_up], self.clock() + self.timeout_s)
+            self._wait_written([one for one in self.api.members() if one.is_up], self.clock() + self.timeout_s)
+
+    def _serves(self, member: Member) -> bool:
+        """Tell whether a member takes sessions; what Patroni calls it is up to one loop old."""
+        try:
+            return member.is_up and patroni_member.loaded_at(member, self.postgres) > 0
+        except EnvironmentUnsuitable:
+            return False
 
     def _missed(self) -> list[str]:
         """Return a sentence for each value of ours that only a member's file still holds."""
