@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bounded import head
+
 DATA_FILES = (
     "postmaster.pid", "postmaster.opts", "pgdyno.reserve", "postgresql.auto.conf", "PG_VERSION", "pg_hba.conf",
     "global/pg_control", "current_logfiles", ".s.PGSQL.54329.lock", "backup_label", "standby.signal",
@@ -86,7 +88,7 @@ def instead(path: Path, plant: Callable[[Path], object]) -> Iterator[None]:
 def _is_missed(path: Path) -> bool:
     """Tell whether what is there now cannot stand in for the owner's own file."""
     with contextlib.suppress(OSError):
-        return path.name in KEPT or (path.name == MAIN and not path.read_bytes().startswith(MAIN_HEAD))
+        return path.name in KEPT or (path.name == MAIN and not head(path).startswith(MAIN_HEAD))
     return True
 
 
@@ -182,7 +184,7 @@ def take_own_words_away(ground: Ground, *, session_is_over: bool = False) -> Non
     """
     dropin = ground.etc / "pgdyno.conf"
     with contextlib.suppress(OSError):
-        words = dropin.read_bytes()
+        words = head(dropin)
         if OURS not in words if session_is_over else _BLOCK.sub(b"", words).strip():
             dropin.unlink()
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import hostile_moves
 import root_audit
+from bounded import head
 from ground import Original, take_own_words_away
 from lair import CANARY, Lair, lair, picture
 from launch import SECRETS
@@ -217,7 +218,7 @@ def _server(made: Lair) -> State:
     main = state_of(made.ground.data, made.ground.data, kernel=False).values
     keep = {name: text for name, text in main.items() if not name.startswith("process")}
     for path in sorted(made.ground.etc.iterdir()):
-        keep[f"file {path}"] = repr((path.read_bytes(), path.stat().st_mode, path.stat().st_uid))
+        keep[f"file {path}"] = repr((head(path), path.stat().st_mode, path.stat().st_uid))
     return State(keep)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from bounded import head
 from ground import PROGRAMS, Ground, instead
 
 MOST_PROCESSES = 24
@@ -134,8 +135,8 @@ def crowd(ground: Ground, _draw: random.Random) -> Iterator[None]:
 @contextmanager
 def server_ended(ground: Ground, draw: random.Random) -> Iterator[None]:
     """End the server, one way or another but a clean shutdown: that one is the owner's wish, and is left so."""
-    with contextlib.suppress(OSError, ValueError):
-        pid = int((ground.data / "postmaster.pid").read_text().split()[0])
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        pid = int(head(ground.data / "postmaster.pid").split()[0])
         if (Path("/proc") / str(pid) / "cwd").samefile(ground.data):
             os.kill(pid, draw.choice([signal.SIGKILL, signal.SIGQUIT, signal.SIGHUP, signal.SIGHUP]))
     yield

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
+from bounded import head
 from kernel_values import kernel_values
 
 _PROC = Path("/proc")
@@ -52,7 +53,7 @@ def state_of(data_directory: Path, folder: Path, *, kernel: bool = True) -> Stat
 def postmaster_of(data_directory: Path) -> int | None:
     """Return the number of the live process that postmaster.pid names and that works there, None without one."""
     try:
-        pid = int((data_directory / "postmaster.pid").read_text().split("\n", 1)[0])
+        pid = int(head(data_directory / "postmaster.pid").split(b"\n", 1)[0])
         runs = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
         return pid if runs and (_PROC / str(pid) / "cwd").samefile(data_directory) else None
     except (OSError, ValueError):
@@ -157,7 +158,7 @@ def _files(data_directory: Path) -> dict[str, str]:
     for path in sorted(data_directory.iterdir()):
         if ".conf" in path.name or "pgdyno" in path.name:
             status = path.stat()
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+            digest = hashlib.sha256(head(path)).hexdigest()[:16]
             # The sandbox writes its own file anew whenever its server is started.
             # The server writes postgresql.auto.conf itself, when a line of it is put back.
             written = 0 if path.name in ("pgdyno-sandbox.conf", "postgresql.auto.conf") else status.st_mtime_ns
