@@ -95,17 +95,22 @@ def test_the_empty_configuration_stages_the_original(patroni: PatroniCluster, ta
 
 def test_a_member_that_missed_the_way_back_is_seen_and_told(patroni: PatroniCluster, target: Target) -> None:
     """As Patroni 3.0 leaves a member that was about to start when the configuration changed."""
+    document = patroni.document()
     route, other = route_of(target), next(name for name in NODES if name != patroni.leader)
     route.stage(RELOADED, session="s")
     assert route.put_back() == ["random_page_cost", "work_mem"]
     file = patroni.folder / "own" / other / "postgresql.conf"
-    file.write_text(file.read_text().replace("work_mem = '5MB'", "work_mem = '7MB'"))
+    text = file.read_text().replace("work_mem = '5MB'", "work_mem = '7MB'")
+    file.write_text(f"{text}\nrandom_page_cost = '1.5'\n")
     patroni.node(other).fetch("SELECT pg_reload_conf()")
     until(lambda: patroni.show("work_mem")[other] == "7MB", lambda: "the standby has not read its file")
-    assert route.leftovers() == [f'member "{other}" still has work_mem = 7MB in its file']
+    left = ("work_mem = 7MB", "random_page_cost = 1.5")
+    assert sorted(route.leftovers()) == sorted(f'member "{other}" still has {each} in its file' for each in left)
     assert route.put_back() == []
     assert route.leftovers() == []
+    assert patroni.document() == document
     assert patroni.show("work_mem") == {"alpha": "5MB", "beta": "5MB"}
+    assert patroni.show("random_page_cost") == {"alpha": "4", "beta": "4"}
 
 
 def test_a_person_puts_it_back_by_hand(patroni: PatroniCluster, target: Target, tmp_path: Path) -> None:

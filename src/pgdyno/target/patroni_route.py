@@ -128,6 +128,7 @@ class PatroniRoute:
         if changes:
             self.api.patch({"postgresql": {"parameters": changes}})
             self._wait_loaded(members)
+            self._have_written([one for one in members if one.is_up])
         if not configuration:
             self._remove_empty()
 
@@ -261,18 +262,42 @@ class PatroniRoute:
                             hint="See patronictl list and the log of its Patroni.",
                         )
                     self.sleep(0.1)
-        self._wait_written(running, deadline)
 
-    def _wait_written(self, members: Sequence[Member], deadline: float) -> None:
-        for member in members:
-            while self._missed_by(member):
-                if self.clock() >= deadline:
-                    raise EnvironmentUnsuitable(
-                        f'member "{member.name}" did not write its configuration within {self.timeout_s:g} s',
-                        hint="See the log of its Patroni; patronictl reload CLUSTER MEMBER makes it write.",
-                    )
-                self.api.reload(member)
-                self.sleep(1.0)
+    def _have_written(self, members: Sequence[Member]) -> None:
+        """Have members write what they missed: one that is told to reload compares its settings with those asked for.
+
+        A parameter that is asked for no more is not compared, and stays. It is asked for once more, with the value
+        that the leader has anyhow, and then taken away again.
+        """
+        deadline, again = self.clock() + self.timeout_s, dict[str, str]()
+        try:
+            for member in members:
+                while missed := self._missed_by(member):
+                    if self.clock() >= deadline:
+                        raise EnvironmentUnsuitable(
+                            f'member "{member.name}" did not write its configuration within {self.timeout_s:g} s',
+                            hint="See the log of its Patroni; patronictl reload CLUSTER MEMBER makes it write.",
+                        )
+                    if gone := missed.keys() - _parameters(self.api.dynamic_configuration()).keys():
+                        again |= self._in_force(gone)
+                        self.api.patch({"postgresql": {"parameters": again}})
+                    self.api.reload(member)
+                    self.sleep(1.0)
+        finally:
+            if again:
+                self.api.patch({"postgresql": {"parameters": dict.fromkeys(again)}})
+        if again:
+            self._wait_loaded(members)
+
+    def _in_force(self, names: Iterable[str]) -> dict[str, str]:
+        found = self.postgres.fetch(
+            "SELECT name, current_setting(name) AS value FROM pg_settings WHERE name = ANY(%s)", [sorted(names)]
+        )
+        values = {str(row["name"]): str(row["value"]) for row in found}
+        if self.staged is not None:
+            for name, value in values.items():
+                self.staged.setdefault(name, set()).add(value)
+        return values
 
     def _tell_late(self) -> None:
         """Wait for members that are not up, and have those reload that missed the change meanwhile.
@@ -285,7 +310,7 @@ class PatroniRoute:
         for member in late:
             log.warning('member "%s" is %s: see that it has the configuration', member.name, member.state)
         with contextlib.suppress(EnvironmentUnsuitable):
-            self._wait_written([one for one in self.api.members() if one.is_up], self.clock() + self.timeout_s)
+            self._have_written([one for one in self.api.members() if one.is_up])
 
     def _serves(self, member: Member) -> bool:
         """Tell whether a member takes sessions; what Patroni calls it is up to one loop old."""
