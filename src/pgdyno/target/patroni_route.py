@@ -158,11 +158,11 @@ class PatroniRoute:
         changes = self._changes(Configuration())
         if changes:
             self.api.patch({"postgresql": {"parameters": changes}})
-        if changes or self._missed():
             members = self.api.members()
             for wave in ([one for one in members if one.is_leader], [one for one in members if not one.is_leader]):
                 with contextlib.suppress(EnvironmentUnsuitable):  # what is not loaded yet shows in the settings
                     self._wait_loaded(wave)
+        if changes or self.staged:
             self._tell_late()
         self._remove_empty()
         left = self.leftovers()
