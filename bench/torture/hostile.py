@@ -300,7 +300,8 @@ def _differences(made: Lair, before: State) -> list[str]:
     try:
         return [line[:300] for line in before.differences(_server(made))][:8]
     except Exception as error:  # whatever it is, the server is not as it was
-        return [f"{type(error).__name__}: {error}"]
+        log = (made.ground.home / "log").read_text(errors="replace")
+        return [f"{type(error).__name__}: {error}", *log.splitlines()[-40:]]
 
 
 def _audit(made: Lair, canaries: Mapping[str, str], findings: Findings) -> None:
