@@ -170,7 +170,7 @@ class PatroniRoute:
             raise RollbackError(
                 "the configuration of the Patroni cluster is not as it was",
                 detail="\n".join(left),
-                hint="patronictl reload CLUSTER MEMBER makes a member write its file again; then repeat the undo.",
+                hint="Repeat the undo when patronictl list shows every member up.",
             )
         return sorted(changes)
 
@@ -276,7 +276,7 @@ class PatroniRoute:
                     if self.clock() >= deadline:
                         raise EnvironmentUnsuitable(
                             f'member "{member.name}" did not write its configuration within {self.timeout_s:g} s',
-                            hint="See the log of its Patroni; patronictl reload CLUSTER MEMBER makes it write.",
+                            hint="See the log of its Patroni; a restart of the member makes it write.",
                         )
                     if gone := missed.keys() - _parameters(self.api.dynamic_configuration()).keys():
                         again |= self._in_force(gone)
