@@ -227,7 +227,7 @@ def _fired(base: Finding, rule: Rule, case: Case, fires: Fires) -> Finding:
         current=fires.current,
         proposed=fires.proposed,
         changes=fires.changes,
-        evidence=(*fires.evidence, *_overridden(case, fires.changes)),
+        evidence=(*fires.evidence, *_overridden(case, fires.changes), *_waiting(case, fires.changes)),
         confidence=_confidence(effect, doubts),
         doubts=doubts,
         resolutions=fires.resolutions,
@@ -241,6 +241,15 @@ def _overridden(case: Case, changes: Sequence[Change]) -> Iterator[str]:
     for change in changes:
         if change.kind is ChangeKind.POSTGRESQL and change.knob and (others := case.overrides(change.knob)):
             yield f"{change.knob} is set apart for {'; '.join(others)}: those sessions keep it."
+
+
+def _waiting(case: Case, changes: Sequence[Change]) -> Iterator[str]:
+    """Yield what is in the files and not in force: the change may have been made already."""
+    for change in changes:
+        is_setting = change.kind is ChangeKind.POSTGRESQL and change.knob and case.has(change.knob)
+        with suppress(Missing):
+            if is_setting and case.row(change.knob).pending_restart:
+                yield f"A new value of {change.knob} waits for a restart; this is judged by the one in force."
 
 
 def _confidence(effect: Effect | None, doubts: Sequence[str]) -> Confidence:

@@ -49,6 +49,15 @@ def test_quarter_and_three_quarters_of_128_gib():
     assert all(effect.low is None for effect in cache.effects)
 
 
+def test_a_value_that_waits_for_a_restart_is_told():
+    """As after ALTER SYSTEM: what is asked for may have been done already."""
+    server = make_server()
+    assert not any("restart" in line for line in finding_of("shared-buffers", make_case(server=server)).evidence)
+    waiting = replace(server.settings["shared_buffers"], pending_restart=True)
+    server = replace(server, settings={**server.settings, "shared_buffers": waiting})
+    assert "waits for a restart" in finding_of("shared-buffers", make_case(server=server)).evidence[-1]
+
+
 @pytest.mark.requirement("R-PG-12")
 def test_what_the_kernel_keeps_for_itself_does_not_bend_the_figure():
     finding = finding_of("shared-buffers", make_case(memory_host(limit_bytes=131_900_000 * 1024)))
