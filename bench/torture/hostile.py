@@ -298,7 +298,7 @@ def _differences(made: Lair, before: State) -> list[str]:
     while postmaster_of(made.ground.data) and not Postgres(made.conninfo).answers() and time.monotonic() < deadline:
         time.sleep(0.2)
     try:
-        return [line[:300] for line in before.differences(_server(made))][:8]
+        return before.differences(_server(made))[:8]
     except Exception as error:  # whatever it is, the server is not as it was
         log = (made.ground.home / "log").read_text(errors="replace")
         return [f"{type(error).__name__}: {error}", *log.splitlines()[-40:]]

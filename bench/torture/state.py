@@ -20,6 +20,7 @@ from bounded import head
 from kernel_values import kernel_values
 
 _PROC = Path("/proc")
+_SHOWN = 120
 _STATUS = ("Uid", "Gid", "Groups", "Umask", "SigIgn", "SigBlk", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp")
 _OF_PG_CTL = {"PG_GRANDPARENT_PID"}
 """What pg_ctl itself puts into the environment, another value at each start."""
@@ -38,7 +39,16 @@ class State:
         both = self.values.keys() & other.values.keys()
         names = [name for name in names if name in both or not name.startswith("kernel /sys/block")]
         pairs = ((name, self.values.get(name), other.values.get(name)) for name in names)
-        return [f"{name}: was {before}, is {after}" for name, before, after in pairs if before != after]
+        return [_difference(*each) for each in pairs if each[1] != each[2]]
+
+
+def _difference(name: str, before: str | None, after: str | None) -> str:
+    """Return what it was and is, of long texts from a little before the first place that differs."""
+    if before is None or after is None:
+        return f"{name}: was {str(before)[:_SHOWN]}, is {str(after)[:_SHOWN]}"
+    same = next((at for at, (one, other) in enumerate(zip(before, after, strict=False)) if one != other), 0)
+    begin = max(0, same - 20)
+    return f"{name}: was {'...' * (begin > 0)}{before[begin:][:_SHOWN]}, is {after[begin:][:_SHOWN]}"
 
 
 def state_of(data_directory: Path, folder: Path, *, kernel: bool = True) -> State:
