@@ -104,14 +104,17 @@ def binary_text(count: float) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """Write a duration for people: `8.2 s`, `3:05 min`, `2:10 h`."""
+    """Write a duration for people: `8.2 s`, `3:05 min`, `2:10 h`, `12 days`."""
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
         return f"{minutes}:{rest:02d} min"
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d} h"
+    return f"{hours}:{minutes:02d} h" if hours < _HOURS_SHOWN else f"{hours / 24:.0f} days"
+
+
+_HOURS_SHOWN = 72
 
 
 def digits_text(value: float, digits: int = 3) -> str:

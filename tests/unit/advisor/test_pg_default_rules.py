@@ -27,6 +27,13 @@ def test_touched_configuration_is_in_order(changed):
     assert next(iter(changed)) in finding.reason
 
 
+def test_configuration_that_waits_for_a_restart_is_touched():
+    server = make_server()
+    waiting = replace(server.settings["shared_buffers"], pending_restart=True)
+    server = replace(server, settings={**server.settings, "shared_buffers": waiting})
+    assert finding_of("default-configuration", make_case(server=server)).answer is Answer.OK
+
+
 @pytest.mark.requirement("R-PG-42")
 def test_background_writer_is_an_experiment_with_history_only():
     counters = Statistics(Window(60, "sampled"), maxwritten_clean=17)

@@ -102,6 +102,15 @@ def test_kills_of_the_servers_own_group_count_and_a_log_that_was_not_read_is_not
     assert says("oom-kills", with_memory(group_oom_kills=0)).answer is Answer.OK
 
 
+def test_kills_that_only_a_counter_tells_of_are_not_called_postgresqls():
+    """A container, or the root of all groups, holds other programs as well."""
+    counted = with_memory(group_oom_kills=3)
+    assert says("oom-kills", counted).title == "Killed on this host: processes, whose is not known"
+    others = says("oom-kills", counted, kernel_oom_kills=0)
+    assert (others.severity, others.title) == (Severity.NOTE, says("oom-kills", counted).title)
+    assert says("oom-kills", counted, kernel_oom_kills=1).title == "Killed on this host: processes of PostgreSQL"
+
+
 def test_no_kill_is_in_order_only_when_something_was_read():
     assert says("oom-kills", make_host(), kernel_oom_kills=0).answer is Answer.OK
     assert says("oom-kills", make_host()).answer is Answer.UNKNOWN

@@ -23,7 +23,7 @@ KNOBS = (
 def default_configuration(case: Case) -> Judgement:
     """Flag a server whose sizes all stand at what initdb gives."""
     rows = [case.row(name) for name in KNOBS]
-    touched = [row.name for row in rows if is_set(row)]
+    touched = [row.name for row in rows if is_set(row) or row.pending_restart]
     if touched:
         return InOrder(f"The configuration was touched: {', '.join(touched)}.")
     values = ", ".join(f"{name} = {shown(case, name)}" for name in KNOBS[:5])

@@ -31,6 +31,7 @@ def oom_kills(case: Case) -> Judgement:
     if isinstance(log, LogEvidence):
         evidence += [f"The log says: {log.quotes[name]}" for name in ("killed_by_9", "oom") if name in log.quotes]
     in_log = isinstance(log, LogEvidence) and log.killed_by_9 > 0
+    are_ours = in_log or (isinstance(kernel, int) and kernel > 0)
     if in_log and not any(count for what, count in seen.items() if "signal 9" not in what):
         evidence.append("Signal 9 can also come from a person; the kernel's log tells the two apart.")
     if not in_log:
@@ -39,10 +40,18 @@ def oom_kills(case: Case) -> Judgement:
     return Fires(
         current=", ".join(evidence[:1]).rstrip("."),
         proposed="less memory at peak, and protection of the postmaster",
+        values={"whose": "processes of PostgreSQL" if are_ours else "processes, whose is not known"},
         evidence=tuple(evidence),
         alternatives=_protections(case),
-        severity=Severity.CRITICAL if in_log else Severity.WARNING,
+        severity=_severity(in_log, are_ours, kernel),
     )
+
+
+def _severity(in_log: bool, are_ours: bool, kernel: int | Unknown) -> Severity:
+    """Return how bad it is; a kernel's log that names none of PostgreSQL's says that others were killed."""
+    if in_log:
+        return Severity.CRITICAL
+    return Severity.NOTE if not are_ours and kernel == 0 else Severity.WARNING
 
 
 def _before(case: Case) -> str:
