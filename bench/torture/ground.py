@@ -27,6 +27,9 @@ MAIN = "postgresql.conf"
 MAIN_HEAD = b"# the last line has no newline\n"
 """How the server's main file begins: a session puts its line behind what it finds there, garbage as well."""
 OURS = b"# pgdyno session "
+INCLUDE = (
+    b"\n# Added by pgdyno for a session; `pgdyno rollback` takes it away again.\ninclude_if_exists 'pgdyno.conf'\n"
+)
 _BLOCK = re.compile(rb"^" + OURS + rb".*?^# end of pgdyno session .*?$", re.DOTALL | re.MULTILINE)
 """The lines that a session writes into a file of its own."""
 
@@ -80,9 +83,21 @@ def instead(path: Path, plant: Callable[[Path], object]) -> Iterator[None]:
             destroy(path)
         if moved is not None and not theirs:
             with contextlib.suppress(OSError):
+                if path.name == MAIN and not os.path.lexists(path.with_name("pgdyno.conf")):
+                    _take_include_away(moved)
                 moved.rename(path)
         elif moved is not None:
             destroy(moved)
+
+
+def _take_include_away(copy: Path) -> None:
+    """Take pgdyno's lines out of a copy that was moved away during a session which has ended meanwhile.
+
+    It ended well: its lines were not in the file that it found. The copy would bring them back for good.
+    """
+    words = head(copy)
+    if INCLUDE in words:
+        copy.write_bytes(words.replace(INCLUDE, b""))
 
 
 def _is_missed(path: Path) -> bool:
