@@ -2,7 +2,7 @@
 
 The script sleeps, and for a third of the time where `random_page_cost` is not 4 and for a third where `work_mem` is not
 4MB; with Linux knobs for a third where transparent huge pages are not as they were. So the search finds a winner of two
-or three settings, pruning has something to keep and something to drop, and the proof has arms without each. What is
+or three settings, the model has something to keep and something to drop, and the proof has arms without each. What is
 killed and put back is the same as with any other load.
 """
 
@@ -12,10 +12,9 @@ from pathlib import Path
 
 from pgdyno.knobs.linux import load_linux_catalogue
 from pgdyno.knobs.policy import Search
-from pgdyno.model.trial import Role, Trial
-from pgdyno.studies.tune import PROOF_BLOCKS, PRUNE_BLOCKS
+from pgdyno.model.trial import TUNE_PROOF_BLOCKS, Trial
 
-PHASES = ("set-up", "noise", "search", "screening", "pruning", "proof")
+PHASES = ("set-up", "noise", "search", "proof")
 KNOBS = ("random_page_cost", "work_mem", "shared_buffers", "effective_io_concurrency")
 _HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _SCRIPT = """\
@@ -27,7 +26,7 @@ _LINUX = """
   * CASE WHEN pg_read_file('{path}') NOT LIKE '{before}%' THEN 0.33 ELSE 1 END"""
 _WORDS = [
     "-c", "2", "--warmup", "0.2", "--measure", "2", "--trials", "5", "--noise-runs", "3", "--pairs", "3", "4",
-    "--prune-pairs", "3", "--foreign-cpu", "10000", "--steal", "100", "--json",
+    "--foreign-cpu", "10000", "--steal", "100", "--json",
 ]  # fmt: skip
 
 
@@ -48,12 +47,8 @@ def phase_of(newest: Trial | None) -> str:
     if newest is None:
         return "set-up"
     block = newest.spec.block
-    if block >= PROOF_BLOCKS:
+    if block >= TUNE_PROOF_BLOCKS:
         return "proof"
-    if newest.spec.role is Role.PRUNE:
-        return "pruning"
-    if block >= PRUNE_BLOCKS:
-        return "screening"
     return "noise" if block == 0 else "search"
 
 

@@ -113,7 +113,7 @@ def test_a_tune_ends_with_one_json_object_and_the_baseline_in_force(pgdyno_home,
     rival = conf(tmp_path, "rival.conf", "work_mem = 8MB\n")
     report = tmp_path / "tune.html"
     done = pgdyno(
-        pgdyno_home, "tune", *LOAD, "--trials", "3", "--noise-runs", "3", "--pairs", "3", "3", "--prune-pairs", "3",
+        pgdyno_home, "tune", *LOAD, "--trials", "3", "--noise-runs", "3", "--pairs", "3", "3",
         "--only", "work_mem", "--only", "random_page_cost", "--rival", f"mine={rival}", "--report", str(report),
         "--json",
     )  # fmt: skip
@@ -135,7 +135,7 @@ def test_a_tune_ends_with_one_json_object_and_the_baseline_in_force(pgdyno_home,
 def test_a_killed_tune_is_rolled_back_and_resumed(pgdyno_home, delay_s):
     command = [
         sys.executable, "-m", "pgdyno", "tune", *LOAD, "--trials", "2", "--noise-runs", "3", "--pairs", "3", "3",
-        "--prune-pairs", "3", "--only", "work_mem", "--json",
+        "--only", "work_mem", "--json",
     ]  # fmt: skip
     environment = {**os.environ, "PGDYNO_HOME": str(pgdyno_home)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as tuner:
@@ -223,7 +223,7 @@ def test_bad_settings_are_refused_and_the_server_is_as_before(pgdyno_home, tmp_p
 def test_a_server_that_dies_under_a_trial_costs_that_trial_and_not_the_tune(pgdyno_home):
     command = [
         sys.executable, "-m", "pgdyno", "tune", *LOAD, "--trials", "2", "--noise-runs", "3", "--pairs", "3", "3",
-        "--prune-pairs", "3", "--only", "work_mem", "--sandbox", "dies", "--json",
+        "--only", "work_mem", "--sandbox", "dies", "--json",
     ]  # fmt: skip
     environment = {**os.environ, "PGDYNO_HOME": str(pgdyno_home)}
     lock = pgdyno_home / "cache" / "sandboxes" / "dies" / "server" / "data" / "postmaster.pid"

@@ -49,7 +49,7 @@ def test_a_tune_of_altered_settings_has_no_void_trial(
     auto = sandbox.data_directory / "postgresql.auto.conf"
     before = auto.read_bytes()
     only = ["--only", "work_mem", "--only", "random_page_cost", "--only", "shared_buffers"]
-    few = ["--trials", "3", "--noise-runs", "3", "--pairs", "3", "3", "--prune-pairs", "3"]
+    few = ["--trials", "3", "--noise-runs", "3", "--pairs", "3", "3"]
     done = tune(pgdyno_home, "--target", target.postgres.conninfo, "--yes", *only, *few)
     assert done.returncode in (0, 3), done.stderr
     assert "by ALTER SYSTEM, because postgresql.auto.conf sets them" in done.stderr

@@ -32,7 +32,7 @@ from server_image import files_of, settings_of
 pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.xdist_group("tuners")]
 QUICK = ["-w", "select-only", "-D", "scale=1", "-c", "1", "--warmup", "1", "--measure", "2", "--foreign-cpu", "1000",
          "--steal", "100"]  # fmt: skip
-TUNE = ["--trials", "1", "--noise-runs", "3", "--pairs", "2", "3", "--prune-pairs", "3", "--only", "work_mem",
+TUNE = ["--trials", "1", "--noise-runs", "3", "--pairs", "2", "3", "--only", "work_mem",
         "--reload-only"]  # fmt: skip
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 PATIENCE_S = 180.0

@@ -81,7 +81,6 @@ def demo_options(seed: int) -> TuneOptions:
         budget_s=570.0,
         noise_runs=4,
         baseline_every=6,
-        prune_pairs=3,
         confirm_min=4,
         confirm_max=5,
         rivals={"hand-made": HAND_MADE},

@@ -74,9 +74,6 @@ if TYPE_CHECKING:
 @click.option("--rival", "rivals", multiple=True, metavar="NAME=FILE",
               help="Measure this configuration beside the winner, such as a DBA's own.")  # fmt: skip
 @click.option("--pairs", nargs=2, type=PAIRS, default=(4, 24), show_default=True, help="Fewest and most proof pairs.")
-@click.option(
-    "--prune-pairs", type=click.IntRange(3, 1000), default=8, show_default=True, help="Most pairs per pruning question."
-)
 @study_options(resume="Go on with an interrupted tune; its own options hold.")
 def command(**values: object) -> int:
     """Search for a better configuration, prove it against yours and explain it.
@@ -153,7 +150,7 @@ def checks(options: TuneOptions, plan: LoadPlan, *, ask: bool) -> Check:
         knobs = space.names()
         words = (
             f"up to {options.trials} search trials over {len(knobs)} knob{'' if len(knobs) == 1 else 's'}, then "
-            f"pruning and proof; sets {', '.join(knobs)}"
+            f"the proof; sets {', '.join(knobs)}"
         )
         if sentences := reach_sentences(space, facts):
             words = "; ".join([words, *sentences])
@@ -198,7 +195,6 @@ def _new(flags: Flags) -> tuple[StudyRequest, TuneOptions]:
         restarts=_budget(flags.text("restarts")),
         linux=flags.on("linux"),
         noise_runs=flags.whole("noise_runs"),
-        prune_pairs=flags.whole("prune_pairs"),
         confirm_min=least,
         confirm_max=most,
         rivals={name: settings_from(path) for name, path in _rivals(flags.words("rivals"))},

@@ -59,6 +59,17 @@ MEMORY_KNOBS = (
     *_FIXED_SLRU,
 )
 
+AMOUNTS = (
+    "shared_buffers",
+    "work_mem",
+    "temp_buffers",
+    "maintenance_work_mem",
+    "autovacuum_work_mem",
+    "min_dynamic_shared_memory",
+    "wal_buffers",
+)
+"""Those of them that are sizes, and are searched or may be: half of one is half of its memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class Demand:

@@ -107,7 +107,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Unmeasured:
-    """A retained setting whose own effect was not measured: the time was spent, or pruning was taken back."""
+    """A retained setting whose own effect was not measured: it cannot go alone, or an earlier version kept it."""
 
     knob: str
     before: str

@@ -36,6 +36,9 @@ BESIDE_OTHERS = "beside_others"
 OUTAGE = "outage_s"
 """Among an outcome's counters: how long the restart before this trial kept the server away, in seconds."""
 
+TUNE_PROOF_BLOCKS = 20_000
+"""The blocks of a tune's proof are numbered from here; earlier versions had screening and pruning from 10,000 on."""
+
 
 class Role(StrEnum):
     """Why a trial is run."""
@@ -44,6 +47,7 @@ class Role(StrEnum):
     SEARCH = "search"
     CONFIRM = "confirm"
     PRUNE = "prune"
+    """Of a tune that an earlier version made: is a setting needed?"""
     EFFECT = "effect"
     RIVAL = "rival"
     ARM = "arm"

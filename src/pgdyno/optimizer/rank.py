@@ -1,4 +1,4 @@
-"""Which tried point is the best, how sure that is, and what its knobs are worth: all by the model's posterior.
+"""Which tried point is the best, and how sure that is: by the model's posterior.
 
 The best single measurement is the luckiest one as often as the best one; the posterior mean takes back the luck.
 """
@@ -74,23 +74,3 @@ def candidate(dimensions: Sequence[Dimension], history: Sequence[Observation], *
         return sure
     ranked = (entry.point for entry in rank(dimensions, history, seed=seed))
     return next((point for point in ranked if point != default), default)
-
-
-def importance(
-    dimensions: Sequence[Dimension], history: Sequence[Observation], winner: Point, *, seed: int
-) -> dict[str, float]:
-    """Return, per knob that the winner changes, what its posterior mean loses when that knob alone goes back.
-
-    In ln(performance): 0.1 says that the model expects 10 % less without it. Empty when every trial failed.
-    `seed` as in `rank`.
-    """
-    data = gather(dimensions, history, [winner])
-    if not len(data.values):
-        return {}
-    row, default = data.encoding.row(winner), data.encoding.default
-    changed = np.flatnonzero(row != default)
-    without = np.tile(row, (len(changed) + 1, 1))
-    without[np.arange(len(changed)), changed] = default[changed]
-    model = fit_model(data)
-    mean = model.posterior.predict(data.encoding.features(without))[0] * model.scaled.spread
-    return {data.encoding.dimensions[place].name: float(mean[-1] - mean[i]) for i, place in enumerate(changed)}

@@ -8,8 +8,9 @@ from pgdyno.model.configuration import Configuration
 from pgdyno.model.figure import Figure, Table
 from pgdyno.model.study import Effect, Retained, Study, StudyKind
 from pgdyno.model.trial import BY_HAND, Trial
-from pgdyno.model.verdict import Metric, Verdict
+from pgdyno.model.verdict import Metric, Verdict, Word
 from pgdyno.report import circumstances, figures
+from pgdyno.report.judgement import together_text
 from pgdyno.report.neighbours import phases, trial_points
 from pgdyno.report.reading import Fields, Side, verdict_of
 from pgdyno.report.recorder import align, recorder, without_quiet
@@ -54,8 +55,8 @@ COUNTED = (
     "are never averaged. Runs that other programs disturbed are repeated, not corrected."
 )
 SEARCHED = (
-    "A searched configuration is confirmed by fresh runs before it is believed, and a setting whose removal costs "
-    "nothing measurable is dropped."
+    "What a search found is confirmed by fresh runs before it is believed. Settings of which next to nothing is "
+    "expected are left out, and all that was found runs beside the rest, to tell whether they are missed."
 )
 UNMEASURED = ("not measured alone", "")
 """What stands for the effect of a setting that the proof had no time to leave out."""
@@ -106,6 +107,10 @@ def keep_blocks(result: Fields, verdict: Verdict | None) -> tuple[Block, ...]:
         return (Prose(("Nothing: no configuration but the baseline was measured, so nothing is known of any other.",)),)
     best = result.child("winner").settings("settings") or result.child("search").settings("best")
     said = ["Nothing: keep your configuration. None that was tried proved better."]
+    together = verdict_of(result.child("together"))
+    if together is not None and together.word is Word.BETTER:
+        said = [f"Nothing: keep your configuration. {together_text(result)}; a longer tune may tell which matter."]
+        said.append(f"{sentence(together, 'all that was found', 'the baseline')}.")
     said.append(f"{sentence(verdict, 'the best candidate', 'the baseline')}.")
     if not best:
         return (Prose(tuple(said)),)

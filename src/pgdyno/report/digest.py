@@ -71,7 +71,7 @@ def _doubts(trials: Sequence[Trial], result: Fields) -> tuple[Block, ...]:
     dropped = [item.text("knob") for item in result.children("dropped")]
     rows = [
         *(("rival", sentence) for sentence in doubts.rival_sentences(result)),
-        ("pruning", "" if result.flag("keep") else chapters.unpruned_text(result, settings)),
+        ("found", "" if result.flag("keep") else chapters.unpruned_text(result, settings)),
         ("dropped", f"{plural(len(dropped), 'setting')}: {', '.join(dropped)}" if dropped else ""),
         *doubts.noise_facts(result),
         ("trials", _states(trials)),

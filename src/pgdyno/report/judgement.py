@@ -95,6 +95,12 @@ def _bench(study: Study, result: Fields) -> Judgement | None:
     )
 
 
+def together_text(result: Fields) -> str:
+    """Say that only all that a search found proved better: which of it matters is not known, so it is not offered."""
+    best = result.child("search").settings("best")
+    return f"{plural(len(best), 'setting')} proved better together, and none of them is explained"
+
+
 def unused_text(unused: Sequence[Fields]) -> str:
     """Say how many runs were not used, and how they ended: `1 run was not used (disturbed)`."""
     states = ", ".join(dict.fromkeys(run.text("state") or "without a figure" for run in unused))
@@ -114,6 +120,9 @@ def _comparison(study: Study, result: Fields) -> Judgement | None:
     if study.kind is StudyKind.TUNE:  # of a tune a worse candidate is an answer: the baseline stands
         code = ExitCode.NOT_RESOLVED if verdict.word is Word.NOT_RESOLVED else ExitCode.OK
     company = _company(result)
+    if result.flag("keep") and result.child("together").text("word") == Word.BETTER and study.kind is StudyKind.TUNE:
+        title = f"Keep your configuration: {together_text(result)}{company}"
+        return Judgement(title, "keep", Tone.UNSURE, "your configuration", ExitCode.NOT_RESOLVED)
     if result.flag("keep"):
         tone = Tone.UNSURE if verdict.word is Word.NOT_RESOLVED else Tone.NEUTRAL
         title = f"Keep your configuration: nothing that was tried proved better{company}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pgdyno.model.trial import LatencySummary, Outcome, Role, Trial, TrialState
+from pgdyno.model.trial import TUNE_PROOF_BLOCKS, LatencySummary, Outcome, Role, Trial, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.report.figures import TrialPoint
 from pgdyno.report.wording import STRATEGIES
@@ -55,13 +55,15 @@ def phases(points: Sequence[TrialPoint]) -> list[tuple[int, str]]:
         roles.setdefault(point.block, set()).add(point.role)
     found: list[tuple[int, str]] = []
     for point in points:
-        name = _phase(roles[point.block], found[-1][1] if found else "noise")
+        name = _phase(point.block, roles[point.block], found[-1][1] if found else "noise")
         if not found or found[-1][1] != name:
             found.append((point.trial, name))
     return found
 
 
-def _phase(roles: set[Role], before: str) -> str:
+def _phase(block: int, roles: set[Role], before: str) -> str:
+    if block >= TUNE_PROOF_BLOCKS:
+        return "proof"
     if Role.SEARCH in roles:
         return "search"
     if Role.PRUNE in roles:

@@ -1,4 +1,4 @@
-"""May a setting be dropped? The rule of pruning: yes, unless its removal costs something or looks as if it did.
+"""May a setting be dropped? Yes, unless its removal costs something or looks as if it did.
 
 The burden of proof lies with the setting, because every setting that stays has to be explained and maintained. Two
 different answers let it go, and the words keep them apart:
@@ -12,8 +12,7 @@ a gain was called free.
 
 Errors: a setting without effect is kept as shown with probability at most (1 - confidence) / 2, and as suspected in
 about one question of seven at three pairs, of eleven at eight (Student's t beyond 1.5 on one side, without `doubt`,
-which makes it rarer): so a suspicion counts in the metric of the study alone, every other one keeps a setting by a loss
-that is shown. A setting that is worth more than the smallest effect is called
+which makes it rarer). A setting that is worth more than the smallest effect is called
 *proven* to cost nothing with at most the first of these probabilities. A setting of small worth may go as *not shown*,
 the more often the fewer the pairs: that is what `at_most` is for.
 """
@@ -75,17 +74,16 @@ def costs_nothing(
     *,
     design: Design,
     metric: Metric = Metric.THROUGHPUT,
-    may_suspect: bool = True,
 ) -> Removal:
     """Judge whether a setting can go, from interleaved pairs of the configuration without it and with it.
 
-    Without `may_suspect` only a loss that is shown keeps it. Valid after every pair, as `judge` is; `final` says that
+    Valid after every pair, as `judge` is; `final` says that
     no further pair is worth running. Raises UsageError as `judge` does.
     """
     verdict = judge(full, reduced, metric=metric, design=design)
     loss = _largest_loss(verdict.interval, metric)
     proven = verdict.word in (Word.BETTER, Word.EQUIVALENT) or (loss is not None and loss <= design.smallest_effect)
-    suspected = may_suspect and not proven and _is_suspected(verdict, design)
+    suspected = not proven and _is_suspected(verdict, design)
     return Removal(
         droppable=verdict.word is not Word.WORSE and not suspected,
         shown=verdict.word is Word.WORSE,

@@ -22,10 +22,10 @@ class TuneOptions:
 
     `trials` bounds the search trials and `budget_s` the wall time of the whole command, its start, the data load, the
     way back and the report included; the first bound that is reached ends the search. Of the time for trials (see
-    `trial.stopwatch`) the search takes `SEARCH_SHARE`, screening and pruning end at `PRUNE_SHARE`, and the rest
-    belongs to the proof, for whose fewest pairs time is kept; it leaves out as many settings one by one as fit.
-    `noise_runs` is how many baseline runs measure the noise floor; `baseline_every` how many search trials share one
-    re-measured baseline. `restarts` is the restart budget as it is written, None unbounded.
+    `trial.stopwatch`) the search takes `SEARCH_SHARE`, and the rest belongs to the proof, for whose fewest pairs time
+    is kept; only so many settings go into it as can be left out one by one. `noise_runs` is how many baseline runs
+    measure the noise floor; `baseline_every` how many search trials share one re-measured baseline. `restarts` is the
+    restart budget as it is written, None unbounded.
     """
 
     metric: Metric = Metric.THROUGHPUT
@@ -42,7 +42,6 @@ class TuneOptions:
     restarts: str | None = None
     noise_runs: int = 6
     baseline_every: int = 5
-    prune_pairs: int = 8
     confirm_min: int = 4
     confirm_max: int = 24
     rivals: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -54,11 +53,8 @@ class TuneOptions:
 
     @property
     def proof_restarts(self) -> int:
-        """Return how many restarts are kept for what follows the search.
-
-        At least two a pair, for the fewest pairs of screening, one pruning question and proof.
-        """
-        return 2 * (3 + 3 + self.confirm_min)
+        """Return how many restarts are kept: the fewest blocks of baseline, winner and what was found."""
+        return 3 * self.confirm_min
 
     @property
     def proof_trials(self) -> int:
@@ -74,7 +70,6 @@ class TuneOptions:
         )
 
     SEARCH_SHARE: ClassVar[float] = 0.45
-    PRUNE_SHARE: ClassVar[float] = 0.75
 
     def design(self, *, min_pairs: int = 3, max_pairs: int | None = None, comparisons: int = 1) -> Design:
         """Return the rule for verdicts; `comparisons` shares the error rate over a family (Bonferroni)."""
@@ -96,8 +91,8 @@ class TuneOptions:
 
     @classmethod
     def from_json(cls, values: Mapping[str, object]) -> TuneOptions:
-        """Rebuild the options that a study was begun with."""
-        known = dict(values)
+        """Rebuild the options that a study was begun with; earlier versions kept `prune_pairs` among them."""
+        known = {name: value for name, value in values.items() if name != "prune_pairs"}
         for name in ("include", "exclude", "only"):
             known[name] = tuple(words(known.get(name)))
         known["metric"] = Metric(str(known["metric"]))

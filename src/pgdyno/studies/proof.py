@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.study import Comparison
 from pgdyno.model.trial import Role
 from pgdyno.model.verdict import Interval, Verdict, Word
+from pgdyno.optimizer.frugal import GAIN_SHARE
+from pgdyno.stats.noninferiority import Removal, costs_nothing
 from pgdyno.stats.paired import log_ratios, t_interval
-from pgdyno.stats.sequential import is_final
+from pgdyno.stats.sequential import Design, is_final
 from pgdyno.studies.blocks import JUDGEABLE, Blocks, run_blocks
 from pgdyno.studies.judging import compare_arms, verdict_of
 from pgdyno.studies.options import TuneOptions
 from pgdyno.studies.restart_room import has_restarts
 from pgdyno.trial.laboratory import Laboratory
 
-BASE, WINNER, UNPRUNED = "baseline", "winner", "unpruned winner"
+BASE, WINNER, FOUND = "baseline", "winner", "found"
 WITHOUT, RIVAL = "without ", "rival "
 
 
@@ -25,9 +28,9 @@ WITHOUT, RIVAL = "without ", "rival "
 class Proof:
     """What the fresh blocks say.
 
-    `answer` is the arm that the tune ends with: the pruned winner, or the unpruned one where the pruned is shown to be
-    worse than it; headline and rivals are of that arm. `effects` maps a retained knob to the verdict on winner against
-    winner without it, where that was measured; of an unpruned answer nothing was.
+    `answer` is the arm that the tune ends with: the winner, or the winner without a setting whose going is shown to
+    cost nothing, `gone`; headline and rivals are of that arm. `effects` maps a retained knob to the verdict on winner
+    against winner without it; of an answer of one setting it is the headline.
     """
 
     blocks: Blocks
@@ -36,33 +39,33 @@ class Proof:
     effects: Mapping[str, Verdict]
     rivals: Mapping[str, Verdict]
     rival_shares: Mapping[str, Interval]
-    """The winner's throughput as a ratio of the rival's, with its interval."""
+    """The answer's throughput as a ratio of the rival's, with its interval."""
     unpruned: Verdict | None
-    """The pruned winner against the unpruned one; None where pruning dropped nothing."""
-
-    @property
-    def is_pruning_taken_back(self) -> bool:
-        """Return whether what pruning had dropped stays after all."""
-        return self.answer == UNPRUNED
+    """The answer against what the search had found; None where that did not run or is the winner itself."""
+    together: Verdict | None
+    """What the search had found against the baseline; None as above."""
+    is_vetoed: bool
+    """Whether the winner is shown to be worse than what was found, by more than a frugal one may lose."""
+    gone: Mapping[str, Removal]
+    """The setting that went, with what its removal cost; empty where none did."""
 
 
 def prove(
     laboratory: Laboratory,
     winner: Configuration,
-    unpruned: Configuration,
+    found: Configuration,
     options: TuneOptions,
     *,
     first_block: int,
     alone: Sequence[str],
     rivals: Sequence[str],
-    with_unpruned: bool,
+    with_found: bool,
 ) -> Proof | None:
-    """Measure until the headline and every effect are resolved, or the pairs are spent.
+    """Measure until the headline and every effect are resolved, or nothing is to be claimed, or the pairs are spent.
 
-    A pruned winner that these blocks show to be worse than the unpruned one is given up for it: pruning looks for what
-    costs nothing, and it was wrong. The unpruned one ran in the same fresh blocks, so its figures are no search's.
     `alone` names the settings of the winner that are left out one by one, `rivals` the rivals that there is time for.
-    Returns None where the time was over before there were pairs to judge.
+    What was found runs beside a winner that is but a part of it, and may veto it: the model chose that part, and the
+    model may be wrong. Returns None where the time was over before there were pairs to judge.
     """
     arms: dict[str, Configuration] = {BASE: BASELINE, WINNER: winner}
     roles = {BASE: Role.BASELINE, WINNER: Role.CONFIRM}
@@ -71,17 +74,20 @@ def prove(
             arms[WITHOUT + knob], roles[WITHOUT + knob] = winner.without(knob), Role.EFFECT
     for name in rivals:
         arms[RIVAL + name], roles[RIVAL + name] = options.rival_configurations()[name], Role.RIVAL
-    if with_unpruned:
-        arms[UNPRUNED], roles[UNPRUNED] = unpruned, Role.CONFIRM
-    design = options.design(min_pairs=options.confirm_min)
+    if with_found:
+        arms[FOUND], roles[FOUND] = found, Role.CONFIRM
+    metric, design = options.metric, options.design(min_pairs=options.confirm_min)
     effect_design = options.design(min_pairs=options.confirm_min, comparisons=max(1, len(alone)))
 
     def is_enough(blocks: Blocks) -> bool:
         if len(blocks.complete) < options.confirm_min:
             return False
-        verdicts = [verdict_of(blocks, BASE, WINNER, options.metric, design)]
-        verdicts += [verdict_of(blocks, arm, WINNER, options.metric, effect_design) for arm in arms if WITHOUT in arm]
-        return all(v is not None and is_final(v, design) for v in verdicts)
+        verdicts = {arm: verdict_of(blocks, BASE, arm, metric, design) for arm in (WINNER, FOUND) if arm in arms}
+        final = {arm for arm, verdict in verdicts.items() if verdict is not None and is_final(verdict, design)}
+        if _is_vetoed(blocks, options, design) or (final == set(verdicts) and not _any_better(verdicts.values())):
+            return True
+        effects = [verdict_of(blocks, arm, WINNER, metric, effect_design) for arm in arms if WITHOUT in arm]
+        return WINNER in final and all(v is not None and is_final(v, effect_design) for v in effects)
 
     def has_room(trials: int) -> bool:
         watch = laboratory.stopwatch
@@ -99,17 +105,15 @@ def prove(
     )
     if blocks.stopped_short and len(blocks.complete) < JUDGEABLE:
         return None
-    metric = options.metric
-    against_unpruned = verdict_of(blocks, UNPRUNED, WINNER, metric, design) if with_unpruned else None
-    is_worse = against_unpruned is not None and against_unpruned.word is Word.WORSE
-    answer = UNPRUNED if is_worse else WINNER
-    headline = compare_arms(blocks, BASE, answer, metric, design)
-    if answer == UNPRUNED:
-        effects: dict[str, Verdict | None] = {}
-    elif len(winner) == 1:
-        effects = dict.fromkeys(winner, headline.verdict)
+    is_vetoed = _is_vetoed(blocks, options, design)
+    gone = {} if is_vetoed else _what_goes(blocks, options, effect_design)
+    answer = next((WITHOUT + knob for knob in gone), WINNER)
+    headline = compare_arms(blocks, BASE, answer, metric, effect_design if gone else design)
+    if len(blocks.arms[answer]) == 1:
+        effects: dict[str, Verdict | None] = dict.fromkeys(blocks.arms[answer], headline.verdict)
     else:
-        effects = {knob: verdict_of(blocks, WITHOUT + knob, WINNER, metric, effect_design) for knob in alone}
+        kept = (knob for knob in alone if knob not in gone)
+        effects = {knob: verdict_of(blocks, WITHOUT + knob, WINNER, metric, effect_design) for knob in kept}
     beside = {name: verdict_of(blocks, BASE, RIVAL + name, metric, design) for name in rivals}
     return Proof(
         blocks=blocks,
@@ -118,8 +122,53 @@ def prove(
         effects={knob: verdict for knob, verdict in effects.items() if verdict is not None},
         rivals={name: verdict for name, verdict in beside.items() if verdict is not None},
         rival_shares={name: _share(blocks, RIVAL + name, answer, options) for name in rivals},
-        unpruned=against_unpruned,
+        unpruned=verdict_of(blocks, FOUND, answer, metric, design) if with_found else None,
+        together=verdict_of(blocks, BASE, FOUND, metric, design) if with_found else None,
+        is_vetoed=is_vetoed,
+        gone=gone,
     )
+
+
+def _any_better(verdicts: Iterable[Verdict | None]) -> bool:
+    return any(verdict is not None and verdict.word is Word.BETTER for verdict in verdicts)
+
+
+def _is_vetoed(blocks: Blocks, options: TuneOptions, design: Design) -> bool:
+    """Return whether the winner is shown to be worse than what was found, and loses more than it may."""
+    if FOUND not in blocks.arms:
+        return False
+    verdict = verdict_of(blocks, FOUND, WINNER, options.metric, design)
+    if verdict is None or verdict.word is not Word.WORSE:
+        return False
+    return abs(math.log(verdict.interval.ratio)) > _tolerance(blocks, FOUND, options, design)
+
+
+def _what_goes(blocks: Blocks, options: TuneOptions, design: Design) -> dict[str, Removal]:
+    """Return the setting whose going certainly costs no more than the tolerance, the cheapest one; empty for none.
+
+    The rest must be better than the baseline by itself, and so must the winner: no arm is offered for its luck alone.
+    """
+    metric, found = options.metric, {}
+    for arm in blocks.arms:
+        pairs = blocks.pairs(arm, WINNER, metric) if arm.startswith(WITHOUT) else ([], [])
+        if len(pairs[0]) < 2 or not _any_better([verdict_of(blocks, BASE, arm, metric, design)]):
+            continue
+        removal = costs_nothing(*pairs, design=design, metric=metric)
+        tolerance = _tolerance(blocks, WINNER, options, design)
+        if removal.droppable and removal.at_most is not None and math.log1p(removal.at_most) <= tolerance:
+            found[arm.removeprefix(WITHOUT)] = removal
+    if not found or not _any_better([verdict_of(blocks, BASE, WINNER, metric, design)]):
+        return {}
+    cheapest = min(found, key=lambda knob: found[knob].at_most or 0.0)
+    return {cheapest: found[cheapest]}
+
+
+def _tolerance(blocks: Blocks, arm: str, options: TuneOptions, design: Design) -> float:
+    """Return what may be lost of this arm, in ln: the smallest effect of interest, or the share of its gain."""
+    verdict = verdict_of(blocks, BASE, arm, options.metric, design)
+    change = 0.0 if verdict is None else math.log(verdict.interval.ratio)
+    gain = change if options.metric.higher_is_better else -change
+    return max(design.equivalence_bound, GAIN_SHARE * gain)
 
 
 def _share(blocks: Blocks, rival: str, answer: str, options: TuneOptions) -> Interval:

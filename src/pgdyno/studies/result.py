@@ -217,7 +217,7 @@ def _context(facts: Facts, catalogue: Catalogue, knob: str) -> str:
 
 
 def dropped_json(dropped: Configuration, because: Mapping[str, str], facts: Facts) -> list[object]:
-    """Return the settings that pruning let go, each with what was measured of its removal."""
+    """Return the settings that were found and did not stay, each with the reason."""
     return [
         {"knob": knob, "from": current_text(facts, knob), "to": value, "why": because.get(knob)}
         for knob, value in dropped.items()

@@ -1,6 +1,6 @@
 """The search of a tune: single-shot trials that the optimiser asks for, with baselines interleaved.
 
-Nothing is claimed here. The search only proposes; `pruning` and `proof` measure with fresh pairs.
+Nothing is claimed here. The search only proposes; the `proof` measures with fresh pairs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.optimizer.ask import Suggestion, ask
 from pgdyno.optimizer.observation import Observation
-from pgdyno.optimizer.rank import candidate, importance
+from pgdyno.optimizer.rank import candidate
 from pgdyno.optimizer.stopping import is_flat, should_stop
 from pgdyno.studies.blocks import metric_of, run_repeating
 from pgdyno.studies.drift import relative_scores
@@ -53,6 +53,8 @@ class Search:
     noise_sd: float = 0.0
     """Scatter of ln(figure) of one trial, from the noise floor."""
     stopped: str = ""
+    fresh: list[Trial] = field(default_factory=list)
+    """Trials of a proof that the search's winner did not stand: the model learns from them too."""
     left_out: list[str] = field(default_factory=list)
     """What a time budget had no room for."""
 
@@ -99,7 +101,7 @@ class Search:
             skipped=self.skipped(),
             held=() if self._may_restart() else self._restarting(),
             seed=self.options.seed,
-            feasible=self._is_feasible,
+            feasible=self.is_feasible,
             initial=INITIAL,
         )
 
@@ -123,8 +125,12 @@ class Search:
         left = restarts_left(self.laboratory, self.options)
         return left is None or left >= self.options.proof_restarts + THERE_AND_BACK
 
-    def _is_feasible(self, point: Point) -> bool:
-        configuration = point_to_configuration(self.space, point)
+    def is_feasible(self, point: Point) -> bool:
+        """Tell whether the constraints accept this point."""
+        return self.accepts(point_to_configuration(self.space, point))
+
+    def accepts(self, configuration: Configuration) -> bool:
+        """Tell whether the constraints accept this configuration: what is left of one may need what was taken."""
         laboratory = self.laboratory
         return check(configuration, laboratory.facts, connections=laboratory.study.plan.clients) is None
 
@@ -159,10 +165,13 @@ class Search:
 
     def _scored(self) -> list[tuple[Trial, float]]:
         """Return every trial that has a figure with its score: baselines, then what was asked."""
+        fresh = [trial for trial in self.fresh if self._has_figure(trial)]
+        baselines = [*self.baselines, *(trial for trial in fresh if trial.spec.role is Role.BASELINE)]
         measured = [trial for trial in self.trials if self._has_figure(trial)]
-        figures, repeats = ([(_time(t), self._gain(t)) for t in each] for each in (measured, self.baselines))
+        measured += [trial for trial in fresh if trial.spec.role is not Role.BASELINE]
+        figures, repeats = ([(_time(t), self._gain(t)) for t in each] for each in (measured, baselines))
         scores, own = relative_scores(figures, repeats) if repeats else ([], [])
-        return [*zip(self.baselines, own, strict=True), *zip(measured, scores, strict=bool(repeats))]
+        return [*zip(baselines, own, strict=True), *zip(measured, scores, strict=bool(repeats))]
 
     def _is_flat(self) -> bool:
         scored = self._scored()
@@ -201,14 +210,6 @@ class Search:
         """
         point = candidate(self.space.dimensions, self.history(), seed=self.options.seed)
         return point_to_configuration(self.space, point)
-
-    def expected_losses(self, configuration: Configuration) -> dict[str, float]:
-        """Return what the model expects the removal of each knob to cost, in ln(figure), the least first."""
-        point = configuration_to_point(self.space, configuration, self.laboratory.facts)
-        loss = importance(self.space.dimensions, self.history(), point, seed=self.options.seed)
-        return {
-            name: loss.get(name, 0.0) for name in sorted(configuration, key=lambda name: (loss.get(name, 0.0), name))
-        }
 
 
 def _time(trial: Trial) -> float:

@@ -1,9 +1,10 @@
-"""The tune: baseline and noise floor, search, pruning, proof; or "keep your configuration".
+"""The tune: baseline and noise floor, search, proof; or "keep your configuration".
 
     noise     baseline runs alone: how small an effect can be seen here?
     search    single-shot trials asked by the optimiser, baselines interleaved
-    prune     the winner against reduced versions of itself and the baseline, in interleaved blocks
-    proof     fresh randomised blocks: baseline, pruned winner, leave-one-out arms, rivals
+    proof     fresh randomised blocks: baseline, the frugal part of what was found, that part without each of its
+              settings, all that was found, rivals. Where the part is worse than the whole, the model that chose it
+              learns from these blocks and chooses another one for the next.
 
 The whole is a pure function of options, seed and the trials' outcomes: a resumed tune runs it again from the top,
 and the laboratory gives back the trials that the store has.
@@ -12,40 +13,34 @@ and the laboratory gives back the trials that the store has.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 from pgdyno.errors import EnvironmentUnsuitable, OutOfTime
 from pgdyno.knobs.budget import TrialBudget
 from pgdyno.knobs.catalogue import load_catalogue
-from pgdyno.knobs.constraints import check
 from pgdyno.knobs.space import SearchSpace, build_space, starting_points
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts
-from pgdyno.model.study import Comparison
-from pgdyno.model.trial import LoadPlan, Role, WorkloadSpec
+from pgdyno.model.trial import TUNE_PROOF_BLOCKS, LoadPlan, Role, Trial, WorkloadSpec
 from pgdyno.model.verdict import Metric, Word
-from pgdyno.stats.noninferiority import Removal, costs_nothing
-from pgdyno.stats.sequential import is_final
-from pgdyno.studies.blocks import JUDGEABLE, Blocks, run_blocks
 from pgdyno.studies.drowned import contradicts, drowned
-from pgdyno.studies.judging import compare_arms, verdict_of
+from pgdyno.studies.frugal import frugal
 from pgdyno.studies.noise_runs import floor_of, measure_noise
 from pgdyno.studies.options import TuneOptions
-from pgdyno.studies.proof import BASE, prove
-from pgdyno.studies.pruning import count_responsible, prune
-from pgdyno.studies.restart_room import arms_with_restarts, has_restarts
+from pgdyno.studies.proof import WINNER, Proof, prove
+from pgdyno.studies.restart_room import arms_with_restarts
 from pgdyno.studies.search import Search
 from pgdyno.studies.tuned import Tuned
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.stopwatch import BudgetSpent
 from pgdyno.units import seconds_text
 
-PRUNE_BLOCKS, PROOF_BLOCKS = 10_000, 20_000
-"""Block numbers begin here for pruning and proof, so that each phase draws its own orders."""
-FULL, REDUCED = "full", "reduced"
-SCREENING_TRIALS = 6
-"""The fewest trials that screening takes: three pairs."""
+ROUNDS = 3
+"""So often the model may choose a part of what was found; each proof is judged by its own fresh blocks."""
+MOST_SETTINGS = 5
+"""More are not left out one by one: each takes an arm in every block, and the model seldom expects more to matter."""
+NO_PROOF = "no time was left for the proof, so nothing is claimed: a longer --budget leaves room for it"
 
 
 def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str], None]) -> Tuned:
@@ -82,13 +77,11 @@ def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str],
     announce(
         f"search: up to {options.trials} trials over {len(space.dimensions)} knobs; noise {100 * noise.floor.cv:.1f} %"
     )
-    tuned = Tuned(noise, search, BASELINE, BASELINE, BASELINE, None, None, drowned=why or "")
+    tuned = Tuned(noise, search, drowned=why or "")
     try:
         _search_and_prove(laboratory, tuned, options, announce)
     except BudgetSpent:
         search.stopped = search.stopped or "the time was over"
-        if tuned.proof is None:
-            tuned.screening = None
         tuned.notes.append("the time was over in mid-work; what was measured until then is kept: a longer --budget")
     if why:
         tuned.notes.insert(0, why)
@@ -112,128 +105,117 @@ def too_short(options: TuneOptions, when: str) -> OutOfTime:
 def _search_and_prove(
     laboratory: Laboratory, tuned: Tuned, options: TuneOptions, announce: Callable[[str], None]
 ) -> None:
-    search, watch = tuned.search, laboratory.stopwatch
+    search = tuned.search
     search.run()
     announce(f"search ended: {search.stopped}")
-    tuned.winner = tuned.unpruned = unpruned = search.winner()
-    if not unpruned:
+    tuned.found = found = search.winner()
+    if not found:
         tuned.notes.append(_nothing_measured(search))
         return
-    losses = search.expected_losses(unpruned)
-    if watch is None or watch.has_room(SCREENING_TRIALS + options.proof_trials):
-        if not _screen_and_prune(laboratory, tuned, losses, options, announce):
-            return
-    else:
-        search.left_out.append("screening and pruning: the proof is of all settings that the search found")
-    if watch is not None and not watch.has_room(options.proof_trials):
-        _give_up_proof(tuned)
-        return
-    announce(f"proof: {len(tuned.winner)} of {len(unpruned)} settings stay; fresh pairs against the baseline")
-    most_important = [
-        name
-        for name in reversed(losses)
-        if name in tuned.winner and is_possible(laboratory, tuned.winner.without(name))
-    ]
-    alone, rivals, with_unpruned = _affordable(laboratory, tuned, most_important, options)
-    if left := [name for name in most_important if name not in alone]:
-        short = "restart" if watch is None else "time"
-        tuned.notes.append(f"no {short} was left to measure what each of these settings does alone: {', '.join(left)}")
-    tuned.proof = prove(
-        laboratory,
-        tuned.winner,
-        unpruned,
-        options,
-        first_block=PROOF_BLOCKS,
-        alone=alone,
-        rivals=rivals,
-        with_unpruned=with_unpruned,
-    )
+    first_block, refused = TUNE_PROOF_BLOCKS, [BASELINE]
+    for _ in range(ROUNDS):
+        arms = _affordable(laboratory, found, options)
+        if arms is not None and arms < 2:
+            break
+        part = frugal(search, found, most=_most_settings(arms, options), refused=refused)
+        if part.settings in refused:
+            break
+        which = f"{len(part.settings)} of the {len(found)} settings that the search found"
+        announce(f"proof: {which}; fresh pairs against the baseline")
+        proof = _prove(search, part.settings, found, arms, options, first_block)
+        if proof is None:
+            break
+        if not tuned.is_offered or proof.headline.verdict.word is Word.BETTER:
+            tuned.take(proof, part)
+        if not proof.is_vetoed:
+            break
+        announce(f"proof: {which} are worse than all of them: the model learns from that")
+        search.fresh += [trial for trial in _trials(proof) if trial.spec.role is not Role.RIVAL]
+        first_block += len(proof.blocks.complete) + proof.blocks.lost
+        refused.append(part.settings)
     if tuned.proof is None:
-        _give_up_proof(tuned)
-    elif tuned.proof.is_pruning_taken_back:
-        announce(f"proof: the {len(tuned.winner)} that stayed are worse than all {len(unpruned)}: all of them stay")
-        tuned.taken_back, tuned.winner, tuned.dropped, tuned.dropped_because = tuned.winner, unpruned, BASELINE, {}
-        tuned.notes = [
-            "pruning was taken back, and its settings were measured together, not alone: more --prune-pairs tell "
-            "better which of them can go"
-        ]
+        tuned.notes.append(NO_PROOF)
+    else:
+        _note_proof(tuned, tuned.proof, options)
 
 
-def _screen_and_prune(
-    laboratory: Laboratory,
-    tuned: Tuned,
-    losses: dict[str, float],
+def _trials(proof: Proof) -> list[Trial]:
+    return sorted((trial for block in proof.blocks.complete for trial in block.values()), key=lambda trial: trial.id)
+
+
+def _affordable(laboratory: Laboratory, found: Configuration, options: TuneOptions) -> int | None:
+    """Return for how many arms there are time and restarts in the fewest blocks of a proof; None without a bound."""
+    watch, beside = laboratory.stopwatch, (BASELINE, found, *options.rival_configurations().values())
+    bounds = [] if (arms := arms_with_restarts(laboratory, options, beside)) is None else [arms]
+    if watch is not None and watch.trials:
+        bounds.append(int((watch.end_s - watch.position_s) / (options.confirm_min * max(watch.trial_s, 1e-9))))
+        if not watch.has_room(options.proof_trials):
+            bounds.append(0)
+    return min(bounds, default=None)
+
+
+def _most_settings(arms: int | None, options: TuneOptions) -> int:
+    """Return how many settings can be left out one by one beside baseline, winner, what was found and the rivals.
+
+    One alone needs no arm of its own.
+    """
+    spare = MOST_SETTINGS if arms is None else min(MOST_SETTINGS, arms - 3 - len(options.rivals))
+    return spare if spare > 1 else 1
+
+
+def _prove(
+    search: Search,
+    part: Configuration,
+    found: Configuration,
+    arms: int | None,
     options: TuneOptions,
-    announce: Callable[[str], None],
-) -> bool:
-    """Return whether the search's winner is worth a proof; it is pruned then."""
-    pruner = _Pruner(laboratory, options, announce)
-    unpruned = tuned.unpruned
-    tuned.screening = pruner.screen(unpruned)
-    if tuned.screening is None:
-        _give_up_proof(tuned)
-        return False
-    if tuned.screening.verdict.word is not Word.BETTER:
-        tuned.notes.append("the search's best configuration did not beat the baseline in fresh pairs")
-        if tuned.screening.verdict.word is Word.NOT_RESOLVED and pruner.is_time_spent():
-            tuned.notes.append("the time for these pairs was spent: a longer --budget resolves smaller effects")
-        return False
-    tuned.winner = prune(unpruned, list(losses), pruner.is_free, first_kept=count_responsible(losses))
-    tuned.dropped = unpruned.without(*tuned.winner)
-    tuned.dropped_because = pruner.reasons
-    if unasked := [name for name in reversed(losses) if name in pruner.unasked]:
-        short = "restart" if laboratory.stopwatch is None else "time"
-        tuned.notes.append(f"no {short} was left to ask whether these settings can go: {', '.join(unasked)}")
-    return True
+    first_block: int,
+) -> Proof | None:
+    """Measure a part of what was found; of the arms that there is room for, rivals are the last."""
+    alone = [name for name in part if len(part) > 1 and search.accepts(part.without(name))]
+    alone = alone[: _most_settings(arms, options)]
+    with_found = part != found and (arms is None or arms > 2)
+    spare = None if arms is None else max(0, arms - 2 - with_found - len(alone))
+    return prove(
+        search.laboratory,
+        part,
+        found,
+        options,
+        first_block=first_block,
+        alone=alone,
+        rivals=list(options.rivals)[:spare],
+        with_found=with_found,
+    )
 
 
-def _give_up_proof(tuned: Tuned) -> None:
-    """Claim nothing: what the screening said of fresh pairs is a note, no verdict of the study."""
-    if tuned.screening is not None:
-        word, pairs = tuned.screening.verdict.word.value, tuned.screening.verdict.pairs
-        tuned.notes.append(f"screening called the search's best configuration {word} after {pairs} pairs")
-    tuned.screening, tuned.proof = None, None
-    tuned.notes.append("no time was left for the proof, so nothing is claimed: a longer --budget leaves room for it")
+def _note_proof(tuned: Tuned, proof: Proof, options: TuneOptions) -> None:
+    """Note what a reader of the result has to know of how its winner was chosen."""
+    found, left_out = tuned.found, tuned.search.left_out
+    whole = f"all {len(found)} settings that the search found" if len(found) > 1 else "what the search found"
+    tuned.notes += tuned.lowered
+    if proof.is_vetoed and proof.unpruned is not None:
+        tuned.notes.append(
+            f"{proof.unpruned.sentence('what was proved', whole)}; which of them matter is not known, and a setting "
+            "that is not explained is not offered: a longer --budget or more --trials"
+        )
+    if bound := [name for name in tuned.winner if name not in proof.effects and name not in tuned.unexplained]:
+        tuned.notes.append(
+            f"without it the rest is refused here, so that it was not measured alone: {', '.join(bound)}"
+        )
+    if proof.gone and len(tuned.winner) > 1:
+        tuned.notes.append(f"the effects of single settings were measured with {', '.join(proof.gone)}")
+    if unexplained := tuned.unexplained:
+        tuned.notes.append(f"not offered, as these settings were not measured alone: {', '.join(unexplained)}")
+    if proof.together is None and proof.blocks.arms[WINNER] != found:
+        left_out.append(f"whether {whole} do better")
+    if left := [name for name in options.rivals if name not in proof.rivals]:
+        left_out.append(f"rivals {', '.join(left)}")
 
 
 def _nothing_measured(search: Search) -> str:
     if search.trials:
         return f"none of the {len(search.trials)} configurations that were tried could be measured"
     return f"no configuration was tried: {search.stopped}; a longer --budget leaves room for the search"
-
-
-def _affordable(
-    laboratory: Laboratory, tuned: Tuned, most_important: Sequence[str], options: TuneOptions
-) -> tuple[list[str], list[str], bool]:
-    """Return what the fewest blocks of the proof have time and restarts for beside baseline and winner.
-
-    The settings to leave out one by one, the rivals, and whether the unpruned winner runs too; that one comes first,
-    then the rivals, then the settings.
-    """
-    rivals, is_pruned = list(options.rivals), tuned.unpruned != tuned.winner
-    watch = laboratory.stopwatch
-    beside = (BASELINE, tuned.unpruned, *options.rival_configurations().values())
-    bounds = [] if (arms := arms_with_restarts(laboratory, options, beside)) is None else [arms]
-    if watch is not None and watch.trials:
-        bounds.append(int((watch.end_s - watch.position_s) / (options.confirm_min * max(watch.trial_s, 1e-9))))
-    if not bounds:
-        return list(most_important), rivals, is_pruned
-    spare = min(bounds) - 2
-    with_unpruned = is_pruned and spare > 0
-    spare -= with_unpruned
-    some = rivals[: max(0, spare)]
-    spare -= len(some)
-    if is_pruned and not with_unpruned:
-        tuned.search.left_out.append("whether pruning cost anything")
-    if left := rivals[len(some) :]:
-        tuned.search.left_out.append(f"rivals {', '.join(left)}")
-    is_single = len(tuned.winner) == 1
-    return list(most_important[: max(is_single, spare)]), some, with_unpruned
-
-
-def is_possible(laboratory: Laboratory, configuration: Configuration) -> bool:
-    """Tell whether the constraints accept this configuration: what is left of a winner may need what was taken."""
-    return check(configuration, laboratory.facts, connections=laboratory.study.plan.clients) is None
 
 
 def search_space(facts: Facts, workload: WorkloadSpec, plan: LoadPlan, options: TuneOptions) -> SearchSpace:
@@ -274,114 +256,3 @@ def reach_sentences(space: SearchSpace, facts: Facts) -> list[str]:
     said = [f"{', '.join(moved)} by ALTER SYSTEM, because postgresql.auto.conf sets them"] if moved else []
     out = [f"{out.name} {out.reason}" for out in space.excluded if out.name in facts.obstacles]
     return [*said, *(f"left out: {words}" for words in out)]
-
-
-@dataclass
-class _Pruner:
-    """Answers pruning's question by measurement, each time in fresh interleaved blocks."""
-
-    laboratory: Laboratory
-    options: TuneOptions
-    announce: Callable[[str], None]
-    next_block: int = PRUNE_BLOCKS
-    reasons: dict[str, str] = field(default_factory=dict)
-    """Why each setting that was dropped could go."""
-    unasked: set[str] = field(default_factory=set)
-    """Settings that stay because there was no time to ask."""
-
-    def screen(self, winner: Configuration) -> Comparison | None:
-        """Compare the search's winner with the baseline before anything is spent on pruning it.
-
-        Returns None where the time was over before there were pairs to judge.
-        """
-        self.announce(f"screening: the search's best ({len(winner)} settings) against the baseline, fresh pairs")
-        design = self.options.design()
-
-        def is_enough(blocks: Blocks) -> bool:
-            verdict = verdict_of(blocks, BASE, FULL, self.options.metric, design)
-            if verdict is None or verdict.pairs < design.min_pairs:
-                return False
-            return is_final(verdict, design) or self.is_time_spent() or not self._has_restarts(arms)
-
-        arms = {BASE: BASELINE, FULL: winner}
-        blocks = self._run(arms, {BASE: Role.BASELINE, FULL: Role.CONFIRM}, self.options.confirm_max, is_enough)
-        if blocks.stopped_short and len(blocks.complete) < JUDGEABLE:
-            return None
-        return compare_arms(blocks, BASE, FULL, self.options.metric, design)
-
-    def is_time_spent(self) -> bool:
-        """Return whether the time is over that screening and pruning may take; the rest is for the proof."""
-        return not self._has_room(2)
-
-    def _has_restarts(self, arms: Mapping[str, Configuration]) -> bool:
-        """Return whether one block more leaves the restarts that the fewest pairs of the proof need."""
-        options = self.options
-        return has_restarts(self.laboratory, options, tuple(arms.values()), keep=options.proof_trials)
-
-    def _has_room(self, trials: int) -> bool:
-        watch = self.laboratory.stopwatch
-        if watch is None:
-            return True
-        until = watch.share_s(self.options.PRUNE_SHARE)
-        return watch.has_room(trials, until_s=until) and watch.has_room(trials + self.options.proof_trials)
-
-    def is_free(self, kept: Configuration, reduced: Configuration) -> bool:
-        """Return True when going from `kept` to `reduced` costs nothing measurable, in the metric or in server CPU."""
-        gone = tuple(kept.without(*reduced))
-        arms, roles = {FULL: kept, REDUCED: reduced}, {FULL: Role.PRUNE, REDUCED: Role.PRUNE}
-        if not is_possible(self.laboratory, reduced):
-            self.announce(f"pruning: {', '.join(gone)} cannot go, the rest would be refused without")
-            return False
-        if self.is_time_spent() or not self._has_restarts(arms):
-            if not self.unasked:
-                what = "time" if self.is_time_spent() else "restart"
-                self.announce(f"pruning: no {what} left to ask whether more of the {len(kept)} settings can go")
-            self.unasked.update(gone)
-            return False
-        self.announce(f"pruning: does it cost anything to drop {', '.join(gone)}?")
-        design = self.options.design(max_pairs=self.options.prune_pairs)
-        metrics = dict.fromkeys((self.options.metric, Metric.SERVER_CPU))
-
-        def answers(blocks: Blocks) -> list[Removal]:
-            pairs = [(metric, *blocks.pairs(REDUCED, FULL, metric)) for metric in metrics]
-            return [
-                costs_nothing(r, f, design=design, metric=metric, may_suspect=metric is self.options.metric)
-                for metric, r, f in pairs
-                if len(r) > 1
-            ]
-
-        def is_enough(blocks: Blocks) -> bool:
-            removals = answers(blocks)
-            return bool(removals) and (all(r.final for r in removals) or any(r.shown for r in removals))
-
-        removals = answers(self._run(arms, roles, self.options.prune_pairs, is_enough))
-        if not removals:
-            self.unasked.update(gone)
-            return False
-        costly = [removal for removal in removals if not removal.droppable]
-        words = (costly or removals)[0].sentence(", ".join(gone))
-        self.announce(f"pruning: {words}")
-        if costly:
-            return False
-        self.reasons.update(dict.fromkeys(gone, words))
-        return True
-
-    def _run(
-        self,
-        arms: dict[str, Configuration],
-        roles: dict[str, Role],
-        max_blocks: int,
-        is_enough: Callable[[Blocks], bool],
-    ) -> Blocks:
-        blocks = run_blocks(
-            self.laboratory,
-            arms,
-            roles,
-            seed=self.options.seed,
-            first_block=self.next_block,
-            max_blocks=max_blocks,
-            is_enough=is_enough,
-            has_room=lambda trials: self._has_room(trials) and self._has_restarts(arms),
-        )
-        self.next_block += len(blocks.complete) + blocks.lost
-        return blocks

@@ -66,8 +66,8 @@ def tune_result(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> d
         result["effects"] = effects_json(tuned.proof.effects, tuned.winner, facts, catalogue)
         result["unmeasured"] = unmeasured_json(tuned.proof.effects, tuned.winner, facts, catalogue)
         result["rivals"] = _rivals_json(tuned.proof, options)
-        result["taken_back"] = dict(tuned.taken_back)
         result["unpruned"] = verdict_json(tuned.proof.unpruned) if tuned.proof.unpruned else None
+        result["together"] = verdict_json(tuned.proof.together) if tuned.proof.together else None
         blocks, answer = tuned.proof.blocks, tuned.proof.answer
         result |= inside_json(laboratory, blocks, BASE, answer, b_is=WINNER)
         arms = blocks.trials(BASE), blocks.trials(answer)
@@ -76,21 +76,12 @@ def tune_result(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> d
 
 
 def _left_out(tuned: Tuned) -> list[str]:
-    compared = tuned.screening if tuned.proof is None else tuned.proof.headline
-    return [compared.left_out] if compared is not None and compared.left_out else []
+    return [tuned.proof.headline.left_out] if tuned.proof is not None and tuned.proof.headline.left_out else []
 
 
 def _sides(tuned: Tuned, facts: Facts) -> Mapping[str, object]:
     if tuned.proof is not None:
         return comparison_json(tuned.proof.headline, tuned.proof.blocks, facts)
-    if tuned.screening is not None:
-        a, b = tuned.screening.a, tuned.screening.b
-        return {
-            "verdict": verdict_json(tuned.screening.verdict),
-            "others": [verdict_json(verdict) for verdict in tuned.screening.others],
-            "baseline": arm_json(a, a.trials[0], facts),
-            "winner": arm_json(b, b.trials[0], facts),
-        }
     baseline = arm_json(
         summarise(BASE, BASELINE, tuned.search.baselines), representative(tuned.search.baselines), facts
     )
@@ -104,7 +95,7 @@ def _search_json(tuned: Tuned) -> dict[str, object]:
         "excluded": [{"knob": e.name, "reason": e.reason} for e in space.excluded],
         "trials": len(tuned.search.trials),
         "stopped": tuned.search.stopped,
-        "best": dict(tuned.unpruned),
+        "best": dict(tuned.found),
     }
 
 

@@ -1,14 +1,15 @@
-"""What a tune found out: its noise floor, its search, what pruning left and what the proof says of it."""
+"""What a tune found out: its noise floor, its search, what part of it was proved and what the proof says of that."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.study import Comparison
 from pgdyno.model.verdict import Word
 from pgdyno.studies.drowned import contradicts
+from pgdyno.studies.frugal import Frugal
 from pgdyno.studies.noise_runs import NoiseRuns
 from pgdyno.studies.proof import Proof
 from pgdyno.studies.search import Search
@@ -16,30 +17,48 @@ from pgdyno.studies.search import Search
 
 @dataclass
 class Tuned:
-    """Everything that a tune found out. `proof` is None when the search's winner did not beat the baseline."""
+    """Everything that a tune found out. `proof` is None where there was no time for one, or nothing to prove."""
 
     noise: NoiseRuns
     search: Search
-    unpruned: Configuration
-    winner: Configuration
-    dropped: Configuration
-    screening: Comparison | None
-    proof: Proof | None
+    found: Configuration = BASELINE
+    """The best configuration of the search, whole."""
+    winner: Configuration = BASELINE
+    """The part of it that was proved."""
+    proof: Proof | None = None
+    dropped: Configuration = BASELINE
     dropped_because: Mapping[str, str] = field(default_factory=dict)
-    taken_back: Configuration = BASELINE
-    """What pruning had left, where the proof took it back; else the empty configuration."""
+    lowered: Sequence[str] = ()
     notes: list[str] = field(default_factory=list)
     drowned: str = ""
     """Why server CPU per transaction decided instead of throughput; empty where the metric asked for did."""
 
+    def take(self, proof: Proof, part: Frugal) -> None:
+        """Make this proof the answer."""
+        self.proof, self.winner, self.lowered = proof, proof.blocks.arms[proof.answer], part.lowered
+        self.dropped = self.found.without(*self.winner)
+        measured = {knob: removal.sentence(knob) for knob, removal in proof.gone.items()}
+        self.dropped_because = {**part.dropped_because, **measured}
+
     @property
     def is_offered(self) -> bool:
-        """Return whether the winner is proved better, and throughput not worse where it does not decide."""
-        if self.proof is None or self.proof.headline.verdict.word is not Word.BETTER:
+        """Return whether the winner is proved better and explained, and throughput not worse where it decides not."""
+        if self.proof is None or self.proof.headline.verdict.word is not Word.BETTER or self.unexplained:
             return False
         return not (self.drowned and contradicts(self.proof.headline))
 
     @property
+    def unexplained(self) -> list[str]:
+        """Return the settings of the winner that could have been left out one by one and were not."""
+        if self.proof is None:
+            return []
+        return [
+            name
+            for name in self.winner
+            if name not in self.proof.effects and self.search.accepts(self.winner.without(name))
+        ]
+
+    @property
     def headline(self) -> Comparison | None:
-        """Return the comparison that the verdict is taken from: the proof, or the screening that ended the tune."""
-        return self.proof.headline if self.proof else self.screening
+        """Return the comparison that the verdict is taken from."""
+        return self.proof.headline if self.proof else None

@@ -1,4 +1,4 @@
-"""Rank, choose, importance and the stopping rule."""
+"""Rank, choose and the stopping rule."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pgdyno.knobs.dimension import Dimension
 from pgdyno.optimizer.ask import ask
 from pgdyno.optimizer.model import fit_model, fit_sceptical
 from pgdyno.optimizer.observation import Observation, gather
-from pgdyno.optimizer.rank import choose, importance, rank
+from pgdyno.optimizer.rank import choose, rank
 from pgdyno.optimizer.stopping import EARLIEST, FLAT_FROM, PATIENCE, is_flat, should_stop
 
 SPACE = tuple(Dimension(f"k{i}", "integer", 8, 8192, True, default=32) for i in range(6))
@@ -46,7 +46,6 @@ def test_rank_of_failures_alone_is_empty() -> None:
     assert rank(SPACE, [Observation(DEFAULT, None)], seed=0) == []
     assert rank(SPACE, [], seed=0) == []
     assert choose(SPACE, [Observation(DEFAULT, None)]) == DEFAULT
-    assert importance(SPACE, [], DEFAULT, seed=0) == {}
 
 
 def test_choose_keeps_the_default_where_nothing_helps() -> None:
@@ -86,15 +85,6 @@ def test_the_search_learns_the_noise_only_from_enough_repeats() -> None:
 
 def test_choose_without_a_measured_default_keeps_it() -> None:
     assert choose(SPACE, [Observation({**DEFAULT, "k0": 4096}, 1.0)]) == DEFAULT
-
-
-def test_importance_names_the_knob_that_carries_the_gain() -> None:
-    history = history_of(24, seed=2, noise=0.02, slope=0.2)
-    winner = rank(SPACE, history, seed=2)[0].point
-    loss = importance(SPACE, history, winner, seed=2)
-    assert max(loss, key=lambda name: loss[name]) == "k0"
-    assert set(loss) == {name for name in DEFAULT if winner[name] != DEFAULT[name]}
-    assert loss["k0"] > 3 * sorted(map(abs, loss.values()))[-2] if len(loss) > 1 else loss["k0"] > 0
 
 
 def test_stopping_waits_for_enough_trials_and_a_run_of_small_promises() -> None:

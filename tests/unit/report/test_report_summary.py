@@ -13,7 +13,7 @@ import pytest
 
 import study_example as example
 from pgdyno.model.study import StudyState
-from pgdyno.model.trial import Role, TrialState
+from pgdyno.model.trial import TUNE_PROOF_BLOCKS, Role, TrialState
 from pgdyno.model.verdict import Interval, Metric
 from pgdyno.report import html, markdown
 from pgdyno.report.build import build_report
@@ -202,6 +202,9 @@ def test_phases_follow_the_roles_of_a_block() -> None:
     points = [TrialPoint(n, role, TrialState.COMPLETE, 1.0, "", "", block) for n, (role, block) in enumerate(plan, 1)]
     assert phases(points) == [(1, "noise"), (2, "search"), (4, "screening"), (6, "pruning"), (7, "proof")]
     assert phases([]) == []
+    now = list(points[:3])
+    now += [TrialPoint(9, Role.CONFIRM, TrialState.COMPLETE, 1.0, "", "", TUNE_PROOF_BLOCKS)]
+    assert phases(now) == [(1, "noise"), (2, "search"), (9, "proof")]
 
 
 def test_settings_dropped_for_one_reason_share_a_row(tmp_path: Path) -> None:

@@ -25,6 +25,11 @@ def test_tune_options_round_trip_through_json():
     assert TuneOptions.from_json(json.loads(json.dumps(options.to_json()))) == options
 
 
+def test_options_of_an_earlier_version_with_pruning_are_read():
+    kept = {**TuneOptions(trials=7).to_json(), "prune_pairs": 8}
+    assert TuneOptions.from_json(json.loads(json.dumps(kept))) == TuneOptions(trials=7)
+
+
 def test_a_target_round_trips_through_json():
     request = TargetRequest(dsn="host=/run/postgresql dbname=app", restart_command=("systemctl", "restart", "pg"))
     assert TargetRequest.from_json(json.loads(json.dumps(request.to_json()))) == request

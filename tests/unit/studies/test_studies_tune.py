@@ -5,17 +5,20 @@ from dataclasses import replace
 import pytest
 
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode
+from pgdyno.model.configuration import Configuration
 from pgdyno.model.trial import Role, TrialState
 from pgdyno.model.verdict import Metric, Word
 from pgdyno.optimizer import rank
 from pgdyno.report.judgement import judged
 from pgdyno.studies import tune as tune_module
+from pgdyno.studies.frugal import Frugal
 from pgdyno.studies.options import TuneOptions
-from pgdyno.studies.tune import _Pruner, tune
+from pgdyno.studies.tune import tune
 from pgdyno.studies.tune_result import tune_result
+from pgdyno.units import parse_quantity
 from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff
 
-OPTIONS = TuneOptions(trials=14, noise_runs=4, prune_pairs=4, confirm_max=8, rivals={"4GB": {"shared_buffers": "4GB"}})
+OPTIONS = TuneOptions(trials=14, noise_runs=4, confirm_max=8, rivals={"4GB": {"shared_buffers": "4GB"}})
 
 
 def run(laboratory, options=OPTIONS):
@@ -185,7 +188,7 @@ def test_failing_configurations_are_learned_from_and_never_win():
 
 
 def test_the_budget_in_time_bounds_the_search():
-    options = TuneOptions(trials=500, budget_s=200.0, noise_runs=3, prune_pairs=3, confirm_min=3, confirm_max=4)
+    options = TuneOptions(trials=500, budget_s=200.0, noise_runs=3, confirm_min=3, confirm_max=4)
     laboratory = SimulatedLaboratory(shared_buffers_cliff)
     tuned, said = run(laboratory, options)
     assert "share of the time" in tuned.search.stopped
@@ -194,59 +197,129 @@ def test_the_budget_in_time_bounds_the_search():
     assert any("search ended" in line for line in said)
 
 
-def test_the_budget_bounds_the_screening_of_a_machine_too_noisy_to_resolve_it():
+def test_the_budget_bounds_the_proof_on_a_machine_too_noisy_to_resolve_it():
     options = TuneOptions(trials=14, budget_s=300.0, noise_runs=4, confirm_max=48)
     laboratory = SimulatedLaboratory(flat, cv=0.5)
     tuned, _ = run(laboratory, options)
-    assert tuned.screening.verdict.word is Word.NOT_RESOLVED
-    assert tuned.screening.verdict.pairs >= 3
-    assert laboratory.spent_s <= options.PRUNE_SHARE * 300.0
-    assert any("a longer --budget" in note for note in tuned.notes)
-
-
-def _unasked(pruner, kept, reduced):
-    pruner.unasked.update(kept.without(*reduced))
-    return False
-
-
-def test_a_proof_that_pruning_left_too_much_to_leaves_out_as_many_settings_as_fit(monkeypatch):
-    monkeypatch.setattr(_Pruner, "is_free", _unasked)
-    options = TuneOptions(trials=14, budget_s=320.0, noise_runs=4, confirm_min=3, confirm_max=3)
-    laboratory = SimulatedLaboratory(shared_buffers_cliff)
-    tuned, _said = run(laboratory, options)
-    assert tuned.proof is not None
-    assert 0 < len(tuned.proof.effects) < len(tuned.winner)
+    assert tuned.headline.verdict.word is Word.NOT_RESOLVED
+    assert tuned.headline.verdict.pairs >= options.confirm_min
     assert laboratory.clock_s <= laboratory.stopwatch.end_s
-    (unasked,) = [note for note in tuned.notes if "no time was left to ask" in note]
-    assert set(tuned.winner) == set(unasked.split(": ")[1].split(", "))
-    (note,) = [note for note in tuned.notes if "no time was left to measure" in note]
-    left = {name for name in tuned.winner if name not in tuned.proof.effects}
-    assert left == set(note.split(": ")[1].split(", "))
+
+
+def work_mem_and_buffers(settings):
+    """Two settings matter, each by a cliff; the others ride along."""
+    work_mem = parse_quantity(settings.get("work_mem", "4MB"), "kB")
+    return shared_buffers_cliff(settings) * (1.6 if work_mem >= 32 << 10 else 1.0)
+
+
+@pytest.mark.parametrize("seed", [1, 3, 5])
+def test_of_what_the_search_found_only_the_settings_that_matter_win_each_measured_alone(seed):
+    options = TuneOptions(seed=seed)
+    laboratory = SimulatedLaboratory(work_mem_and_buffers, seed=seed)
+    tuned, _ = run(laboratory, options)
+    assert len(tuned.found) > 6
+    assert set(tuned.winner) == {"shared_buffers", "work_mem"}
     result = tune_result(laboratory, tuned, options)
-    assert {one["knob"] for one in result["unmeasured"]} == left
-    assert {one["knob"] for one in (*result["effects"], *result["unmeasured"])} == set(tuned.winner)
+    assert not result["keep"]
+    assert {one["knob"] for one in result["effects"]} == set(tuned.winner)
+    assert result["unmeasured"] == []
+    assert {one["knob"] for one in result["dropped"]} == set(tuned.found) - set(tuned.winner)
+    assert all("expects" in one["why"] for one in result["dropped"])
+    assert not [trial for trial in laboratory.store.kept if trial.spec.role is Role.PRUNE]
 
 
-def test_pruning_that_cost_something_after_all_is_taken_back(monkeypatch):
-    monkeypatch.setattr(tune_module, "prune", lambda winner, *_, **__: winner.without("shared_buffers"))
+@pytest.mark.requirement("R-TUN-08")
+def test_of_buffers_only_what_the_data_need_is_taken(monkeypatch):
+    laboratory, data = SimulatedLaboratory(shared_buffers_cliff), 919 << 20
+    measure = laboratory._outcome
+
+    def told(spec, chance):
+        outcome = measure(spec, chance)
+        return replace(outcome, counters={**outcome.counters, "database_bytes": float(data)})
+
+    monkeypatch.setattr(laboratory, "_outcome", told)
+    tuned, _ = run(laboratory)
+    found, taken = (parse_quantity(one["shared_buffers"], "8kB") * 8192 for one in (tuned.found, tuned.winner))
+    assert data < taken < 1.5 * data < found
+    assert any("as found: more is not expected to do anything; the data are 919 MB" in note for note in tuned.notes)
+    assert tuned.proof.unpruned.word is not Word.WORSE
+
+
+@pytest.mark.parametrize("budget_s", [230.0, 260.0, 320.0, 420.0])
+@pytest.mark.parametrize("seed", [1, 2, 6])
+def test_however_short_the_time_nothing_is_offered_that_was_not_measured_alone(budget_s, seed):
+    options = TuneOptions(
+        seed=seed, trials=14, budget_s=budget_s, noise_runs=4, confirm_min=3, confirm_max=3, rivals=OPTIONS.rivals
+    )
+    laboratory = SimulatedLaboratory(work_mem_and_buffers, seed=seed)
+    tuned, _ = run(laboratory, options)
+    assert laboratory.clock_s <= laboratory.stopwatch.end_s
+    result = tune_result(laboratory, tuned, options)
+    bound = [one["knob"] for one in result["unmeasured"]]
+    assert not [name for name in bound if tuned.search.accepts(tuned.winner.without(name))]
+    if tuned.proof is None:
+        assert result["keep"]
+    elif len(tuned.winner) > 1:
+        measured = len({arm for block in tuned.proof.blocks.complete for arm in block if "without" in arm})
+        assert measured + len(bound) >= len(tuned.winner)
+
+
+def wrong_at_first(monkeypatch, *settings, rounds=1):
+    """Let the model choose these settings of what was found in its first rounds."""
+    asked, choose = [], tune_module.frugal
+
+    def chosen(search, found, *, most, refused):
+        asked.append(refused[-1])
+        if len(asked) > rounds:
+            return choose(search, found, most=most, refused=refused)
+        part = Configuration.of({name: found.get(name, "off") for name in settings[: len(settings) + 1 - len(asked)]})
+        return Frugal(part, {}, ())
+
+    monkeypatch.setattr(tune_module, "frugal", chosen)
+    return asked
+
+
+def test_the_proof_vetoes_a_model_that_was_wrong_and_the_model_learns_from_it(monkeypatch):
+    asked = wrong_at_first(monkeypatch, "random_page_cost")
     laboratory = SimulatedLaboratory(shared_buffers_cliff)
     tuned, said = run(laboratory)
-    assert "shared_buffers" in tuned.unpruned
-    assert tuned.proof.unpruned.word is Word.WORSE
-    assert tuned.winner == tuned.unpruned
-    assert any("all of them stay" in line for line in said)
+    assert any("are worse than all of them" in line for line in said)
+    assert [set(part) for part in asked] == [set(), {"random_page_cost"}]
+    assert tuned.search.fresh
+    assert tuned.is_offered
+    assert set(tuned.winner) == {"shared_buffers"}
+    assert not tuned.proof.is_vetoed
+    fresh = {trial.id for trial in tuned.search.fresh}
+    assert not fresh & {trial.id for block in tuned.proof.blocks.complete for trial in block.values()}
+
+
+def test_what_only_proved_better_as_a_whole_is_not_offered(monkeypatch):
+    wrong_at_first(monkeypatch, "random_page_cost", "jit", "io_method", rounds=3)
+    laboratory = SimulatedLaboratory(shared_buffers_cliff)
+    tuned, _ = run(laboratory)
+    assert tuned.proof.is_vetoed
+    assert tuned.proof.together.word is Word.BETTER
     result = tune_result(laboratory, tuned, OPTIONS)
-    assert result["verdict"]["word"] == Word.BETTER.value
-    assert result["verdict"]["ratio"] > 2
-    assert "shared_buffers" in result["fragment"]
-    assert result["winner"]["settings"] == dict(tuned.unpruned)
-    assert result["dropped"] == []
-    assert result["effects"] == []
-    assert {one["knob"] for one in result["unmeasured"]} == set(tuned.unpruned)
-    assert tuned.proof.rival_shares["4GB"].lo < 1 < tuned.proof.rival_shares["4GB"].hi
-    assert any("taken back" in note for note in result["notes"])
+    assert result["keep"]
+    assert result["fragment"] == ""
+    assert any("a setting that is not explained is not offered" in note for note in result["notes"])
+    judgement = judged(replace(laboratory.study, result=result))
+    assert judgement.code is ExitCode.NOT_RESOLVED
+    assert "none of them is explained" in judgement.title
+
+
+def test_a_setting_that_costs_nothing_in_the_proof_goes(monkeypatch):
+    wrong_at_first(monkeypatch, "jit", "shared_buffers")
+    laboratory = SimulatedLaboratory(shared_buffers_cliff, cv=0.01)
+    tuned, _ = run(laboratory)
+    assert list(tuned.proof.gone) == ["jit"]
+    assert set(tuned.winner) == {"shared_buffers"}
+    result = tune_result(laboratory, tuned, OPTIONS)
+    assert result["verdict"]["word"] == Word.BETTER
+    assert [one["knob"] for one in result["effects"]] == ["shared_buffers"]
+    assert result["unmeasured"] == []
     runs = {pair["b_run"] for pair in result["confirmation"]["pairs"]}
-    assert {laboratory.store.trial(run).spec.arm for run in runs} == {"unpruned winner"}
+    assert {laboratory.store.trial(run).spec.arm for run in runs} == {"without jit"}
 
 
 def test_the_same_seed_asks_the_same_questions():
@@ -266,7 +339,7 @@ def test_a_restart_budget_that_does_not_reach_for_a_proof_searches_reloads_only(
 
 
 def test_a_restart_budget_keeps_enough_for_the_proof():
-    options = replace(OPTIONS, restarts="30", rivals={})
+    options = replace(OPTIONS, restarts="24", rivals={})
     laboratory = SimulatedLaboratory(shared_buffers_cliff)
     tuned, _ = run(laboratory, options)
     unbounded, _ = run(SimulatedLaboratory(shared_buffers_cliff), replace(OPTIONS, rivals={}))
@@ -280,13 +353,12 @@ def test_a_restart_budget_keeps_enough_for_the_proof():
 @pytest.mark.parametrize("limit", [22, 24, 30, 40])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_tune_keeps_to_its_restarts_and_still_proves(limit, seed):
-    """40 restarts were 48 to 69: nothing bounded those of screening, pruning and proof."""
+    """40 restarts were 48 to 69: nothing bounded those of what followed the search."""
     laboratory = SimulatedLaboratory(shared_buffers_cliff, seed=seed)
     options = replace(OPTIONS, restarts=str(limit), seed=seed)
     tuned, _ = run(laboratory, options)
     assert laboratory.restarts.used <= limit
-    if tuned.screening is not None and tuned.screening.verdict.word is Word.BETTER:
-        assert tuned.proof is not None
-        assert len(tuned.proof.blocks.complete) >= options.confirm_min
+    assert tuned.proof is not None
+    assert len(tuned.proof.blocks.complete) >= options.confirm_min
     asked = [t.spec.configuration for t in tuned.search.trials]
     assert len(set(asked)) == len(asked)

@@ -13,6 +13,6 @@ from simulated_laboratory import SimulatedLaboratory, shared_buffers_cliff
 
 def test_the_phases_of_a_tune_are_told_by_its_newest_trial():
     laboratory = SimulatedLaboratory(shared_buffers_cliff)
-    tune(laboratory, TuneOptions(trials=12, noise_runs=4, prune_pairs=3, confirm_max=4), lambda _: None)
+    tune(laboratory, TuneOptions(trials=12, noise_runs=4, confirm_max=4), lambda _: None)
     seen = [phase for phase, _ in groupby(phase_of(trial) for trial in laboratory.store.kept)]
     assert [phase_of(None), *seen] == list(PHASES)

@@ -12,7 +12,7 @@ from pgdyno.studies.tune import tune
 from pgdyno.trial.recorded import SPOILT, given_back
 from simulated_laboratory import SimulatedLaboratory, shared_buffers_cliff
 
-OPTIONS = TuneOptions(trials=14, noise_runs=4, prune_pairs=4, confirm_max=8)
+OPTIONS = TuneOptions(trials=14, noise_runs=4, confirm_max=8)
 
 
 def trials(text):
@@ -63,9 +63,9 @@ def test_a_tune_that_a_disturbed_machine_ended_goes_on_when_it_is_quiet():
     """Twice: what the first resume measured anew is given back by the second."""
     whole = SimulatedLaboratory(shared_buffers_cliff)
     tune(whole, OPTIONS, lambda text: None)
-    screening = next(trial.id for trial in whole.store.kept if trial.spec.role is Role.CONFIRM)
+    proof = next(trial.id for trial in whole.store.kept if trial.spec.role is Role.CONFIRM)
     recorded = None
-    for loud_from in (screening + 1, screening + 20):
+    for loud_from in (proof + 1, proof + 20):
         laboratory = SimulatedLaboratory(
             shared_buffers_cliff, disturbed=lambda number, _, least=loud_from: number >= least, recorded=recorded
         )
@@ -78,4 +78,4 @@ def test_a_tune_that_a_disturbed_machine_ended_goes_on_when_it_is_quiet():
     assert set(tuned.winner) == {"shared_buffers"}
     proved = [trial for block in tuned.proof.blocks.complete for trial in block.values()]
     assert all(trial.state is TrialState.COMPLETE for trial in proved)
-    assert given_back(quiet.store.kept)[: screening - 1] == given_back(recorded)[: screening - 1]
+    assert given_back(quiet.store.kept)[: proof - 1] == given_back(recorded)[: proof - 1]

@@ -1,0 +1,129 @@
+"""The smallest and leanest configuration that the model expects to do about as well as a winner. No trial is spent.
+
+Settings go back to the default one after the other, each time the one whose going costs least by the posterior mean of
+what is left, so that settings which stand in for each other do not both go. Then amounts of memory are lowered along
+their grid, no further than a tried point that does as well had them: where a working set ceases to fit is a cliff,
+which the model sees as a slope. What is lost in all, against the winner as it was found, stays within one tolerance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pgdyno.knobs.dimension import Dimension, Value
+from pgdyno.optimizer.encoding import Encoding, Point, Rows
+from pgdyno.optimizer.model import Vector, fit_sceptical
+from pgdyno.optimizer.observation import Observation, gather
+
+GAIN_SHARE = 0.1
+"""What may be lost of the gain that the model expects, in ln(performance): nine tenths of a gain are its point."""
+NOISE_SHARE = 0.5
+"""Of the scatter of one trial, so much may be lost where the gain is small: a few pairs tell no less apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frugal:
+    """What is left of a winner, and what the model expects each step to have cost, as shares of the winner's gain.
+
+    `dropped` are the settings that went back; those of them that are in `forced` cost more than the tolerance and went
+    because so few were allowed. `lowered` are the amounts that are smaller now.
+    """
+
+    point: Point
+    dropped: Mapping[str, float]
+    forced: frozenset[str]
+    lowered: tuple[str, ...]
+
+
+def reduce(
+    dimensions: Sequence[Dimension],
+    history: Sequence[Observation],
+    winner: Point,
+    *,
+    noise_sd: float,
+    most: int,
+    amounts: Mapping[str, float],
+    is_possible: Callable[[Point], bool],
+) -> Frugal:
+    """Return the frugal part of a winner: at least one setting, and at most `most` where constraints let that be.
+
+    `amounts` are the knobs that count memory, each with the value above which more can do nothing (inf: not known).
+    The history must hold at least one measured trial.
+    """
+    data = gather(dimensions, history, [winner])
+    encoding, model = data.encoding, fit_sceptical(data)
+
+    def mean(rows: Rows) -> Vector:
+        return model.posterior.predict(encoding.features(rows))[0] * model.scaled.spread
+
+    row = encoding.row(winner)
+    best, default = map(float, mean(np.array([row, encoding.default])))
+    tolerance = max(NOISE_SHARE * noise_sd, GAIN_SHARE * (best - default))
+    left = _Left(encoding, row, mean, is_possible, best - tolerance, max(best - default, tolerance))
+    good = [encoding.point(tried) for tried in data.measured[mean(data.measured) >= left.least]]
+    left.take_back(most)
+    for name in sorted(amounts):
+        left.lower(name, [point[name] for point in good], amounts[name])
+    left.take_back(most)  # a setting that only made room for an amount can go now
+    return Frugal(encoding.point(left.row), left.dropped, frozenset(left.forced), tuple(left.lowered))
+
+
+@dataclass
+class _Left:
+    """What is left of a winner; `least` is the mean below which too much of it is lost."""
+
+    encoding: Encoding
+    row: Rows
+    mean: Callable[[Rows], Vector]
+    is_possible: Callable[[Point], bool]
+    least: float
+    gain: float
+    dropped: dict[str, float] = field(default_factory=dict)
+    forced: list[str] = field(default_factory=list)
+    lowered: list[str] = field(default_factory=list)
+
+    def take_back(self, most: int) -> None:
+        """Take settings back to the default: as many as the tolerance allows, and down to `most` of them."""
+        default = self.encoding.default
+        while (changed := np.flatnonzero(self.row != default)).size > 1:
+            without = np.tile(self.row, (changed.size, 1))
+            without[np.arange(changed.size), changed] = default[changed]
+            means, before = self.mean(without), float(self.mean(self.row[None, :])[0])
+            allowed = [i for i in range(changed.size) if self._allows(without[i])]
+            if not allowed:
+                return
+            cheapest = max(allowed, key=lambda i: float(means[i]))
+            name = self.encoding.dimensions[changed[cheapest]].name
+            if means[cheapest] < self.least:
+                if changed.size <= most:
+                    return
+                self.forced.append(name)
+            self.dropped[name] = max(0.0, before - float(means[cheapest])) / self.gain
+            self.row = without[cheapest]
+
+    def lower(self, name: str, good: Sequence[Value], enough: float) -> None:
+        """Lower an amount as far as the tolerance allows and `good` ones go; to `enough` whatever the model says."""
+        place = [dimension.name for dimension in self.encoding.dimensions].index(name)
+        dimension, now = self.encoding.dimensions[place], self.encoding.point(self.row)[name]
+        special = dimension.special
+        if isinstance(now, str) or isinstance(dimension.default, str) or now in special or dimension.default in special:
+            return
+        tried = [float(v) for v in good if v not in special]
+        below = [v for v in dimension.levels if not isinstance(v, str) and dimension.default < v < now]
+        needless = {v for v in below if v >= enough}
+        below = [v for v in below if v in needless or v >= min(tried, default=math.inf)]
+        for value in sorted(set(below), reverse=True):
+            row = self.row.copy()
+            row[place] = self.encoding.row({name: value})[place]
+            if not self._allows(row) or (value not in needless and float(self.mean(row[None, :])[0]) < self.least):
+                return
+            self.row = row
+            if name not in self.lowered:
+                self.lowered.append(name)
+
+    def _allows(self, row: Rows) -> bool:
+        return self.is_possible(self.encoding.point(row))

@@ -1,0 +1,90 @@
+"""The frugal part of a winner, by the model alone, on histories whose truth is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from pgdyno.knobs.dimension import Dimension, Value
+from pgdyno.optimizer.ask import ask
+from pgdyno.optimizer.frugal import Frugal, reduce
+from pgdyno.optimizer.observation import Observation
+from pgdyno.optimizer.rank import candidate
+
+SPACE = tuple(Dimension(f"k{i}", "integer", 8, 8192, True, default=32) for i in range(7))
+DEFAULT = {dimension.name: 32 for dimension in SPACE}
+NOISE = 0.03
+
+
+def truth(point: Mapping[str, Value]) -> float:
+    """Two settings matter: k0 by a cliff, k1 by a slope. Five ride along."""
+    return 1.0 * (float(point["k0"]) >= 256) + 0.1 * math.log(float(point["k1"]) / 32)
+
+
+def history_of(seed: int, trials: int = 40) -> list[Observation]:
+    rng = np.random.default_rng(seed)
+    history: list[Observation] = []
+    for trial in range(trials):
+        point = DEFAULT if trial % 6 == 0 else ask(SPACE, history, seed=seed).point
+        history.append(Observation(point, truth(point) + NOISE * float(rng.normal())))
+    return history
+
+
+def reduced(history: list[Observation], seed: int, **more: object) -> tuple[dict[str, Value], Frugal]:
+    winner = dict(candidate(SPACE, history, seed=seed))
+    asked = {"most": 5, "amounts": {}, "is_possible": lambda point: True, **more}
+    return winner, reduce(SPACE, history, winner, noise_sd=NOISE, **asked)  # type: ignore[arg-type]
+
+
+def changed(point: Mapping[str, Value]) -> set[str]:
+    return {name for name, value in point.items() if value != DEFAULT[name]}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_rides_along_goes_and_what_matters_stays(seed: int) -> None:
+    winner, left = reduced(history_of(seed), seed)
+    assert len(changed(winner)) > 4
+    assert changed(left.point) == {"k0", "k1"}
+    assert set(left.dropped) == changed(winner) - {"k0", "k1"}
+    assert max(left.dropped.values()) < 0.1
+    assert not left.forced
+    assert truth(left.point) >= truth(winner) - 0.15 * (truth(winner) - truth(DEFAULT))
+
+
+def test_where_fewer_are_allowed_the_one_that_matters_most_stays() -> None:
+    _, left = reduced(history_of(1), 1, most=1)
+    assert changed(left.point) == {"k0"}
+    assert left.forced == {"k1"}
+    assert left.dropped["k1"] > 0.1
+
+
+def test_what_the_constraints_need_stays() -> None:
+    winner, _ = reduced(history_of(1), 1)
+    rider = next(iter(changed(winner) - {"k0", "k1"}))
+    _, left = reduced(history_of(1), 1, is_possible=lambda point: point[rider] != DEFAULT[rider])
+    assert changed(left.point) == {"k0", "k1", rider}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_amount_is_lowered_and_never_beyond_the_cliff(seed: int) -> None:
+    history = history_of(seed)
+    winner, left = reduced(history, seed, amounts={"k0": math.inf})
+    assert 256 <= float(left.point["k0"]) <= float(winner["k0"])
+    assert ("k0" in left.lowered) == (left.point["k0"] != winner["k0"])
+
+
+def test_an_amount_beyond_what_can_do_anything_is_lowered_whatever_the_model_says() -> None:
+    winner = {**DEFAULT, "k0": 8192}
+    rising = [Observation({**DEFAULT, "k0": 2**n}, 0.4 * (n - 5)) for n in range(5, 14)]
+    _, left = reduced(rising, 1, amounts={"k0": 300.0})
+    assert left.lowered == ("k0",)
+    assert 300 <= float(left.point["k0"]) < 400
+    assert (
+        reduce(
+            SPACE, rising, winner, noise_sd=NOISE, most=5, amounts={"k0": math.inf}, is_possible=lambda p: True
+        ).point["k0"]
+        > 4000
+    )
