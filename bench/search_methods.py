@@ -103,7 +103,7 @@ def _dimension(spec: Mapping[str, object]) -> Dimension:
 
 Take = Callable[[Sequence[Dimension], Sequence[Observation], int], Point]
 SCREENING = Design(max_pairs=24)
-"""The pairs of a tune's screening, beside the trials of the search; their rule is that of `pgdyno tune`."""
+"""The pairs of baseline and winner in a proof, beside the trials of the search; their rule is that of `pgdyno tune`."""
 
 
 def own(surface: Surface, trials: int, seed: int, checkpoints: Sequence[int], advice: Sequence[Point]) -> Search:

@@ -4,7 +4,7 @@
     python bench/torture scenes [--rounds 5] [--only SCENE] [--seed 1]
     python bench/torture hostile [--moves 1000] [--seed 1]
 
-`kills` runs real tunes through the command line, of a load that takes them through search, pruning and proof within
+`kills` runs real tunes through the command line, of a load that takes them through search and proof within
 minutes, resumed after each kill so that all phases get their share, and strikes in 22 ways (kinds.py) at random
 instants: signals of all sorts to the tuner, its watchdogs, its helpers, the load and the server, alone and together.
 With --jobs each has a sandbox of its own. With --linux a tune has more settings to screen and takes longer: --first

@@ -108,7 +108,7 @@ def keep_blocks(result: Fields, verdict: Verdict | None) -> tuple[Block, ...]:
     best = result.child("winner").settings("settings") or result.child("search").settings("best")
     said = ["Nothing: keep your configuration. None that was tried proved better."]
     together = verdict_of(result.child("together"))
-    if together is not None and together.word is Word.BETTER:
+    if together is not None and together.word is Word.BETTER and verdict.word is not Word.BETTER:
         said = [f"Nothing: keep your configuration. {together_text(result)}; a longer tune may tell which matter."]
         said.append(f"{sentence(together, 'all that was found', 'the baseline')}.")
     said.append(f"{sentence(verdict, 'the best candidate', 'the baseline')}.")

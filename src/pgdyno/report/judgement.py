@@ -120,7 +120,7 @@ def _comparison(study: Study, result: Fields) -> Judgement | None:
     if study.kind is StudyKind.TUNE:  # of a tune a worse candidate is an answer: the baseline stands
         code = ExitCode.NOT_RESOLVED if verdict.word is Word.NOT_RESOLVED else ExitCode.OK
     company = _company(result)
-    if result.flag("keep") and result.child("together").text("word") == Word.BETTER and study.kind is StudyKind.TUNE:
+    if result.flag("keep") and verdict.word is not Word.BETTER and result.child("together").text("word") == Word.BETTER:
         title = f"Keep your configuration: {together_text(result)}{company}"
         return Judgement(title, "keep", Tone.UNSURE, "your configuration", ExitCode.NOT_RESOLVED)
     if result.flag("keep"):
