@@ -257,9 +257,9 @@ def test_however_short_the_time_nothing_is_offered_that_was_not_measured_alone(b
     result = tune_result(laboratory, tuned, options)
     bound = [one["knob"] for one in result["unmeasured"]]
     assert not [name for name in bound if tuned.search.accepts(tuned.winner.without(name))]
-    if tuned.proof is None:
-        assert result["keep"]
-    elif len(tuned.winner) > 1:
+    assert tuned.proof is not None
+    assert len(tuned.proof.blocks.complete) == options.confirm_min
+    if len(tuned.winner) > 1:
         measured = len({arm for block in tuned.proof.blocks.complete for arm in block if "without" in arm})
         assert measured + len(bound) >= len(tuned.winner)
 
