@@ -38,8 +38,8 @@ from pgdyno.units import seconds_text
 
 ROUNDS = 3
 """So often the model may choose a part of what was found; each proof is judged by its own fresh blocks."""
-MOST_SETTINGS = 5
-"""More are not left out one by one: each takes an arm in every block, and the model seldom expects more to matter."""
+MOST_IN_TIME, MOST_SETTINGS = 3, 5
+"""More are not left out one by one: each takes an arm in every block, and the fewer blocks fit into a bounded time."""
 NO_PROOF = "no time was left for the proof, so nothing is claimed: a longer --budget leaves room for it"
 
 
@@ -159,7 +159,7 @@ def _most_settings(arms: int | None, options: TuneOptions) -> int:
 
     One alone needs no arm of its own.
     """
-    spare = MOST_SETTINGS if arms is None else min(MOST_SETTINGS, arms - 3 - len(options.rivals))
+    spare = MOST_SETTINGS if arms is None else min(MOST_IN_TIME, arms - 3 - len(options.rivals))
     return spare if spare > 1 else 1
 
 
