@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import fix_postgres
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.target import processes
 from pgdyno.target.durable import Attributes
+from pgdyno.target.owner import worker
 from pgdyno.target.owner.account import Account
 from pgdyno.target.owner.hands import Hands, hands_for
 
@@ -66,6 +68,31 @@ def test_hands_go_on_when_their_worker_is_killed(theirs: tuple[Hands, Path]) -> 
             if b"pgdyno.target.owner" in words:
                 os.kill(pid, 9)
     assert hands.may_write(folder)
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before the answer is read", "behind its header"])
+def test_an_answer_that_an_interrupt_left_unread_is_not_the_next_ones(
+    theirs: tuple[Hands, Path], monkeypatch: pytest.MonkeyPatch, *, before: bool
+) -> None:
+    """Ctrl-C while a worker is asked: what it says then belongs to no question any more."""
+    hands, folder = theirs
+    own = Attributes(hands.account.uid, hands.account.gid, 0o600)
+    hands.replace(folder / "a", b"one", own)
+    hands.replace(folder / "b", b"other", own)
+    real = worker.receive
+
+    def interrupted(channel: socket.socket, most: int) -> object:
+        if not before:
+            channel.recv(worker.LENGTHS.size)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(worker, "receive", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        hands.read(folder / "a")
+    monkeypatch.setattr(worker, "receive", real)
+    assert hands.read(folder / "b") == b"other"
+    opened = hands.open_lock(folder / "lock")
+    os.close(opened)
 
 
 def test_a_worker_cannot_be_looked_into_or_have_more_rights_again(theirs: tuple[Hands, Path]) -> None:

@@ -90,7 +90,8 @@ def test_interrupted_twice(victim: Sandbox, tmp_path: Path) -> None:
             tuner.send_signal(signal.SIGINT)
             time.sleep(draw.uniform(0, 0.2))
             tuner.send_signal(signal.SIGINT)
-            assert "KeyboardInterrupt" in tuner.communicate(timeout=60)[1]
-        assert files_of(victim.data_directory) == files
+            said = tuner.communicate(timeout=60)[1]
+        assert "KeyboardInterrupt" in said
+        assert files_of(victim.data_directory) == files, said
         assert snapshot.differences(settings, settings_of(victim)) == ()
         assert roll_back_abandoned(tmp_path / "undo") == []

@@ -193,6 +193,8 @@ class _Worker:
         self._account = account
         self._channel: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_asking = False
+        """True from before a question to after its whole answer, and for good where Ctrl-C came between the two."""
         self._lock = threading.Lock()
 
     def call(self, name: str, given: dict[str, object]) -> object:
@@ -207,8 +209,10 @@ class _Worker:
                     if attempt == 2 or isinstance(error, TimeoutError):
                         raise self._gone(str(error) or type(error).__name__) from error
                     continue
+                if isinstance(answer, Opened):
+                    return answer
                 if answer is not None:
-                    return self._opened() if b'"descriptor": true' in answer[0] else _value(answer)
+                    return _value(answer)
                 self.end()
         raise self._gone("it was ended twice")
 
@@ -220,17 +224,26 @@ class _Worker:
             self._process.kill()
             self._process.wait()
         self._channel = self._process = None
+        self._is_asking = False
 
     def forget(self) -> None:
         """Leave the worker to the process that started it: we are a child of that."""
         self._channel = self._process = None
 
-    def _ask(self, request: bytes) -> tuple[bytes, bytes] | None:
+    def _ask(self, request: bytes) -> tuple[bytes, bytes] | Opened | None:
+        """Return the answer. One that an interrupt kept us from reading is not taken for that of the next question."""
+        if self._is_asking:
+            self.end()
         if self._channel is None:
             self._start()
         assert self._channel is not None, "started just now"
+        self._is_asking = True
         worker.send(self._channel, None, request)
-        return worker.receive(self._channel, MOST_BYTES)
+        answer = worker.receive(self._channel, MOST_BYTES)
+        is_opened = answer is not None and b'"descriptor": true' in answer[0]
+        found = self._opened() if is_opened else answer
+        self._is_asking = False
+        return found
 
     def _opened(self) -> Opened:
         assert self._channel is not None, "it has just answered"
