@@ -101,7 +101,9 @@ def purpose_text(role: str, arm: str) -> str:
     name = ROLE_NAMES[Role(role)] if role in {*Role} else role
     if arm in ("", role, name, "bench"):
         return name
-    return f"{name}, {STRATEGIES[arm]}" if arm in STRATEGIES and role == Role.SEARCH else f"{name} {arm}"
+    if arm in STRATEGIES and role == Role.SEARCH:
+        return f"{name}, {STRATEGIES[arm]}"
+    return arm if arm.startswith(f"{name} ") else f"{name} {arm}"
 
 
 def rounded_text(value: float | None, digits: int = 2) -> str:

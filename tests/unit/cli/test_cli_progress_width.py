@@ -98,3 +98,4 @@ def test_every_strategy_of_the_search_has_plain_words() -> None:
     assert purpose_text("search", "spread") == "search, far from those tried"
     assert purpose_text("arm", "bench") == "run"
     assert purpose_text("effect", "without jit") == "effect of one setting without jit"
+    assert purpose_text("rival", "rival hand-made") == "rival hand-made"
