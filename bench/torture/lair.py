@@ -86,6 +86,8 @@ class Lair:
         code = 1
         try:
             os.setsid()
+            # `pg_ctl stop` signals the process that postmaster.pid names, which a move makes this one.
+            signal.signal(signal.SIGINT, lambda *_: None)
             os.setgroups([])
             os.setresgid(*(self.account.gid,) * 3)
             os.setresuid(*(self.account.uid,) * 3)
