@@ -216,7 +216,8 @@ def _run_by_root(made: Lair) -> list[str]:
 def _server(made: Lair) -> State:
     """Return configuration and settings, as one who asks finds them."""
     main = state_of(made.ground.data, made.ground.data, kernel=False).values
-    keep = {name: text for name, text in main.items() if not name.startswith("process")}
+    # What a server writes whose log the owner has taken away goes to a file of ours, which `pgdyno cleanup` lists.
+    keep = {name: text for name, text in main.items() if not name.startswith(("process", "file pgdyno-server.log"))}
     for path in sorted(made.ground.etc.iterdir()):
         keep[f"file {path}"] = repr((head(path), path.stat().st_mode, path.stat().st_uid))
     return State(keep)
@@ -231,7 +232,17 @@ def _roll_back(made: Lair, findings: Findings) -> None:
     findings.counts[f"rollback afterwards ended with {done.returncode}"] += 1
     text = done.stdout + done.stderr
     findings.check("Traceback" in text and text[-1500:], "defect in the rollback")
-    findings.check(done.returncode not in (0,) and text[-1500:], "the rollback did not bring the server back")
+    failed = done.returncode != 0
+    findings.check(failed and f"{text[-1500:]}\n{_listing(made)}", "the rollback did not bring the server back")
+
+
+def _listing(made: Lair) -> str:
+    """Return what lies in the server's folders, and what the watchdogs wrote last."""
+    ground = made.ground
+    words = ["ls", "-lai", "--time-style=full-iso", str(ground.home), str(ground.etc), str(ground.data)]
+    listed = subprocess.run(words, capture_output=True, text=True, check=False).stdout
+    logs = sorted(made.state.glob("state/undo/*/watchdog.log"), key=lambda path: path.stat().st_mtime)
+    return listed + "".join(head(path).decode(errors="replace")[-2000:] for path in logs[-2:])
 
 
 def _bring_back(made: Lair, before: State, findings: Findings) -> None:

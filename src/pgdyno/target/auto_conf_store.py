@@ -107,6 +107,7 @@ class AutoConfStore:
         Raises RollbackError when neither the server nor the file takes it.
         """
         try:
+            self._bundle.hands().sweep(self.shared.path)
             found = self._read()
             merged = self._merge(found, {})
             self._keep_foreign(found, merged)

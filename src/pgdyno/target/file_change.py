@@ -42,9 +42,13 @@ class FileChange:
         return self.hands.is_in_place(self.image) if self.merge.is_image else self.found == self.merge.data
 
     def carry_out(self) -> bool:
-        """Write what the file must hold; True when there was something to do. Raises OSError."""
+        """Write what the file must hold; True when there was something to do. Raises OSError.
+
+        What a write that was killed has left beside the file goes in any case.
+        """
         if self.merge.is_image:
             return self.hands.restore(self.image, self.merge.data or b"")
+        self.hands.sweep(self.path)
         if self.is_done():
             return False
         assert self.merge.data is not None, "only an image can be absent"

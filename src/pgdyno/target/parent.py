@@ -1,4 +1,6 @@
-"""A process that is to end with its parent: what a night's runner starts must not outlive a kill of the runner."""
+"""A process that is to end with its parent: what a night's runner starts must not outlive a kill of the runner, and
+what writes a server's files must not outlive the one who puts them back or leaves that to the watchdog.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +21,14 @@ def end_with_parent() -> None:
     runner = os.environ.pop(PARENT, None)
     if runner is None:
         return
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
-    if str(os.getppid()) != runner:
+    if not end_with(int(runner), signal.SIGTERM):
         raise SystemExit(f"the runner {runner} of this job is gone")
+
+
+def end_with(parent: int, by: signal.Signals) -> bool:
+    """Have the kernel send us a signal when the thread that started us ends (prctl(2)); False when it is gone already.
+
+    To be called after the last change of user: that takes it back.
+    """
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(by))
+    return os.getppid() == parent

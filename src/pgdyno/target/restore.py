@@ -35,6 +35,7 @@ from pgdyno.target.comeback import Comeback
 from pgdyno.target.file_route import FileRoute
 from pgdyno.target.identity import ProcessIdentity, end_process, wait_until
 from pgdyno.target.journal import Journal
+from pgdyno.target.owner.orphans import end_orphans
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.restart import Control, for_restore
 from pgdyno.target.route import Route
@@ -114,6 +115,8 @@ def restore(
         with stuck_stop.ended(_being_stopped(bundle, journal)):
             ended = _end_leftovers(bundle, journal, sleep)
         _require_data_directory(bundle)
+        if bundle.manifest.local:
+            end_orphans(bundle.hands().account, sleep=sleep)
         process = server_process.Before.look(bundle, journal)
         control = control and process.like(control)
         notes = [note for change in route.changes() for note in change.notes] if isinstance(route, FileRoute) else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pgdyno.target.durable import temporary_path
 from pgdyno.target.file_change import FileChange, plan_lines
 from pgdyno.target.file_image import capture
 from pgdyno.target.three_way import Merge
@@ -24,6 +25,16 @@ def test_a_plan_shows_lines_and_what_stays(tmp_path: Path) -> None:
     again = FileChange(image, path.read_bytes(), Merge(path.read_bytes(), is_image=False))
     assert not again.carry_out()
     assert plan_lines([again]) == [f"{path}: nothing to change"]
+
+
+def test_what_a_killed_write_left_beside_a_file_goes_also_where_the_file_itself_needs_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "postgresql.conf"
+    path.write_bytes(b"port = 1\n")
+    image, _ = capture(path)
+    for merge in (Merge(b"port = 1\n", is_image=False), Merge(b"port = 1\n", is_image=True)):
+        temporary_path(path).write_bytes(b"half")
+        assert not FileChange(image, b"port = 1\n", merge).carry_out()
+        assert [one.name for one in tmp_path.iterdir()] == ["postgresql.conf"]
 
 
 def test_a_secret_is_not_shown(tmp_path: Path) -> None:

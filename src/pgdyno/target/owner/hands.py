@@ -36,6 +36,7 @@ Call = Callable[[str, dict[str, object]], object]
 MOST_BYTES = 128 << 20
 ANSWER_S = 120.0
 """A directory on a disk that hangs must not keep a restore for ever; an fsync on a busy one takes its time."""
+_ENDS_WITHIN_S = 10.0
 _TEXT_BYTES = 1 << 20
 
 
@@ -135,6 +136,10 @@ class Hands:
         """Give a file other bytes, in place where the disk is full."""
         self._call("put", path=str(path), data=data)
 
+    def sweep(self, path: Path) -> None:
+        """Remove what a replacement of this file that was killed has left beside it."""
+        self._call("sweep", path=str(path))
+
     def remove(self, path: Path) -> bool:
         """Remove a file durably; True when there was one."""
         return self._call("remove", path=str(path)) is True
@@ -217,13 +222,20 @@ class _Worker:
         raise self._gone("it was ended twice")
 
     def end(self) -> None:
-        """End the worker; the next call starts another one."""
+        """End the worker; the next call starts another one.
+
+        Raises EnvironmentUnsuitable while a disk that hangs keeps it: another one would write beside it.
+        """
         if self._channel is not None:
             self._channel.close()
+            self._channel = None
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
-        self._channel = self._process = None
+            try:
+                self._process.wait(_ENDS_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                raise self._gone(f"process {self._process.pid} was killed and has not ended") from None
+            self._process = None
         self._is_asking = False
 
     def forget(self) -> None:
@@ -232,9 +244,8 @@ class _Worker:
 
     def _ask(self, request: bytes) -> tuple[bytes, bytes] | Opened | None:
         """Return the answer. One that an interrupt kept us from reading is not taken for that of the next question."""
-        if self._is_asking:
+        if self._is_asking or self._channel is None:
             self.end()
-        if self._channel is None:
             self._start()
         assert self._channel is not None, "started just now"
         self._is_asking = True
@@ -255,7 +266,7 @@ class _Worker:
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
-        words = [str(theirs.fileno()), self._account.numbers]
+        words = [str(theirs.fileno()), self._account.numbers, str(os.getpid())]
         root = str(Path(pgdyno.__file__).parent.parent)
         with theirs:
             self._process = subprocess.Popen(
@@ -314,7 +325,7 @@ _LOCK = threading.Lock()
 
 def _end_all() -> None:
     for kept in _WORKERS.values():
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, EnvironmentUnsuitable):
             kept.end()
 
 

@@ -101,8 +101,13 @@ def replace_unchanged(path: str, data: bytes, identity: Sequence[int], pins: Seq
 def put(path: str, data: bytes, pins: Sequence[Pin] = ()) -> None:
     """Give a file other bytes and leave its attributes, in place where the disk is full; see `file_image.put`."""
     with entered(path, pins) as place:
-        durable.temporary_path(place).unlink(missing_ok=True)
         file_image.put(place, data, Attributes.of(place).without_time())
+
+
+def sweep(path: str, pins: Sequence[Pin] = ()) -> None:
+    """Remove what a replacement of a file that was killed has left beside it."""
+    with entered(path, pins) as place:
+        durable.temporary_path(place).unlink(missing_ok=True)
 
 
 def remove(path: str, pins: Sequence[Pin] = ()) -> bool:
@@ -175,6 +180,7 @@ TASKS: Mapping[str, Callable[..., Answer]] = {
         replace,
         replace_unchanged,
         put,
+        sweep,
         remove,
         reserve,
         open_lock,

@@ -1,7 +1,8 @@
 """The process that works with a server's account: started by root, becomes the account, then does tasks until its end.
 
-    python -I -S -c BOOT ROOT FD UID:GID:GROUP,...
+    python -I -S -c BOOT ROOT FD UID:GID:GROUP,... PARENT
 
+It ends with who started it, so that nobody writes behind the back of who puts the server back (orphans.py).
 It imports before it becomes the account, who may not be able to read our code. Requests and answers go through one
 Unix socket. A request is pickled, because root made it; an answer is not, because root must not trust who sends it: a
 header of JSON, then bytes. Everything that can be asked for is in `tasks`.
@@ -20,6 +21,7 @@ import sys
 from pgdyno.errors import PgdynoError
 from pgdyno.target.owner.account import Account, become
 from pgdyno.target.owner.tasks import TASKS, Opened
+from pgdyno.target.parent import end_with
 
 BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from pgdyno.target.owner import worker; worker.main(sys.argv[2:])"
 LENGTHS = struct.Struct("!IQ")
@@ -28,12 +30,14 @@ LENGTHS = struct.Struct("!IQ")
 
 def main(words: list[str]) -> None:
     """Become the account and serve; ends when the other side is gone."""
-    descriptor, numbers = words
+    descriptor, numbers, parent = words
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # whoever started us decides when the work is over
     os.umask(0o077)
     os.chdir("/")
     become(Account.parse(numbers))
+    if not end_with(int(parent), signal.SIGKILL):
+        return
     with socket.socket(fileno=int(descriptor)) as channel:
         serve(channel)
 
