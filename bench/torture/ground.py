@@ -11,6 +11,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from bounded import head
@@ -82,9 +83,10 @@ def instead(path: Path, plant: Callable[[Path], object]) -> Iterator[None]:
         if now is not None and not theirs and (moved is not None or now.st_ino == planted):
             destroy(path)
         if moved is not None and not theirs:
-            with contextlib.suppress(OSError):
-                if path.name == MAIN and not os.path.lexists(path.with_name("pgdyno.conf")):
+            if path.name == MAIN and not os.path.lexists(path.with_name("pgdyno.conf")):
+                with contextlib.suppress(OSError):
                     _take_include_away(moved)
+            with contextlib.suppress(OSError):
                 moved.rename(path)
         elif moved is not None:
             destroy(moved)
@@ -156,9 +158,13 @@ def some_target(ground: Ground, draw: random.Random, name: str, at: Path) -> str
 
 @dataclass(frozen=True)
 class Original:
-    """What was there when all was right: each folder that moves change, with inode and mode, and the names in it."""
+    """What was there when all was right: each folder that moves change, with inode and mode, and the names in it.
+
+    `files` are those that nobody makes anew, by their inodes.
+    """
 
     folders: Mapping[Path, tuple[int, int]]
+    files: Mapping[Path, int]
     names: frozenset[Path]
 
     @classmethod
@@ -167,13 +173,14 @@ class Original:
         folders = (ground.data, ground.etc, ground.data / "global", ground.build / "bin")
         statuses = {path: path.lstat() for path in folders}
         found = {path: (status.st_ino, stat.S_IMODE(status.st_mode)) for path, status in statuses.items()}
-        return cls(found, _names(ground))
+        names = _names(ground)
+        return cls(found, {path: path.lstat().st_ino for path in names if path.name in KEPT}, names)
 
     def put_back(self, ground: Ground) -> None:
         """Make the very same folders be in their places, and take away what is beside them.
 
         Two parties who rename at the same time, or one that is ended between two renames, leave another folder there,
-        links, pipes and names of ours. Raises RuntimeError when a folder is lost.
+        links, pipes and names of ours. Raises RuntimeError when a folder or a file is lost.
         """
         for path, (inode, mode) in self.folders.items():
             if not _is_folder(path, inode):
@@ -183,12 +190,34 @@ class Original:
                 destroy(path)
                 kept.rename(path)
             path.chmod(mode)
+        for path, inode in self.files.items():
+            if not _is_file(path, inode):
+                _bring_back(path, partial(_is_file, inode=inode))
+        main = ground.etc / MAIN
+        if not _is_main(main):
+            _bring_back(main, _is_main)
         for path in _names(ground) - self.names:
             original = path.with_name(path.name.partition(".away-")[0])
             if original != path and original in self.names and not os.path.lexists(original):
                 path.rename(original)
             elif original != path or not stat.S_ISREG(path.lstat().st_mode):
                 destroy(path)
+
+
+def _bring_back(path: Path, is_right: Callable[[Path], bool]) -> None:
+    """Put a file that was moved away in its place again: a folder that could not be put back held both."""
+    kept = next((other for other in path.parent.glob(f"{path.name}.away-*") if is_right(other)), None)
+    if kept is None:
+        raise RuntimeError(f"{path} is lost")
+    destroy(path)
+    kept.rename(path)
+
+
+def _is_main(path: Path) -> bool:
+    """Tell whether this is the server's main file, whatever sessions have added to it."""
+    with contextlib.suppress(OSError):
+        return stat.S_ISREG(path.lstat().st_mode) and head(path).startswith(MAIN_HEAD)
+    return False
 
 
 def take_own_words_away(ground: Ground, *, session_is_over: bool = False) -> None:
@@ -207,6 +236,12 @@ def take_own_words_away(ground: Ground, *, session_is_over: bool = False) -> Non
 def _names(ground: Ground) -> frozenset[Path]:
     folders = (ground.home, ground.etc, ground.data, ground.data / "global")
     return frozenset(path for folder in folders if folder.is_dir() for path in folder.iterdir())
+
+
+def _is_file(path: Path, inode: int) -> bool:
+    with contextlib.suppress(OSError):
+        return path.lstat().st_ino == inode
+    return False
 
 
 def _is_folder(path: Path, inode: int) -> bool:
