@@ -147,7 +147,7 @@ def test_an_old_session_is_not_put_back_into_the_measurement_of_another_one(serv
 def test_forgetting_a_session_frees_the_server(server: Sandbox, tmp_path: Path) -> None:
     session = Session.begin(server.target(), study="s", undo_root=tmp_path / "mine")
     session.keep()
-    forget(session.bundle)
+    forget(session.bundle.directory)
     Session.begin(server.target(), study="s", undo_root=tmp_path / "theirs").rollback()
 
 

@@ -30,7 +30,7 @@ from pgdyno.target import (
     stopped,
     stuck_stop,
 )
-from pgdyno.target.bundle import CLOSED, DAMAGED_JOURNAL, UndoBundle
+from pgdyno.target.bundle import CLOSED, DAMAGED_JOURNAL, UndoBundle, whole_journal
 from pgdyno.target.comeback import Comeback
 from pgdyno.target.file_route import FileRoute
 from pgdyno.target.identity import ProcessIdentity, end_process, wait_until
@@ -108,7 +108,8 @@ def restore(
             kept_change.refuse_stale(bundle, route)
         began, control = clock(), for_restore(control)
         bundle.release_reserve()
-        journal, damage = _journal(bundle)
+        journal, torn = whole_journal(bundle.directory)  # what restores the server is the manifest
+        damage = [] if torn is None else [f"the journal was damaged: {torn}; it is kept as {DAMAGED_JOURNAL}"]
         written = bundle.written()
         if bundle.manifest.local:
             hung.revive_or_end(Path(bundle.manifest.data_directory), bundle.manifest.address, sleep=sleep)
@@ -160,20 +161,6 @@ def restore(
             server_lock.remove(bundle)  # once a session is closed, nothing of it is in the server's folder
             journal.append(CLOSED, {**done, "by": by + remembered, "notes": notes})
         return restored
-
-
-def _journal(bundle: UndoBundle) -> tuple[Journal, list[str]]:
-    """Open the journal; a damaged one is set aside, because what restores the server is the manifest."""
-    reading = bundle.reading()
-    if reading.damage is None:
-        return bundle.journal(), []
-    path = bundle.directory / "journal.jsonl"
-    if path.exists():
-        path.rename(bundle.directory / DAMAGED_JOURNAL)
-    journal = Journal.create(path)
-    for record in reading.records:
-        journal.append(record.kind, record.data)
-    return journal, [f"the journal was damaged: {reading.damage}; it is kept as {DAMAGED_JOURNAL}"]
 
 
 def _end_leftovers(bundle: UndoBundle, journal: Journal, sleep: Callable[[float], None]) -> tuple[str, ...]:
