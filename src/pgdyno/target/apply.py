@@ -36,6 +36,7 @@ from pgdyno.target import (
     activation,
     bundle,
     effectiveness,
+    file_check,
     in_force,
     ours,
     restart_need,
@@ -295,6 +296,8 @@ class Session:
                         databases=databases,
                         inherits_ours=self._born_of_us,
                     )
+                if wants_restart:
+                    file_check.refuse_waiting(self._target.postgres, self.bundle.written().may_have_set)
         except PgdynoError as error:
             self._unstage(error)
             raise
