@@ -21,6 +21,7 @@ from pgdyno.target import (
     hung,
     kept_change,
     kernel_route,
+    one_session,
     ours,
     processes,
     restart_need,
@@ -101,7 +102,7 @@ def restore(
     that was kept is meant too (see kept_change.py). Raises RollbackError when the files or the server could not be
     brought back at all, and UsageError when another process still restores the same bundle after `wait_s`.
     """
-    with deferred_signals(), bundle.alone(wait_s, sleep), server_lock.restoring(bundle):
+    with deferred_signals(), bundle.alone(wait_s, sleep), one_session.restoring(bundle, postgres):
         if bundle.is_closed():
             if not kept or bundle.kept() is None:
                 return Restored(already_closed=True)
