@@ -107,6 +107,7 @@ class Session:
         self._born_of_us = server_process.is_born_of_us(self._target, self.bundle.process_image())
         self._in_force = BASELINE
         self._outage_s = 0.0
+        self._standbys: tuple[str, ...] = ()
 
     @classmethod
     @before_any_change()
@@ -289,12 +290,13 @@ class Session:
                 if postgres:
                     self._route.check(postgres)
                 if self._target.route is None:
-                    preflight.check(
+                    self._standbys = preflight.check(
                         self._target,
                         postgres,
                         restart=wants_restart,
                         databases=databases,
                         inherits_ours=self._born_of_us,
+                        attached=self._standbys,
                     )
                 if wants_restart:
                     file_check.refuse_waiting(self._target.postgres, self.bundle.written().may_have_set)
