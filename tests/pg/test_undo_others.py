@@ -20,6 +20,7 @@ from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.target import sighup, watch_record
 from pgdyno.target.apply import Session
 from pgdyno.target.bundle import UndoBundle, bundle_directories
+from pgdyno.target.file_change import FileChange
 from pgdyno.target.restore import Restored
 from pgdyno.target.watch import Deadlines
 from server_image import eventually
@@ -163,6 +164,24 @@ def test_an_edit_after_a_session_was_left_open_survives_the_hinted_rollback(
 
 def _fail(*_words: object, **_named: object) -> None:
     raise RestartError("the server did not answer")
+
+
+@ENDINGS
+def test_an_edit_in_the_very_moment_of_the_undo_survives(
+    scene: Scene, tmp_path: Path, end: Callable[[Session], Restored], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = scene.changed(RELOADED, tmp_path)
+    carry_out, edits = FileChange.carry_out, [EDIT]
+
+    def meanwhile(change: FileChange) -> bool:
+        if change.path == scene.main and edits:
+            scene.append(scene.main, edits.pop())
+        return carry_out(change)
+
+    monkeypatch.setattr(FileChange, "carry_out", meanwhile)
+    assert end(session).is_whole
+    assert EDIT.strip() in scene.main.read_bytes()
+    assert b"pgdyno.conf" not in scene.main.read_bytes()
 
 
 @ENDINGS

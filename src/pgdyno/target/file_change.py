@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pgdyno.target.bundle import UndoBundle
 from pgdyno.target.dropin import INCLUDE_LINES, DropIn, block_of
-from pgdyno.target.file_image import FileImage
+from pgdyno.target.file_image import FileImage, found_sum
 from pgdyno.target.owner.hands import OURS, Hands
 from pgdyno.target.route_names import may_hold_secret
 from pgdyno.target.three_way import Block, Merge, dropin_without, is_cut_off, main_without, sets, settings_in
@@ -42,17 +42,18 @@ class FileChange:
         return self.hands.is_in_place(self.image) if self.merge.is_image else self.found == self.merge.data
 
     def carry_out(self) -> bool:
-        """Write what the file must hold; True when there was something to do. Raises OSError.
+        """Write what the file must hold; True when there was something to do.
 
-        What a write that was killed has left beside the file goes in any case.
+        Raises OSError, of number ESTALE when somebody else has written the file since it was read. What a write that
+        was killed has left beside the file goes in any case.
         """
         if self.merge.is_image:
-            return self.hands.restore(self.image, self.merge.data or b"")
+            return self.hands.restore(self.image, self.merge.data or b"", found_sum(self.found))
         self.hands.sweep(self.path)
         if self.is_done():
             return False
         assert self.merge.data is not None, "only an image can be absent"
-        self.hands.put(self.path, self.merge.data)
+        self.hands.put(self.path, self.merge.data, found_sum(self.found))
         return True
 
     def diff(self) -> list[str]:
