@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.errors import EnvironmentUnsuitable, RollbackError
 from pgdyno.target import baseline, bundle, control_record, mixed_route, server_process
 from pgdyno.target.bundle import UndoBundle
 from pgdyno.target.file_route import files_of
@@ -100,10 +100,20 @@ def _refuse_second(undo_root: Path, target: Target, found: baseline.Baseline) ->
     """Refuse while another session on the same server is open: of its files here, or of its address elsewhere."""
     is_local, label = found.dropin is not None, target.postgres.label
     for directory in bundle.bundle_directories(undo_root):
-        other = UndoBundle.open(directory)
+        if bundle.is_closed_in(directory):
+            continue
+        try:
+            other = UndoBundle.open(directory)
+        except RollbackError as error:
+            raise EnvironmentUnsuitable(
+                f'session {directory.name} is open, and cannot be read: it may be of "{found.data_directory}"',
+                detail=error.detail,
+                hint=f"Restore by hand as {directory / 'UNDO.md'} says, then run "
+                f"pgdyno rollback {directory.name} --forget.",
+            ) from error
         same_files = other.manifest.data_directory == str(found.data_directory)
         same = same_files if is_local and other.manifest.local else other.manifest.target == label
-        if not same or other.is_closed():
+        if not same:
             continue
         alive = other.manifest.owner.is_alive()
         raise EnvironmentUnsuitable(
