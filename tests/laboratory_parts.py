@@ -93,6 +93,9 @@ class Parts:
     def phase(self, text):
         pass
 
+    def notice(self, text):
+        self._happens("notice")
+
     def reading(self, *_):
         self._happens("reading")
 

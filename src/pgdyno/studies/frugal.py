@@ -52,6 +52,7 @@ def frugal(search: Search, found: Configuration, *, most: int, refused: Collecti
         noise_sd=search.noise_sd,
         most=most,
         amounts=amounts,
+        tolerance=search.options.tolerance,
         is_possible=is_possible,
     )
     settings = point_to_configuration(space, left.point)

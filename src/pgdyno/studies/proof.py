@@ -10,7 +10,7 @@ from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.study import Comparison
 from pgdyno.model.trial import Role
 from pgdyno.model.verdict import Interval, Verdict, Word
-from pgdyno.optimizer.frugal import GAIN_SHARE
+from pgdyno.optimizer.frugal import may_lose
 from pgdyno.stats.noninferiority import Removal, costs_nothing
 from pgdyno.stats.paired import log_ratios, t_interval
 from pgdyno.stats.sequential import Design, is_final
@@ -164,11 +164,12 @@ def _what_goes(blocks: Blocks, options: TuneOptions, design: Design) -> dict[str
 
 
 def _tolerance(blocks: Blocks, arm: str, options: TuneOptions, design: Design) -> float:
-    """Return what may be lost of this arm, in ln: the smallest effect of interest, or the share of its gain."""
+    """Return what may be lost of this arm, in ln, and at least the smallest effect of interest."""
     verdict = verdict_of(blocks, BASE, arm, options.metric, design)
     change = 0.0 if verdict is None else math.log(verdict.interval.ratio)
     gain = change if options.metric.higher_is_better else -change
-    return max(design.equivalence_bound, GAIN_SHARE * gain)
+    least = design.equivalence_bound
+    return max(least, may_lose(gain, options.tolerance, least))
 
 
 def _share(blocks: Blocks, rival: str, answer: str, options: TuneOptions) -> Interval:
