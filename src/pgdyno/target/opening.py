@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pgdyno.errors import EnvironmentUnsuitable, RollbackError
+from pgdyno.errors import EnvironmentUnsuitable, RollbackError, telling_files
 from pgdyno.target import baseline, bundle, control_record, mixed_route, server_process
 from pgdyno.target.bundle import UndoBundle
 from pgdyno.target.file_route import files_of
@@ -17,7 +17,7 @@ from pgdyno.target.kernel_route import KernelRoute
 from pgdyno.target.manifest import Manifest
 from pgdyno.target.one_session import OneSession
 from pgdyno.target.owner.hands import OURS, Hands
-from pgdyno.target.owner.pins import Pin
+from pgdyno.target.owner.pins import Pin, before_any_change
 from pgdyno.target.route import Route
 from pgdyno.target.target import Target
 
@@ -88,6 +88,23 @@ class Opening:
             )
             unlocking.pop_all()
         return cls(target, undo, held, linux, secrets, process.lacking)
+
+    @staticmethod
+    @before_any_change()
+    @telling_files(EnvironmentUnsuitable, "Nothing was changed. See who put that there, and whose it is.")
+    def refuse_unfit(target: Target, *, restart: bool) -> None:
+        """Refuse a server on which no session could begin, or none that restarts it; errors as `Session.begin`.
+
+        For whoever has hours of work to do before: the session itself looks again. Changes nothing.
+        """
+        found = baseline.take_baseline(target)
+        baseline.check_no_leftover(found)
+        if found.dropin is None:
+            return
+        found.dropin.hands.check_replaceable(files_of(found.dropin))
+        lacking = server_process.take(target, found.data_directory).lacking if restart else ()
+        if lacking:
+            raise server_process.unsuitable(target, "\n".join(lacking))
 
     def route(self) -> Route:
         """Return the way in which settings reach the server."""
