@@ -81,7 +81,15 @@ def _files() -> Iterator[Path]:
     yield from (_HUGE_PAGES / "enabled", _HUGE_PAGES / "defrag", _MIGRATION_COST, _PROCESSORS / "smt" / "control")
     yield from sorted(_PROCESSORS.glob("cpufreq/policy*/scaling_governor"))
     for name in _QUEUE:
-        yield from sorted(Path("/sys/block").glob(f"*/queue/{name}"))
+        yield from (path for path in sorted(Path("/sys/block").glob(f"*/queue/{name}")) if _is_disk(path.parents[1]))
+
+
+def _is_disk(block: Path) -> bool:
+    """Tell whether there is anything behind a block device: an idle loop device has the values of its last file."""
+    try:
+        return int((block / "size").read_text()) > 0
+    except (OSError, ValueError):
+        return False
 
 
 def _follows(path: Path, before: Mapping[Path, str]) -> bool:

@@ -112,6 +112,8 @@ def test_the_comparison_sees_what_a_server_takes_along(server_home: Path) -> Non
 def test_kernel_values_that_are_left_changed_are_told_and_put_back() -> None:
     """The guard itself, around every part of bench/torture and every test that runs alone."""
     before = kernel_values()
+    disks = {path.parents[1] for path in before if path.is_relative_to("/sys/block")}
+    assert all((disk / "size").read_text().strip() != "0" for disk in disks), "an idle loop device is no disk"
     dirty, huge = Path("/proc/sys/vm/dirty_bytes"), Path("/sys/kernel/mm/transparent_hugepage/enabled")
     with kernel_kept() as left:
         dirty.write_text("939524096")
