@@ -144,11 +144,7 @@ def _run() -> None:
     except PgdynoError as error:
         _end(error)
     except (click.exceptions.Abort, KeyboardInterrupt):  # click turns the second into the first
-        said = "interrupted; nothing of the server is left changed"
-        if _wants_json():
-            click.echo(json.dumps({"error": {"message": said, "exit_code": INTERRUPTED}}))
-        click.echo(said, err=True)
-        sys.exit(INTERRUPTED)
+        _end_interrupted()
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)  # nothing was typed wrongly: it is the help, and no error
         sys.exit(int(ExitCode.USAGE))
@@ -163,8 +159,18 @@ def _run() -> None:
             _end_unforeseen(error)
         _end(UsageError("a word of the command line is not text in UTF-8", hint="Rename what it names."))
     except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # Python below 3.12 wraps one that came in __set_name__
+            _end_interrupted()
         _end_unforeseen(error)
     sys.exit(code if isinstance(code, int) else int(ExitCode.OK))
+
+
+def _end_interrupted() -> NoReturn:
+    said = "interrupted; nothing of the server is left changed"
+    if _wants_json():
+        click.echo(json.dumps({"error": {"message": said, "exit_code": INTERRUPTED}}))
+    click.echo(said, err=True)
+    sys.exit(INTERRUPTED)
 
 
 def _end_unforeseen(error: Exception) -> NoReturn:

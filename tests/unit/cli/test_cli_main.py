@@ -145,3 +145,20 @@ def test_long_help_is_in_groups_and_has_every_flag(verb):
     for option in main.command.get_command(None, verb).params:
         if isinstance(option, click.Option) and not option.hidden:
             assert option.opts[-1] in result.output
+
+
+def test_an_interrupt_that_python_wraps_is_an_interrupt(monkeypatch, capsys):
+    """Below 3.12 one that comes while a class is made, as in an import, is a RuntimeError: it was called a defect."""
+
+    class Attribute:
+        def __set_name__(self, owner, name):
+            raise KeyboardInterrupt
+
+    def interrupted(**_):
+        type("Owner", (), {"attribute": Attribute()})
+
+    monkeypatch.setattr(main.command, "main", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main._run()
+    assert ended.value.code == main.INTERRUPTED
+    assert "interrupted; nothing of the server" in capsys.readouterr().err
