@@ -101,6 +101,11 @@ def _dimension(spec: Mapping[str, object]) -> Dimension:
     return dimension.including(default)
 
 
+def noise(seed: int, trial: int) -> Generator:
+    """Return what the noise of a trial is drawn from: the same for every method."""
+    return np.random.default_rng([seed, trial, 99])
+
+
 Take = Callable[[Sequence[Dimension], Sequence[Observation], int], Point]
 SCREENING = Design(max_pairs=24)
 """The pairs of baseline and winner in a proof, beside the trials of the search; their rule is that of `pgdyno tune`."""
@@ -144,7 +149,7 @@ def _own(
     surface: Surface, trials: int, seed: int, checkpoints: Sequence[int], advice: Sequence[Point], take: Take
 ) -> Search:
     """Run the project's optimiser, with the default measured anew every tenth trial."""
-    dimensions, rng = dimensions_of(surface), np.random.default_rng([seed, 99])
+    dimensions = dimensions_of(surface)
     history: list[Observation] = []
     returned: dict[int, Point] = {}
     cpu_s = 0.0
@@ -155,7 +160,7 @@ def _own(
         else:
             point = ask(dimensions, history, starts=advice, seed=seed).point
         cpu_s += time.process_time() - began
-        history.append(Observation(point, surface.measure(dict(point), rng)))
+        history.append(Observation(point, surface.measure(dict(point), noise(seed, trial))))
         if trial in checkpoints:
             returned[trial] = take(dimensions, history, trial)
     return Search(returned, sum(seen.value is None for seen in history), cpu_s / trials)
@@ -170,7 +175,7 @@ def random_search(
     def suggest() -> Point:
         return {dimension.name: dimension.from_unit(float(rng.random())) for dimension in dimensions}
 
-    return _best_observed(surface, trials, rng, checkpoints, advice, suggest, lambda point, value: None)
+    return _best_observed(surface, trials, seed, checkpoints, advice, suggest, lambda point, value: None)
 
 
 def optuna_tpe(surface: Surface, trials: int, seed: int, checkpoints: Sequence[int], advice: Sequence[Point]) -> Search:
@@ -178,7 +183,7 @@ def optuna_tpe(surface: Surface, trials: int, seed: int, checkpoints: Sequence[i
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    dimensions, rng = dimensions_of(surface), np.random.default_rng([seed, 99])
+    dimensions = dimensions_of(surface)
     unit = optuna.distributions.FloatDistribution(0.0, 1.0)
     spread: dict[str, optuna.distributions.BaseDistribution] = {
         d.name: optuna.distributions.CategoricalDistribution(d.choices) if d.kind == "choice" else unit
@@ -201,13 +206,13 @@ def optuna_tpe(surface: Surface, trials: int, seed: int, checkpoints: Sequence[i
             optuna.trial.create_trial(params=told, distributions=spread, value=worst[-1] if value is None else value)
         )
 
-    return _best_observed(surface, trials, rng, checkpoints, advice, suggest, tell)
+    return _best_observed(surface, trials, seed, checkpoints, advice, suggest, tell)
 
 
 def _best_observed(
     surface: Surface,
     trials: int,
-    rng: Generator,
+    seed: int,
     checkpoints: Sequence[int],
     advice: Sequence[Point],
     suggest: Callable[[], Point],
@@ -221,7 +226,7 @@ def _best_observed(
         began = time.process_time()
         point = starts.pop(0) if starts else suggest()
         cpu_s += time.process_time() - began
-        value = surface.measure(dict(point), rng)
+        value = surface.measure(dict(point), noise(seed, trial))
         failed += value is None
         if value is not None and value > best[0]:
             best = (value, point)

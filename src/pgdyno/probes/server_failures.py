@@ -27,10 +27,14 @@ COUNTER = "failures_"
 """What the names of the counts begin with among an outcome's counters."""
 
 
+GUARD, CUT = "guard", "cut short"
+"""Events after which sessions end by our doing: a guard tripped; a hopeless load was ended."""
+
+
 def without_our_own(events: Sequence[Event]) -> list[Event]:
-    """Return the events without the sessions that ended when a guard had: those that pgdyno ended itself."""
-    tripped = min((event.t for event in events if event.kind == "guard"), default=math.inf)
-    return [event for event in events if event.t < tripped or event.kind not in _SESSIONS]
+    """Return the events without the sessions that ended when a guard had tripped, or the load was cut short, by us."""
+    ended = min((event.t for event in events if event.kind in (GUARD, CUT)), default=math.inf)
+    return [event for event in events if event.t < ended or event.kind not in _SESSIONS]
 
 
 def count_failures(events: Iterable[Event]) -> dict[str, float]:

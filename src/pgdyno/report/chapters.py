@@ -223,7 +223,9 @@ def search(trials: Sequence[Trial], metric: Metric, result: Fields) -> Section |
     figure = figures.history(points, pair_sd=result.child("noise_floor").number("pair_sd"), phases=phases(points))
     blocks: list[Block] = [Charts((figure,))]
     if stopped := result.child("search").text("stopped"):
-        blocks.insert(0, Prose((f"The search ended: {stopped}.",)))
+        early = result.child("search").whole("ended_early") or 0
+        cut = f" {plural(early, 'hopeless trial')} ended at half of the window." if early else ""
+        blocks.insert(0, Prose((f"The search ended: {stopped}.{cut}",)))
     return Section("search", "The search", "How did it come to this configuration?", tuple(blocks))
 
 

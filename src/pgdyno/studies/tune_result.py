@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pgdyno.knobs.linux import load_all_knobs
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts
-from pgdyno.model.trial import Trial
+from pgdyno.model.trial import ENDED_EARLY, Trial
 from pgdyno.studies.explain import explain
 from pgdyno.studies.inside import inside_json
 from pgdyno.studies.judging import representative, summarise
@@ -97,6 +97,7 @@ def _search_json(tuned: Tuned) -> dict[str, object]:
         "excluded": [{"knob": e.name, "reason": e.reason} for e in space.excluded],
         "trials": len(tuned.search.trials),
         "stopped": tuned.search.stopped,
+        "ended_early": sum(bool(t.outcome and t.outcome.counters.get(ENDED_EARLY)) for t in tuned.search.trials),
         "best": dict(tuned.found),
     }
 

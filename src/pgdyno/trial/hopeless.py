@@ -60,8 +60,8 @@ class Rates:
     def sentence(self) -> str:
         """Return why the load was ended."""
         return (
-            f"ended early: {self.tps:,.0f} tps at half of the window, where what is worth a whole one is "
-            f"{self.floor_tps or 0.0:,.0f}"
+            f"ended early: {self.tps:,.0f} tps at half of the window, below the {self.floor_tps or 0.0:,.0f} tps that "
+            "a whole one is worth"
         )
 
 

@@ -26,7 +26,7 @@ from pgdyno.probes.counter_scope import devices_hold
 from pgdyno.probes.host.neighbours import in_words
 from pgdyno.probes.road import OVER_NETWORK, PAUSE_S, ROUND_TRIPS, is_elsewhere
 from pgdyno.probes.sampler import Sampler
-from pgdyno.probes.server_failures import count_failures, failure_warning, without_our_own
+from pgdyno.probes.server_failures import CUT, count_failures, failure_warning, without_our_own
 from pgdyno.store.catalogue import Store
 from pgdyno.target.apply import When
 from pgdyno.target.restart_budget import Permission, RestartBudget
@@ -358,6 +358,7 @@ class Laboratory:
                     break
             work.sampler.mark()  # a row ends here, so that the window's CPU is not diluted by the idle rest of a second
             if work.ended_early is not None:
+                work.events.append(Event(work.ended_early.ended_at, CUT, work.ended_early.sentence()))
                 self._watcher.notice(work.ended_early.sentence())
                 _discard(running)
                 return Happening.LOAD_ENDED

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from pgdyno.model.trial import OUTAGE, Outcome
+from pgdyno.model.trial import ENDED_EARLY, OUTAGE, Outcome
 from pgdyno.target import processes
 
 WALL = "wall_s"
@@ -43,6 +43,7 @@ class Stopwatch:
         self.budget_s = budget_s
         self.restart_s = FIRST_RESTART_S
         self.trials = 0
+        self._whole, self._whole_s = 0, 0.0
         self.longest_s = 0.0
         self._measured_restart_s: float | None = None
         self._clock = clock
@@ -73,8 +74,8 @@ class Stopwatch:
 
     @property
     def trial_s(self) -> float:
-        """Return the mean time from one trial's end to the next one's; 0 before the first."""
-        return (self.position_s - self.start_s) / self.trials if self.trials else 0.0
+        """Return the mean time from one trial's end to the next one's, of whole ones; 0 before the first."""
+        return self._whole_s / self._whole if self._whole else 0.0
 
     def expect_restart(self, seconds: float) -> None:
         """Take a restart for this long until one was measured."""
@@ -95,6 +96,9 @@ class Stopwatch:
             self.position_s = self._start_s
         self.trials += 1
         self.longest_s = max(self.longest_s, position - self.position_s)
+        if not outcome.counters.get(ENDED_EARLY):  # a proof has none that are cut short
+            self._whole += 1
+            self._whole_s += position - self.position_s
         self.position_s = position
         outage = outcome.counters.get(OUTAGE)
         if outage is not None:

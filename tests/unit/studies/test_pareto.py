@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import pytest
 
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.model.verdict import Interval, Metric
+from pgdyno.model.verdict import Interval, Metric, Word
 from pgdyno.report.gain_memory import gain_memory
 from pgdyno.report.reading import Fields
 from pgdyno.studies.options import TuneOptions
 from pgdyno.studies.pareto import Point, front
 from pgdyno.studies.tune import tune
 from pgdyno.studies.tune_result import tune_result
+from pgdyno.studies.tuned import Tuned
 from pgdyno.units import parse_quantity
 from simulated_laboratory import SimulatedLaboratory, flat
 
@@ -90,3 +92,11 @@ def test_of_points_that_another_beats_in_both_only_baseline_and_taken_stay():
 
 def test_a_study_of_an_earlier_version_has_no_such_section():
     assert gain_memory(Fields({}), Metric.THROUGHPUT) is None
+
+
+@pytest.mark.parametrize("word", list(Word))
+def test_nothing_is_offered_but_what_its_pairs_call_better(word):
+    verdict = SimpleNamespace(word=word)
+    proof = SimpleNamespace(headline=SimpleNamespace(verdict=verdict), effects={"jit": verdict})
+    winner = Configuration.of({"jit": "off"})
+    assert Tuned(None, None, winner=winner, proof=proof).is_offered == (word is Word.BETTER)

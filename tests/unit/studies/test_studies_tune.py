@@ -362,3 +362,16 @@ def test_a_tune_keeps_to_its_restarts_and_still_proves(limit, seed):
     assert len(tuned.proof.blocks.complete) >= options.confirm_min
     asked = [t.spec.configuration for t in tuned.search.trials]
     assert len(set(asked)) == len(asked)
+
+
+def test_a_proof_that_does_not_resolve_ends_with_the_restarts_that_there_are():
+    """Nothing but the bound ends its pairs before they are 50 restarts, with those of the search."""
+    laboratory = SimulatedLaboratory(slight, seed=2, cv=0.3)
+    options = TuneOptions(trials=8, noise_runs=4, restarts="40", seed=2, only=("shared_buffers",))
+    tuned, _ = run(laboratory, options)
+    assert tuned.proof.headline.verdict.word is Word.NOT_RESOLVED
+    assert 30 < laboratory.restarts.used <= 40
+
+
+def slight(settings):
+    return 1.1 if shared_buffers_cliff(settings) > 1 else 1.0

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 
 from laboratory_parts import Parts, made
 from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.samples import Event
 from pgdyno.model.trial import BESIDE_OTHERS, ENDED_EARLY, LoadPlan, Role, TrialSpec, TrialState
 from pgdyno.trial.assess import Bounds
 from pgdyno.trial.hopeless import Rates, is_hopeless, poor_outcome
@@ -95,3 +97,21 @@ def test_beside_others_it_is_used_and_says_so_and_else_it_is_disturbed(monkeypat
     states = [poor_outcome(rates, [], Bounds(), used_by="", beside_others=stays) for stays in (True, False)]
     assert [one.state for one in states] == [TrialState.COMPLETE, TrialState.DISTURBED]
     assert BESIDE_OTHERS in states[0].counters
+
+
+@pytest.mark.parametrize(("at", "is_ours"), [(1.5, False), (2.5, True)])
+def test_sessions_that_a_load_leaves_when_we_end_it_are_no_failure_of_the_server(monkeypatch, tmp_path, at, is_ours):
+    def hear(self, elapsed, reading):
+        self.seconds.append((elapsed, 5.0))
+        self.began_at, self.ended_at = 1.0, 2.0
+        return True
+
+    fatal = Event(at, "session_fatal", "a session in the load's database ended by a fatal error")
+    monkeypatch.setattr(InLaboratory, "hear", hear)
+    monkeypatch.setattr(Parts, "poll", lambda self: self.said.count("reading") >= 2)
+    batch = SimpleNamespace(rows=[], events=[fatal], road={}, neighbours=())
+    monkeypatch.setattr(Parts, "stop", lambda self: batch)
+    with made(monkeypatch, tmp_path, Parts()) as laboratory:
+        trial = laboratory.run(spec(Role.SEARCH, {"work_mem": "8MB"}), floor_tps=100.0)
+        assert "cut short" in [event.kind for event in laboratory.store.events(trial.id)]
+    assert (trial.outcome.warnings == ()) == is_ours
