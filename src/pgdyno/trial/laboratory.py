@@ -45,6 +45,7 @@ from pgdyno.trial.stopwatch import Stopwatch
 from pgdyno.trial.top_statements import top_statement_plans
 from pgdyno.trial.watcher import Watcher
 from pgdyno.trial.work import Work
+from pgdyno.workloads.buffer_warmth import warm_buffers
 from pgdyno.workloads.client_latency import client_records
 from pgdyno.workloads.protocol import LoadResult, Workload
 
@@ -112,7 +113,7 @@ class Laboratory:
         self.restarts = Restarts(facts, budget, always=restart == "always", sleep=sleep)
         self._sentry = sentry
         self._look, self._company = look, Company()
-        self._guards_began = False
+        self._guards_began = self._told_cold = False
         self._trips = 0
         self._baselines = Baselines()
         self._clock = clock
@@ -301,10 +302,20 @@ class Laboratory:
         began = self._timer()
         with guarding:
             work.dbname = work.workload.reset(self._target, policy=work.plan.reset)
+            self._warm(work)
         work.reset_s = self._timer() - began
         (row,) = self._target.postgres.fetch("SELECT pg_database_size(%s) AS bytes", [work.dbname])
         work.database_bytes = float(str(row["bytes"]))
         return Happening.READY
+
+    def _warm(self, work: Work) -> None:
+        """Fill shared buffers that a restart has emptied; where that cannot be, say so once."""
+        if work.outage_s is None:
+            return
+        work.warmed_bytes, why_not = warm_buffers(self._target, work.dbname, self.facts)
+        if why_not is not None and not self._told_cold:
+            self._watcher.notice(f"shared buffers are cold after each restart, as pg_prewarm cannot be used: {why_not}")
+            self._told_cold = True
 
     def _start_sampling(self, work: Work, _: Transition) -> None:
         work.sampler = Sampler(self._target, load_database=work.dbname, driver_pids=work.driver_pids)
@@ -375,6 +386,8 @@ class Laboratory:
         if self._sentry is not None:
             self._sentry.check()
         size = {"database_bytes": work.database_bytes, "reset_s": work.reset_s, **_road(work)}
+        if work.warmed_bytes:
+            size["warmed_bytes"] = float(work.warmed_bytes)
         work.outcome = self._examine(replace(outcome, counters={**outcome.counters, **size}), work)
         return Happening.ASSESSED
 
