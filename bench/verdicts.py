@@ -18,12 +18,12 @@ sys.path.pop(0)
 import numpy as np
 from scipy.special import nctdtr, stdtrit
 
+from noise_models import NOISE_MODELS, NoiseModel, normal, paired_log_ratios
 from pgdyno.model.verdict import Metric
 from pgdyno.stats.boundary import critical_values
-from pgdyno.stats.noise_models import NOISE_MODELS, NoiseModel, normal, paired_log_ratios
 from pgdyno.stats.sequential import STRICT, Design, judge
-from pgdyno.stats.simulation import Studies, run_studies
 from pgdyno.stats.steady import find_steady
+from simulation import Studies, run_studies
 
 DESIGNS = {"default": Design(), "strict": STRICT}
 EFFECTS = (0.02, 0.05, 0.10, 0.20, 2.00)

@@ -94,6 +94,9 @@ class Parts:
     def phase(self, text):
         pass
 
+    def notice(self, text):
+        self._happens("notice")
+
     def reading(self, *_):
         self._happens("reading")
 

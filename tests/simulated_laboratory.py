@@ -19,9 +19,11 @@ from pgdyno.model.samples import SampleValue
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import (
     BESIDE_OTHERS,
+    ENDED_EARLY,
     LatencySummary,
     LoadPlan,
     Outcome,
+    Role,
     Trial,
     TrialSpec,
     TrialState,
@@ -125,7 +127,7 @@ class SimulatedLaboratory:
     def expect(self, trials: int, *, at_most: bool = False) -> None:
         pass
 
-    def run(self, spec: TrialSpec) -> Trial:
+    def run(self, spec: TrialSpec, *, floor_tps: float | None = None) -> Trial:
         self.restarts.replay(spec.configuration)
         recorded = bool(self._recorded)
         if recorded:
@@ -135,7 +137,9 @@ class SimulatedLaboratory:
             if self._kill_after is not None and self.measured >= self._kill_after:
                 raise KeyboardInterrupt
             self.measured += 1
-            trial = self._timed(self._measure(spec))
+            trial = self._measure(spec)
+            ended = floor_tps is not None and spec.role is Role.SEARCH and _is_below(trial, floor_tps)
+            trial = self._timed(_ended_early(trial) if ended else trial, share=0.5 if ended else 1.0)
             self.store.kept.append(trial)
         assert trial.outcome is not None
         self.spent_s += trial.outcome.elapsed_s
@@ -148,8 +152,8 @@ class SimulatedLaboratory:
         """Count the time of this study, whose process began at 0; trials that would outlast it are cut off."""
         self.stopwatch = None if budget_s is None else Stopwatch(budget_s, began=0.0, clock=lambda: self.clock_s)
 
-    def _timed(self, trial: Trial) -> Trial:
-        seconds = self._duration(len(self.store.kept) + 1)
+    def _timed(self, trial: Trial, *, share: float) -> Trial:
+        seconds = share * self._duration(len(self.store.kept) + 1)
         assert trial.outcome is not None
         if self.stopwatch is not None and self.clock_s + seconds > self.stopwatch.end_s:
             self.clock_s = max(self.clock_s, self.stopwatch.end_s)
@@ -197,6 +201,17 @@ class SimulatedLaboratory:
             server_cpu_ms_per_tx=cpu,
             counters={**beside, "xact_commit": 100.0, "blks_read": 1e6 / gain, "blks_hit": 1e6},
         )
+
+
+def _is_below(trial: Trial, floor_tps: float) -> bool:
+    outcome = trial.outcome
+    return outcome is not None and outcome.throughput is not None and outcome.throughput < floor_tps
+
+
+def _ended_early(trial: Trial) -> Trial:
+    assert trial.outcome is not None
+    counters = {**trial.outcome.counters, ENDED_EARLY: 1.0}
+    return replace(trial, outcome=replace(trial.outcome, latency_ms=None, counters=counters))
 
 
 def simulated_study() -> Study:

@@ -21,6 +21,7 @@ from pgdyno.target import one_session, server_lock
 from pgdyno.target.apply import Session
 from pgdyno.target.bundle import CLOSED, UndoBundle, bundle_directories
 from pgdyno.target.connect_routes import open_sql_only
+from pgdyno.target.identity import ProcessIdentity
 from pgdyno.target.rollback import forget, rollback
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.server_lock import NAME, Holder, ServerInUse, ServerLock
@@ -29,6 +30,7 @@ from pgdyno.target.target import Target
 pytestmark = pytest.mark.pg
 NEVER: Callable[[Holder], bool] = lambda _: False  # noqa: E731
 EIGHT = Configuration.of({"work_mem": "8MB"})
+DEAD = ProcessIdentity(pid=1, start_ticks=-1, boot_id="an earlier boot")
 
 
 @pytest.fixture
@@ -144,10 +146,39 @@ def test_an_old_session_is_not_put_back_into_the_measurement_of_another_one(serv
     assert not (server.data_directory / NAME).exists()
 
 
+@pytest.mark.parametrize("route", ["sql", "file"])
+def test_a_dead_session_of_sql_is_put_back_after_one_that_began_in_between(
+    server: Sandbox, tmp_path: Path, route: str
+) -> None:
+    """Its lock died with it. Two undos at once would each leave the other's values as somebody else's."""
+    by_sql = open_sql_only(server.target().postgres.conninfo)
+    session = Session.begin(by_sql, study="s", undo_root=tmp_path / "mine")
+    session.apply(EIGHT)
+    session._held.let_go()  # as the kernel does for a process that is gone
+    dead = UndoBundle(session.bundle.directory, replace(session.bundle.manifest, owner=DEAD))
+    target = by_sql if route == "sql" else server.target()
+    with Session.begin(target, study="s", undo_root=tmp_path / "theirs") as between:
+        between.apply(Configuration.of({"work_mem": "9MB"}))
+        with pytest.raises(ServerInUse, match="another session") as refused:
+            rollback(dead)
+        assert between.id in str(refused.value.detail)
+    assert rollback(dead).is_whole
+    assert by_sql.postgres.fetch("SHOW work_mem") == [{"work_mem": "4MB"}]
+
+
+def test_a_session_whose_own_lock_has_not_ended_is_put_back(server: Sandbox, tmp_path: Path) -> None:
+    """As of a tuner on a host that is gone: the server notices that hours later."""
+    by_sql = open_sql_only(server.target().postgres.conninfo)
+    session = Session.begin(by_sql, study="s", undo_root=tmp_path / "mine")
+    session.apply(EIGHT)
+    assert rollback(UndoBundle(session.bundle.directory, replace(session.bundle.manifest, owner=DEAD))).is_whole
+    session.rollback()
+
+
 def test_forgetting_a_session_frees_the_server(server: Sandbox, tmp_path: Path) -> None:
     session = Session.begin(server.target(), study="s", undo_root=tmp_path / "mine")
     session.keep()
-    forget(session.bundle)
+    forget(session.bundle.directory)
     Session.begin(server.target(), study="s", undo_root=tmp_path / "theirs").rollback()
 
 

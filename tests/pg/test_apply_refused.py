@@ -209,6 +209,24 @@ def test_a_second_session_is_refused(session: Session, sandbox18: Sandbox, tmp_p
         assert str(os.getpid()) in (error.detail or "")
 
 
+def test_a_damaged_bundle_is_in_the_way_only_while_its_session_is_open(sandbox18: Sandbox, tmp_path: Path) -> None:
+    def begun() -> Session:
+        return Session.begin(sandbox18.target(), study="test", undo_root=tmp_path / "undo")
+
+    with begun() as ended:
+        pass
+    (ended.bundle.directory / "manifest.json").write_text("{")
+    opened = begun()
+    manifest = opened.bundle.directory / "manifest.json"
+    whole = manifest.read_bytes()
+    manifest.write_text("{")
+    with pytest.raises(EnvironmentUnsuitable, match="is open, and cannot be read") as caught:
+        begun()
+    assert f"pgdyno rollback {opened.id} --forget" in str(caught.value.hint)
+    manifest.write_bytes(whole)
+    assert opened.rollback().is_whole
+
+
 def test_a_leftover_of_another_users_session_is_refused(session: Session, sandbox18: Sandbox, tmp_path: Path) -> None:
     session.apply(GOOD)
     error = begin_error(sandbox18.target(), tmp_path / "other")

@@ -173,6 +173,10 @@ def test_standby_ordered_knobs_stay_while_a_standby_is_attached(attached: Sandbo
         assert "max_connections cannot be changed while a physical standby is attached (receiver)" in error.message
     with Session.begin(target, study="test", undo_root=tmp_path / "undo") as session:
         session.apply(Configuration.of({"work_mem": "8MB", "max_connections": "100"}))
+        # One whose primary was just restarted is away for seconds, and comes back: it is still a standby's server.
+        target.postgres.fetch("SELECT pg_terminate_backend(pid) FROM pg_stat_replication")
+        with pytest.raises(ApplyError, match=r"max_connections cannot be changed while a physical standby .*receiver"):
+            session.apply(Configuration.of({"max_connections": "200"}))
 
 
 def test_a_slot_that_waits_counts(make_sandbox: Callable[..., Sandbox]) -> None:

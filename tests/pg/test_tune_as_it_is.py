@@ -57,6 +57,21 @@ def test_a_tune_of_altered_settings_has_no_void_trial(
     assert auto.read_bytes() == before
 
 
+def test_what_no_session_could_begin_on_is_refused_before_data_are_loaded(
+    pgdyno_home: Path, make_sandbox: Callable[..., Sandbox]
+) -> None:
+    """Loading may take hours, and what was loaded would be dropped."""
+    sandbox = make_sandbox("unfit")
+    sandbox.start()
+    target = sandbox.target()
+    with (sandbox.data_directory / "postgresql.conf").open("a") as file:
+        file.write("max_connections = 37\n")
+    done = tune(pgdyno_home, "--target", target.postgres.conninfo, "--yes")
+    assert done.returncode == 6, done.stderr
+    assert "has changes in its files that are not in force" in done.stderr
+    assert ": loaded (" not in done.stderr
+
+
 def test_a_budget_is_the_time_from_enter_to_the_prompt(pgdyno_home: Path) -> None:
     began = time.monotonic()
     done = tune(pgdyno_home, "--budget", "75s")

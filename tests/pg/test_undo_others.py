@@ -15,11 +15,12 @@ from tuner_process import await_line, tuner_of
 
 from fix_edited_server import EDIT, ENDINGS, RELOADED, RESTARTED, Scene
 from pgdyno.cli.rollback import command
-from pgdyno.errors import ApplyError, RestartError, RollbackError
+from pgdyno.errors import ApplyError, EnvironmentUnsuitable, RestartError, RollbackError
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.target import sighup, watch_record
 from pgdyno.target.apply import Session
 from pgdyno.target.bundle import UndoBundle, bundle_directories
+from pgdyno.target.file_change import FileChange
 from pgdyno.target.restore import Restored
 from pgdyno.target.watch import Deadlines
 from server_image import eventually
@@ -166,6 +167,24 @@ def _fail(*_words: object, **_named: object) -> None:
 
 
 @ENDINGS
+def test_an_edit_in_the_very_moment_of_the_undo_survives(
+    scene: Scene, tmp_path: Path, end: Callable[[Session], Restored], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = scene.changed(RELOADED, tmp_path)
+    carry_out, edits = FileChange.carry_out, [EDIT]
+
+    def meanwhile(change: FileChange) -> bool:
+        if change.path == scene.main and edits:
+            scene.append(scene.main, edits.pop())
+        return carry_out(change)
+
+    monkeypatch.setattr(FileChange, "carry_out", meanwhile)
+    assert end(session).is_whole
+    assert EDIT.strip() in scene.main.read_bytes()
+    assert b"pgdyno.conf" not in scene.main.read_bytes()
+
+
+@ENDINGS
 def test_a_parameter_of_an_extension_since_costs_no_restart(
     scene: Scene, tmp_path: Path, end: Callable[[Session], Restored]
 ) -> None:
@@ -194,6 +213,25 @@ def test_a_setting_of_somebody_else_that_waits_for_a_restart_waits_on(
     assert restored.is_whole
     assert scene.started_at() == began
     assert scene.read()["max_connections"].pending_restart
+
+
+@pytest.mark.parametrize("emptied", [False, True])
+def test_a_trial_does_not_bring_into_force_what_waits_for_somebody_elses_restart(
+    scene: Scene, tmp_path: Path, emptied: bool
+) -> None:
+    """The server would come back where nobody looks for it: the session ends, and the port waits on."""
+    session = scene.changed(RELOADED, tmp_path)
+    scene.append(scene.main, b"\nport = 54331\n")
+    if emptied:
+        scene.main.write_bytes(b"")
+    began = scene.started_at()
+    with pytest.raises(EnvironmentUnsuitable, match=r"bring .*port.* into force, which somebody else has changed"):
+        session.apply(BASELINE if emptied else RESTARTED, restart="always")
+    assert scene.read()["work_mem"].setting == "8192"
+    assert session.rollback().is_whole
+    assert scene.started_at() == began
+    assert emptied or b"port = 54331" in scene.main.read_bytes()
+    assert not emptied or scene.main.read_bytes() == scene.before
 
 
 def test_no_restart_into_files_that_somebody_broke(scene: Scene, tmp_path: Path) -> None:

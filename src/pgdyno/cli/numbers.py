@@ -78,6 +78,19 @@ class Time(Finite):
         return super().convert(value, param, ctx)
 
 
+class Share(Finite):
+    """A share from 0 to 1, as `5%` or as `0.05`; a bare number above 1 is refused, since it may mean either."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 1, max_open=True)
+
+    def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the share. Raises BadParameter for what is none, or is out of bounds."""
+        if isinstance(value, str) and value.strip().endswith("%"):
+            value = float(click.FLOAT.convert(value.strip()[:-1].strip(), param, ctx)) / 100
+        return super().convert(value, param, ctx)
+
+
 def parameters(verb: click.Command) -> Iterator[click.Parameter]:
     """Yield the parameters of a verb and of its sub-verbs."""
     yield from verb.params
@@ -95,4 +108,5 @@ def settle_number(param: click.Parameter) -> None:
     if kind is click.INT:
         param.type = Bounded()
     if param.metavar is None and isinstance(kind, click.IntRange | click.FloatRange):
-        param.metavar = " ".join(["TIME" if isinstance(kind, Time) else "N"] * param.nargs)
+        word = "TIME" if isinstance(kind, Time) else "SHARE" if isinstance(kind, Share) else "N"
+        param.metavar = " ".join([word] * param.nargs)

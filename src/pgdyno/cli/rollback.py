@@ -15,7 +15,8 @@ from pgdyno.cli.options import host_options, host_request, open_store, store_opt
 from pgdyno.errors import ExitCode, PgdynoError, RollbackError, UsageError
 
 if TYPE_CHECKING:
-    from pgdyno.target.bundle import UndoBundle
+    from pathlib import Path
+
     from pgdyno.target.remote.arrival import HostRequest
     from pgdyno.target.restore import Restored
     from pgdyno.target.rollback import BundleInfo, Sessions
@@ -95,16 +96,20 @@ def _unfinished(found: list[BundleInfo], *, last: bool) -> list[BundleInfo]:
 
 def _roll_back(place: Sessions, chosen: list[BundleInfo], *, as_json: bool, store_url: str | None) -> int:
     from pgdyno.cli.main import print_error
+    from pgdyno.target.restore import Restored
     from pgdyno.target.rollback import SessionState
 
     results: list[dict[str, object]] = []
     worst = ExitCode.OK
     for info in chosen:
+        name = info.directory.name
         try:
-            bundle = _readable(info)
-            if info.state is not SessionState.CLOSED:
-                click.echo("\n".join(place.plan(bundle.id)), err=True)
-            restored = place.roll_back(bundle.id)
+            if info.state is SessionState.CLOSED:
+                restored = Restored(already_closed=True)
+            else:
+                _require_readable(info)
+                click.echo("\n".join(place.plan(name)), err=True)
+                restored = place.roll_back(name)
         except UsageError:
             raise
         except PgdynoError as error:
@@ -112,11 +117,11 @@ def _roll_back(place: Sessions, chosen: list[BundleInfo], *, as_json: bool, stor
             print_error(error)
             worst = ExitCode.DAMAGED
             continue
-        results.append(_restored_json(bundle, restored))
+        results.append(_restored_json(name, restored))
         if info.state is SessionState.KEPT and not restored.already_closed:
-            _record(bundle.id, store_url)
+            _record(name, store_url)
         if not as_json:
-            click.echo(_story(bundle, restored))
+            click.echo(_story(info.directory, restored))
         if not restored.is_whole:
             worst = ExitCode.DAMAGED
     if as_json:
@@ -139,25 +144,27 @@ def _record(session: str, store_url: str | None) -> None:
         click.echo(f"warning: the rollback was not recorded in the store: {error.message}", err=True)
 
 
-def _readable(info: BundleInfo) -> UndoBundle:
+def _require_readable(info: BundleInfo) -> None:
     if info.bundle is None:
         raise RollbackError(
             f'the undo bundle "{info.directory}" cannot be read',
             detail=info.damage,
-            hint=f"Restore by hand: {info.directory / 'UNDO.md'} lists the commands.",
+            hint=f"Restore by hand: {info.directory / 'UNDO.md'} lists the commands. Then run "
+            f"pgdyno rollback {info.directory.name} --forget.",
         )
-    return info.bundle
 
 
 def _show_plans(place: Sessions, chosen: list[BundleInfo], *, as_json: bool) -> int:
     from pgdyno.target.rollback import SessionState
 
-    plans = {
-        info.directory.name: [f"session {info.directory.name}: nothing to do, the server was put back before"]
-        if info.state is SessionState.CLOSED
-        else place.plan(_readable(info).id)
-        for info in chosen
-    }
+    plans: dict[str, list[str]] = {}
+    for info in chosen:
+        name = info.directory.name
+        if info.state is SessionState.CLOSED:
+            plans[name] = [f"session {name}: nothing to do, the server was put back before"]
+        else:
+            _require_readable(info)
+            plans[name] = place.plan(name)
     if as_json:
         click.echo(json.dumps({"plans": [{"session": name, "plan": lines} for name, lines in plans.items()]}))
     else:
@@ -168,32 +175,30 @@ def _show_plans(place: Sessions, chosen: list[BundleInfo], *, as_json: bool) -> 
 def _forget(place: Sessions, session: str | None, chosen: list[BundleInfo], *, as_json: bool) -> int:
     if session is None:
         raise UsageError("--forget needs the ID of one session", hint="pgdyno rollback --list shows them.")
-    bundle = _readable(chosen[0])
-    place.forget(bundle.id)
-    click.echo(
-        json.dumps({"forgotten": bundle.id}) if as_json else f"session {bundle.id} is closed; nothing was restored"
-    )
+    name = chosen[0].directory.name
+    place.forget(name)
+    click.echo(json.dumps({"forgotten": name}) if as_json else f"session {name} is closed; nothing was restored")
     return ExitCode.OK
 
 
-def _story(bundle: UndoBundle, restored: Restored) -> str:
+def _story(directory: Path, restored: Restored) -> str:
     if restored.already_closed:
-        return f"session {bundle.id}: nothing to do, the server was put back before"
-    lines = [f"session {bundle.id}: ended {process}" for process in restored.ended]
-    lines += [f"session {bundle.id}: put back {path}" for path in restored.files]
+        return f"session {directory.name}: nothing to do, the server was put back before"
+    lines = [f"session {directory.name}: ended {process}" for process in restored.ended]
+    lines += [f"session {directory.name}: put back {path}" for path in restored.files]
     how = "restarted" if restored.restarted else "left down" if restored.left_down else "reloaded"
     if restored.is_whole:
-        lines += [f"session {bundle.id}: note: {note}" for note in restored.notes]
+        lines += [f"session {directory.name}: note: {note}" for note in restored.notes]
         what = "what pgdyno had changed is undone" if restored.notes else "files and settings are as they were found"
         what = "files are as they were found" if restored.not_compared and not restored.notes else what
-        lines.append(f"session {bundle.id}: server {how}; {what}")
+        lines.append(f"session {directory.name}: server {how}; {what}")
         if restored.not_compared:
             lines.append(f"  settings not compared: {restored.not_compared}")
-            lines.append(f"  {bundle.directory / 'settings.json'} holds every row of pg_settings before the session")
+            lines.append(f"  {directory / 'settings.json'} holds every row of pg_settings before the session")
     else:
-        lines.append(f"session {bundle.id}: server {how}, but it is not as it was found:")
+        lines.append(f"session {directory.name}: server {how}, but it is not as it was found:")
         lines += [f"  {text}" for text in _remaining(restored)]
-        lines.append(f"  mend that and roll back again, or accept it with: pgdyno rollback {bundle.id} --forget")
+        lines.append(f"  mend that and roll back again, or accept it with: pgdyno rollback {directory.name} --forget")
     return "\n".join(lines)
 
 
@@ -201,9 +206,9 @@ def _remaining(restored: Restored) -> list[str]:
     return [*restored.damage, *(str(difference) for difference in restored.settings_differences)]
 
 
-def _restored_json(bundle: UndoBundle, restored: Restored) -> dict[str, object]:
+def _restored_json(name: str, restored: Restored) -> dict[str, object]:
     return {
-        "session": bundle.id,
+        "session": name,
         "files": list(restored.files),
         "restarted": restored.restarted,
         "already_closed": restored.already_closed,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from pgdyno.cli.flags import Flags
-from pgdyno.cli.numbers import Time
+from pgdyno.cli.numbers import Share, Time
 from pgdyno.cli.options import open_store, target_options, workload_options
 from pgdyno.cli.planned import PlannedCommand, plan_option
 from pgdyno.cli.safety import safety_options
@@ -56,6 +56,9 @@ if TYPE_CHECKING:
 )
 @click.option("--smallest-effect", type=click.FloatRange(0, 1, min_open=True), default=0.02, show_default=True,
               help="Smallest effect of interest; within it two configurations are equivalent.")  # fmt: skip
+@click.option("--tolerance", type=Share(),
+              help="How much worse than the best found the winner may be, to take the least memory and the fewest "
+              "settings: 5% or 0.05.  [default: a tenth of the gain, or half the scatter of a trial]")  # fmt: skip
 @click.option("--confidence", type=CONFIDENCE, default=0.95, show_default=True,
               help="Confidence of the intervals.")  # fmt: skip
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of search and interleaving.")
@@ -184,6 +187,7 @@ def _new(flags: Flags) -> tuple[StudyRequest, TuneOptions]:
     options = TuneOptions(
         metric=Metric(flags.choice("metric")),
         smallest_effect=flags.real("smallest_effect"),
+        tolerance=flags.number("tolerance"),
         confidence=flags.real("confidence"),
         seed=flags.whole("seed"),
         trials=flags.whole("trials"),

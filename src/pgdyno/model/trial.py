@@ -33,6 +33,8 @@ class TrialState(StrEnum):
 
 BESIDE_OTHERS = "beside_others"
 """Among an outcome's counters, 1: others used the CPUs beyond the bound, stayed, and the run is used all the same."""
+ENDED_EARLY = "ended_early"
+"""Among them, 1: a search trial that ran far behind the best and was ended at half of its window."""
 OUTAGE = "outage_s"
 """Among an outcome's counters: how long the restart before this trial kept the server away, in seconds."""
 

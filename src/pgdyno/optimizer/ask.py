@@ -88,13 +88,15 @@ def _explore(data: Data, allowed: Allowed, seed: int, initial: int, rng: Generat
 def _exploit(data: Data, allowed: Allowed, rng: Generator) -> Suggestion:
     model, encoding = fit_model(data), data.encoding
     works = fit_feasibility(encoding.features(data.rows), data.succeeded, encoding.groups)
+    expected = model.posterior.on_grid(encoding.tables)
+    label = None if works is None else works.on_grid(encoding.tables)
 
     def improvement(rows: Rows) -> design.Vector:
-        mean, sd = model.posterior.predict(encoding.features(rows))
+        mean, sd = expected.predict(rows)
         return log_expected_improvement(mean, CAUTION * sd, model.best)
 
     def score(rows: Rows) -> design.Vector:
-        return improvement(rows) + log_worth(works, encoding.features(rows))
+        return improvement(rows) + (0.0 if label is None else log_worth(*label.predict(rows)))
 
     row = search(encoding, _leaders(data, model), score, allowed, rng)
     if not len(row):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.random import Generator
@@ -39,13 +40,11 @@ class Encoding:
         known = tuple(points)
         self._tables = [_table(dimension, known) for dimension in self.dimensions]
         self._places = [{value: place for place, value in enumerate(table)} for table in self._tables]
-        self._features = [
-            np.array([dimension.encode(value) for value in table])
-            for dimension, table in zip(self.dimensions, self._tables, strict=True)
-        ]
+        self.tables = [_coordinates(d, table) for d, table in zip(self.dimensions, self._tables, strict=True)]
+        """The coordinates of each dimension's values, shape (values, features of this dimension)."""
         self._axes = [
             _axis(dimension, table, features[:, 0])
-            for dimension, table, features in zip(self.dimensions, self._tables, self._features, strict=True)
+            for dimension, table, features in zip(self.dimensions, self._tables, self.tables, strict=True)
         ]
         self.groups = _groups(self.dimensions)
         self.sizes: Rows = np.array([len(table) for table in self._tables], dtype=np.int64)
@@ -66,7 +65,7 @@ class Encoding:
 
     def features(self, rows: Rows) -> Matrix:
         """Return the coordinates of rows, shape (rows, features), each in [0, 1]."""
-        return np.hstack([table[rows[:, place]] for place, table in enumerate(self._features)])
+        return np.hstack([table[rows[:, place]] for place, table in enumerate(self.tables)])
 
     def from_unit(self, unit: Matrix) -> Rows:
         """Return the rows at points of the unit cube, shape (points, dimensions), special values at their share."""
@@ -149,6 +148,12 @@ def _axis(dimension: Dimension, table: Sequence[Value], position: Vector) -> _Ax
 def _table(dimension: Dimension, points: Sequence[Point]) -> tuple[Value, ...]:
     tried = (dimension.clip(point[dimension.name]) for point in points if dimension.name in point)
     return tuple(dict.fromkeys((*dimension.levels, dimension.clip(dimension.default), *tried)))
+
+
+@lru_cache(maxsize=1024)
+def _coordinates(dimension: Dimension, table: tuple[Value, ...]) -> Matrix:
+    """Return the coordinates of values; kept, since a search asks for the same ones each time."""
+    return np.array([dimension.encode(value) for value in table])
 
 
 def _groups(dimensions: Sequence[Dimension]) -> NDArray[np.int64]:

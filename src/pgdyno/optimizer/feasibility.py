@@ -35,24 +35,21 @@ def fit_feasibility(x: Matrix, succeeded: NDArray[np.bool_], groups: Groups) -> 
     return fit(x, np.where(succeeded, 1.0, -1.0), groups, prior=LABEL_PRIOR)
 
 
-def log_probability(model: Posterior | None, x: Matrix) -> Vector:
-    """Return ln P(success) for each row of x; 0 without a model."""
-    return np.zeros(len(x)) if model is None else np.asarray(log_ndtr(_margin(model, x, 0.0)))
+def log_probability(mean: Vector, sd: Vector) -> Vector:
+    """Return ln P(success) where the label has this mean and standard deviation."""
+    return np.asarray(log_ndtr(_margin(mean, sd, 0.0)))
 
 
-def log_worth(model: Posterior | None, x: Matrix) -> Vector:
+def log_worth(mean: Vector, sd: Vector) -> Vector:
     """Return what the chance of failure adds to ln(expected improvement): ln P(success), and a wall where it is low.
 
     The chance alone is the price only if a failure costs no more than its trial, and it bounds nothing: past a cliff
     the expected improvement grows faster than the chance falls. The wall slopes, so that without a safe candidate the
     least unsafe one is tried.
     """
-    if model is None:
-        return np.zeros(len(x))
-    wall = np.minimum(0.0, _margin(model, x, SAFE_LABEL) - SAFE_MARGIN)
-    return log_probability(model, x) + STEEPNESS * wall
+    wall = np.minimum(0.0, _margin(mean, sd, SAFE_LABEL) - SAFE_MARGIN)
+    return log_probability(mean, sd) + STEEPNESS * wall
 
 
-def _margin(model: Posterior, x: Matrix, label: float) -> Vector:
-    mean, sd = model.predict(x)
+def _margin(mean: Vector, sd: Vector, label: float) -> Vector:
     return np.asarray((mean - label) / np.sqrt(sd**2 + SOFTNESS))

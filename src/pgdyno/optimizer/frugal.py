@@ -23,6 +23,20 @@ GAIN_SHARE = 0.1
 """What may be lost of the gain that the model expects, in ln(performance): nine tenths of a gain are its point."""
 NOISE_SHARE = 0.5
 """Of the scatter of one trial, so much may be lost where the gain is small: a few pairs tell no less apart."""
+LEAST_GAIN = 1e-9
+MOST_SHARE = 0.5
+"""However much a user allows to be lost, half of the gain stays: else the least memory is that of the default."""
+
+
+def may_lose(gain: float, tolerance: float | None, least: float) -> float:
+    """Return how much of a gain may be lost for fewer settings and less memory, in ln(performance).
+
+    `tolerance` is what the user allows, a ratio distance such as 0.05; None for the project's own choice: GAIN_SHARE
+    of the gain, or `least` where that is more, since no less can be told apart.
+    """
+    if tolerance is None:
+        return max(least, GAIN_SHARE * gain)
+    return min(math.log1p(tolerance), MOST_SHARE * max(gain, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +61,14 @@ def reduce(
     noise_sd: float,
     most: int,
     amounts: Mapping[str, float],
+    tolerance: float | None,
     is_possible: Callable[[Point], bool],
     needed: Collection[str] = (),
 ) -> Frugal:
     """Return the frugal part of a winner: at least one setting, and at most `most` where constraints let that be.
 
-    `amounts` are the knobs that count memory, each with the value above which more can do nothing (inf: not known).
-    The history must hold at least one measured trial.
+    What may be lost is what `may_lose` says. `amounts` are the knobs that count memory, each with the value above which
+    more can do nothing (inf: not known). The history must hold at least one measured trial.
     """
     data = gather(dimensions, history, [winner])
     encoding, model = data.encoding, fit_sceptical(data)
@@ -63,10 +78,10 @@ def reduce(
 
     row = encoding.row(winner)
     best, default = map(float, mean(np.array([row, encoding.default])))
-    tolerance = max(NOISE_SHARE * noise_sd, GAIN_SHARE * (best - default))
+    lost = may_lose(best - default, tolerance, NOISE_SHARE * noise_sd)
     names = [dimension.name for dimension in dimensions]
     last = frozenset(names.index(name) for name in needed if name in names)
-    left = _Left(encoding, row, mean, is_possible, best - tolerance, max(best - default, tolerance), last)
+    left = _Left(encoding, row, mean, is_possible, best - lost, max(best - default, lost, LEAST_GAIN), last)
     good = [encoding.point(tried) for tried in data.measured[mean(data.measured) >= left.least]]
     left.take_back(most)
     for name in sorted(amounts):

@@ -7,13 +7,25 @@ standardised before they come here (`targets.py`). Equations: Rasmussen and Will
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 from scipy.optimize import minimize
 
-from pgdyno.optimizer.kernel import Distances, Groups, Matrix, Vector, distances, parts, weight_gradient
+from pgdyno.optimizer.kernel import (
+    Distances,
+    Groups,
+    Matrix,
+    Rows,
+    Vector,
+    along,
+    distances,
+    parts,
+    weight_gradient,
+    weighted_total,
+)
 
 JITTER = 1e-8
 MEAN_VARIANCE = 1.0
@@ -68,7 +80,17 @@ class Posterior:
 
     def predict(self, x: Matrix) -> tuple[Vector, Vector]:
         """Return mean and standard deviation of the noise-free value at each row of x."""
-        k = self._prior(x, self.x)
+        return self._given(self._prior(x, self.x))
+
+    def on_grid(self, tables: Sequence[Matrix]) -> OnGrid:
+        """Return the same predictions for rows of a grid, whose values have these coordinates."""
+        return OnGrid(self, *along(tables, self.x, self.groups, self.hyper.weights))
+
+    def given(self, squared: Matrix, single: Matrix) -> tuple[Vector, Vector]:
+        """Return mean and standard deviation at points of which the weighted distances to the own ones are known."""
+        return self._given(self.hyper.amplitude * weighted_total(squared, single) + MEAN_VARIANCE)
+
+    def _given(self, k: Matrix) -> tuple[Vector, Vector]:
         v = solve_triangular(self.factor, k.T, lower=True, check_finite=False)
         variance = self.hyper.amplitude + MEAN_VARIANCE - np.einsum("ij,ij->j", v, v)
         return k @ self.alpha, np.sqrt(np.maximum(variance, 1e-12))
@@ -107,6 +129,23 @@ class Scatter:
 
 
 NO_SCATTER = Scatter()
+
+
+@dataclass(frozen=True, slots=True)
+class OnGrid:
+    """Predictions for rows of a grid by look-up: a thousand candidates share the few values that each knob has."""
+
+    posterior: Posterior
+    squared: list[Matrix]
+    single: list[Matrix]
+
+    def predict(self, rows: Rows) -> tuple[Vector, Vector]:
+        """Return mean and standard deviation of the noise-free value at each row."""
+        squared, single = self.squared[0][rows[:, 0]], self.single[0][rows[:, 0]]
+        for place in range(1, rows.shape[1]):
+            squared += self.squared[place][rows[:, place]]
+            single += self.single[place][rows[:, place]]
+        return self.posterior.given(squared, single)
 
 
 @dataclass(frozen=True, slots=True)

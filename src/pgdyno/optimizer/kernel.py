@@ -11,6 +11,7 @@ say anything about twenty knobs. A knob that does nothing gets a weight near 0 i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Cube = NDArray[np.float64]
 Groups = NDArray[np.int64]
+Rows = NDArray[np.int64]
 
 SMOOTH, ADDITIVE = 0.5, 0.5
 ADDITIVE_SCALE = 0.5
@@ -57,6 +59,29 @@ def distances(a: Matrix, b: Matrix, groups: Groups) -> Distances:
     gap = np.abs(a[:, None, :] - b[None, :, :]) @ (member * one_hot)
     r = (ROOT3 / ADDITIVE_SCALE) * gap
     return Distances(gap**2, (1.0 + r) * np.exp(-r))
+
+
+def along(tables: Sequence[Matrix], x: Matrix, groups: Groups, weights: Vector) -> tuple[list[Matrix], list[Matrix]]:
+    """Return, for each knob, what its values add to r^2 and to the additive part: (values, rows of x) each.
+
+    `tables` are the coordinates of the values of each knob, which stand side by side in the columns of `x`.
+    """
+    squared, single, first = [], [], 0
+    for table in tables:
+        columns = slice(first, first + table.shape[1])
+        first = columns.stop
+        own = groups[columns] - groups[columns.start]
+        d = distances(table, x[:, columns], own)
+        mine = weights[np.unique(groups[columns])]
+        squared.append(np.asarray(d.squared @ mine))
+        single.append(np.asarray(d.single @ (mine / weights.sum())))
+    return squared, single
+
+
+def weighted_total(squared: Matrix, single: Matrix) -> Matrix:
+    """Return the covariance at amplitude 1 for weighted sums of what `along` returns."""
+    r = ROOT5 * np.sqrt(squared)
+    return np.asarray(SMOOTH * (1.0 + r + r**2 / 3.0) * np.exp(-r) + ADDITIVE * single)
 
 
 def parts(d: Distances, weights: Vector) -> Parts:

@@ -13,7 +13,7 @@ import numpy as np
 from pgdyno.knobs.dimension import Dimension, Value
 from pgdyno.optimizer.encoding import Point
 from pgdyno.optimizer.model import fit_model, fit_sceptical
-from pgdyno.optimizer.observation import Observation, gather
+from pgdyno.optimizer.observation import Data, Observation, gather
 
 SURE = 2.8
 """How many standard deviations of its lead over the default a point must lead by: it is one among fifty.
@@ -55,13 +55,32 @@ def choose(dimensions: Sequence[Dimension], history: Sequence[Observation], *, s
     when the default itself was never measured, the default is the answer.
     """
     data = gather(dimensions, history)
-    default = np.flatnonzero((data.measured == data.encoding.default).all(axis=1))
-    if not len(default):
+    default = _default_place(data)
+    if default is None:
         return data.encoding.point(data.encoding.default)
-    lead, sd = fit_sceptical(data).posterior.lead(int(default[0]))
+    lead, sd = fit_sceptical(data).posterior.lead(default)
     leaders = np.flatnonzero(lead >= sure * sd)
-    best = leaders[np.argmax(lead[leaders])] if len(leaders) else default[0]
+    best = leaders[np.argmax(lead[leaders])] if len(leaders) else default
     return data.encoding.point(data.measured[best])
+
+
+def leads(dimensions: Sequence[Dimension], history: Sequence[Observation]) -> list[tuple[Point, float, float]]:
+    """Return each measured point with its lead over the default in ln(performance), and the deviation of that lead.
+
+    By the joint posterior of the sceptical fit; empty where the default was never measured.
+    """
+    data = gather(dimensions, history)
+    default = _default_place(data)
+    if default is None:
+        return []
+    model = fit_sceptical(data)
+    lead, sd = (model.scaled.spread * each for each in model.posterior.lead(default))
+    return [(data.encoding.point(row), float(lead[i]), float(sd[i])) for i, row in enumerate(data.measured)]
+
+
+def _default_place(data: Data) -> int | None:
+    places = np.flatnonzero((data.measured == data.encoding.default).all(axis=1))
+    return int(places[0]) if len(places) else None
 
 
 def candidate(dimensions: Sequence[Dimension], history: Sequence[Observation], *, seed: int) -> Point:

@@ -177,26 +177,6 @@ def counters(
     return dict(totals)
 
 
-def mean_locks(rows: Rows, from_s: float, to_s: float) -> Mapping[str, float]:
-    """Return the mean number of granted locks by mode: a concurrency, never a rate."""
-    return _concurrency(rows, "locks", "mode", "granted", from_s, to_s)
-
-
-def mean_waits(rows: Rows, from_s: float, to_s: float) -> Mapping[str, float]:
-    """Return the average active sessions by class of wait; class CPU is those that did not wait."""
-    return _concurrency(rows, "waits", "wait_event_type", "sessions", from_s, to_s)
-
-
-def _concurrency(rows: Rows, table: str, key: str, value: str, from_s: float, to_s: float) -> dict[str, float]:
-    moments = sum(1 for row in rows if row.table == "sessions" and from_s < row.t <= to_s)
-    totals: dict[str, float] = defaultdict(float)
-    for row in rows:
-        if row.table == table and from_s < row.t <= to_s:
-            named = _named(row)
-            totals[str(named[key])] += _number(named, value)
-    return {name: total / moments for name, total in totals.items()} if moments else {}
-
-
 def _mean(rows: Rows, table: str, column: str, from_s: float, to_s: float) -> float | None:
     total = seconds = 0.0
     for row, _ in _shares(rows, table, from_s, to_s):

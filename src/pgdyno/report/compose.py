@@ -15,6 +15,7 @@ from pgdyno.report import chapters, circumstances, doubts
 from pgdyno.report.closing import closed
 from pgdyno.report.data_checks import with_checks
 from pgdyno.report.digest import digest
+from pgdyno.report.gain_memory import gain_memory
 from pgdyno.report.held_back_section import held_back_section
 from pgdyno.report.imported_page import imported_page
 from pgdyno.report.judgement import judged, used_runs
@@ -122,6 +123,7 @@ def _sections(
         chapters.arms(sides_of(result)) if study.kind is StudyKind.AB and result.members else None,
         chapters.own_settings(record.trials) if study.kind is StudyKind.BENCH else None,
         chapters.explanation(result),
+        gain_memory(result, metric),
         doubts.confidence(record.trials, result, verdict, names.subject, names.reference),
         reads_section(record.trials, pairs_of(result), (names.reference, names.subject)),
         chapters.search(record.trials, metric, result) if study.kind is StudyKind.TUNE else None,

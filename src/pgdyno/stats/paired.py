@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pgdyno.errors import UsageError
 from pgdyno.model.verdict import Interval
-from pgdyno.stats.distributions import stdtr, stdtrit
+from pgdyno.stats.distributions import stdtrit
 
 Floats = NDArray[np.float64]
 
@@ -50,18 +50,6 @@ def t_interval(log_ratios: Sequence[float] | Floats, confidence: float = 0.95) -
     mean, error = float(values.mean()), float(values.std(ddof=1)) / math.sqrt(values.size)
     half = float(-stdtrit(values.size - 1, (1 - confidence) / 2)) * error
     return interval(mean, half, confidence)
-
-
-def t_p_value(log_ratios: Sequence[float] | Floats) -> float:
-    """Return the two-sided p-value of "no difference" for a fixed number of pairs.
-
-    Identical values give 1 when they are all zero, else 0. Raises UsageError for fewer than two pairs.
-    """
-    values = _finite(log_ratios)
-    mean, error = float(values.mean()), float(values.std(ddof=1)) / math.sqrt(values.size)
-    if error == 0:
-        return 1.0 if mean == 0 else 0.0
-    return float(2 * stdtr(values.size - 1, -abs(mean) / error))
 
 
 def interval(mean: float, half: float, confidence: float) -> Interval:

@@ -18,7 +18,8 @@ def bench(laboratory: Laboratory, configuration: Configuration = BASELINE, runs:
     """Measure `runs` times; a disturbed or unsteady run is repeated, and both are kept."""
     laboratory.expect(runs)
     return [
-        run_repeating(laboratory, TrialSpec(configuration, Role.ARM, "bench", block, 0)) for block in range(1, runs + 1)
+        run_repeating(laboratory.run, TrialSpec(configuration, Role.ARM, "bench", block, 0))
+        for block in range(1, runs + 1)
     ]
 
 

@@ -155,10 +155,10 @@ def _run_block(
     trials: dict[str, Trial] = {}
     for slot, arm in enumerate(order):
         spec = TrialSpec(arms[arm], roles[arm], arm, block, slot, factors=factors)
-        trial = run_repeating(laboratory, spec)
+        trial = run_repeating(laboratory.run, spec)
         if trial.state is TrialState.FAILED:
             # Once may have been somebody else's doing: a server that was killed, a network that broke.
-            trial = run_repeating(laboratory, replace(spec, repeats=trial.id))
+            trial = run_repeating(laboratory.run, replace(spec, repeats=trial.id))
         if trial.state in (TrialState.VOID, TrialState.FAILED, TrialState.REFUSED):
             reason = trial.outcome.reason if trial.outcome else None
             raise ApplyError(
@@ -172,13 +172,13 @@ def _run_block(
     return trials
 
 
-def run_repeating(laboratory: Runs, spec: TrialSpec) -> Trial:
+def run_repeating(run: Callable[[TrialSpec], Trial], spec: TrialSpec) -> Trial:
     """Run a trial, and again at once while it is disturbed, unsteady or partial, up to REPEATS times."""
-    trial = laboratory.run(spec)
+    trial = run(spec)
     for _ in range(REPEATS):
         if trial.state not in (TrialState.DISTURBED, TrialState.UNSTEADY, TrialState.PARTIAL):
             break
-        trial = laboratory.run(replace(spec, repeats=trial.id))
+        trial = run(replace(spec, repeats=trial.id))
     return trial
 
 

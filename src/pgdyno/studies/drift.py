@@ -36,6 +36,12 @@ def relative_scores(trials: Timed, baselines: Timed) -> tuple[list[float], list[
     return [float(score) for score in scores], [float(score) for score in level.apart]
 
 
+def level_now(baselines: Timed) -> float:
+    """Return ln of the baseline's level when it ran last; needs one run at least, in order of time."""
+    times = [time for time, _ in baselines]
+    return float(find_level(times, np.log([figure for _, figure in baselines])).at(times[-1:])[0])
+
+
 DRIFT_CONFIDENCE = 0.99
 """Confidence that all warnings of one study share: a warning costs nothing but attention, a missed drift a study."""
 

@@ -66,6 +66,7 @@ def frugal(
         most=most,
         needed=needed,
         amounts=amounts,
+        tolerance=search.options.tolerance,
         is_possible=is_possible,
     )
     settings = point_to_configuration(space, left.point)

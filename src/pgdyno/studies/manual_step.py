@@ -69,7 +69,9 @@ def measure_by_hand(
         state = done | {step.name} if arm == AFTER else done
         factors = factors_of(state, step.name)
         specs = (TrialSpec(incumbent, Role.ARM, arm, first_block + at, slot, factors=factors) for at in places)
-        return [trial for trial in (run_repeating(runs, spec) for spec in specs) if trial.state is TrialState.COMPLETE]
+        return [
+            trial for trial in (run_repeating(runs.run, spec) for spec in specs) if trial.state is TrialState.COMPLETE
+        ]
 
     alternates = step.by_hand is not None and step.by_hand.alternate
     half = MANUAL_RUNS // 2 if alternates else MANUAL_RUNS

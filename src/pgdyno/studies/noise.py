@@ -67,7 +67,7 @@ def run_noise(laboratory: Laboratory, *, budget_s: float, announce: Callable[[st
     runs: list[Trial] = []
     lost = 0
     for block in range(1, 10_000):
-        trial = run_repeating(laboratory, TrialSpec(BASELINE, Role.ARM, "A", block, 0))
+        trial = run_repeating(laboratory.run, TrialSpec(BASELINE, Role.ARM, "A", block, 0))
         lost = 0 if trial.state is TrialState.COMPLETE else lost + 1
         if lost >= LOST_BLOCKS:
             reason = trial.outcome.reason if trial.outcome else None

@@ -23,13 +23,16 @@ class TuneOptions:
     `trials` bounds the search trials and `budget_s` the wall time of the whole command, its start, the data load, the
     way back and the report included; the first bound that is reached ends the search. Of the time for trials (see
     `trial.stopwatch`) the search takes `SEARCH_SHARE`, and the rest belongs to the proof, for whose fewest pairs time
-    is kept; only so many settings go into it as can be left out one by one. `noise_runs` is how many baseline runs
+    is kept; only so many settings go into it as can be left out one by one. `tolerance` is how much
+    worse than the best found the winner may be, as a ratio distance, to take less memory and fewer settings; None is a
+    tenth of the gain (`optimizer.frugal.may_lose`). `noise_runs` is how many baseline runs
     measure the noise floor; `baseline_every` how many search trials share one re-measured baseline. `restarts` is the
     restart budget as it is written, None unbounded.
     """
 
     metric: Metric = Metric.THROUGHPUT
     smallest_effect: float = 0.02
+    tolerance: float | None = None
     confidence: float = 0.95
     seed: int = 1
     trials: int = 40

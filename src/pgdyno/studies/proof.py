@@ -11,7 +11,7 @@ from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.study import Comparison
 from pgdyno.model.trial import Role
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
-from pgdyno.optimizer.frugal import GAIN_SHARE
+from pgdyno.optimizer.frugal import may_lose
 from pgdyno.stats.noninferiority import Removal, costs_nothing
 from pgdyno.stats.paired import log_ratios, t_interval
 from pgdyno.stats.sequential import Design, is_final
@@ -156,8 +156,7 @@ def is_hopeless(blocks: Blocks, options: TuneOptions, noise_sd: float) -> bool:
     if not lost:
         return False
     scatter = _scatter(lost, noise_sd)
-    tolerance = max(math.log1p(options.smallest_effect), GAIN_SHARE * statistics.fmean(gained))
-    return statistics.fmean(lost) - LOST * scatter / math.sqrt(len(lost)) > tolerance
+    return statistics.fmean(lost) - LOST * scatter / math.sqrt(len(lost)) > _bound(statistics.fmean(gained), options)
 
 
 def needed_settings(blocks: Blocks, options: TuneOptions, noise_sd: float) -> tuple[str, ...]:
@@ -169,7 +168,7 @@ def needed_settings(blocks: Blocks, options: TuneOptions, noise_sd: float) -> tu
     winner, metric = blocks.arms[WINNER], options.metric
     arms = {arm.removeprefix(WITHOUT): arm for arm in blocks.arms if arm.startswith(WITHOUT)}
     arms = arms or (dict.fromkeys(winner, BASE) if len(winner) == 1 else {})
-    least = max(math.log1p(options.smallest_effect), GAIN_SHARE * statistics.fmean(_gains(blocks, BASE, FOUND, metric)))
+    least = _bound(statistics.fmean(_gains(blocks, BASE, FOUND, metric)), options)
     effects: dict[str, float] = {}
     for name, arm in arms.items():
         gains = _gains(blocks, arm, WINNER, metric)
@@ -225,11 +224,16 @@ def _what_goes(blocks: Blocks, options: TuneOptions, design: Design) -> dict[str
 
 
 def _tolerance(blocks: Blocks, arm: str, options: TuneOptions, design: Design) -> float:
-    """Return what may be lost of this arm, in ln: the smallest effect of interest, or the share of its gain."""
+    """Return what may be lost of this arm, in ln, and at least the smallest effect of interest."""
     verdict = verdict_of(blocks, BASE, arm, options.metric, design)
     change = 0.0 if verdict is None else math.log(verdict.interval.ratio)
     gain = change if options.metric.higher_is_better else -change
-    return max(design.equivalence_bound, GAIN_SHARE * gain)
+    return _bound(gain, options)
+
+
+def _bound(gain: float, options: TuneOptions) -> float:
+    least = math.log1p(options.smallest_effect)
+    return max(least, may_lose(gain, options.tolerance, least))
 
 
 def _share(blocks: Blocks, rival: str, answer: str, options: TuneOptions) -> Interval:

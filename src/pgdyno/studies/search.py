@@ -9,6 +9,7 @@ import math
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from pgdyno.knobs.constraints import check
 from pgdyno.knobs.dimension import Value
@@ -21,9 +22,10 @@ from pgdyno.optimizer.observation import Observation
 from pgdyno.optimizer.rank import candidate
 from pgdyno.optimizer.stopping import is_flat, should_stop
 from pgdyno.studies.blocks import metric_of, run_repeating
-from pgdyno.studies.drift import relative_scores
+from pgdyno.studies.drift import level_now, relative_scores
 from pgdyno.studies.options import THERE_AND_BACK, TuneOptions
 from pgdyno.studies.restart_room import restarts_left
+from pgdyno.trial.hopeless import FLOOR_SHARE
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.restarts import needs_restart
 
@@ -35,6 +37,9 @@ VOID_IN_A_ROW = 5
 
 LOST = frozenset({TrialState.FAILED, TrialState.VOID, TrialState.REFUSED, TrialState.UNSTEADY})
 """What the model of feasibility learns from: of these configurations no figure can be had."""
+
+ENOUGH_BASELINES = 3
+"""Before so many runs of the baseline, what is poor is not known."""
 
 Point = Mapping[str, Value]
 
@@ -88,7 +93,7 @@ class Search:
 
     def measure_baseline(self, block: int, slot: int) -> Trial:
         """Measure the baseline once more."""
-        trial = run_repeating(self.laboratory, TrialSpec(BASELINE, Role.BASELINE, "baseline", block, slot))
+        trial = run_repeating(self.laboratory.run, TrialSpec(BASELINE, Role.BASELINE, "baseline", block, slot))
         if self._has_figure(trial):
             self.baselines.append(trial)
         return trial
@@ -108,7 +113,20 @@ class Search:
     def _measure(self, suggestion: Suggestion, block: int, slot: int) -> None:
         configuration = point_to_configuration(self.space, suggestion.point)
         spec = TrialSpec(configuration, Role.SEARCH, suggestion.origin, block, slot)
-        self.trials.append(run_repeating(self.laboratory, spec))
+        self.trials.append(run_repeating(partial(self.laboratory.run, floor_tps=self.floor_tps()), spec))
+
+    def floor_tps(self) -> float | None:
+        """Return the throughput that a trial must surely reach to be worth a whole window; None where none is known.
+
+        FLOOR_SHARE of the best score so far, which counts for no more than is left of it after twice the noise of one
+        trial: the best of many is a lucky one. Only where throughput is asked for and the clients alone bound it.
+        """
+        by_rate = self.laboratory.study.plan.rate is not None
+        if self.options.metric is not Metric.THROUGHPUT or by_rate or len(self.baselines) < ENOUGH_BASELINES:
+            return None
+        figures = [(_time(trial), self._gain(trial)) for trial in self.baselines]
+        best = max(score for _, score in self._scored()) - 2 * self.noise_sd
+        return FLOOR_SHARE * math.exp(max(0.0, best) + level_now(figures))
 
     def _all_tried(self) -> str:
         """Return the words for a space of which no point is left; what keeps others out is said too."""

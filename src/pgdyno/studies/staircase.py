@@ -170,7 +170,7 @@ class Staircase:
             for slot in range(count)
         )
         self._runs.expect(count)
-        runs = [run_repeating(self._runs, spec) for spec in specs]
+        runs = [run_repeating(self._runs.run, spec) for spec in specs]
         if any(trial.state in (TrialState.VOID, TrialState.FAILED, TrialState.REFUSED) for trial in runs):
             reason = next((trial.outcome.reason for trial in reversed(runs) if trial.outcome), None)
             raise ApplyError("the baseline cannot be measured", detail=reason, hint="Look at [plan] baseline.")

@@ -37,6 +37,7 @@ from pgdyno.target import places
 from pgdyno.target.apply import Session, When
 from pgdyno.target.inspect import read_facts
 from pgdyno.target.one_session import refuse_while_open
+from pgdyno.target.opening import Opening
 from pgdyno.target.outage import Outage
 from pgdyno.target.remote.session import undo_abandoned
 from pgdyno.target.restart_budget import RestartBudget
@@ -158,6 +159,8 @@ def open_stand(
         outage = expected_outage(target, store) if request.changes and not target.disposable else None
         if request.check is not None:
             request.check(target, facts, workload.spec(), outage)
+        if request.changes and target.remote is None:
+            Opening.refuse_unfit(target, restart=request.restart == "always")
         first_look = FirstLook(target)
         began = clock()  # loading is work of ours, too
         data = stack.enter_context(StudyData(target, keep=request.target.keep_data, announce=announce))

@@ -101,7 +101,7 @@ def too_short(options: TuneOptions, when: str) -> OutOfTime:
     return OutOfTime(
         f"the budget of {seconds_text(options.budget_s or 0)} was over {when}",
         detail="It is the time from Enter to the prompt: start, data load, trials, the way back, the report.",
-        hint="Give a longer --budget, or shorter --warmup and --measure. Data that were loaded whole are kept.",
+        hint="Give a longer --budget, or shorter --warmup and --measure; --keep-data keeps the data for the next try.",
     )
 
 

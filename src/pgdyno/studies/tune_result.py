@@ -12,6 +12,7 @@ from pgdyno.studies.explain import explain
 from pgdyno.studies.inside import inside_json
 from pgdyno.studies.judging import representative, summarise
 from pgdyno.studies.options import TuneOptions
+from pgdyno.studies.pareto import gain_against_memory
 from pgdyno.studies.proof import BASE, WINNER, Proof
 from pgdyno.studies.result import (
     arm_json,
@@ -49,6 +50,7 @@ def tune_result(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> d
         "dropped": dropped_json(tuned.dropped, tuned.dropped_because, facts),
         "rivals": [],
         "search": _search_json(tuned),
+        "pareto": [point.to_json() for point in gain_against_memory(laboratory, tuned, options)],
         "refused": refused_json(trials),
         "trials": count_states(trials),
         "elapsed_s": laboratory.spent_s,

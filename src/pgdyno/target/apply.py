@@ -36,6 +36,7 @@ from pgdyno.target import (
     activation,
     bundle,
     effectiveness,
+    file_check,
     in_force,
     ours,
     restart_need,
@@ -106,6 +107,7 @@ class Session:
         self._born_of_us = server_process.is_born_of_us(self._target, self.bundle.process_image())
         self._in_force = BASELINE
         self._outage_s = 0.0
+        self._standbys: tuple[str, ...] = ()
 
     @classmethod
     @before_any_change()
@@ -288,13 +290,16 @@ class Session:
                 if postgres:
                     self._route.check(postgres)
                 if self._target.route is None:
-                    preflight.check(
+                    self._standbys = preflight.check(
                         self._target,
                         postgres,
                         restart=wants_restart,
                         databases=databases,
                         inherits_ours=self._born_of_us,
+                        attached=self._standbys,
                     )
+                if wants_restart:
+                    file_check.refuse_waiting(self._target.postgres, self.bundle.written().may_have_set)
         except PgdynoError as error:
             self._unstage(error)
             raise

@@ -47,6 +47,7 @@ DATA_RESERVE = "pgdyno.reserve"
 DATA_RESERVE_BYTES = 17 << 20
 """One WAL segment and a little: what a server needs to start again on a disk that is full."""
 CLOSED = "closed"
+JOURNAL = "journal.jsonl"
 DAMAGED_JOURNAL = "journal.damaged"
 _DRAFT = ".draft-"
 _STAMP, _STAMP_LENGTH = "%Y%m%dT%H%M%SZ", 16
@@ -108,7 +109,7 @@ class UndoBundle:
 
     def reading(self) -> Reading:
         """Read the journal as it is on disk now."""
-        return read_journal(self.directory / "journal.jsonl")
+        return read_journal(self.directory / JOURNAL)
 
     def written(self) -> Written:
         """Return every configuration that the session meant to write, as far as its journal can be read.
@@ -121,7 +122,7 @@ class UndoBundle:
 
     def journal(self, clock: Callable[[], float] = time.time) -> Journal:
         """Open the journal for appending. Raises RollbackError when it is damaged."""
-        return Journal(self.directory / "journal.jsonl", clock=clock)
+        return Journal(self.directory / JOURNAL, clock=clock)
 
     def has_damaged_journal(self) -> bool:
         """Tell whether records of the journal are lost, so that it does not hold all that the session did."""
@@ -129,8 +130,7 @@ class UndoBundle:
 
     def is_closed(self) -> bool:
         """Return True when the server was put back and this was recorded."""
-        records = self.reading().records
-        return bool(records) and records[-1].kind == CLOSED
+        return is_closed_in(self.directory)
 
     def kept(self) -> Mapping[str, object] | None:
         """Return what the session noted when its change was kept; None when it was put back, or is still open."""
@@ -237,13 +237,36 @@ class UndoBundle:
             os.close(descriptor)
 
 
+def is_closed_in(directory: Path) -> bool:
+    """Tell by its journal alone whether the session of a bundle is over, also where its manifest cannot be read."""
+    records = read_journal(directory / JOURNAL).records
+    return bool(records) and records[-1].kind == CLOSED
+
+
+def whole_journal(directory: Path) -> tuple[Journal, str | None]:
+    """Open a bundle's journal for appending; one that is damaged is set aside, with what is wrong with it.
+
+    What could be read of it is in the new one.
+    """
+    path = directory / JOURNAL
+    reading = read_journal(path)
+    if reading.damage is None:
+        return Journal(path), None
+    if path.exists():
+        path.rename(directory / DAMAGED_JOURNAL)
+    journal = Journal.create(path)
+    for record in reading.records:
+        journal.append(record.kind, record.data)
+    return journal, reading.damage
+
+
 def _whole(directory: Path, name: str) -> bytes:
     """Return the bytes of a file that was written once. Raises OSError, and ValueError when they are others now.
 
     A journal that is damaged or was written by an earlier pgdyno says nothing of them.
     """
     data = (directory / name).read_bytes()
-    records = read_journal(directory / "journal.jsonl").records
+    records = read_journal(directory / JOURNAL).records
     sums = records[0].data.get(_SUMS) if records else None
     if isinstance(sums, dict) and name in sums and digest(data) != sums[name]:
         raise ValueError(f'"{directory / name}" is damaged: its checksum is wrong')

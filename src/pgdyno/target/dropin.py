@@ -6,12 +6,14 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.errors import UsageError
 from pgdyno.model.configuration import Configuration
+from pgdyno.target.file_image import found_sum
 from pgdyno.target.owner.hands import OURS, Hands
 from pgdyno.target.three_way import Block
 from pgdyno.target.written import Written
@@ -19,6 +21,8 @@ from pgdyno.target.written import Written
 NAME = "pgdyno.conf"
 LONGEST = 64 << 20
 """Bytes of a configuration file at most."""
+TRIES = 50
+"""How often a file is read anew that somebody else writes in the very moment in which we would."""
 SESSION_MARK = "# pgdyno session "
 KEPT_MARK = "# pgdyno change "
 END_MARK = "# end of pgdyno "
@@ -81,9 +85,16 @@ class DropIn:
 
     def include(self) -> None:
         """Append the line to the main file, unless it is there. Raises OSError."""
-        if not self.is_included():
+        tries = 0
+        while not self.is_included():
             main = self.main_real
-            self.hands.replace(main, with_include(self.hands.read(main, at_most=LONGEST)))
+            found = self.hands.read(main, at_most=LONGEST)
+            try:
+                self.hands.put(main, with_include(found), found_sum(found))
+            except OSError as error:
+                tries += 1
+                if error.errno != errno.ESTALE or tries == TRIES:  # else somebody writes just now: look again
+                    raise
 
 
 def with_include(main: bytes) -> bytes:

@@ -13,7 +13,7 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -95,15 +95,17 @@ def temporary_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.pgdyno-tmp")
 
 
-def replace(path: Path, data: bytes, attributes: Attributes) -> None:
+def replace(path: Path, data: bytes, attributes: Attributes, *, just_before: Callable[[], None] = lambda: None) -> None:
     """Put new bytes in place of a file, or create it, atomically and durably.
 
-    On failure (no space, no permission) the file is as before and the temporary file is gone.
+    On failure (no space, no permission) the file is as before and the temporary file is gone. `just_before` may raise
+    OSError when all is on disk but the new name.
     """
     staged = temporary_path(path)
     staged.unlink(missing_ok=True)
     try:
         write_new(staged, data, attributes)
+        just_before()
         staged.replace(path)
     except BaseException:
         staged.unlink(missing_ok=True)

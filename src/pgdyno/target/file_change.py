@@ -10,10 +10,10 @@ from pathlib import Path
 
 from pgdyno.target.bundle import UndoBundle
 from pgdyno.target.dropin import INCLUDE_LINES, DropIn, block_of
-from pgdyno.target.file_image import FileImage
+from pgdyno.target.file_image import FileImage, found_sum
 from pgdyno.target.owner.hands import OURS, Hands
 from pgdyno.target.route_names import may_hold_secret
-from pgdyno.target.three_way import Block, Merge, dropin_without, main_without, sets, settings_in
+from pgdyno.target.three_way import Block, Merge, dropin_without, is_cut_off, main_without, sets, settings_in
 from pgdyno.target.written import Written
 
 _VALUE = re.compile(r"^([-+]\s*[A-Za-z_][\w.$]*\s*=?\s*).*$")
@@ -42,17 +42,18 @@ class FileChange:
         return self.hands.is_in_place(self.image) if self.merge.is_image else self.found == self.merge.data
 
     def carry_out(self) -> bool:
-        """Write what the file must hold; True when there was something to do. Raises OSError.
+        """Write what the file must hold; True when there was something to do.
 
-        What a write that was killed has left beside the file goes in any case.
+        Raises OSError, of number ESTALE when somebody else has written the file since it was read. What a write that
+        was killed has left beside the file goes in any case.
         """
         if self.merge.is_image:
-            return self.hands.restore(self.image, self.merge.data or b"")
+            return self.hands.restore(self.image, self.merge.data or b"", found_sum(self.found))
         self.hands.sweep(self.path)
         if self.is_done():
             return False
         assert self.merge.data is not None, "only an image can be absent"
-        self.hands.put(self.path, self.merge.data)
+        self.hands.put(self.path, self.merge.data, found_sum(self.found))
         return True
 
     def diff(self) -> list[str]:
@@ -95,8 +96,8 @@ def _dropin(image: FileImage, content: bytes, found: bytes | None, block: Block,
 
 def _main(image: FileImage, content: bytes, found: bytes | None, dropin: DropIn, *, holds_others: bool) -> FileChange:
     merge = main_without(found, content, INCLUDE_LINES, dropin.names_ours)
-    if found is None:
-        return FileChange(image, found, merge, _gone(image))
+    if found is None or is_cut_off(found, content, INCLUDE_LINES):
+        return FileChange(image, found, merge, _gone(image, "removed" if found is None else "emptied"))
     if holds_others and dropin.names_ours(found):
         stays = f'our line in "{image.path}" stays, because settings of somebody else in "{dropin.path}" need it'
         return FileChange(image, found, Merge(found, is_image=False), (stays,))
@@ -113,8 +114,8 @@ def _edited(image: FileImage, merge: Merge) -> tuple[str, ...]:
     return (f'"{image.path}" was edited by somebody else since; that edit stays', *lines)
 
 
-def _gone(image: FileImage) -> tuple[str, ...]:
-    return (f'"{image.path}" was removed by somebody else since, and goes back as it was found',)
+def _gone(image: FileImage, how: str = "removed") -> tuple[str, ...]:
+    return (f'"{image.path}" was {how} by somebody else since, and goes back as it was found',)
 
 
 def _read(hands: Hands, path: Path) -> bytes | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,6 +74,13 @@ class FileReading:
             state.name for line, state in waiting if state is not None and not same_value(line.setting or "", state)
         )
 
+    def taken_out(self) -> frozenset[str]:
+        """Return the knobs of which no line is left, and which a restart would give their built-in value."""
+        named = {line.name.lower() for line in self.lines if line.name is not None and line.sourcefile is not None}
+        return frozenset(
+            name for name, state in self.settings.items() if state.pending_restart and name.lower() not in named
+        )
+
     def overridden(self, file: Path) -> list[tuple[FileLine, FileLine]]:
         """Return each last line for its knob in our file that a later line elsewhere overrides, with that line."""
         last = {line.name.lower(): line for line in self.lines if line.name is not None}
@@ -131,6 +138,21 @@ def read_files(postgres: Postgres) -> FileReading:
             raise query_error(postgres.label, error) from error
         settings = snapshot.read_settings(connection, label=postgres.label)
     return FileReading(tuple(_line_of(row) for row in rows), settings)
+
+
+def refuse_waiting(postgres: Postgres, is_ours: Callable[[str], bool]) -> None:
+    """Refuse a restart that would bring into force what somebody else has written into the files since.
+
+    When a server's port, memory or libraries change is up to whoever changed them. Raises EnvironmentUnsuitable.
+    """
+    reading = read_files(postgres)
+    theirs = sorted(name for name in reading.waiting() | reading.taken_out() if not is_ours(name))
+    if theirs:
+        raise EnvironmentUnsuitable(
+            f"a restart would bring {', '.join(theirs)} into force, which somebody else has changed",
+            detail="The new value is in the configuration files, or the old one is in none any more.",
+            hint="Restart the server for it or take it back, and then go on or begin again.",
+        )
 
 
 def _line_of(row: Mapping[str, object]) -> FileLine:

@@ -90,28 +90,60 @@ def why_not_replaceable(path: Path) -> str | None:
     return None if kept else "the file system gives a new file another owner, mode, ACL or other attributes"
 
 
-def restore(image: FileImage, data: bytes) -> bool:
+def restore(image: FileImage, data: bytes, found: str | None = None) -> bool:
     """Make the file what it was; True when there was something to do. Raises OSError.
 
     Writes a new file and renames it. When the disk is full, writes into the existing file instead: what we add goes
-    behind the original bytes, so the file on disk is never shorter than the one that goes back.
+    behind the original bytes, so the file on disk is never shorter than the one that goes back. `found` as in `put`.
     """
     path = Path(image.path)
     durable.temporary_path(path).unlink(missing_ok=True)
     if image.is_in_place():
         return False
     if image.attributes is None:
+        require_unchanged(path, found)
         durable.remove(path)
         return True
-    put(path, data, image.attributes)
+    put(path, data, image.attributes, found)
     return True
 
 
-def put(path: Path, data: bytes, attributes: Attributes) -> None:
-    """Replace a file, in place when the disk is full: see `restore`. Raises OSError."""
+def put(path: Path, data: bytes, attributes: Attributes, found: str | None = None) -> None:
+    """Replace a file, in place when the disk is full: see `restore`.
+
+    `found` is the checksum of the bytes that the new ones were made from, as `found_sum` returns it; None is for
+    whatever is there. Raises OSError, of number ESTALE when others are there by now: they are not overwritten.
+    """
     try:
-        durable.replace(path, data, attributes)
+        durable.replace(path, data, attributes, just_before=lambda: require_unchanged(path, found))
     except OSError as error:
         if error.errno not in _NO_SPACE or not path.exists() or path.stat().st_size < len(data):
             raise
+        require_unchanged(path, found)
         durable.overwrite(path, data, attributes)
+
+
+def found_sum(found: bytes | None) -> str:
+    """Return what `put` compares: a checksum, or nothing for a file that is absent."""
+    return "" if found is None else digest(found)
+
+
+def require_unchanged(path: Path, found: str | None) -> None:
+    """Raise OSError (ESTALE) when a file has other bytes than those of this `found_sum`; None is for any."""
+    if found is None:
+        return
+    before = _identity(path)
+    try:
+        now = found_sum(durable.read_regular(path, _MOST_BYTES + 1))
+    except FileNotFoundError:
+        now = found_sum(None)
+    if now != found or _identity(path) != before:  # reading takes longer than an editor's rename
+        raise OSError(errno.ESTALE, "it was changed in this moment", str(path))
+
+
+def _identity(path: Path) -> tuple[int, ...] | None:
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from pgdyno.errors import EnvironmentUnsuitable, RollbackError, telling_files
 from pgdyno.model.configuration import Configuration
 from pgdyno.target import snapshot
 from pgdyno.target.bundle import UndoBundle
-from pgdyno.target.dropin import DropIn, block_of, render
+from pgdyno.target.dropin import TRIES, DropIn, block_of, render
 from pgdyno.target.file_change import FileChange, changes_of
 from pgdyno.target.route import FILES, Record
 from pgdyno.target.snapshot import SettingDifference, SettingState
@@ -127,14 +128,19 @@ class FileRoute:
 
     def put_back(self) -> Sequence[str]:
         """Take our lines out of every file; it is as its image then unless others edited it. See `Route.put_back`."""
-        changed = []
-        for change in self.changes():
-            try:
-                if change.carry_out():
-                    changed.append(change.image.path)
-            except OSError as error:
-                raise self._not_put_back(change.image.path, error) from error
-        return changed
+        changed: dict[str, None] = {}
+        for tries in range(1, TRIES + 1):
+            for change in self.changes():
+                try:
+                    if change.carry_out():
+                        changed[change.image.path] = None
+                except OSError as error:
+                    if error.errno != errno.ESTALE or tries == TRIES:
+                        raise self._not_put_back(change.image.path, error) from error
+                    break  # somebody writes just now: look again
+            else:
+                break
+        return list(changed)
 
     def leftovers(self) -> Sequence[str]:
         """Return a sentence for each file that still holds something of ours."""

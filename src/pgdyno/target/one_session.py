@@ -6,8 +6,8 @@ belong to a database, but `pg_locks` shows those of all: everyone takes the lock
 looks at the whole cluster, so that of two at least one sees the other. Both kinds see each other: whoever takes the one
 looks for the other.
 
-An advisory lock ends with its session: between the death of a tuner on the SQL route and the end of its watchdog's
-work nobody holds it.
+An advisory lock ends with its session. Whoever puts a dead session back takes it anew, or waits for the end of a
+session that began in between: two undos at once would each take the other's values for a person's, and leave them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from pathlib import Path
 import psycopg
 from psycopg.rows import DictRow
 
-from pgdyno.errors import PgdynoError
+from pgdyno.errors import ConnectError, PgdynoError
 from pgdyno.target import server_lock
 from pgdyno.target.baseline import Baseline
 from pgdyno.target.bundle import UndoBundle
+from pgdyno.target.identity import ProcessIdentity
 from pgdyno.target.postgres import Postgres, query_error
 from pgdyno.target.server_lock import Holder, ServerInUse, ServerLock
 from pgdyno.target.target import Target
@@ -119,8 +120,7 @@ class AdvisoryLock:
         """Show the session's name in pg_stat_activity."""
         self._name = name
         with _errors_of(self._postgres):
-            # "pgdyno" first: by that our own sessions are known. 63 bytes are kept.
-            self._connection.execute(_NAME, [f"pgdyno {name}"[:63]])
+            self._connection.execute(_NAME, [_shown(name)])
 
     def renew(self) -> None:
         """Take it again where its session is lost. Errors as `take`, and ConnectError."""
@@ -134,6 +134,19 @@ class AdvisoryLock:
     def release(self) -> None:
         """End the session that holds it. Idempotent."""
         self._connection.close()
+
+
+@contextlib.contextmanager
+def restoring(bundle: UndoBundle, postgres: Postgres) -> Iterator[None]:
+    """Be the one session on the server while one is put back. Raises ServerInUse while another session is open.
+
+    A server that takes no session is put back all the same, and so is one where our dead session's own has not ended.
+    """
+    with server_lock.restoring(bundle), contextlib.ExitStack() as held:
+        if not bundle.manifest.local and bundle.manifest.owner != ProcessIdentity.own():
+            with contextlib.suppress(ConnectError):
+                held.callback(_locked_for_restore(postgres, bundle.id).close)
+        yield
 
 
 def refuse_while_open(target: Target, undo_root: Path) -> None:
@@ -165,22 +178,43 @@ def _locked(postgres: Postgres) -> psycopg.Connection[DictRow]:
     return connection
 
 
-def _refuse_others(postgres: Postgres, connection: psycopg.Connection[DictRow]) -> None:
-    row = connection.execute(_OTHERS, KEYS).fetchone()
-    if row is not None:
+def _locked_for_restore(postgres: Postgres, session: str) -> psycopg.Connection[DictRow]:
+    connection = postgres.connect()
+    try:
+        with _errors_of(postgres):
+            connection.execute(_NAME, [_shown(session)])
+            connection.execute(_NO_TIMEOUT)
+            connection.execute(_TAKE, KEYS)
+            _refuse_others(postgres, connection, but=_shown(session))
+        _refuse_file_through_sql(postgres, but=session)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _shown(session: str) -> str:
+    """Return what pg_stat_activity shows of a session: by "pgdyno" our own are known, and 63 bytes are kept."""
+    return f"pgdyno {session}"[:63]
+
+
+def _refuse_others(postgres: Postgres, connection: psycopg.Connection[DictRow], but: str = "") -> None:
+    for row in connection.execute(_OTHERS, KEYS).fetchall():
+        if but and row["name"] == but:
+            continue
         name = str(row["name"] or "").removeprefix("pgdyno ").strip()
         shown = f"session {name} of" if name and name.isprintable() else "held by"
         raise _in_use(postgres, f"{shown} role {row['user'] or 'unknown'}, server process {row['pid']}")
 
 
-def _refuse_file_through_sql(postgres: Postgres) -> None:
+def _refuse_file_through_sql(postgres: Postgres, but: str = "") -> None:
     """Look at the file of a session whose data directory we cannot reach, where the role may read it by SQL."""
     try:
         rows = postgres.fetch(_FILE, [server_lock.NAME])
     except PgdynoError:
         return
     holder = Holder.from_bytes(str(rows[0]["text"] or "").encode())
-    if holder is not None:
+    if holder is not None and holder.session != but:
         raise _in_use(postgres, f"session {holder.session} of user {holder.user} on the server's host")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.errors import EnvironmentUnsuitable, RollbackError, telling_files
 from pgdyno.target import baseline, bundle, control_record, mixed_route, server_process
 from pgdyno.target.bundle import UndoBundle
 from pgdyno.target.file_route import files_of
@@ -17,7 +17,7 @@ from pgdyno.target.kernel_route import KernelRoute
 from pgdyno.target.manifest import Manifest
 from pgdyno.target.one_session import OneSession
 from pgdyno.target.owner.hands import OURS, Hands
-from pgdyno.target.owner.pins import Pin
+from pgdyno.target.owner.pins import Pin, before_any_change
 from pgdyno.target.route import Route
 from pgdyno.target.target import Target
 
@@ -89,6 +89,23 @@ class Opening:
             unlocking.pop_all()
         return cls(target, undo, held, linux, secrets, process.lacking)
 
+    @staticmethod
+    @before_any_change()
+    @telling_files(EnvironmentUnsuitable, "Nothing was changed. See who put that there, and whose it is.")
+    def refuse_unfit(target: Target, *, restart: bool) -> None:
+        """Refuse a server on which no session could begin, or none that restarts it; errors as `Session.begin`.
+
+        For whoever has hours of work to do before: the session itself looks again. Changes nothing.
+        """
+        found = baseline.take_baseline(target)
+        baseline.check_no_leftover(found)
+        if found.dropin is None:
+            return
+        found.dropin.hands.check_replaceable(files_of(found.dropin))
+        lacking = server_process.take(target, found.data_directory).lacking if restart else ()
+        if lacking:
+            raise server_process.unsuitable(target, "\n".join(lacking))
+
     def route(self) -> Route:
         """Return the way in which settings reach the server."""
         if not self.bundle.manifest.local:
@@ -100,10 +117,20 @@ def _refuse_second(undo_root: Path, target: Target, found: baseline.Baseline) ->
     """Refuse while another session on the same server is open: of its files here, or of its address elsewhere."""
     is_local, label = found.dropin is not None, target.postgres.label
     for directory in bundle.bundle_directories(undo_root):
-        other = UndoBundle.open(directory)
+        if bundle.is_closed_in(directory):
+            continue
+        try:
+            other = UndoBundle.open(directory)
+        except RollbackError as error:
+            raise EnvironmentUnsuitable(
+                f'session {directory.name} is open, and cannot be read: it may be of "{found.data_directory}"',
+                detail=error.detail,
+                hint=f"Restore by hand as {directory / 'UNDO.md'} says, then run "
+                f"pgdyno rollback {directory.name} --forget.",
+            ) from error
         same_files = other.manifest.data_directory == str(found.data_directory)
         same = same_files if is_local and other.manifest.local else other.manifest.target == label
-        if not same or other.is_closed():
+        if not same:
             continue
         alive = other.manifest.owner.is_alive()
         raise EnvironmentUnsuitable(

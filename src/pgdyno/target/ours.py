@@ -66,6 +66,11 @@ def is_line_only(difference: SettingDifference) -> bool:
     return replace(after, sourceline=before.sourceline).identity() == before.identity()
 
 
+def is_computed(difference: SettingDifference) -> bool:
+    """Return True for a setting that no place sets, before or now: the server has computed it from another one."""
+    return all(state is not None and state.source in _UNPLACED for state in (difference.before, difference.after))
+
+
 def _value(state: SettingState) -> tuple[str | None, str]:
     return state.setting, state.source
 

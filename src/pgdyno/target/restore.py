@@ -21,6 +21,7 @@ from pgdyno.target import (
     hung,
     kept_change,
     kernel_route,
+    one_session,
     ours,
     processes,
     restart_need,
@@ -30,7 +31,7 @@ from pgdyno.target import (
     stopped,
     stuck_stop,
 )
-from pgdyno.target.bundle import CLOSED, DAMAGED_JOURNAL, UndoBundle
+from pgdyno.target.bundle import CLOSED, DAMAGED_JOURNAL, UndoBundle, whole_journal
 from pgdyno.target.comeback import Comeback
 from pgdyno.target.file_route import FileRoute
 from pgdyno.target.identity import ProcessIdentity, end_process, wait_until
@@ -101,14 +102,15 @@ def restore(
     that was kept is meant too (see kept_change.py). Raises RollbackError when the files or the server could not be
     brought back at all, and UsageError when another process still restores the same bundle after `wait_s`.
     """
-    with deferred_signals(), bundle.alone(wait_s, sleep), server_lock.restoring(bundle):
+    with deferred_signals(), bundle.alone(wait_s, sleep), one_session.restoring(bundle, postgres):
         if bundle.is_closed():
             if not kept or bundle.kept() is None:
                 return Restored(already_closed=True)
             kept_change.refuse_stale(bundle, route)
         began, control = clock(), for_restore(control)
         bundle.release_reserve()
-        journal, damage = _journal(bundle)
+        journal, torn = whole_journal(bundle.directory)  # what restores the server is the manifest
+        damage = [] if torn is None else [f"the journal was damaged: {torn}; it is kept as {DAMAGED_JOURNAL}"]
         written = bundle.written()
         if bundle.manifest.local:
             hung.revive_or_end(Path(bundle.manifest.data_directory), bundle.manifest.address, sleep=sleep)
@@ -160,20 +162,6 @@ def restore(
             server_lock.remove(bundle)  # once a session is closed, nothing of it is in the server's folder
             journal.append(CLOSED, {**done, "by": by + remembered, "notes": notes})
         return restored
-
-
-def _journal(bundle: UndoBundle) -> tuple[Journal, list[str]]:
-    """Open the journal; a damaged one is set aside, because what restores the server is the manifest."""
-    reading = bundle.reading()
-    if reading.damage is None:
-        return bundle.journal(), []
-    path = bundle.directory / "journal.jsonl"
-    if path.exists():
-        path.rename(bundle.directory / DAMAGED_JOURNAL)
-    journal = Journal.create(path)
-    for record in reading.records:
-        journal.append(record.kind, record.data)
-    return journal, [f"the journal was damaged: {reading.damage}; it is kept as {DAMAGED_JOURNAL}"]
 
 
 def _end_leftovers(bundle: UndoBundle, journal: Journal, sleep: Callable[[float], None]) -> tuple[str, ...]:

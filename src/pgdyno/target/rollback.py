@@ -11,8 +11,16 @@ from typing import Protocol
 
 from pgdyno.errors import RollbackError, UsageError
 from pgdyno.target import control_record, route_record, server_lock
-from pgdyno.target.bundle import CLOSED, UndoBundle, bundle_directories
+from pgdyno.target.bundle import (
+    CLOSED,
+    JOURNAL,
+    UndoBundle,
+    bundle_directories,
+    is_closed_in,
+    whole_journal,
+)
 from pgdyno.target.identity import ProcessIdentity
+from pgdyno.target.journal import read_journal
 from pgdyno.target.manifest import Manifest
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.restart import Control
@@ -34,7 +42,7 @@ class SessionState(StrEnum):
     KEPT = "kept"
     """Its change was accepted and is in force: rolling it back by its ID puts the server back."""
     UNREADABLE = "unreadable"
-    """The manifest is damaged: restore by hand, as UNDO.md beside it says."""
+    """The manifest of an open session is damaged: restore by hand, as UNDO.md beside it says, and forget it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +68,21 @@ def list_bundles(undo_root: Path) -> list[BundleInfo]:
 
 def describe(directory: Path) -> BundleInfo:
     """Return how the session of a bundle stands."""
+    reading = read_journal(directory / JOURNAL)
+    bundle, damage = None, reading.damage
     try:
         bundle = UndoBundle.open(directory)
     except RollbackError as error:
-        return BundleInfo(directory, None, SessionState.UNREADABLE, 0, error.detail)
-    reading = bundle.reading()
+        damage = error.detail
     if reading.records and reading.records[-1].kind == CLOSED:
         state = SessionState.KEPT if reading.records[-1].data.get("kept") else SessionState.CLOSED
+    elif bundle is None:
+        state = SessionState.UNREADABLE
     else:
         state = SessionState.RUNNING if bundle.manifest.owner.is_alive() else SessionState.ABANDONED
     applied = sum(record.kind == "in force" for record in reading.records)
     by = reading.records[-1].data.get("by", "session") if state in (SessionState.CLOSED, SessionState.KEPT) else None
-    return BundleInfo(directory, bundle, state, applied, reading.damage, None if by is None else str(by))
+    return BundleInfo(directory, bundle, state, applied, damage, None if by is None else str(by))
 
 
 def find_bundle(undo_root: Path, id: str) -> BundleInfo:
@@ -131,8 +142,8 @@ class LocalSessions:
         return rollback(UndoBundle.open(self.undo_root / session), kept=True)
 
     def forget(self, session: str) -> None:
-        """Close a session without restoring. Errors as `roll_back`."""
-        forget(UndoBundle.open(self.undo_root / session))
+        """Close a session without restoring, also one whose bundle cannot be read. Errors as `forget`."""
+        forget(self.undo_root / session)
 
 
 def rollback(
@@ -173,13 +184,21 @@ def rollback(
     return restore(bundle, postgres=postgres, control=control, route=route, by=by, kept=kept, clock=clock, sleep=sleep)
 
 
-def forget(bundle: UndoBundle) -> None:
+def forget(directory: Path) -> None:
     """Close a bundle without restoring: for a server that is gone, or differences that its owner accepts.
 
-    A change that was kept is in force for good then: its bundle does not take it back any more.
+    A change that was kept is in force for good then: its bundle does not take it back any more. One that cannot be read
+    is closed too, so that it stands in no session's way after a person has restored by hand.
 
     Raises UsageError while the session's process is alive.
     """
+    try:
+        bundle = UndoBundle.open(directory)
+    except RollbackError:
+        if not is_closed_in(directory):
+            whole_journal(directory)[0].append(CLOSED, {"forgotten": True})
+        (directory / "reserve").unlink(missing_ok=True)
+        return
     if bundle.manifest.owner.is_alive() and bundle.kept() is None:
         raise UsageError(
             f"session {bundle.id} is still running as process {bundle.manifest.owner.pid}",

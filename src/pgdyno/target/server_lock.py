@@ -24,9 +24,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.errors import EnvironmentUnsuitable, RollbackError
+from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.target import durable, processes
-from pgdyno.target.bundle import UndoBundle
+from pgdyno.target.bundle import UndoBundle, is_closed_in
 from pgdyno.target.identity import ProcessIdentity
 from pgdyno.target.owner.hands import hands_of
 
@@ -172,10 +172,7 @@ def is_over_for(undo_root: Path) -> Callable[[Holder], bool]:
         bundle = Path(holder.bundle)
         if bundle.parent != undo_root or bundle.name != holder.session:
             return False
-        try:
-            return not bundle.is_dir() or UndoBundle.open(bundle).is_closed()
-        except RollbackError:
-            return False
+        return not bundle.is_dir() or is_closed_in(bundle)
 
     return is_over
 

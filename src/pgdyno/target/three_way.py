@@ -62,9 +62,10 @@ def main_without(
     """Return the main file without our lines `ours`.
 
     `names_ours` tells whether a line makes the server read our drop-in. The image has none that does, so one that
-    somebody rewrote is made a comment: its text stays, and ours is not in force. A file that is gone comes back.
+    somebody rewrote is made a comment: its text stays, and ours is not in force. A file that is gone comes back, and
+    so does one that is empty: an editor or a full disk has cut it off, and a restart would take every setting away.
     """
-    if found is None or found == image:
+    if found is None or found == image or is_cut_off(found, image, ours):
         return Merge(image, is_image=True)
     excess = _excess(found, image, frozenset(ours))
     kept, rewritten = [], []
@@ -78,6 +79,11 @@ def main_without(
             kept.append(line)
     data = _without_separator(b"".join(reversed(kept)), image)
     return Merge(data, data == image and not rewritten, tuple(reversed(rewritten)))
+
+
+def is_cut_off(found: bytes, image: bytes, ours: Sequence[bytes]) -> bool:
+    """Tell whether nothing is left of a main file that held something, but for our lines `ours`."""
+    return bool(image.strip(_SPACE)) and {_key(line) for line in _split(found)} <= {b"", *ours}
 
 
 def dropin_without(found: bytes | None, image: bytes | None, base: bytes, block: Block) -> Merge:

@@ -67,7 +67,7 @@ def _settings(bundle: UndoBundle, postgres: Postgres) -> list[str]:
         ours.told(each)
         for each in snapshot.differences(before, now)
         if not ours.is_line_only(each) and each.after is not None and each.after.context != "internal"
-        if not bundle.written().may_have_set(each.name)
+        if not bundle.written().may_have_set(each.name) and not (need and ours.is_computed(each))
     ]
     return [*touched, how, *(f"stays: {text}" for text in foreign)]
 

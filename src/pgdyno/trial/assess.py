@@ -106,7 +106,7 @@ def assess(
         "foreign_disk_mb_per_s": foreign_disk_mb_per_s(rows, begin, end),
         "foreign_sessions": foreign_sessions(rows, begin, end),
     }
-    shared = _disturbance(foreign, steal, bounds, used_by)
+    shared = disturbance(foreign, steal, bounds, used_by)
     by_others = _by_others(others, bounds)
     is_company = load.partial is None and by_others is None and (shared is not None or unsettled is not None)
     taken = beside_others and is_company
@@ -153,11 +153,11 @@ def _without_score(
         "foreign_disk_mb_per_s": foreign_disk_mb_per_s(rows, begin, end),
         "foreign_sessions": foreign_sessions(rows, begin, end),
     }
-    disturbance = _disturbance(foreign, steal, bounds, used_by) or _by_others(others, bounds)
+    disturbed = disturbance(foreign, steal, bounds, used_by) or _by_others(others, bounds)
     return replace(
         measured,
-        state=TrialState.DISTURBED if disturbance else TrialState.UNSTEADY,
-        reason="; ".join(filter(None, (disturbance, reason))),
+        state=TrialState.DISTURBED if disturbed else TrialState.UNSTEADY,
+        reason="; ".join(filter(None, (disturbed, reason))),
         foreign_cpu_pct=foreign,
         steal_pct=steal,
         counters={
@@ -170,17 +170,18 @@ def _without_score(
 def _is_shared(outcome: Outcome, bounds: Bounds) -> bool:
     """Tell whether others used the CPUs, and that alone is why an outcome is disturbed."""
     others = {name: outcome.counters.get(name) for name in _OTHERS}
-    cpu = _disturbance(outcome.foreign_cpu_pct, outcome.steal_pct, bounds, "")
+    cpu = disturbance(outcome.foreign_cpu_pct, outcome.steal_pct, bounds, "")
     return cpu is not None and _by_others(others, bounds) is None
 
 
-def _state(load: LoadResult, disturbance: str | None) -> tuple[TrialState, str | None]:
+def _state(load: LoadResult, disturbed: str | None) -> tuple[TrialState, str | None]:
     if load.partial is not None:
         return TrialState.PARTIAL, load.partial
-    return (TrialState.DISTURBED, disturbance) if disturbance else (TrialState.COMPLETE, None)
+    return (TrialState.DISTURBED, disturbed) if disturbed else (TrialState.COMPLETE, None)
 
 
-def _disturbance(foreign: float | None, steal: float | None, bounds: Bounds, used_by: str) -> str | None:
+def disturbance(foreign: float | None, steal: float | None, bounds: Bounds, used_by: str) -> str | None:
+    """Return why the CPU that others used spoils a run, None where it does not."""
     if foreign is not None and foreign > bounds.foreign_cpu_pct:
         by = f": {used_by}" if used_by else ""
         return f"foreign CPU was {foreign:.0f} % of a core, above the bound of {bounds.foreign_cpu_pct:.0f} %{by}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from pgdyno.model.guard import Breach
 from pgdyno.model.record import ClientRecord
 from pgdyno.model.samples import Event
 from pgdyno.model.study import Study
-from pgdyno.model.trial import OUTAGE, LoadPlan, Outcome, Trial, TrialSpec, TrialState
+from pgdyno.model.trial import OUTAGE, LoadPlan, Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.probes.counter_scope import devices_hold
 from pgdyno.probes.host.neighbours import in_words
 from pgdyno.probes.road import OVER_NETWORK, PAUSE_S, ROUND_TRIPS, is_elsewhere
@@ -36,6 +36,7 @@ from pgdyno.target.target import Target
 from pgdyno.trial.assess import Bounds, assess
 from pgdyno.trial.breach import Baselines, ending, tripped
 from pgdyno.trial.company import Company, Look, wait_and_look
+from pgdyno.trial.hopeless import Rates, poor_outcome
 from pgdyno.trial.lifecycle import Happening, Instruction, Phase, Transition, begin, step
 from pgdyno.trial.pace import Pace
 from pgdyno.trial.recorded import given_back
@@ -47,7 +48,7 @@ from pgdyno.trial.watcher import Watcher
 from pgdyno.trial.work import Work
 from pgdyno.workloads.buffer_warmth import warm_buffers
 from pgdyno.workloads.client_latency import client_records
-from pgdyno.workloads.protocol import LoadResult, Workload
+from pgdyno.workloads.protocol import LoadResult, RunningLoad, Workload
 
 APPLY_S = 900.0
 """Longer than this an apply hangs: it may restart twice, there and back, and each restart has a bound of its own."""
@@ -137,11 +138,20 @@ class Laboratory:
         """Return True while trials from before a kill are still to be given back."""
         return bool(self._recorded)
 
-    def run(self, spec: TrialSpec, *, plan: LoadPlan | None = None, workload: Workload | None = None) -> Trial:
+    def run(
+        self,
+        spec: TrialSpec,
+        *,
+        plan: LoadPlan | None = None,
+        workload: Workload | None = None,
+        floor_tps: float | None = None,
+    ) -> Trial:
         """Run one trial, or give back the recorded one that stands at this place.
 
         `plan` and `workload` take the place of the study's own for this trial, as the cells of a matrix need; what is
         different about them belongs into `spec.factors`. Such a workload was prepared by whoever brings it.
+        A search trial that lies surely below `floor_tps` at half of its window is ended there (`trial.hopeless`); no
+        other trial ever is.
 
         Changes the server to the trial's configuration and leaves it there; the session's end puts it back. Raises
         KeyboardInterrupt again after the trial was concluded as abandoned, RollbackError and GuardTripped likewise.
@@ -159,7 +169,8 @@ class Laboratory:
                 self._expect("wait for others", BETWEEN_S)
                 budget_s = None if self.stopwatch is None else self.stopwatch.budget_s
                 wait_and_look(self._look, self._watcher, budget_s=budget_s, timer=self._timer)
-            trial = self._measure(spec, plan or self.study.plan, workload or self._workload)
+            floor = floor_tps if spec.role is Role.SEARCH else None
+            trial = self._measure(spec, plan or self.study.plan, workload or self._workload, floor)
         if trial.outcome is not None:
             self.spent_s += trial.outcome.elapsed_s
             self._company.note(trial.outcome)
@@ -188,9 +199,10 @@ class Laboratory:
             )
         return trial
 
-    def _measure(self, spec: TrialSpec, plan: LoadPlan, workload: Workload) -> Trial:
+    def _measure(self, spec: TrialSpec, plan: LoadPlan, workload: Workload, floor_tps: float | None) -> Trial:
         self.begin_guards()
-        work = Work(self.store.begin_trial(self.study.id, spec), spec, plan, workload, self._clock(), self._timer())
+        run_id = self.store.begin_trial(self.study.id, spec)
+        work = Work(run_id, spec, plan, workload, floor_tps, self._clock(), self._timer())
         self._tell_outlook()
         self._watcher.trial_began(spec, self._count, work.run_id)
         transition = begin()
@@ -334,7 +346,7 @@ class Laboratory:
                 self._session.record_process(pid, "driver")
         assert work.sampler is not None, "the life cycle starts sampling before the load"
         try:
-            due = began
+            due, rates = began, Rates(work.floor_tps, plan)
             while not running.wait(TURN_S):
                 elapsed = self._timer() - began
                 if elapsed > plan.duration_s + OVERRUN_S:
@@ -352,7 +364,14 @@ class Laboratory:
                     self._sentry.load_reads(reading)
                     self._watcher.guards(self._sentry.lamps)
                 self._watcher.reading(elapsed, plan.duration_s, reading, work.sampler)
+                if rates.hear(elapsed, reading):
+                    work.ended_early = rates
+                    break
             work.sampler.mark()  # a row ends here, so that the window's CPU is not diluted by the idle rest of a second
+            if work.ended_early is not None:
+                self._watcher.notice(work.ended_early.sentence())
+                _discard(running)
+                return Happening.LOAD_ENDED
             work.load = running.finish()
             if work.load.reason is not None:
                 raise WorkloadError("the load ended early", detail=work.load.reason, hint="The server's log says why.")
@@ -369,11 +388,16 @@ class Laboratory:
             work.batch = work.sampler.stop()
 
     def _assess(self, work: Work, _: Transition) -> Happening:
-        assert work.load is not None, "the life cycle assesses only a load that ended"
         assert work.batch is not None, "the life cycle stops sampling before it assesses"
         own = devices_hold(self.facts.host.data_filesystem, own_host=not isinstance(self.facts.host.cores, Unknown))
         used_by = in_words(work.batch.neighbours)
         stays = self._look is not None and self._company.stays
+        size = {"database_bytes": work.database_bytes, "reset_s": work.reset_s}
+        if work.ended_early is not None:
+            poor = poor_outcome(work.ended_early, work.batch.rows, self.bounds, used_by=used_by, beside_others=stays)
+            work.outcome = replace(poor, counters={**poor.counters, **size})
+            return Happening.ASSESSED
+        assert work.load is not None, "the life cycle assesses only a load that ended"
         outcome = assess(
             work.load,
             work.batch.rows,
@@ -385,10 +409,9 @@ class Laboratory:
         )
         if self._sentry is not None:
             self._sentry.check()
-        size = {"database_bytes": work.database_bytes, "reset_s": work.reset_s, **_road(work)}
-        if work.warmed_bytes:
-            size["warmed_bytes"] = float(work.warmed_bytes)
-        work.outcome = self._examine(replace(outcome, counters={**outcome.counters, **size}), work)
+        warmed = {"warmed_bytes": float(work.warmed_bytes)} if work.warmed_bytes else {}
+        more = {**size, **warmed, **_road(work)}
+        work.outcome = self._examine(replace(outcome, counters={**outcome.counters, **more}), work)
         return Happening.ASSESSED
 
     def _examine(self, outcome: Outcome, work: Work) -> Outcome:
@@ -442,6 +465,13 @@ _STEPS: dict[Instruction, Callable[[Laboratory, Work, Transition], Happening | N
     Instruction.ASSESS: Laboratory._assess,
     Instruction.CONCLUDE: Laboratory._conclude,
 }
+
+
+def _discard(running: RunningLoad) -> None:
+    """End a load of which no more is asked, and delete its logs."""
+    running.terminate()
+    with suppress(WorkloadError):  # it had not a single transaction
+        running.finish().discard_logs()
 
 
 def _road(work: Work) -> dict[str, float]:

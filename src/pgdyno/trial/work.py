@@ -10,6 +10,7 @@ from pgdyno.model.record import Record
 from pgdyno.model.samples import Event
 from pgdyno.model.trial import LoadPlan, Outcome, TrialSpec
 from pgdyno.probes.sampler import SampleBatch, Sampler
+from pgdyno.trial.hopeless import Rates
 from pgdyno.workloads.protocol import LoadResult, RunningLoad, Workload
 
 
@@ -21,6 +22,7 @@ class Work:
     spec: TrialSpec
     plan: LoadPlan
     workload: Workload
+    floor_tps: float | None
     began: float
     since: float
     dbname: str = ""
@@ -32,6 +34,8 @@ class Work:
     sampler: Sampler | None = None
     running: RunningLoad | None = None
     load: LoadResult | None = None
+    ended_early: Rates | None = None
+    """Where the load was ended at half of its window: its rates."""
     batch: SampleBatch | None = None
     outcome: Outcome | None = None
     reason: str | None = None

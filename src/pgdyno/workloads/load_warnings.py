@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -254,8 +253,3 @@ _PLANS = {
     "Bitmap Heap Scan": "pages are read in their order on disk, not by key; past work_mem it rechecks whole pages",
     "Seq Scan": "the whole table is read, not scattered rows",
 }
-
-
-def warning_texts(warnings: Sequence[LoadWarning]) -> tuple[str, ...]:
-    """Return the warnings as the sentences that an outcome keeps."""
-    return tuple(warning.text for warning in warnings)

@@ -65,11 +65,6 @@ class YbioTable:
         """Return False: the rows come frozen, and without statistics."""
         return False
 
-    @property
-    def bytes_per_row(self) -> float:
-        """Return about how much a row takes in table and index together, in bytes."""
-        return row_bytes(self.filler)
-
     def load(self, site: LoadSite) -> None:
         """Install `setup` and `runit`, and make the table by the one or by COPY; tell its size."""
         with site.postgres.connect() as connection:

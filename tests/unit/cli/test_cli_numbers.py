@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.cli.numbers import Finite, Time, Whole
+from pgdyno.cli.numbers import Finite, Share, Time, Whole
 
 SECONDS, MINUTES = Time("s", 2), Time("min", 0, min_open=True)
 
@@ -60,3 +60,14 @@ def test_units_are_multiples_of_each_other(number, unit):
 def test_what_is_no_number_is_called_so(kind, said):
     with pytest.raises(click.BadParameter, match=said):
         kind.convert("x", None, None)
+
+
+@pytest.mark.parametrize(("text", "share"), [("5%", 0.05), ("0.05", 0.05), (" 20 %", 0.2), ("0", 0.0)])
+def test_a_share_is_written_in_percent_or_as_a_part_of_one(text, share):
+    assert Share().convert(text, None, None) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("text", ["5", "100%", "-1%", "nan%", "inf", "five%", "%"])
+def test_what_is_no_share_is_refused(text):
+    with pytest.raises(click.BadParameter):
+        Share().convert(text, None, None)

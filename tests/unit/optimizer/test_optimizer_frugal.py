@@ -10,7 +10,7 @@ import pytest
 
 from pgdyno.knobs.dimension import Dimension, Value
 from pgdyno.optimizer.ask import ask
-from pgdyno.optimizer.frugal import Frugal, reduce
+from pgdyno.optimizer.frugal import Frugal, may_lose, reduce
 from pgdyno.optimizer.observation import Observation
 from pgdyno.optimizer.rank import candidate
 
@@ -35,7 +35,7 @@ def history_of(seed: int, trials: int = 40) -> list[Observation]:
 
 def reduced(history: list[Observation], seed: int, **more: object) -> tuple[dict[str, Value], Frugal]:
     winner = dict(candidate(SPACE, history, seed=seed))
-    asked = {"most": 5, "amounts": {}, "is_possible": lambda point: True, **more}
+    asked = {"most": 5, "amounts": {}, "tolerance": None, "is_possible": lambda point: True, **more}
     return winner, reduce(SPACE, history, winner, noise_sd=NOISE, **asked)  # type: ignore[arg-type]
 
 
@@ -77,14 +77,27 @@ def test_an_amount_is_lowered_and_never_beyond_the_cliff(seed: int) -> None:
 
 
 def test_an_amount_beyond_what_can_do_anything_is_lowered_whatever_the_model_says() -> None:
-    winner = {**DEFAULT, "k0": 8192}
     rising = [Observation({**DEFAULT, "k0": 2**n}, 0.4 * (n - 5)) for n in range(5, 14)]
     _, left = reduced(rising, 1, amounts={"k0": 300.0})
     assert left.lowered == ("k0",)
     assert 300 <= float(left.point["k0"]) < 400
-    assert (
-        reduce(
-            SPACE, rising, winner, noise_sd=NOISE, most=5, amounts={"k0": math.inf}, is_possible=lambda p: True
-        ).point["k0"]
-        > 4000
-    )
+    _, left = reduced(rising, 1, amounts={"k0": math.inf})
+    assert float(left.point["k0"]) > 4000
+
+
+def test_what_may_be_lost_is_a_tenth_of_the_gain_unless_somebody_says_and_never_more_than_half() -> None:
+    assert may_lose(1.0, None, 0.02) == pytest.approx(0.1)
+    assert may_lose(0.05, None, 0.02) == pytest.approx(0.02)
+    assert may_lose(1.0, 0.2, 0.02) == pytest.approx(math.log(1.2))
+    assert may_lose(0.1, 0.2, 0.02) == pytest.approx(0.05)
+    assert may_lose(-0.1, 0.2, 0.02) == 0
+
+
+@pytest.mark.requirement("R-TUN-08")
+def test_the_more_may_be_lost_the_less_is_taken() -> None:
+    history = history_of(1)
+    taken = [reduced(history, 1, tolerance=t, amounts={"k1": math.inf})[1].point for t in (0.01, 0.1, 0.4)]
+    amounts = [float(point["k1"]) for point in taken]
+    assert amounts == sorted(amounts, reverse=True)
+    assert amounts[0] > amounts[-1]
+    assert all(float(point["k0"]) >= 256 for point in taken)

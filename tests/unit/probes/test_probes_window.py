@@ -55,7 +55,6 @@ def test_no_rows_no_answer() -> None:
     assert window.steal_pct([], 0.0, 1.0) is None
     assert window.server_cpu_s([], 0.0, 1.0) is None
     assert window.counters([], 0.0, 1.0) == {}
-    assert window.mean_locks([], 0.0, 1.0) == {}
 
 
 def test_steal_is_weighted_by_time() -> None:
@@ -121,19 +120,3 @@ def test_disk_bytes_are_those_of_physical_devices() -> None:
     found = window.counters(rows, 0.0, 2.0)
     assert (found["disk_read_bytes"], found["disk_written_bytes"]) == (2 * 20 * 1024, 2 * 2 * 1024)
     assert not [name for name in window.counters(rows, 0.0, 2.0, own_devices=False) if name.startswith("disk_")]
-
-
-def test_locks_are_a_mean_over_moments_with_and_without_any() -> None:
-    rows = [row("sessions", t, total=1) for t in (1.0, 2.0, 3.0, 4.0)]
-    rows += [row("locks", 2.0, mode="ShareLock", locktype="relation", granted=4, waiting=1)]
-    rows += [row("locks", 3.0, mode="ShareLock", locktype=kind, granted=2, waiting=0) for kind in ("tuple", "page")]
-    assert window.mean_locks(rows, 0.0, 4.0) == {"ShareLock": 2.0}
-    assert window.mean_locks(rows, 2.0, 4.0) == {"ShareLock": 2.0}
-    assert window.mean_locks(rows, 3.0, 4.0) == {}
-
-
-def test_average_active_sessions_by_class_of_wait() -> None:
-    rows = [row("sessions", t, total=1) for t in (1.0, 2.0)]
-    rows += [row("waits", 1.0, wait_event_type="IO", wait_event=e, sessions=3) for e in ("DataFileRead", "WALSync")]
-    rows += [row("waits", 2.0, wait_event_type="CPU", wait_event="CPU", sessions=1)]
-    assert window.mean_waits(rows, 0.0, 2.0) == {"IO": 3.0, "CPU": 0.5}

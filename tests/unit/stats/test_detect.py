@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from noise_models import normal, paired_log_ratios
 from pgdyno.errors import UsageError
 from pgdyno.stats.detect import Series, at_most, detectable, neighbour_correlation, noise_by_window, pairs_for
 from pgdyno.stats.noise import noise_floor
-from pgdyno.stats.noise_models import normal, paired_log_ratios
 from pgdyno.stats.sequential import Design
-from pgdyno.stats.simulation import run_studies
+from simulation import run_studies
 
 pytestmark = pytest.mark.requirement("R-EXP-11")
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.special import nctdtr, stdtrit
 
+from noise_models import NOISE_MODELS, normal, paired_log_ratios
 from pgdyno.errors import UsageError
-from pgdyno.stats.noise_models import NOISE_MODELS, normal, paired_log_ratios
 from pgdyno.stats.sequential import STRICT, Design
-from pgdyno.stats.simulation import run_studies
+from simulation import run_studies
 
 STUDIES = 6000
 

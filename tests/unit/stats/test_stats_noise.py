@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from noise_models import normal, paired_log_ratios
 from pgdyno.errors import UsageError
 from pgdyno.stats.noise import NoiseFloor, noise_floor, odd_run
-from pgdyno.stats.noise_models import normal, paired_log_ratios
 from pgdyno.stats.sequential import Design
-from pgdyno.stats.simulation import run_studies
+from simulation import run_studies
 
 
 def test_cv_and_pair_sd_of_independent_runs():

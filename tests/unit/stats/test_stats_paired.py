@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
-from pgdyno.stats.paired import log_ratios, t_interval, t_p_value
+from pgdyno.stats.paired import log_ratios, t_interval
 
 
 def test_log_ratio_of_b_over_a():
@@ -39,18 +39,6 @@ def test_t_interval_covers_at_its_nominal_rate():
     rows = np.random.default_rng(3).standard_normal((4000, 7)) * 0.1 + 0.3
     covered = sum(found.lo <= math.exp(0.3) <= found.hi for found in map(t_interval, rows))
     assert covered / 4000 == pytest.approx(0.95, abs=4 * math.sqrt(0.05 * 0.95 / 4000))
-
-
-def test_t_p_value_agrees_with_the_interval():
-    values = np.random.default_rng(4).standard_normal(9) * 0.1 + 0.05
-    p = t_p_value(values)
-    edge = t_interval(values, confidence=1 - p)
-    assert edge.lo == pytest.approx(1.0) or edge.hi == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize(("values", "p"), [([0.0, 0.0], 1.0), ([0.5, 0.5], 0.0)])
-def test_t_p_value_without_variance(values, p):
-    assert t_p_value(values) == p
 
 
 @pytest.mark.parametrize("values", [[], [0.1], [0.1, math.nan]])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pgdyno.errors import UsageError
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 from pgdyno.stats.sequential import STRICT, Design, is_final, judge
-from pgdyno.stats.simulation import run_studies
+from simulation import run_studies
 
 DESIGN = Design()
 SMALL = Design(max_pairs=12)

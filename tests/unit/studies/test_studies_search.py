@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgdyno.knobs.space import starting_points
-from pgdyno.model.trial import TrialState
+from pgdyno.model.trial import ENDED_EARLY, Role, TrialState
+from pgdyno.model.verdict import Metric
 from pgdyno.studies.blocks import REPEATS
 from pgdyno.studies.noise_runs import measure_noise
 from pgdyno.studies.options import TuneOptions
@@ -112,3 +113,34 @@ def test_a_space_of_which_every_point_was_tried_ends_the_search():
     search = searched(laboratory, options)
     assert "every configuration" in search.stopped
     assert len(search.trials) == len(set(asked(search))) < 10
+
+
+def test_hopeless_trials_take_half_of_their_time_and_the_search_asks_the_same():
+    options = replace(OPTIONS, only=("shared_buffers", "work_mem", "jit", "random_page_cost"))
+    floors = []
+
+    class Whole(SimulatedLaboratory):
+        def run(self, spec, *, floor_tps=None):
+            floors.append((spec.role, floor_tps))
+            return super().run(spec)
+
+    whole, cut = Whole(shared_buffers_cliff), SimulatedLaboratory(shared_buffers_cliff)
+    assert asked(searched(whole, options)) == asked(searched(cut, options))
+    early = [trial for trial in cut.store.kept if ENDED_EARLY in trial.outcome.counters]
+    assert early
+    assert {trial.spec.role for trial in early} == {Role.SEARCH}
+    assert all("shared_buffers" not in t.spec.configuration or not is_cached(t.spec.configuration) for t in early)
+    assert cut.spent_s < whole.spent_s
+    assert all(floor is None for role, floor in floors if role is not Role.SEARCH)
+    assert any(floor is not None for _, floor in floors)
+
+
+def is_cached(configuration):
+    return shared_buffers_cliff(configuration) > 1
+
+
+def test_where_nothing_is_hopeless_or_another_figure_is_asked_for_no_trial_is_cut():
+    for surface, metric in ((flat, Metric.THROUGHPUT), (shared_buffers_cliff, Metric.LATENCY_P99)):
+        laboratory = SimulatedLaboratory(surface)
+        searched(laboratory, replace(OPTIONS, metric=metric))
+        assert not [trial for trial in laboratory.store.kept if ENDED_EARLY in trial.outcome.counters]

@@ -140,6 +140,28 @@ def test_an_unreadable_manifest_is_said_so(tmp_path: Path, server: Path, text: s
     with pytest.raises(RollbackError, match="cannot be read"):
         UndoBundle.open(made.directory)
     assert [info.state for info in rollback.list_bundles(tmp_path / "undo")] == [SessionState.UNREADABLE]
+    rollback.LocalSessions(tmp_path / "undo").forget(made.id)  # restored by hand: it stands in nobody's way any more
+    (info,) = rollback.list_bundles(tmp_path / "undo")
+    assert (info.state, info.bundle, made.is_closed()) == (SessionState.CLOSED, None, True)
+    assert info.damage
+    rollback.forget(made.directory)
+
+
+def test_a_session_that_is_over_stays_over_when_its_bundle_is_damaged(tmp_path: Path, server: Path) -> None:
+    made = make(tmp_path / "undo", server)
+    made.journal().append(CLOSED, {"by": "watchdog: gone"})
+    (made.directory / "manifest.json").write_text("{")
+    (info,) = rollback.list_bundles(tmp_path / "undo")
+    assert (info.state, info.closed_by) == (SessionState.CLOSED, "watchdog: gone")
+
+
+def test_a_bundle_of_which_nothing_can_be_read_is_forgotten_too(tmp_path: Path, server: Path) -> None:
+    made = make(tmp_path / "undo", server)
+    for name in ("manifest.json", "journal.jsonl"):
+        (made.directory / name).write_text("not this\n")
+    rollback.forget(made.directory)
+    assert made.is_closed()
+    assert (made.directory / bundle.DAMAGED_JOURNAL).read_text() == "not this\n"
 
 
 def test_the_servers_process_is_kept_in_private(tmp_path: Path, server: Path) -> None:
@@ -210,11 +232,11 @@ def test_a_bundle_is_found_by_the_beginning_of_its_name(tmp_path: Path, server: 
 
 def test_forgetting_closes_once(tmp_path: Path, server: Path) -> None:
     made = make(tmp_path / "undo", server)
-    rollback.forget(made)
-    rollback.forget(made)
+    rollback.forget(made.directory)
+    rollback.forget(made.directory)
     assert made.is_closed()
     with pytest.raises(UsageError, match="is still running"):
-        rollback.forget(make(tmp_path / "undo", server, owner=ProcessIdentity.own()))
+        rollback.forget(make(tmp_path / "undo", server, owner=ProcessIdentity.own()).directory)
 
 
 def test_a_person_can_read_the_settings(tmp_path: Path, server: Path) -> None:

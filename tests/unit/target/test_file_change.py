@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from pgdyno.target.dropin import DropIn, with_include
 from pgdyno.target.durable import temporary_path
 from pgdyno.target.file_change import FileChange, plan_lines
 from pgdyno.target.file_image import capture
+from pgdyno.target.owner.hands import OURS, Hands
 from pgdyno.target.three_way import Merge
 
 
@@ -35,6 +39,37 @@ def test_what_a_killed_write_left_beside_a_file_goes_also_where_the_file_itself_
         temporary_path(path).write_bytes(b"half")
         assert not FileChange(image, b"port = 1\n", merge).carry_out()
         assert [one.name for one in tmp_path.iterdir()] == ["postgresql.conf"]
+
+
+@pytest.mark.parametrize("is_image", [False, True])
+def test_what_somebody_writes_in_the_very_moment_is_not_overwritten(tmp_path: Path, is_image: bool) -> None:
+    path = tmp_path / "postgresql.conf"
+    path.write_bytes(b"port = 1\n")
+    image, _ = capture(path)
+    change = FileChange(image, b"port = 1\n# ours\n", Merge(b"port = 1\n", is_image=is_image))
+    path.write_bytes(b"port = 1\n# ours\n# theirs\n")
+    with pytest.raises(OSError, match="changed in this moment"):
+        change.carry_out()
+    assert path.read_bytes() == b"port = 1\n# ours\n# theirs\n"
+    assert [one.name for one in tmp_path.iterdir()] == ["postgresql.conf"]
+    absent = FileChange(capture(tmp_path / "pgdyno.conf")[0], b"# ours\n", Merge(None, is_image=True))
+    absent.path.write_bytes(b"# theirs\n")
+    with pytest.raises(OSError, match="changed in this moment"):
+        absent.carry_out()
+
+
+def test_our_line_goes_behind_what_somebody_writes_in_the_very_moment(tmp_path: Path) -> None:
+    main = tmp_path / "postgresql.conf"
+    main.write_bytes(b"port = 1\n")
+    edits = [b"port = 1\n# theirs\n"]
+
+    def call(name: str, given: dict[str, object]) -> object:
+        if name == "put" and edits:
+            main.write_bytes(edits.pop())
+        return OURS.call(name, given)
+
+    DropIn(main, Hands(OURS.account, call)).include()
+    assert main.read_bytes() == with_include(b"port = 1\n# theirs\n")
 
 
 def test_a_secret_is_not_shown(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pgdyno.model.configuration import Configuration
 from pgdyno.target.journal import Record
-from pgdyno.target.ours import is_line_only, is_ours, told, wants_restart
+from pgdyno.target.ours import is_computed, is_line_only, is_ours, told, wants_restart
 from pgdyno.target.snapshot import SettingDifference, SettingState
 from pgdyno.target.written import FILES_BACK, INTENT, Written
 
@@ -52,6 +52,19 @@ def test_a_parameter_that_is_new_or_gone_is_no_reason_for_an_outage() -> None:
         for written in (TOUCHED, OTHERS, Written((), is_known=False)):
             assert not wants_restart(found, written)
             assert not is_ours(found, written, frozenset(), frozenset())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [("default", "default", True), ("default", "override", True), ("default", "database", False)],
+)
+def test_what_the_server_computes_from_a_knob_of_ours_is_nobodys_change(
+    before: str, after: str, expected: bool
+) -> None:
+    """As wal_buffers from shared_buffers: the plan of a rollback would say that it stays, as somebody else's."""
+    found = difference(setting("1", source=before), setting("2", source=after))
+    assert is_computed(found) is expected
+    assert not is_computed(difference(None, found.after))
 
 
 def test_somebodys_value_of_a_knob_of_ours_that_waits_is_theirs_to_bring_into_force() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pgdyno.model.configuration import Configuration
 from pgdyno.target.dropin import INCLUDE_LINES, DropIn, block_of, render, with_include
-from pgdyno.target.three_way import Merge, dropin_without, main_without, settings_in, without_block
+from pgdyno.target.three_way import Merge, dropin_without, is_cut_off, main_without, settings_in, without_block
 from pgdyno.target.written import Written
 
 NAMES_OURS = DropIn(Path("/etc/postgresql/postgresql.conf")).names_ours
@@ -85,6 +85,9 @@ def test_lines_that_somebody_takes_out_of_the_main_file_stay_out(image: bytes, d
     merge = main_after(found, image)
     assert merge.data is not None
     left = lines_of(found)
+    if is_cut_off(found, image, INCLUDE_LINES):
+        assert merge == Merge(image, is_image=True)
+        return
     assert lines_of(merge.data) == [line for line in left if line not in INCLUDE_LINES]
     assert main_after(merge.data, image).data == merge.data
 
@@ -96,6 +99,13 @@ def test_an_editor_that_writes_other_line_ends_does_not_hide_our_lines(image: by
     assert merge.data is not None
     assert not NAMES_OURS(merge.data)
     assert lines_of(merge.data) == [line for line in lines_of(found) if line not in INCLUDE_LINES]
+
+
+@pytest.mark.parametrize("left", [b"", b" \n\n", with_include(b"")])
+def test_a_main_file_that_was_emptied_comes_back(left: bytes) -> None:
+    """Every setting would be gone with the next start, the port among them."""
+    assert main_after(left, b"port = 5433\n") == Merge(b"port = 5433\n", is_image=True)
+    assert main_after(left, b"\n").data == left.replace(with_include(b""), b"")
 
 
 @given(st.binary(max_size=200), st.binary(max_size=200))

@@ -112,9 +112,9 @@ class Hands:
                     hint="Mend what stands in the way, run pgdyno as the owner of the file, or set by SQL: --sql-only.",
                 )
 
-    def restore(self, image: FileImage, data: bytes) -> bool:
+    def restore(self, image: FileImage, data: bytes, found: str | None = None) -> bool:
         """Make a file what its image says; see `file_image.restore`."""
-        return self._call("restore", image=image.to_json(), data=data) is True
+        return self._call("restore", image=image.to_json(), data=data, found=found) is True
 
     def replace(self, path: Path, data: bytes, attributes: Attributes | None = None) -> None:
         """Put bytes in place of a file durably; without attributes it keeps those that it has."""
@@ -132,9 +132,9 @@ class Hands:
         """Put bytes in place of a file while it is still what `identity` returned; False when it is not."""
         return self._call("replace_unchanged", path=str(path), data=data, identity=identity) is True
 
-    def put(self, path: Path, data: bytes) -> None:
-        """Give a file other bytes, in place where the disk is full."""
-        self._call("put", path=str(path), data=data)
+    def put(self, path: Path, data: bytes, found: str | None = None) -> None:
+        """Give a file other bytes, in place where the disk is full; see `file_image.put`."""
+        self._call("put", path=str(path), data=data, found=found)
 
     def sweep(self, path: Path) -> None:
         """Remove what a replacement of this file that was killed has left beside it."""

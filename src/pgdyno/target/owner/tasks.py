@@ -73,10 +73,10 @@ def capture(path: str, pins: Sequence[Pin] = ()) -> tuple[dict[str, object], byt
     return changed(image, path=path).to_json(), data
 
 
-def restore(image: Mapping[str, object], data: bytes, pins: Sequence[Pin] = ()) -> bool:
+def restore(image: Mapping[str, object], data: bytes, found: str | None = None, pins: Sequence[Pin] = ()) -> bool:
     """Make a file what its image says; True when there was something to do."""
     with entered(str(image["path"]), pins) as place:
-        return file_image.restore(changed(FileImage.from_json(image), path=str(place)), data)
+        return file_image.restore(changed(FileImage.from_json(image), path=str(place)), data, found)
 
 
 def check_replaceable(path: str, pins: Sequence[Pin] = ()) -> str | None:
@@ -98,10 +98,10 @@ def replace_unchanged(path: str, data: bytes, identity: Sequence[int], pins: Seq
         return durable.replace_unchanged(place, data, tuple(identity))
 
 
-def put(path: str, data: bytes, pins: Sequence[Pin] = ()) -> None:
+def put(path: str, data: bytes, found: str | None = None, pins: Sequence[Pin] = ()) -> None:
     """Give a file other bytes and leave its attributes, in place where the disk is full; see `file_image.put`."""
     with entered(path, pins) as place:
-        file_image.put(place, data, Attributes.of(place).without_time())
+        file_image.put(place, data, Attributes.of(place).without_time(), found)
 
 
 def sweep(path: str, pins: Sequence[Pin] = ()) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pgdyno.errors import ApplyError
 from pgdyno.knobs.memory import MEMORY_KNOBS, shared_bytes
@@ -33,18 +34,23 @@ def check(
     restart: bool,
     databases: Sequence[str] = (),
     inherits_ours: bool = False,
-) -> None:
+    attached: Sequence[str] = (),
+) -> tuple[str, ...]:
     """Refuse a configuration that is staged and would not come into force; nothing was changed then.
 
     Call it after the files were accepted (`precheck.check_files`) and before the reload or restart; `databases` are
     the load's. `inherits_ours`: the session could not keep the server's process, and a restart would make a child of
-    ours with our limits (`server_process.is_born_of_us`). Raises ApplyError with all that is in the way: the first in
-    the message, the others in the detail.
+    ours with our limits (`server_process.is_born_of_us`). `attached` are standbys that were seen before; all that are
+    known are returned, because one whose primary was restarted comes back only seconds later. Raises ApplyError with
+    all that is in the way: the first in the message, the others in the detail.
     """
     plan = Plan.of(configuration, read_files(target.postgres), restart=restart)
-    bad = [result for result in _judge(target, plan, databases, inherits_ours) if result.state is State.REFUSED]
+    server = read_server(target.postgres)
+    known = tuple(sorted({*attached, *server.standbys}))
+    judged = _judge(target, plan, replace(server, standbys=known), databases, inherits_ours)
+    bad = [result for result in judged if result.state is State.REFUSED]
     if not bad:
-        return
+        return known
     first, *others = bad
     lines = [*(f"{result.check}: {result.sentence}" for result in others), "The server was not touched."]
     raise ApplyError(f"preflight: {first.sentence}", detail="\n".join(lines), hint=first.hint)
@@ -68,11 +74,12 @@ def examine(target: Target, configuration: Configuration, databases: Sequence[st
     # A server that is not disposable is restarted as the process that it is, or not at all.
     kept = server_process.take(target, target.directory) if restart and target.disposable and target.directory else None
     inherits_ours = kept is not None and server_process.is_born_of_us(target, kept.image)
-    return [files, *_judge(target, plan, databases, inherits_ours)]
+    return [files, *_judge(target, plan, read_server(target.postgres), databases, inherits_ours)]
 
 
-def _judge(target: Target, plan: Plan, databases: Sequence[str], inherits_ours: bool) -> list[Result]:
-    server = read_server(target.postgres)
+def _judge(
+    target: Target, plan: Plan, server: ServerReading, databases: Sequence[str], inherits_ours: bool
+) -> list[Result]:
     pid = target.cpu.postmaster()
     host = read_host_limits(pid, inherits_ours=inherits_ours) if pid is not None else None
     begun = read_start(target, plan) if plan.restart else StartReading(())

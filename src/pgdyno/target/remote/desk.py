@@ -209,7 +209,7 @@ class Desk:
         return rollback.rollback(bundle, postgres=postgres, kept=not given.get("wait"))
 
     def _forget(self, given: Json) -> object:
-        rollback.forget(_bundle(str(given["id"])))
+        rollback.forget(rollback.find_bundle(_undo_root(), str(given["id"])).directory)
         return {}
 
 

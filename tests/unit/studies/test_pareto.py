@@ -1,0 +1,92 @@
+"""Gain against memory: which points are listed, how each is known, and what a tolerance takes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.verdict import Interval, Metric
+from pgdyno.report.gain_memory import gain_memory
+from pgdyno.report.reading import Fields
+from pgdyno.studies.options import TuneOptions
+from pgdyno.studies.pareto import Point, front
+from pgdyno.studies.tune import tune
+from pgdyno.studies.tune_result import tune_result
+from pgdyno.units import parse_quantity
+from simulated_laboratory import SimulatedLaboratory, flat
+
+OPTIONS = TuneOptions(trials=14, noise_runs=4, confirm_max=8, only=("shared_buffers", "work_mem", "jit"))
+
+
+def slope(settings):
+    """Each doubling of shared_buffers is worth as much, up to 8GB."""
+    size = parse_quantity(settings.get("shared_buffers", "128MB"), "8kB") * 8192
+    return 1 + min(1.0, math.log2(size / (128 << 20)) / 6)
+
+
+@cache
+def tuned(tolerance, surface=slope):
+    options = replace(OPTIONS, tolerance=tolerance)
+    laboratory = SimulatedLaboratory(surface, cv=0.02)
+    return tune_result(laboratory, tune(laboratory, options, lambda _: None), options)
+
+
+def point(memory, gain, name=""):
+    settings = Configuration.of({"work_mem": name}) if name else BASELINE
+    return Point(settings, memory, Interval(gain, gain, gain, 0.95), gain, "model", 1)
+
+
+@pytest.mark.requirement("R-TUN-08")
+def test_a_tolerance_takes_the_least_memory_within_it():
+    buffers = [parse_quantity(tuned(t)["winner"]["settings"]["shared_buffers"], "8kB") for t in (0.05, 0.2)]
+    assert buffers[1] < 0.8 * buffers[0]
+    for tolerance in (0.05, 0.2):
+        points = tuned(tolerance)["pareto"]
+        taken, best = next(one for one in points if one["taken"]), points[-1]
+        assert taken["memory_bytes"] < best["memory_bytes"]
+        assert slope(taken["settings"]) * (1 + tolerance) * 1.03 > slope(best["settings"])
+
+
+@pytest.mark.requirement("R-TUN-08")
+def test_the_list_says_of_each_point_whether_it_was_measured():
+    points = tuned(None)["pareto"]
+    assert [one["memory_bytes"] for one in points] == sorted(one["memory_bytes"] for one in points)
+    assert points[0]["settings"] == {}
+    assert [one["taken"] for one in points].count(True) == 1
+    taken = next(one for one in points if one["taken"])
+    verdict = tuned(None)["verdict"]
+    assert taken["basis"] == "measured"
+    assert (taken["ratio"]["ratio"], taken["runs"]) == (verdict["ratio"], verdict["pairs"])
+    assert {one["basis"] for one in points} == {"measured", "model"}
+    assert all(one["ratio"]["ci"][0] < one["ratio"]["ratio"] < one["ratio"]["ci"][1] for one in points[1:])
+
+
+def test_the_page_tells_the_models_points_from_measured_ones():
+    section = gain_memory(Fields(tuned(None)), Metric.THROUGHPUT)
+    rows = section.blocks[0].table.rows
+    assert len(rows) == len(tuned(None)["pareto"])
+    for row, one in zip(rows[1:], tuned(None)["pareto"][1:], strict=True):
+        assert ("measured in" in row[2]) == (one["basis"] == "measured")
+        assert row[1].startswith("about") == (one["basis"] == "model")
+        assert (row[-1] == "taken") == one["taken"]
+
+
+def test_where_nothing_is_offered_the_baseline_is_what_is_taken():
+    result = tuned(None, flat)
+    assert result["keep"]
+    assert next(one for one in result["pareto"] if one["taken"])["settings"] == {}
+
+
+def test_of_points_that_another_beats_in_both_only_baseline_and_taken_stay():
+    points = [point(2, 1.0), point(1, 1.1, "1MB"), point(3, 1.3, "3MB"), point(4, 1.2, "4MB"), point(5, 1.25, "5MB")]
+    kept = front(points, Configuration.of({"work_mem": "4MB"}))
+    assert [one.memory_bytes for one in kept] == [1, 2, 3, 4]
+    assert [one.is_taken for one in kept] == [False, False, False, True]
+
+
+def test_a_study_of_an_earlier_version_has_no_such_section():
+    assert gain_memory(Fields({}), Metric.THROUGHPUT) is None

@@ -1,0 +1,97 @@
+"""A search trial that runs far behind the best ends at half of its window; no other trial ever does."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from laboratory_parts import Parts, made
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.trial import BESIDE_OTHERS, ENDED_EARLY, LoadPlan, Role, TrialSpec, TrialState
+from pgdyno.trial.assess import Bounds
+from pgdyno.trial.hopeless import Rates, is_hopeless, poor_outcome
+from pgdyno.trial.laboratory import Rates as InLaboratory
+from pgdyno.workloads.protocol import LoadReading
+
+PLAN = LoadPlan(clients=4, jobs=2, warmup_s=10.0, measure_s=40.0)
+
+
+def heard(rate, floor_tps=75.0, plan=PLAN):
+    """Return the rates of a load that is heard once a second, and the second at which it was ended, if it was."""
+    rates = Rates(floor_tps, plan)
+    for second in range(1, int(plan.duration_s) + 1):
+        if rates.hear(float(second), LoadReading(1000.0 + second, rate(second), 1.0, 2.0, 100 * second, 0)):
+            return rates, second
+    return rates, None
+
+
+def test_far_below_the_floor_it_ends_at_half_of_the_window_and_says_so():
+    rates, at = heard(lambda s: 50.0 + s % 3)
+    assert at == PLAN.warmup_s + PLAN.measure_s / 2
+    assert "half of the window" in rates.sentence()
+    outcome = poor_outcome(rates, [], Bounds(), used_by="", beside_others=False)
+    assert outcome.state is TrialState.COMPLETE
+    assert outcome.throughput == pytest.approx(51, abs=1)
+    assert outcome.counters[ENDED_EARLY] == 1
+    assert outcome.counters["window_s"] == outcome.ended_at - outcome.began_at == 20
+
+
+@pytest.mark.parametrize(
+    "rate",
+    [
+        lambda s: 80.0,
+        lambda s: 74.0 + 20 * math.sin(s),
+        lambda s: 2.0 * s,
+        lambda s: 0.0 if s <= 10 else 90.0,
+    ],
+    ids=["above", "not surely below", "still rising", "only the warm-up was slow"],
+)
+def test_what_may_still_come_to_something_goes_on(rate):
+    assert heard(rate)[1] is None
+
+
+def test_without_a_floor_or_with_too_few_seconds_nothing_ends():
+    assert heard(lambda s: 1.0, floor_tps=None)[1] is None
+    assert heard(lambda s: 1.0, plan=LoadPlan(clients=4, jobs=2, warmup_s=3.0, measure_s=8.0))[1] is None
+    assert not is_hopeless([(float(s), 1.0) for s in range(4)], 10.0, 75.0)
+
+
+def test_a_reading_that_was_heard_before_counts_once():
+    rates, same = Rates(75.0, PLAN), LoadReading(1.0, 10.0, 1.0, 2.0, 100, 0)
+    assert not any(rates.hear(35.0, same) for _ in range(20))
+    assert len(rates.seconds) == 1
+
+
+def spec(role, settings):
+    return TrialSpec(Configuration.of(settings) if settings else BASELINE, role, "arm", 1, 0)
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_only_a_search_trial_is_ended(monkeypatch, tmp_path, role):
+    def hear(self, elapsed, reading):
+        self.seconds.append((elapsed, 5.0))
+        self.began_at, self.ended_at = 1.0, 2.0
+        return self.floor_tps is not None
+
+    monkeypatch.setattr(InLaboratory, "hear", hear)
+    monkeypatch.setattr(Parts, "poll", lambda self: self.said.count("reading") >= 2)
+    parts = Parts(**({} if role is Role.SEARCH else {"finish load": KeyboardInterrupt()}))
+    with made(monkeypatch, tmp_path, parts) as laboratory:
+        if role is not Role.SEARCH:
+            with pytest.raises(KeyboardInterrupt):  # it ran to its own end
+                laboratory.run(spec(role, {"work_mem": "8MB"}), floor_tps=100.0)
+            return
+        trial = laboratory.run(spec(role, {"work_mem": "8MB"}), floor_tps=100.0)
+    assert trial.state is TrialState.COMPLETE
+    assert (trial.outcome.throughput, trial.outcome.counters[ENDED_EARLY]) == (5.0, 1.0)
+    assert parts.said.index("terminate load") < parts.said.index("stop sampling")
+    assert "discard logs" in parts.said
+
+
+def test_beside_others_it_is_used_and_says_so_and_else_it_is_disturbed(monkeypatch):
+    monkeypatch.setattr("pgdyno.trial.hopeless.foreign_cpu_pct", lambda *_: 80.0)
+    rates, _ = heard(lambda s: 50.0)
+    states = [poor_outcome(rates, [], Bounds(), used_by="", beside_others=stays) for stays in (True, False)]
+    assert [one.state for one in states] == [TrialState.COMPLETE, TrialState.DISTURBED]
+    assert BESIDE_OTHERS in states[0].counters
