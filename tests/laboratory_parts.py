@@ -18,6 +18,7 @@ class Parts:
     pid, pids, reason, histograms, instances = 4711, (4711,), None, [], ()
     examination = Examination()
     began_at, ended_at, log, round_trips, pause_s = 0.0, 10.0, folded(), None, 0.0
+    warmed = (0, None)
 
     def __init__(self, **errors):
         self.said, self.promises, self._errors, self.postgres = [], [], errors, self
@@ -106,6 +107,7 @@ class Parts:
 @contextmanager
 def made(monkeypatch, tmp_path, parts, look=None):
     monkeypatch.setattr(module, "Sampler", lambda *_, **__: parts)
+    monkeypatch.setattr(module, "warm_buffers", lambda *_: parts.warmed)
     with Store.open(tmp_path / "store.db") as store:
         study = simulated_study()
         store.add_study(study)

@@ -20,6 +20,7 @@ from pgdyno.target.inspect import read_facts
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.sandbox import Sandbox
 from pgdyno.target.target import Target
+from pgdyno.workloads.buffer_warmth import warm_buffers
 from pgdyno.workloads.page_cache import read_in
 from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.registry import make_workload
@@ -152,3 +153,38 @@ def test_a_role_that_may_not_read_files_measures_all_the_same(target: Target, fa
     finally:
         workload.drop(theirs, template=True)
         target.postgres.execute(sql.SQL("DROP ROLE reader"))
+
+
+def from_outside(target: Target, dbname: str) -> int:
+    """Read the table and return how many of its blocks were not in shared buffers."""
+    with target.postgres.connect(dbname) as session:
+        session.execute("SET enable_seqscan = off")
+        plan = session.execute("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT sum(scratch) FROM bench0001").fetchone()
+    assert plan is not None
+    return int(plan["QUERY PLAN"][0]["Plan"]["Shared Read Blocks"])
+
+
+def test_a_load_finds_its_data_in_shared_buffers_after_a_restart(target: Target, facts: Facts) -> None:
+    _, dbname = prepared(target, READS)
+    assert target.control is not None
+    target.control.restart()
+    target.postgres.wait_ready(30)
+    done, why_not = warm_buffers(target, dbname, facts)
+    assert why_not is None
+    assert done >= sum(path.stat().st_size for path in files(target, dbname))
+    assert from_outside(target, dbname) == 0
+    bounded = replace(facts, host=replace(facts.host, memory_limit_bytes=20_000_000))
+    assert warm_buffers(target, dbname, bounded) == (0, None), "what does not stay in memory is not read each time"
+
+
+def test_a_role_that_may_not_make_the_extension_is_told_why_its_buffers_are_cold(target: Target, facts: Facts) -> None:
+    target.postgres.execute(sql.SQL("CREATE ROLE plain LOGIN CREATEDB"))
+    conninfo = " ".join(f"{key}='{value}'" for key, value in {**target.postgres.parameters, "user": "plain"}.items())
+    plain = replace(target, postgres=Postgres(conninfo))
+    workload, dbname = prepared(plain, {**READS, "tab_num": 3})
+    try:
+        done, why_not = warm_buffers(plain, dbname, facts)
+        assert (done, "pg_prewarm" in (why_not or "")) == (0, True)
+    finally:
+        workload.drop(plain, template=True)
+        target.postgres.execute(sql.SQL("DROP ROLE plain"))

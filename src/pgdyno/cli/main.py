@@ -35,7 +35,7 @@ VERBS: dict[str, str] = {
     "queue": "Keep runs for the night, and run them in a window with host and server to themselves.",
     "compare": "Say what two recorded runs, platforms or iostat reports allow to say.",
     "bundle": "Take studies to the store of another machine, in one file.",
-    "demo": "Tune the embedded PostgreSQL on a YBIO load, in under ten minutes.",
+    "demo": "Tune the embedded PostgreSQL on a YBIO load, in at most seven minutes on two cores.",
     "inspect": "Show what is known of a server and its host, or capture it into a folder.",
     "report": "Write the report of a study as text, Markdown, HTML, PDF, JSON or CSV.",
     "serve": "Show what runs, what waits and what was found in a browser.",

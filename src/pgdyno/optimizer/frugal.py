@@ -9,7 +9,7 @@ which the model sees as a slope. What is lost in all, against the winner as it w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -63,6 +63,7 @@ def reduce(
     amounts: Mapping[str, float],
     tolerance: float | None,
     is_possible: Callable[[Point], bool],
+    needed: Collection[str] = (),
 ) -> Frugal:
     """Return the frugal part of a winner: at least one setting, and at most `most` where constraints let that be.
 
@@ -78,7 +79,9 @@ def reduce(
     row = encoding.row(winner)
     best, default = map(float, mean(np.array([row, encoding.default])))
     lost = may_lose(best - default, tolerance, NOISE_SHARE * noise_sd)
-    left = _Left(encoding, row, mean, is_possible, best - lost, max(best - default, lost, LEAST_GAIN))
+    names = [dimension.name for dimension in dimensions]
+    last = frozenset(names.index(name) for name in needed if name in names)
+    left = _Left(encoding, row, mean, is_possible, best - lost, max(best - default, lost, LEAST_GAIN), last)
     good = [encoding.point(tried) for tried in data.measured[mean(data.measured) >= left.least]]
     left.take_back(most)
     for name in sorted(amounts):
@@ -97,6 +100,8 @@ class _Left:
     is_possible: Callable[[Point], bool]
     least: float
     gain: float
+    last: frozenset[int]
+    """The places of settings that go after all others."""
     dropped: dict[str, float] = field(default_factory=dict)
     forced: list[str] = field(default_factory=list)
     lowered: list[str] = field(default_factory=list)
@@ -111,9 +116,9 @@ class _Left:
             allowed = [i for i in range(changed.size) if self._allows(without[i])]
             if not allowed:
                 return
-            cheapest = max(allowed, key=lambda i: float(means[i]))
+            cheapest = max(allowed, key=lambda i: (int(changed[i]) not in self.last, float(means[i])))
             name = self.encoding.dimensions[changed[cheapest]].name
-            if means[cheapest] < self.least:
+            if means[cheapest] < self.least or changed[cheapest] in self.last:
                 if changed.size <= most:
                     return
                 self.forced.append(name)

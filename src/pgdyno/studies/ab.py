@@ -13,6 +13,7 @@ from pgdyno.model.trial import Role
 from pgdyno.model.verdict import Metric
 from pgdyno.stats.sequential import Design, is_final
 from pgdyno.studies.blocks import JUDGEABLE, Blocks, block_order, run_blocks
+from pgdyno.studies.drowned import tighter_elsewhere
 from pgdyno.studies.explain import user_time
 from pgdyno.studies.inside import inside_json
 from pgdyno.studies.judging import compare_arms, verdict_of
@@ -109,6 +110,7 @@ def ab_result(laboratory: Laboratory, comparison: Comparison, blocks: Blocks) ->
     notes = (
         blocks.stopped_short,
         comparison.left_out,
+        tighter_elsewhere(comparison, [trial for block in blocks.complete for trial in block.values()]),
         user_time(blocks.trials(A), blocks.trials(B), comparison.b.configuration),
     )
     return {

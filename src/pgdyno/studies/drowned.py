@@ -7,11 +7,12 @@ pair is judged, so that there is one metric, one interval and one error rate.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from pgdyno.model.study import Comparison
 from pgdyno.model.trial import BESIDE_OTHERS, Trial, TrialState
-from pgdyno.model.verdict import Metric, Word
+from pgdyno.model.verdict import Interval, Metric, Word
 from pgdyno.stats.noise import noise_floor
 from pgdyno.studies.blocks import metric_of
 
@@ -45,6 +46,30 @@ def beside_others(trials: Sequence[Trial]) -> int:
         trial.state is TrialState.COMPLETE and bool(trial.outcome and trial.outcome.counters.get(BESIDE_OTHERS))
         for trial in trials
     )
+
+
+def tighter_elsewhere(comparison: Comparison, trials: Sequence[Trial]) -> str:
+    """Return words for a comparison whose throughput others drown, where server CPU would tell more; else empty.
+
+    An A/B answers by the metric that it was asked for: another one that is chosen by its pairs would be a second look.
+    """
+    asked, beside = comparison.verdict, beside_others(trials)
+    cpu = next((one for one in comparison.others if one.metric is Metric.SERVER_CPU), None)
+    if asked.metric is not Metric.THROUGHPUT or cpu is None or 2 * beside < len(trials) or not beside:
+        return ""
+    widths = [_log_width(one.interval) for one in (asked, cpu)]
+    if not all(map(math.isfinite, widths)) or widths[0] < TIGHTER * widths[1]:
+        return ""
+    times = "far" if not widths[1] else f"{widths[0] / widths[1]:.1f} times"
+    return (
+        f"throughput decides, and others used this machine in {beside} of {len(trials)} runs: the interval of server "
+        f"CPU per transaction is {times} tighter; --metric {Metric.SERVER_CPU} judges by it, which says how much work "
+        "a transaction is, not how long it waits"
+    )
+
+
+def _log_width(interval: Interval) -> float:
+    return math.log(interval.hi / interval.lo) if interval.lo > 0 and math.isfinite(interval.hi) else math.inf
 
 
 def contradicts(comparison: Comparison) -> bool:

@@ -6,7 +6,7 @@ Whether the model was right is for the proof to say, in whose blocks both run.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdyno.knobs.dimension import Value
@@ -19,6 +19,7 @@ from pgdyno.units import bytes_text
 
 HEADROOM = 1.2
 """shared_buffers of so many times the data hold all of them, with the catalogs and what is dirty or being read in."""
+IDLE = "it showed no effect where a part of what was found was measured"
 NOTHING = 0.005
 """Less than this share of the gain is told as nothing."""
 
@@ -32,11 +33,23 @@ class Frugal:
     lowered: tuple[str, ...]
 
 
-def frugal(search: Search, found: Configuration, *, most: int, refused: Collection[Configuration] = ()) -> Frugal:
+def frugal(
+    search: Search,
+    found: Configuration,
+    *,
+    most: int,
+    refused: Collection[Configuration] = (),
+    needed: Sequence[str] = (),
+    idle: Collection[str] = (),
+) -> Frugal:
     """Return the frugal part of a configuration that was found: at most `most` settings, none of what was `refused`.
 
-    At least one setting stays; constraints may keep more of them than `most`.
+    At least one setting stays; constraints may keep more of them than `most`. Those that are `needed`, because a vetoed
+    proof showed it, go last, and those that are `idle` at once where the constraints let them.
     """
+    asked = found.without(*idle)
+    if not asked or not search.accepts(asked):
+        asked = found
     space, facts, data = search.space, search.laboratory.facts, _data_bytes(search)
     amounts = {name: math.inf for name in AMOUNTS if name in found}
     if "shared_buffers" in amounts and data is not None:
@@ -48,15 +61,17 @@ def frugal(search: Search, found: Configuration, *, most: int, refused: Collecti
     left = reduce(
         space.dimensions,
         search.history(),
-        configuration_to_point(space, found, facts),
+        configuration_to_point(space, asked, facts),
         noise_sd=search.noise_sd,
         most=most,
+        needed=needed,
         amounts=amounts,
         tolerance=search.options.tolerance,
         is_possible=is_possible,
     )
     settings = point_to_configuration(space, left.point)
-    because = {name: _because(share, name in left.forced, len(settings)) for name, share in left.dropped.items()}
+    because = {name: IDLE for name in found if name not in asked}
+    because |= {name: _because(share, name in left.forced, len(settings)) for name, share in left.dropped.items()}
     lowered = (_lowered(name, found, settings, data) for name in left.lowered if name in settings)
     return Frugal(settings, because, tuple(lowered))
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.study import Comparison
 from pgdyno.model.trial import Role
-from pgdyno.model.verdict import Interval, Verdict, Word
+from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 from pgdyno.optimizer.frugal import may_lose
 from pgdyno.stats.noninferiority import Removal, costs_nothing
 from pgdyno.stats.paired import log_ratios, t_interval
@@ -22,6 +23,8 @@ from pgdyno.trial.laboratory import Laboratory
 
 BASE, WINNER, FOUND = "baseline", "winner", "found"
 WITHOUT, RIVAL = "without ", "rival "
+LOST, SHOWN = 1.0, 2.0
+"""In standard errors: a loss so far above what may be lost ends a proof; an effect so large is a hint to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,13 @@ class Proof:
     """The setting that went, with what its removal cost; empty where none did."""
 
 
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """Blocks of a proof that ended before the fewest pairs: they say nothing but that another part is to be tried."""
+
+    blocks: Blocks
+
+
 def prove(
     laboratory: Laboratory,
     winner: Configuration,
@@ -60,12 +70,16 @@ def prove(
     alone: Sequence[str],
     rivals: Sequence[str],
     with_found: bool,
-) -> Proof | None:
+    noise_sd: float = 0.0,
+    has_another_try: Callable[[], bool] = lambda: False,
+) -> Proof | GivenUp | None:
     """Measure until the headline and every effect are resolved, or nothing is to be claimed, or the pairs are spent.
 
     `alone` names the settings of the winner that are left out one by one, `rivals` the rivals that there is time for.
     What was found runs beside a winner that is but a part of it, and may veto it: the model chose that part, and the
-    model may be wrong. Returns None where the time was over before there were pairs to judge.
+    model may be wrong. Where another part could still be proved, it does not take the fewest pairs to see that
+    (`noise_sd` is the scatter of ln(figure) of one trial): nothing is claimed by giving up. Returns None where the time
+    was over before there were pairs to judge.
     """
     arms: dict[str, Configuration] = {BASE: BASELINE, WINNER: winner}
     roles = {BASE: Role.BASELINE, WINNER: Role.CONFIRM}
@@ -80,6 +94,8 @@ def prove(
     effect_design = options.design(min_pairs=options.confirm_min, comparisons=max(1, len(alone)))
 
     def is_enough(blocks: Blocks) -> bool:
+        if is_hopeless(blocks, options, noise_sd) and has_another_try():
+            return True
         if len(blocks.complete) < options.confirm_min:
             return False
         verdicts = {arm: verdict_of(blocks, BASE, arm, metric, design) for arm in (WINNER, FOUND) if arm in arms}
@@ -105,6 +121,8 @@ def prove(
     )
     if blocks.stopped_short and len(blocks.complete) < JUDGEABLE:
         return None
+    if not blocks.stopped_short and len(blocks.complete) < options.confirm_min:
+        return GivenUp(blocks)
     is_vetoed = _is_vetoed(blocks, options, design)
     gone = {} if is_vetoed else _what_goes(blocks, options, effect_design)
     answer = next((WITHOUT + knob for knob in gone), WINNER)
@@ -127,6 +145,48 @@ def prove(
         is_vetoed=is_vetoed,
         gone=gone,
     )
+
+
+def is_hopeless(blocks: Blocks, options: TuneOptions, noise_sd: float) -> bool:
+    """Return whether the winner loses so much against what was found that its proof is not worth going on with."""
+    if FOUND not in blocks.arms:
+        return False
+    metric = options.metric
+    lost, gained = _gains(blocks, WINNER, FOUND, metric), _gains(blocks, BASE, FOUND, metric)
+    if not lost:
+        return False
+    scatter = _scatter(lost, noise_sd)
+    return statistics.fmean(lost) - LOST * scatter / math.sqrt(len(lost)) > _bound(statistics.fmean(gained), options)
+
+
+def needed_settings(blocks: Blocks, options: TuneOptions, noise_sd: float) -> tuple[str, ...]:
+    """Return the settings of a vetoed winner that are worth keeping, the one of most effect first.
+
+    By these blocks alone: a hint to the model, and no claim. What the winner lacks is among the settings that it does
+    not have; the rest of its own only take their place.
+    """
+    winner, metric = blocks.arms[WINNER], options.metric
+    arms = {arm.removeprefix(WITHOUT): arm for arm in blocks.arms if arm.startswith(WITHOUT)}
+    arms = arms or (dict.fromkeys(winner, BASE) if len(winner) == 1 else {})
+    least = _bound(statistics.fmean(_gains(blocks, BASE, FOUND, metric)), options)
+    effects: dict[str, float] = {}
+    for name, arm in arms.items():
+        gains = _gains(blocks, arm, WINNER, metric)
+        effect = statistics.fmean(gains) if gains else 0.0
+        if effect > least and effect > SHOWN * _scatter(gains, noise_sd) / math.sqrt(len(gains)):
+            effects[name] = effect
+    return tuple(sorted(effects, key=lambda name: -effects[name]))
+
+
+def _scatter(gains: Sequence[float], noise_sd: float) -> float:
+    """Return the scatter of a pair: that of the noise floor, or what these pairs themselves show where that is more."""
+    return max(math.sqrt(2) * noise_sd, statistics.stdev(gains) if len(gains) > 1 else 0.0)
+
+
+def _gains(blocks: Blocks, a: str, b: str, metric: Metric) -> list[float]:
+    """Return by how much B is better than A, in ln, block by block."""
+    sign = 1 if metric.higher_is_better else -1
+    return [sign * math.log(right / left) for left, right in zip(*blocks.pairs(a, b, metric), strict=True)]
 
 
 def _any_better(verdicts: Iterable[Verdict | None]) -> bool:
@@ -168,7 +228,11 @@ def _tolerance(blocks: Blocks, arm: str, options: TuneOptions, design: Design) -
     verdict = verdict_of(blocks, BASE, arm, options.metric, design)
     change = 0.0 if verdict is None else math.log(verdict.interval.ratio)
     gain = change if options.metric.higher_is_better else -change
-    least = design.equivalence_bound
+    return _bound(gain, options)
+
+
+def _bound(gain: float, options: TuneOptions) -> float:
+    least = math.log1p(options.smallest_effect)
     return max(least, may_lose(gain, options.tolerance, least))
 
 

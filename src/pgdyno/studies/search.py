@@ -204,6 +204,11 @@ class Search:
         """
         return [self._point(t) for t in self.trials if t.state not in LOST and not self._has_figure(t)]
 
+    def learn(self, trial: Trial) -> bool:
+        """Let the model learn from a trial that it did not ask for; return whether there is anything to learn."""
+        self.fresh += [trial] if self._has_figure(trial) else []
+        return self._has_figure(trial)
+
     def _has_figure(self, trial: Trial) -> bool:
         known = trial.outcome is not None and metric_of(trial.outcome, self.options.metric) is not None
         return known and trial.state is TrialState.COMPLETE

@@ -13,7 +13,7 @@ and the laboratory gives back the trials that the store has.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pgdyno.errors import EnvironmentUnsuitable, OutOfTime
@@ -26,9 +26,10 @@ from pgdyno.model.trial import TUNE_PROOF_BLOCKS, LoadPlan, Role, Trial, Workloa
 from pgdyno.model.verdict import Metric, Word
 from pgdyno.studies.drowned import contradicts, drowned
 from pgdyno.studies.frugal import frugal
+from pgdyno.studies.missing import TRIALS, seek_missing
 from pgdyno.studies.noise_runs import floor_of, measure_noise
 from pgdyno.studies.options import TuneOptions
-from pgdyno.studies.proof import WINNER, Proof, prove
+from pgdyno.studies.proof import WINNER, GivenUp, Proof, needed_settings, prove
 from pgdyno.studies.restart_room import arms_with_restarts
 from pgdyno.studies.search import Search
 from pgdyno.studies.tuned import Tuned
@@ -40,6 +41,8 @@ ROUNDS = 3
 """So often the model may choose a part of what was found; each proof is judged by its own fresh blocks."""
 MOST_IN_TIME, MOST_SETTINGS = 3, 5
 """More are not left out one by one: each takes an arm in every block, and the fewer blocks fit into a bounded time."""
+REPAIR_ARMS = 4
+"""Baseline, winner, and the winner without each of two settings: with fewer a second try mends little."""
 NO_PROOF = "no time was left for the proof, so nothing is claimed: a longer --budget leaves room for it"
 
 
@@ -113,33 +116,45 @@ def _search_and_prove(
         tuned.notes.append(_nothing_measured(search))
         return
     first_block, refused = TUNE_PROOF_BLOCKS, [BASELINE]
-    for _ in range(ROUNDS):
+    needed: Sequence[str] = ()
+    idle = frozenset[str]()
+    for turn in range(ROUNDS):
         arms = _affordable(laboratory, found, options)
         if arms is not None and arms < 2:
             break
-        part = frugal(search, found, most=_most_settings(arms, options), refused=refused)
+        most = _most_settings(arms, options, again=turn > 0)
+        part = frugal(search, found, most=most, refused=refused, needed=needed, idle=idle)
         if part.settings in refused:
             break
         which = f"{len(part.settings)} of the {len(found)} settings that the search found"
         announce(f"proof: {which}; fresh pairs against the baseline")
-        proof = _prove(search, part.settings, found, arms, options, first_block)
+        again, is_last = turn > 0, turn == ROUNDS - 1
+        proof = _prove(search, part.settings, found, arms, options, first_block, again=again, is_last=is_last)
         if proof is None:
             break
-        if not tuned.is_offered or proof.headline.verdict.word is Word.BETTER:
-            tuned.take(proof, part)
-        if not proof.is_vetoed:
-            break
+        if isinstance(proof, Proof):
+            if not tuned.is_offered or proof.headline.verdict.word is Word.BETTER:
+                tuned.take(proof, part)
+            if not proof.is_vetoed:
+                break
         announce(f"proof: {which} are worse than all of them: the model learns from that")
         search.fresh += [trial for trial in _trials(proof) if trial.spec.role is not Role.RIVAL]
         first_block += len(proof.blocks.complete) + proof.blocks.lost
         refused.append(part.settings)
+        needed = needed_settings(proof.blocks, options, search.noise_sd)
+        idle |= frozenset(part.settings) - frozenset(needed)
+        if is_last or not _can_repair(laboratory, options):
+            needed = needed[:1]
+        elif missing := seek_missing(search, proof, needed, block=first_block):
+            needed, idle = missing, frozenset(found) - frozenset(missing)
+            first_block += 1
     if tuned.proof is None:
         tuned.notes.append(NO_PROOF)
     else:
         _note_proof(tuned, tuned.proof, options)
 
 
-def _trials(proof: Proof) -> list[Trial]:
+def _trials(proof: Proof | GivenUp) -> list[Trial]:
     return sorted((trial for block in proof.blocks.complete for trial in block.values()), key=lambda trial: trial.id)
 
 
@@ -154,13 +169,23 @@ def _affordable(laboratory: Laboratory, found: Configuration, options: TuneOptio
     return min(bounds, default=None)
 
 
-def _most_settings(arms: int | None, options: TuneOptions) -> int:
+def _can_repair(laboratory: Laboratory, options: TuneOptions) -> bool:
+    """Tell whether there is room to find what a vetoed winner lacks, and to prove another one in the fewest blocks."""
+    watch, arms = laboratory.stopwatch, arms_with_restarts(laboratory, options, (BASELINE,))
+    has_restarts = arms is None or arms >= REPAIR_ARMS
+    return has_restarts and (watch is None or watch.has_room(TRIALS + REPAIR_ARMS * options.confirm_min))
+
+
+def _most_settings(arms: int | None, options: TuneOptions, *, again: bool = False) -> int:
     """Return how many settings can be left out one by one beside baseline, winner, what was found and the rivals.
 
-    One alone needs no arm of its own.
+    One alone needs no arm of its own. Rivals give way to a second setting: what is offered matters more. So does what
+    was found, where it has vetoed a part already.
     """
-    spare = MOST_SETTINGS if arms is None else min(MOST_IN_TIME, arms - 3 - len(options.rivals))
-    return spare if spare > 1 else 1
+    if arms is None:
+        return MOST_SETTINGS
+    beside = arms - (2 if again else 3)
+    return max(1, min(MOST_IN_TIME, max(beside - len(options.rivals), min(beside, 2))))
 
 
 def _prove(
@@ -170,11 +195,18 @@ def _prove(
     arms: int | None,
     options: TuneOptions,
     first_block: int,
-) -> Proof | None:
+    *,
+    again: bool,
+    is_last: bool,
+) -> Proof | GivenUp | None:
     """Measure a part of what was found; of the arms that there is room for, rivals are the last."""
+
+    def has_another_try() -> bool:
+        return not is_last and _can_repair(search.laboratory, options)
+
     alone = [name for name in part if len(part) > 1 and search.accepts(part.without(name))]
-    alone = alone[: _most_settings(arms, options)]
-    with_found = part != found and (arms is None or arms > 2)
+    alone = alone[: _most_settings(arms, options, again=again)]
+    with_found = part != found and (arms is None or arms > 2 + (len(alone) if again else 0))
     spare = None if arms is None else max(0, arms - 2 - with_found - len(alone))
     return prove(
         search.laboratory,
@@ -185,6 +217,8 @@ def _prove(
         alone=alone,
         rivals=list(options.rivals)[:spare],
         with_found=with_found,
+        noise_sd=search.noise_sd,
+        has_another_try=has_another_try,
     )
 
 

@@ -46,6 +46,7 @@ from pgdyno.trial.stopwatch import Stopwatch
 from pgdyno.trial.top_statements import top_statement_plans
 from pgdyno.trial.watcher import Watcher
 from pgdyno.trial.work import Work
+from pgdyno.workloads.buffer_warmth import warm_buffers
 from pgdyno.workloads.client_latency import client_records
 from pgdyno.workloads.protocol import LoadResult, RunningLoad, Workload
 
@@ -113,7 +114,7 @@ class Laboratory:
         self.restarts = Restarts(facts, budget, always=restart == "always", sleep=sleep)
         self._sentry = sentry
         self._look, self._company = look, Company()
-        self._guards_began = False
+        self._guards_began = self._told_cold = False
         self._trips = 0
         self._baselines = Baselines()
         self._clock = clock
@@ -313,10 +314,20 @@ class Laboratory:
         began = self._timer()
         with guarding:
             work.dbname = work.workload.reset(self._target, policy=work.plan.reset)
+            self._warm(work)
         work.reset_s = self._timer() - began
         (row,) = self._target.postgres.fetch("SELECT pg_database_size(%s) AS bytes", [work.dbname])
         work.database_bytes = float(str(row["bytes"]))
         return Happening.READY
+
+    def _warm(self, work: Work) -> None:
+        """Fill shared buffers that a restart has emptied; where that cannot be, say so once."""
+        if work.outage_s is None:
+            return
+        work.warmed_bytes, why_not = warm_buffers(self._target, work.dbname, self.facts)
+        if why_not is not None and not self._told_cold:
+            self._watcher.notice(f"shared buffers are cold after each restart, as pg_prewarm cannot be used: {why_not}")
+            self._told_cold = True
 
     def _start_sampling(self, work: Work, _: Transition) -> None:
         work.sampler = Sampler(self._target, load_database=work.dbname, driver_pids=work.driver_pids)
@@ -399,7 +410,8 @@ class Laboratory:
         )
         if self._sentry is not None:
             self._sentry.check()
-        more = {**size, **_road(work)}
+        warmed = {"warmed_bytes": float(work.warmed_bytes)} if work.warmed_bytes else {}
+        more = {**size, **warmed, **_road(work)}
         work.outcome = self._examine(replace(outcome, counters={**outcome.counters, **more}), work)
         return Happening.ASSESSED
 

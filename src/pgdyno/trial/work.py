@@ -30,6 +30,7 @@ class Work:
     reset_s: float = 0.0
     fingerprint: str | None = None
     outage_s: float | None = None
+    warmed_bytes: int = 0
     sampler: Sampler | None = None
     running: RunningLoad | None = None
     load: LoadResult | None = None

@@ -42,6 +42,26 @@ def test_a_single_pair_is_not_judged():
         run(BASELINE, quiet=2)
 
 
+@pytest.mark.requirement("R-EXP-10")
+@pytest.mark.parametrize(("drowned", "told"), [(0.3, True), (0.0, False)])
+def test_beside_others_the_words_name_the_metric_that_would_tell_more(drowned, told):
+    """In an A/B the metric that was asked for decides; a choice by its own pairs would be a second look at them."""
+    laboratory = SimulatedLaboratory(shared_buffers_cliff, cv=0.01, disturbed=1.0, shared=True, drowned=drowned)
+    comparison, blocks = ab(
+        laboratory,
+        BASELINE,
+        LARGE,
+        metric=Metric.THROUGHPUT,
+        design=Design(max_pairs=6),
+        seed=1,
+        announce=lambda text: None,
+    )
+    notes = [note for note in ab_result(laboratory, comparison, blocks)["notes"] if "--metric server_cpu" in note]
+    assert comparison.verdict.metric is Metric.THROUGHPUT
+    assert len(notes) == told
+    assert all("times tighter" in note and "not how long it waits" in note for note in notes)
+
+
 def run_p99(thin, **more):
     """Run an A/B by p99 on a load whose trials of these numbers have 11 transactions, all others 5,000."""
     laboratory = SimulatedLaboratory(shared_buffers_cliff, **more)

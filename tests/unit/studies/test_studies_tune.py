@@ -268,10 +268,10 @@ def wrong_at_first(monkeypatch, *settings, rounds=1):
     """Let the model choose these settings of what was found in its first rounds."""
     asked, choose = [], tune_module.frugal
 
-    def chosen(search, found, *, most, refused):
+    def chosen(search, found, *, most, refused, **learnt):
         asked.append(refused[-1])
         if len(asked) > rounds:
-            return choose(search, found, most=most, refused=refused)
+            return choose(search, found, most=most, refused=refused, **learnt)
         part = Configuration.of({name: found.get(name, "off") for name in settings[: len(settings) + 1 - len(asked)]})
         return Frugal(part, {}, ())
 

@@ -2,6 +2,7 @@
 
 from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -152,3 +153,26 @@ def test_a_running_load_is_held_against_the_baseline_of_its_own_load_alone(monke
         for plan, workload in ((one, None), (many, None), (one, selects), (one, None), (many, None), (one, selects)):
             laboratory.run(SPEC, plan=plan, workload=workload)
     assert told == [None, None, None, 5.0, 50.0, 500.0]
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+def test_shared_buffers_are_warmed_between_a_restart_and_the_sampling(monkeypatch, tmp_path, restarted):
+    parts = Parts(**{"begin load": WorkloadError("no")})
+    with made(monkeypatch, tmp_path, parts) as laboratory:
+        monkeypatch.setattr(module, "warm_buffers", lambda *_: parts.said.append("warm") or (1 << 20, None))
+        if not restarted:
+            monkeypatch.setattr(parts, "apply", lambda *_, **__: SimpleNamespace(fingerprint="f1", outage_s=None))
+        laboratory.run(SPEC)
+    told = [what for what in parts.said if what in ("warm", "start sampling")]
+    assert told == (["warm"] if restarted else []) + ["start sampling"]
+
+
+def test_buffers_that_stay_cold_are_told_once(monkeypatch, tmp_path):
+    parts, told = Parts(**{"begin load": WorkloadError("no")}), []
+    parts.warmed = (0, "permission denied to create extension")
+    parts.notice = told.append
+    with made(monkeypatch, tmp_path, parts) as laboratory:
+        laboratory.run(SPEC)
+        laboratory.run(SPEC)
+    (text,) = told
+    assert "pg_prewarm cannot be used: permission denied" in text

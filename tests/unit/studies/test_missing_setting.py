@@ -1,0 +1,111 @@
+"""A part of what was found that a proof vetoed: what it keeps, and how the setting that it lacks is found."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
+from pgdyno.studies.blocks import Blocks
+from pgdyno.studies.missing import TRIALS, seek_missing
+from pgdyno.studies.options import TuneOptions
+from pgdyno.studies.proof import BASE, FOUND, WINNER, WITHOUT, GivenUp, is_hopeless, needed_settings
+from pgdyno.studies.tune import tune
+from pgdyno.units import parse_quantity
+from simulated_laboratory import SimulatedLaboratory, shared_buffers_cliff
+
+OPTIONS = TuneOptions()
+ALL = Configuration.of({f"knob{n:02}": "1" for n in range(16)})
+NOISE = 0.05
+
+
+def trial(configuration: Configuration, tps: float, arm: str = "") -> Trial:
+    outcome = Outcome(TrialState.COMPLETE, throughput=tps)
+    return Trial(1, "s1", TrialSpec(configuration, Role.CONFIRM, arm, 9000, 0), TrialState.COMPLETE, outcome)
+
+
+def blocks(winner: Configuration, /, **tps: float) -> Blocks:
+    """Return one block; the arms without a setting are named by it."""
+    arms = {BASE: BASELINE, WINNER: winner, FOUND: ALL}
+    arms |= {WITHOUT + name: winner.without(name) for name in winner if name in tps}
+    figures = {BASE: 30.0, WINNER: tps["winner"], FOUND: tps["found"]}
+    figures |= {WITHOUT + name: tps[name] for name in winner if name in tps}
+    return Blocks(arms, [{arm: trial(arms[arm], figures[arm], arm) for arm in arms}])
+
+
+@dataclass
+class Searched:
+    """A search whose trials are a sum of effects."""
+
+    effects: dict[str, float]
+    options: TuneOptions = OPTIONS
+    fresh: list[Trial] = field(default_factory=list)
+    refuses: str = ""
+
+    @property
+    def laboratory(self) -> Searched:
+        return self
+
+    def run(self, spec: TrialSpec) -> Trial:
+        gain = sum(self.effects.get(name, 0.0) for name in spec.configuration)
+        return replace(trial(spec.configuration, 30 * math.exp(gain)), spec=spec)
+
+    def accepts(self, configuration: Configuration) -> bool:
+        return not self.refuses or self.refuses in configuration
+
+    def learn(self, one: Trial) -> bool:
+        self.fresh.append(one)
+        return True
+
+
+@pytest.mark.parametrize("missing", range(1, 16))
+def test_the_setting_that_was_left_out_is_found_in_four_trials(missing):
+    effects = {"knob00": 0.5, f"knob{missing:02}": 1.2}
+    winner = ALL.without(*(f"knob{n:02}" for n in range(1, 16)))
+    one = GivenUp(blocks(winner, winner=30 * math.exp(0.5), found=30 * math.exp(1.7)))
+    search = Searched(effects)
+    assert seek_missing(search, one, ("knob00",), block=9001) == ("knob00", f"knob{missing:02}")
+    assert 0 < len(search.fresh) <= TRIALS
+    assert all("knob00" in one.spec.configuration for one in search.fresh)
+
+
+def test_where_a_half_cannot_be_measured_nothing_is_said():
+    one = GivenUp(blocks(ALL.without("knob01", "knob02"), winner=50.0, found=160.0))
+    assert seek_missing(Searched({}, refuses="knob02"), one, (), block=9001) is None
+
+
+@pytest.mark.parametrize(("winner", "hopeless"), [(50.0, True), (110.0, True), (140.0, False), (160.0, False)])
+def test_a_proof_is_given_up_where_its_winner_surely_loses_more_than_it_may(winner, hopeless):
+    one = blocks(ALL.without("knob01"), winner=winner, found=160.0)
+    assert is_hopeless(one, OPTIONS, NOISE) is hopeless
+
+
+def test_of_a_vetoed_winner_the_settings_that_do_something_are_kept():
+    winner = Configuration.of({"knob00": "1", "knob01": "1", "knob02": "1"})
+    one = blocks(winner, winner=100.0, found=200.0, knob00=60.0, knob01=97.0, knob02=40.0)
+    assert needed_settings(one, OPTIONS, NOISE) == ("knob02", "knob00")
+    alone = Configuration.of({"knob00": "1"})
+    assert needed_settings(blocks(alone, winner=100.0, found=200.0), OPTIONS, NOISE) == ("knob00",)
+    assert needed_settings(blocks(alone, winner=31.0, found=200.0), OPTIONS, NOISE) == ()
+
+
+def two_that_matter(settings):
+    work_mem = parse_quantity(settings.get("work_mem", "4MB"), "kB")
+    return shared_buffers_cliff(settings) * (1.6 if work_mem >= 32 << 10 else 1.0)
+
+
+def test_a_short_tune_whose_model_was_wrong_is_mended_in_its_time():
+    """The demo's time: the model took work_mem alone, and with the next part was as wrong."""
+    options = TuneOptions(seed=11, trials=16, budget_s=420.0, noise_runs=4, baseline_every=6, confirm_max=4)
+    laboratory = SimulatedLaboratory(two_that_matter, seed=11, duration=lambda number: 5.1)
+    laboratory.budget(options.budget_s)
+    said: list[str] = []
+    tuned = tune(laboratory, options, said.append)
+    assert sum("are worse than all of them" in line for line in said) == 1
+    assert {"shared_buffers", "work_mem"} <= set(tuned.winner)
+    assert tuned.is_offered
+    assert len(tuned.proof.blocks.complete) == options.confirm_min
+    assert laboratory.clock_s <= laboratory.stopwatch.end_s
