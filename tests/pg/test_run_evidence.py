@@ -130,7 +130,7 @@ def test_a_backend_that_is_killed_is_a_crash_that_is_counted_and_flags_the_run(m
         thread.join()
         assert trial.state is TrialState.FAILED
         assert lab.evidence(trial).failures["crash"] == 1
-        assert any("server failed during the run: crashes 1" in warning for warning in trial.outcome.warnings)
+        assert any("server failed during the run: 1 crash" in warning for warning in trial.outcome.warnings)
         assert any("ended by signal 9 (SIGKILL)" in warning for warning in trial.outcome.warnings)
         assert "crash" in {event.kind for event in lab.store.events(trial.id)}
 

@@ -130,6 +130,7 @@ def _silent(store: Store) -> dict[str, Live]:
 
 def _summary(study: Study, trials: dict[str, int], live: Live | None) -> dict[str, object]:
     from pgdyno.model.study import StudyState
+    from pgdyno.report.judgement import JUDGES, judged
     from pgdyno.studies.aftermath import Aftermaths
 
     is_silent = live is not None and study.state is StudyState.RUNNING
@@ -147,6 +148,7 @@ def _summary(study: Study, trials: dict[str, int], live: Live | None) -> dict[st
         "workload": study.workload.description,
         "trials": trials,
         "verdict": verdict,
+        "judgement": judged(study).to_json() if study.result and study.kind in JUDGES else None,
     }
 
 
@@ -180,14 +182,13 @@ def _print_studies(rows: list[dict[str, object]]) -> None:
         if row["state"] == UNREADABLE:
             lines.append([str(row["id"]), "", "", UNREADABLE, "", str(row["reason"]), ""])
             continue
-        trials, verdict = row["trials"], row["verdict"]
+        trials = row["trials"]
         count = sum(trials.values()) if isinstance(trials, dict) else 0
-        word = str(verdict.get("word", "")) if isinstance(verdict, dict) else ""
         began = _moment(row["created_at"])
         state = row["state"] if row["silent_s"] is None else KILLED if row["session"] == CLOSED else SILENT
-        cells = (row["id"], began, row["kind"], state, count, row["workload"], word)
+        cells = (row["id"], began, row["kind"], state, count, row["workload"], _came_to(row))
         lines.append([str(cell) for cell in cells])
-    print_columns(("study", "began", "kind", "state", "trials", "workload", "verdict"), lines, RIGHT)
+    print_columns(("study", "began", "kind", "state", "trials", "workload", "result"), lines, RIGHT)
     silent = {row["session"] for row in rows if row.get("silent_s") is not None}
     if "open" in silent:
         click.echo(f"{SILENT}: nothing is heard of it any more; pgdyno rollback puts its server back", err=True)
@@ -196,6 +197,14 @@ def _print_studies(rows: list[dict[str, object]]) -> None:
             f"{SILENT}: nothing is heard of it any more; pgdyno rollback --list tells how it stands, where it ran",
             err=True,
         )
+
+
+def _came_to(row: dict[str, object]) -> str:
+    """Return the word of a study's verdict, else of its judgement; of a bench that was used its figure."""
+    judgement, verdict = row["judgement"], row["verdict"]
+    if isinstance(verdict, dict):
+        return str(verdict.get("word", ""))
+    return str(judgement["word"] or judgement["said"]) if isinstance(judgement, dict) else ""
 
 
 def _print_study(study: Study, trials: list[Trial]) -> None:

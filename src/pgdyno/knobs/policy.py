@@ -237,6 +237,8 @@ def _clause(why: str) -> str:
 
 def nearest_hint(name: str, known: Collection[str]) -> str:
     """Return a hint with the names that come nearest to a misspelt one."""
+    if "," in name:
+        return "Give the flag again for each name."
     near = difflib.get_close_matches(name.casefold(), sorted(known), n=3, cutoff=0.7)
     if near:
         return f"Did you mean {' or '.join(near)}?"

@@ -38,7 +38,7 @@ _HOST = (
     ),
     Guard(
         "oom", _CONFIGURATION, "count", 0, can_be_off=False,
-        reads="processes killed for want of memory since the session began: oom_kill of the server's own cgroup "
+        reads="processes killed for lack of memory since the session began: oom_kill of the server's own cgroup "
         "(memory.events, memory.oom_control), which counts its processes whichever bound they were killed for; kills "
         "elsewhere turn the lamp amber. Where the server has no group of its own, oom_kill of /proc/vmstat, and the "
         "lamp says that it is the whole host's",

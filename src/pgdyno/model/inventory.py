@@ -91,7 +91,7 @@ class Memory:
     group_available_bytes: int | Unknown = UNREAD
     """What is left below the tightest limit of the server's cgroups, their file cache counted as available."""
     group_oom_kills: int | Unknown = UNREAD
-    """Processes that the kernel killed for want of memory in the server's own cgroup, since that group was made."""
+    """Processes that the kernel killed for lack of memory in the server's own cgroup, since that group was made."""
 
 
 class SchedulerGeneration(StrEnum):

@@ -86,7 +86,7 @@ MEMORY = SampleTable(
         _int("swap_in_bytes", "B", "delta: read back from swap (pswpin)"),
         _int("swap_out_bytes", "B", "delta: written to swap (pswpout)"),
         _int("major_faults", "count", "delta: page faults that had to read (pgmajfault)"),
-        _int("oom_kills", "count", "delta: processes killed for want of memory (oom_kill)"),
+        _int("oom_kills", "count", "delta: processes killed for lack of memory (oom_kill)"),
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Why a server failed during a run: a signal, a PANIC, the kernel for want of memory, or an operator, by its log."""
+"""Why a server failed during a run: a signal, a PANIC, the kernel for lack of memory, or an operator, by its log."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class LogWatch:
 def explained(events: Iterable[Event], log: LogCounts | Unknown, *, kills_counted: bool) -> list[Event]:
     """Return the events with what the log says of crashes, restarts and a server that is down. Pure.
 
-    `panic`: the server ended itself. `oom`: a process of it was killed while the kernel killed for want of memory.
+    `panic`: the server ended itself. `oom`: a process of it was killed while the kernel killed for lack of memory.
     `stop`: somebody asked it to shut down. What the log does not tell stays what it was, and the text says so.
-    `kills_counted` says that the host's counter of kills for want of memory was read.
+    `kills_counted` says that the host's counter of kills for lack of memory was read.
     """
     known = list(events)
     is_short_of_memory = any(event.kind == "oom_kill" for event in known) if kills_counted else None
@@ -86,11 +86,11 @@ def _cause(event: Event, log: LogCounts, is_short_of_memory: bool | None) -> Eve
         if number != signal.SIGKILL:
             return Event(event.t, "crash", f"a process of the server ended by signal {number} ({name})")
         if is_short_of_memory:
-            text = "a process of the server was killed (signal 9) while the kernel killed for want of memory"
+            text = "a process of the server was killed (signal 9) while the kernel killed for lack of memory"
             return Event(event.t, "oom", text)
-        outside = "from outside: the kernel counted no kill for want of memory"
+        outside = "from outside: the kernel counted no kill for lack of memory"
         if is_short_of_memory is None:
-            outside = "by whom is unknown, because the kernel's count of kills for want of memory was not read"
+            outside = "by whom is unknown, because the kernel's count of kills for lack of memory was not read"
         return Event(event.t, "crash", f"a process of the server ended by signal 9 ({name}), {outside}")
     if log.stops:
         return Event(event.t, "stop", f"somebody asked the server to shut down ({log.stops[0]} shutdown)")

@@ -17,7 +17,9 @@ def host_events(before: HostReading, after: HostReading) -> list[Event]:
     found = []
     kills = _growth(before, after, "oom_kill")
     if kills:
-        found.append(Event(after.t, "oom_kill", f"the kernel killed {kills} process(es) for want of memory"))
+        found.append(
+            Event(after.t, "oom_kill", f"the kernel killed {kills} process{'es' * (kills != 1)} for lack of memory")
+        )
     swapped_in, swapped_out = _growth(before, after, "pswpin"), _growth(before, after, "pswpout")
     if swapped_in or swapped_out:
         found.append(Event(after.t, "swap", f"{swapped_out} pages were swapped out and {swapped_in} in"))

@@ -7,19 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pgdyno.model.samples import Event
 
-FAILURES: Mapping[str, str] = {
-    "crash": "crashes",
-    "panic": "PANICs",
-    "oom": "processes of the server killed for want of memory",
-    "stop": "shutdowns that somebody asked for",
-    "restart": "restarts",
-    "down": "times that it did not answer at the end",
-    "oom_kill": "moments in which the kernel killed on the host for want of memory",
-    "session_killed": "sessions ended by an operator",
-    "session_fatal": "sessions ended by a fatal error",
-    "deadlock": "deadlocks",
+FAILURES: Mapping[str, tuple[str, str]] = {
+    "crash": ("crash", "crashes"),
+    "panic": ("PANIC", "PANICs"),
+    "oom": ("process of the server killed for lack of memory", "processes of the server killed for lack of memory"),
+    "stop": ("shutdown that somebody asked for", "shutdowns that somebody asked for"),
+    "restart": ("restart", "restarts"),
+    "down": ("time without an answer at the end", "times without an answer at the end"),
+    "oom_kill": ("out-of-memory kill on the host", "out-of-memory kills on the host"),
+    "session_killed": ("session ended by an operator", "sessions ended by an operator"),
+    "session_fatal": ("session ended by a fatal error", "sessions ended by a fatal error"),
+    "deadlock": ("deadlock", "deadlocks"),
 }
-"""Kinds of events that are failures, and how they are called; `failure_log` tells the first ones apart."""
+"""Kinds of failures, as one and as several are called; `failure_log` tells the first ones apart."""
 GRAVE = ("crash", "panic", "oom", "stop", "restart", "down", "oom_kill", "session_killed", "session_fatal")
 """What no healthy run has: such a run is flagged."""
 _SESSIONS = ("session_killed", "session_fatal")
@@ -46,9 +46,21 @@ def count_failures(events: Iterable[Event]) -> dict[str, float]:
     return counts
 
 
+def failure_text(kind: str, count: float) -> str:
+    """Say how often something failed: `2 crashes`."""
+    one, several = FAILURES[kind]
+    return f"{count:.0f} {one if count == 1 else several}"
+
+
 def failure_warning(counts: Mapping[str, float], events: Iterable[Event] = ()) -> str | None:
-    """Return the sentence that flags a run in which the server failed, and why; None for a healthy one."""
-    found = [f"{FAILURES[kind]} {counts[COUNTER + kind]:.0f}" for kind in GRAVE if counts.get(COUNTER + kind)]
+    """Return the sentence that flags a run in which something failed, and why; None for a healthy one.
+
+    A kill on the host is not the server's own failure: it may have hit anybody's process.
+    """
+    kinds = [kind for kind in GRAVE if counts.get(COUNTER + kind)]
+    if not kinds:
+        return None
+    who = "the host ran out of memory" if kinds == ["oom_kill"] else "the server failed"
     told = list(dict.fromkeys(event.text for event in events if event.kind in GRAVE))
     because = f" ({'; '.join(told)})" if told else ""
-    return f"the server failed during the run: {', '.join(found)}{because}" if found else None
+    return f"{who} during the run: {', '.join(failure_text(kind, counts[COUNTER + kind]) for kind in kinds)}{because}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pgdyno.model.figure import Table
 from pgdyno.model.record import ClientRecord
-from pgdyno.probes.server_failures import FAILURES
+from pgdyno.probes.server_failures import failure_text
 from pgdyno.report.reading import Fields
 from pgdyno.report.sections import Block, FactList, Notice, Prose, Section, TableBlock
 from pgdyno.report.wording import capital, number_text, plural
@@ -52,7 +52,7 @@ def failures_text(one: RunEvidence) -> str:
     said = f"{one.failed_transactions:,} failed transactions"
     if one.failures is None:
         return f"{said}; failures of the server were not recorded"
-    found = [f"{FAILURES[kind]} {count}" for kind, count in one.failures.items() if count]
+    found = [failure_text(kind, count) for kind, count in one.failures.items() if count]
     if found:
         return f"{said}; {', '.join(found)}"
     return f"{said}; no crash, PANIC, shutdown, kill, lost session or deadlock of the server"

@@ -11,6 +11,8 @@ import signal
 PARENT = "PGDYNO_RUNNER"
 """The environment variable that holds the process id of the runner."""
 _PR_SET_PDEATHSIG = 1
+_prctl = ctypes.CDLL(None, use_errno=True).prctl
+"""Looked up here: what is called between fork and exec takes no lock."""
 
 
 def end_with_parent() -> None:
@@ -30,5 +32,5 @@ def end_with(parent: int, by: signal.Signals) -> bool:
 
     To be called after the last change of user: that takes it back.
     """
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(by))
+    _prctl(_PR_SET_PDEATHSIG, int(by))
     return os.getppid() == parent

@@ -1,4 +1,4 @@
-"""pgbench as a child of ours: a process group of its own, and its exact CPU time when it has ended.
+"""pgbench as a child of ours: a process group of its own, ended with us, and its exact CPU time when it has ended.
 
 Not by `target.runner`: that one runs programs on the server's host, the driver runs on this one, and only the
 parent that waits for a child by wait4(2) gets the CPU time of exactly that child, without sampling and without race.
@@ -12,12 +12,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from pgdyno.errors import WorkloadError
 from pgdyno.target.durable import open_fresh
 from pgdyno.target.inherited import Kind, inherited
 from pgdyno.target.owner.account import Account
+from pgdyno.target.parent import end_with
 from pgdyno.workloads.gate import Gate
 
 KILL_AFTER_S = 5.0
@@ -71,6 +73,7 @@ class DriverProcess:
                     user=None if switched is None else switched.uid,
                     group=None if switched is None else switched.gid,
                     extra_groups=None if switched is None else switched.groups,
+                    preexec_fn=partial(_end_with, os.getpid()),
                 )
             except OSError as error:
                 raise WorkloadError(
@@ -130,3 +133,9 @@ class DriverProcess:
                 return
             os.killpg(self.pid, sign)
             self.wait(KILL_AFTER_S, sleep=sleep)
+
+
+def _end_with(parent: int) -> None:
+    """Have the load end with whoever began it, killed or not: a server is left without a load that nobody measures."""
+    if not end_with(parent, signal.SIGTERM):
+        os._exit(1)

@@ -11,11 +11,14 @@ by its cgroups from its first instruction.
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import sys
 from pathlib import Path
 
 GO = b"g"
+_PR_SET_PDEATHSIG = 1
 
 
 def main(words: list[str]) -> None:
@@ -33,6 +36,7 @@ def main(words: list[str]) -> None:
             os.setgroups([int(group) for group in groups.split(",") if group])
             os.setresgid(int(gid), int(gid), int(gid))
             os.setresuid(int(uid), int(uid), int(uid))
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)  # the change of user has taken it back
     except OSError as error:
         sys.stderr.write(f"cannot keep to the limits of this load generator: {error}\n")
         sys.exit(126)

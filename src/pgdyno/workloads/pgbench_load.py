@@ -148,6 +148,8 @@ class PgbenchLoad:
         failure = self._failure(text) if self._failure is not None and self._ended_by_us is None and reason else None
         if failure is not None and (failure.is_certain or not len(log)):
             raise failure
+        if failure is not None:
+            reason = f"{self._who_gave_up(aborted)}: {failure}{f' ({failure.detail})' if failure.detail else ''}"
         if not len(log):
             raise WorkloadError(
                 "the load ended without a single transaction", detail=reason, hint=f'See "{self._errors}".'
@@ -233,8 +235,11 @@ class PgbenchLoad:
         if code < 0 and not aborted:
             return f"pgbench was ended by {signal.Signals(-code).name}"
         said = first_reason(text) or "no reason given"
+        return f"{self._who_gave_up(aborted)}: {said}"
+
+    def _who_gave_up(self, aborted: int) -> str:
         clients = f"{aborted} of {self._command.plan.clients} clients aborted" if aborted else "pgbench gave up"
-        return f"{clients} (exit code {self._process.exit_code}): {said}"
+        return f"{clients} (exit code {self._process.exit_code})"
 
     def _stderr(self) -> str:
         return self._errors.read_text(errors="replace")

@@ -73,7 +73,7 @@ def script_error(
             protocol_is_cause = protocol != "simple" and _simple_would_do(session, command.text, failure.message)
     except (ConnectError, psycopg.Error):
         pass  # what pgbench said is told without it
-    state = f"SQLSTATE {sqlstate}" if sqlstate else "SQLSTATE unknown: it shows only when the statement runs"
+    state = f"SQLSTATE {sqlstate}" if sqlstate else "SQLSTATE unknown: the error appears only when the statement runs"
     return ScriptError(
         f'script "{script.name}", line {command.line}: {failure.message}',
         detail=f"{state}; the statement is: {' '.join(command.text.split())[:_LONGEST]}",

@@ -8,7 +8,9 @@ reads the one reads the other, and the gaps of its sessions into `gaps.json` bes
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import sys
 import threading
 import time
@@ -22,6 +24,7 @@ import psycopg
 
 from pgdyno.target.durable import open_fresh, read_regular
 from pgdyno.target.owner.account import Account, become
+from pgdyno.target.parent import end_with
 
 RETRY_S = 0.05
 """Pause between two attempts to connect: a server that starts is not stormed."""
@@ -205,7 +208,9 @@ def main(words: Sequence[str]) -> int:
     """Run the job in the folder that we were started in, with the rights of the load's account."""
     job = Job.read(Path(words[0]))
     if job.account:
+        parent = os.getppid()
         become(Account.parse(job.account))
+        end_with(parent, signal.SIGTERM)  # the change of account has taken it back
     return run(job, Path())
 
 

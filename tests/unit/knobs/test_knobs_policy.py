@@ -13,6 +13,7 @@ from pgdyno.knobs.policy import (
     check_settings,
     class_of,
     load_policy,
+    nearest_hint,
     parse_policy,
     refuse,
     ruling_of,
@@ -143,6 +144,10 @@ def test_unknown_names_come_with_the_nearest_ones() -> None:
     with pytest.raises(UsageError, match='unknown knob "shared_bufers"') as caught:
         refuse("shared_bufers", known=settings_of(18).keys())
     assert caught.value.hint == "Did you mean shared_buffers?"
+
+
+def test_names_in_one_word_are_told_apart():
+    assert "again for each" in nearest_hint("work_mem,random_page_cost", ["random_page_cost"])
 
 
 def test_manual_knobs_are_not_searched_but_may_be_set() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from pgdyno.model.evidence import (
     WorkingSetClass,
     WorkloadClass,
 )
-from pgdyno.model.facts import Unknown
+from pgdyno.model.facts import NoLoad, Unknown
 from pgdyno.model.inventory import Inventory, Mount, Place, Purpose
 from pgdyno.probes.evidence.concurrency import concurrency
 from pgdyno.probes.evidence.derive import Files, derive
@@ -198,6 +199,21 @@ def test_idle_window_has_no_class():
     assert isinstance(idle, Unknown)
     assert "idle" in idle.reason
     assert isinstance(classify(numbers(write_share=Unknown("no row was touched in the window"))), Unknown)
+
+
+@pytest.mark.requirement("R-INV-22")
+@pytest.mark.parametrize(
+    ("rows", "kind"),
+    [
+        ({"rows_read_s": 900.0, "analytic_share": 0.9}, NoLoad),  # a day of monitoring
+        ({"rows_read_s": 10_000.0, "analytic_share": 0.9}, WorkloadClass.OLAP),
+        ({"rows_written_s": 1_000.0, "write_share": 0.99}, WorkloadClass.BATCH),
+    ],
+)
+def test_few_transactions_of_many_rows_since_the_reset_are_a_load(rows, kind):
+    since = Window(10_000.0, "since the statistics were reset")
+    found = classify(replace(numbers(commits_s=0.1, **{"rows_read_s": 0.0, **rows}), window=since))
+    assert isinstance(found, kind) if kind is NoLoad else found[0] is kind
 
 
 @pytest.mark.requirement("R-INV-23")

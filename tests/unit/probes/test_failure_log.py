@@ -87,7 +87,7 @@ def test_the_flag_of_a_run_says_what_is_known():
     events = explained([CRASH], counted(PANIC), kills_counted=True)
     warning = failure_warning(count_failures(events), events)
     assert warning is not None
-    assert warning.startswith("the server failed during the run: PANICs 1 (the server ended itself: PANIC:")
+    assert warning.startswith("the server failed during the run: 1 PANIC (the server ended itself: PANIC:")
 
 
 def test_only_what_is_written_from_the_beginning_of_the_run_is_read(tmp_path, monkeypatch):

@@ -51,7 +51,9 @@ def test_failures_are_counted_and_none_is_a_result():
     assert failure_warning(healthy) is None
     ill = count_failures([Event(1.0, "crash", "x"), Event(2.0, "deadlock", "x"), Event(3.0, "deadlock", "x")])
     assert ill["failures_deadlock"] == 2
-    assert failure_warning(ill) == "the server failed during the run: crashes 1"
+    assert failure_warning(ill) == "the server failed during the run: 1 crash"
+    beside = failure_warning(count_failures([Event(1.0, "oom_kill", "x")]))
+    assert beside == "the host ran out of memory during the run: 1 out-of-memory kill on the host"
     assert failure_warning(count_failures([Event(1.0, "deadlock", "x")])) is None
 
 

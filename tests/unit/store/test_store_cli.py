@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,17 @@ def test_list_shows_the_newest_first(path: Path) -> None:
     text = run(path, "list").stdout
     assert text.index("20260102-two") < text.index("20260101-one")
     assert "better" in text
+
+
+def test_list_tells_a_bench_whose_run_was_not_used(path: Path) -> None:
+    with Store.open(path) as store:
+        one = replace(store.study("20260101-one"), id="20260103-three", kind=StudyKind.BENCH)
+        store.add_study(one)
+        store.update_study(one.id, result={"runs": [{"state": "disturbed", "reason": "foreign CPU"}]})
+    assert re.search("20260103-three.* complete .* disturbed", run(path, "list").stdout)
+    rows = json.loads(run(path, "list", "--json").stdout)
+    (judgement,) = (row["judgement"] for row in rows if row["id"] == one.id)
+    assert (judgement["word"], judgement["exit_code"]) == ("disturbed", 6)
 
 
 def test_list_as_json(path: Path) -> None:

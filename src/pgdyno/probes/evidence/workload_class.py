@@ -29,7 +29,9 @@ IDLE_TRANSACTIONS_S = 5.0
 IDLE_ROWS_S = 1_000.0
 """A sampled window below both is idle: monitoring and autovacuum make about as much."""
 FEWEST_TRANSACTIONS = 10_000
-"""Since a reset: what monitoring makes in a day; of a server that did less its counters show no load."""
+FEWEST_ROWS = 10_000_000
+"""Since a reset: what monitoring makes in a day, a thousand rows of catalogues each time; of a server that did less its
+counters show no load. Reports and batches are few transactions of many rows."""
 OWN_TRANSACTIONS, OWN_ROWS = 30, 20_000
 """What opening pgdyno's own sessions and reading the views adds to a window, whatever its length."""
 
@@ -53,9 +55,10 @@ def classify(statistics: Statistics) -> tuple[WorkloadClass, str] | Unknown:
     few = ended * seconds < IDLE_TRANSACTIONS_S * seconds + OWN_TRANSACTIONS
     if is_sampled and few and (read + written) * seconds < IDLE_ROWS_S * seconds + OWN_ROWS:
         return NoLoad(f"the server was idle in the window: {ended:.1f} transactions a second")
-    if not is_sampled and ended * seconds < FEWEST_TRANSACTIONS:
+    if not is_sampled and ended * seconds < FEWEST_TRANSACTIONS and (read + written) * seconds < FEWEST_ROWS:
         return NoLoad(
-            f"fewer than {FEWEST_TRANSACTIONS:,} transactions were counted since the reset, which are no load"
+            f"fewer than {FEWEST_TRANSACTIONS:,} transactions and {FEWEST_ROWS // 1_000_000} million rows were counted "
+            "since the reset, which are no load"
         )
     reads_each, writes_each = read / ended, written / ended
     words = (
