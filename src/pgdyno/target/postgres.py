@@ -19,6 +19,7 @@ from psycopg.conninfo import make_conninfo
 from psycopg.rows import DictRow, dict_row
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, PgdynoError, UsageError
+from pgdyno.target.wary_cursor import WaryCursor
 
 Query = LiteralString | sql.SQL | sql.Composed
 Params = Sequence[object] | Mapping[str, object] | None
@@ -195,7 +196,9 @@ class Postgres:
 
     def _open(self, extra: Mapping[str, str | int]) -> psycopg.Connection[DictRow]:
         try:
-            return psycopg.connect(make_conninfo(self.conninfo, **extra), autocommit=True, row_factory=dict_row)
+            return psycopg.connect(
+                make_conninfo(self.conninfo, **extra), autocommit=True, row_factory=dict_row, cursor_factory=WaryCursor
+            )
         except psycopg.OperationalError as error:
             raise _connect_error(self.label, redact(str(error), self.conninfo)) from error
 
@@ -271,6 +274,8 @@ class _Translated(AbstractContextManager[None]):
 
 def query_error(label: str, error: psycopg.Error) -> PgdynoError:
     """Return our error for psycopg's: ConnectError when the session was lost, else EnvironmentUnsuitable."""
+    if error.sqlstate is None and isinstance(error, psycopg.DataError):
+        return EnvironmentUnsuitable(f'"{label}" does not answer as PostgreSQL', detail=redact(str(error)))
     if error.sqlstate is None or error.sqlstate[:3] in ("57P", "08P") or error.sqlstate.startswith("08"):
         return ConnectError(f'the session with "{label}" was lost', detail=redact(str(error)).strip(), hint=_DOWN_HINT)
     message = error.diag.message_primary or str(error)
