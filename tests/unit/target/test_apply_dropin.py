@@ -111,7 +111,7 @@ def test_a_line_that_somebody_adds_meanwhile_stays(tmp_path: Path, times: int) -
 
     dropin = DropIn(main, Hands(OURS.account, call))
     if times > 1:
-        with pytest.raises(OSError):
+        with pytest.raises(OSError, match="changed in this moment"):
             dropin.include()
         assert "include" not in main.read_text()
     else:
