@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ import os, sys
 sys.path.insert(0, sys.argv[1])
 from pgdyno.target import memory_policy
 memory_policy.write(sys.argv[2])
-os.execv(sys.executable, [sys.executable, "-c", "input()"])
+os.execv(sys.executable, [sys.executable, "-c", "print('here', flush=True); input()"])
 """
 
 
@@ -46,15 +45,12 @@ def test_what_is_not_understood_is_not_set(policy: str) -> None:
 def test_another_process_gets_it(policy: str) -> None:
     root = str(Path(memory_policy.__file__).parents[2])
     words = [sys.executable, "-I", "-S", "-c", _TAKE_ON, root, policy]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
         try:
-            for _ in range(500):
-                if b"memory_policy" not in Path(f"/proc/{process.pid}/cmdline").read_bytes():
-                    break
-                if process.poll() is not None:
-                    assert process.stderr is not None
-                    pytest.skip(process.stderr.read().decode()[-200:])
-                time.sleep(0.01)
+            if process.stdout.readline() != b"here\n":
+                pytest.skip(process.stderr.read().decode()[-200:])
             assert memory_policy.read(process.pid) == policy
         except FileNotFoundError:
             pytest.skip("this kernel has no NUMA")
