@@ -104,7 +104,7 @@ class Bench:
         words = [f"--c_{name}={getattr(drawn_by, name)}" for name in ("name", "customer", "item")]
         words += [f"--warehouses={self.warehouses}", f"--shape={shape}"]
         run = self._timed(dbname, LUA, words, "district")
-        with self.target.postgres.connect(dbname) as connection:
+        with self.target.postgres.for_load(dbname).connect() as connection:
             broken = sum(sum(counts) for _, counts in ask(connection, CONDITIONS))
         return Run(run.nopm, run.cpu_s, broken)
 
@@ -160,7 +160,7 @@ class Bench:
             "SELECT (SELECT sum(d_next_o_id) FROM {}) AS orders, xact_commit + xact_rollback AS ended"
             " FROM pg_stat_database WHERE datname = current_database()"
         )
-        row = self.target.postgres.fetch(query.format(sql.Identifier(district)), dbname=dbname)[0]
+        row = self.target.postgres.for_load(dbname).fetch(query.format(sql.Identifier(district)))[0]
         return int(str(row["orders"])), int(str(row["ended"]))
 
 

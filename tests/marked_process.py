@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import pwd
 import resource
@@ -14,12 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.target import processes
+from pgdyno.target import memory_policy, processes
 from pgdyno.target.restart import PgCtl
 
 SECRETS = {"PGPASSWORD": "sesame-1", "AWS_SECRET_ACCESS_KEY": "sesame-2", "SSH_AUTH_SOCK": "/tmp/sesame-3"}
 MARKS = {"PATH": "/usr/bin:/bin", "MARK_OF_THE_DBA": "one two=three", "TZ": "Europe/Berlin", "PGDATESTYLE": "ISO, YMD"}
 _STRANGE_GROUP = 47_11
+_PR_SET_NO_NEW_PRIVS = 38
 
 
 def start_marked(control: PgCtl, *, as_root: bool = True, cgroup: Path | None = None) -> None:
@@ -46,6 +49,9 @@ def start_marked(control: PgCtl, *, as_root: bool = True, cgroup: Path | None = 
             hard = resource.getrlimit(kind)[1]
             resource.setrlimit(kind, (soft, 2 * soft if as_root else hard))
         os.umask(0o027)
+        with contextlib.suppress(OSError):  # a kernel without NUMA
+            memory_policy.write("interleave:0")
+        ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         signal.signal(signal.SIGWINCH, signal.SIG_IGN)
         if account is not None:
             own = os.getgrouplist(account.pw_name, account.pw_gid)
@@ -105,6 +111,7 @@ def seen(data_directory: Path) -> dict[str, object]:
         "slack": (folder / "timerslack_ns").read_text() if os.geteuid() == 0 else "",
         "nice": (folder / "stat").read_text().rpartition(")")[2].split()[16],
         "io": io,
+        "NUMA": _text(folder / "numa_maps").split("\n")[0].split(" ")[1:2],
         "environ": {entry for entry in environ if not entry.startswith("PG_GRANDPARENT_PID=")},
         "cwd": (folder / "cwd").readlink(),
         "argv": sorted((folder / "cmdline").read_bytes().split(b"\0")),

@@ -61,7 +61,7 @@ def until(load: RunningLoad, condition: Callable[[], bool]) -> None:
 
 def history(target: Target, workload: Workload) -> int:
     dbname = workload.reset(target, policy="never")
-    return int(str(target.postgres.fetch("SELECT count(*) AS n FROM pgbench_history", dbname=dbname)[0]["n"]))
+    return int(str(target.postgres.for_load(dbname).fetch("SELECT count(*) AS n FROM pgbench_history")[0]["n"]))
 
 
 def check_sums(result: LoadResult) -> None:

@@ -105,7 +105,7 @@ def test_the_routes_see_each_other(server: Sandbox, tmp_path: Path) -> None:
 def test_the_advisory_lock_is_seen_from_every_database(server: Sandbox) -> None:
     postgres = server.target().postgres
     postgres.execute("CREATE DATABASE elsewhere")
-    held = one_session.AdvisoryLock.take(postgres.for_database("elsewhere"))
+    held = one_session.AdvisoryLock.take(postgres.for_load("elsewhere"))
     with pytest.raises(ServerInUse, match="another session"):
         one_session.AdvisoryLock.take(postgres)
     held.release()

@@ -136,7 +136,7 @@ def contents(target: Target, dbname: str) -> dict[str, tuple[object, object]]:
         query = sql.SQL("SELECT count(*) AS rows, sum(hashtextextended(t::text, 0)) AS hash FROM {} AS t").format(
             sql.Identifier(str(table["schema"]), str(table["name"]))
         )
-        row = target.postgres.fetch(query, dbname=dbname)[0]
+        row = target.postgres.for_load(dbname).fetch(query)[0]
         found[str(table["name"])] = (row["rows"], row["hash"])
     return found
 

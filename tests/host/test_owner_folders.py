@@ -208,7 +208,7 @@ def test_a_server_cannot_claim_a_directory_that_is_not_its_own(lair: Lair) -> No
     _, sighting = connect.look(lair.target.postgres)
     for claimed in ("/", "/root", "/etc", "/var/lib/postgresql"):
         liar = connect.Sighting(
-            sighting.version_num, sighting.started_at, Path(claimed), sighting.config_file, sighting.peer_pid
+            sighting.version_num, sighting.started_at, Path(claimed), sighting.config_file, sighting.peer
         )
         assert connect.own_directory(liar) is None
     assert hands_of(lair.folder / "home" / "data").account.uid == lair.account.uid

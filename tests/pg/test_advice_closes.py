@@ -21,7 +21,7 @@ def write_wal(sandbox: Sandbox, checkpoints: int) -> None:
     deadline = time.monotonic() + 60
     while any(log.read_text().count(words) < checkpoints for words in ("too frequently", "checkpoint complete")):
         assert time.monotonic() < deadline, log.read_text()[-2000:]
-        postgres.execute("INSERT INTO filler SELECT repeat('x', 1000) FROM generate_series(1, 20000)")
+        postgres.execute("INSERT INTO public.filler SELECT repeat('x', 1000) FROM generate_series(1, 20000)")
 
 
 @pytest.mark.parametrize("build", ["embedded-18", "debian-15"])
@@ -33,7 +33,7 @@ def test_max_wal_size_closes_when_its_value_is_in_force(
     sandbox.start()
     postgres = sandbox.target().postgres
     dsn = postgres.conninfo
-    postgres.execute("CREATE TABLE filler (a text)")
+    postgres.execute("CREATE TABLE public.filler (a text)")
     postgres.execute("ALTER SYSTEM SET max_wal_size = '32MB'")
     postgres.execute("ALTER SYSTEM SET checkpoint_timeout = '30s'")
     postgres.execute("SELECT pg_reload_conf()")

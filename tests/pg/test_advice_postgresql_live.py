@@ -180,7 +180,7 @@ def test_equal_page_costs_turn_the_bitmap_scan_of_the_field_report_into_an_index
     postgres, name = sandbox18.target().postgres, "page_costs"
     postgres.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     try:
-        with postgres.connect(name) as connection:
+        with postgres.for_load(name).connect() as connection:
             connection.execute(YBIO_TABLE)
         before = plan_records(postgres, name, [YBIO_QUERY])
         postgres.execute(sql.SQL("ALTER DATABASE {} SET random_page_cost = 1").format(sql.Identifier(name)))

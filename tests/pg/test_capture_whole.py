@@ -38,11 +38,11 @@ def server(make_sandbox: Callable[..., Sandbox]) -> Sandbox:
         postgres.execute(sql.SQL("ALTER SYSTEM SET {} = {}").format(sql.Identifier(name), sql.Literal(value)))
     sandbox.stop()
     sandbox.start()
-    postgres.execute("CREATE TABLE burst (filler text)")
+    postgres.execute("CREATE TABLE public.burst (filler text)")
     postgres.execute(sql.SQL("SELECT {}").format(sql.Literal(SECRET)))
     for _ in range(3):
         postgres.execute("CHECKPOINT")
-        postgres.execute("INSERT INTO burst SELECT repeat('x', 500) FROM generate_series(1, 200000)")
+        postgres.execute("INSERT INTO public.burst SELECT repeat('x', 500) FROM generate_series(1, 200000)")
     return sandbox
 
 

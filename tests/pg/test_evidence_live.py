@@ -151,7 +151,7 @@ def test_single_row_statements_are_tiny_requests(sandbox18: Sandbox) -> None:
     target = sandbox18.target()
     rows = target.postgres.fetch("SELECT 1 AS one FROM pg_extension WHERE extname = 'pg_stat_statements'")
     if rows:  # what other tests left on this server is more than is read of it
-        target.postgres.execute("SELECT pg_stat_statements_reset()")
+        target.postgres.execute("SELECT public.pg_stat_statements_reset()")
     with bench_database(target):
         found, _ = under_load(target, inventory_of(target), "-S")
     if not rows:

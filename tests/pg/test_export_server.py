@@ -39,12 +39,16 @@ def advice_for(sandbox):
 
 
 def settings_now(sandbox):
-    with sandbox.target().postgres.connect() as connection:
+    with as_a_load(sandbox).connect() as connection:
         return snapshot.read_settings(connection, label="test")
 
 
+def as_a_load(sandbox):
+    return sandbox.target().postgres.for_load("postgres")
+
+
 def run(sandbox, script):
-    with sandbox.target().postgres.connect() as connection:
+    with as_a_load(sandbox).connect() as connection:
         for line in script.splitlines():
             if line and not line.startswith("--"):
                 connection.execute(line)

@@ -129,7 +129,7 @@ def test_data_that_are_kept_are_used_again_and_the_last_study_decides(pgdyno_hom
 
 
 def test_a_study_leaves_what_strangers_made_under_one_of_our_names(pgdyno_home, server, postgres):
-    mine = made_by_hand(postgres, "load", "CREATE TABLE precious AS SELECT 1 AS one")
+    mine = made_by_hand(postgres, "load", "CREATE TABLE public.precious AS SELECT 1 AS one")
     done = pgdyno(pgdyno_home, server, "bench", *LOAD)
     assert own(postgres) == [mine], done.stderr
 
@@ -150,7 +150,10 @@ def test_two_studies_of_one_load_do_not_drop_each_others_data(pgdyno_home, serve
 
 
 def test_cleanup_lists_and_drops_what_is_ours_and_nothing_else(pgdyno_home, server, postgres):
-    ours, theirs = made_by_hand(postgres, "template"), made_by_hand(postgres, "load", "CREATE TABLE precious (i int)")
+    ours, theirs = (
+        made_by_hand(postgres, "template"),
+        made_by_hand(postgres, "load", "CREATE TABLE public.precious (i int)"),
+    )
     postgres.execute("CREATE DATABASE pgdyno_shop")
     try:
         listed = pgdyno(pgdyno_home, server, "cleanup", "--dry-run")

@@ -18,15 +18,15 @@ pytestmark = pytest.mark.pg
 def test_dirty_buffers_are_counted_and_checkpoints_give_the_rate(any_postgres: Sandbox) -> None:
     postgres = any_postgres.target().postgres
     try:
-        postgres.execute("CREATE EXTENSION IF NOT EXISTS pg_buffercache")
+        postgres.execute("CREATE EXTENSION IF NOT EXISTS pg_buffercache SCHEMA public")
     except EnvironmentUnsuitable as error:
         pytest.skip(f"this build has no pg_buffercache: {error.message}")
     try:
-        postgres.execute("CREATE TABLE dirt AS SELECT repeat('x', 900) AS t FROM generate_series(1, 12000)")
+        postgres.execute("CREATE TABLE public.dirt AS SELECT repeat('x', 900) AS t FROM generate_series(1, 12000)")
         postgres.execute("CHECKPOINT")
         before = read(postgres)
         _until_reported(postgres)
-        postgres.execute("UPDATE dirt SET t = repeat('y', 900)")
+        postgres.execute("UPDATE public.dirt SET t = repeat('y', 900)")
         after = read(postgres)
         assert isinstance(before.dirty, int)
         assert isinstance(after.dirty, int)
@@ -35,7 +35,7 @@ def test_dirty_buffers_are_counted_and_checkpoints_give_the_rate(any_postgres: S
         assert after.buffers_written >= FEWEST_BUFFERS
         assert "at most" in str(read_outage(postgres))
     finally:
-        postgres.execute("DROP TABLE IF EXISTS dirt")
+        postgres.execute("DROP TABLE IF EXISTS public.dirt")
         postgres.execute("DROP EXTENSION pg_buffercache")
     assert isinstance(read(postgres).dirty, Unknown)
     assert "all of shared_buffers" in str(read_outage(postgres))

@@ -81,6 +81,6 @@ def test_pods_begin_together_and_their_output_becomes_a_row(
         seconds = len(store.samples(trial.id, "sessions")["t"])
     assert trial.spec.role is Role.CELL
     assert trial.outcome is not None
-    (row,) = postgres.fetch("SELECT count(*) AS grown FROM pgbench_history", dbname="postgres")
+    (row,) = postgres.for_load("postgres").fetch("SELECT count(*) AS grown FROM pgbench_history")
     assert row["grown"] == trial.outcome.transactions > 0
     assert abs(seconds - 3) <= 2, "one sample a second"

@@ -37,7 +37,7 @@ def load_database(postgres: Postgres) -> Iterator[str]:
     name = f"probed_{uuid4().hex[:10]}"
     postgres.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     # autovacuum would insert into the statistics of the table, which are rows of this database as well
-    postgres.execute("CREATE TABLE t (id int PRIMARY KEY, v text) WITH (autovacuum_enabled = off)", None, name)
+    postgres.execute("CREATE TABLE public.t (id int PRIMARY KEY, v text) WITH (autovacuum_enabled = off)", None, name)
     yield name
     postgres.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
@@ -85,7 +85,7 @@ def insert_rows(postgres: Postgres, load: str, count: int) -> None:
     """Commit `count` transactions; the session's end hands its counters in."""
     with postgres.connect(load) as connection:
         for number in range(count):
-            connection.execute("INSERT INTO t VALUES (%s, 'x')", [number])
+            connection.execute("INSERT INTO public.t VALUES (%s, 'x')", [number])
 
 
 def version_of(postgres: Postgres) -> int:
@@ -168,9 +168,9 @@ def test_an_idle_server_has_no_locks_because_the_observer_does_not_count_itself(
 def test_locks_are_counted_by_mode_held_and_awaited(made: Sampler, postgres: Postgres, load: str) -> None:
     with postgres.connect(load) as holder, postgres.connect(load) as waiter:
         holder.execute("BEGIN")
-        holder.execute("LOCK TABLE t IN SHARE UPDATE EXCLUSIVE MODE")
+        holder.execute("LOCK TABLE public.t IN SHARE UPDATE EXCLUSIVE MODE")
         assert locks(made)["ShareUpdateExclusiveLock"] == (1, 0)
-        thread = threading.Thread(target=waiter.execute, args=("DROP TABLE t",))
+        thread = threading.Thread(target=waiter.execute, args=("DROP TABLE public.t",))
         thread.start()
         wait_until(lambda: locks(made).get("AccessExclusiveLock") == (0, 1))
         waits = [(row["wait_event_type"], row["sessions"]) for row in named(made.take(), "waits")]
@@ -182,7 +182,7 @@ def test_locks_are_counted_by_mode_held_and_awaited(made: Sampler, postgres: Pos
 def test_locks_in_another_database_are_not_counted(made: Sampler, postgres: Postgres, load: str) -> None:
     with load_database(postgres) as other, postgres.connect(other) as holder:
         holder.execute("BEGIN")
-        holder.execute("LOCK TABLE t IN EXCLUSIVE MODE")
+        holder.execute("LOCK TABLE public.t IN EXCLUSIVE MODE")
         kinds = {(row["mode"], row["locktype"]) for row in named(made.take(), "locks")}
         assert ("ExclusiveLock", "relation") not in kinds
         holder.execute("ROLLBACK")
@@ -244,9 +244,9 @@ def test_statements_are_the_deltas_of_the_run(made: Sampler, postgres: Postgres,
     made.start()
     with postgres.connect(load) as connection:
         for number in range(100, 140):
-            connection.execute("INSERT INTO t VALUES (%s, 'x')", [number])
+            connection.execute("INSERT INTO public.t VALUES (%s, 'x')", [number])
     batch = made.stop()
-    (row,) = [row for row in named(batch.rows, "statements") if "INSERT INTO t" in str(row["query"])]
+    (row,) = [row for row in named(batch.rows, "statements") if "INSERT INTO public.t" in str(row["query"])]
     assert (row["calls"], row["rows"]) == (40, 40)
     assert float(row["total_exec_time_ms"] or 0) > 0
     assert int(row["wal_bytes"] or 0) > 40 * 30

@@ -41,21 +41,21 @@ def test_observes_statements_from_a_database_of_its_own(any_postgres: Sandbox) -
     postgres = any_postgres.target().postgres
     postgres.fetch("SELECT 4711 AS marker")
     assert postgres.fetch("SELECT current_database() AS name") == [{"name": databases.OBSERVER}]
-    calls = "SELECT sum(calls)::int AS calls FROM pg_stat_statements WHERE query LIKE 'SELECT $1 AS marker'"
+    calls = "SELECT sum(calls)::int AS calls FROM public.pg_stat_statements WHERE query LIKE 'SELECT $1 AS marker'"
     assert int(str(postgres.fetch(calls)[0]["calls"])) >= 1
 
 
 def test_clones_by_template_even_over_a_clone_in_use(any_postgres: Sandbox) -> None:
     postgres = any_postgres.target().postgres
     any_postgres.clone_database("template1", "life_template")
-    postgres.execute("CREATE TABLE t AS SELECT generate_series(1, 1000) AS i", dbname="life_template")
+    postgres.execute("CREATE TABLE public.t AS SELECT generate_series(1, 1000) AS i", dbname="life_template")
     any_postgres.clone_database("life_template", "life_clone")
     with postgres.connect("life_clone") as session:
-        session.execute("DELETE FROM t")
+        session.execute("DELETE FROM public.t")
         any_postgres.clone_database("life_template", "life_clone")
         with pytest.raises(psycopg.OperationalError):
             session.execute("SELECT 1")
-    assert postgres.fetch("SELECT count(*) AS n FROM t", dbname="life_clone") == [{"n": 1000}]
+    assert postgres.fetch("SELECT count(*) AS n FROM public.t", dbname="life_clone") == [{"n": 1000}]
     any_postgres.drop_database("life_clone")
     any_postgres.drop_database("life_clone")
     any_postgres.drop_database("life_template")
@@ -66,14 +66,14 @@ def test_a_crash_loses_nothing_that_was_committed(make_sandbox: MakeSandbox) -> 
     sandbox = make_sandbox()
     sandbox.start()
     postgres = sandbox.target().postgres
-    postgres.execute("CREATE TABLE kept AS SELECT 1 AS i")
+    postgres.execute("CREATE TABLE public.kept AS SELECT 1 AS i")
     sandbox.crash()
     assert not sandbox.is_running()
     assert processes.processes_in(sandbox.data_directory) == []
     with pytest.raises(ConnectError):
         postgres.fetch("SELECT 1")
     sandbox.start()
-    assert postgres.fetch("SELECT i FROM kept") == [{"i": 1}]
+    assert postgres.fetch("SELECT i FROM public.kept") == [{"i": 1}]
     assert "was not properly shut down" in sandbox.log_file.read_text()
 
 
@@ -91,14 +91,14 @@ def test_destroyed_after_a_crash_leaves_no_shared_memory(make_sandbox: MakeSandb
 def test_recreate_starts_from_nothing_and_a_wrong_build_costs_nothing(make_sandbox: MakeSandbox) -> None:
     sandbox = make_sandbox()
     sandbox.start()
-    sandbox.target().postgres.execute("CREATE TABLE gone (i int)")
+    sandbox.target().postgres.execute("CREATE TABLE public.gone (i int)")
     with pytest.raises(UsageError):
         sandbox.recreate(Path("/usr"))
     assert sandbox.is_running()
     sandbox.recreate()
     assert not sandbox.is_running()
     sandbox.start()
-    assert sandbox.target().postgres.fetch("SELECT to_regclass('gone') AS name") == [{"name": None}]
+    assert sandbox.target().postgres.fetch("SELECT to_regclass('public.gone') AS name") == [{"name": None}]
 
 
 def test_two_at_once_do_not_collide(make_sandbox: MakeSandbox) -> None:
@@ -155,12 +155,12 @@ def test_a_killed_pgdyno_leaves_the_server_up_and_the_sandbox_free(
 def test_kept_means_data_and_not_process(make_sandbox: MakeSandbox) -> None:
     first = make_sandbox("kept")
     first.start()
-    first.target().postgres.execute("CREATE TABLE kept AS SELECT 1 AS i")
+    first.target().postgres.execute("CREATE TABLE public.kept AS SELECT 1 AS i")
     first.close(keep=True)
     assert not first.is_running()
     second = make_sandbox("kept")
     second.start()
-    assert second.target().postgres.fetch("SELECT i FROM kept") == [{"i": 1}]
+    assert second.target().postgres.fetch("SELECT i FROM public.kept") == [{"i": 1}]
 
 
 def test_one_that_the_user_started_stays_up(make_sandbox: MakeSandbox) -> None:

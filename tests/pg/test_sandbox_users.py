@@ -133,11 +133,11 @@ from pgdyno.target.sandbox import Sandbox
 with Sandbox.open_or_create("plain") as sandbox:
     sandbox.start()
     target = sandbox.target()
-    target.postgres.execute("CREATE TABLE t AS SELECT 1 AS i")
+    target.postgres.execute("CREATE TABLE public.t AS SELECT 1 AS i")
     sandbox.crash()
     sandbox.start()
     target.control.restart()
-    rows = target.postgres.fetch("SELECT i FROM t")
+    rows = target.postgres.fetch("SELECT i FROM public.t")
     seconds = target.cpu.seconds()
     facts = read_facts(target)
     result = dict(folder=str(sandbox.folder), os_user=target.os_user, rows=rows, uid=os.geteuid(),

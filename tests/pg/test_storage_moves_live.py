@@ -37,14 +37,14 @@ def test_the_log_is_moved_and_comes_back(folder: str, make_sandbox: Callable[...
     sandbox = make_sandbox("walmove")
     sandbox.start()
     postgres, data = sandbox.target().postgres, sandbox.data_directory
-    postgres.execute("CREATE TABLE kept AS SELECT generate_series(1, 1000) AS n")
+    postgres.execute("CREATE TABLE public.kept AS SELECT generate_series(1, 1000) AS n")
     new = data.parent / folder
     there, back = move_commands(str(data), str(new))
 
     run_all(sandbox, there)
     assert (data / "pg_wal").resolve() == new
-    postgres.execute("INSERT INTO kept VALUES (0)")
-    assert postgres.fetch("SELECT count(*) AS n FROM kept")[0]["n"] == 1001
+    postgres.execute("INSERT INTO public.kept VALUES (0)")
+    assert postgres.fetch("SELECT count(*) AS n FROM public.kept")[0]["n"] == 1001
     assert any(entry.name.startswith("0000") for entry in new.iterdir())
 
     if "twice" in folder:  # a link is moved as a directory is: what it points to
@@ -57,7 +57,7 @@ def test_the_log_is_moved_and_comes_back(folder: str, make_sandbox: Callable[...
         assert (data / "pg_wal").resolve() == new
     run_all(sandbox, back)
     assert not (data / "pg_wal").is_symlink()
-    assert postgres.fetch("SELECT count(*) AS n FROM kept")[0]["n"] == 1001
+    assert postgres.fetch("SELECT count(*) AS n FROM public.kept")[0]["n"] == 1001
 
 
 @pytest.mark.requirement("R-STO-07")

@@ -125,7 +125,7 @@ def test_a_virtual_user_is_one_server_process_from_ramp_up_to_the_end(ended: Run
 
 
 def one(target: Target, dbname: str, query: sql.SQL) -> list[object]:
-    return list(target.postgres.fetch(query, dbname=dbname)[0].values())
+    return list(target.postgres.for_load(dbname).fetch(query)[0].values())
 
 
 def test_orders_reach_other_warehouses_and_payments_other_customers(ended: Run, target: Target) -> None:
@@ -268,7 +268,7 @@ def test_broken_data_make_the_run_void(target: Target, tmp_path: Path) -> None:
     dbname, result, unchecked, _ = run(target, tmp_path, load, seconds=2, clients=1)
     assert unchecked.violation is None
     assert [check.violations for check in unchecked.checks] == [None, 0, 0]
-    target.postgres.execute("UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_id = 1", dbname=dbname)
+    target.postgres.for_load(dbname).execute("UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_id = 1")
     window = Outcome(TrialState.COMPLETE, steady_from=result.began_at, ended_at=result.ended_at)
     violation = workload().examine(target, dbname, result, window).violation or ""
     assert "C02: 2" in violation

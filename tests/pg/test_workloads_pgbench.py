@@ -68,7 +68,7 @@ def bench(sandbox18: Sandbox, tmp_path: Path) -> Iterator[Bench]:
 
 def items(bench: Bench, workload: PgbenchWorkload) -> int:
     dbname = workload.reset(bench.target, policy="never")
-    return int(str(bench.target.postgres.fetch("SELECT sum(n) AS n FROM item", dbname=dbname)[0]["n"]))
+    return int(str(bench.target.postgres.for_load(dbname).fetch("SELECT sum(n) AS n FROM item")[0]["n"]))
 
 
 def until_connected(target: Target, dbname: str, clients: int) -> None:
@@ -244,7 +244,7 @@ def test_a_database_of_somebody_else_is_never_touched(bench: Bench) -> None:
     workload.drop(bench.target, template=True)
     for name in (load, template):
         postgres.execute(f'CREATE DATABASE "{name}"')
-        postgres.execute("CREATE TABLE precious AS SELECT 1 AS one", dbname=name)
+        postgres.execute("CREATE TABLE public.precious AS SELECT 1 AS one", dbname=name)
     try:
         for action in (
             lambda: workload.prepare(bench.target, progress=lambda text: None),
@@ -254,7 +254,7 @@ def test_a_database_of_somebody_else_is_never_touched(bench: Bench) -> None:
             with pytest.raises(EnvironmentUnsuitable, match="was not made by pgdyno"):
                 action()
         for name in (load, template):
-            assert postgres.fetch("SELECT one FROM precious", dbname=name) == [{"one": 1}]
+            assert postgres.fetch("SELECT one FROM public.precious", dbname=name) == [{"one": 1}]
     finally:
         for name in (load, template):
             postgres.execute(f'DROP DATABASE "{name}"')
@@ -337,5 +337,5 @@ def test_a_database_whose_removal_was_killed_is_made_anew(sandbox18: Sandbox, wh
     target.postgres.execute("UPDATE pg_database SET datconnlimit = -2 WHERE datname = %s", [name])
     workload.prepare(target, progress=lambda _: None)
     workload.reset(target)
-    assert target.postgres.fetch("SELECT count(*) AS rows FROM pgbench_branches", dbname=load) == [{"rows": 1}]
+    assert target.postgres.for_load(load).fetch("SELECT count(*) AS rows FROM pgbench_branches") == [{"rows": 1}]
     workload.drop(target, template=True)

@@ -38,7 +38,7 @@ def database(target: Target, pct_update: int) -> str:
 
 
 def one(target: Target, dbname: str, query: str) -> dict[str, float]:
-    row = target.postgres.fetch(query, dbname=dbname)[0]
+    row = target.postgres.for_load(dbname).fetch(query)[0]
     return {name: float(str(value)) for name, value in row.items()}
 
 

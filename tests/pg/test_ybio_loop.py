@@ -110,7 +110,7 @@ def test_a_restart_in_the_middle_is_survived_and_the_gap_is_counted(
 def test_a_statement_that_fails_ends_the_load_with_its_reason(sandbox18: Sandbox, tmp_path: Path) -> None:
     target = sandbox18.target()
     load, dbname = ready(target, tab_num=77, shape="procedure")
-    target.postgres.execute("DROP PROCEDURE runit", dbname=dbname)
+    target.postgres.execute("DROP PROCEDURE public.runit", dbname=dbname)
     running = load.begin(target, dbname, LoadPlan(1, 1, warmup_s=0.0, measure_s=5.0), tmp_path)
     with pytest.raises(Exception, match="without a single transaction") as caught:
         running.finish()
@@ -121,8 +121,8 @@ def test_a_statement_that_fails_ends_the_load_with_its_reason(sandbox18: Sandbox
 def test_a_server_that_refuses_is_not_a_server_that_went_away(sandbox18: Sandbox, tmp_path: Path) -> None:
     target = sandbox18.target()
     load, dbname = ready(target, tab_num=78)
-    target.postgres.execute("ALTER TABLE bench0078 RENAME TO slow", dbname=dbname)
-    target.postgres.execute("CREATE VIEW bench0078 AS SELECT slow.* FROM slow, pg_sleep(30)", dbname=dbname)
+    target.postgres.for_load(dbname).execute("ALTER TABLE bench0078 RENAME TO slow")
+    target.postgres.for_load(dbname).execute("CREATE VIEW bench0078 AS SELECT slow.* FROM slow, pg_sleep(30)")
     short = sql.SQL("ALTER DATABASE {} SET statement_timeout = '500ms'").format(sql.Identifier(dbname))
     target.postgres.execute(short)
     running = load.begin(target, dbname, LoadPlan(1, 1, warmup_s=0.0, measure_s=5.0), tmp_path)

@@ -21,7 +21,7 @@ DATABASE = "ybio_by_hand"
 def postgres(any_postgres: Sandbox) -> Iterator[Postgres]:
     server = any_postgres.target().postgres
     server.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
-    there = server.for_database(DATABASE)
+    there = server.for_load(DATABASE)
     there.execute(procedures().encode())
     there.execute("CALL setup(tab_prefix => 'bench', tab_num => 1, tab_rows => 1e5::int, batch_size => 10000)")
     there.execute("VACUUM ANALYZE bench0001")

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import psycopg
+from psycopg import sql
 from psycopg.rows import DictRow
 from psycopg.types.numeric import FloatLoader
 
 from pgdyno.errors import ConnectError
 from pgdyno.probes.road import is_network, round_trip_s
 from pgdyno.probes.views import ViewRow, load_views, queries_for
+from pgdyno.target.extensions import schema_of
 from pgdyno.target.postgres import Postgres
 
 # A pipeline whose session was lost warns of it on stderr where nobody listens; here it is part of the reading.
@@ -149,6 +151,8 @@ class Observer:
                     raise
         connection.adapters.register_loader("numeric", FloatLoader)  # as the store keeps it, without Decimal in between
         self._queries = queries_for(connection.info.server_version, load_views())
+        schema = sql.Identifier(schema_of(connection, "pg_stat_statements") or "pg_catalog").as_string(connection)
+        self._queries["statements"] = self._queries["statements"].replace("{schema}", schema)
         self._refused.clear()
         self._connection = connection
         return connection

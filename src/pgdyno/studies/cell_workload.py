@@ -41,7 +41,7 @@ class CellWorkload(SizedWorkload):
     def _look(self, target: Target, dbname: str, when: str) -> dict[str, float]:
         found = super()._look(target, dbname, when)
         if self.spec().name in (*WITH_HISTORY, "select-only"):
-            (counts,) = target.postgres.for_database(dbname).fetch(_COUNTS)
+            (counts,) = target.postgres.for_load(dbname).fetch(_COUNTS)
             found |= {f"rows_{when}.{name}": float(str(count)) for name, count in counts.items()}
         return found
 

@@ -39,7 +39,7 @@ class Shared:
     def read(cls, data_directory: Path, names: frozenset[str]) -> Shared:
         """Take the file down before the first change. Raises ValueError when we could not write it as it is."""
         path = data_directory / AUTO_CONF
-        data = hands_of(data_directory).read(path, at_most=LONGEST)
+        data = hands_of(data_directory).read_whole(path, LONGEST)
         lines = [line for line in read_lines(data) if line.name is not None]
         originals = {str(line.name): str(line.value) for line in lines if line.name in names}
         order = tuple(str(line.name) for line in lines)
@@ -137,7 +137,7 @@ class AutoConfStore:
         return frozenset(self._merge(self._read(), {}).foreign)
 
     def _read(self) -> bytes:
-        return self._bundle.hands().read(self.shared.path, at_most=LONGEST)
+        return self._bundle.hands().read_whole(self.shared.path, LONGEST)
 
     def _merge(self, found: bytes, values: Mapping[str, str]) -> Merged:
         return merge(found, self.shared.order, {**self.shared.originals, **values}, self._ours())

@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 from psycopg.conninfo import make_conninfo
-from psycopg.rows import DictRow
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable
 from pgdyno.target import binaries, postmaster_lock, processes, socket_peers
 from pgdyno.target.cpu import CpuGroup, ServerCpu
+from pgdyno.target.peer import Peer, peer_of
 from pgdyno.target.postgres import Postgres
 from pgdyno.target.restart import CommandControl, Control
 from pgdyno.target.restart.detect import Undetected, find_control, owner_of, read_signs
@@ -36,13 +35,13 @@ _ASK = """
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What one session told about the server. `peer_pid` is the postmaster at the other end of a Unix socket."""
+    """What one session told about the server, and the kernel about `peer`, who is at its other end."""
 
     version_num: int
     started_at: float
     data_directory: Path | None
     config_file: str | None
-    peer_pid: int | None
+    peer: Peer
 
     @property
     def major(self) -> int:
@@ -65,7 +64,7 @@ def open_target(
     runner = runner or LocalRunner()
     postgres, sighting = meet(dsn or "")
     directory = own_directory(sighting)
-    pid = processes.postmaster_pid(directory) if directory else sighting.peer_pid
+    pid = processes.postmaster_pid(directory) if directory else sighting.peer.pid
     folder = bin_dir or server_bin_dir(runner, sighting, pid)
     client = binaries.client_bin_dir(folder)
     control = _control(restart_command, runner, postgres, sighting, directory, pid, folder)
@@ -119,42 +118,42 @@ def look(postgres: Postgres) -> tuple[Postgres, Sighting]:
             where = make_conninfo(where, hostaddr=info.hostaddr)
         try:
             row = connection.execute(_ASK).fetchone() or {}
-        except psycopg.Error as error:
+            directory, config = row["data_directory"], row["config_file"]
+            sighting = Sighting(
+                version_num=int(row["version_num"]),
+                started_at=float(row["started_at"]),
+                data_directory=Path(str(directory)) if directory else None,
+                config_file=None if config is None else str(config),
+                peer=peer_of(connection.fileno()),
+            )
+        except (psycopg.Error, KeyError, TypeError, ValueError) as error:
             raise ConnectError(
                 f'"{postgres.label}" does not answer as PostgreSQL',
                 detail=str(error),
                 hint="Check host and port of --target.",
             ) from error
-        sighting = Sighting(
-            version_num=int(row["version_num"]),
-            started_at=float(row["started_at"]),
-            data_directory=Path(row["data_directory"]) if row["data_directory"] else None,
-            config_file=row["config_file"],
-            peer_pid=_peer_pid(connection),
-        )
     return Postgres(where), sighting
-
-
-def _peer_pid(connection: psycopg.Connection[DictRow]) -> int | None:
-    """Return who listens at the other end: the kernel tells it of a Unix socket (SO_PEERCRED, unix(7))."""
-    with socket.socket(fileno=os.dup(connection.fileno())) as peer:
-        if peer.family != socket.AF_UNIX:
-            return None
-        pid = int.from_bytes(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], "little")
-    stat = processes.read_stat(pid) if pid > 0 else None
-    return pid if stat is not None and stat.command in ("postgres", "postmaster") else None
 
 
 def own_directory(sighting: Sighting) -> Path | None:
     """Return the data directory when it is on this host, readable, and served by the very server we talk to.
 
-    The server names the directory, so nothing is believed: its owner runs the postmaster that works in it, and that is
-    the one at the other end of a Unix socket.
+    The server names the directory, so nothing is believed: its owner runs the postmaster that works in it, and is at
+    the other end of the session (or root is, with a proxy), at that of a Unix socket by the very postmaster.
     """
     folder = sighting.data_directory
     try:
         pid = None if folder is None else processes.postmaster_pid(folder)
-        if folder is None or pid is None or sighting.peer_pid not in (None, pid):
+        if folder is None or pid is None or sighting.peer.pid not in (None, pid):
+            return None
+        owner, peer = folder.stat().st_uid, sighting.peer.uid
+        if peer not in (0, owner):
+            who = "is not of this host" if peer is None else f"belongs to user id {peer}"
+            log.warning(
+                'the server names directory "%s" of user id %d, and the process that answers for it %s: it is '
+                "taken for a server of another host",
+                folder, owner, who,
+            )  # fmt: skip
             return None
         lines = postmaster_lock.read_lines(folder)
         same = len(lines) > 2 and abs(float(lines[2]) - sighting.started_at) <= START_TOLERANCE_S

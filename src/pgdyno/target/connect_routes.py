@@ -49,7 +49,7 @@ def open_patroni(
     postgres = _following_leader(api, dsn or "")
     _, sighting = look(postgres)
     directory = own_directory(sighting)
-    pid = processes.postmaster_pid(directory) if directory else sighting.peer_pid
+    pid = processes.postmaster_pid(directory) if directory else sighting.peer.pid
     folder = bin_dir or server_bin_dir(runner, sighting, pid)
     client = binaries.client_bin_dir(folder)
     return Target(

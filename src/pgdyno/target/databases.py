@@ -71,7 +71,7 @@ def ensure_observer(postgres: Postgres) -> None:
     """Make the database `pgdyno_observer` with pg_stat_statements, once; the load never touches it."""
     if not database_exists(postgres, OBSERVER):
         postgres.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(OBSERVER)))
-    postgres.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements", None, OBSERVER)
+    postgres.for_load(OBSERVER).execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public")
 
 
 def _checkpoint(connection: psycopg.Connection[DictRow]) -> None:

@@ -57,7 +57,7 @@ class DropIn:
 
     def is_included(self) -> bool:
         """Return True when the main file names our file already."""
-        return self.names_ours(self.hands.read(self.main_real, at_most=LONGEST))
+        return self.names_ours(self.hands.read_whole(self.main_real, LONGEST))
 
     def names_ours(self, data: bytes) -> bool:
         """Tell whether these lines of a main file make the server read our file."""
@@ -72,7 +72,7 @@ class DropIn:
     def read(self) -> bytes | None:
         """Return the bytes of our file, None when it is absent."""
         try:
-            return self.hands.read(self.path, at_most=LONGEST)
+            return self.hands.read_whole(self.path, LONGEST)
         except FileNotFoundError:
             return None
 
@@ -88,7 +88,7 @@ class DropIn:
         tries = 0
         while not self.is_included():
             main = self.main_real
-            found = self.hands.read(main, at_most=LONGEST)
+            found = self.hands.read_whole(main, LONGEST)
             try:
                 self.hands.put(main, with_include(found), found_sum(found))
             except OSError as error:

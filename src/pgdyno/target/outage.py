@@ -13,9 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
+import psycopg
+from psycopg import sql
+
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.facts import Unknown
-from pgdyno.target.postgres import Postgres
+from pgdyno.target.extensions import schema_of
+from pgdyno.target.postgres import Postgres, query_error
 
 FEWEST_BUFFERS = 1_000
 """Fewer than 8 MB in checkpoints say nothing of a disk's rate."""
@@ -23,8 +27,7 @@ _CHECKPOINTER = 170_000
 _SUMMARY = 160_000
 _ABOUT = """
 SELECT current_setting('server_version_num')::int AS version, current_setting('block_size')::int AS block_size,
-       (SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = 'shared_buffers') AS buffers,
-       EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'pg_buffercache') AS has_buffercache
+       (SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = 'shared_buffers') AS buffers
 """
 _CHECKPOINTS_13 = """
 SELECT buffers_checkpoint AS buffers,
@@ -36,8 +39,9 @@ SELECT buffers_written AS buffers,
        write_time::float8 AS write_ms, sync_time::float8 AS sync_ms
 FROM pg_catalog.pg_stat_checkpointer
 """
-_DIRTY_13: LiteralString = "SELECT count(*) AS dirty FROM pg_buffercache WHERE isdirty"
-_DIRTY_16: LiteralString = "SELECT buffers_dirty AS dirty FROM pg_buffercache_summary()"
+_BUFFERS = "pg_buffercache"
+_DIRTY_13: LiteralString = "SELECT count(*) AS dirty FROM {}.pg_buffercache WHERE isdirty"
+_DIRTY_16: LiteralString = "SELECT buffers_dirty AS dirty FROM {}.pg_buffercache_summary()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,7 @@ def read(postgres: Postgres) -> Reading:
     return Reading(
         block_size=block_size,
         shared_buffers=_int(about, "buffers") * block_size,
-        dirty=_dirty(postgres, version, block_size) if about["has_buffercache"] else Unknown("no pg_buffercache here"),
+        dirty=_dirty(postgres, version, block_size),
         buffers_written=_int(row, "buffers"),
         write_s=float(str(row["write_ms"])) / 1000,
         sync_s=float(str(row["sync_ms"])) / 1000,
@@ -120,11 +124,17 @@ def read(postgres: Postgres) -> Reading:
 
 
 def _dirty(postgres: Postgres, version: int, block_size: int) -> int | Unknown:
-    try:
-        rows = postgres.fetch(_DIRTY_16 if version >= _SUMMARY else _DIRTY_13)
-    except EnvironmentUnsuitable as error:  # the extension of an older version, another schema, no right to it
-        return Unknown(error.message)
-    return _int(rows[0], "dirty") * block_size
+    has_summary = version >= _SUMMARY
+    with postgres.connect() as session:
+        try:
+            schema = schema_of(session, _BUFFERS, "pg_buffercache_summary" if has_summary else _BUFFERS)
+            if schema is None:
+                return Unknown("no pg_buffercache here")
+            asked = sql.SQL(_DIRTY_16 if has_summary else _DIRTY_13).format(sql.Identifier(schema))
+            row = session.execute(asked).fetchone()
+        except psycopg.Error as error:  # no right to it
+            return Unknown(query_error(postgres.label, error).message)
+    return _int(row or {}, "dirty") * block_size
 
 
 def _int(row: Mapping[str, object], name: str) -> int:

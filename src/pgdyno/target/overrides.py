@@ -210,7 +210,7 @@ def behind_ours(target: Target, main: Path) -> Behind | None:
         dropin = DropIn(main, hands_of(target.directory))
         if not dropin.is_included():
             return None
-        lines = dropin.hands.read(dropin.main_real, at_most=LONGEST).decode(errors="replace").splitlines()
+        lines = dropin.hands.read_whole(dropin.main_real, LONGEST).decode(errors="replace").splitlines()
     except (OSError, EnvironmentUnsuitable):
         return None
     named = [(number, found[1]) for number, line in enumerate(lines, 1) if (found := _INCLUDE.match(line))]

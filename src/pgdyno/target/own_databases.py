@@ -102,7 +102,6 @@ def look_into(postgres: Postgres, name: str) -> Look:
 
 
 def _look(session: psycopg.Connection[DictRow]) -> Look:
-    session.execute("SET search_path = pg_catalog, pg_temp")
     found = session.execute(_LOOK).fetchone()
     assert found is not None, "a query without FROM gives one row"
     if not found["marked"]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 import platformdirs
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
+from pgdyno.target.programs import ways
 
 APPLICATION = "pgdyno"
 PUBLIC = 0o755
@@ -37,8 +39,33 @@ def data_dir() -> Path:
 
 
 def state_dir() -> Path:
-    """Return where undo bundles live: what a rollback needs after a kill."""
-    return _home("state") or platformdirs.user_state_path(APPLICATION)
+    """Return where undo bundles live: what a rollback needs after a kill.
+
+    What stands there is done by a rollback, so root refuses a place that another account can change, as one that came
+    with the environment of `sudo -E`. Raises EnvironmentUnsuitable.
+    """
+    folder = _home("state") or platformdirs.user_state_path(APPLICATION)
+    if os.geteuid() == 0:
+        _require_roots_own(folder)
+    return folder
+
+
+def _require_roots_own(folder: Path) -> None:
+    for part in ways(folder.absolute()):
+        try:
+            status = part.lstat()
+        except (FileNotFoundError, NotADirectoryError):  # still to be made
+            continue
+        # In a sticky folder nobody renames or removes what is another's; a link's own mode says nothing.
+        is_open = status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and status.st_gid != 0)
+        is_loose = not stat.S_ISLNK(status.st_mode) and is_open and not status.st_mode & stat.S_ISVTX
+        if status.st_uid != 0 or is_loose:
+            how = f"belongs to user id {status.st_uid}" if status.st_uid != 0 else "can be written by others"
+            raise EnvironmentUnsuitable(
+                f'folder "{folder}" cannot keep the state of root\'s sessions: "{part}" {how}',
+                detail="Whoever can change what a rollback reads decides what root does.",
+                hint="Set PGDYNO_HOME to a folder that only root can change, or run pgdyno as that user.",
+            )
 
 
 def _home(part: str) -> Path | None:

@@ -5,6 +5,7 @@ Every statement of pgdyno goes through here; other modules take psycopg only for
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import time
@@ -18,10 +19,16 @@ from psycopg.conninfo import make_conninfo
 from psycopg.rows import DictRow, dict_row
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, PgdynoError, UsageError
+from pgdyno.target.wary_cursor import WaryCursor
 
 Query = LiteralString | sql.SQL | sql.Composed
 Params = Sequence[object] | Mapping[str, object] | None
 CONNECT_TIMEOUT_S = 10
+_OWN_NAMES = "-csearch_path=pg_catalog,pg_temp"
+"""A startup option, which goes before what ALTER DATABASE and ALTER ROLE set: whoever owns a database cannot put views,
+functions or operators of theirs in the place of the system's, to be run with the rights of our role."""
+_NO_OPTIONS = "unsupported startup parameter"
+"""What PgBouncer says of it."""
 _URI_PASSWORD = re.compile(r"(://[^:/@\s]*:)(\S*)(?=@)")
 _KEY_PASSWORD = re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&]*)", re.IGNORECASE)
 _HINTS = (
@@ -74,10 +81,12 @@ class Postgres:
     """A server as libpq names it: a URI or key=value string, completed by PG* variables, service and .pgpass.
 
     Holds no connection, so it survives restarts; every call opens its own. `name` replaces the label where the way
-    to the server (a tunnel) is not what a person calls it. Raises UsageError on a string that libpq cannot parse.
+    to the server (a tunnel) is not what a person calls it. Its sessions find the system's objects alone by their bare
+    names; `as_load` leaves them the search_path that the load has. Raises UsageError on a string that libpq cannot
+    parse.
     """
 
-    def __init__(self, conninfo: str, *, name: str | None = None) -> None:
+    def __init__(self, conninfo: str, *, name: str | None = None, as_load: bool = False) -> None:
         try:
             self._options = [option for option in pq.Conninfo.parse(conninfo.encode()) if option.val is not None]
         except psycopg.OperationalError as error:
@@ -88,6 +97,7 @@ class Postgres:
             ) from error
         self.conninfo = conninfo
         self._name = name
+        self._as_load = as_load
 
     def __repr__(self) -> str:
         return f"Postgres({self.label})"
@@ -110,9 +120,9 @@ class Postgres:
         user = f"{given['user']}@" if "user" in given else ""
         return f"{user}{where}/{given.get('dbname') or given.get('user', '')}"
 
-    def for_database(self, name: str) -> Postgres:
-        """Return the same server with another database."""
-        return Postgres(make_conninfo(self.conninfo, dbname=name), name=self._name)
+    def for_load(self, name: str) -> Postgres:
+        """Return the same server with the database of a load, where bare names mean what they mean to the load."""
+        return Postgres(make_conninfo(self.conninfo, dbname=name), name=self._name, as_load=True)
 
     def secrets(self) -> tuple[Mapping[str, str], bool]:
         """Return libpq's secret options as a session really gets them, and whether the server asked for a password.
@@ -131,7 +141,7 @@ class Postgres:
 
     def with_secrets(self, secrets: Mapping[str, str]) -> Postgres:
         """Return the same server with the secrets that `secrets` returned, in this process or another."""
-        return Postgres(make_conninfo(self.conninfo, **secrets), name=self._name)
+        return Postgres(make_conninfo(self.conninfo, **secrets), name=self._name, as_load=self._as_load)
 
     def environment(self, dbname: str | None = None, *, whole: bool = False, host: str = "") -> dict[str, str]:
         """Return the variables that make a libpq program (pgbench, psql) connect to this server.
@@ -164,8 +174,31 @@ class Postgres:
             extra["connect_timeout"] = CONNECT_TIMEOUT_S
         if dbname is not None:
             extra["dbname"] = dbname
+        if self._as_load:
+            return self._open(extra)
+        if "service" in given or "PGSERVICE" in os.environ:  # which may have options that ours would hide
+            connection = self._open(extra)
+            connection.execute("SET search_path = pg_catalog, pg_temp")
+            return connection
+        options = f"{given.get('options') or os.environ.get('PGOPTIONS', '')} {_OWN_NAMES}".lstrip()
         try:
-            return psycopg.connect(make_conninfo(self.conninfo, **extra), autocommit=True, row_factory=dict_row)
+            return self._open({**extra, "options": options})
+        except ConnectError as error:
+            if _NO_OPTIONS not in (error.detail or ""):
+                raise
+        connection = self._open(extra)
+        try:
+            _require_own_names(connection, self.label)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _open(self, extra: Mapping[str, str | int]) -> psycopg.Connection[DictRow]:
+        try:
+            return psycopg.connect(
+                make_conninfo(self.conninfo, **extra), autocommit=True, row_factory=dict_row, cursor_factory=WaryCursor
+            )
         except psycopg.OperationalError as error:
             raise _connect_error(self.label, redact(str(error), self.conninfo)) from error
 
@@ -213,6 +246,21 @@ class Postgres:
                 sleep(0.1)
 
 
+def _require_own_names(connection: psycopg.Connection[DictRow], label: str) -> None:
+    """Raise ConnectError where a schema is searched before the system's, which is first unless a path names it.
+
+    For a pooler that lets us not say which: to set it there could reach the sessions of others.
+    """
+    row = connection.execute("SHOW search_path").fetchone()
+    path = [name.strip().strip('"') for name in str(row["search_path"] if row else "").split(",")]
+    if "pg_catalog" in path[1:]:
+        raise ConnectError(
+            f'"{label}" would have us take the objects of others for the system\'s',
+            detail=f"Its search_path is {', '.join(path)}, and the pooler passes no options on.",
+            hint="Connect to the server itself, or let the pooler pass options on.",
+        )
+
+
 class _Translated(AbstractContextManager[None]):
     """Turn psycopg's errors into ours, the original kept as the cause."""
 
@@ -226,6 +274,8 @@ class _Translated(AbstractContextManager[None]):
 
 def query_error(label: str, error: psycopg.Error) -> PgdynoError:
     """Return our error for psycopg's: ConnectError when the session was lost, else EnvironmentUnsuitable."""
+    if error.sqlstate is None and isinstance(error, psycopg.DataError):
+        return EnvironmentUnsuitable(f'"{label}" does not answer as PostgreSQL', detail=redact(str(error)))
     if error.sqlstate is None or error.sqlstate[:3] in ("57P", "08P") or error.sqlstate.startswith("08"):
         return ConnectError(f'the session with "{label}" was lost', detail=redact(str(error)).strip(), hint=_DOWN_HINT)
     message = error.diag.message_primary or str(error)

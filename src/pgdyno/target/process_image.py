@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pgdyno.target import memory_policy
 from pgdyno.target.identity import ProcessIdentity
 from pgdyno.target.processes import PROC
 
@@ -56,7 +57,7 @@ _LIMITS = {  # what /proc/PID/limits calls them, and setrlimit(2)
     "Max realtime priority": "RTPRIO",
     "Max realtime timeout": "RTTIME",
 }
-_WHO_PROCESS, _PR_SET_TIMERSLACK = 1, 29
+_WHO_PROCESS, _PR_SET_TIMERSLACK, _PR_SET_NO_NEW_PRIVS = 1, 29, 38
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,8 @@ def capture(pid: int) -> ProcessImage:
     identity = ProcessIdentity.of(pid)
     if identity is None:
         raise ProcessLookupError(f"process {pid} has ended")
-    uids, gids = (set(map(int, _status(pid, name).split())) for name in ("Uid", "Gid"))
+    status = _status_text(pid)  # once: a program with more rights may be executed in between, which keeps the number
+    uids, gids = (set(map(int, _field(status, name).split())) for name in ("Uid", "Gid"))
     if len(uids) != 1 or len(gids) != 1:
         raise PermissionError(f"process {pid} has rights of more than one account")
     values: dict[str, Any] = {}
@@ -130,6 +132,7 @@ def capture(pid: int) -> ProcessImage:
             values[name] = read(pid)
         except (OSError, ValueError) as error:
             unknown[name] = getattr(error, "strerror", None) or str(error)
+    values["groups"] = _groups_in(status)
     try:
         directory = str((PROC / str(pid) / "cwd").readlink())
     except OSError:
@@ -181,11 +184,19 @@ def _text(value: object) -> str:
     return "not there" if value is None else str(value)
 
 
+def _status_text(pid: int) -> str:
+    return (PROC / str(pid) / "status").read_text(errors="replace")
+
+
 def _status(pid: int, name: str) -> str:
-    for line in (PROC / str(pid) / "status").read_text(errors="replace").splitlines():
+    return _field(_status_text(pid), name)
+
+
+def _field(status: str, name: str) -> str:
+    for line in status.splitlines():
         if line.startswith(f"{name}:"):
             return line.partition(":")[2].strip()
-    raise OSError(f"/proc/{pid}/status has no {name}")
+    raise OSError(f"/proc/PID/status has no {name}")
 
 
 def _environment(pid: int) -> dict[str, str]:
@@ -194,8 +205,22 @@ def _environment(pid: int) -> dict[str, str]:
     return {name: value for name, equals, value in pairs if name and equals}
 
 
-def _groups(pid: int) -> list[int]:
-    return sorted(map(int, _status(pid, "Groups").split()))
+def _groups_in(status: str) -> list[int]:
+    return sorted(map(int, _field(status, "Groups").split()))
+
+
+def _capabilities(pid: int) -> dict[str, str]:
+    status = _status_text(pid)
+    return {name: _field(status, name) for name in ("CapPrm", "CapEff", "CapAmb")}
+
+
+def _refuse_capabilities(_: object) -> None:
+    raise OSError("pgdyno gives a server no capabilities")
+
+
+def _set_no_new_privileges(value: int) -> None:
+    if value and ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def _read_cgroups(pid: int) -> dict[str, str]:
@@ -327,9 +352,12 @@ ATTRIBUTES: tuple[Attribute, ...] = (
         lambda value: _write_own("coredump_filter", hex(value)),
     ),
     Attribute("timer slack in ns", _number_in("timerslack_ns", 10), _set_timer_slack),
+    Attribute("NUMA policy", memory_policy.read, memory_policy.write),
     Attribute("umask", lambda pid: int(_status(pid, "Umask"), 8), lambda value: os.umask(value)),
     Attribute("ignored signals", _ignored, _ignore),
     Attribute("limit", _read_limits, _set_limits),
-    Attribute("groups", _groups, os.setgroups),
+    Attribute("no new privileges", lambda pid: int(_status(pid, "NoNewPrivs")), _set_no_new_privileges),
+    Attribute("capabilities", _capabilities, _refuse_capabilities),
+    Attribute("groups", lambda pid: _groups_in(_status_text(pid)), os.setgroups),
 )
 """What is kept of a process, in the order in which another one puts it on."""

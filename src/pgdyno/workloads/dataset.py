@@ -36,7 +36,7 @@ class LoadSite:
     @property
     def postgres(self) -> Postgres:
         """Return the server, with the database to be filled."""
-        return self.target.postgres.for_database(self.dbname)
+        return self.target.postgres.for_load(self.dbname)
 
 
 class DataSet(Protocol):

@@ -37,7 +37,7 @@ def capture_plan(postgres: Postgres, dbname: str, probe: PlanProbe, *, protocol:
     arguments = sql.SQL(", ").join(sql.Literal(value) for value in probe.arguments)
     explain = sql.SQL("EXPLAIN (COSTS OFF) EXECUTE pgdyno_plan ({})").format(arguments)
     protocol, lines = probe.protocol or protocol, list[str]()
-    with postgres.connect(dbname) as connection:
+    with postgres.for_load(dbname).connect() as connection:
         try:
             connection.execute(prepare)
             for _ in range(_EXECUTIONS_TO_SETTLE if protocol == "prepared" else 1):

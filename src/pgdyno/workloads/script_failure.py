@@ -68,7 +68,7 @@ def script_error(
         )
     sqlstate, protocol_is_cause = None, False
     try:
-        with postgres.connect(dbname) as session:
+        with postgres.for_load(dbname).connect() as session:
             sqlstate = _sqlstate(session, command.text, failure.message)
             protocol_is_cause = protocol != "simple" and _simple_would_do(session, command.text, failure.message)
     except (ConnectError, psycopg.Error):

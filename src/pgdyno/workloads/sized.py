@@ -99,7 +99,7 @@ class SizedWorkload:
 
     def _look(self, target: Target, dbname: str, when: str) -> dict[str, float]:
         """Return the counters of one look; `when` is before or after."""
-        sizes = relation_sizes(target.postgres.for_database(dbname))
+        sizes = relation_sizes(target.postgres.for_load(dbname))
         return {f"bytes_{when}.{name}": size for name, size in sizes.items()}
 
     def _checks(self, after: Mapping[str, float], load: LoadResult) -> tuple[CheckRecord, ...]:

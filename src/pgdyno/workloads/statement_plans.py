@@ -32,7 +32,7 @@ def plan_records(postgres: Postgres, dbname: str, statements: Iterable[str]) -> 
     if not wanted:
         return []
     try:
-        with postgres.connect(dbname) as connection:
+        with postgres.for_load(dbname).connect() as connection:
             connection.execute(sql.SQL("SET statement_timeout = {}").format(sql.Literal(PATIENCE)))
             connection.execute("SET plan_cache_mode = force_generic_plan")
             found = [_plan(connection, number, statement) for number, statement in enumerate(wanted, 1)]

@@ -59,7 +59,7 @@ def examiner(parameters: Mapping[str, Value], table: str) -> Callable[[Target, s
         if load.gaps:
             figures[AWAY] = away_s(load.gaps, load.began_at, load.ended_at)
             figures[REOPENED] = float(len(load.gaps))
-        (sizes,) = target.postgres.fetch(_SIZES, {"name": table}, dbname)
+        (sizes,) = target.postgres.for_load(dbname).fetch(_SIZES, {"name": table})
         size = f"{table}: table {sizes['heap']}, index {sizes['indexes']}\n"
         texts = [TextRecord(LOG, size + _log(target, dbname, load, called=called))]
         plans = tuple(_plan(plan) for plan in load.plans)
@@ -120,7 +120,7 @@ def _rows_by_benchruns(target: Target, dbname: str, outcome: Outcome) -> float |
     seconds = outcome.counters.get("window_s", 0.0)
     if outcome.steady_from is None or seconds <= 0 or not target.local:
         return None
-    (row,) = target.postgres.fetch(_TOTAL, [outcome.steady_from, outcome.ended_at], dbname)
+    (row,) = target.postgres.for_load(dbname).fetch(_TOTAL, [outcome.steady_from, outcome.ended_at])
     return float(str(row["rows"])) / seconds if row["calls"] else None
 
 
@@ -128,7 +128,7 @@ def _share_check(target: Target, dbname: str, load: LoadResult, parameters: Mapp
     meaning = "every call of runit that came back has its row in benchruns"
     if not target.local:
         return CheckRecord("benchruns", None, f"not checked: the server has another clock; {meaning}")
-    (row,) = target.postgres.fetch(_TOTAL, [load.began_at - 1, load.ended_at + 1], dbname)
+    (row,) = target.postgres.for_load(dbname).fetch(_TOTAL, [load.began_at - 1, load.ended_at + 1])
     return CheckRecord("benchruns", max(0, load.transactions - int(str(row["calls"]))), meaning)
 
 
@@ -139,7 +139,7 @@ def _log(target: Target, dbname: str, load: LoadResult, *, called: bool) -> str:
     if not called or not target.local:
         return said
     try:
-        rows = target.postgres.fetch(_RUNS, [load.began_at - 1, load.ended_at + 1, MOST_JOBS], dbname)
+        rows = target.postgres.for_load(dbname).fetch(_RUNS, [load.began_at - 1, load.ended_at + 1, MOST_JOBS])
     except PgdynoError as error:
         return f"{said}benchruns cannot be read: {error.message}\n"
     lines = [" ".join(f"{name}={value}" for name, value in row.items()) for row in reversed(rows)]

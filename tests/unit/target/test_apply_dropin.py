@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
 from pgdyno.model.configuration import Configuration
-from pgdyno.target.dropin import DropIn, render, session_named_in, with_include
+from pgdyno.target.dropin import LONGEST, DropIn, render, session_named_in, with_include
+from pgdyno.target.owner.hands import OURS, Hands
+from pgdyno.target.owner.tasks import TASKS
 
 
 def test_it_says_who_wrote_it_and_how_to_undo() -> None:
@@ -83,6 +86,38 @@ def test_include_is_added_once_and_through_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "postgresql.conf").is_symlink()
     assert real.read_text().count("include_if_exists") == 1
     assert dropin.path == tmp_path / "pgdyno.conf"
+
+
+def test_a_file_that_is_too_long_is_never_cut(tmp_path: Path) -> None:
+    main = tmp_path / "postgresql.conf"
+    main.write_text("port = 5432\n")
+    os.truncate(main, LONGEST + 1)
+    with pytest.raises(OSError, match="longer than 64 MB"):
+        DropIn(main).include()
+    assert main.stat().st_size == LONGEST + 1
+
+
+@pytest.mark.parametrize("times", [1, 1000])
+def test_a_line_that_somebody_adds_meanwhile_stays(tmp_path: Path, times: int) -> None:
+    main = tmp_path / "postgresql.conf"
+    main.write_text("port = 5432\n")
+    added = iter(range(times))
+
+    def call(name: str, given: dict[str, object]) -> object:
+        answer = TASKS[name](**given)
+        if name == "read" and (number := next(added, None)) is not None:
+            main.write_text(main.read_text() + f"# theirs {number}\n")
+        return answer
+
+    dropin = DropIn(main, Hands(OURS.account, call))
+    if times > 1:
+        with pytest.raises(OSError, match="changed in this moment"):
+            dropin.include()
+        assert "include" not in main.read_text()
+    else:
+        dropin.include()
+        assert "include_if_exists" in main.read_text()
+    assert "# theirs 0" in main.read_text()
 
 
 def test_put_back_removes_or_writes(tmp_path: Path) -> None:

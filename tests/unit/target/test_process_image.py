@@ -51,6 +51,25 @@ def test_bytes_that_are_no_text_survive() -> None:
     assert os.fsencode(f"ODD={image.environment['ODD']}") == odd
 
 
+def test_rights_and_groups_are_of_one_instant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process keeps its number when it executes a program with more rights, which sets the groups of root."""
+    first = process_image._status_text(os.getpid())
+    texts = iter([first.replace("Groups:\t", "Groups:\t4711 ")])
+    later = first.replace("Groups:\t", "Groups:\t42 ")
+    monkeypatch.setattr(process_image, "_status_text", lambda _: next(texts, later))
+    groups = capture(os.getpid()).values["groups"]
+    assert 4711 in groups
+    assert 42 not in groups
+
+
+def test_a_process_with_capabilities_is_not_started_again_without_them() -> None:
+    able = {**OWN.values["capabilities"], "CapAmb": "0000000000004000"}
+    image = replace(OWN, values={**OWN.values, "capabilities": able})
+    failed = image.put_on()
+    assert [text for text in failed if text.startswith("capabilities: ")]
+    assert "capabilities CapAmb" in "\n".join(differences(image, OWN))
+
+
 def test_each_limit_and_each_tree_has_a_line_of_its_own() -> None:
     limits = {**OWN.values["limit"], "CORE": [0, -1], "NOFILE": [1, 2]}
     older = {**OWN.values["limit"], "CORE": [-1, -1], "NOFILE": [1, 3]}

@@ -325,3 +325,39 @@ def test_a_command_that_fails_or_does_not_bring_the_server_up(tmp_path: Path) ->
     now = iter(range(0, 1000, 100))
     with pytest.raises(RestartError, match="did not come up within 60 s"):
         CommandControl(("true",), LocalRunner(), postgres, timeout_s=60, clock=lambda: next(now)).restart()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is asked whose its folders are")
+@pytest.mark.parametrize(
+    ("spoil", "is_refused"),
+    [
+        (lambda home: os.chown(home, 65534, 65534), True),
+        (lambda home: os.chown(home / "state", 65534, 65534), True),
+        (lambda home: home.chmod(0o777), True),
+        (lambda home: home.chmod(0o1777), False),
+        (lambda home: home.chmod(0o755), False),
+        (lambda home: (home / "state").rmdir(), False),
+    ],
+)
+def test_root_keeps_its_undo_where_only_root_can_change_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spoil: Callable[[Path], object], is_refused: bool
+) -> None:
+    (tmp_path / "home" / "state").mkdir(parents=True)
+    spoil(tmp_path / "home")
+    monkeypatch.setenv("PGDYNO_HOME", str(tmp_path / "home"))
+    if not is_refused:
+        assert places.state_dir() == tmp_path / "home" / "state"
+        return
+    with pytest.raises(EnvironmentUnsuitable, match="cannot keep the state of root's sessions"):
+        places.state_dir()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is asked whose its folders are")
+def test_a_link_of_somebody_elses_leads_root_nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    monkeypatch.setenv("PGDYNO_HOME", str(tmp_path / "link"))
+    assert places.state_dir() == tmp_path / "link" / "state"
+    os.chown(tmp_path / "link", 65534, 65534, follow_symlinks=False)
+    with pytest.raises(EnvironmentUnsuitable):
+        places.state_dir()

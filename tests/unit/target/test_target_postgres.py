@@ -88,7 +88,7 @@ def test_labels(conninfo: str, label: str) -> None:
 
 
 def test_another_database_keeps_the_rest() -> None:
-    other = Postgres("postgresql://dba:x@db1:5433/app?sslmode=require").for_database("it's mine")
+    other = Postgres("postgresql://dba:x@db1:5433/app?sslmode=require").for_load("it's mine")
     assert other.parameters == {
         "user": "dba",
         "password": "x",

@@ -17,6 +17,7 @@ from psycopg.rows import DictRow
 from pgdyno.errors import ConnectError
 from pgdyno.probes.evidence.statement_text import without_values
 from pgdyno.probes.views import load_views, queries_for
+from pgdyno.target.extensions import schema_of
 from pgdyno.target.own_databases import NAME
 from pgdyno.target.postgres import Postgres, query_error
 
@@ -170,13 +171,15 @@ def _detail(
 
 def _statements(session: psycopg.Connection[DictRow]) -> list[dict[str, Any]]:
     """Read pg_stat_statements by the columns that its own version has. Raises LookupError when it is not there."""
-    columns = session.execute(
-        "SELECT n.nspname, a.attname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace "
-        "JOIN pg_attribute AS a ON a.attrelid = c.oid "
-        "WHERE c.relname = 'pg_stat_statements' AND c.relkind = 'v' AND a.attnum > 0 AND NOT a.attisdropped"
-    ).fetchall()
-    if not columns:
+    schema = schema_of(session, "pg_stat_statements")
+    if schema is None:
         raise LookupError(f'extension pg_stat_statements is not installed in database "{session.info.dbname}"')
+    columns = session.execute(
+        "SELECT a.attname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace "
+        "JOIN pg_attribute AS a ON a.attrelid = c.oid "
+        "WHERE c.relname = 'pg_stat_statements' AND n.nspname = %s AND a.attnum > 0 AND NOT a.attisdropped",
+        [schema],
+    ).fetchall()
     there = {str(row["attname"]) for row in columns}
     chosen = {
         meaning: next((name for name in names if name in there), None) for meaning, names in _STATEMENT_COLUMNS.items()
@@ -196,7 +199,7 @@ def _statements(session: psycopg.Connection[DictRow]) -> list[dict[str, Any]]:
     ).format(
         sums=sql.SQL(", ").join(sums),
         time=sql.Identifier(chosen["time_ms"] or "total_exec_time"),
-        schema=sql.Identifier(str(columns[0]["nspname"])),
+        schema=sql.Identifier(schema),
         limit=sql.Literal(_STATEMENTS_AT_MOST),
         own=sql.Literal(NAME),
         own_named=sql.Literal(NAME.strip("^$")),
@@ -210,15 +213,14 @@ def _statements(session: psycopg.Connection[DictRow]) -> list[dict[str, Any]]:
 def _buffers(session: psycopg.Connection[DictRow]) -> list[dict[str, Any]]:
     """Ask pg_buffercache how full the cache is, cheaply from 16 on. Raises LookupError when it is not there."""
     row = session.execute(
-        "SELECT n.nspname, s.setting::int8 * 8192 AS bytes, "
-        "EXISTS (SELECT FROM pg_proc WHERE proname = 'pg_buffercache_summary') AS has_summary "
-        "FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace, pg_settings AS s "
-        "WHERE e.extname = 'pg_buffercache' AND s.name = 'shared_buffers'"
+        "SELECT setting::int8 * 8192 AS bytes FROM pg_settings WHERE name = 'shared_buffers'"
     ).fetchone()
-    if row is None:
+    summary = schema_of(session, "pg_buffercache", "pg_buffercache_summary")
+    place = summary or schema_of(session, "pg_buffercache")
+    if row is None or place is None:
         raise LookupError(f'extension pg_buffercache is not installed in database "{session.info.dbname}"')
-    schema = sql.Identifier(str(row["nspname"]))
-    if row["has_summary"]:
+    schema = sql.Identifier(place)
+    if summary:
         asked = sql.SQL(
             "SELECT buffers_used::int8 AS used, buffers_unused::int8 AS unused FROM {}.pg_buffercache_summary()"
         )

@@ -65,8 +65,8 @@ def _looked_at(purpose: Purpose, name: str, path: str) -> dict[str, object]:
     try:
         real = Path(path).resolve(strict=True)
         device = real.stat().st_dev
-    except OSError as error:
-        return {**told, "error": f"{path}: {(error.strerror or str(error)).lower()}"}
+    except (OSError, ValueError) as error:  # a NUL, which no path has
+        return {**told, "error": f"{path}: {(getattr(error, 'strerror', None) or str(error)).lower()}"}
     return {**told, "real": str(real), "device": f"{os.major(device)}:{os.minor(device)}", **_statvfs(real)}
 
 

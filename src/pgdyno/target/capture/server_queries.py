@@ -19,7 +19,8 @@ Rows = list[dict[str, object]]
 SETTINGS = sql.SQL("""
 SELECT name, setting, unit, vartype, context, source, min_val, max_val, enumvals, boot_val, reset_val,
        sourcefile, sourceline, pending_restart
-  FROM pg_catalog.pg_settings ORDER BY name""")
+  FROM pg_catalog.pg_settings WHERE NOT (name = 'search_path' AND source IN ('client', 'session')) ORDER BY name""")
+"""Without the search_path that every session of ours has (postgres.py): it says nothing of the server."""
 FILE_SETTINGS = sql.SQL("""
 SELECT name, setting, sourcefile, sourceline FROM pg_catalog.pg_file_settings
  WHERE applied AND name = ANY(%(names)s) ORDER BY seqno""")

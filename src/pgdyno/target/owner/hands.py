@@ -55,6 +55,13 @@ class Hands:
         """Return bytes of a regular file; a link, a pipe or a device is refused."""
         return cast(bytes, self.call("read", {"path": str(path), "at_most": at_most, "start": start}))
 
+    def read_whole(self, path: Path, longest: int) -> bytes:
+        """Return all bytes of a regular file, for one that is written again: OSError where there are more of them."""
+        data = self.read(path, at_most=longest + 1)
+        if len(data) > longest:
+            raise OSError(errno.EFBIG, f"longer than {longest >> 20} MB", str(path))
+        return data
+
     def read_text(self, path: Path) -> str:
         """Return the text of a small file."""
         return self.read(path).decode(errors="replace")

@@ -43,7 +43,7 @@ _SESSIONS = "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = %s AND a
 
 def keep_start(target: Target, dbname: str) -> None:
     """Keep in the load's database what the counts of the coming run begin at."""
-    target.postgres.execute(_KEEP_START, dbname=dbname)
+    target.postgres.for_load(dbname).execute(_KEEP_START)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Examiner:
     ) -> Examination:
         """Return the checks and the figures of a run that ended. Waits until its sessions are gone."""
         _wait_for_counters(target.postgres, dbname, sleep)
-        with target.postgres.connect(dbname) as connection:
+        with target.postgres.for_load(dbname).connect() as connection:
             try:
                 counted = connection.execute(_COUNTED).fetchone()
                 checks = _checks(connection) if self.check else [_unchecked()]

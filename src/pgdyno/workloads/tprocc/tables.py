@@ -184,7 +184,7 @@ def _raw(text: str) -> Query:
 
 
 def _run(site: LoadSite, statement: Query) -> None:
-    site.target.postgres.execute(statement, dbname=site.dbname)
+    site.postgres.execute(statement)
 
 
 def _require_sound(site: LoadSite, sessions: _Sessions) -> None:
