@@ -46,7 +46,7 @@ def seek_missing(
         part = _only(found, (*needed, *half))
         if not search.accepts(part):
             return None
-        trial = run_repeating(search.laboratory, TrialSpec(part, Role.SEARCH, ARM, block, slot))
+        trial = run_repeating(search.laboratory.run, TrialSpec(part, Role.SEARCH, ARM, block, slot))
         figure = None if trial.outcome is None else metric_of(trial.outcome, metric)
         if not search.learn(trial) or not figure:
             return None
