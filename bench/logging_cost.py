@@ -15,9 +15,9 @@ import signal
 import tempfile
 from pathlib import Path
 
+from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.stats.paired import log_ratios, t_interval
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.target import Target
+from pgdyno.targets.target import Target
 from pgdyno.workloads.registry import make_workload
 
 _TPS = re.compile(r"^tps = ([\d.]+)", re.MULTILINE)

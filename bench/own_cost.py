@@ -91,10 +91,10 @@ def measure(rate: int, seconds: int, speed: float) -> dict[str, object]:
     from pgdyno.model.trial import LoadPlan, Role, TrialSpec
     from pgdyno.probes.guards.reader import GuardReader
     from pgdyno.probes.sampler import Overhead, SampleBatch, Sampler
+    from pgdyno.sandbox.sandbox import Sandbox
     from pgdyno.store.catalogue import Store
     from pgdyno.store.live import LiveBoard
-    from pgdyno.target.inspect import read_facts
-    from pgdyno.target.sandbox import Sandbox
+    from pgdyno.targets.inspect import read_facts
     from pgdyno.trial import laboratory as module
     from pgdyno.trial.live_recorder import LiveRecorder
     from pgdyno.trial.sentry import Sentry

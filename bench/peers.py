@@ -38,9 +38,9 @@ from psycopg import sql
 from pgdyno.model.trial import LoadPlan, Outcome, TrialState
 from pgdyno.model.verdict import Interval
 from pgdyno.probes.host.cpu import parse as parse_cpu_times
+from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.stats.paired import log_ratios, t_interval
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.target import Target
+from pgdyno.targets.target import Target
 from pgdyno.workloads.driver_process import DriverProcess
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.tprocc.conditions import CONDITIONS, ask

@@ -34,9 +34,9 @@ from pgdyno.probes.host.process import DriverCpu
 from pgdyno.probes.host.reading import PROC, TICKS_PER_S
 from pgdyno.probes.observer import Observer
 from pgdyno.probes.sampler import Sampler
+from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.stats.paired import log_ratios
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.target import Target
+from pgdyno.targets.target import Target
 from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.registry import make_workload
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pgdyno.errors import PgdynoError
-from pgdyno.target.remote.client import AgentClient
+from pgdyno.remote.client import AgentClient
 
 
 @contextmanager

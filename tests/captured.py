@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+from pgdyno.capture.texts import Capture
+from pgdyno.inventory.inspection import inspect_capture
 from pgdyno.model.inventory import Inventory, ServerInventory
-from pgdyno.target.capture.texts import Capture
-from pgdyno.target.inspection import inspect_capture
 
 CAPTURES = Path(__file__).parent / "data" / "captures"
 LOOSE = CAPTURES / "loose"

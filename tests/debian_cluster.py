@@ -15,9 +15,9 @@ from psycopg.conninfo import make_conninfo
 
 from fix_postgres import DEBIAN_15
 from free_ports import free_ports
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.restart import PgCtlCluster
-from pgdyno.target.runner import LocalRunner
+from pgdyno.control import PgCtlCluster
+from pgdyno.owner.runner import LocalRunner
+from pgdyno.server.postgres import Postgres
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,14 @@ import pytest
 
 from fix_postgres import find_build, public_dir
 from foreign_server import running_foreign_server
+from pgdyno.control import PgCtl
 from pgdyno.model.configuration import Configuration
-from pgdyno.target import activation, processes, rollback, snapshot
-from pgdyno.target.apply import Session
-from pgdyno.target.restart import PgCtl
-from pgdyno.target.restore import Restored
-from pgdyno.target.snapshot import SettingState
-from pgdyno.target.target import Target
+from pgdyno.server import postmaster_lock, snapshot
+from pgdyno.server.snapshot import SettingState
+from pgdyno.targets.target import Target
+from pgdyno.undo import activation, rollback
+from pgdyno.undo.apply import Session
+from pgdyno.undo.restore import Restored
 
 RELOADED = Configuration.of({"work_mem": "8MB"})
 RESTARTED = Configuration.of({"work_mem": "8MB", "max_connections": "42"})
@@ -65,7 +66,7 @@ class Scene:
         return self.target.control
 
     def is_down(self) -> bool:
-        return processes.postmaster_pid(self.data) is None
+        return postmaster_lock.postmaster_pid(self.data) is None
 
 
 @pytest.fixture(scope="module", params=["debian-15", "embedded-18", "npm-13"])

@@ -13,9 +13,9 @@ import pytest
 
 import fix_postgres
 from foreign_server import running_foreign_server
-from pgdyno.target.binaries import embedded_bin_dir
-from pgdyno.target.owner.account import Account
-from pgdyno.target.target import Target
+from pgdyno.owner.account import Account
+from pgdyno.server.binaries import embedded_bin_dir
+from pgdyno.targets.target import Target
 
 _SPY = '#!/bin/sh\necho "$(id -u) $0 $*" >> {log}\nexec {real} "$@"\n'
 

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.target.binaries import embedded_bin_dir
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server.binaries import embedded_bin_dir
 
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 _SHARED_MEMORY = Path("/dev/shm")

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fix_postgres import find_build, public_dir
-from pgdyno.target.cpu import ServerCpu
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.restart import PgCtl
-from pgdyno.target.runner import LocalRunner
-from pgdyno.target.target import Target
+from pgdyno.control import PgCtl
+from pgdyno.linux.cpu import ServerCpu
+from pgdyno.owner.runner import LocalRunner
+from pgdyno.server.postgres import Postgres
+from pgdyno.targets.target import Target
 
 LONG_AGO_NS = 1_234_567_890_123_456_789
 _MAIN = """# the last line has no newline

@@ -16,14 +16,14 @@ from pgdyno.model.trial import LoadPlan, Role, Trial, TrialSpec, TrialState
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.probes.sampler import Sampler
 from pgdyno.store.catalogue import Store
-from pgdyno.target.apply import Session
-from pgdyno.target.inspect import read_facts
-from pgdyno.target.target import Target
+from pgdyno.targets.inspect import read_facts
+from pgdyno.targets.target import Target
 from pgdyno.trial.assess import Bounds
 from pgdyno.trial.guard_settings import guard_plan
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.pace import Outlook
 from pgdyno.trial.sentry import Sentry
+from pgdyno.undo.apply import Session
 from pgdyno.workloads.protocol import LoadReading, Workload
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.template import APPLICATION_NAME

@@ -19,12 +19,12 @@ from tuner_process import await_line
 
 from debian_cluster import debian_cluster
 from free_ports import free_ports
-from pgdyno.target import processes, snapshot
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.restart import Control, PgCtl
-from pgdyno.target.runner import LocalRunner
-from pgdyno.target.snapshot import SettingState
-from pgdyno.target.watch import Deadlines
+from pgdyno.control import Control, PgCtl
+from pgdyno.owner.runner import LocalRunner
+from pgdyno.server import postmaster_lock, snapshot
+from pgdyno.server.postgres import Postgres
+from pgdyno.server.snapshot import SettingState
+from pgdyno.undo.watch import Deadlines
 
 PASSWORD = "oR4nge-Wolf'7\\ x"
 """With what a connection string and a shell must quote."""
@@ -38,9 +38,9 @@ import itertools, json, os, sys, time
 from pathlib import Path
 from pgdyno.errors import PgdynoError
 from pgdyno.model.configuration import Configuration
-from pgdyno.target.apply import Session
-from pgdyno.target.connect_routes import open_server
-from pgdyno.target.watch import Deadlines
+from pgdyno.undo.apply import Session
+from pgdyno.targets.connect_routes import open_server
+from pgdyno.undo.watch import Deadlines
 
 given = json.loads(sys.stdin.read())
 try:
@@ -89,7 +89,7 @@ class LockedServer:
         return len(_STARTED.findall(self.log.read_bytes()))
 
     def pid(self) -> int | None:
-        return processes.postmaster_pid(self.data)
+        return postmaster_lock.postmaster_pid(self.data)
 
 
 def set_password(admin: Postgres) -> None:

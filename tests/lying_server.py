@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from pgdyno.target.postgres import Postgres
+from pgdyno.server.postgres import Postgres
 
 INT4, FLOAT8, TIMESTAMPTZ, NUMERIC, JSON, TEXT = 23, 701, 1184, 1700, 114, 25
 Row = Mapping[str, tuple[int, bytes | None]]

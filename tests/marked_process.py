@@ -16,8 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.target import memory_policy, processes
-from pgdyno.target.restart import PgCtl
+from pgdyno.control import PgCtl
+from pgdyno.linux import processes
+from pgdyno.owner import memory_policy
+from pgdyno.server import postmaster_lock
 
 SECRETS = {"PGPASSWORD": "sesame-1", "AWS_SECRET_ACCESS_KEY": "sesame-2", "SSH_AUTH_SOCK": "/tmp/sesame-3"}
 MARKS = {"PATH": "/usr/bin:/bin", "MARK_OF_THE_DBA": "one two=three", "TZ": "Europe/Berlin", "PGDATESTYLE": "ISO, YMD"}
@@ -98,7 +100,7 @@ def another_process(patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def seen(data_directory: Path) -> dict[str, object]:
     """Return what the kernel says of the postmaster, in its own texts, but for what differs from start to start."""
-    pid = processes.postmaster_pid(data_directory)
+    pid = postmaster_lock.postmaster_pid(data_directory)
     assert pid is not None
     folder = Path("/proc") / str(pid)
     status = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
@@ -120,7 +122,7 @@ def seen(data_directory: Path) -> dict[str, object]:
 
 def environments(data_directory: Path) -> str:
     """Return the environments of the postmaster and its children as one text."""
-    pid = processes.postmaster_pid(data_directory)
+    pid = postmaster_lock.postmaster_pid(data_directory)
     assert pid is not None
     pids = [pid, *(stat.pid for stat in processes.children_of(pid))]
     return "\n".join(_text(Path("/proc") / str(one) / "environ") for one in pids)

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Unknown
-from pgdyno.target.preflight.plan import Plan
-from pgdyno.target.preflight.reading_host import HostReading, HugePool, Limits, SharedSegment
-from pgdyno.target.snapshot import SettingState
+from pgdyno.preflight.plan import Plan
+from pgdyno.preflight.reading_host import HostReading, HugePool, Limits, SharedSegment
+from pgdyno.server.snapshot import SettingState
 
 MB, GB = 1 << 20, 1 << 30
 UNKNOWN = Unknown("nobody knows")

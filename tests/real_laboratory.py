@@ -8,10 +8,10 @@ from pathlib import Path
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, Role, Trial, TrialSpec
+from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.stand import facts_image
-from pgdyno.target.inspect import read_facts
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.targets.inspect import read_facts
 from pgdyno.trial.assess import Bounds
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.run_evidence import RunEvidence, read_evidence

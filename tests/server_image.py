@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pgdyno.target import snapshot
-from pgdyno.target.durable import Attributes
-from pgdyno.target.owner.hands import hands_of
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.snapshot import SettingState
+from pgdyno.owner.durable import Attributes
+from pgdyno.owner.hands import hands_of
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import snapshot
+from pgdyno.server.snapshot import SettingState
 
 PATIENCE_S = 90.0
 

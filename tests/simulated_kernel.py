@@ -8,9 +8,9 @@ import os
 from functools import cache
 from pathlib import Path
 
+from pgdyno.kernel.kernel_knobs import sysctl_path
+from pgdyno.linux.kernel_tree import Tree, choices, plain
 from pgdyno.model.linux import COUNTERPARTS
-from pgdyno.target.kernel_knobs import sysctl_path
-from pgdyno.target.kernel_tree import Tree, choices, plain
 
 _PAIRS = {sysctl_path(one): sysctl_path(other) for one, other in COUNTERPARTS.items()}
 _POOL = sysctl_path("vm.nr_hugepages")

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from pgdyno.target import processes
-from pgdyno.target.runner import LocalRunner
+from pgdyno.owner.runner import LocalRunner
+from pgdyno.server import postmaster_lock
 
 _SCRIPT = """#!{python}
 import sys
@@ -82,7 +82,7 @@ class _State:
 
 
 def _show(unit: Unit, state: _State) -> int:
-    pid = processes.postmaster_pid(Path(unit.data)) or 0
+    pid = postmaster_lock.postmaster_pid(Path(unit.data)) or 0
     active = "active" if pid else "inactive" if state.result == "success" else "failed"
     result = "success" if pid else state.result
     _say(f"ActiveState={active}\nSubState={'running' if pid else 'dead'}\nResult={result}\nMainPID={pid}")
@@ -91,7 +91,7 @@ def _show(unit: Unit, state: _State) -> int:
 
 
 def _start(unit: Unit, state: _State) -> int:
-    if processes.postmaster_pid(Path(unit.data)) is not None:
+    if postmaster_lock.postmaster_pid(Path(unit.data)) is not None:
         return 0
     if state.starts >= unit.burst:
         state.keep(state.starts, "start-limit-hit")
@@ -105,7 +105,7 @@ def _start(unit: Unit, state: _State) -> int:
 
 
 def _stop(unit: Unit, _: _State) -> int:
-    return _pg_ctl(unit, "stop", "-m", "fast") if processes.postmaster_pid(Path(unit.data)) else 0
+    return _pg_ctl(unit, "stop", "-m", "fast") if postmaster_lock.postmaster_pid(Path(unit.data)) else 0
 
 
 def _restart(unit: Unit, state: _State) -> int:

@@ -27,7 +27,7 @@ from lair import CANARY, Lair, lair, picture
 from launch import SECRETS
 from state import State, postmaster_of, state_of
 
-from pgdyno.target.postgres import Postgres
+from pgdyno.server.postgres import Postgres
 
 BOUND_S = 240.0
 """The longest that anything of root's may take: two waits for a worker that was stopped, and what lies between."""

@@ -23,18 +23,18 @@ from pathlib import Path
 import hostile_moves
 from root_audit import touched
 
+from pgdyno.control.pg_ctl import PgCtl
 from pgdyno.errors import PgdynoError
+from pgdyno.inventory.inspection import inspect
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Unknown
-from pgdyno.target import server_log
-from pgdyno.target.apply import Session
-from pgdyno.target.connect import open_target
-from pgdyno.target.inspection import inspect
-from pgdyno.target.preflight.examine import examine
-from pgdyno.target.restart.pg_ctl import PgCtl
-from pgdyno.target.rollback import LocalSessions, SessionState
-from pgdyno.target.target import Target
-from pgdyno.target.watch import Deadlines
+from pgdyno.preflight.examine import examine
+from pgdyno.targets import server_log
+from pgdyno.targets.connect import open_target
+from pgdyno.targets.target import Target
+from pgdyno.undo.apply import Session
+from pgdyno.undo.rollback import LocalSessions, SessionState
+from pgdyno.undo.watch import Deadlines
 
 faulthandler.register(signal.SIGUSR1, all_threads=True)  # hostile.py asks so where a process of root's waits
 conninfo, undo_root, stop_file = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])

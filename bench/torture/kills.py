@@ -21,7 +21,7 @@ from steered import PHASES, phase_of, steered_tune
 
 from pgdyno.model.study import StudyState
 from pgdyno.store.catalogue import Store
-from pgdyno.target.bundle import UndoBundle, bundle_directories
+from pgdyno.undo.bundle import UndoBundle, bundle_directories
 
 SANDBOX = "torture"
 LONGEST_S = 8.0
@@ -225,7 +225,7 @@ class Kills:
         """Return whom the session left behind: its watchdogs, its load, its workers."""
         deadline = time.monotonic() + LEAVING_S
         while True:
-            found = running_with("pgdyno.target.watchdog", str(self._undo_root))
+            found = running_with("pgdyno.undo.watchdog", str(self._undo_root))
             found |= running_with("pgbench", str(self._sandbox))
             if not found or time.monotonic() > deadline:
                 return [f"left running: {command[:120]}" for command in found.values()]

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from state import children_of, postmaster_of, running_with
 
-from pgdyno.target import watch_record
-from pgdyno.target.bundle import UndoBundle
-from pgdyno.target.watch_record import Role
+from pgdyno.undo import watch_record
+from pgdyno.undo.bundle import UndoBundle
+from pgdyno.undo.watch_record import Role
 
 WAIT_S = 20.0
 
@@ -212,7 +212,7 @@ def frozen_watchdog(victims: Victims) -> None:
 def owner_worker(victims: Victims) -> None:
     """End the process that works on the server's files, in the tuner's and in the watchdogs' hands, then the tuner."""
     parents = {victims.tuner.pid, victims.watchdog(Role.FIRST)}
-    workers = [pid for pid in running_with("pgdyno.target.owner") if _parent(pid) in parents]
+    workers = [pid for pid in running_with("pgdyno.owner") if _parent(pid) in parents]
     send(KILL, *workers)
     victims.pause(1)
     victims.tuner.kill()

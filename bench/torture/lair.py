@@ -20,8 +20,8 @@ from pathlib import Path
 from ground import DATA_FILES, ETC_FILES, MAIN_HEAD, PROGRAMS, Ground
 from state import end_watchdogs, postmaster_of
 
-from pgdyno.target.binaries import embedded_bin_dir
-from pgdyno.target.owner.account import Account
+from pgdyno.owner.account import Account
+from pgdyno.server.binaries import embedded_bin_dir
 
 ACCOUNTS = ("games", "news", "uucp", "lp", "list", "irc", "nobody")
 PORT = 54329

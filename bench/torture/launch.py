@@ -17,7 +17,7 @@ from typing import IO
 
 from state import postmaster_of, process_of
 
-from pgdyno.target import postmaster_lock
+from pgdyno.server import postmaster_lock
 
 LEAK = "torture-leak"
 """A word in variables of the tuner that no process of a server may have."""

@@ -24,11 +24,11 @@ from state import State, connect, postmaster_of, state_of
 from tuner_process import await_down, newest, tuner_of
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.target import watch_record
-from pgdyno.target.apply import Session
-from pgdyno.target.bundle import DATA_RESERVE
-from pgdyno.target.cluster import DROP_IN
-from pgdyno.target.rollback import describe
+from pgdyno.sandbox.cluster import DROP_IN
+from pgdyno.undo import watch_record
+from pgdyno.undo.apply import Session
+from pgdyno.undo.bundle import DATA_RESERVE
+from pgdyno.undo.rollback import describe
 
 Played = tuple[float | None, list[str]]
 THEIRS = "log_min_duration_statement"

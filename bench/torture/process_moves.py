@@ -88,7 +88,7 @@ def _workers() -> list[int]:
         with contextlib.suppress(OSError):
             if entry.name.isdigit() and entry.stat().st_uid in (0, os.getuid()):
                 owned = f"Uid:\t{os.getuid()}\t" in (entry / "status").read_text()
-                if owned and b"pgdyno.target.owner" in (entry / "cmdline").read_bytes():
+                if owned and b"pgdyno.owner" in (entry / "cmdline").read_bytes():
                     found.append(int(entry.name))
     return found
 

@@ -22,11 +22,12 @@ from stage import NAME, Stage, await_closed, hold
 from state import end_watchdogs, state_of
 from tuner_process import newest
 
+from pgdyno.linux import processes
 from pgdyno.model.configuration import Configuration
-from pgdyno.target import processes, watch_record
-from pgdyno.target.dropin import render
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.written import INTENT
+from pgdyno.routes.dropin import render
+from pgdyno.routes.written import INTENT
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.undo import watch_record
 
 DISK_BYTES = 400 << 20
 STARVING_BYTES = 48 << 20

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from tuner_process import await_line, newest, tuner_of
 
-from pgdyno.target import processes
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.watch import Deadlines
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import postmaster_lock
+from pgdyno.undo.watch import Deadlines
 
 PATIENCE_S = 120.0
 WATCH = Deadlines(heartbeat_s=5, health_s=5, grace_s=2)
@@ -37,7 +37,7 @@ class Stage:
 
     def postmaster(self) -> int:
         """Return the postmaster's number."""
-        pid = processes.postmaster_pid(self.data)
+        pid = postmaster_lock.postmaster_pid(self.data)
         assert pid is not None, "the server runs"
         return pid
 

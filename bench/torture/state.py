@@ -141,7 +141,7 @@ def running_with(*words: str) -> dict[int, str]:
 
 def end_watchdogs(folder: Path) -> None:
     """End those that watch over a session of this folder: they try for a day, and what they watch is gone before."""
-    while found := running_with("pgdyno.target.watchdog", str(folder)):  # each of a pair starts the other again
+    while found := running_with("pgdyno.undo.watchdog", str(folder)):  # each of a pair starts the other again
         for pid in found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from pgdyno.target import processes
-from pgdyno.target.bundle import UndoBundle, bundle_directories
-from pgdyno.target.control_record import to_record
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.watch import Deadlines
+from pgdyno.control.control_record import to_record
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import postmaster_lock
+from pgdyno.undo.bundle import UndoBundle, bundle_directories
+from pgdyno.undo.watch import Deadlines
 
 PATIENCE_S = 90.0
 CONFIGURATIONS: Sequence[Mapping[str, str]] = (
@@ -28,13 +28,13 @@ _PROGRAM = """
 import itertools, json, sys, time
 from pathlib import Path
 from pgdyno.model.configuration import Configuration
-from pgdyno.target.apply import Session
-from pgdyno.target.control_record import from_record
-from pgdyno.target.cpu import ServerCpu
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.runner import LocalRunner
-from pgdyno.target.target import Target
-from pgdyno.target.watch import Deadlines
+from pgdyno.undo.apply import Session
+from pgdyno.control.control_record import from_record
+from pgdyno.linux.cpu import ServerCpu
+from pgdyno.server.postgres import Postgres
+from pgdyno.owner.runner import LocalRunner
+from pgdyno.targets.target import Target
+from pgdyno.undo.watch import Deadlines
 
 given = json.loads(sys.argv[1])
 postgres, runner = Postgres(given["conninfo"]), LocalRunner()
@@ -101,7 +101,7 @@ def await_line(tuner: subprocess.Popen[str], line: str) -> None:
 def await_down(sandbox: Sandbox, tuner: subprocess.Popen[str]) -> None:
     """Wait until the process has stopped the server: one of its restarts is seen, however short the time between."""
     deadline = time.monotonic() + PATIENCE_S
-    while processes.postmaster_pid(sandbox.data_directory) is not None:
+    while postmaster_lock.postmaster_pid(sandbox.data_directory) is not None:
         assert tuner.poll() is None, "the tuner ended by itself"
         assert time.monotonic() < deadline, "the server was never seen to be down"
         time.sleep(0.001)

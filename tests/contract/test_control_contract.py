@@ -15,15 +15,16 @@ import systemctl_double
 from agent_line import agent_line
 from debian_cluster import debian_cluster
 from fix_postgres import find_build
+from pgdyno.control import CommandControl, Control, PgCtl, PgCtlCluster, SystemdControl
 from pgdyno.errors import RestartError, UsageError
-from pgdyno.target import processes
-from pgdyno.target.connect import open_target
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.remote.client import AgentClient
-from pgdyno.target.remote.control import RemoteControl
-from pgdyno.target.restart import CommandControl, Control, PgCtl, PgCtlCluster, SystemdControl
-from pgdyno.target.runner import LocalRunner
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.linux import processes
+from pgdyno.owner.runner import LocalRunner
+from pgdyno.remote.client import AgentClient
+from pgdyno.remote.control import RemoteControl
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import postmaster_lock
+from pgdyno.server.postgres import Postgres
+from pgdyno.targets.connect import open_target
 from systemctl_double import Unit
 
 pytestmark = [pytest.mark.pg, pytest.mark.host]
@@ -40,7 +41,7 @@ class Subject:
     settings: Path
 
     def pid(self) -> int | None:
-        return processes.postmaster_pid(self.data)
+        return postmaster_lock.postmaster_pid(self.data)
 
 
 @pytest.fixture(scope="module", params=KINDS)

@@ -14,9 +14,9 @@ import pytest
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.fleet.start import begin_load
 from pgdyno.model.trial import LoadPlan
+from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.stats.histogram import LatencyHistogram
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.target import Target
+from pgdyno.targets.target import Target
 from pgdyno.workloads.protocol import LoadResult, RunningLoad, Workload
 from pgdyno.workloads.registry import make_workload
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.linux.cpu import CpuGroup
 from pgdyno.model.facts import Unknown
-from pgdyno.target.cpu import CpuGroup
-from pgdyno.target.inherited import Kind
-from pgdyno.target.process_image import capture
-from pgdyno.target.runner import LocalRunner, Runner
+from pgdyno.owner.inherited import Kind
+from pgdyno.owner.process_image import capture
+from pgdyno.owner.runner import LocalRunner, Runner
 
 RUNNERS: dict[str, Callable[[], Runner]] = {"local": LocalRunner}
 OF_GLIBC = 0b11 << 31

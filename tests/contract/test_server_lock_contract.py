@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 from tuner_process import await_line, tuner_of
 
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode
+from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.model.configuration import Configuration
-from pgdyno.target import one_session, server_lock
-from pgdyno.target.apply import Session
-from pgdyno.target.bundle import CLOSED, UndoBundle, bundle_directories
-from pgdyno.target.connect_routes import open_sql_only
-from pgdyno.target.identity import ProcessIdentity
-from pgdyno.target.rollback import forget, rollback
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.server_lock import NAME, Holder, ServerInUse, ServerLock
-from pgdyno.target.target import Target
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.targets.connect_routes import open_sql_only
+from pgdyno.targets.target import Target
+from pgdyno.undo import one_session, server_lock
+from pgdyno.undo.apply import Session
+from pgdyno.undo.bundle import CLOSED, UndoBundle, bundle_directories
+from pgdyno.undo.rollback import forget, rollback
+from pgdyno.undo.server_lock import NAME, Holder, ServerInUse, ServerLock
 
 pytestmark = pytest.mark.pg
 NEVER: Callable[[Holder], bool] = lambda _: False  # noqa: E731

@@ -13,9 +13,9 @@ from psycopg import sql
 
 from fix_postgres import find_build
 from pgdyno.model.trial import LoadPlan
+from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.stats.histogram import LatencyHistogram
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.target import Target
+from pgdyno.targets.target import Target
 from pgdyno.workloads.protocol import LoadResult, Workload
 from pgdyno.workloads.registry import make_workload
 

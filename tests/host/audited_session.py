@@ -10,12 +10,12 @@ from pathlib import Path
 
 from root_audit import touched
 
+from pgdyno.inventory.inspection import inspect
 from pgdyno.model.configuration import Configuration
-from pgdyno.target import server_log
-from pgdyno.target.apply import Session
-from pgdyno.target.connect import open_target
-from pgdyno.target.inspection import inspect
-from pgdyno.target.watch import Deadlines
+from pgdyno.targets import server_log
+from pgdyno.targets.connect import open_target
+from pgdyno.undo.apply import Session
+from pgdyno.undo.watch import Deadlines
 
 target = open_target(sys.argv[1])
 inspect(target)

@@ -15,11 +15,11 @@ from fix_postgres import find_build, public_dir
 from foreign_server import running_foreign_server
 from pgdyno.errors import EnvironmentUnsuitable, RollbackError
 from pgdyno.model.configuration import Configuration
-from pgdyno.target import snapshot
-from pgdyno.target.apply import Session
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.snapshot import SettingState
-from pgdyno.target.target import Target
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import snapshot
+from pgdyno.server.snapshot import SettingState
+from pgdyno.targets.target import Target
+from pgdyno.undo.apply import Session
 from server_image import write_as_owner
 
 pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")]

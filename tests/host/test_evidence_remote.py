@@ -11,10 +11,10 @@ from foreign_server import foreign_debian
 from pgdyno.model.evidence import HostActivity, LogEvidence, Statistics
 from pgdyno.model.inventory import Inventory
 from pgdyno.probes.evidence.gather import gather
-from pgdyno.target.remote.address import HostAddress
-from pgdyno.target.remote.arrival import HostRequest
-from pgdyno.target.remote.host import opened_host
-from pgdyno.target.target import Target
+from pgdyno.remote.address import HostAddress
+from pgdyno.remote.arrival import HostRequest
+from pgdyno.remote.host import opened_host
+from pgdyno.targets.target import Target
 
 pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.slow]
 

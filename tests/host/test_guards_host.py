@@ -14,10 +14,12 @@ import pytest
 
 from guarded_study import Guarded, assert_answered, guarded
 from pgdyno.errors import EnvironmentUnsuitable, GuardTripped
+from pgdyno.kernel import swap_file
+from pgdyno.linux import processes
 from pgdyno.model.guard import Colour
 from pgdyno.model.trial import TrialState
-from pgdyno.target import processes, swap_file
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import postmaster_lock
 from small_volume import volume
 
 pytestmark = [
@@ -112,7 +114,7 @@ def bounded(make_sandbox: Callable[..., Sandbox], memory_group: Path) -> Sandbox
     """A running sandbox inside the memory cgroup."""
     sandbox = make_sandbox("bounded")
     sandbox.start()
-    pid = processes.postmaster_pid(sandbox.data_directory)
+    pid = postmaster_lock.postmaster_pid(sandbox.data_directory)
     assert pid is not None
     enter(memory_group, pid, *(child.pid for child in processes.children_of(pid)))
     return sandbox

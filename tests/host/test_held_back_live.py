@@ -13,11 +13,12 @@ from uuid import uuid4
 
 import pytest
 
+from pgdyno.linux import processes
 from pgdyno.model.bottleneck import Candidate, HeldBack, Resource
 from pgdyno.model.trial import LoadPlan
-from pgdyno.target import processes
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import postmaster_lock
+from pgdyno.server.postgres import Postgres
 from real_laboratory import real_laboratory
 from server_image import eventually
 from small_volume import volume
@@ -79,7 +80,7 @@ def slow_device(sandbox: Sandbox, **requests_per_s: int) -> Iterator[None]:
     if not BLKIO.is_dir():
         pytest.skip("no cgroup of version 1 bounds block I/O here")
     device = sandbox.data_directory.stat().st_dev
-    leader = processes.postmaster_pid(sandbox.data_directory)
+    leader = postmaster_lock.postmaster_pid(sandbox.data_directory)
     assert leader is not None
     group = BLKIO / f"pgdyno-test-{uuid4().hex[:8]}"
     group.mkdir()

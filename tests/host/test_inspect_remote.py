@@ -7,12 +7,12 @@ import pytest
 from captured import server_of
 from fix_sshd import Sshd
 from foreign_server import foreign_debian
+from pgdyno.inventory.inspection import inspect
 from pgdyno.model.inventory import Inventory, Purpose
-from pgdyno.target.inspection import inspect
-from pgdyno.target.remote.address import HostAddress
-from pgdyno.target.remote.arrival import HostRequest
-from pgdyno.target.remote.host import opened_host
-from pgdyno.target.target import Target
+from pgdyno.remote.address import HostAddress
+from pgdyno.remote.arrival import HostRequest
+from pgdyno.remote.host import opened_host
+from pgdyno.targets.target import Target
 
 pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.slow]
 

@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from kernel_case import says, with_memory
+from pgdyno.capture.texts import Capture
 from pgdyno.errors import ApplyError
+from pgdyno.inventory.memory import read_memory
+from pgdyno.kernel import kernel, swap_file
+from pgdyno.kernel.kernel import KernelImage
+from pgdyno.kernel.kernel_facts import read_kernel
+from pgdyno.linux.block_devices import KernelPlaces, disks_below, find_places
 from pgdyno.model import linux
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer
-from pgdyno.target import kernel, swap_file
-from pgdyno.target.block_devices import KernelPlaces, disks_below, find_places
-from pgdyno.target.capture.texts import Capture
-from pgdyno.target.inventory.memory import read_memory
-from pgdyno.target.kernel import KernelImage
-from pgdyno.target.kernel_facts import read_kernel
 
 pytestmark = [
     pytest.mark.host,

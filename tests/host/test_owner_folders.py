@@ -13,14 +13,16 @@ import fix_postgres
 from fix_lair import Lair, picture
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode, PgdynoError
 from pgdyno.model.configuration import Configuration
-from pgdyno.target import connect, opening, postmaster_lock, processes, server_log
-from pgdyno.target.apply import Session
-from pgdyno.target.connect import open_target
-from pgdyno.target.file_route import FileRoute
-from pgdyno.target.owner.hands import hands_of
-from pgdyno.target.owner.pins import DirectoryChanged, Pin
-from pgdyno.target.rollback import LocalSessions
-from pgdyno.target.runner import LocalRunner
+from pgdyno.owner.hands import hands_of
+from pgdyno.owner.pins import DirectoryChanged, Pin
+from pgdyno.owner.runner import LocalRunner
+from pgdyno.routes.file_route import FileRoute
+from pgdyno.server import postmaster_lock
+from pgdyno.targets import connect, server_log
+from pgdyno.targets.connect import open_target
+from pgdyno.undo import opening
+from pgdyno.undo.apply import Session
+from pgdyno.undo.rollback import LocalSessions
 
 pytestmark = [
     pytest.mark.pg,
@@ -110,7 +112,7 @@ def test_whose_rights_are_used_is_not_chosen_by_a_link(lair: Lair, victim: Path,
             with pytest.raises(PermissionError, match="leads to a directory of root's"):
                 hands_of(data)
             with pytest.raises(EnvironmentUnsuitable):
-                processes.postmaster_pid(data)
+                postmaster_lock.postmaster_pid(data)
     finally:
         lair.as_owner(back)
     assert session.rollback().is_whole

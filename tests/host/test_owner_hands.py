@@ -14,11 +14,12 @@ import pytest
 
 import fix_postgres
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.target import processes
-from pgdyno.target.durable import Attributes
-from pgdyno.target.owner import worker
-from pgdyno.target.owner.account import Account
-from pgdyno.target.owner.hands import Hands, hands_for
+from pgdyno.linux import processes
+from pgdyno.owner import worker
+from pgdyno.owner.account import Account
+from pgdyno.owner.durable import Attributes
+from pgdyno.owner.hands import Hands, hands_for
+from pgdyno.server import postmaster_lock
 
 pytestmark = [
     pytest.mark.pg,
@@ -65,7 +66,7 @@ def test_hands_go_on_when_their_worker_is_killed(theirs: tuple[Hands, Path]) -> 
     for pid in processes.all_pids():
         if processes.account_of(pid) == hands.account.uid:
             words = (processes.PROC / str(pid) / "cmdline").read_bytes()
-            if b"pgdyno.target.owner" in words:
+            if b"pgdyno.owner" in words:
                 os.kill(pid, 9)
     assert hands.may_write(folder)
 
@@ -102,7 +103,7 @@ def test_a_worker_cannot_be_looked_into_or_have_more_rights_again(theirs: tuple[
         pid
         for pid in processes.all_pids()
         if processes.account_of(pid) == hands.account.uid
-        and b"pgdyno.target.owner" in (processes.PROC / str(pid) / "cmdline").read_bytes()
+        and b"pgdyno.owner" in (processes.PROC / str(pid) / "cmdline").read_bytes()
     ]
     assert found
     status = (processes.PROC / str(found[0]) / "status").read_text()
@@ -123,7 +124,7 @@ def test_a_pid_file_does_not_lead_to_a_process_of_somebody_else(tmp_path: Path) 
         try:
             (data / "postmaster.pid").write_text(f"{ours.pid}\n")
             os.chown(data / "postmaster.pid", account.uid, account.gid)
-            assert processes.postmaster_pid(data) is None
+            assert postmaster_lock.postmaster_pid(data) is None
             assert processes.processes_in(data) == []
         finally:
             ours.kill()
@@ -131,10 +132,10 @@ def test_a_pid_file_does_not_lead_to_a_process_of_somebody_else(tmp_path: Path) 
         (data / "postmaster.pid").unlink()
         (data / "postmaster.pid").symlink_to("/etc/shadow")
         with pytest.raises(EnvironmentUnsuitable):
-            processes.postmaster_pid(data)
+            postmaster_lock.postmaster_pid(data)
         (data / "postmaster.pid").unlink()
         os.mkfifo(data / "postmaster.pid")
         with pytest.raises(EnvironmentUnsuitable):
-            processes.postmaster_pid(data)
+            postmaster_lock.postmaster_pid(data)
     finally:
         shutil.rmtree(data.parent)

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import RollbackError
-from pgdyno.target import processes
-from pgdyno.target.owner import worker
-from pgdyno.target.owner.account import Account
-from pgdyno.target.owner.hands import hands_for
-from pgdyno.target.owner.orphans import end_orphans
+from pgdyno.linux import processes
+from pgdyno.owner import worker
+from pgdyno.owner.account import Account
+from pgdyno.owner.hands import hands_for
+from pgdyno.owner.orphans import end_orphans
 from small_volume import volume
 
 pytestmark = [
@@ -29,9 +29,9 @@ pytestmark = [
 WRITER = """
 import sys
 from pathlib import Path
-from pgdyno.target.durable import Attributes
-from pgdyno.target.owner.account import Account
-from pgdyno.target.owner.hands import hands_for
+from pgdyno.owner.durable import Attributes
+from pgdyno.owner.account import Account
+from pgdyno.owner.hands import hands_for
 
 account = Account.of_user(int(sys.argv[1]))
 hands, own = hands_for(account), Attributes(account.uid, account.gid, 0o600)

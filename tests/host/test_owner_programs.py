@@ -17,13 +17,14 @@ import root_audit
 import fix_postgres
 from fix_lair import Lair
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, ExitCode
+from pgdyno.linux import socket_peers
 from pgdyno.model.configuration import Configuration
-from pgdyno.target import connect, socket_peers
-from pgdyno.target.apply import Session
-from pgdyno.target.binaries import client_bin_dir
-from pgdyno.target.connect import open_target
-from pgdyno.target.programs import check_program, doubt_about
-from pgdyno.target.runner import LocalRunner
+from pgdyno.owner.programs import check_program, doubt_about
+from pgdyno.owner.runner import LocalRunner
+from pgdyno.server.binaries import client_bin_dir
+from pgdyno.targets import connect
+from pgdyno.targets.connect import open_target
+from pgdyno.undo.apply import Session
 
 pytestmark = [
     pytest.mark.pg,

@@ -10,9 +10,9 @@ import pytest
 
 from pgdyno.errors import ApplyError
 from pgdyno.model.configuration import Configuration
-from pgdyno.target import processes
-from pgdyno.target.apply import Session
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import postmaster_lock
+from pgdyno.undo.apply import Session
 
 ROOT = Path("/sys/fs/cgroup")
 LIMIT = 1 << 30
@@ -45,12 +45,12 @@ def test_the_limit_of_the_servers_cgroup_counts(
 ) -> None:
     sandbox = make_sandbox("bounded")
     sandbox.start()
-    pid = processes.postmaster_pid(sandbox.data_directory)
+    pid = postmaster_lock.postmaster_pid(sandbox.data_directory)
     assert pid is not None
     (group / "cgroup.procs").write_text(str(pid))
     with Session.begin(sandbox.target(), study="test", undo_root=tmp_path / "undo") as session:
         with pytest.raises(ApplyError, match=r"shared_buffers = 2GB needs .* host and cgroup give 1 GB"):
             session.apply(Configuration.of({"shared_buffers": "2GB", "huge_pages": "off"}))
-        assert processes.postmaster_pid(sandbox.data_directory) == pid
+        assert postmaster_lock.postmaster_pid(sandbox.data_directory) == pid
         session.apply(Configuration.of({"shared_buffers": "256MB", "huge_pages": "off"}))
     sandbox.destroy()

@@ -12,11 +12,12 @@ import pytest
 
 from fix_postgres import find_build
 from pgdyno.errors import ApplyError
+from pgdyno.linux import processes
 from pgdyno.model.configuration import Configuration
-from pgdyno.target import processes
-from pgdyno.target.apply import Session
-from pgdyno.target.preflight.reading_host import SharedSegment, read_host_limits
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.preflight.reading_host import SharedSegment, read_host_limits
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import postmaster_lock
+from pgdyno.undo.apply import Session
 
 POOL = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
 PAGES = 64
@@ -58,15 +59,15 @@ def test_a_pool_is_used_released_and_enough_or_not(
     fits = Configuration.of({"shared_buffers": "64MB", "huge_pages": "on", "max_connections": "20"})
     with Session.begin(sandbox.target(), study="test", undo_root=tmp_path / "undo") as session:
         session.apply(fits)
-        pid = processes.postmaster_pid(sandbox.data_directory)
+        pid = postmaster_lock.postmaster_pid(sandbox.data_directory)
         assert pid is not None
         segment = read_host_limits(pid, inherits_ours=True).segment
         assert isinstance(segment, SharedSegment)
         assert segment.huge_page_bytes == 2 << 20
         assert processes.huge_pages_mapped(pid)
         session.apply(fits, restart="always")  # its own pages count as free for the next start
-        again = processes.postmaster_pid(sandbox.data_directory)
+        again = postmaster_lock.postmaster_pid(sandbox.data_directory)
         assert again != pid
         with pytest.raises(ApplyError, match="preflight: huge_pages = on needs"):
             session.apply(fits.with_settings({"shared_buffers": "8GB"}))
-        assert processes.postmaster_pid(sandbox.data_directory) == again
+        assert postmaster_lock.postmaster_pid(sandbox.data_directory) == again

@@ -19,13 +19,13 @@ from fix_sshd import Sshd
 from foreign_server import foreign_debian
 from pgdyno.errors import ConnectError
 from pgdyno.model.configuration import Configuration
-from pgdyno.target.bundle import UndoBundle, bundle_directories
-from pgdyno.target.remote import shipment
-from pgdyno.target.remote.address import HostAddress
-from pgdyno.target.remote.arrival import INSTALLED, HostRequest
-from pgdyno.target.remote.host import opened_host
-from pgdyno.target.target import Target
-from pgdyno.target.watch import Deadlines
+from pgdyno.remote import shipment
+from pgdyno.remote.address import HostAddress
+from pgdyno.remote.arrival import INSTALLED, HostRequest
+from pgdyno.remote.host import opened_host
+from pgdyno.targets.target import Target
+from pgdyno.undo.bundle import UndoBundle, bundle_directories
+from pgdyno.undo.watch import Deadlines
 from pgdyno.workloads.template import APPLICATION_NAME
 
 pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.slow]

@@ -15,13 +15,13 @@ from fix_sshd import Sshd
 from foreign_server import foreign_debian
 from pgdyno.errors import ApplyError, ConnectError
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.target.inspect import read_facts
-from pgdyno.target.remote.address import HostAddress
-from pgdyno.target.remote.arrival import HostRequest
-from pgdyno.target.remote.host import opened_host
-from pgdyno.target.rollback import describe
-from pgdyno.target.target import Target
-from pgdyno.target.watch import Deadlines
+from pgdyno.remote.address import HostAddress
+from pgdyno.remote.arrival import HostRequest
+from pgdyno.remote.host import opened_host
+from pgdyno.targets.inspect import read_facts
+from pgdyno.targets.target import Target
+from pgdyno.undo.rollback import describe
+from pgdyno.undo.watch import Deadlines
 
 pytestmark = [
     pytest.mark.host,

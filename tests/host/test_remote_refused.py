@@ -12,11 +12,11 @@ import pytest
 
 from fix_sshd import Sshd, start_sshd
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, UsageError
-from pgdyno.target.remote import arrival
-from pgdyno.target.remote.address import HostAddress
-from pgdyno.target.remote.arrival import HostLook, HostRequest
-from pgdyno.target.remote.host import opened_host
-from pgdyno.target.remote.ssh import SshConnection
+from pgdyno.remote import arrival
+from pgdyno.remote.address import HostAddress
+from pgdyno.remote.arrival import HostLook, HostRequest
+from pgdyno.remote.host import opened_host
+from pgdyno.remote.ssh import SshConnection
 
 pytestmark = [pytest.mark.host]
 

@@ -15,24 +15,26 @@ from psycopg.conninfo import make_conninfo
 from fix_sshd import Sshd
 from foreign_server import foreign_debian
 from pgdyno.errors import ApplyError, ConnectError, EnvironmentUnsuitable
+from pgdyno.linux import processes
 from pgdyno.model.configuration import Configuration
+from pgdyno.preflight.examine import examine
+from pgdyno.preflight.result import State
 from pgdyno.probes.guards.memory import MemoryReading
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.probes.guards.volumes import VolumesReading
-from pgdyno.target import processes, snapshot, watch_record
-from pgdyno.target.bundle import UndoBundle, bundle_directories
-from pgdyno.target.connect import open_target
-from pgdyno.target.inspect import read_facts
-from pgdyno.target.preflight.examine import examine
-from pgdyno.target.preflight.result import State
-from pgdyno.target.remote.address import HostAddress
-from pgdyno.target.remote.arrival import HostRequest
-from pgdyno.target.remote.host import RemoteHost, opened_host
-from pgdyno.target.rollback import SessionState, describe
-from pgdyno.target.snapshot import SettingState
-from pgdyno.target.target import Target
-from pgdyno.target.watch import Deadlines
-from pgdyno.target.watch_record import Role
+from pgdyno.remote.address import HostAddress
+from pgdyno.remote.arrival import HostRequest
+from pgdyno.remote.host import RemoteHost, opened_host
+from pgdyno.server import snapshot
+from pgdyno.server.snapshot import SettingState
+from pgdyno.targets.connect import open_target
+from pgdyno.targets.inspect import read_facts
+from pgdyno.targets.target import Target
+from pgdyno.undo import watch_record
+from pgdyno.undo.bundle import UndoBundle, bundle_directories
+from pgdyno.undo.rollback import SessionState, describe
+from pgdyno.undo.watch import Deadlines
+from pgdyno.undo.watch_record import Role
 
 pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.slow]
 RELOADED = Configuration.of({"work_mem": "8MB"})

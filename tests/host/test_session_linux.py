@@ -15,13 +15,14 @@ from tuner_process import await_line, newest, tuner_of
 
 from fix_postgres import find_build
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable
+from pgdyno.linux import processes
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.target import processes
-from pgdyno.target.apply import Session
-from pgdyno.target.kernel_route import KernelRoute
-from pgdyno.target.restore import restore
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.watch import Deadlines
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import postmaster_lock
+from pgdyno.undo.apply import Session
+from pgdyno.undo.kernel_route import KernelRoute
+from pgdyno.undo.restore import restore
+from pgdyno.undo.watch import Deadlines
 from server_image import eventually
 
 pytestmark = [
@@ -61,7 +62,7 @@ def surplus() -> str:
 
 
 def postmaster(sandbox: Sandbox) -> int:
-    pid = processes.postmaster_pid(sandbox.data_directory)
+    pid = postmaster_lock.postmaster_pid(sandbox.data_directory)
     assert pid is not None, "the server runs"
     return pid
 

@@ -23,7 +23,7 @@ from kills import Kills, summary
 from kinds import KINDS
 
 import fix_postgres
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
 from server_image import eventually
 
 pytestmark = [

@@ -18,14 +18,14 @@ from foreign_server import foreign_debian
 from host.test_remote_session import Found, eventually, kill_all, only_bundle, pids_with
 from pgdyno.errors import PgdynoError
 from pgdyno.model.configuration import Configuration
-from pgdyno.target import watch_record
-from pgdyno.target.bundle import UndoBundle, bundle_directories
-from pgdyno.target.remote.address import HostAddress
-from pgdyno.target.remote.arrival import HostRequest
-from pgdyno.target.remote.host import RemoteHost, opened_host
-from pgdyno.target.target import Target
-from pgdyno.target.watch import Deadlines
-from pgdyno.target.watch_record import Role
+from pgdyno.remote.address import HostAddress
+from pgdyno.remote.arrival import HostRequest
+from pgdyno.remote.host import RemoteHost, opened_host
+from pgdyno.targets.target import Target
+from pgdyno.undo import watch_record
+from pgdyno.undo.bundle import UndoBundle, bundle_directories
+from pgdyno.undo.watch import Deadlines
+from pgdyno.undo.watch_record import Role
 
 pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.slow, pytest.mark.timeout(1800)]
 KILLS = int(os.environ.get("PGDYNO_TEST_REMOTE_KILLS", "6"))

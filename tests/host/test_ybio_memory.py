@@ -12,11 +12,12 @@ import pytest
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.trial import LoadPlan
-from pgdyno.target import memory_group, processes
-from pgdyno.target.inspect import read_facts
-from pgdyno.target.memory_group import MemoryGroup
-from pgdyno.target.owner.hands import OURS
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.owner.hands import OURS
+from pgdyno.sandbox import memory_group
+from pgdyno.sandbox.memory_group import MemoryGroup
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import postmaster_lock
+from pgdyno.targets.inspect import read_facts
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.working_set import sized
 
@@ -44,7 +45,7 @@ def test_a_working_set_beyond_the_bound_is_read_from_the_disk(on_disk: Path, tmp
         except EnvironmentUnsuitable as error:
             pytest.skip(str(error))
         target = sandbox.target()
-        pid = processes.postmaster_pid(sandbox.data_directory)
+        pid = postmaster_lock.postmaster_pid(sandbox.data_directory)
         assert pid is not None
         folders = (line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines())
         (name,) = {Path(path).name for _, kind, path in folders if kind == "memory" or (not kind and "memory" in path)}

@@ -10,7 +10,7 @@ import pytest
 
 from advise_command import findings
 from fix_postgres import find_build
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
 
 pytestmark = pytest.mark.pg
 

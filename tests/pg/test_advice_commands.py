@@ -12,7 +12,7 @@ import pytest
 
 from advise_command import run
 from fix_postgres import find_build
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
 
 pytestmark = pytest.mark.pg
 COMMAND = re.compile(r"^\s*(pgdyno (?:advise|experiment|apply|bench|tune|inspect)\b.*?)(?:  .*)?$", re.MULTILINE)

@@ -11,7 +11,7 @@ from psycopg.conninfo import make_conninfo
 
 from advise_command import findings, run
 from fix_postgres import find_build
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
 
 pytestmark = pytest.mark.pg
 OVERRIDES = (

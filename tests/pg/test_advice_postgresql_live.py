@@ -19,9 +19,9 @@ from pgdyno.advisor.rulebook import shipped_rules
 from pgdyno.model.finding import Answer, Cost, Finding
 from pgdyno.model.inventory import Inventory
 from pgdyno.probes.evidence.gather import gather
-from pgdyno.target.inspect import read_facts
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.target import Target
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.targets.inspect import read_facts
+from pgdyno.targets.target import Target
 from pgdyno.trial.plan_changes import plan_changes
 from pgdyno.workloads.statement_plans import plan_records
 

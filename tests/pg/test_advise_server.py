@@ -12,8 +12,8 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from json_schema import errors
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server.postgres import Postgres
 
 pytestmark = pytest.mark.pg
 PROJECT = Path(__file__).parents[2]

@@ -14,6 +14,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from fix_postgres import find_build
+from pgdyno.control import PgCtl
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.knobs.budget import TrialBudget
 from pgdyno.knobs.catalogue import load_catalogue
@@ -21,19 +22,20 @@ from pgdyno.knobs.policy import check_settings
 from pgdyno.knobs.space import build_space
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts
-from pgdyno.target import activation, mixed_route, rollback, snapshot
-from pgdyno.target.apply import Session
-from pgdyno.target.auto_conf import Line
-from pgdyno.target.bundle import UndoBundle
-from pgdyno.target.inspect import read_facts
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.preflight.examine import examine
-from pgdyno.target.preflight.result import State
-from pgdyno.target.restart import PgCtl
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.snapshot import SettingState
-from pgdyno.target.sql_route import alter_system
-from pgdyno.target.target import Target
+from pgdyno.preflight.examine import examine
+from pgdyno.preflight.result import State
+from pgdyno.routes import mixed_route
+from pgdyno.routes.auto_conf import Line
+from pgdyno.routes.sql_route import alter_system
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import snapshot
+from pgdyno.server.postgres import Postgres
+from pgdyno.server.snapshot import SettingState
+from pgdyno.targets.inspect import read_facts
+from pgdyno.targets.target import Target
+from pgdyno.undo import activation, rollback
+from pgdyno.undo.apply import Session
+from pgdyno.undo.bundle import UndoBundle
 
 pytestmark = pytest.mark.pg
 

@@ -18,11 +18,11 @@ from pgdyno.errors import PgdynoError
 from pgdyno.model.change import ChangeAction
 from pgdyno.model.finding import Answer, Change, ChangeKind, Depth, Finding, RuleGroup
 from pgdyno.model.inventory import Inventory, ServerInventory
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server.binaries import embedded_bin_dir
 from pgdyno.store.catalogue import Store
 from pgdyno.studies import advised
 from pgdyno.studies.proofs import proofs_of
-from pgdyno.target.binaries import embedded_bin_dir
-from pgdyno.target.sandbox import Sandbox
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("cli")]
 HINT = "checkpoints are occurring too frequently"

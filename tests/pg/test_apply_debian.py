@@ -16,10 +16,10 @@ from fix_postgres import find_build, public_dir
 from foreign_server import LONG_AGO_NS, running_foreign_server
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.target import snapshot
-from pgdyno.target.apply import Session
-from pgdyno.target.snapshot import SettingState
-from pgdyno.target.target import Target
+from pgdyno.server import snapshot
+from pgdyno.server.snapshot import SettingState
+from pgdyno.targets.target import Target
+from pgdyno.undo.apply import Session
 
 pytestmark = pytest.mark.pg
 

@@ -10,11 +10,11 @@ import pytest
 
 from pgdyno.errors import EnvironmentUnsuitable, SessionTakenOver
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.target import snapshot
-from pgdyno.target.apply import Session
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.snapshot import SettingState
-from pgdyno.target.target import Target
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import snapshot
+from pgdyno.server.snapshot import SettingState
+from pgdyno.targets.target import Target
+from pgdyno.undo.apply import Session
 from server_image import write_as_owner
 
 pytestmark = pytest.mark.pg

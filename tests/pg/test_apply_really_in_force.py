@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 
 from fix_postgres import find_build
+from pgdyno.control import PgCtl
 from pgdyno.errors import ApplyError
+from pgdyno.linux import processes
 from pgdyno.model.configuration import Configuration
-from pgdyno.target import effectiveness, in_force, processes, snapshot
-from pgdyno.target.apply import Session
-from pgdyno.target.effectiveness import Observed
-from pgdyno.target.restart import PgCtl
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import effectiveness, postmaster_lock, snapshot
+from pgdyno.server.effectiveness import Observed
+from pgdyno.targets import in_force
+from pgdyno.undo.apply import Session
 
 pytestmark = pytest.mark.pg
 
@@ -39,7 +41,7 @@ def test_the_io_method_is_seen_at_work(sandbox18: Sandbox, tmp_path: Path) -> No
 
 
 def test_the_kernel_tells_of_the_postmaster(any_postgres: Sandbox) -> None:
-    pid = processes.postmaster_pid(any_postgres.data_directory)
+    pid = postmaster_lock.postmaster_pid(any_postgres.data_directory)
     assert pid is not None
     assert processes.huge_pages_mapped(pid) is not None
     assert in_force.io_rings(pid) == 0

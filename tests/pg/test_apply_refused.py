@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from psycopg import sql
 
+from pgdyno.control import PgCtl
+from pgdyno.control.control_record import to_record
 from pgdyno.errors import ApplyError, ConnectError, EnvironmentUnsuitable, PgdynoError
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.target import snapshot
-from pgdyno.target.apply import Session
-from pgdyno.target.control_record import to_record
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.restart import PgCtl
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.snapshot import SettingState
-from pgdyno.target.target import Target
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import snapshot
+from pgdyno.server.postgres import Postgres
+from pgdyno.server.snapshot import SettingState
+from pgdyno.targets.target import Target
+from pgdyno.undo.apply import Session
 
 pytestmark = pytest.mark.pg
 GOOD = Configuration.of({"work_mem": "7MB"})

@@ -12,11 +12,11 @@ from pgdyno.knobs.fragment import parse_conf
 from pgdyno.model.change import ChangeAction
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
+from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.stand import facts_image
 from pgdyno.studies.target_request import TargetRequest
-from pgdyno.target.inspect import read_facts
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.targets.inspect import read_facts
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("cli")]
 SETTINGS = {"work_mem": "9MB", "shared_buffers": "96MB"}

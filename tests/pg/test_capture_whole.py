@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from psycopg import sql
 
+from pgdyno.inventory.inspection import inspect, inspect_capture
 from pgdyno.model.facts import Unknown
-from pgdyno.target.inspection import inspect, inspect_capture
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("system-v")]  # segments of System V are the whole machine's
 SECRET = "four-word-secret-in-a-statement"

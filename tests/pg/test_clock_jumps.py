@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.target import server_lock, snapshot
-from pgdyno.target.rollback import SessionState, list_bundles
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import snapshot
+from pgdyno.undo import server_lock
+from pgdyno.undo.rollback import SessionState, list_bundles
 from server_image import files_of, settings_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]

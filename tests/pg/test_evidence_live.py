@@ -22,11 +22,11 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Database, Inventory
 from pgdyno.probes.evidence.gather import evidence_of_capture, gather, write_evidence
 from pgdyno.probes.evidence.snapshot import read_snapshot
-from pgdyno.target.inspect import read_facts
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.remote.desk import Desk
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.target import Target
+from pgdyno.remote.desk import Desk
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server.postgres import Postgres
+from pgdyno.targets.inspect import read_facts
+from pgdyno.targets.target import Target
 
 pytestmark = pytest.mark.pg
 HINT = 'Consider increasing the configuration parameter "max_wal_size".'

@@ -15,8 +15,8 @@ from pgdyno.model.finding import Answer, Change, ChangeKind, Depth, Finding, Rul
 from pgdyno.model.inventory import Inventory, ServerInventory
 from pgdyno.report.export import emit
 from pgdyno.report.export.quoting import alter_system_set, conf_line, identifier, literal
-from pgdyno.target import snapshot
-from pgdyno.target.inspect import read_facts
+from pgdyno.server import snapshot
+from pgdyno.targets.inspect import read_facts
 
 pytestmark = pytest.mark.pg
 CHANGES = {

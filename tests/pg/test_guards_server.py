@@ -19,9 +19,9 @@ from pgdyno.errors import EnvironmentUnsuitable, GuardTripped
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.guard import Colour
 from pgdyno.model.trial import TrialState, WorkloadSpec
-from pgdyno.target.runner import LocalRunner
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.target import Target
+from pgdyno.owner.runner import LocalRunner
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.targets.target import Target
 from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.template import APPLICATION_NAME

@@ -16,17 +16,17 @@ from psycopg.conninfo import make_conninfo
 
 from captured import server_of
 from fix_postgres import find_build
+from pgdyno.capture.folder import load_folder
+from pgdyno.capture.server_queries import QUERIES
+from pgdyno.capture.take import take_capture
+from pgdyno.inventory.inspection import inspect, inspect_capture, write_capture
+from pgdyno.inventory.reading import read_inventory
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Purpose
-from pgdyno.target.capture.folder import load_folder
-from pgdyno.target.capture.server_queries import QUERIES
-from pgdyno.target.capture.take import take_capture
-from pgdyno.target.connect_routes import open_server
-from pgdyno.target.inspection import inspect, inspect_capture, write_capture
-from pgdyno.target.inventory.reading import read_inventory
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.target import Target
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server.postgres import Postgres
+from pgdyno.targets.connect_routes import open_server
+from pgdyno.targets.target import Target
 
 pytestmark = pytest.mark.pg
 SECRET = "s3cr3t-Of-Ours"
@@ -177,8 +177,8 @@ def test_a_capture_is_read_as_the_live_server_was(sandbox18: Sandbox, tmp_path: 
 
 
 def test_a_capture_survives_the_way_over_ssh(sandbox18: Sandbox) -> None:
-    from pgdyno.target.capture.texts import from_json, to_json
-    from pgdyno.target.remote import wire
+    from pgdyno.capture.texts import from_json, to_json
+    from pgdyno.remote import wire
 
     capture = take_capture(sandbox18.target())
     line = wire.to_line({"gives": wire.plain(to_json(capture))})

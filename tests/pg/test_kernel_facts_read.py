@@ -8,8 +8,8 @@ from pgdyno.knobs.budget import TrialBudget
 from pgdyno.knobs.catalogue import load_catalogue
 from pgdyno.knobs.space import build_space
 from pgdyno.model import linux
-from pgdyno.target.inspect import read_facts
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.targets.inspect import read_facts
 
 pytestmark = pytest.mark.pg
 

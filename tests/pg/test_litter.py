@@ -18,11 +18,11 @@ from psycopg.conninfo import make_conninfo
 
 from foreign_server import foreign_debian
 from pgdyno.model.configuration import Configuration
-from pgdyno.target.dropin import DropIn, render
-from pgdyno.target.own_databases import NAME, DatabaseState, look_into
-from pgdyno.target.owner.hands import hands_of
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.target import Target
+from pgdyno.owner.hands import hands_of
+from pgdyno.routes.dropin import DropIn, render
+from pgdyno.server.own_databases import NAME, DatabaseState, look_into
+from pgdyno.server.postgres import Postgres
+from pgdyno.targets.target import Target
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("tuners")]
 

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from fix_postgres import public_dir
-from pgdyno.target import processes
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.linux import processes
+from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.workloads.dataset import PgbenchTables
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("cli")]

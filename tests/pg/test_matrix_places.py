@@ -11,11 +11,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from pgdyno.linux import processes
+from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.studies.cell_workload import pin_server
 from pgdyno.studies.matrix import room_of
-from pgdyno.target import processes
-from pgdyno.target.inspect import read_facts
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.targets.inspect import read_facts
 
 pytestmark = pytest.mark.pg
 

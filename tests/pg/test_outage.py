@@ -8,9 +8,9 @@ import pytest
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.facts import Unknown
-from pgdyno.target.outage import FEWEST_BUFFERS, read, read_outage
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server.outage import FEWEST_BUFFERS, read, read_outage
+from pgdyno.server.postgres import Postgres
 
 pytestmark = pytest.mark.pg
 

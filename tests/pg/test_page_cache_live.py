@@ -16,10 +16,10 @@ from psycopg import sql
 
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.loading import LoadedShare
-from pgdyno.target.inspect import read_facts
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.target import Target
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server.postgres import Postgres
+from pgdyno.targets.inspect import read_facts
+from pgdyno.targets.target import Target
 from pgdyno.workloads.buffer_warmth import warm_buffers
 from pgdyno.workloads.page_cache import read_in
 from pgdyno.workloads.protocol import Workload

@@ -10,18 +10,18 @@ import psycopg
 import pytest
 
 from fix_patroni import NODES, PatroniCluster, until
+from pgdyno.control import PatroniControl
 from pgdyno.errors import ApplyError, ConnectError, EnvironmentUnsuitable, PolicyError, RestartError
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.target import activation
-from pgdyno.target.cluster_settings import cluster_differences, is_role_bound
-from pgdyno.target.connect_routes import open_patroni
-from pgdyno.target.patroni_api import PatroniApi
-from pgdyno.target.patroni_route import PatroniRoute
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.restart import PatroniControl
-from pgdyno.target.snapshot import SettingState, read_settings
-from pgdyno.target.target import Target
-from pgdyno.target.undo_patroni import undo_commands
+from pgdyno.routes.patroni_route import PatroniRoute
+from pgdyno.server.cluster_settings import cluster_differences, is_role_bound
+from pgdyno.server.patroni_api import PatroniApi
+from pgdyno.server.postgres import Postgres
+from pgdyno.server.snapshot import SettingState, read_settings
+from pgdyno.targets.connect_routes import open_patroni
+from pgdyno.targets.target import Target
+from pgdyno.undo import activation
+from pgdyno.undo.undo_patroni import undo_commands
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.xdist_group("patroni")]
 

@@ -13,11 +13,11 @@ import pytest
 
 from pgdyno.fleet.pod_log import read_pod
 from pgdyno.model.trial import Role
+from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.imported_pods import import_pods
 from pgdyno.studies.manifests import Address, Cluster, driver, job, runs
 from pgdyno.studies.matrix_plan import MatrixPlan
-from pgdyno.target.sandbox import Sandbox
 from pgdyno.workloads.pgbench_command import find_pgbench
 
 pytestmark = pytest.mark.pg

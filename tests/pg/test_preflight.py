@@ -16,20 +16,20 @@ import pytest
 
 from fix_postgres import DEBIAN_15
 from pgdyno.errors import ApplyError
+from pgdyno.linux.host import parse_meminfo
 from pgdyno.model.configuration import Configuration
-from pgdyno.target import processes
-from pgdyno.target.apply import Session
-from pgdyno.target.file_check import read_files
-from pgdyno.target.host import parse_meminfo
-from pgdyno.target.preflight.examine import examine
-from pgdyno.target.preflight.plan import Plan
-from pgdyno.target.preflight.reading_host import SharedSegment, segment_of
-from pgdyno.target.preflight.reading_io_uring import read_io_uring
-from pgdyno.target.preflight.reading_start import read_start
-from pgdyno.target.preflight.result import Result, State
-from pgdyno.target.runner import LocalRunner
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.target import Target
+from pgdyno.owner.runner import LocalRunner
+from pgdyno.preflight.examine import examine
+from pgdyno.preflight.plan import Plan
+from pgdyno.preflight.reading_host import SharedSegment, segment_of
+from pgdyno.preflight.reading_io_uring import read_io_uring
+from pgdyno.preflight.reading_start import read_start
+from pgdyno.preflight.result import Result, State
+from pgdyno.routes.file_check import read_files
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import postmaster_lock
+from pgdyno.targets.target import Target
+from pgdyno.undo.apply import Session
 
 pytestmark = pytest.mark.pg
 MEMORY = parse_meminfo(Path("/proc/meminfo").read_text())
@@ -43,7 +43,7 @@ def by_check(results: list[Result]) -> dict[str, Result]:
 
 def pid_of(target: Target) -> int:
     assert target.directory is not None
-    pid = processes.postmaster_pid(target.directory)
+    pid = postmaster_lock.postmaster_pid(target.directory)
     assert pid is not None
     return pid
 
@@ -218,7 +218,7 @@ def test_the_verb_changes_nothing_and_says_all(pgdyno_home: Path, tmp_path: Path
     conf.write_text(f"shared_buffers = {ABOVE_RAM}\nhuge_pages = on\n")
     data = pgdyno_home / "cache" / "sandboxes" / "default" / "server" / "data"
     assert verb("sandbox", "start").returncode == 0
-    pid = processes.postmaster_pid(data)
+    pid = postmaster_lock.postmaster_pid(data)
     done = verb("preflight", str(conf), "--json")
     assert done.returncode == 1, done.stderr
     states = {row["check"]: row["state"] for row in json.loads(done.stdout)}
@@ -229,5 +229,5 @@ def test_the_verb_changes_nothing_and_says_all(pgdyno_home: Path, tmp_path: Path
     assert (table.returncode, "a reload is enough" in table.stdout) == (0, True)
     conf.write_text("fsync = off\n")
     assert verb("preflight", str(conf)).returncode == 2
-    assert processes.postmaster_pid(data) == pid
+    assert postmaster_lock.postmaster_pid(data) == pid
     assert verb("sandbox", "stop").returncode == 0

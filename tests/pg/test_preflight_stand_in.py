@@ -15,18 +15,18 @@ import pytest
 
 from fix_postgres import find_build
 from pgdyno.model.configuration import Configuration
-from pgdyno.target.preflight.examine import examine
-from pgdyno.target.preflight.stand_in import home_of, stand_in, sweep
-from pgdyno.target.runner import LocalRunner
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.owner.runner import LocalRunner
+from pgdyno.preflight.examine import examine
+from pgdyno.preflight.stand_in import home_of, stand_in, sweep
+from pgdyno.sandbox.sandbox import Sandbox
 
 pytestmark = pytest.mark.pg
 SECRET = "hunter2-of-the-standby"
 _PROGRAM = """
 import sys, time
 from pathlib import Path
-from pgdyno.target.preflight.stand_in import stand_in
-from pgdyno.target.runner import LocalRunner
+from pgdyno.preflight.stand_in import stand_in
+from pgdyno.owner.runner import LocalRunner
 with stand_in(LocalRunner(), Path(sys.argv[1]), sys.argv[2] or None) as folder:
     print(folder, flush=True)
     time.sleep(600)

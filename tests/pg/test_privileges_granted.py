@@ -17,11 +17,11 @@ from psycopg.conninfo import make_conninfo
 from fix_postgres import find_build
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.configuration import Configuration
-from pgdyno.target.apply import Session
-from pgdyno.target.inspect import read_facts
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.privileges import missing, privileges, read_role, script
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server.postgres import Postgres
+from pgdyno.server.privileges import missing, privileges, read_role, script
+from pgdyno.targets.inspect import read_facts
+from pgdyno.undo.apply import Session
 
 pytestmark = pytest.mark.pg
 ROLE = 'the "bench" role'

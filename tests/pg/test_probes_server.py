@@ -25,9 +25,9 @@ from pgdyno.model.trial import LoadPlan, Role, TrialSpec, WorkloadSpec
 from pgdyno.probes.observer import Observer
 from pgdyno.probes.sampler import Sampler
 from pgdyno.probes.views import VIEWS
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server.postgres import Postgres
 from pgdyno.store.catalogue import Store
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.sandbox import Sandbox
 
 pytestmark = pytest.mark.pg
 

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 from tuner_process import await_down, await_line, tuner_of
 
-from pgdyno.target import processes, rollback, snapshot
-from pgdyno.target.bundle import bundle_directories
-from pgdyno.target.journal import read_journal
-from pgdyno.target.restore import Restored
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import postmaster_lock, snapshot
+from pgdyno.undo import rollback
+from pgdyno.undo.bundle import bundle_directories
+from pgdyno.undo.journal import read_journal
+from pgdyno.undo.restore import Restored
 from server_image import files_of, settings_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
@@ -39,7 +40,7 @@ def moment_of(sandbox: Sandbox, undo_root: Path) -> str:
     if not unfinished:
         return "beginning"
     last = read_journal(unfinished[0] / "journal.jsonl").records[-1].kind
-    return last if processes.postmaster_pid(sandbox.data_directory) else f"{last}, server down"
+    return last if postmaster_lock.postmaster_pid(sandbox.data_directory) else f"{last}, server down"
 
 
 def roll_back_abandoned(undo_root: Path) -> list[Restored]:

@@ -20,21 +20,22 @@ from click.testing import CliRunner
 from psycopg.rows import DictRow
 
 from pgdyno.cli.rollback import command
+from pgdyno.control import PgCtl, sighup
 from pgdyno.errors import ConnectError, RollbackError, UsageError
+from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.model.configuration import Configuration
-from pgdyno.target import processes, rollback, sighup, snapshot
-from pgdyno.target.apply import Session
-from pgdyno.target.bundle import UndoBundle
-from pgdyno.target.dropin import render
-from pgdyno.target.file_image import digest
-from pgdyno.target.identity import ProcessIdentity
-from pgdyno.target.journal import Journal, read_journal
-from pgdyno.target.restart import PgCtl
-from pgdyno.target.rollback import SessionState
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.snapshot import SettingState
-from pgdyno.target.stopped import STOPPING
-from pgdyno.target.target import Target
+from pgdyno.owner.file_image import digest
+from pgdyno.routes.dropin import render
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import postmaster_lock, snapshot
+from pgdyno.server.snapshot import SettingState
+from pgdyno.targets.target import Target
+from pgdyno.undo import rollback
+from pgdyno.undo.apply import Session
+from pgdyno.undo.bundle import UndoBundle
+from pgdyno.undo.journal import Journal, read_journal
+from pgdyno.undo.rollback import SessionState
+from pgdyno.undo.stopped import STOPPING
 from server_image import write_as_owner
 
 pytestmark = pytest.mark.pg
@@ -126,7 +127,7 @@ def test_the_server_is_down(abandoned: Abandoned) -> None:
     assert not restored.restarted
     assert "shut down by somebody else" in restored.notes[-1]
     assert abandoned.bundle.is_closed()
-    assert processes.postmaster_pid(abandoned.sandbox.data_directory) is None
+    assert postmaster_lock.postmaster_pid(abandoned.sandbox.data_directory) is None
     abandoned.sandbox.start()
     abandoned.assert_restored()
 

@@ -13,10 +13,10 @@ import pytest
 from fix_patroni import PatroniCluster
 from pgdyno.errors import ApplyError
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.target.apply import Session
-from pgdyno.target.connect_routes import open_patroni, open_sql_only
-from pgdyno.target.patroni_api import PatroniApi
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server.patroni_api import PatroniApi
+from pgdyno.targets.connect_routes import open_patroni, open_sql_only
+from pgdyno.undo.apply import Session
 
 pytestmark = pytest.mark.pg
 RELOADED = Configuration.of({"work_mem": "7MB", "random_page_cost": "1.5"})

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.target.postgres import Postgres
+from pgdyno.server.postgres import Postgres
 
 pytestmark = pytest.mark.pg
 

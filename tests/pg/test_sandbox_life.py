@@ -15,9 +15,11 @@ import psycopg
 import pytest
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError, UsageError
-from pgdyno.target import cluster, databases, processes, registry
-from pgdyno.target.cpu import CpuGroup
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.linux import processes
+from pgdyno.linux.cpu import CpuGroup
+from pgdyno.sandbox import cluster, registry
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import databases, postmaster_lock
 
 pytestmark = pytest.mark.pg
 MakeSandbox = Callable[..., Sandbox]
@@ -80,7 +82,7 @@ def test_a_crash_loses_nothing_that_was_committed(make_sandbox: MakeSandbox) -> 
 def test_destroyed_after_a_crash_leaves_no_shared_memory(make_sandbox: MakeSandbox) -> None:
     sandbox = make_sandbox()
     sandbox.start()
-    maps = Path(f"/proc/{processes.postmaster_pid(sandbox.data_directory)}/maps").read_text()
+    maps = Path(f"/proc/{postmaster_lock.postmaster_pid(sandbox.data_directory)}/maps").read_text()
     segments = {Path(line.split()[5]) for line in maps.splitlines() if "/dev/shm/PostgreSQL." in line}
     assert segments
     sandbox.crash()
@@ -122,7 +124,7 @@ def test_the_same_one_twice_is_refused_by_the_holders_pid(make_sandbox: MakeSand
 HOLD = """
 import sys, time
 from pathlib import Path
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
 sandbox = Sandbox.open_or_create("victim", root=Path(sys.argv[1]))
 sandbox.start()
 print("ready", flush=True)
@@ -179,7 +181,7 @@ def test_one_that_the_user_started_stays_up(make_sandbox: MakeSandbox) -> None:
 def test_discarded_leaves_nothing_behind(make_sandbox: MakeSandbox) -> None:
     sandbox = make_sandbox("discarded")
     sandbox.start()
-    pid = processes.postmaster_pid(sandbox.data_directory)
+    pid = postmaster_lock.postmaster_pid(sandbox.data_directory)
     assert pid is not None
     group = CpuGroup.holding(pid)
     sandbox.close(keep=False)

@@ -15,8 +15,8 @@ import pytest
 
 import fix_postgres
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.target.binaries import embedded_bin_dir
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server.binaries import embedded_bin_dir
 from public_library import as_user, copy_library, environment_of, python_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.host]
@@ -127,8 +127,8 @@ AS_USER = """
 import json, os, sys
 from pathlib import Path
 from pgdyno.errors import PgdynoError
-from pgdyno.target.inspect import read_facts
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.targets.inspect import read_facts
+from pgdyno.sandbox.sandbox import Sandbox
 
 with Sandbox.open_or_create("plain") as sandbox:
     sandbox.start()
@@ -155,8 +155,8 @@ print(json.dumps(result))
 
 LOOK_AROUND = """
 import json, sys
-from pgdyno.target.connect import open_target
-from pgdyno.target.inspect import read_facts
+from pgdyno.targets.connect import open_target
+from pgdyno.targets.inspect import read_facts
 from pgdyno.model.facts import Unknown
 
 target = open_target(sys.argv[1])

@@ -12,14 +12,14 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import ConnectError
+from pgdyno.inventory.inspection import inspect
 from pgdyno.probes.evidence import snapshot
 from pgdyno.probes.observer import Observer
-from pgdyno.target.connect import open_target
-from pgdyno.target.inspection import inspect
-from pgdyno.target.outage import read_outage
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.privileges import read_role
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server.outage import read_outage
+from pgdyno.server.postgres import Postgres
+from pgdyno.server.privileges import read_role
+from pgdyno.targets.connect import open_target
 
 pytestmark = pytest.mark.pg
 
@@ -112,7 +112,7 @@ def test_a_pooler_that_takes_no_options_gets_no_session_that_the_owner_misleads(
             raise psycopg.OperationalError("ERROR:  unsupported startup parameter in options: search_path")
         return connect(conninfo, **given)
 
-    monkeypatch.setattr("pgdyno.target.postgres.psycopg.connect", pooled)
+    monkeypatch.setattr("pgdyno.server.postgres.psycopg.connect", pooled)
     if is_safe:
         assert trapped.fetch("SELECT 1 AS one") == [{"one": 1}]
         return

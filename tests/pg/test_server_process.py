@@ -18,17 +18,17 @@ from debian_cluster import debian_cluster
 from fix_postgres import find_build, public_dir
 from foreign_server import running_foreign_server
 from marked_process import MARKS, SECRETS, another_process, environments, secrets_in, seen, start_marked
+from pgdyno.control import PgCtl, PgCtlCluster
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.linux.cpu import CpuGroup
 from pgdyno.model.configuration import Configuration
-from pgdyno.target import server_process, watch_record
-from pgdyno.target.apply import Session
-from pgdyno.target.connect import open_target
-from pgdyno.target.cpu import CpuGroup
-from pgdyno.target.restart import PgCtl, PgCtlCluster
-from pgdyno.target.rollback import describe, rollback
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.target import Target
-from pgdyno.target.watch import Deadlines
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.targets.connect import open_target
+from pgdyno.targets.target import Target
+from pgdyno.undo import server_process, watch_record
+from pgdyno.undo.apply import Session
+from pgdyno.undo.rollback import describe, rollback
+from pgdyno.undo.watch import Deadlines
 from public_library import as_user, copy_library, environment_of, python_of
 from server_image import eventually
 
@@ -225,7 +225,7 @@ def test_a_process_of_another_account_is_not_taken_for_the_server(
 ) -> None:
     """The pid comes from a file of the server's owner, who would like to see the environment of root's shell."""
     with subprocess.Popen(["sleep", "60"], cwd=foreign.data) as of_root:
-        monkeypatch.setattr("pgdyno.target.processes.postmaster_pid", lambda folder: of_root.pid)
+        monkeypatch.setattr("pgdyno.server.postmaster_lock.postmaster_pid", lambda folder: of_root.pid)
         with pytest.raises(EnvironmentUnsuitable) as caught:
             server_process.take(foreign.held, foreign.data)
         of_root.kill()
@@ -259,9 +259,9 @@ import json, os, sys
 from pathlib import Path
 from pgdyno.errors import PgdynoError
 from pgdyno.model.configuration import Configuration
-from pgdyno.target.apply import Session
-from pgdyno.target.connect import open_target
-from pgdyno.target.postgres import Postgres
+from pgdyno.undo.apply import Session
+from pgdyno.targets.connect import open_target
+from pgdyno.server.postgres import Postgres
 
 dsn, undo, nice = sys.argv[1:]
 os.nice(int(nice))

@@ -8,12 +8,12 @@ import pytest
 
 from pgdyno.errors import RollbackError
 from pgdyno.model.configuration import Configuration
-from pgdyno.target import snapshot
-from pgdyno.target.apply import Session
-from pgdyno.target.bundle import UndoBundle
-from pgdyno.target.connect_routes import open_sql_only
-from pgdyno.target.rollback import LocalSessions, SessionState, describe
-from pgdyno.target.watch import Deadlines
+from pgdyno.server import snapshot
+from pgdyno.targets.connect_routes import open_sql_only
+from pgdyno.undo.apply import Session
+from pgdyno.undo.bundle import UndoBundle
+from pgdyno.undo.rollback import LocalSessions, SessionState, describe
+from pgdyno.undo.watch import Deadlines
 
 pytestmark = pytest.mark.pg
 

@@ -12,7 +12,7 @@ from advisor_case import GB, MB, make_case
 from fix_postgres import find_build
 from kernel_case import buffers
 from pgdyno.advisor.shared_memory import need_now
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
 
 pytestmark = pytest.mark.pg
 

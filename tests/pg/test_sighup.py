@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from pgdyno.control import sighup
 from pgdyno.errors import EnvironmentUnsuitable, RestartError
-from pgdyno.target import processes, sighup
-from pgdyno.target.health import Address
-from pgdyno.target.identity import wait_until
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.linux import processes
+from pgdyno.linux.identity import wait_until
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server.health import Address
 
 pytestmark = pytest.mark.pg
 ROUNDS = 12

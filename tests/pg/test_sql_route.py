@@ -8,21 +8,21 @@ from collections.abc import Callable, Iterator
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from pgdyno.control import PgCtl
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable, PolicyError
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Unknown
 from pgdyno.model.guard import Absent
 from pgdyno.probes.guards.reader import BY_SQL_ALONE, GuardReader
-from pgdyno.target import activation
-from pgdyno.target.auto_conf import Line
-from pgdyno.target.connect_routes import open_sql_only
-from pgdyno.target.inspect import read_facts
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.restart import PgCtl
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.snapshot import SettingState, read_settings
-from pgdyno.target.sql_route import SqlRoute, alter_system
-from pgdyno.target.written import Written
+from pgdyno.routes.auto_conf import Line
+from pgdyno.routes.sql_route import SqlRoute, alter_system
+from pgdyno.routes.written import Written
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server.postgres import Postgres
+from pgdyno.server.snapshot import SettingState, read_settings
+from pgdyno.targets.connect_routes import open_sql_only
+from pgdyno.targets.inspect import read_facts
+from pgdyno.undo import activation
 
 pytestmark = pytest.mark.pg
 

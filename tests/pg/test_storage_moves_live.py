@@ -15,8 +15,8 @@ from pgdyno.advisor.rules.wal_direct_io import fsync_test
 from pgdyno.advisor.rules.wal_placement import move_commands
 from pgdyno.model.evidence import TableActivity
 from pgdyno.model.inventory import Purpose
-from pgdyno.target.cluster import make_private_dir
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.cluster import make_private_dir
+from pgdyno.sandbox.sandbox import Sandbox
 from storage_case import disk, place, simple_host
 
 pytestmark = pytest.mark.pg
@@ -100,7 +100,7 @@ def test_pg_test_fsync_runs_as_it_is_offered(tmp_path: Path) -> None:
     places = (place(Purpose.WAL, str(tmp_path), ["sda"], mount_point="/pgwal"),)
     change = fsync_test(make_case(simple_host(disk("sda"), places=places)))
     (command,) = change.commands
-    from pgdyno.target.runner import LocalRunner
+    from pgdyno.owner.runner import LocalRunner
 
     env = {"PATH": f"{DEBIAN_15}:/usr/bin:/bin"}
     done = LocalRunner().run(["sh", "-euc", command], env=env, cwd=tmp_path, timeout_s=120)

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from fix_edited_server import RESTARTED, Scene, killed
-from pgdyno.target import processes, snapshot, stuck_stop
-from pgdyno.target.restart import PgCtl
+from pgdyno.control import PgCtl
+from pgdyno.linux import processes
+from pgdyno.server import postmaster_lock, snapshot
+from pgdyno.undo import stuck_stop
 
 pytestmark = pytest.mark.pg
 TRIES = 12
@@ -31,7 +33,7 @@ def hang(control: PgCtl) -> bool:
     """Have a server crash, stop it while it recovers, and tell whether it hangs: some builds and some moments do."""
     for attempt in range(TRIES):
         control.start()
-        pid = processes.postmaster_pid(control.data_directory)
+        pid = postmaster_lock.postmaster_pid(control.data_directory)
         assert pid is not None
         part = checkpointer(pid)
         assert part is not None

@@ -11,12 +11,12 @@ import pytest
 
 import systemctl_double
 from fix_postgres import find_build
+from pgdyno.control import PgCtl, SystemdControl, for_restore
+from pgdyno.control.detect import Signs, Undetected, find_control, read_signs
 from pgdyno.errors import RestartError
-from pgdyno.target import activation
-from pgdyno.target.restart import PgCtl, SystemdControl, for_restore
-from pgdyno.target.restart.detect import Signs, Undetected, find_control, read_signs
-from pgdyno.target.runner import LocalRunner
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.owner.runner import LocalRunner
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.undo import activation
 from systemctl_double import Unit
 
 pytestmark = pytest.mark.pg

@@ -10,13 +10,13 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from free_ports import free_ports
+from pgdyno.control import CommandControl, PgCtl
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, UsageError
 from pgdyno.model.facts import Unknown
-from pgdyno.target.connect import open_target
-from pgdyno.target.inspect import read_facts
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.restart import CommandControl, PgCtl
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server.postgres import Postgres
+from pgdyno.targets.connect import open_target
+from pgdyno.targets.inspect import read_facts
 
 pytestmark = pytest.mark.pg
 MakeSandbox = Callable[..., Sandbox]

@@ -7,18 +7,19 @@ from collections.abc import Callable
 
 import pytest
 
+from pgdyno.linux import cpu
+from pgdyno.linux.cpu import CpuGroup, ServerCpu
 from pgdyno.model.facts import Unknown
-from pgdyno.target import cpu, processes
-from pgdyno.target.cpu import CpuGroup, ServerCpu
-from pgdyno.target.runner import LocalRunner
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.owner.runner import LocalRunner
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import postmaster_lock
 
 pytestmark = pytest.mark.pg
 BURN = "DO $$ BEGIN FOR i IN 1..2000000 LOOP PERFORM i; END LOOP; END $$"
 
 
 def proc_only(sandbox: Sandbox) -> ServerCpu:
-    return ServerCpu(lambda: processes.postmaster_pid(sandbox.data_directory))
+    return ServerCpu(lambda: postmaster_lock.postmaster_pid(sandbox.data_directory))
 
 
 def spent(read: Callable[[], float | Unknown], work: Callable[[], None]) -> float:
@@ -107,7 +108,7 @@ def test_a_group_counts_a_program_from_its_first_instruction(version: int, monke
 
 
 def test_a_group_with_members_stays(sandbox18: Sandbox) -> None:
-    pid = processes.postmaster_pid(sandbox18.data_directory)
+    pid = postmaster_lock.postmaster_pid(sandbox18.data_directory)
     assert pid is not None
     group = CpuGroup.holding(pid)
     if group is None:

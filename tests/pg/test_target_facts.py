@@ -9,9 +9,9 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.model.facts import Unknown
-from pgdyno.target.connect import open_target
-from pgdyno.target.inspect import read_facts
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.targets.connect import open_target
+from pgdyno.targets.inspect import read_facts
 
 pytestmark = pytest.mark.pg
 

@@ -19,9 +19,9 @@ from psycopg.rows import DictRow
 from pgdyno.errors import EnvironmentUnsuitable, WorkloadError
 from pgdyno.model.record import Examination
 from pgdyno.model.trial import LoadPlan, Outcome, TrialState
-from pgdyno.target.inspect import read_facts
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.target import Target
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.targets.inspect import read_facts
+from pgdyno.targets.target import Target
 from pgdyno.workloads.disk_room import require_room
 from pgdyno.workloads.protocol import LoadResult, Workload
 from pgdyno.workloads.registry import make_workload

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from fix_postgres import find_build
-from pgdyno.target.auto_conf import Line
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.sql_route import alter_system
+from pgdyno.routes.auto_conf import Line
+from pgdyno.routes.sql_route import alter_system
+from pgdyno.sandbox.sandbox import Sandbox
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("cli")]
 QUICK = ["-w", "select-only", "-D", "scale=1", "-c", "1", "--warmup", "1", "--measure", "2"]

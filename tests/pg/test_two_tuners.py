@@ -22,11 +22,12 @@ import pgdyno
 from fix_postgres import find_build, public_dir
 from pgdyno.model.study import StudyState
 from pgdyno.model.trial import TrialState
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import snapshot
 from pgdyno.store.catalogue import Store
-from pgdyno.target import server_lock, snapshot
-from pgdyno.target.apply import Session
-from pgdyno.target.connect import open_target
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.targets.connect import open_target
+from pgdyno.undo import server_lock
+from pgdyno.undo.apply import Session
 from server_image import files_of, settings_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.xdist_group("tuners")]

@@ -15,14 +15,15 @@ from tuner_process import await_line, tuner_of
 
 from fix_edited_server import EDIT, ENDINGS, RELOADED, RESTARTED, Scene
 from pgdyno.cli.rollback import command
+from pgdyno.control import sighup
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable, RestartError, RollbackError
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.target import sighup, watch_record
-from pgdyno.target.apply import Session
-from pgdyno.target.bundle import UndoBundle, bundle_directories
-from pgdyno.target.file_change import FileChange
-from pgdyno.target.restore import Restored
-from pgdyno.target.watch import Deadlines
+from pgdyno.routes.file_change import FileChange
+from pgdyno.undo import watch_record
+from pgdyno.undo.apply import Session
+from pgdyno.undo.bundle import UndoBundle, bundle_directories
+from pgdyno.undo.restore import Restored
+from pgdyno.undo.watch import Deadlines
 from server_image import eventually
 
 pytestmark = pytest.mark.pg

@@ -10,16 +10,16 @@ import pytest
 from debian_cluster import debian_cluster
 from fix_edited_server import EDIT, ENDINGS, RESTARTED, Scene, killed
 from fix_postgres import find_build
+from pgdyno.control import PgCtl, PgCtlCluster
 from pgdyno.errors import ServerStopped
+from pgdyno.linux.cpu import ServerCpu
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.target import snapshot
-from pgdyno.target.apply import Session
-from pgdyno.target.cpu import ServerCpu
-from pgdyno.target.restart import PgCtl, PgCtlCluster
-from pgdyno.target.restore import Restored
-from pgdyno.target.runner import LocalRunner
-from pgdyno.target.stopped import STARTED, STOPPING
-from pgdyno.target.target import Target
+from pgdyno.owner.runner import LocalRunner
+from pgdyno.server import snapshot
+from pgdyno.targets.target import Target
+from pgdyno.undo.apply import Session
+from pgdyno.undo.restore import Restored
+from pgdyno.undo.stopped import STARTED, STOPPING
 
 pytestmark = pytest.mark.pg
 

@@ -14,7 +14,7 @@ import pytest
 
 from fix_postgres import BUILDS, find_build
 from pgdyno.advisor.rules.wal_direct_io import wal_is_direct
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
 
 pytestmark = pytest.mark.pg
 CONFIGURATIONS = {

@@ -13,17 +13,18 @@ import pytest
 from tuner_process import await_down, await_line, newest, tuner_of
 
 from pgdyno.errors import EnvironmentUnsuitable, SessionTakenOver
+from pgdyno.linux.identity import ProcessIdentity, end_process, wait_until
 from pgdyno.model.configuration import Configuration
-from pgdyno.target import health, processes, snapshot, watch_record
-from pgdyno.target.apply import Session
-from pgdyno.target.bundle import DATA_RESERVE, UndoBundle
-from pgdyno.target.dropin import render
-from pgdyno.target.health import Health
-from pgdyno.target.identity import ProcessIdentity, end_process, wait_until
-from pgdyno.target.rollback import describe, rollback
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.watch import Deadlines
-from pgdyno.target.watch_record import Role
+from pgdyno.routes.dropin import render
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import health, postmaster_lock, snapshot
+from pgdyno.server.health import Health
+from pgdyno.undo import watch_record
+from pgdyno.undo.apply import Session
+from pgdyno.undo.bundle import DATA_RESERVE, UndoBundle
+from pgdyno.undo.rollback import describe, rollback
+from pgdyno.undo.watch import Deadlines
+from pgdyno.undo.watch_record import Role
 from server_image import eventually, files_of, settings_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
@@ -167,7 +168,7 @@ def test_a_server_that_died_is_started(scene: Scene) -> None:
 def test_a_server_that_hangs_goes_on(scene: Scene) -> None:
     with tuner_of(scene.sandbox, scene.undo_root, watch=QUICK, configurations=[STARVING], hold=True) as tuner:
         await_line(tuner, "applied")
-        pid = processes.postmaster_pid(scene.sandbox.data_directory)
+        pid = postmaster_lock.postmaster_pid(scene.sandbox.data_directory)
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)
         scene.assert_restored("the server has been silent")
@@ -223,7 +224,7 @@ def test_a_session_that_was_taken_over_stops(scene: Scene) -> None:
 
 def test_no_change_without_a_watchdog(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", "/bin/false")
-    monkeypatch.setattr("pgdyno.target.watch._START_S", 1.0)
+    monkeypatch.setattr("pgdyno.undo.watch._START_S", 1.0)
     with pytest.raises(EnvironmentUnsuitable, match=r"watchdog of session .* did not start"):
         Session.begin(scene.sandbox.target(), study="x", undo_root=scene.undo_root, watch=QUICK)
     assert newest(scene.undo_root).is_closed()
@@ -270,7 +271,7 @@ def test_a_server_that_a_person_shuts_down_is_left_down(scene: Scene) -> None:
         eventually(bundle.is_closed, f"closed: {watch_record.last_words(bundle.directory)}")
         eventually(lambda: everyone_left(bundle), "both watchdogs leave")
         assert tuner.wait(30) != 0
-    assert processes.postmaster_pid(scene.sandbox.data_directory) is None
+    assert postmaster_lock.postmaster_pid(scene.sandbox.data_directory) is None
     assert files_of(scene.sandbox.data_directory) == scene.files
     assert "shut down by somebody else" in (describe(bundle.directory).closed_by or "")
     scene.sandbox.start()

@@ -18,19 +18,21 @@ from tuner_process import await_line, newest
 from fix_postgres import find_build, public_dir
 from locked_server import PASSWORD, LockedServer, TunerOn, locked_cluster, locked_server, set_password
 from pgdyno.cli.rollback import _story, _table
+from pgdyno.control import PgCtl
 from pgdyno.errors import EnvironmentUnsuitable, RollbackError
+from pgdyno.linux import processes
 from pgdyno.model.configuration import Configuration
-from pgdyno.target import kernel_route, processes, snapshot, watch_record
-from pgdyno.target.apply import Session
-from pgdyno.target.bundle import UndoBundle
-from pgdyno.target.connect import open_target
-from pgdyno.target.connect_routes import open_sql_only
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.restart import PgCtl
-from pgdyno.target.restart_need import RETURN
-from pgdyno.target.rollback import SessionState, describe, rollback
-from pgdyno.target.watch import Deadlines
-from pgdyno.target.watch_record import Role
+from pgdyno.server import snapshot
+from pgdyno.server.postgres import Postgres
+from pgdyno.targets.connect import open_target
+from pgdyno.targets.connect_routes import open_sql_only
+from pgdyno.undo import kernel_route, watch_record
+from pgdyno.undo.apply import Session
+from pgdyno.undo.bundle import UndoBundle
+from pgdyno.undo.restart_need import RETURN
+from pgdyno.undo.rollback import SessionState, describe, rollback
+from pgdyno.undo.watch import Deadlines
+from pgdyno.undo.watch_record import Role
 from server_image import eventually, files_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]

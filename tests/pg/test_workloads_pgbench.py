@@ -14,9 +14,9 @@ from psycopg.conninfo import make_conninfo
 from fix_postgres import find_build
 from pgdyno.errors import EnvironmentUnsuitable, WorkloadError
 from pgdyno.model.trial import LoadPlan
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.target import Target
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server.postgres import Postgres
+from pgdyno.targets.target import Target
 from pgdyno.workloads.dataset import LoadSite, PgbenchTables
 from pgdyno.workloads.load_warnings import LoadWarningKind
 from pgdyno.workloads.pgbench_log import LogFormat, parse_lines

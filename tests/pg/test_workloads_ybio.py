@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pgdyno.model.trial import LoadPlan
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.target import Target
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.targets.target import Target
 from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.registry import make_workload
 

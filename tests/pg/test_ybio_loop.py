@@ -12,8 +12,8 @@ from psycopg import sql
 from pgdyno.errors import WorkloadError
 from pgdyno.model.samples import SampleRow
 from pgdyno.model.trial import LoadPlan, Outcome, TrialState
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.target import Target
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.targets.target import Target
 from pgdyno.trial.assess import Bounds, assess
 from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.registry import make_workload

@@ -9,8 +9,8 @@ import pytest
 from psycopg import sql
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.sandbox import Sandbox
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server.postgres import Postgres
 from pgdyno.workloads.ybio_table import procedures, scattered_keys
 
 pytestmark = pytest.mark.pg

@@ -182,13 +182,13 @@ def test_no_module_writes_for_the_user_by_itself() -> None:
 PRIVATE_PLACES = {
     "outputs.py",
     "cli/unforeseen.py",  # the state folder, by mode 0600
-    "target/cluster.py", "target/registry.py",  # sandboxes, in the cache folder
-    "target/enter_cgroup.py", "target/launch.py", "target/process_image.py",  # the kernel's files
-    "target/memory_group.py", "target/watchdog.py", "fleet/limits.py",
+    "sandbox/cluster.py", "sandbox/registry.py",  # sandboxes, in the cache folder
+    "owner/enter_cgroup.py", "owner/launch.py", "owner/process_image.py",  # the kernel's files
+    "sandbox/memory_group.py", "undo/watchdog.py", "fleet/limits.py",
     "workloads/held_start.py",
-    "target/runner.py", "target/watch_record.py",  # outputs of children and the session's record, in private folders
-    "target/remote/doorman.py", "target/remote/ssh.py",  # the agent's own cache, and its log in a private folder
+    "owner/runner.py", "undo/watch_record.py",  # outputs of children and the session's record, in private folders
+    "remote/doorman.py", "remote/ssh.py",  # the agent's own cache, and its log in a private folder
     "workloads/driver_process.py", "workloads/hammerdb/driver.py", "workloads/script.py",
     "workloads/session_loop.py",  # the folder of a run, which is made for it and removed
-    "target/binaries.py",
+    "server/binaries.py",
 }  # fmt: skip

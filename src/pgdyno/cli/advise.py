@@ -143,7 +143,7 @@ class _NoStore:
 
 
 def _store(flags: Flags) -> Store | _NoStore:
-    from pgdyno.target import places
+    from pgdyno.server import places
 
     url = flags.text("store_url")
     if url is not None:

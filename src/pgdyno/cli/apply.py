@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pgdyno.studies.accept import Acceptance, InForce
     from pgdyno.studies.advised import Source
     from pgdyno.studies.target_request import TargetRequest
-    from pgdyno.target.target import Target
+    from pgdyno.targets.target import Target
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -155,7 +155,7 @@ def _findings(flags: Flags, target: Target, store: Store) -> Sequence[Finding]:
 
 def _winner(flags: Flags, target: Target, study: Study) -> Sequence[Finding]:
     from pgdyno.studies.winner import check_server, winner_of
-    from pgdyno.target.inspect import read_facts
+    from pgdyno.targets.inspect import read_facts
 
     facts = read_facts(target)
     if not flags.on("other_server"):
@@ -164,8 +164,8 @@ def _winner(flags: Flags, target: Target, study: Study) -> Sequence[Finding]:
 
 
 def _emit(target: Target, findings: Sequence[Finding], form: str, folder: Path | None) -> int:
+    from pgdyno.inventory.inspection import inspect
     from pgdyno.report.export import emit as files_of
-    from pgdyno.target.inspection import inspect
 
     emit(files_of(findings, inspect(target), form), form, folder)
     return ExitCode.OK

@@ -16,9 +16,9 @@ from pgdyno.cli.study_request import carry_out, new_request, study_options
 if TYPE_CHECKING:
     from pgdyno.model.facts import Facts
     from pgdyno.model.trial import WorkloadSpec
+    from pgdyno.server.outage import Outage
     from pgdyno.studies.stand import Stand
-    from pgdyno.target.outage import Outage
-    from pgdyno.target.target import Target
+    from pgdyno.targets.target import Target
 
 
 @click.command("bench", cls=PlannedCommand)

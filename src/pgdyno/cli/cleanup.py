@@ -36,9 +36,9 @@ def command(**values: object) -> int:
     else's session needs stays, with the reason; so does what pgdyno did not make. Exit code 1 when something could not
     be dropped.
     """
+    from pgdyno.server import places
     from pgdyno.studies.leftovers import on_server, removable, sandboxes
     from pgdyno.studies.opening import opened
-    from pgdyno.target import places
 
     flags = Flags(values)
     request, undo_root = target_request(flags), places.state_dir() / "undo"

@@ -64,8 +64,8 @@ def _rules(_: click.Context) -> Iterator[CompletionItem]:
 
 
 def _studies(context: click.Context) -> Iterator[CompletionItem]:
+    from pgdyno.server import places
     from pgdyno.store.study_names import newest_studies
-    from pgdyno.target import places
 
     named = context.params.get("store_url") or os.environ.get("PGDYNO_STORE")
     path = Path(str(named)) if named else places.data_dir() / "pgdyno.db"

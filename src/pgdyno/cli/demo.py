@@ -46,7 +46,7 @@ def command(**values: object) -> int:
     """
     from pgdyno.cli.progress import Progress
     from pgdyno.cli.tune import run_tune
-    from pgdyno.target import places
+    from pgdyno.server import places
 
     flags = Flags(values)
     output = flags.path("output") or Path("demo-out")

@@ -20,8 +20,8 @@ def pgbench_of(flags: Flags, *, look: bool = True) -> Pgbench:
 
     Without `look` no server is asked.
     """
-    from pgdyno.target.binaries import client_bin_dir, find_build
-    from pgdyno.target.runner import LocalRunner
+    from pgdyno.owner.runner import LocalRunner
+    from pgdyno.server.binaries import client_bin_dir, find_build
     from pgdyno.workloads.pgbench_command import Pgbench, find_pgbench
 
     request = target_request(flags)

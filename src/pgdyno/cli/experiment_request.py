@@ -12,15 +12,15 @@ from pgdyno.cli.study_request import Check, Course, carry_out, new_request, resu
 
 if TYPE_CHECKING:
     from pgdyno.cli.progress import Progress
+    from pgdyno.control.restart_budget import RestartBudget
     from pgdyno.model.facts import Facts
     from pgdyno.model.study import Study, StudyKind
     from pgdyno.model.trial import WorkloadSpec
+    from pgdyno.server.outage import Outage
     from pgdyno.stats.sequential import Design
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.stand import Stand
-    from pgdyno.target.outage import Outage
-    from pgdyno.target.restart_budget import RestartBudget
-    from pgdyno.target.target import Target
+    from pgdyno.targets.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def design_of(flags: Flags) -> Design:
 
 def budget_of(text: str | None) -> RestartBudget | None:
     """Return the restart budget, None without a bound."""
-    from pgdyno.target.restart_budget import RestartBudget
+    from pgdyno.control.restart_budget import RestartBudget
 
     return None if text is None else RestartBudget.parse(text)
 

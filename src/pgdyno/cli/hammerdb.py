@@ -37,9 +37,9 @@ def command(**values: object) -> None:
     compared with those of pgdyno's own tprocc load.
     """
     from pgdyno.cli.study import print_result
+    from pgdyno.server import places
+    from pgdyno.server.postgres import Postgres
     from pgdyno.studies.imported import ImportedFile, import_hammerdb
-    from pgdyno.target import places
-    from pgdyno.target.postgres import Postgres
     from pgdyno.workloads.hammerdb.driver import find_program
     from pgdyno.workloads.hammerdb.results import parse_results
     from pgdyno.workloads.hammerdb.script import HammerTest

@@ -13,8 +13,8 @@ from pgdyno.cli.options import host_options, host_request, restart_words
 from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from pgdyno.target.remote.arrival import HostRequest
-    from pgdyno.target.remote.check import Finding
+    from pgdyno.remote.arrival import HostRequest
+    from pgdyno.remote.check import Finding
 
 
 @click.group("host")
@@ -32,7 +32,7 @@ def check(**values: object) -> int:
 
     Sends pgdyno's agent into the user's cache folder there; changes nothing else, and nothing of the server.
     """
-    from pgdyno.target.remote.check import check_host
+    from pgdyno.remote.check import check_host
 
     flags = Flags(values)
     words = restart_words(flags.text("restart_command"))
@@ -54,9 +54,9 @@ def sudoers(**values: object) -> None:
     The other user is --sudo-user, without it postgres. Sends the agent into the ssh user's cache folder, from where
     root installs it as the file says.
     """
-    from pgdyno.target.remote.arrival import HostRequest
-    from pgdyno.target.remote.host import opened_host
-    from pgdyno.target.remote.sudoers import Grant, sudoers_text
+    from pgdyno.remote.arrival import HostRequest
+    from pgdyno.remote.host import opened_host
+    from pgdyno.remote.sudoers import Grant, sudoers_text
 
     request = _required(Flags(values))
     with opened_host(HostRequest(request.address), for_sudo=True) as host:

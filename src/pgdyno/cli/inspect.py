@@ -17,7 +17,7 @@ from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from pgdyno.model.inventory import Inventory
-    from pgdyno.target.target import Target
+    from pgdyno.targets.target import Target
 
 _CRITICALITY = ("business-critical", "production", "development", "test")
 
@@ -74,7 +74,7 @@ def command(**values: object) -> int:
 
 
 def _inventory(flags: Flags) -> Inventory:
-    from pgdyno.target.inspection import inspect, inspect_capture
+    from pgdyno.inventory.inspection import inspect, inspect_capture
 
     check_stand_in(flags)
     root, folder = flags.path("root"), flags.path("capture")

@@ -75,11 +75,11 @@ def show_knob(name: str, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def host_knobs(data_directory: Path | None, as_json: bool) -> None:
     """Show the Linux knobs of this machine, and why one cannot be changed or has nothing to decide. Changes nothing."""
+    from pgdyno.kernel.kernel_facts import read_kernel
     from pgdyno.knobs.linux import idle_on_host
+    from pgdyno.linux.block_devices import find_places
+    from pgdyno.linux.host import read_host
     from pgdyno.model.facts import Unknown
-    from pgdyno.target.block_devices import find_places
-    from pgdyno.target.host import read_host
-    from pgdyno.target.kernel_facts import read_kernel
 
     place = data_directory or Path.cwd()
     facts, swap = read_kernel(find_places(place)), read_host(place).swap_total_bytes

@@ -126,7 +126,7 @@ def command() -> None:
 def main() -> None:
     """Run pgdyno and exit with one of the exit codes; a user error is printed, never a traceback."""
     if "PGDYNO_RUNNER" in os.environ:
-        from pgdyno.target.parent import end_with_parent
+        from pgdyno.owner.parent import end_with_parent
 
         end_with_parent()
     _let_output_end_anywhere()

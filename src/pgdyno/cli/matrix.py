@@ -32,11 +32,11 @@ from pgdyno.errors import ExitCode
 if TYPE_CHECKING:
     from pgdyno.model.facts import Facts
     from pgdyno.model.trial import LoadPlan, WorkloadSpec
+    from pgdyno.server.outage import Outage
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.matrix_plan import MatrixPlan
     from pgdyno.studies.stand import Stand, StudyRequest
-    from pgdyno.target.outage import Outage
-    from pgdyno.target.target import Target
+    from pgdyno.targets.target import Target
 
 
 @click.command("matrix", cls=GroupedCommand)

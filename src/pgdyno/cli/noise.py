@@ -19,9 +19,9 @@ from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS
 if TYPE_CHECKING:
     from pgdyno.model.facts import Facts
     from pgdyno.model.trial import WorkloadSpec
+    from pgdyno.server.outage import Outage
     from pgdyno.studies.stand import Stand
-    from pgdyno.target.outage import Outage
-    from pgdyno.target.target import Target
+    from pgdyno.targets.target import Target
 
 
 @click.command("noise", cls=GroupedCommand)

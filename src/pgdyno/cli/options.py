@@ -17,9 +17,9 @@ from pgdyno.cli.stack import F, stack
 
 if TYPE_CHECKING:
     from pgdyno.model.trial import LoadPlan
+    from pgdyno.remote.arrival import HostRequest
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.target_request import TargetRequest
-    from pgdyno.target.remote.arrival import HostRequest
 
 WORKLOADS = ("tpcb-like", "simple-update", "select-only", "ybio", "tprocc", "custom")
 
@@ -28,7 +28,7 @@ def _warned(context: click.Context, parameter: click.Parameter, value: str | Non
     """Warn of a password on the command line: pgdyno keeps it to itself, but every user of the host can read it."""
     typed = context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
     if value and typed and ("@" in value or "password" in value.lower()):  # else without the wait for psycopg
-        from pgdyno.target.postgres import redact
+        from pgdyno.server.postgres import redact
 
         if redact(value) != value:
             place = "~/.pgpass, the file of PGPASSFILE, or a service file"
@@ -251,8 +251,8 @@ def store_option(function: F) -> F:
 
 def open_store(url: str | None) -> Store:
     """Open the store that was asked for, or the user's own in the data folder; the end of the verb closes it."""
+    from pgdyno.server import places
     from pgdyno.store.catalogue import Store
-    from pgdyno.target import places
 
     store = Store.open(url or places.ensure(places.data_dir()) / "pgdyno.db")
     context = click.get_current_context(silent=True)
@@ -310,8 +310,8 @@ def host_request(flags: Flags) -> HostRequest | None:
         if user is not None:
             raise UsageError("--sudo and --sudo-user are for another host", hint="Name it with --host ssh://user@db1.")
         return None
-    from pgdyno.target.remote.address import HostAddress  # what ssh needs: loaded for another host alone
-    from pgdyno.target.remote.arrival import HostRequest
+    from pgdyno.remote.address import HostAddress  # what ssh needs: loaded for another host alone
+    from pgdyno.remote.arrival import HostRequest
 
     return HostRequest(HostAddress.parse(host), user)
 

@@ -13,9 +13,9 @@ from pgdyno.cli.options import open_store, store_option
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
+    from pgdyno.kernel.persist import Artefact
+    from pgdyno.linux.block_devices import KernelPlaces
     from pgdyno.store.catalogue import Store
-    from pgdyno.target.block_devices import KernelPlaces
-    from pgdyno.target.persist import Artefact
 
 
 @click.command(name="persist")
@@ -49,8 +49,8 @@ def command(
     /etc/sysctl.d, /etc/tmpfiles.d, /etc/udev/rules.d or /etc/systemd/system, never into /etc/sysctl.conf. Nothing is
     loaded: the commands that load and remove them are printed. A file that pgdyno did not write is not overwritten.
     """
-    from pgdyno.target.block_devices import find_places, nowhere
-    from pgdyno.target.persist import artefacts, write_artefacts
+    from pgdyno.kernel.persist import artefacts, write_artefacts
+    from pgdyno.linux.block_devices import find_places, nowhere
 
     places = find_places(data_directory) if data_directory else nowhere("no data directory was named")
     knobs, others = _chosen(conf, study, store_url, places)
@@ -73,9 +73,9 @@ def _chosen(
 ) -> tuple[dict[str, str], list[str]]:
     """Return the Linux knobs with values as the kernel writes them, and the names of the other settings."""
     from pgdyno.cli.study import settings_from
+    from pgdyno.kernel.kernel_facts import read_kernel
     from pgdyno.knobs.linux import checked_for_persisting
     from pgdyno.model.configuration import Configuration
-    from pgdyno.target.kernel_facts import read_kernel
 
     if (conf is None) == (study is None):
         raise UsageError("name a FILE or a --study, one of the two", hint="pgdyno persist mine.conf, or --study last.")

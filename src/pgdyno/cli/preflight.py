@@ -16,7 +16,7 @@ from pgdyno.cli.study import settings_from
 from pgdyno.errors import ExitCode
 
 if TYPE_CHECKING:
-    from pgdyno.target.preflight.result import Result
+    from pgdyno.preflight.result import Result
 
 
 @click.command("preflight")
@@ -31,10 +31,10 @@ def command(**values: object) -> int:
     something is refused.
     """
     from pgdyno.knobs.policy import check_settings
+    from pgdyno.preflight.examine import examine
+    from pgdyno.preflight.result import State
     from pgdyno.studies.opening import opened
-    from pgdyno.target.inspect import read_facts
-    from pgdyno.target.preflight.examine import examine
-    from pgdyno.target.preflight.result import State
+    from pgdyno.targets.inspect import read_facts
 
     flags = Flags(values)
     settings = settings_from(Path(flags.choice("conf")))

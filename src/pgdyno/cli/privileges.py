@@ -13,7 +13,7 @@ from pgdyno.cli.options import target_options, target_request
 from pgdyno.errors import ExitCode
 
 if TYPE_CHECKING:
-    from pgdyno.target.privileges import Privilege
+    from pgdyno.server.privileges import Privilege
 
 
 @click.command("privileges")
@@ -48,8 +48,8 @@ def command(**values: object) -> int:
     Ends with the GRANT statements for psql, to be run by a superuser. Exit code 1 when a right that the verb needs is
     missing; one that only adds to what is seen is marked optional.
     """
+    from pgdyno.server.privileges import missing, privileges, read_role, script
     from pgdyno.studies.opening import opened
-    from pgdyno.target.privileges import missing, privileges, read_role, script
 
     flags = Flags(values)
     with opened(target_request(flags)) as target:

@@ -195,10 +195,10 @@ def timer(
 ) -> None:
     """Print units of systemd that run the queue every night; with -o write them into a folder. Installs nothing."""
     from pgdyno.cli.queue_timer import SERVICE, TIMER, service_text, timer_text
+    from pgdyno.server.postgres import redact
     from pgdyno.store.engine import absolute
     from pgdyno.studies.night import HUNG_S
     from pgdyno.studies.night_window import NightWindow
-    from pgdyno.target.postgres import redact
 
     parsed = NightWindow.parse(window, zone)
     if store_url is not None and redact(store_url) != store_url:

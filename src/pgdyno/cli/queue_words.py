@@ -52,7 +52,7 @@ def check_words(words: Sequence[str]) -> None:
 
 
 def _refuse_secrets(words: Sequence[str]) -> None:
-    from pgdyno.target.postgres import redact
+    from pgdyno.server.postgres import redact
 
     for word in words:
         if redact(word) != word:

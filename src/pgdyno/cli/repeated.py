@@ -46,7 +46,7 @@ def _shown(name: str, value: object) -> str:
     """Return a value as it may be shown: a password stays out."""
     text = f"{value:g}" if isinstance(value, float) else str(value)
     if name in ("target", "store_url") and ("@" in text or "password" in text.lower()):
-        from pgdyno.target.postgres import redact
+        from pgdyno.server.postgres import redact
 
         return redact(text)
     return text

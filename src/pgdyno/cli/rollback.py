@@ -17,9 +17,9 @@ from pgdyno.errors import ExitCode, PgdynoError, RollbackError, UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pgdyno.target.remote.arrival import HostRequest
-    from pgdyno.target.restore import Restored
-    from pgdyno.target.rollback import BundleInfo, Sessions
+    from pgdyno.remote.arrival import HostRequest
+    from pgdyno.undo.restore import Restored
+    from pgdyno.undo.rollback import BundleInfo, Sessions
 
 
 @click.command(name="rollback")
@@ -69,25 +69,26 @@ def command(
 @contextmanager
 def _sessions(host: HostRequest | None) -> Iterator[Sessions]:
     if host is None:
-        from pgdyno.target import places, rollback
+        from pgdyno.server import places
+        from pgdyno.undo import rollback
 
         yield rollback.LocalSessions(places.state_dir() / "undo")
         return
-    from pgdyno.target.remote.host import opened_host
+    from pgdyno.remote.host import opened_host
 
     with opened_host(host) as there:
         yield there
 
 
 def _named(found: list[BundleInfo], session: str) -> list[BundleInfo]:
-    from pgdyno.target.rollback import full_id
+    from pgdyno.undo.rollback import full_id
 
     name = full_id([info.directory.name for info in found], session)
     return [info for info in found if info.directory.name == name]
 
 
 def _unfinished(found: list[BundleInfo], *, last: bool) -> list[BundleInfo]:
-    from pgdyno.target.rollback import SessionState
+    from pgdyno.undo.rollback import SessionState
 
     if last:
         return [info for info in found if info.state not in (SessionState.CLOSED, SessionState.KEPT)][:1]
@@ -96,8 +97,8 @@ def _unfinished(found: list[BundleInfo], *, last: bool) -> list[BundleInfo]:
 
 def _roll_back(place: Sessions, chosen: list[BundleInfo], *, as_json: bool, store_url: str | None) -> int:
     from pgdyno.cli.main import print_error
-    from pgdyno.target.restore import Restored
-    from pgdyno.target.rollback import SessionState
+    from pgdyno.undo.restore import Restored
+    from pgdyno.undo.rollback import SessionState
 
     results: list[dict[str, object]] = []
     worst = ExitCode.OK
@@ -155,7 +156,7 @@ def _require_readable(info: BundleInfo) -> None:
 
 
 def _show_plans(place: Sessions, chosen: list[BundleInfo], *, as_json: bool) -> int:
-    from pgdyno.target.rollback import SessionState
+    from pgdyno.undo.rollback import SessionState
 
     plans: dict[str, list[str]] = {}
     for info in chosen:
@@ -256,7 +257,7 @@ def _table(found: list[BundleInfo]) -> str:
 
 def _passwords(found: list[BundleInfo]) -> list[str]:
     """Return what a person types for sessions that wait for a rollback on a server that asks for a password."""
-    from pgdyno.target.rollback import SessionState
+    from pgdyno.undo.rollback import SessionState
 
     return [
         f"{info.directory.name}: the server asks for a password, which is not kept: "

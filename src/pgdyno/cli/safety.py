@@ -15,7 +15,7 @@ from pgdyno.cli.stack import F
 
 if TYPE_CHECKING:
     from pgdyno.model.guard import GuardPlan
-    from pgdyno.target.watch import Deadlines
+    from pgdyno.undo.watch import Deadlines
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Safety:
 
     def deadlines(self) -> Deadlines:
         """Return the watchdog's deadlines."""
-        from pgdyno.target.watch import Deadlines
+        from pgdyno.undo.watch import Deadlines
 
         return Deadlines(health_s=self.deadline_s)
 

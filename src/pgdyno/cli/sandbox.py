@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from pgdyno.target.registry import SandboxRecord
+    from pgdyno.sandbox.registry import SandboxRecord
 
 _NAME = click.argument("name", default="default")
 _BIN = click.option(
@@ -36,7 +36,7 @@ def command() -> None:
 @_JSON
 def start(name: str, sandbox_bin: Path | None, as_json: bool) -> None:
     """Start the server, made first if need be; it runs until you stop it."""
-    from pgdyno.target.sandbox import Sandbox
+    from pgdyno.sandbox.sandbox import Sandbox
 
     sandbox = Sandbox.open_or_create(name, bin_dir=sandbox_bin)
     try:
@@ -53,8 +53,8 @@ def start(name: str, sandbox_bin: Path | None, as_json: bool) -> None:
 @click.option("--immediate", is_flag=True, help="Without a checkpoint; the next start recovers.")
 def stop(name: str, immediate: bool) -> None:
     """Stop the server and keep its data."""
-    from pgdyno.target import registry
-    from pgdyno.target.sandbox import Sandbox
+    from pgdyno.sandbox import registry
+    from pgdyno.sandbox.sandbox import Sandbox
 
     registry.record_of(name)
     with Sandbox.open_or_create(name) as sandbox:
@@ -67,7 +67,7 @@ def stop(name: str, immediate: bool) -> None:
 @_JSON
 def status(name: str, as_json: bool) -> None:
     """Say whether the server runs, what it is and how to connect."""
-    from pgdyno.target import registry
+    from pgdyno.sandbox import registry
 
     _show(registry.record_of(name), as_json)
 
@@ -76,7 +76,7 @@ def status(name: str, as_json: bool) -> None:
 @_JSON
 def list_(as_json: bool) -> None:
     """List all sandboxes."""
-    from pgdyno.target import registry
+    from pgdyno.sandbox import registry
 
     facts = [_facts(record) for record in registry.list_records()]
     if as_json:
@@ -93,8 +93,8 @@ def list_(as_json: bool) -> None:
 @_NAME
 def remove(name: str) -> None:
     """Stop the server and remove the sandbox with its data."""
-    from pgdyno.target import registry
-    from pgdyno.target.sandbox import Sandbox
+    from pgdyno.sandbox import registry
+    from pgdyno.sandbox.sandbox import Sandbox
 
     registry.record_of(name)
     Sandbox.open_or_create(name).destroy()
@@ -106,8 +106,8 @@ def remove(name: str) -> None:
 @_BIN
 def recreate(name: str, sandbox_bin: Path | None) -> None:
     """Throw the data away and make the sandbox anew, with the same build or another; it is stopped afterwards."""
-    from pgdyno.target import registry
-    from pgdyno.target.sandbox import Sandbox
+    from pgdyno.sandbox import registry
+    from pgdyno.sandbox.sandbox import Sandbox
 
     registry.record_of(name)
     with Sandbox.open_or_create(name) as sandbox:
@@ -117,10 +117,11 @@ def recreate(name: str, sandbox_bin: Path | None) -> None:
 
 
 def _facts(record: SandboxRecord) -> dict[str, object]:
-    from pgdyno.target import cluster, processes, registry
+    from pgdyno.sandbox import cluster, registry
+    from pgdyno.server import postmaster_lock
 
     data = registry.sandbox_dir(record.name) / "server" / "data"
-    pid = processes.postmaster_pid(data)
+    pid = postmaster_lock.postmaster_pid(data)
     return {
         "name": record.name,
         "version": record.version,

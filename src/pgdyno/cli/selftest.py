@@ -20,10 +20,10 @@ from pgdyno.errors import ExitCode, PgdynoError
 if TYPE_CHECKING:
     from pgdyno.model.facts import Facts
     from pgdyno.model.trial import WorkloadSpec
+    from pgdyno.server.outage import Outage
     from pgdyno.studies.stand import Stand
     from pgdyno.studies.target_request import TargetRequest
-    from pgdyno.target.outage import Outage
-    from pgdyno.target.target import Target
+    from pgdyno.targets.target import Target
 
 CASES = ("equal", "cache", "planner", "wal")
 CODES = {"pass": ExitCode.OK, "fail": ExitCode.FINDINGS, "not resolved here": ExitCode.NOT_RESOLVED}
@@ -132,7 +132,7 @@ def _left_changed(server: TargetRequest, before: Mapping[str, str]) -> tuple[lis
     """Open the server again and return the settings that are not what they were; None with the reason if it cannot."""
     from pgdyno.studies.opening import opened
     from pgdyno.studies.selftest import changed_settings
-    from pgdyno.target.inspect import read_facts
+    from pgdyno.targets.inspect import read_facts
 
     try:
         with opened(server) as target:

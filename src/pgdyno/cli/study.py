@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from pgdyno.cli.progress import Progress
     from pgdyno.model.study import Study
     from pgdyno.model.trial import WorkloadSpec
+    from pgdyno.server.outage import Outage
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.stand import Stand, StudyRequest
-    from pgdyno.target.outage import Outage
-    from pgdyno.target.target import Target
+    from pgdyno.targets.target import Target
 
 Result = dict[str, object]
 PLAN_WIDTH = 120

@@ -18,15 +18,15 @@ from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
     from pgdyno.cli.progress import Progress
+    from pgdyno.control.restart_budget import RestartBudget
     from pgdyno.model.facts import Facts
     from pgdyno.model.study import Study, StudyKind
     from pgdyno.model.trial import LoadPlan, WorkloadSpec
+    from pgdyno.server.outage import Outage
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.stand import Stand, StudyRequest
     from pgdyno.studies.target_request import TargetRequest
-    from pgdyno.target.outage import Outage
-    from pgdyno.target.restart_budget import RestartBudget
-    from pgdyno.target.target import Target
+    from pgdyno.targets.target import Target
 
 Check = Callable[["Target", "Facts", "WorkloadSpec", "Outage | None"], None]
 KernelKnobs = Callable[["Target", "Facts", "WorkloadSpec"], Sequence[str]]

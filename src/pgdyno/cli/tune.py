@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from pgdyno.cli.progress import Progress
     from pgdyno.model.facts import Facts
     from pgdyno.model.trial import LoadPlan, WorkloadSpec
+    from pgdyno.server.outage import Outage
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.options import TuneOptions
     from pgdyno.studies.stand import Stand, StudyRequest
-    from pgdyno.target.outage import Outage
-    from pgdyno.target.target import Target
+    from pgdyno.targets.target import Target
 
 
 @click.command("tune", cls=PlannedCommand)
@@ -223,7 +223,7 @@ def _restart(options: TuneOptions) -> Literal["always", "as-needed"]:
 
 
 def _budget(text: str | None) -> str | None:
-    from pgdyno.target.restart_budget import RestartBudget
+    from pgdyno.control.restart_budget import RestartBudget
 
     return None if text is None else str(RestartBudget.parse(text))
 

@@ -41,7 +41,7 @@ def _session_lost(error: Exception) -> PgdynoError | None:
         return None
     import psycopg
 
-    from pgdyno.target.postgres import query_error
+    from pgdyno.server.postgres import query_error
 
     told = query_error("the server", error) if isinstance(error, psycopg.OperationalError) else None
     return told if isinstance(told, ConnectError) else None
@@ -49,7 +49,7 @@ def _session_lost(error: Exception) -> PgdynoError | None:
 
 def _kept(error: Exception) -> Path | None:
     """Write the traceback into a file that only this user reads; None where that cannot be."""
-    from pgdyno.target import places
+    from pgdyno.server import places
 
     try:
         path = places.ensure(places.state_dir()) / f"defect-{time.strftime('%Y%m%dT%H%M%S')}.txt"
@@ -62,6 +62,6 @@ def _kept(error: Exception) -> Path | None:
 
 def _plain(text: str) -> str:
     """Return the text without the passwords of its own connection strings and of the command line's."""
-    from pgdyno.target.postgres import redact
+    from pgdyno.server.postgres import redact
 
     return redact(text, " ".join(sys.argv))

@@ -42,7 +42,7 @@ def sql() -> None:
 def classes(**values: object) -> None:
     """List the classes of working sets with the rows and bytes that they are on a server. Reads only."""
     from pgdyno.studies.opening import opened
-    from pgdyno.target.inspect import read_facts
+    from pgdyno.targets.inspect import read_facts
     from pgdyno.workloads.working_set import CLASSES, measured_by
 
     flags = Flags(values)

@@ -15,7 +15,7 @@ from pgdyno.fleet.group import GroupLoad
 from pgdyno.fleet.limits import make_limits, remove_limits
 from pgdyno.model.cpus import cpus_text, parse_cpus
 from pgdyno.model.trial import LoadPlan
-from pgdyno.target.target import Target
+from pgdyno.targets.target import Target
 from pgdyno.workloads.gate import Gate
 from pgdyno.workloads.held_start import GO
 from pgdyno.workloads.protocol import RunningLoad, Workload

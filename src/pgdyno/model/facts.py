@@ -162,7 +162,7 @@ class Facts:
     """Host, server, every setting of the server, and the Linux knobs of the host; `kernel` is empty when not read.
 
     `obstacles` names the knobs that this session could not set, and `by_alter_system` those that it would set by
-    ALTER SYSTEM because postgresql.auto.conf sets them (see target/overrides.py).
+    ALTER SYSTEM because postgresql.auto.conf sets them (see targets/overrides.py).
     """
 
     host: HostFacts

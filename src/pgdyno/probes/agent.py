@@ -1,15 +1,15 @@
-"""The agent as it is sent to a host: that of `target.remote.agent`, and what the guards watch there."""
+"""The agent as it is sent to a host: that of `remote.agent`, and what the guards watch there."""
 
 from __future__ import annotations
 
 from pgdyno.probes.guards.distant import to_json
 from pgdyno.probes.guards.reader import HostReader
-from pgdyno.target.remote import agent
-from pgdyno.target.remote.desk import Desk
+from pgdyno.remote import agent
+from pgdyno.remote.desk import Desk
 
 
 def main() -> int:
-    """Run the agent; see `target.remote.agent.main`."""
+    """Run the agent; see `remote.agent.main`."""
     return agent.main(add_probes)
 
 

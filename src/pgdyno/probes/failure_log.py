@@ -13,7 +13,7 @@ from pgdyno.model.samples import Event
 from pgdyno.probes.evidence.log_events import LogCounts
 from pgdyno.probes.evidence.log_files import LogPart, by_agent, files_on_host
 from pgdyno.probes.evidence.log_reader import LogReader
-from pgdyno.target.target import Target
+from pgdyno.targets.target import Target
 
 ASKED_OF_THE_LOG = ("crash", "restart", "down")
 """The kinds of events that the views tell and cannot explain."""

@@ -14,8 +14,8 @@ from psycopg.types.numeric import FloatLoader
 from pgdyno.errors import ConnectError
 from pgdyno.probes.road import is_network, round_trip_s
 from pgdyno.probes.views import ViewRow, load_views, queries_for
-from pgdyno.target.extensions import schema_of
-from pgdyno.target.postgres import Postgres
+from pgdyno.server.extensions import schema_of
+from pgdyno.server.postgres import Postgres
 
 # A pipeline whose session was lost warns of it on stderr where nobody listens; here it is part of the reading.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())

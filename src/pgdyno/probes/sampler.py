@@ -25,8 +25,8 @@ from pgdyno.probes.latest import latest_text
 from pgdyno.probes.observer import OBSERVER_DATABASE, Observer, ServerReading
 from pgdyno.probes.road import road_counters
 from pgdyno.probes.server_rows import server_rows, statement_rows
-from pgdyno.target.processes import postmaster_pid
-from pgdyno.target.target import Target
+from pgdyno.server.postmaster_lock import postmaster_pid
+from pgdyno.targets.target import Target
 
 STOP_PATIENCE_S = 15.0
 """How long `stop` waits for the last tick: longer than the session's timeout for statements, 5 s a view that hangs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from pgdyno.control.restart_budget import RestartBudget
 from pgdyno.errors import UsageError
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
@@ -18,7 +19,6 @@ from pgdyno.studies.explain import user_time
 from pgdyno.studies.inside import inside_json
 from pgdyno.studies.judging import compare_arms, verdict_of
 from pgdyno.studies.result import company_json, comparison_json, count_states, refused_json
-from pgdyno.target.restart_budget import RestartBudget
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.restarts import Restarts, needs_restart
 

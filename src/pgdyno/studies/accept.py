@@ -15,16 +15,16 @@ from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.finding import Finding, ProofState
+from pgdyno.server import places
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.stand import begin_session, linux_knobs, put_back_abandoned, signals_interrupt
 from pgdyno.studies.who import who
 from pgdyno.studies.winner import ORIGIN as WINNER
-from pgdyno.target import places
-from pgdyno.target.apply import Applied
-from pgdyno.target.inspect import read_facts
-from pgdyno.target.target import Target
-from pgdyno.target.watch import Deadlines
+from pgdyno.targets.inspect import read_facts
+from pgdyno.targets.target import Target
 from pgdyno.trial.restarts import needs_restart
+from pgdyno.undo.apply import Applied
+from pgdyno.undo.watch import Deadlines
 
 STUDY = "apply"
 """What a bundle of this verb says of its study."""

@@ -12,6 +12,9 @@ from pgdyno.advisor.case import Case
 from pgdyno.advisor.engine import advise, facts_used
 from pgdyno.advisor.rulebook import load_rules
 from pgdyno.advisor.selection import depth_for
+from pgdyno.capture.texts import Capture
+from pgdyno.inventory.inspection import inspect, inspect_capture, with_settings
+from pgdyno.inventory.reading import read_inventory
 from pgdyno.model.advice import Advice
 from pgdyno.model.classes import Criticality
 from pgdyno.model.evidence import Evidence
@@ -21,13 +24,10 @@ from pgdyno.model.inventory import Inventory
 from pgdyno.probes.evidence.gather import evidence_of_capture, gather
 from pgdyno.probes.evidence.own_work import OwnWork, log_zone
 from pgdyno.studies.advice_plan import plan_text
-from pgdyno.target.capture.texts import Capture
-from pgdyno.target.inspection import inspect, inspect_capture, with_settings
-from pgdyno.target.inventory.reading import read_inventory
 
 if TYPE_CHECKING:
     from pgdyno.store.catalogue import Store
-    from pgdyno.target.target import Target
+    from pgdyno.targets.target import Target
 
 Progress = Callable[[str], None]
 _MOST_MISSING = 3

@@ -12,7 +12,7 @@ from pgdyno.model.finding import Answer, Finding, ProofState
 from pgdyno.model.inventory import Inventory
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.advise import AdviceRequest, advise_target
-from pgdyno.target.target import Target
+from pgdyno.targets.target import Target
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 
+from pgdyno.linux.identity import ProcessIdentity, pid_namespace
 from pgdyno.model.live import Live
 from pgdyno.model.study import Study
+from pgdyno.server import places
 from pgdyno.store.live import boot_id
-from pgdyno.target import places
-from pgdyno.target.identity import ProcessIdentity, pid_namespace
-from pgdyno.target.rollback import SessionState, list_bundles
+from pgdyno.undo.rollback import SessionState, list_bundles
 
 
 class Aftermath(StrEnum):

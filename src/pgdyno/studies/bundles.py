@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pgdyno.capture.secrets import public_setting, public_text
 from pgdyno.store.bundle_export import export_bundle, study_digest
 from pgdyno.store.bundle_format import Manifest, open_bundle
 from pgdyno.store.bundle_import import Imported, import_bundle
 from pgdyno.store.catalogue import Store
 from pgdyno.store.export import Cell
-from pgdyno.target.capture.secrets import public_setting, public_text
 
 
 def export_studies(store: Store, studies: Sequence[str], path: Path) -> Manifest:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.inventory.inspection import write_capture
 from pgdyno.model.inventory import Inventory
 from pgdyno.probes.evidence.gather import write_evidence
-from pgdyno.target.inspection import write_capture
-from pgdyno.target.target import Target
+from pgdyno.targets.target import Target
 
 _EVIDENCE = "evidence"
 _LOG = "logs/server.log"

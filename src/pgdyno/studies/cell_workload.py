@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
+from pgdyno.linux import processes
 from pgdyno.model.cpus import parse_cpus
 from pgdyno.model.matrix import WITH_HISTORY
 from pgdyno.model.record import CheckRecord
-from pgdyno.target import processes
-from pgdyno.target.target import Target
+from pgdyno.targets.target import Target
 from pgdyno.workloads.protocol import LoadResult, Workload
 from pgdyno.workloads.sized import SizedWorkload
 from pgdyno.workloads.template import checkpoint

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pgdyno.model.study import StudyKind
 from pgdyno.probes.host import neighbours
 from pgdyno.probes.host.neighbours import Neighbour
+from pgdyno.server.postmaster_lock import postmaster_pid
 from pgdyno.studies.exclusive import Activity, look
-from pgdyno.target.processes import postmaster_pid
-from pgdyno.target.target import Target
+from pgdyno.targets.target import Target
 from pgdyno.trial.assess import Bounds
 from pgdyno.trial.company import Look
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from pgdyno.errors import PgdynoError
+from pgdyno.linux.block_devices import find_places
 from pgdyno.model.facts import Unknown
 from pgdyno.probes.host.cpu import CpuShares
 from pgdyno.probes.host.reading import HostReading, parse_host, read_host
 from pgdyno.probes.window import is_physical
-from pgdyno.target.block_devices import find_places
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.target import Target
+from pgdyno.server.postgres import Postgres
+from pgdyno.targets.target import Target
 from pgdyno.trial.assess import Bounds
 
 LOOK_S = 10.0

@@ -14,16 +14,16 @@ from enum import StrEnum
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
-from pgdyno.target import registry
-from pgdyno.target.database_use import DatabaseUse
-from pgdyno.target.dropin import END_MARK, INCLUDE_LINES, KEPT_MARK, LONGEST, SESSION_MARK, DropIn
-from pgdyno.target.one_session import refuse_while_open
-from pgdyno.target.own_databases import DatabaseState, OwnDatabase, own_databases
-from pgdyno.target.owner.hands import hands_of
-from pgdyno.target.registry import SandboxLock, SandboxRecord
-from pgdyno.target.rollback import BundleInfo, SessionState, is_of, list_bundles
-from pgdyno.target.sandbox import Sandbox
-from pgdyno.target.target import Target
+from pgdyno.owner.hands import hands_of
+from pgdyno.routes.dropin import END_MARK, INCLUDE_LINES, KEPT_MARK, LONGEST, SESSION_MARK, DropIn
+from pgdyno.sandbox import registry
+from pgdyno.sandbox.registry import SandboxLock, SandboxRecord
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server.database_use import DatabaseUse
+from pgdyno.server.own_databases import DatabaseState, OwnDatabase, own_databases
+from pgdyno.targets.target import Target
+from pgdyno.undo.one_session import refuse_while_open
+from pgdyno.undo.rollback import BundleInfo, SessionState, is_of, list_bundles
 from pgdyno.units import bytes_text
 from pgdyno.workloads.study_data import drop_left
 

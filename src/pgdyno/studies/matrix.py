@@ -19,12 +19,12 @@ from pgdyno.model.linux import SMT
 from pgdyno.model.matrix import Cell, MatrixRow, SkippedCell
 from pgdyno.model.record import CheckRecord
 from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
+from pgdyno.sandbox.loopback import obstacle_to
 from pgdyno.studies.cell_workload import CellWorkload, pin_server
 from pgdyno.studies.matrix_plan import MatrixPlan, Room, order, skip_reason
 from pgdyno.studies.matrix_rows import CellRun, Surroundings, build_row, group_runs
 from pgdyno.studies.stand import OWN_SESSIONS, Stand
-from pgdyno.target.loopback import obstacle_to
-from pgdyno.target.target import Target
+from pgdyno.targets.target import Target
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.registry import make_workload

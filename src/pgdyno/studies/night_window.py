@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
+from pgdyno.control.restart_budget import RestartBudget, Window
 from pgdyno.errors import UsageError
-from pgdyno.target.restart_budget import RestartBudget, Window
 
 _DAY = timedelta(days=1)
 _AHEAD = 4

@@ -14,16 +14,16 @@ import pgdyno
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
 from pgdyno.model.job import JOB, JOB_DIGEST, Job
 from pgdyno.model.study import Study
+from pgdyno.owner.inherited import Kind
+from pgdyno.owner.parent import PARENT
+from pgdyno.owner.runner import LocalRunner
+from pgdyno.server import places
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.exclusive import LOOK_S, ExclusiveLimits, disturbance, look, unknowns
 from pgdyno.studies.night import Child
 from pgdyno.studies.opening import opened
 from pgdyno.studies.own_jobs import OwnJobs
 from pgdyno.studies.target_request import TargetRequest
-from pgdyno.target import places
-from pgdyno.target.inherited import Kind
-from pgdyno.target.parent import PARENT
-from pgdyno.target.runner import LocalRunner
 
 BUSY_SESSIONS_SLACK = 0.5
 """A monitoring agent's short query falls into a sample now and then: on average less than this is nobody's work."""

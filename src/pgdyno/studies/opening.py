@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pgdyno.studies.target_request import TargetRequest
-from pgdyno.target.connect_routes import open_server
-from pgdyno.target.target import Target
+from pgdyno.targets.connect_routes import open_server
+from pgdyno.targets.target import Target
 
 
 @contextmanager
 def opened(request: TargetRequest) -> Iterator[Target]:
     """Open the target that was asked for: a server, here or on another host, or the sandbox, started and stopped."""
     if request.host is not None:
-        from pgdyno.target.remote.address import HostAddress
-        from pgdyno.target.remote.arrival import HostRequest
-        from pgdyno.target.remote.host import opened_host
+        from pgdyno.remote.address import HostAddress
+        from pgdyno.remote.arrival import HostRequest
+        from pgdyno.remote.host import opened_host
 
         with opened_host(HostRequest(HostAddress.parse(request.host), request.sudo_user)) as host:
             yield host.target(request.dsn or "", request.restart_command)
@@ -29,7 +29,7 @@ def opened(request: TargetRequest) -> Iterator[Target]:
             restart_command=request.restart_command,
         )
         return
-    from pgdyno.target.sandbox import Sandbox
+    from pgdyno.sandbox.sandbox import Sandbox
 
     sandbox = Sandbox.open_or_create(request.sandbox, bin_dir=request.sandbox_bin, memory_bytes=request.sandbox_memory)
     try:

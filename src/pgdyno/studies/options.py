@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import ClassVar
 
+from pgdyno.control.restart_budget import RestartBudget
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.verdict import Metric
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.target_request import words
-from pgdyno.target.restart_budget import RestartBudget
 
 THERE_AND_BACK = 2
 """A search trial may take a restart, and the baseline after it another one."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pgdyno.model.trial import OUTAGE, Trial
+from pgdyno.server.outage import Outage, measured, read_outage
 from pgdyno.store.catalogue import Store
-from pgdyno.target.outage import Outage, measured, read_outage
-from pgdyno.target.target import Target
+from pgdyno.targets.target import Target
 
 LATEST = 20
 """As many restarts count. Older ones were of another size of data, or of another disk."""

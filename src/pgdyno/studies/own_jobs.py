@@ -20,9 +20,9 @@ from pathlib import Path
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.job import JOB_DIGEST, Job
 from pgdyno.model.study import Study
+from pgdyno.server import places
 from pgdyno.store.codec import to_json
 from pgdyno.store.engine import identity
-from pgdyno.target import places
 
 FILE = "own-jobs.jsonl"
 _AGAIN = "add it again as the account that is to run it: pgdyno queue add -- ..."

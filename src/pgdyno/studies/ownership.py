@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from pgdyno.errors import EnvironmentUnsuitable, StoreError, UsageError
+from pgdyno.linux.identity import ProcessIdentity, pid_namespace, uptime
 from pgdyno.model.live import SILENT_S, Live
 from pgdyno.model.study import Study, StudyState
 from pgdyno.store.bundle_import import IMPORTED
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
-from pgdyno.target.identity import ProcessIdentity, pid_namespace, uptime
 from pgdyno.trial.live_recorder import first_state
 
 _LOOK_S = 0.5

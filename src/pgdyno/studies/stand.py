@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
 
+from pgdyno.control.restart_budget import RestartBudget
 from pgdyno.errors import EnvironmentUnsuitable, RollbackError, ScriptError, StoreError, UsageError
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.guard import GuardPlan
@@ -23,6 +24,9 @@ from pgdyno.model.study import RESUMED_BY, Study, StudyKind, StudyState, metric_
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.model.verdict import Metric
 from pgdyno.probes.guards.reader import GuardReader
+from pgdyno.remote.session import undo_abandoned
+from pgdyno.server import places
+from pgdyno.server.outage import Outage
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.studies.company_look import PAIRED, FirstLook, looker
@@ -33,24 +37,20 @@ from pgdyno.studies.outages import expected_outage
 from pgdyno.studies.own_jobs import check_begun, keep_begun
 from pgdyno.studies.ownership import owning
 from pgdyno.studies.target_request import TargetRequest
-from pgdyno.target import places
-from pgdyno.target.apply import Session, When
-from pgdyno.target.inspect import read_facts
-from pgdyno.target.one_session import refuse_while_open
-from pgdyno.target.opening import Opening
-from pgdyno.target.outage import Outage
-from pgdyno.target.remote.session import undo_abandoned
-from pgdyno.target.restart_budget import RestartBudget
-from pgdyno.target.rollback import SessionState, is_of, list_bundles, rollback
-from pgdyno.target.session import ServerSession
-from pgdyno.target.target import Target
-from pgdyno.target.watch import Deadlines
+from pgdyno.targets.inspect import read_facts
+from pgdyno.targets.target import Target
 from pgdyno.trial.assess import Bounds
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.live_recorder import LiveRecorder
 from pgdyno.trial.sentry import Sentry
 from pgdyno.trial.stopwatch import BudgetSpent, Stopwatch
 from pgdyno.trial.watcher import Watcher
+from pgdyno.undo.apply import Session, When
+from pgdyno.undo.one_session import refuse_while_open
+from pgdyno.undo.opening import Opening
+from pgdyno.undo.rollback import SessionState, is_of, list_bundles, rollback
+from pgdyno.undo.session import ServerSession
+from pgdyno.undo.watch import Deadlines
 from pgdyno.workloads.registry import check_driving, make_workload
 from pgdyno.workloads.sized import SizedWorkload
 from pgdyno.workloads.study_data import StudyData

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import UsageError
-from pgdyno.target.patroni_api import PatroniApi
+from pgdyno.server.patroni_api import PatroniApi
 
 _URI_PASSWORD = re.compile(r"^[a-z]+://[^/@]*:[^/@]*@")
 

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from pgdyno.control.restart_budget import Permission, RestartBudget
 from pgdyno.errors import ApplyError, GuardTripped, PgdynoError, RollbackError, ScriptError, StoreError, WorkloadError
 from pgdyno.fleet.start import begin_load
 from pgdyno.knobs.constraints import check
@@ -27,12 +28,9 @@ from pgdyno.probes.host.neighbours import in_words
 from pgdyno.probes.road import OVER_NETWORK, PAUSE_S, ROUND_TRIPS, is_elsewhere
 from pgdyno.probes.sampler import Sampler
 from pgdyno.probes.server_failures import CUT, count_failures, failure_warning, without_our_own
+from pgdyno.server.snapshot import fingerprint_of
 from pgdyno.store.catalogue import Store
-from pgdyno.target.apply import When
-from pgdyno.target.restart_budget import Permission, RestartBudget
-from pgdyno.target.session import ServerSession
-from pgdyno.target.snapshot import fingerprint_of
-from pgdyno.target.target import Target
+from pgdyno.targets.target import Target
 from pgdyno.trial.assess import Bounds, assess
 from pgdyno.trial.breach import Baselines, ending, tripped
 from pgdyno.trial.company import Company, Look, wait_and_look
@@ -46,6 +44,8 @@ from pgdyno.trial.stopwatch import Stopwatch
 from pgdyno.trial.top_statements import top_statement_plans
 from pgdyno.trial.watcher import Watcher
 from pgdyno.trial.work import Work
+from pgdyno.undo.apply import When
+from pgdyno.undo.session import ServerSession
 from pgdyno.workloads.buffer_warmth import warm_buffers
 from pgdyno.workloads.client_latency import client_records
 from pgdyno.workloads.protocol import LoadResult, RunningLoad, Workload

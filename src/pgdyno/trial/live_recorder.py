@@ -11,13 +11,13 @@ from dataclasses import replace
 from types import TracebackType
 
 from pgdyno.errors import PgdynoError
+from pgdyno.linux.identity import ProcessIdentity, pid_namespace, uptime
 from pgdyno.model.guard import Lamp
 from pgdyno.model.live import Live, LiveLamp, LiveNotice, LivePoint
 from pgdyno.model.trial import Trial, TrialSpec
 from pgdyno.probes.latest import latest_point
 from pgdyno.probes.sampler import Sampler
 from pgdyno.store.live import LiveBoard
-from pgdyno.target.identity import ProcessIdentity, pid_namespace, uptime
 from pgdyno.trial.pace import Outlook
 from pgdyno.trial.watcher import Watcher
 from pgdyno.workloads.protocol import LoadReading

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
+from pgdyno.control.restart_budget import Permission, RestartBudget, RestartLedger
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.linux import SEEN_AT_START
-from pgdyno.target.restart_budget import Permission, RestartBudget, RestartLedger
 
 LOOK_S = 15.0
 """How often the clock is looked at while a window is waited for."""

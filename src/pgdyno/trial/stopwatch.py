@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from pgdyno.linux import processes
 from pgdyno.model.trial import ENDED_EARLY, OUTAGE, Outcome
-from pgdyno.target import processes
 
 WALL = "wall_s"
 """Among an outcome's counters: how much of the study's time budget was used when the trial ended, in seconds."""

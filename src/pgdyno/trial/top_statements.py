@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from pgdyno.model.record import PlanRecord
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow
-from pgdyno.target.postgres import Postgres
+from pgdyno.server.postgres import Postgres
 from pgdyno.workloads.plan_shape import UNKNOWN_SHAPE
 from pgdyno.workloads.script_statements import is_planned, label
 from pgdyno.workloads.statement_plans import plan_records

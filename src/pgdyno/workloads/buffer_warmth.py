@@ -15,9 +15,9 @@ import psycopg
 from psycopg import sql
 
 from pgdyno.model.facts import Facts
-from pgdyno.target.own_databases import DatabaseState, look_into
-from pgdyno.target.postgres import query_error
-from pgdyno.target.target import Target
+from pgdyno.server.own_databases import DatabaseState, look_into
+from pgdyno.server.postgres import query_error
+from pgdyno.targets.target import Target
 from pgdyno.workloads.page_cache import fits
 
 STRETCH = 8192

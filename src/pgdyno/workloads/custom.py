@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError, WorkloadError
 from pgdyno.outside.files import read_text
-from pgdyno.target.accounts import load_account
-from pgdyno.target.inherited import Kind
+from pgdyno.owner.inherited import Kind
+from pgdyno.targets.accounts import load_account
 from pgdyno.workloads.dataset import LoadSite, PgbenchTables
 from pgdyno.workloads.parameters import Parameter, Value
 from pgdyno.workloads.script import BUILTIN_STATEMENTS, Script

@@ -12,9 +12,9 @@ import psycopg
 
 from pgdyno.errors import WorkloadError
 from pgdyno.model.loading import LoadedShare
-from pgdyno.target.accounts import load_account
-from pgdyno.target.postgres import Postgres, query_error
-from pgdyno.target.target import Target
+from pgdyno.server.postgres import Postgres, query_error
+from pgdyno.targets.accounts import load_account
+from pgdyno.targets.target import Target
 from pgdyno.units import bytes_text
 from pgdyno.workloads.driver_process import DriverProcess
 from pgdyno.workloads.pgbench_command import Pgbench, init_argv

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.facts import Facts, Unknown
-from pgdyno.target.target import Target
+from pgdyno.targets.target import Target
 from pgdyno.units import bytes_text
 from pgdyno.workloads.pgbench_workload import PgbenchWorkload
 from pgdyno.workloads.protocol import Workload

@@ -1,6 +1,6 @@
 """pgbench as a child of ours: a process group of its own, ended with us, and its exact CPU time when it has ended.
 
-Not by `target.runner`: that one runs programs on the server's host, the driver runs on this one, and only the
+Not by `owner.runner`: that one runs programs on the server's host, the driver runs on this one, and only the
 parent that waits for a child by wait4(2) gets the CPU time of exactly that child, without sampling and without race.
 """
 
@@ -16,10 +16,10 @@ from functools import partial
 from pathlib import Path
 
 from pgdyno.errors import WorkloadError
-from pgdyno.target.durable import open_fresh
-from pgdyno.target.inherited import Kind, inherited
-from pgdyno.target.owner.account import Account
-from pgdyno.target.parent import end_with
+from pgdyno.owner.account import Account
+from pgdyno.owner.durable import open_fresh
+from pgdyno.owner.inherited import Kind, inherited
+from pgdyno.owner.parent import end_with
 from pgdyno.workloads.gate import Gate
 
 KILL_AFTER_S = 5.0

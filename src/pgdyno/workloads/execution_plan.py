@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 
-from pgdyno.target.postgres import Postgres, query_error
+from pgdyno.server.postgres import Postgres, query_error
 
 _EXECUTIONS_TO_SETTLE = 6
 """The server decides between a custom and a generic plan after five executions of a prepared statement."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.target.owner.account import Account
+from pgdyno.owner.account import Account
 from pgdyno.workloads import held_start
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pgdyno.errors import UsageError
 from pgdyno.model.trial import LoadPlan
-from pgdyno.target.owner.account import Account
+from pgdyno.owner.account import Account
 from pgdyno.workloads.pgbench_command import LOG_NAME, check_plan
 from pgdyno.workloads.pgbench_log import LogFormat
 from pgdyno.workloads.result import Gap

@@ -16,8 +16,8 @@ import psycopg
 
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.loading import LoadedShare
-from pgdyno.target.postgres import query_error
-from pgdyno.target.target import Target
+from pgdyno.server.postgres import query_error
+from pgdyno.targets.target import Target
 from pgdyno.units import bytes_text, seconds_text
 from pgdyno.workloads.pgbench_workload import PgbenchWorkload
 from pgdyno.workloads.protocol import Progress, Workload

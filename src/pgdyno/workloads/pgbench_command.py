@@ -10,11 +10,11 @@ from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.trial import LoadPlan
-from pgdyno.target import places
-from pgdyno.target.accounts import load_account
-from pgdyno.target.binaries import find_build, readable_build
-from pgdyno.target.owner.account import Account
-from pgdyno.target.target import Target
+from pgdyno.owner.account import Account
+from pgdyno.server import places
+from pgdyno.server.binaries import find_build, readable_build
+from pgdyno.targets.accounts import load_account
+from pgdyno.targets.target import Target
 from pgdyno.workloads.pgbench_log import LogFormat
 from pgdyno.workloads.result import Gap
 from pgdyno.workloads.script import Script

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pgdyno.errors import ScriptError, WorkloadError
-from pgdyno.target.inherited import Kind
-from pgdyno.target.owner.account import Account
+from pgdyno.owner.account import Account
+from pgdyno.owner.inherited import Kind
 from pgdyno.units import seconds_text
 from pgdyno.workloads.driver_process import DriverProcess
 from pgdyno.workloads.folded_log import FoldedLog

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdyno.target.durable import read_regular
+from pgdyno.owner.durable import read_regular
 from pgdyno.workloads.log_words import read_columns
 from pgdyno.workloads.transaction_log import Int64s, Status, TransactionLog
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from pgdyno.errors import UsageError
 from pgdyno.model.record import Examination
 from pgdyno.model.trial import LoadPlan, Outcome, WorkloadSpec
-from pgdyno.target.accounts import load_account
-from pgdyno.target.own_databases import DatabaseState, drop_owned, owned_state
-from pgdyno.target.owner.account import Account
-from pgdyno.target.target import Target
+from pgdyno.owner.account import Account
+from pgdyno.server.own_databases import DatabaseState, drop_owned, owned_state
+from pgdyno.targets.accounts import load_account
+from pgdyno.targets.target import Target
 from pgdyno.workloads.dataset import DataSet, LoadSite
 from pgdyno.workloads.execution_plan import PlanProbe, capture_plan
 from pgdyno.workloads.gate import Gate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.model.facts import Facts
-from pgdyno.target.target import Target
+from pgdyno.targets.target import Target
 from pgdyno.workloads.disk_room import require_room
 from pgdyno.workloads.page_cache import read_in
 from pgdyno.workloads.protocol import Progress, Workload

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.target.durable import read_regular
+from pgdyno.owner.durable import read_regular
 
 _PROGRESS = re.compile(
     r"^progress: (?P<t>\d+(?:\.\d+)?) s, (?P<tps>\d+(?:\.\d+)?) tps, lat (?P<lat>\d+(?:\.\d+)?) ms stddev [\d.]+"

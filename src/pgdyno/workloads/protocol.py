@@ -13,7 +13,7 @@ from typing import Protocol
 
 from pgdyno.model.record import Examination
 from pgdyno.model.trial import LoadPlan, Outcome, WorkloadSpec
-from pgdyno.target.target import Target
+from pgdyno.targets.target import Target
 from pgdyno.workloads.gate import Gate
 from pgdyno.workloads.load_warnings import LoadWarning, LoadWarningKind
 from pgdyno.workloads.result import CountBins, LoadResult, WindowResult

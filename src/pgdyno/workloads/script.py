@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from pgdyno.target.durable import open_fresh
+from pgdyno.owner.durable import open_fresh
 
 BUILTIN_STATEMENTS = {
     "tpcb-like": "three updates (accounts, tellers, branches), a select and an insert into history, in one transaction",

@@ -15,7 +15,7 @@ from psycopg import pq
 from psycopg.rows import DictRow
 
 from pgdyno.errors import ConnectError, ScriptError
-from pgdyno.target.postgres import Postgres
+from pgdyno.server.postgres import Postgres
 from pgdyno.workloads.script import Script
 from pgdyno.workloads.script_statements import commands_of, numbered, with_values
 

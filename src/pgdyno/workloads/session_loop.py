@@ -22,9 +22,9 @@ from pathlib import Path
 
 import psycopg
 
-from pgdyno.target.durable import open_fresh, read_regular
-from pgdyno.target.owner.account import Account, become
-from pgdyno.target.parent import end_with
+from pgdyno.owner.account import Account, become
+from pgdyno.owner.durable import open_fresh, read_regular
+from pgdyno.owner.parent import end_with
 
 RETRY_S = 0.05
 """Pause between two attempts to connect: a server that starts is not stormed."""

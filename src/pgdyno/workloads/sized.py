@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pgdyno.model.record import CheckRecord, Examination
 from pgdyno.model.trial import LoadPlan, Outcome, WorkloadSpec
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.target import Target
+from pgdyno.server.postgres import Postgres
+from pgdyno.targets.target import Target
 from pgdyno.workloads.gate import Gate
 from pgdyno.workloads.protocol import LoadResult, RunningLoad, Workload
 

@@ -10,7 +10,7 @@ from psycopg.rows import DictRow
 
 from pgdyno.errors import PgdynoError
 from pgdyno.model.record import PlanRecord
-from pgdyno.target.postgres import Postgres
+from pgdyno.server.postgres import Postgres
 from pgdyno.workloads.plan_shape import UNKNOWN_SHAPE, shape_of
 from pgdyno.workloads.script_statements import label, parameters_of
 

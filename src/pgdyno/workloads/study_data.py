@@ -6,8 +6,8 @@ from types import TracebackType
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
 from pgdyno.model.facts import Facts
-from pgdyno.target.database_use import DatabaseUse
-from pgdyno.target.own_databases import (
+from pgdyno.server.database_use import DatabaseUse
+from pgdyno.server.own_databases import (
     DatabaseState,
     OwnDatabase,
     drop_owned,
@@ -16,7 +16,7 @@ from pgdyno.target.own_databases import (
     own_databases,
     owned_state,
 )
-from pgdyno.target.target import Target
+from pgdyno.targets.target import Target
 from pgdyno.units import bytes_text
 from pgdyno.workloads.preparation import make_ready
 from pgdyno.workloads.protocol import Progress, Workload

@@ -8,9 +8,9 @@ import psycopg
 from psycopg import sql
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.target.databases import clone_database, drop_database
-from pgdyno.target.own_databases import MARK, DatabaseState, look_into, owned_state
-from pgdyno.target.postgres import Postgres
+from pgdyno.server.databases import clone_database, drop_database
+from pgdyno.server.own_databases import MARK, DatabaseState, look_into, owned_state
+from pgdyno.server.postgres import Postgres
 from pgdyno.units import bytes_text
 
 APPLICATION_NAME = "pgdyno load"

@@ -18,7 +18,7 @@ import numpy as np
 from pgdyno.errors import PgdynoError
 from pgdyno.model.record import CheckRecord, Examination, PlanRecord, TextRecord
 from pgdyno.model.trial import Outcome
-from pgdyno.target.target import Target
+from pgdyno.targets.target import Target
 from pgdyno.workloads.parameters import Value
 from pgdyno.workloads.result import LoadResult, away_s
 

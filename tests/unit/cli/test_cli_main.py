@@ -61,7 +61,7 @@ def test_a_verb_that_only_reads_loads_what_it_reads_with(tmp_path, words, needle
         ("pgdyno.web.app", ("numpy", "scipy", "psycopg", "pydantic", "pgdyno.report.build", "pgdyno.trial")),
         (
             "pgdyno.studies.opening",
-            ("numpy", "sqlalchemy", "pgdyno.target.sandbox", "pgdyno.target.remote.host"),
+            ("numpy", "sqlalchemy", "pgdyno.sandbox.sandbox", "pgdyno.remote.host"),
         ),
         ("pgdyno.studies.stand", ("scipy", "jinja2")),
     ],

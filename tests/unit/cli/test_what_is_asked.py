@@ -8,10 +8,10 @@ import pytest
 
 from pgdyno.cli.experiment_request import Experiment, _check
 from pgdyno.cli.study import outage_text
+from pgdyno.control.restart_budget import RestartBudget
 from pgdyno.model.facts import Unknown
 from pgdyno.model.study import StudyKind
-from pgdyno.target.outage import Outage, measured
-from pgdyno.target.restart_budget import RestartBudget
+from pgdyno.server.outage import Outage, measured
 
 SERVER = SimpleNamespace(disposable=False, name="a server", remote=None)
 LOAD = SimpleNamespace(description="a load")

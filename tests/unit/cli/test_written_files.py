@@ -59,10 +59,10 @@ def test_units_are_for_systemd_to_read(place):
 
 
 def test_a_capture_and_its_evidence_are_the_users_alone(place):
+    from pgdyno.capture.folder import write_folder
+    from pgdyno.capture.texts import Capture
     from pgdyno.model.inventory import Unknown
     from pgdyno.probes.evidence.observation import Observation, save
-    from pgdyno.target.capture.folder import write_folder
-    from pgdyno.target.capture.texts import Capture
 
     write_folder(
         Capture(origin="db1", taken_at=1.0, made_by="pgdyno", texts={"proc/meminfo": "x"}, missing={}), place / "c"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from facts_from_params import GB, all_names, make_facts
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.kernel.kernel_knobs import BOUNDS
 from pgdyno.knobs.budget import TrialBudget
 from pgdyno.knobs.catalogue import Scale, load_catalogue
 from pgdyno.knobs.constraints import check
@@ -26,7 +27,6 @@ from pgdyno.knobs.space import (
 from pgdyno.model import linux
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts, KernelFact, Unknown
-from pgdyno.target.kernel_knobs import BOUNDS
 
 CATALOGUE = load_linux_catalogue()
 VALUES = {

@@ -85,9 +85,9 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def unreachable(*_args: object) -> None:
         raise ConnectionRefusedError(111, "no network in this test")
 
-    monkeypatch.setattr("pgdyno.target.sandbox.Sandbox.ensure", refuse, raising=False)
-    monkeypatch.setattr("pgdyno.target.cluster.create", refuse, raising=False)
-    monkeypatch.setattr("pgdyno.target.runner.LocalRunner.run", refuse)
+    monkeypatch.setattr("pgdyno.sandbox.sandbox.Sandbox.ensure", refuse, raising=False)
+    monkeypatch.setattr("pgdyno.sandbox.cluster.create", refuse, raising=False)
+    monkeypatch.setattr("pgdyno.owner.runner.LocalRunner.run", refuse)
     monkeypatch.setattr("subprocess.Popen", refuse)
     monkeypatch.setattr("socket.socket.connect", unreachable)
     work = tmp_path / "work"

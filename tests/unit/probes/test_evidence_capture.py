@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from advisor_case import make_host, make_server
 from evidence_snapshots import FIRST, LAST
+from pgdyno.linux.host_texts import HostTexts
 from pgdyno.model.evidence import Evidence, HostActivity, LogEvidence
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory
 from pgdyno.probes.evidence.gather import evidence_of_capture
 from pgdyno.probes.evidence.host_activity import device_activity, host_activity
 from pgdyno.probes.evidence.observation import Observation, load, save
-from pgdyno.target.host_texts import HostTexts
 
 DATA = Path(__file__).parents[2] / "data"
 INVENTORY = Inventory(make_host(), make_server())

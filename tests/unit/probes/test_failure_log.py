@@ -7,11 +7,11 @@ import pytest
 
 from pgdyno.model.facts import Unknown
 from pgdyno.model.samples import Event
+from pgdyno.owner.hands import OURS
 from pgdyno.probes.evidence.log_reader import LogReader
 from pgdyno.probes.failure_log import LogWatch, explained
 from pgdyno.probes.server_failures import count_failures, failure_warning
-from pgdyno.target import server_log
-from pgdyno.target.owner.hands import OURS
+from pgdyno.targets import server_log
 
 pytestmark = pytest.mark.requirement("R-MON-15")
 AT = "2026-11-22 10:00:00.000 UTC [77] "

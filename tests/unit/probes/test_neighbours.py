@@ -6,8 +6,8 @@ import os
 
 import pytest
 
+from pgdyno.linux.processes import TICKS_PER_S, ProcessStat
 from pgdyno.probes.host.neighbours import Look, busiest, in_words
-from pgdyno.target.processes import TICKS_PER_S, ProcessStat
 
 SERVER, BACKEND, STRANGER, KERNEL, OWN, YOUNG = 100, 101, 200, 300, 400, 500
 

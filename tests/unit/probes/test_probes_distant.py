@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import ConnectError
+from pgdyno.linux.cpu import ServerCpu
+from pgdyno.linux.host_texts import DistantReading, HostTexts, read_texts
 from pgdyno.model.guard import Absent, Failed
 from pgdyno.model.sample_tables import TABLES
+from pgdyno.owner.runner import LocalRunner
 from pgdyno.probes.guards import distant
 from pgdyno.probes.guards.memory import MemoryReading, OwnKills
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.probes.guards.volumes import Volume, VolumesReading
 from pgdyno.probes.host import cpu
 from pgdyno.probes.sampler import Sampler
-from pgdyno.target.cpu import ServerCpu
-from pgdyno.target.host_texts import DistantReading, HostTexts, read_texts
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.runner import LocalRunner
-from pgdyno.target.target import Target
+from pgdyno.server.postgres import Postgres
+from pgdyno.targets.target import Target
 
 MEMORY = MemoryReading(1 << 30, 4 << 30, "the host", 7, 0, Absent("this host has no swap"), OwnKills("/g", 2))
 VOLUME = Volume(10, 20, Path("/data"))

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgdyno.linux.cpu import ServerCpu
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow
+from pgdyno.owner.runner import LocalRunner
 from pgdyno.probes.latest import latest_text
 from pgdyno.probes.sampler import Sampler, next_due
-from pgdyno.target.cpu import ServerCpu
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.runner import LocalRunner
-from pgdyno.target.target import Target
+from pgdyno.server.postgres import Postgres
+from pgdyno.targets.target import Target
 
 NOWHERE = Postgres("host=/nonexistent/socket connect_timeout=2")
 TARGET = Target(

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgdyno.linux.host import container_of
 from pgdyno.model.samples import Event
 from pgdyno.probes.counter_scope import devices_hold, scope_notes
 from pgdyno.probes.happenings import server_events
@@ -14,7 +15,6 @@ from pgdyno.probes.observer import ServerReading
 from pgdyno.probes.run_figures import LoadShape, read_figures
 from pgdyno.probes.server_failures import count_failures, failure_warning, without_our_own
 from pgdyno.stats.smoothness import CAVEAT, smoothness
-from pgdyno.target.host import container_of
 from pgdyno.trial.alignment import by_second, second_of
 from study_recording import sample_row
 

@@ -14,6 +14,7 @@ import pytest
 import study_example as example
 from pgdyno.cli.study_request import resumable
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.linux.identity import ProcessIdentity, uptime
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.live import SILENT_S, Live
 from pgdyno.model.study import StudyKind, StudyState
@@ -21,7 +22,6 @@ from pgdyno.model.trial import Role, TrialSpec, TrialState
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.studies.ownership import owning, runner_of
-from pgdyno.target.identity import ProcessIdentity, uptime
 from pgdyno.trial.live_recorder import first_state
 
 YEARS_S = 40 * 365 * 86400.0

@@ -7,12 +7,12 @@ from itertools import pairwise
 import pytest
 
 from facts_from_params import make_facts
+from pgdyno.control.restart_budget import RestartBudget
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.ab import FIRST_BLOCK, A, B, within_budget
 from pgdyno.studies.blocks import block_order
-from pgdyno.target.restart_budget import RestartBudget
 
 FACTS = make_facts(18)
 BIG, BIGGER = Configuration.of({"shared_buffers": "1GB"}), Configuration.of({"shared_buffers": "2GB"})

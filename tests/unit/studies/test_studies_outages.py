@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.facts import Unknown
 from pgdyno.model.trial import OUTAGE, Outcome, Role, Trial, TrialSpec, TrialState
+from pgdyno.server.outage import Outage
 from pgdyno.studies import outages
 from pgdyno.studies.outages import LATEST, expected_outage, outage_json, outage_sentence
-from pgdyno.target.outage import Outage
 from simulated_laboratory import simulated_study
 
 ESTIMATE = Outage(30.0, "at most", "an estimate")

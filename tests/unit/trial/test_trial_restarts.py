@@ -6,9 +6,9 @@ from itertools import permutations
 import pytest
 
 from facts_from_params import make_facts
+from pgdyno.control.restart_budget import RestartBudget
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.target.restart_budget import RestartBudget
 from pgdyno.trial.restarts import LOOK_S, Restarts
 
 BIG, BIGGER = Configuration.of({"shared_buffers": "1GB"}), Configuration.of({"shared_buffers": "2GB"})

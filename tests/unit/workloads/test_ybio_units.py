@@ -14,7 +14,7 @@ from facts_from_params import make_facts
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.facts import Unknown
 from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, TrialState
-from pgdyno.target.memory_group import count_reads
+from pgdyno.sandbox.memory_group import count_reads
 from pgdyno.workloads.disk_room import ROOM, require_disk
 from pgdyno.workloads.loop_command import LoopCommand, SessionLoop
 from pgdyno.workloads.pgbench_load import gap_text

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pgdyno.capture.folder import leads_out
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.model.evidence import Evidence, LogEvidence
 from pgdyno.model.facts import Unknown
@@ -18,8 +19,7 @@ from pgdyno.probes.evidence.log_files import READ_AT_MOST, LogPart, find_parts, 
 from pgdyno.probes.evidence.log_reader import LogReader
 from pgdyno.probes.evidence.observation import Observation, load, observe, save
 from pgdyno.probes.evidence.own_work import OwnWork, log_zone
-from pgdyno.target.capture.folder import leads_out
-from pgdyno.target.target import Target
+from pgdyno.targets.target import Target
 
 _KEPT_LINES = 20_000
 Progress = Callable[[str], object]

@@ -16,12 +16,12 @@ from pgdyno.errors import PgdynoError
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory
 from pgdyno.outside.files import open_file
-from pgdyno.target.postgres import Postgres
-from pgdyno.target.server_log import FILES_AT_MOST, LOG_KINDS, LogFile, log_files, log_kind
-from pgdyno.target.target import Target
+from pgdyno.server.postgres import Postgres
+from pgdyno.targets.server_log import FILES_AT_MOST, LOG_KINDS, LogFile, log_files, log_kind
+from pgdyno.targets.target import Target
 
 if TYPE_CHECKING:
-    from pgdyno.target.remote.host import RemoteHost
+    from pgdyno.remote.host import RemoteHost
 
 READ_AT_MOST = 64 << 20
 """Bytes of a log that are read by default, the newest: of gigabytes, what the server said last is what counts."""

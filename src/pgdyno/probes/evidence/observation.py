@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import ConnectError, PgdynoError
+from pgdyno.linux.host_texts import HostTexts, read_texts
 from pgdyno.model.facts import Unknown
 from pgdyno.outputs import ensure_folder, write_output
 from pgdyno.outside.documents import load_json
@@ -17,8 +18,7 @@ from pgdyno.probes.evidence.captured_text import captured_text
 from pgdyno.probes.evidence.snapshot import ActivitySession, Snapshot, busiest_databases, opened, read_snapshot
 from pgdyno.probes.host.cpu import CpuShares
 from pgdyno.probes.host.reading import HostReading, parse_host
-from pgdyno.target.host_texts import HostTexts, read_texts
-from pgdyno.target.target import Target
+from pgdyno.targets.target import Target
 
 NO_HOST = Unknown("the server's host is not this one; --host ssh://... reads it")
 NO_SERVER = Unknown("no statistics of a server were read")

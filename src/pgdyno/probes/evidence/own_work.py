@@ -19,7 +19,7 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory
 from pgdyno.probes.evidence.log_lines import LogLine, seconds_of
 from pgdyno.probes.evidence.snapshot import Snapshot
-from pgdyno.target.own_databases import NAME
+from pgdyno.server.own_databases import NAME
 
 _NAME = re.compile(NAME)
 _NAMED = re.compile(NAME.strip("^$"))

@@ -17,9 +17,9 @@ from psycopg.rows import DictRow
 from pgdyno.errors import ConnectError
 from pgdyno.probes.evidence.statement_text import without_values
 from pgdyno.probes.views import load_views, queries_for
-from pgdyno.target.extensions import schema_of
-from pgdyno.target.own_databases import NAME
-from pgdyno.target.postgres import Postgres, query_error
+from pgdyno.server.extensions import schema_of
+from pgdyno.server.own_databases import NAME
+from pgdyno.server.postgres import Postgres, query_error
 
 Snapshot = Mapping[str, Any]
 """`format`, `version_num`, `server`, `databases`, `checkpointer`, `wal`, `io`, `buffers` (rows of views),

@@ -13,8 +13,8 @@ from pgdyno.probes.guards.memory import MemoryReader, MemoryReading
 from pgdyno.probes.guards.server import GuardRow, parse_row
 from pgdyno.probes.guards.volumes import VolumesReading, read_volumes
 from pgdyno.probes.observer import OBSERVER_DATABASE, Observer
-from pgdyno.target.sql_route import SqlRoute
-from pgdyno.target.target import Target
+from pgdyno.routes.sql_route import SqlRoute
+from pgdyno.targets.target import Target
 
 T = TypeVar("T")
 _VIEW = "guards"

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.target.processes import PROC, TICKS_PER_S, ProcessStat, all_pids, read_stat
+from pgdyno.linux.processes import PROC, TICKS_PER_S, ProcessStat, all_pids, read_stat
 
 NAMED_FROM_PCT = 5.0
 """Less of one core is what every machine's services use now and then."""

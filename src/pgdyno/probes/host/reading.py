@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from pgdyno.linux.host_texts import FILES, SPEEDS, HostTexts, read_texts
 from pgdyno.model.samples import SampleRow
 from pgdyno.probes.host import cpu, disk, memory, net, pressure
-from pgdyno.target.host_texts import FILES, SPEEDS, HostTexts, read_texts
 
 T = TypeVar("T")
 

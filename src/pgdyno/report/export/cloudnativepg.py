@@ -10,7 +10,7 @@ import json
 from pgdyno.model.finding import ChangeKind
 from pgdyno.report.export.advice import Advice, comment
 from pgdyno.report.export.quoting import yaml_key, yaml_scalar
-from pgdyno.target.auto_conf import list_words
+from pgdyno.routes.auto_conf import list_words
 
 NAME, UNDO = "pgdyno-advice.cnpg.yaml", "pgdyno-advice.cnpg.undo.yaml"
 _KINDS = (ChangeKind.POSTGRESQL,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from pgdyno.target.auto_conf import list_words
+from pgdyno.routes.auto_conf import list_words
 
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 _BARE = re.compile(r"[A-Za-z0-9_.-]+")

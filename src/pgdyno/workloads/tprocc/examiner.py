@@ -15,8 +15,8 @@ from psycopg.rows import DictRow
 
 from pgdyno.model.record import MIX, P90, CheckRecord, Examination
 from pgdyno.model.trial import Outcome
-from pgdyno.target.postgres import Postgres, query_error
-from pgdyno.target.target import Target
+from pgdyno.server.postgres import Postgres, query_error
+from pgdyno.targets.target import Target
 from pgdyno.workloads.folded_log import FoldedLog, quantiles_us
 from pgdyno.workloads.result import LoadResult
 from pgdyno.workloads.template import APPLICATION_NAME

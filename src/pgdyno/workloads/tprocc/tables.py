@@ -18,7 +18,7 @@ from psycopg.rows import DictRow
 
 from pgdyno.errors import WorkloadError
 from pgdyno.model.loading import LoadedShare
-from pgdyno.target.postgres import Postgres, Query, query_error
+from pgdyno.server.postgres import Postgres, Query, query_error
 from pgdyno.units import bytes_text
 from pgdyno.workloads.dataset import LoadSite, load_error
 from pgdyno.workloads.script import fingerprint, packaged_script

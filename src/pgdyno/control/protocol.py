@@ -1,0 +1,58 @@
+"""What every way to start, stop, restart and reload a server must do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from pgdyno.errors import PgdynoError, UsageError
+from pgdyno.owner.hands import Hands
+
+TIMEOUT_S = 300.0
+"""A fast shutdown writes every dirty page: with gigabytes of shared buffers on a slow disk that takes minutes."""
+STOP_MODES = ("smart", "fast", "immediate")
+
+
+class Control(Protocol):
+    """Power over one server. Every method may be called in any state and returns when the state is reached."""
+
+    def start(self) -> None:
+        """Start the server and wait until it accepts sessions; do nothing when it runs. Raise RestartError."""
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop it (`smart`, `fast` or `immediate`) and wait; do nothing when it is down. Raise RestartError."""
+
+    def restart(self) -> None:
+        """Stop it fast if it runs, and start it. Raise RestartError."""
+
+    def reload(self) -> None:
+        """Make it read its configuration files again; the effect comes shortly after. Raise RestartError when down."""
+
+    def is_running(self) -> bool:
+        """Tell whether the server runs; a pid file that a crash left behind does not count."""
+
+
+def check_mode(mode: str) -> None:
+    """Raise UsageError on a stop mode that PostgreSQL has not."""
+    if mode not in STOP_MODES:
+        raise UsageError(f'stop mode "{mode}" is not one of {", ".join(STOP_MODES)}')
+
+
+def log_size(path: Path | None, hands: Hands) -> int:
+    """Return how long a log is now, 0 where there is none: what `log_tail` is given as `since`."""
+    try:
+        status = None if path is None else hands.look(path)
+    except (OSError, PgdynoError):
+        return 0
+    return 0 if status is None else status.st_size
+
+
+def log_tail(path: Path | None, hands: Hands, since: int, lines: int = 12) -> str:
+    """Return the last lines that the log has grown by since that size, as the server's account can read them."""
+    if path is None:
+        return ""
+    start = max(since, log_size(path, hands) - 16_384)
+    try:
+        return "\n".join(hands.read(path, start=start).decode(errors="replace").strip().splitlines()[-lines:])
+    except (OSError, PgdynoError):
+        return ""

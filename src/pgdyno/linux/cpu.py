@@ -1,0 +1,230 @@
+"""CPU time of the server and of the driver: exact by a cgroup of our own where there can be one, else a walk of /proc.
+
+Accounting by /proc races with processes that exit, and costs a read per backend. A cgroup's counter keeps what its
+dead members used. Only accounting is wanted, so a group is made where none of its ancestors hands it a CPU controller
+by our doing: in the cgroup v2 tree directly below our own group, or in a v1 `cpuacct` tree that is mounted without
+`cpu`. Either way the group changes no scheduling.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.linux import processes
+from pgdyno.model.facts import Unknown
+
+log = logging.getLogger(__name__)
+
+PREFIX = "pgdyno-"
+_ESCAPE = re.compile(r"\\([0-7]{3})")
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupMount:
+    """A mounted cgroup tree: `version` 1 (cpuacct) or 2, its folder, and the path inside that the folder shows."""
+
+    version: int
+    folder: Path
+    shown: str
+
+
+@dataclass(frozen=True, slots=True)
+class CpuGroup:
+    """A cgroup that counts the CPU time of every process that was ever in it."""
+
+    version: int
+    path: Path
+
+    @classmethod
+    def create(cls, label: str) -> CpuGroup | Unknown:
+        """Make the group `pgdyno-<label>` below our own, or adopt the one that is there; else say why not.
+
+        `label` holds letters, digits and dashes. Side effect on the host: one cgroup directory, until `remove`.
+        """
+        reasons = []
+        for mount in accounting_mounts():
+            parent = own_group(mount, "self")
+            path = parent / f"{PREFIX}{label}"
+            try:
+                path.mkdir(exist_ok=True)
+                group = cls(mount.version, path)
+                group.seconds()
+                _check_enterable(path, parent)
+            except (OSError, ValueError) as error:
+                reasons.append(f"cgroup v{mount.version}: {error}")
+                continue
+            return group
+        return Unknown("; ".join(reasons) or "no cgroup tree that counts CPU is mounted")
+
+    @classmethod
+    def holding(cls, pid: int) -> CpuGroup | None:
+        """Return the group of ours that this process is in, so that a later session can go on with it."""
+        for mount in accounting_mounts():
+            path = own_group(mount, str(pid))
+            if path.name.startswith(PREFIX) and path.is_dir():
+                return cls(mount.version, path)
+        return None
+
+    @classmethod
+    def dedicated(cls, pid: int) -> CpuGroup | None:
+        """Return the group that a service manager gave to this postmaster alone, such as its systemd unit's."""
+        tree = {pid, *(stat.pid for stat in processes.children_of(pid))}
+        for mount in accounting_mounts():
+            path = own_group(mount, str(pid))
+            if path in (mount.folder, own_group(mount, "self")):
+                continue
+            try:
+                group, members = cls(mount.version, path), (path / "cgroup.procs").read_text().split()
+                group.seconds()
+            except (OSError, ValueError):
+                continue
+            if {int(member) for member in members} <= tree:
+                return group
+        return None
+
+    def holds(self, pid: int, mounts: Sequence[CgroupMount] | None = None) -> bool:
+        """Tell whether the process is in this very group. `mounts` are read anew where none are given."""
+        every = accounting_mounts() if mounts is None else mounts
+        return any(own_group(mount, str(pid)) == self.path for mount in every if mount.version == self.version)
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """Return the directories that a process must enter, for `Runner.start(cgroups=...)`."""
+        return (self.path,)
+
+    def seconds(self) -> float:
+        """Return the CPU seconds used so far, user and system. Raises OSError when the group is gone."""
+        if self.version == 1:
+            return int((self.path / "cpuacct.usage").read_text()) / 1e9
+        return _usage_usec((self.path / "cpu.stat").read_text()) / 1e6
+
+    def remove(self) -> bool:
+        """Remove the group; False when processes are still in it."""
+        try:
+            self.path.rmdir()
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return True
+
+
+class ServerCpu:
+    """CPU seconds of a server, from before the first moment it is asked; only differences mean something.
+
+    `postmaster` returns the pid, None while the server is down. `group` is the cgroup that the server was started
+    in, when there is one. `source` says which way is in use, for the report.
+    """
+
+    def __init__(
+        self,
+        postmaster: Callable[[], int | None],
+        group: CpuGroup | None = None,
+        *,
+        reason: str = "the server is down",
+    ) -> None:
+        self._postmaster = postmaster
+        self._group = group
+        self._reason = reason
+        self._known: processes.ProcessStat | None = None
+        self._mounts: Sequence[CgroupMount] = ()
+
+    @classmethod
+    def unavailable(cls, reason: str) -> ServerCpu:
+        """Return one for a server whose processes cannot be seen from here, such as one on another host."""
+        return cls(lambda: None, reason=reason)
+
+    def postmaster(self) -> int | None:
+        """Return the postmaster's pid, None when it is down or on another host.
+
+        It is looked for once: later, a process of that pid and that start is the same one, as long as it is alive.
+        """
+        known = self._known
+        now = None if known is None else processes.read_stat(known.pid)
+        if known is not None and now is not None and not now.has_ended and now.started_ticks == known.started_ticks:
+            return known.pid
+        pid = self._postmaster()
+        self._known = None if pid is None else processes.read_stat(pid)
+        self._mounts = accounting_mounts() if self._group is not None and pid is not None else ()
+        return pid
+
+    @property
+    def source(self) -> str:
+        """Return `cgroup v1`, `cgroup v2` or `proc`, that with the reason where it costs a walk of all of /proc."""
+        if self._covers() and self._group is not None:
+            return f"cgroup v{self._group.version}"
+        pid = self.postmaster()
+        is_walk = pid is not None and processes.child_pids(pid) is None
+        return f"proc, by every process of the machine: {processes.NO_LISTS}" if is_walk else "proc"
+
+    def seconds(self) -> float | Unknown:
+        """Return the CPU seconds used so far, or why they cannot be had.
+
+        By cgroup the figure goes on across restarts; by /proc it starts anew with each postmaster.
+        """
+        if self._covers() and self._group is not None:
+            try:
+                return self._group.seconds()
+            except OSError as error:
+                return Unknown(f'cgroup "{self._group.path}" cannot be read: {error.strerror}')
+        pid = self.postmaster()
+        if pid is None:
+            return Unknown(self._reason)
+        used = processes.tree_cpu_s(pid)
+        return Unknown("the server's processes changed during every reading") if used is None else used
+
+    def _covers(self) -> bool:
+        if self._group is None:
+            return False
+        pid = self.postmaster()
+        return pid is None or self._group.holds(pid, self._mounts)
+
+
+def accounting_mounts(mountinfo: str | None = None) -> list[CgroupMount]:
+    """Return the mounted trees that count CPU without scheduling it, v2 first (proc(5): /proc/self/mountinfo)."""
+    text = Path("/proc/self/mountinfo").read_text() if mountinfo is None else mountinfo
+    mounts = []
+    for line in text.splitlines():
+        left, _, right = line.partition(" - ")
+        shown, folder = (_ESCAPE.sub(lambda m: chr(int(m[1], 8)), field) for field in left.split()[3:5])
+        kind, _, options = right.split(maxsplit=2)
+        controllers = set(options.split(","))
+        if kind == "cgroup2":
+            mounts.append(CgroupMount(2, Path(folder), shown))
+        elif kind == "cgroup" and "cpuacct" in controllers and "cpu" not in controllers:
+            mounts.append(CgroupMount(1, Path(folder), shown))
+    return sorted(mounts, key=lambda mount: -mount.version)
+
+
+def own_group(mount: CgroupMount, pid: str, text: str | None = None) -> Path:
+    """Return the directory of the group that a process is in (cgroups(7): /proc/PID/cgroup)."""
+    try:
+        lines = (processes.PROC / pid / "cgroup").read_text() if text is None else text
+    except OSError:
+        return mount.folder
+    for line in lines.splitlines():
+        hierarchy, controllers, path = line.split(":", 2)
+        if (mount.version == 2 and hierarchy == "0") or (mount.version == 1 and "cpuacct" in controllers.split(",")):
+            return mount.folder / os.path.relpath(path, mount.shown)
+    return mount.folder
+
+
+def _check_enterable(path: Path, parent: Path) -> None:
+    # Moving a process needs write access to the common ancestor too (kernel: admin-guide/cgroup-v2, delegation).
+    for folder in (path, parent):
+        if not os.access(folder / "cgroup.procs", os.W_OK):
+            path.rmdir()
+            raise PermissionError(f'"{folder / "cgroup.procs"}" cannot be written')
+
+
+def _usage_usec(text: str) -> int:
+    for line in text.splitlines():
+        name, _, value = line.partition(" ")
+        if name == "usage_usec":
+            return int(value)
+    raise ValueError("cpu.stat has no usage_usec")

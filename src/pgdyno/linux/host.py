@@ -1,0 +1,266 @@
+"""Facts of this machine, from /proc, /sys and the cgroups that bound the server. Reads only; Linux only."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from pgdyno.linux.cpu_places import cpu_places
+from pgdyno.model.facts import HostFacts, Unknown
+
+_PROC = Path("/proc")
+_SYS = Path("/sys")
+_NO_LIMIT_V1 = 1 << 60
+"""The v1 memory controller writes a number near 2^63 for "no limit"."""
+_ESCAPE = re.compile(r"\\([0-7]{3})")
+
+
+def read_host(data_directory: Path | None, pid: int | None = None) -> HostFacts:
+    """Return the facts of the machine that this process and the server `pid` run on. Memory in bytes.
+
+    `cores` counts those that the server may run on. `data_directory` is None when the server hides its place.
+    """
+    memory = parse_meminfo(_text(_PROC / "meminfo") or "")
+    ram = memory.get("MemTotal", Unknown("/proc/meminfo has no MemTotal"))
+    cpus = _usable_cpus(pid)
+    places = cpu_places(cpus, _text)
+    return HostFacts(
+        architecture=platform.machine(),
+        kernel=platform.release(),
+        cores=len(cpus),
+        ram_bytes=ram,
+        memory_limit_bytes=smallest(ram, _cgroup_limits(pid)),
+        page_size=os.sysconf("SC_PAGE_SIZE"),
+        cpu_model=cpu_model(_text(_PROC / "cpuinfo") or ""),
+        virtualization=_virtualization(),
+        data_disk_free_bytes=_free(data_directory),
+        data_filesystem=_filesystem(data_directory),
+        transparent_huge_pages=chosen(_text(_SYS / "kernel/mm/transparent_hugepage/enabled")),
+        huge_pages_total=memory.get("HugePages_Total", Unknown("/proc/meminfo has no HugePages_Total")),
+        swap_total_bytes=memory.get("SwapTotal", Unknown("/proc/meminfo has no SwapTotal")),
+        huge_page_bytes=memory.get("Hugepagesize", Unknown("/proc/meminfo has no Hugepagesize")),
+        physical_cores=places.cores,
+        sockets=places.sockets,
+        threads_per_core=places.threads_per_core,
+        data_block_size=_block_size(data_directory),
+        container=container_of(_text(Path("/run/systemd/container")), _container_marks(), _text(_PROC / "1/cgroup")),
+    )
+
+
+def unknown_host(reason: str) -> HostFacts:
+    """Return the facts of a host that we cannot look at; no number is made up."""
+    unknown = Unknown(reason)
+    return HostFacts(
+        architecture=unknown,
+        kernel=unknown,
+        cores=unknown,
+        ram_bytes=unknown,
+        memory_limit_bytes=unknown,
+        page_size=unknown,
+        cpu_model=unknown,
+        virtualization=unknown,
+        data_disk_free_bytes=unknown,
+        data_filesystem=unknown,
+        transparent_huge_pages=unknown,
+        huge_pages_total=unknown,
+        swap_total_bytes=unknown,
+        huge_page_bytes=unknown,
+        physical_cores=unknown,
+        sockets=unknown,
+        threads_per_core=unknown,
+        data_block_size=unknown,
+    )
+
+
+def parse_meminfo(text: str) -> dict[str, int]:
+    """Return /proc/meminfo as bytes; lines without a unit (HugePages_Total) are counts."""
+    facts = {}
+    for line in text.splitlines():
+        name, _, rest = line.partition(":")
+        words = rest.split()
+        if words and words[0].isdigit():
+            facts[name] = int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
+    return facts
+
+
+def cpu_model(text: str) -> str | Unknown:
+    """Return the processor's name from /proc/cpuinfo: x86-64 `model name`, Power `cpu`, s390x `processor 0: ...`."""
+    fields: dict[str, str] = {}
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        fields.setdefault(name.strip(), value.strip())
+    for name in ("model name", "cpu", "Model", "CPU part"):
+        if fields.get(name):
+            return fields[name]
+    machine = re.search(r"machine = (\w+)", text)
+    if machine:
+        return f"{fields.get('vendor_id', 'IBM/S390')} machine {machine[1]}"
+    return Unknown("/proc/cpuinfo names no model")
+
+
+def chosen(text: str | None) -> str | Unknown:
+    """Return the word in brackets of a kernel choice such as `always [madvise] never`."""
+    match = re.search(r"\[(\w+)\]", text or "")
+    return match[1] if match else Unknown("the kernel does not show the choice")
+
+
+def smallest(ram: int | Unknown, limits: Iterable[int]) -> int | Unknown:
+    """Return the smallest of RAM and the cgroup limits; unknown only when none is known."""
+    known = [limit for limit in limits if 0 < limit < _NO_LIMIT_V1]
+    if isinstance(ram, int):
+        known.append(ram)
+    return min(known) if known else ram
+
+
+def memory_limits(cgroups: str, mountinfo: str, read: Mapping[Path, str] | None = None) -> list[int]:
+    """Return every memory limit on the way up from a process's cgroup, v1 and v2 (`memory.max`, `limit_in_bytes`).
+
+    `cgroups` is /proc/PID/cgroup, `mountinfo` /proc/self/mountinfo; `read` replaces the file system in tests.
+    """
+    return group_limits(cgroups, mountinfo, "memory", "memory.max", "memory.limit_in_bytes", read)
+
+
+def group_limits(
+    cgroups: str, mountinfo: str, controller: str, file_v2: str, file_v1: str, read: Mapping[Path, str] | None = None
+) -> list[int]:
+    """Return the numbers in a controller's file on the way up from a process's cgroup, nearest group first."""
+    limits = []
+    for version, folders in _group_chains(cgroups, mountinfo, controller):
+        for folder in folders:
+            path = folder / (file_v2 if version == 2 else file_v1)
+            text = _text(path) if read is None else read.get(path)
+            if text is not None and text.strip().isdigit():
+                limits.append(int(text))
+    return limits
+
+
+def group_folders(cgroups: str, mountinfo: str, controller: str) -> list[Path]:
+    """Return the folders of a process's groups that a controller may bound, nearest group first."""
+    return [folder for _, folders in _group_chains(cgroups, mountinfo, controller) for folder in folders]
+
+
+def _group_chains(cgroups: str, mountinfo: str, controller: str) -> Iterator[tuple[int, list[Path]]]:
+    """Yield the version of each tree that can hold the controller, and its folders from the group upwards."""
+    for line in mountinfo.splitlines():
+        left, _, right = line.partition(" - ")
+        if not right.startswith("cgroup"):
+            continue
+        shown, folder = (_ESCAPE.sub(lambda m: chr(int(m[1], 8)), field) for field in left.split()[3:5])
+        kind, _, options = right.split(maxsplit=2)
+        if kind == "cgroup2" or controller in options.split(","):
+            path = _group_path(cgroups, "" if kind == "cgroup2" else controller)
+            relative = os.path.relpath(path or shown, shown)
+            yield 2 if kind == "cgroup2" else 1, _upwards(Path(folder), relative)
+
+
+def _group_path(cgroups: str, controller: str) -> str | None:
+    for line in cgroups.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controller in controllers.split(","):
+            return path
+    return None
+
+
+def _upwards(folder: Path, relative: str) -> list[Path]:
+    if relative.startswith(".."):  # outside of what this mount shows
+        relative = "."
+    group, found = folder / relative, []
+    for part in [group, *group.parents]:
+        found.append(part)
+        if part == folder:
+            break
+    return found
+
+
+def _cgroup_limits(pid: int | None) -> list[int]:
+    cgroups = _text(_PROC / str(pid or "self") / "cgroup") or ""
+    return memory_limits(cgroups, _text(_PROC / "self/mountinfo") or "")
+
+
+def _virtualization() -> str | Unknown:
+    if "hypervisor" in (_text(_PROC / "cpuinfo") or ""):
+        product = (_text(_SYS / "class/dmi/id/product_name") or "").strip()
+        return f"virtual machine ({product})" if product else "virtual machine"
+    hypervisor = (_text(_SYS / "hypervisor/type") or "").strip()
+    if hypervisor:
+        return hypervisor
+    sysinfo = _text(_PROC / "sysinfo")
+    if sysinfo is not None:  # s390x: always at least an LPAR, below it z/VM or KVM
+        control = re.search(r"VM00 Control Program:\s*(\S+)", sysinfo)
+        return control[1] if control else "LPAR"
+    if platform.machine() == "x86_64":
+        return "none"
+    return Unknown(f"no sign of it is known for {platform.machine()}")
+
+
+def container_of(named: str | None, marks: frozenset[str], cgroup: str | None) -> str | None:
+    """Return which container this is: systemd's own word, a file that an engine leaves, or the cgroup of process 1."""
+    if named and named.strip():
+        return named.strip()
+    found = next((engine for mark, engine in _MARKS.items() if mark in marks), None)
+    return found or next((engine for sign, engine in _ENGINES.items() if sign in (cgroup or "")), None)
+
+
+def _container_marks() -> frozenset[str]:
+    return frozenset(mark for mark in _MARKS if Path(mark).exists())
+
+
+_MARKS = {"/.dockerenv": "Docker", "/run/.containerenv": "Podman"}
+_ENGINES = {"kubepods": "Kubernetes", "docker": "Docker", "libpod": "Podman", "lxc": "LXC"}
+
+
+def _usable_cpus(pid: int | None) -> set[int]:
+    try:
+        return os.sched_getaffinity(pid or 0)
+    except OSError:  # it is gone, or hidden from this user
+        return os.sched_getaffinity(0)
+
+
+def _block_size(folder: Path | None) -> int | Unknown:
+    if folder is None:
+        return Unknown("the server does not show its data directory to this role")
+    try:
+        return os.statvfs(folder).f_bsize
+    except OSError as error:
+        return Unknown(f'the file system of "{folder}" cannot be asked: {error.strerror}')
+
+
+def _free(folder: Path | None) -> int | Unknown:
+    if folder is None:
+        return Unknown("the server does not show its data directory to this role")
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError as error:
+        return Unknown(f'the file system of "{folder}" cannot be asked: {error.strerror}')
+
+
+def _filesystem(folder: Path | None) -> str | Unknown:
+    if folder is None:
+        return Unknown("the server does not show its data directory to this role")
+    try:
+        resolved = folder.resolve()
+    except OSError as error:
+        return Unknown(f'"{folder}" cannot be resolved: {error.strerror}')
+    return filesystem_of(resolved, _text(_PROC / "self/mountinfo") or "")
+
+
+def filesystem_of(folder: Path, mountinfo: str) -> str | Unknown:
+    """Return the file system type of a resolved path from the text of /proc/self/mountinfo; the last mount wins."""
+    best, kind = -1, ""
+    for line in mountinfo.splitlines():
+        left, _, right = line.partition(" - ")
+        point = Path(_ESCAPE.sub(lambda m: chr(int(m[1], 8)), left.split()[4]))
+        if folder.is_relative_to(point) and len(point.parts) >= best:
+            best, kind = len(point.parts), right.split()[0]
+    return kind or Unknown("no mount holds the data directory")
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return None

@@ -1,0 +1,71 @@
+"""What one check of the preflight says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pgdyno.model.shapes import shaped
+
+
+class State(StrEnum):
+    """How a check ended. Only REFUSED keeps a configuration from being applied."""
+
+    OK = "ok"
+    REFUSED = "refused"
+    NOTE = "note"
+    NOT_APPLICABLE = "not applicable"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One line of the preflight. `asked` and `there` are the two figures that were compared, for people.
+
+    `sentence` is a full account in PostgreSQL's grammar; of NOT_APPLICABLE it is the reason.
+    """
+
+    check: str
+    state: State
+    sentence: str
+    asked: str | None = None
+    there: str | None = None
+    hint: str | None = None
+
+    def to_json(self) -> dict[str, str | None]:
+        """Return plain JSON values."""
+        return {
+            "check": self.check,
+            "state": self.state.value,
+            "sentence": self.sentence,
+            "asked": self.asked,
+            "there": self.there,
+            "hint": self.hint,
+        }
+
+
+def result_from_json(values: Mapping[str, object]) -> Result:
+    """Rebuild what `to_json` made. Raises ValueError on anything else."""
+    return shaped(Result, values)
+
+
+def passed(check: str, sentence: str, *, asked: str | None = None, there: str | None = None) -> Result:
+    """Return a check that found nothing in the way."""
+    return Result(check, State.OK, sentence, asked, there)
+
+
+def refused(check: str, sentence: str, *, asked: str | None = None, there: str | None = None, hint: str) -> Result:
+    """Return a check that keeps the configuration from being applied; the hint says what to do."""
+    return Result(check, State.REFUSED, sentence, asked, there, hint)
+
+
+def noted(
+    check: str, sentence: str, *, asked: str | None = None, there: str | None = None, hint: str | None = None
+) -> Result:
+    """Return a check that a reader should know of, and that is no reason to stop."""
+    return Result(check, State.NOTE, sentence, asked, there, hint)
+
+
+def not_applicable(check: str, reason: str) -> Result:
+    """Return a check that cannot or need not be made here, with the reason."""
+    return Result(check, State.NOT_APPLICABLE, reason)

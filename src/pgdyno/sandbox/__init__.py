@@ -1,0 +1,1 @@
+"""The embedded PostgreSQL: made, bounded, kept and removed."""

@@ -1,0 +1,228 @@
+"""The least that a role must be allowed for a verb, and the GRANT statements for what it lacks. PostgreSQL 13 to 18.
+
+No verb needs a superuser. Observation is `pg_monitor`; a load brings databases of its own, so CREATEDB; a session that
+changes the server through its files looks into them and reloads it by two functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import LiteralString
+
+from psycopg import sql
+
+from pgdyno.errors import UsageError
+from pgdyno.server.postgres import Postgres
+
+VERBS = (
+    "inspect", "bench", "experiment", "tune",
+    "advise", "guards", "noise", "matrix", "selftest", "preflight", "apply", "rollback",
+)  # fmt: skip
+"""The first four from the least to the most, each with what those before it need; then those that need a part of it."""
+_LOADS = frozenset({"bench", "experiment", "tune", "noise", "matrix", "selftest"})
+_CHANGES = frozenset({"experiment", "tune", "matrix", "selftest", "apply", "rollback"})
+_CHECKPOINT_ROLE_SINCE = 150_000
+_FALLBACK = "postgres"
+_STATE = """
+SELECT r.rolname::text AS role, r.rolsuper AS superuser, r.rolcreatedb AS createdb,
+       pg_catalog.current_database()::text AS database, current_setting('server_version_num')::int AS version,
+       pg_catalog.pg_has_role(r.rolname, 'pg_monitor', 'USAGE') AS monitor,
+       pg_catalog.has_table_privilege(r.rolname, 'pg_catalog.pg_file_settings', 'SELECT') AS file_view,
+       pg_catalog.has_function_privilege(r.rolname, 'pg_catalog.pg_show_all_file_settings()', 'EXECUTE')
+         AS file_function,
+       pg_catalog.has_function_privilege(r.rolname, 'pg_catalog.pg_reload_conf()', 'EXECUTE') AS reload,
+       coalesce((SELECT pg_catalog.pg_has_role(r.rolname, oid, 'USAGE')
+                   FROM pg_catalog.pg_roles WHERE rolname = 'pg_checkpoint'), false) AS checkpoint,
+       (SELECT datname::text FROM pg_catalog.pg_database WHERE datname IN ('pgdyno_observer', 'postgres')
+         ORDER BY datname = 'pgdyno_observer' DESC LIMIT 1) AS observer
+  FROM pg_catalog.pg_roles r WHERE r.rolname = current_user
+"""
+_OBSERVATION = "SELECT pg_catalog.has_database_privilege(current_user, %s::text, 'CONNECT') AS connect"
+_STATEMENTS = "SELECT 1 AS one FROM pg_catalog.pg_extension WHERE extname = 'pg_stat_statements'"
+
+
+@dataclass(frozen=True, slots=True)
+class Privilege:
+    """One right. `statement` grants it, without a semicolon, to be run in `database` (None: any) by a superuser.
+
+    A right that is not `required` only adds to what is seen; `statement` is None where this version cannot grant it.
+    """
+
+    name: str
+    why: str
+    held: bool
+    required: bool
+    statement: str | None
+    database: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class RoleState:
+    """What a role has. `version` as `server_version_num`; `observer` is the database that we observe from,
+    `database` the one that the target names: catalogs, and rights on what is in them, are each database's own.
+    """
+
+    role: str
+    database: str
+    version: int
+    superuser: bool
+    createdb: bool
+    monitor: bool
+    file_view: bool
+    file_function: bool
+    reload: bool
+    checkpoint: bool
+    observer: str
+    connect: bool
+    statements: bool
+
+
+def read_role(postgres: Postgres) -> RoleState:
+    """Read what the role of these sessions may do. Needs no right but to connect; no effect on the server."""
+    row = postgres.fetch(_STATE)[0]
+    observer = str(row["observer"] or _FALLBACK)
+    allowed = bool(postgres.fetch(_OBSERVATION, [observer])[0]["connect"]) if row["observer"] else False
+    return RoleState(
+        role=str(row["role"]),
+        database=str(row["database"]),
+        version=int(str(row["version"])),
+        superuser=bool(row["superuser"]),
+        createdb=bool(row["createdb"]),
+        monitor=bool(row["monitor"]),
+        file_view=bool(row["file_view"]),
+        file_function=bool(row["file_function"]),
+        reload=bool(row["reload"]),
+        checkpoint=bool(row["checkpoint"]),
+        observer=observer,
+        connect=allowed,
+        statements=allowed and bool(postgres.fetch(_STATEMENTS, None, observer)),
+    )
+
+
+def privileges(verb: str, state: RoleState) -> list[Privilege]:
+    """Return every right that matters for the verb, held or not, in the order in which to grant them.
+
+    Pure. Raises UsageError for a verb that it does not know.
+    """
+    if verb not in VERBS:
+        raise UsageError(f'there are no rights known for verb "{verb}"', hint=f"One of {', '.join(VERBS)}.")
+    found = _observation(state)
+    if verb in _LOADS:
+        found += _load(state)
+    if verb in _CHANGES or verb == "preflight":
+        found += _file_views(state)
+    if verb in _CHANGES:
+        found += _reload(state)
+    return found
+
+
+def missing(found: list[Privilege]) -> list[Privilege]:
+    """Return the rights without which the verb does not work."""
+    return [privilege for privilege in found if privilege.required and not privilege.held]
+
+
+def script(found: list[Privilege]) -> str:
+    """Return the statements for all that is not held, as psql reads them: `\\connect` where a database matters."""
+    lines: list[str] = []
+    wanted = [privilege for privilege in found if not privilege.held and privilege.statement is not None]
+    entered: str | None = None
+    for privilege in sorted(wanted, key=lambda privilege: privilege.database or ""):
+        if privilege.database is not None and privilege.database != entered:
+            lines.append(f"\\connect {sql.Identifier(privilege.database).as_string(None)}")
+            entered = privilege.database
+        note = "" if privilege.required else "  -- optional"
+        lines.append(f"{privilege.statement};{note}")
+    return "\n".join(lines)
+
+
+def _observation(state: RoleState) -> list[Privilege]:
+    why = "all settings, the sessions and statements of other roles, the size of the WAL"
+    return [
+        Privilege("pg_monitor", why, state.superuser or state.monitor, True, _to(state, "GRANT pg_monitor TO {role}")),
+        Privilege(
+            f"CONNECT on {state.observer}",
+            "observation happens from a database that the load does not touch",
+            state.connect,
+            True,
+            _to(state, "GRANT CONNECT ON DATABASE {database} TO {role}", database=state.observer),
+        ),
+        Privilege(
+            "pg_stat_statements",
+            "which statements took longest; needs shared_preload_libraries = pg_stat_statements to count",
+            state.statements,
+            False,
+            "CREATE EXTENSION pg_stat_statements",
+            database=state.observer,
+        ),
+    ]
+
+
+def _load(state: RoleState) -> list[Privilege]:
+    can_grant = state.version >= _CHECKPOINT_ROLE_SINCE
+    return [
+        Privilege(
+            "CREATEDB",
+            "a load runs in databases of its own, pgdyno_*, and touches no other",
+            state.superuser or state.createdb,
+            True,
+            _to(state, "ALTER ROLE {role} CREATEDB"),
+        ),
+        Privilege(
+            "pg_checkpoint" if can_grant else "CHECKPOINT",
+            "writes of the data's loading do not fall into a measurement; "
+            + ("left out without it" if can_grant else "superusers alone may before 15, so it is left out"),
+            state.superuser or state.checkpoint,
+            False,
+            _to(state, "GRANT pg_checkpoint TO {role}") if can_grant else None,
+        ),
+    ]
+
+
+def _file_views(state: RoleState) -> list[Privilege]:
+    return _granted(
+        state,
+        (
+            "SELECT on pg_file_settings",
+            "whether the server would take a file, before it is told to",
+            state.file_view,
+            "GRANT SELECT ON pg_catalog.pg_file_settings TO {role}",
+        ),
+        (
+            "EXECUTE on pg_show_all_file_settings()",
+            "the view above calls it with the rights of the one who asks",
+            state.file_function,
+            "GRANT EXECUTE ON FUNCTION pg_catalog.pg_show_all_file_settings() TO {role}",
+        ),
+    )
+
+
+def _reload(state: RoleState) -> list[Privilege]:
+    return _granted(
+        state,
+        (
+            "EXECUTE on pg_reload_conf()",
+            "a reload where nothing else reloads the server",
+            state.reload,
+            "GRANT EXECUTE ON FUNCTION pg_catalog.pg_reload_conf() TO {role}",
+        ),
+    )
+
+
+def _granted(state: RoleState, *grants: tuple[str, str, bool, LiteralString]) -> list[Privilege]:
+    return [
+        Privilege(name, why, state.superuser or held, True, _to(state, grant), database=state.database)
+        for name, why, held, grant in grants
+    ]
+
+
+def _to(state: RoleState, statement: LiteralString, database: str | None = None) -> str:
+    names: Mapping[str, sql.Composable] = {
+        "role": sql.Identifier(state.role),
+        **({} if database is None else {"database": sql.Identifier(database)}),
+    }
+    return sql.SQL(statement).format(**names).as_string(None)

@@ -1,0 +1,140 @@
+"""The settings of a server at one moment, how two moments differ, and the fingerprint of what is in force."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import psycopg
+from psycopg.rows import DictRow
+
+from pgdyno.server.postgres import Postgres, query_error
+
+_QUERY = """
+SELECT name, setting, boot_val, unit, vartype, context, category, source, sourcefile, sourceline, pending_restart
+FROM pg_catalog.pg_settings ORDER BY name
+"""
+# What tells one server from another, or one session from another, but not how fast it is.
+_IDENTITY = frozenset({
+    "cluster_name", "external_pid_file", "listen_addresses", "log_timezone", "port", "TimeZone",
+    "unix_socket_directories",
+})  # fmt: skip
+_IDENTITY_CATEGORIES = frozenset({"File Locations", "Preset Options"})
+_SESSION_SOURCES = frozenset({"client", "session", "interactive"})
+
+
+@dataclass(frozen=True, slots=True)
+class SettingState:
+    """One row of `pg_settings` as a new session of ours sees it (13 to 18). `setting` counts base units (`unit`)."""
+
+    name: str
+    setting: str | None
+    boot_val: str | None
+    unit: str | None
+    vartype: str
+    context: str
+    category: str
+    source: str
+    sourcefile: str | None
+    sourceline: int | None
+    pending_restart: bool
+
+    def identity(self) -> tuple[object, ...]:
+        """Return what must be the same again after a rollback."""
+        if self.source in _SESSION_SOURCES:
+            return ("of our session",)
+        return (self.setting, self.source, self.sourcefile, self.sourceline, self.pending_restart)
+
+    def place(self) -> str:
+        """Return where the value comes from, for people."""
+        return f"{self.sourcefile} line {self.sourceline}" if self.sourcefile else self.source
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingDifference:
+    """A setting that is not what it was; None on a side where it does not exist."""
+
+    name: str
+    before: SettingState | None
+    after: SettingState | None
+
+    def __str__(self) -> str:
+        return f"{self.name}: was {_state_text(self.before)}, is {_state_text(self.after)}"
+
+
+def _state_text(state: SettingState | None) -> str:
+    if state is None:
+        return "absent"
+    waiting = ", waits for a restart" if state.pending_restart else ""
+    return f"{state.setting} ({state.place()}{waiting})"
+
+
+def state_of(row: Mapping[str, object]) -> SettingState:
+    """Build one from a row of the query, or from `to_json`."""
+
+    def text(key: str) -> str | None:
+        return None if row[key] is None else str(row[key])
+
+    line = row["sourceline"]
+    return SettingState(
+        name=str(row["name"]),
+        setting=text("setting"),
+        boot_val=text("boot_val"),
+        unit=text("unit"),
+        vartype=str(row["vartype"]),
+        context=str(row["context"]),
+        category=str(row["category"]),
+        source=str(row["source"]),
+        sourcefile=text("sourcefile"),
+        sourceline=None if line is None else int(str(line)),
+        pending_restart=bool(row["pending_restart"]),
+    )
+
+
+def read_settings(connection: psycopg.Connection[DictRow], *, label: str) -> dict[str, SettingState]:
+    """Read every setting in a session that was opened for it, so that it sees what a new session gets."""
+    try:
+        return {str(row["name"]): state_of(row) for row in connection.execute(_QUERY)}
+    except psycopg.Error as error:
+        raise query_error(label, error) from error
+
+
+def differences(before: Mapping[str, SettingState], after: Mapping[str, SettingState]) -> tuple[SettingDifference, ...]:
+    """Return the settings whose value, source, file, line or wait for a restart is not the same, by name.
+
+    Leaves out what our own session's environment set (PGTZ, PGOPTIONS ...): it says nothing about the server.
+    """
+    pairs = ((name, before.get(name), after.get(name)) for name in sorted(before.keys() | after.keys()))
+    return tuple(SettingDifference(*pair) for pair in pairs if _identity(pair[1]) != _identity(pair[2]))
+
+
+def _identity(state: SettingState | None) -> tuple[object, ...] | None:
+    return None if state is None else state.identity()
+
+
+def fingerprint(settings: Iterable[SettingState], linux: Mapping[str, str] | None = None) -> str:
+    """Return 12 hex digits that name the settings in force, alike for servers that are set alike.
+
+    Covers every setting that differs from its built-in value, whatever set it; leaves out names, ports, folders,
+    presets of the build, time zones and what only our own session set. `linux` are the Linux knobs that were set.
+    """
+    lines: Sequence[str] = sorted(f"{state.name} = {state.setting}" for state in settings if _counts(state))
+    lines = [*lines, *(f"{name} = {value}" for name, value in sorted((linux or {}).items()))]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+
+
+def fingerprint_of(postgres: Postgres) -> str:
+    """Return the fingerprint of a server as it is, of which nothing was changed. Errors as `Postgres.fetch`."""
+    with postgres.connect() as connection:
+        return fingerprint(read_settings(connection, label=postgres.label).values())
+
+
+def _counts(state: SettingState) -> bool:
+    if state.name in _IDENTITY or state.category in _IDENTITY_CATEGORIES or state.source in _SESSION_SOURCES:
+        return False
+    return state.setting != state.boot_val

@@ -1,4 +1,0 @@
-"""Raw texts of a host and its server: read there in one go, kept in a folder, parsed by `target.inventory`.
-
-Nothing here parses; what is read is written down as the kernel, a program or the server gave it, secrets left out.
-"""

@@ -1,0 +1,215 @@
+"""Make a target of a server that exists: find out whether it is on this host, its programs, and how to restart it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from pgdyno.control import CommandControl, Control
+from pgdyno.control.detect import Undetected, find_control, owner_of, read_signs
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable
+from pgdyno.linux import processes, socket_peers
+from pgdyno.linux.cpu import CpuGroup, ServerCpu
+from pgdyno.linux.peer import Peer, peer_of
+from pgdyno.owner.runner import LocalRunner, Runner
+from pgdyno.server import binaries, postmaster_lock
+from pgdyno.server.postgres import Postgres
+from pgdyno.targets.target import Target
+
+log = logging.getLogger(__name__)
+
+SOCKET_FOLDERS = ("/var/run/postgresql", "/tmp")  # noqa: S108 - libpq's two usual defaults; nothing is written there
+START_TOLERANCE_S = 30.0
+_ASK = """
+    SELECT current_setting('server_version_num')::int AS version_num,
+           extract(epoch FROM pg_postmaster_start_time())::float8 AS started_at,
+           (SELECT setting FROM pg_settings WHERE name = 'data_directory') AS data_directory,
+           (SELECT setting FROM pg_settings WHERE name = 'config_file') AS config_file"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What one session told about the server, and the kernel about `peer`, who is at its other end."""
+
+    version_num: int
+    started_at: float
+    data_directory: Path | None
+    config_file: str | None
+    peer: Peer
+
+    @property
+    def major(self) -> int:
+        """Return the major version."""
+        return self.version_num // 10_000
+
+
+def open_target(
+    dsn: str | None,
+    *,
+    restart_command: Sequence[str] | None = None,
+    bin_dir: Path | None = None,
+    runner: Runner | None = None,
+) -> Target:
+    """Return the server that libpq finds by `dsn`, PG* variables, service file and .pgpass, as a target.
+
+    `restart_command` overrules every way to restart that we find ourselves (see `CommandControl`); `bin_dir` the
+    programs. Changes nothing. Raises UsageError when the string cannot be read, ConnectError when there is no session.
+    """
+    runner = runner or LocalRunner()
+    postgres, sighting = meet(dsn or "")
+    directory = own_directory(sighting)
+    pid = postmaster_lock.postmaster_pid(directory) if directory else sighting.peer.pid
+    folder = bin_dir or server_bin_dir(runner, sighting, pid)
+    client = binaries.client_bin_dir(folder)
+    control = _control(restart_command, runner, postgres, sighting, directory, pid, folder)
+    if isinstance(control, Undetected):
+        log.info("the server cannot be restarted from here without --restart-command: %s", control.saw)
+    return Target(
+        name=postgres.label,
+        postgres=postgres,
+        runner=runner,
+        control=None if isinstance(control, Undetected) else control,
+        bin_dir=folder or client or Path("/usr/bin"),
+        os_user=owner_of(sighting.data_directory) if pid is not None else None,
+        disposable=False,
+        directory=directory,
+        cpu=server_cpu(directory, pid),
+        client_bin_dir=client,
+        local=pid is not None,
+        no_control=control.saw if isinstance(control, Undetected) else None,
+    )
+
+
+def meet(dsn: str) -> tuple[Postgres, Sighting]:
+    """Connect once, and pin down where: a child program's libpq may have another default host than ours.
+
+    Where no host is named the usual folders of sockets are tried, and libpq sees to it that the server there runs as
+    an account that may be trusted with our password (`requirepeer`).
+    """
+    postgres = Postgres(dsn)
+    named = {"host", "hostaddr", "service"} & postgres.parameters.keys()
+    if named or {"PGHOST", "PGHOSTADDR", "PGSERVICE"} & os.environ.keys():
+        return look(postgres)
+    port = (postgres.parameters.get("port") or os.environ.get("PGPORT") or "5432").split(",")[0]
+    first: ConnectError | None = None
+    for folder in SOCKET_FOLDERS:
+        try:
+            peer = socket_peers.required_peer(Path(folder), port)
+            return look(Postgres(make_conninfo(dsn, host=folder, **peer)))
+        except ConnectError as error:
+            log.debug("no server at %s: %s", folder, error.detail)
+            first = first or error
+    assert first is not None, "there are folders"
+    raise first
+
+
+def look(postgres: Postgres) -> tuple[Postgres, Sighting]:
+    """Connect once; return the server pinned to the host that answered, and what it told."""
+    with postgres.connect() as connection:
+        info = connection.info
+        where = make_conninfo(postgres.conninfo, host=info.host, port=info.port, user=info.user, dbname=info.dbname)
+        if "hostaddr" in postgres.parameters:  # of several, the one that answered
+            where = make_conninfo(where, hostaddr=info.hostaddr)
+        try:
+            row = connection.execute(_ASK).fetchone() or {}
+            directory, config = row["data_directory"], row["config_file"]
+            sighting = Sighting(
+                version_num=int(row["version_num"]),
+                started_at=float(row["started_at"]),
+                data_directory=Path(str(directory)) if directory else None,
+                config_file=None if config is None else str(config),
+                peer=peer_of(connection.fileno()),
+            )
+        except (psycopg.Error, KeyError, TypeError, ValueError) as error:
+            raise ConnectError(
+                f'"{postgres.label}" does not answer as PostgreSQL',
+                detail=str(error),
+                hint="Check host and port of --target.",
+            ) from error
+    return Postgres(where), sighting
+
+
+def own_directory(sighting: Sighting) -> Path | None:
+    """Return the data directory when it is on this host, readable, and served by the very server we talk to.
+
+    The server names the directory, so nothing is believed: its owner runs the postmaster that works in it, and is at
+    the other end of the session (or root is, with a proxy), at that of a Unix socket by the very postmaster.
+    """
+    folder = sighting.data_directory
+    try:
+        pid = None if folder is None else postmaster_lock.postmaster_pid(folder)
+        if folder is None or pid is None or sighting.peer.pid not in (None, pid):
+            return None
+        owner, peer = folder.stat().st_uid, sighting.peer.uid
+        if peer not in (0, owner):
+            who = "is not of this host" if peer is None else f"belongs to user id {peer}"
+            log.warning(
+                'the server names directory "%s" of user id %d, and the process that answers for it %s: it is '
+                "taken for a server of another host",
+                folder, owner, who,
+            )  # fmt: skip
+            return None
+        lines = postmaster_lock.read_lines(folder)
+        same = len(lines) > 2 and abs(float(lines[2]) - sighting.started_at) <= START_TOLERANCE_S
+    except (OSError, ValueError, EnvironmentUnsuitable) as error:
+        log.info('the data directory "%s" cannot be read: %s', folder, error)
+        return None
+    return folder if same else None
+
+
+def server_bin_dir(runner: Runner, sighting: Sighting, pid: int | None) -> Path | None:
+    """Return the folder of the running server's programs, else the usual one of its version, else pg_config's."""
+    major = sighting.major
+    candidates = [_program_of(pid)] if pid is not None else []
+    candidates += [Path(f"/usr/lib/postgresql/{major}/bin"), Path(f"/usr/pgsql-{major}/bin")]
+    with contextlib.suppress(EnvironmentUnsuitable):
+        candidates.append(Path(runner.run(["pg_config", "--bindir"], check=False).stdout.strip() or "/nonexistent"))
+    found = (folder for folder in candidates if folder is not None and (folder / "postgres").is_file())
+    return next(found, None)
+
+
+def _program_of(pid: int) -> Path | None:
+    try:
+        return (processes.PROC / str(pid) / "exe").readlink().parent
+    except OSError:  # another user's process: its command line is public
+        try:
+            program = (processes.PROC / str(pid) / "cmdline").read_bytes().split(b"\0")[0].decode()
+        except OSError:
+            return None
+        return Path(program).parent if program.startswith("/") else None
+
+
+def server_cpu(directory: Path | None, pid: int | None) -> ServerCpu:
+    """Return the meter of the server's CPU time; `pid` is its postmaster of now, None on another host."""
+    if pid is None:
+        return ServerCpu.unavailable("the server's processes are not on this host")
+    group = CpuGroup.holding(pid) or CpuGroup.dedicated(pid)
+    if directory is None:  # another user's server: only the postmaster of now is known
+        return ServerCpu(lambda: pid if processes.alive(pid) else None, group)
+    return ServerCpu(lambda: postmaster_lock.postmaster_pid(directory), group)
+
+
+def _control(
+    command: Sequence[str] | None,
+    runner: Runner,
+    postgres: Postgres,
+    sighting: Sighting,
+    directory: Path | None,
+    pid: int | None,
+    bin_dir: Path | None,
+) -> Control | Undetected:
+    """Return how to restart the server: the user's command, else the way of whoever started it."""
+    if command is not None:
+        return CommandControl(tuple(command), runner, postgres)
+    if pid is None:
+        return Undetected("the server's processes are not on this host")
+    if directory is None:
+        return Undetected(f'the data directory "{sighting.data_directory}" cannot be read by this user')
+    return find_control(runner, postgres, read_signs(pid, directory, sighting.config_file), bin_dir)

@@ -1,0 +1,1 @@
+"""A session on a server from its bundle to its end: apply, restore, roll back, and the watchdog."""

@@ -1,0 +1,87 @@
+"""Which rights a verb needs, and the statements that grant them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.errors import UsageError
+from pgdyno.server.privileges import VERBS, RoleState, missing, privileges, script
+
+NOBODY = RoleState(
+    role="bench",
+    database="app",
+    version=180_004,
+    superuser=False,
+    createdb=False,
+    monitor=False,
+    file_view=False,
+    file_function=False,
+    reload=False,
+    checkpoint=False,
+    observer="postgres",
+    connect=True,
+    statements=False,
+)
+
+
+def lacks(verb: str) -> set[str]:
+    return {privilege.name for privilege in missing(privileges(verb, NOBODY))}
+
+
+def test_each_verb_needs_what_the_one_before_needs() -> None:
+    needs = [lacks(verb) for verb in VERBS]
+    assert needs[0] == {"pg_monitor"}
+    assert needs[1] == {"pg_monitor", "CREATEDB"}
+    assert needs[0] < needs[1] < needs[2]
+    assert needs[2] == needs[3]
+    with pytest.raises(UsageError, match='verb "report"'):
+        privileges("report", NOBODY)
+
+
+def test_verbs_that_need_a_part_are_asked_for_no_more() -> None:
+    assert lacks("advise") == lacks("guards") == lacks("inspect")
+    assert lacks("apply") == lacks("rollback") == lacks("tune") - {"CREATEDB"}
+    assert lacks("preflight") == lacks("apply") - {"EXECUTE on pg_reload_conf()"}
+    assert lacks("noise") == lacks("bench")
+
+
+def test_a_database_is_entered_once_for_all_that_is_granted_in_it() -> None:
+    entered = [line for line in script(privileges("tune", NOBODY)).splitlines() if line.startswith("\\connect")]
+    assert len(entered) == len(set(entered))
+
+
+def test_a_superuser_and_a_role_with_all_lack_nothing() -> None:
+    assert missing(privileges("tune", replace(NOBODY, superuser=True))) == []
+    able = replace(NOBODY, monitor=True, createdb=True, file_view=True, file_function=True, reload=True)
+    assert missing(privileges("tune", able)) == []
+    assert script(privileges("tune", replace(able, checkpoint=True, statements=True))) == ""
+
+
+def test_before_15_nobody_can_be_given_a_checkpoint() -> None:
+    old = privileges("bench", replace(NOBODY, version=140_012))
+    assert [privilege.statement for privilege in old if privilege.name == "CHECKPOINT"] == [None]
+    assert "pg_checkpoint" not in script(old)
+    assert "GRANT pg_checkpoint TO" in script(privileges("bench", NOBODY))
+
+
+def test_a_database_that_may_not_be_entered() -> None:
+    shut = privileges("inspect", replace(NOBODY, connect=False, observer="Our DB"))
+    assert 'GRANT CONNECT ON DATABASE "Our DB" TO "bench";' in script(shut)
+
+
+def test_rights_on_catalogs_are_granted_where_they_hold() -> None:
+    lines = script(privileges("tune", NOBODY)).splitlines()
+    grant = next(line for line in lines if "pg_file_settings" in line)
+    before = [line for line in lines[: lines.index(grant)] if line.startswith("\\connect")]
+    assert before[-1] == '\\connect "app"'
+
+
+@given(st.text(st.characters(blacklist_characters="\x00", blacklist_categories=["Cs"]), min_size=1))
+def test_a_name_cannot_break_out_of_its_statement(role: str) -> None:
+    quoted = '"' + role.replace('"', '""') + '"'
+    found = [p for p in privileges("tune", replace(NOBODY, role=role)) if p.name != "pg_stat_statements"]
+    assert all(p.statement is not None and quoted in p.statement for p in found)

@@ -1,0 +1,258 @@
+"""The undo bundle: complete and private before it has a name, and honest when it was damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import EnvironmentUnsuitable, RollbackError, UsageError
+from pgdyno.linux.identity import ProcessIdentity
+from pgdyno.owner import file_image
+from pgdyno.owner.process_image import ProcessImage, capture
+from pgdyno.server.snapshot import SettingState
+from pgdyno.undo import bundle, rollback
+from pgdyno.undo.bundle import CLOSED, UndoBundle
+from pgdyno.undo.manifest import Manifest
+from pgdyno.undo.rollback import SessionState
+from pgdyno.undo.server_process import Before
+
+DEAD = ProcessIdentity(pid=1, start_ticks=-1, boot_id="an earlier boot")
+WORK_MEM = SettingState(
+    "work_mem", "4096", "4096", "kB", "integer", "user", "Resource Usage / Memory", "default", None, None, False
+)
+
+
+def make(
+    root: Path,
+    server: Path,
+    *,
+    owner: ProcessIdentity = DEAD,
+    study: str = "s-1",
+    at: float = 1.7e9,
+    process: ProcessImage | None = None,
+) -> UndoBundle:
+    root.mkdir(exist_ok=True)
+    captured = [file_image.capture(server / name) for name in ("pgdyno.conf", "postgresql.conf")]
+    manifest = Manifest(
+        id=bundle.new_id(study, at=at, undo_root=root),
+        study=study,
+        created_at=at,
+        target="postgres@db:5432/app",
+        conninfo="host=db",
+        data_directory=str(server),
+        main_file=str(server / "postgresql.conf"),
+        bin_dir="/usr/lib/postgresql/18/bin",
+        control=None,
+        owner=owner,
+        images=tuple(image for image, _ in captured),
+    )
+    contents = [data for _, data in captured]
+    settings = {"work_mem": WORK_MEM}
+    return UndoBundle.create(root, manifest, contents=contents, settings=settings, process=process, reserve_bytes=8192)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Path:
+    folder = tmp_path / "server"
+    folder.mkdir()
+    (folder / "postgresql.conf").write_bytes(b"port = 5432\n\xff")
+    return folder
+
+
+def test_it_comes_back_as_it_was_written(tmp_path: Path, server: Path) -> None:
+    made = make(tmp_path / "undo", server)
+    found = UndoBundle.open(made.directory)
+    assert found.manifest == made.manifest
+    assert found.settings() == {"work_mem": WORK_MEM}
+    assert found.content_of(server / "postgresql.conf") == b"port = 5432\n\xff"
+    assert found.content_of(server / "pgdyno.conf") is None
+    assert not found.is_closed()
+
+
+def test_only_its_owner_may_read_it(tmp_path: Path, server: Path) -> None:
+    directory = make(tmp_path / "undo", server).directory
+    for path in [directory, *directory.rglob("*")]:
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_everything_is_synced_before_it_has_its_name(
+    tmp_path: Path, server: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[str] = set()
+    real_fsync, real_rename = os.fsync, Path.rename
+
+    def fsync(descriptor: int) -> None:
+        synced.add(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        real_fsync(descriptor)
+
+    def rename(source: Path, target: Path) -> Path:
+        inside = {path.name for path in source.rglob("*")} | {source.name}
+        assert inside <= synced, inside - synced
+        synced.clear()
+        return real_rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "rename", rename)
+    make(tmp_path / "undo", server)
+    assert synced == {"undo"}
+
+
+def test_a_failure_leaves_nothing_behind(tmp_path: Path, server: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(EnvironmentUnsuitable, match="no space left on device") as caught:
+        make(tmp_path / "undo", server)
+    assert caught.value.hint
+    assert list((tmp_path / "undo").iterdir()) == []
+
+
+def test_a_half_made_bundle_is_not_listed_and_goes(tmp_path: Path) -> None:
+    (tmp_path / ".draft-x").mkdir()
+    assert rollback.list_bundles(tmp_path) == []
+    with bundle.locked(tmp_path):
+        assert not (tmp_path / ".draft-x").exists()
+
+
+def test_names_sort_by_time_and_never_collide(tmp_path: Path, server: Path) -> None:
+    names = [make(tmp_path / "undo", server, study="a b/../c", at=at).id for at in (1.7e9, 1.7e9, 1.8e9)]
+    assert names == sorted(set(names))
+    assert all("/" not in name for name in names)
+    assert [path.name for path in bundle.bundle_directories(tmp_path / "undo")] == names[::-1]
+
+
+def test_a_damaged_copy_is_not_restored(tmp_path: Path, server: Path) -> None:
+    made = make(tmp_path / "undo", server)
+    (made.directory / "files" / "1").write_bytes(b"port = 5433\n\xff")
+    with pytest.raises(RollbackError, match="is damaged"):
+        made.content_of(server / "postgresql.conf")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"version": 99}'])
+def test_an_unreadable_manifest_is_said_so(tmp_path: Path, server: Path, text: str) -> None:
+    made = make(tmp_path / "undo", server)
+    (made.directory / "manifest.json").write_text(text)
+    with pytest.raises(RollbackError, match="cannot be read"):
+        UndoBundle.open(made.directory)
+    assert [info.state for info in rollback.list_bundles(tmp_path / "undo")] == [SessionState.UNREADABLE]
+    rollback.LocalSessions(tmp_path / "undo").forget(made.id)  # restored by hand: it stands in nobody's way any more
+    (info,) = rollback.list_bundles(tmp_path / "undo")
+    assert (info.state, info.bundle, made.is_closed()) == (SessionState.CLOSED, None, True)
+    assert info.damage
+    rollback.forget(made.directory)
+
+
+def test_a_session_that_is_over_stays_over_when_its_bundle_is_damaged(tmp_path: Path, server: Path) -> None:
+    made = make(tmp_path / "undo", server)
+    made.journal().append(CLOSED, {"by": "watchdog: gone"})
+    (made.directory / "manifest.json").write_text("{")
+    (info,) = rollback.list_bundles(tmp_path / "undo")
+    assert (info.state, info.closed_by) == (SessionState.CLOSED, "watchdog: gone")
+
+
+def test_a_bundle_of_which_nothing_can_be_read_is_forgotten_too(tmp_path: Path, server: Path) -> None:
+    made = make(tmp_path / "undo", server)
+    for name in ("manifest.json", "journal.jsonl"):
+        (made.directory / name).write_text("not this\n")
+    rollback.forget(made.directory)
+    assert made.is_closed()
+    assert (made.directory / bundle.DAMAGED_JOURNAL).read_text() == "not this\n"
+
+
+def test_the_servers_process_is_kept_in_private(tmp_path: Path, server: Path) -> None:
+    image = replace(capture(os.getpid()), environment={"TOKEN": "sesame"})
+    made = make(tmp_path / "undo", server, process=image)
+    assert UndoBundle.open(made.directory).process_image() == image
+    holding = [path for path in made.directory.rglob("*") if path.is_file() and b"sesame" in path.read_bytes()]
+    assert [path.name for path in holding] == ["process.json"]
+    assert stat.S_IMODE(holding[0].stat().st_mode) == 0o600
+    holding[0].write_text(holding[0].read_text().replace("sesame", "sesamf"))
+    with pytest.raises(RollbackError, match=r"process\.json.* cannot be read"):
+        made.process_image()
+    assert "cannot be read" in Before.look(made, made.journal()).damage(made.journal(), restarted=True)[0]
+    holding[0].unlink()
+    with pytest.raises(RollbackError, match="cannot be read"):
+        made.process_image()
+
+
+def test_a_bundle_of_earlier_has_no_process(tmp_path: Path, server: Path) -> None:
+    made = make(tmp_path / "undo", server)
+    assert made.process_image() is None
+    assert Before.look(made, made.journal()).damage(made.journal(), restarted=True) == ()
+
+
+@pytest.mark.requirement("R-SAF-02")
+@pytest.mark.parametrize("name", ["manifest.json", "settings.json"])
+def test_a_flipped_byte_is_not_believed(tmp_path: Path, server: Path, name: str) -> None:
+    """A digit of a mode, a port or a value makes another number, which nothing but a checksum can tell."""
+    made = make(tmp_path / "undo", server)
+    path = made.directory / name
+    text = path.read_text()
+    digit = next(at for at, sign in enumerate(text) if sign.isdigit() and text[at - 1].isdigit())
+    path.write_text(text[:digit] + str((int(text[digit]) + 1) % 10) + text[digit + 1 :])
+    json.loads(path.read_text())
+    with pytest.raises(RollbackError, match="cannot be read") as caught:
+        UndoBundle.open(made.directory).settings()
+    assert "checksum" in (caught.value.detail or "")
+    assert "UNDO.md" in (caught.value.hint or "")
+
+
+def test_the_reserve_can_be_given_back_twice(tmp_path: Path, server: Path) -> None:
+    made = make(tmp_path / "undo", server)
+    assert (made.directory / "reserve").stat().st_blocks * 512 >= 8192
+    made.release_reserve()
+    made.release_reserve()
+    assert not (made.directory / "reserve").exists()
+
+
+def test_states(tmp_path: Path, server: Path) -> None:
+    root = tmp_path / "undo"
+    closed = make(root, server, at=1.0e9)
+    closed.journal().append(CLOSED)
+    make(root, server, at=1.1e9)
+    make(root, server, at=1.2e9, owner=ProcessIdentity.own())
+    states = [info.state for info in rollback.list_bundles(root)]
+    assert states == [SessionState.RUNNING, SessionState.ABANDONED, SessionState.CLOSED]
+
+
+def test_a_bundle_is_found_by_the_beginning_of_its_name(tmp_path: Path, server: Path) -> None:
+    root = tmp_path / "undo"
+    first, second = make(root, server, at=1.0e9), make(root, server, at=1.1e9)
+    assert rollback.find_bundle(root, second.id[:6]).bundle is not None
+    assert rollback.find_bundle(root, first.id).directory == first.directory
+    for wrong in ("nosuch", "20"):
+        with pytest.raises(UsageError, match=f'"{wrong}"'):
+            rollback.find_bundle(root, wrong)
+
+
+def test_forgetting_closes_once(tmp_path: Path, server: Path) -> None:
+    made = make(tmp_path / "undo", server)
+    rollback.forget(made.directory)
+    rollback.forget(made.directory)
+    assert made.is_closed()
+    with pytest.raises(UsageError, match="is still running"):
+        rollback.forget(make(tmp_path / "undo", server, owner=ProcessIdentity.own()).directory)
+
+
+def test_a_person_can_read_the_settings(tmp_path: Path, server: Path) -> None:
+    made = make(tmp_path / "undo", server)
+    assert json.loads((made.directory / "settings.json").read_text())[0]["name"] == "work_mem"
+
+
+def test_a_session_sorts_behind_all_others_after_the_clock_was_set_back(tmp_path: Path) -> None:
+    (tmp_path / "20400101T000000Z-first").mkdir()
+    (tmp_path / "notes").mkdir()
+    (tmp_path / ".draft-20410101T000000Z-x").mkdir()
+    second = bundle.new_id("second", at=1e9, undo_root=tmp_path)
+    assert second == "20400101T000001Z-second"
+    (tmp_path / second).mkdir()
+    third = bundle.new_id("a", at=1e9, undo_root=tmp_path)
+    (tmp_path / third).mkdir()
+    names = [path.name for path in bundle.bundle_directories(tmp_path)]
+    assert names.index(third) < names.index(second) < names.index("20400101T000000Z-first")

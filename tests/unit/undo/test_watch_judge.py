@@ -1,0 +1,235 @@
+"""When a watchdog acts."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.linux.identity import ProcessIdentity
+from pgdyno.server.health import Health
+from pgdyno.undo import heartbeat, watch_record, watchdog
+from pgdyno.undo import watch as watch_module
+from pgdyno.undo.heartbeat import Beat, Heart
+from pgdyno.undo.watch import Watch
+from pgdyno.undo.watch_judge import Sight, reason_to_act
+from pgdyno.undo.watch_record import Deadlines, Entry, Role
+
+if TYPE_CHECKING:
+    from pgdyno.undo.bundle import UndoBundle
+
+LIMITS = Deadlines(heartbeat_s=10, health_s=30, grace_s=5)
+WELL = Sight(
+    now=1000.0,
+    awake_since=0.0,
+    owner=42,
+    owner_is_alive=True,
+    beat=Beat(999.5),
+    health=Health.ALIVE,
+    unhealthy_since=None,
+)
+seconds = st.floats(0, 1e6)
+
+
+def test_all_is_well() -> None:
+    assert reason_to_act(WELL, LIMITS) is None
+
+
+def test_a_dead_tuner_is_enough() -> None:
+    assert reason_to_act(replace(WELL, owner_is_alive=False), LIMITS) == "process 42 is gone"
+
+
+@pytest.mark.parametrize(("age_s", "acts"), [(9.0, False), (11.0, True)])
+def test_an_old_beat(age_s: float, acts: bool) -> None:
+    found = reason_to_act(replace(WELL, beat=Beat(WELL.now - age_s)), LIMITS)
+    assert (found is not None) is acts
+    assert found is None or "no sign of life for 11 s" in found
+
+
+def test_a_missing_beat_counts_from_the_watchdogs_own_start() -> None:
+    assert reason_to_act(replace(WELL, beat=None, awake_since=995.0), LIMITS) is None
+    assert reason_to_act(replace(WELL, beat=None, awake_since=980.0), LIMITS) is not None
+
+
+def test_a_broken_promise_names_what_was_promised() -> None:
+    late = Beat(999.5, until=980.0, doing="load of trial 7")
+    assert reason_to_act(replace(WELL, beat=late), LIMITS) == "process 42 is 20 s late with: load of trial 7"
+    assert reason_to_act(replace(WELL, beat=replace(late, until=995.0)), LIMITS) is None
+
+
+def test_a_restart_is_forgiven_and_not_for_ever() -> None:
+    down = replace(WELL, health=Health.ABSENT, unhealthy_since=950.0)
+    assert reason_to_act(down, LIMITS) == "the server has been absent for 50 s"
+    assert reason_to_act(replace(down, beat=Beat(999.5, down_until=990.0)), LIMITS) is None
+    assert reason_to_act(replace(down, beat=Beat(999.5, down_until=960.0)), LIMITS) is not None
+
+
+@given(now=seconds, beat=seconds, until=seconds, sick=seconds)
+def test_a_watchdog_that_just_woke_up_judges_nobody_alive(now: float, beat: float, until: float, sick: float) -> None:
+    """A host that was paused makes everybody late at once."""
+    sight = replace(
+        WELL, now=now, awake_since=now, beat=Beat(beat, until), health=Health.SILENT, unhealthy_since=min(sick, now)
+    )
+    assert reason_to_act(sight, LIMITS) is None
+
+
+@given(at=seconds, until=st.one_of(seconds, st.just(math.inf)), down=seconds, doing=st.text())
+def test_a_beat_is_read_as_it_was_written(
+    tmp_path_factory: pytest.TempPathFactory, at: float, until: float, down: float, doing: str
+) -> None:
+    folder = tmp_path_factory.mktemp("beat")
+    heartbeat.write(folder, Beat(at, until, down, doing))
+    first = (folder / heartbeat.NAME).stat().st_size
+    found = heartbeat.read(folder)
+    assert found is not None
+    assert (found.at, found.until, found.down_until) == (at, until, down)
+    heartbeat.write(folder, Beat(at, doing="x"))
+    assert (folder / heartbeat.NAME).stat().st_size == first
+
+
+def test_no_beat_and_a_torn_one(tmp_path: Path) -> None:
+    assert heartbeat.read(tmp_path) is None
+    (tmp_path / heartbeat.NAME).write_text('{"at": 1')
+    assert heartbeat.read(tmp_path) is None
+
+
+def test_a_heart_beats_by_itself_and_keeps_its_promises(tmp_path: Path) -> None:
+    side = threading.Event()
+    heart = Heart(tmp_path, period_s=0.01)
+    heart.start(each=side.set)
+    heart.expect("a load", 100.0)
+    with heart.server_may_be_down(50.0):
+        inside = heartbeat.read(tmp_path)
+    assert side.wait(30)
+    first = heartbeat.read(tmp_path)
+    deadline = time.monotonic() + 30
+    while heartbeat.read(tmp_path) == first and time.monotonic() < deadline:
+        time.sleep(0.01)
+    heart.stop()
+    heart.stop()
+    last = heartbeat.read(tmp_path)
+    assert inside is not None
+    assert first is not None
+    assert last is not None
+    assert last.at > first.at
+    assert inside.down_until > inside.at
+    assert last.down_until == 0.0
+    assert (last.until, last.doing) == (first.until, "a load")
+
+
+def test_a_side_task_that_fails_does_not_stop_the_heart(tmp_path: Path) -> None:
+    calls = []
+
+    def fail() -> None:
+        calls.append(1)
+        raise OSError("no process can be started")
+
+    heart = Heart(tmp_path, period_s=0.01)
+    heart.start(each=fail)
+    deadline = time.monotonic() + 30
+    while len(calls) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    heart.stop()
+    assert len(calls) >= 3
+
+
+def test_who_watches_is_known_and_the_files_are_private(tmp_path: Path) -> None:
+    assert watch_record.identity(tmp_path, Role.FIRST) is None
+    watch_record.sign_in(tmp_path, Role.FIRST, ProcessIdentity.own())
+    assert watch_record.identity(tmp_path, Role.FIRST) == ProcessIdentity.own()
+    assert watch_record.identity(tmp_path, Role.SECOND) is None
+    watch_record.write_deadlines(tmp_path, LIMITS)
+    assert watch_record.read_deadlines(tmp_path) == LIMITS
+    assert watch_record.read_oom_score(tmp_path) == Path("/proc/self/oom_score_adj").read_text().strip()
+    assert {path.stat().st_mode & 0o077 for path in tmp_path.iterdir()} == {0}
+
+
+def test_a_watchdog_without_its_file_uses_the_defaults(tmp_path: Path) -> None:
+    assert watch_record.read_deadlines(tmp_path) == Deadlines()
+    assert watch_record.read_oom_score(tmp_path) == "0"
+    assert watch_record.last_words(tmp_path) is None
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5, 3601.0, math.nan, math.inf])
+def test_deadlines_have_bounds(value: float) -> None:
+    with pytest.raises(UsageError, match="health_s"):
+        Deadlines(health_s=value)
+
+
+def test_a_watchdog_gives_up_only_where_trying_makes_no_sense(tmp_path: Path) -> None:
+    manifest = SimpleNamespace(local=True, data_directory=str(tmp_path / "away"))
+    bundle = SimpleNamespace(directory=tmp_path / "undo" / "bundle", manifest=manifest)
+    given_up, deleted = watchdog.GIVE_UP_S + 1, watchdog.DELETED_S + 1
+    assert watchdog._why_never(bundle, given_up - 2, given_up - 2) is None  # the whole folder is away: a disk
+    bundle.directory.parent.mkdir()
+    assert watchdog._why_never(bundle, deleted, deleted - 2) is None
+    assert watchdog._why_never(bundle, deleted, deleted) == "the undo bundle was deleted"
+    bundle.directory.mkdir()
+    assert watchdog._why_never(bundle, 0, 0) is None
+    assert watchdog._why_never(bundle, given_up, 0) == "not restored within 24 h"
+
+
+def test_what_would_keep_a_watchdog_from_restoring_is_signed_too(tmp_path: Path) -> None:
+    own = ProcessIdentity.own()
+    watch_record.sign_in(tmp_path, Role.FIRST, own)
+    watch_record.sign_in(tmp_path, Role.SECOND, own, EnvironmentUnsuitable("no way in", hint="Mend it."))
+    assert watch_record.entry(tmp_path, Role.FIRST) == Entry(own)
+    assert watch_record.entry(tmp_path, Role.SECOND) == Entry(own, ("no way in", None, "Mend it."))
+    watch = Watch(cast("UndoBundle", SimpleNamespace(directory=tmp_path)), cast("Heart", None), [], {"password": "s3"})
+    assert not watch.stands()  # one process in both roles is not two
+    assert "s3" not in repr(watch)
+    with pytest.raises(EnvironmentUnsuitable, match=r"could not put the server back.*no way in") as caught:
+        watch.require_proof()
+    assert caught.value.hint == "Nothing was changed. Mend it."
+
+
+@pytest.mark.parametrize("text", ["null", "[]", "{}", '{"obstacle": null}', '{"process": 1, "obstacle": [1]}'])
+def test_a_role_that_cannot_be_read_is_nobodys(tmp_path: Path, text: str) -> None:
+    (tmp_path / "watchdog.first").write_text(text)
+    assert watch_record.entry(tmp_path, Role.FIRST) is None
+    assert watch_record.identity(tmp_path, Role.FIRST) is None
+
+
+_CHILD = """
+import json, os, sys
+from pgdyno.undo.watch import take_secrets
+given = take_secrets()
+print(json.dumps({"given": given, "variables": dict(os.environ), "stdin": os.readlink("/proc/self/fd/0")}))
+"""
+
+
+def test_secrets_go_by_a_pipe_and_by_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "python"
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{_CHILD}'\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setenv("PGPASSWORD", "of the shell")
+    monkeypatch.setenv("PGAPPNAME", "kept")
+    with watch_module.spawn(tmp_path, {"password": "s3'\\"}) as child:
+        assert child.wait(30) == 0, watch_record.last_words(tmp_path)
+    said = json.loads(watch_record.last_words(tmp_path) or "")
+    assert said["given"] == {"password": "s3'\\"}
+    assert said["stdin"] == "/dev/null"
+    assert "PGPASSWORD" not in said["variables"]
+    assert said["variables"]["PGAPPNAME"] == "kept"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [(b"", None), (b'{"pass', None), (b"{}\n", {}), (b'{"a": 1}\n', {"a": "1"})]
+)
+def test_a_way_that_was_cut_is_told_from_one_without_secrets(given: bytes, expected: object) -> None:
+    code = "from pgdyno.undo.watch import take_secrets; print(take_secrets())"
+    done = subprocess.run([sys.executable, "-c", code], input=given, capture_output=True, check=True)
+    assert done.stdout.decode().strip() == str(expected)
