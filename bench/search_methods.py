@@ -20,7 +20,7 @@ from numpy.random import Generator
 from pgdyno.knobs.dimension import Dimension, Value
 from pgdyno.model.verdict import Metric, Word
 from pgdyno.optimizer.ask import ask
-from pgdyno.optimizer.observation import Observation
+from pgdyno.optimizer.observation import ScoredPoint
 from pgdyno.optimizer.rank import candidate, choose
 from pgdyno.stats.sequential import Design, is_final, judge
 
@@ -106,7 +106,7 @@ def noise(seed: int, trial: int) -> Generator:
     return np.random.default_rng([seed, trial, 99])
 
 
-Take = Callable[[Sequence[Dimension], Sequence[Observation], int], Point]
+Take = Callable[[Sequence[Dimension], Sequence[ScoredPoint], int], Point]
 SCREENING = Design(max_pairs=24)
 """The pairs of baseline and winner in a proof, beside the trials of the search; their rule is that of `pgdyno tune`."""
 
@@ -119,7 +119,7 @@ def own(surface: Surface, trials: int, seed: int, checkpoints: Sequence[int], ad
 def own_tune(surface: Surface, trials: int, seed: int, checkpoints: Sequence[int], advice: Sequence[Point]) -> Search:
     """Run the project's optimiser and return what a tune takes: its candidate, where fresh pairs call it better."""
 
-    def take(dimensions: Sequence[Dimension], history: Sequence[Observation], trial: int) -> Point:
+    def take(dimensions: Sequence[Dimension], history: Sequence[ScoredPoint], trial: int) -> Point:
         found = candidate(dimensions, history, seed=seed)
         is_better = screened(surface, found, np.random.default_rng([seed, trial, 7]))
         return found if is_better else surface.default
@@ -150,7 +150,7 @@ def _own(
 ) -> Search:
     """Run the project's optimiser, with the default measured anew every tenth trial."""
     dimensions = dimensions_of(surface)
-    history: list[Observation] = []
+    history: list[ScoredPoint] = []
     returned: dict[int, Point] = {}
     cpu_s = 0.0
     for trial in range(1, trials + 1):
@@ -160,7 +160,7 @@ def _own(
         else:
             point = ask(dimensions, history, starts=advice, seed=seed).point
         cpu_s += time.process_time() - began
-        history.append(Observation(point, surface.measure(dict(point), noise(seed, trial))))
+        history.append(ScoredPoint(point, surface.measure(dict(point), noise(seed, trial))))
         if trial in checkpoints:
             returned[trial] = take(dimensions, history, trial)
     return Search(returned, sum(seen.value is None for seen in history), cpu_s / trials)

@@ -14,23 +14,23 @@ from pgdyno.model.finding import (
     Confidence,
     Cost,
     Depth,
-    Effect,
     Finding,
-    Proof,
     ProofState,
     Resolution,
     RuleGroup,
+    RuleProof,
     Severity,
+    StatedEffect,
 )
 
 
 def make_effect(
     low: float | None, high: float | None = None, *, document: str = "epas-z16-2023", text: str = "more", **parts: str
-) -> Effect:
-    return Effect(text, provenance(document, "Recommendation"), low, low if high is None else high, **parts)
+) -> StatedEffect:
+    return StatedEffect(text, provenance(document, "Recommendation"), low, low if high is None else high, **parts)
 
 
-def make_finding(rule: str, *effects: Effect, **parts: object) -> Finding:
+def make_finding(rule: str, *effects: StatedEffect, **parts: object) -> Finding:
     values: dict[str, object] = {
         "rule": rule,
         "answer": Answer.FINDING,
@@ -61,7 +61,7 @@ def make_advice(*findings: Finding, **parts: object) -> Advice:
 
 def whole() -> Advice:
     """Return advice with one of everything."""
-    proof = Proof("20260101-ab", "better", 1.21, 1.15, 1.27)
+    proof = RuleProof("20260101-ab", "better", 1.21, 1.15, 1.27)
     return make_advice(
         make_finding("fsync", severity=Severity.CRITICAL, group=RuleGroup.GENERAL, changes=(), current="fsync = off"),
         make_finding(

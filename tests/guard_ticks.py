@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pgdyno.model.guard import Absent, Failed
 from pgdyno.probes.guards.memory import NO_GROUP, MemoryReading, OwnKills
-from pgdyno.probes.guards.reader import LoadState, Tick
+from pgdyno.probes.guards.reader import GuardedLoad, Tick
 from pgdyno.probes.guards.server import GuardRow, LoadCounters, SlotReading
 from pgdyno.probes.guards.volumes import Volume, VolumesReading
 from pgdyno.trial.guard_history import History, Origin
@@ -55,7 +55,7 @@ def a_tick(
             standbys=standbys or {},
             slots=tuple(SlotReading(*slot) for slot in slots),
         ),
-        load=LoadState(0.0, tps, p99_ms, 0, 0) if load else None,
+        load=GuardedLoad(0.0, tps, p99_ms, 0, 0) if load else None,
     )
 
 

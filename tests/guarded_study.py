@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.model.guard import GuardPlan, Lamp
+from pgdyno.model.guard import GuardPlan, Indicator
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, Role, Trial, TrialSpec, TrialState
 from pgdyno.probes.guards.reader import GuardReader
@@ -44,7 +44,7 @@ class Watched:
     after_s: float = BREACH_AFTER_S
     harmed_at: float = 0.0
     notices: list[str] = field(default_factory=list)
-    lamps: Sequence[Lamp] = ()
+    lamps: Sequence[Indicator] = ()
 
     def outlook(self, outlook: Outlook) -> None:
         pass
@@ -61,7 +61,7 @@ class Watched:
             harm()
             self.harmed_at = time.time()
 
-    def guards(self, lamps: Sequence[Lamp]) -> None:
+    def guards(self, lamps: Sequence[Indicator]) -> None:
         self.lamps = lamps
 
     def notice(self, text: str) -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Unknown
-from pgdyno.preflight.plan import Plan
-from pgdyno.preflight.reading_host import HostReading, HugePool, Limits, SharedSegment
+from pgdyno.preflight.plan import StartPlan
+from pgdyno.preflight.reading_host import HugePool, ProcessLimits, SharedSegment, StartHost
 from pgdyno.server.snapshot import SettingState
 
 MB, GB = 1 << 20, 1 << 30
@@ -42,10 +42,10 @@ _VALUES = {
 }
 
 
-def plan(asked: Mapping[str, str] | None = None, *, restart: bool = True, **now: str | None) -> Plan:
+def plan(asked: Mapping[str, str] | None = None, *, restart: bool = True, **now: str | None) -> StartPlan:
     """A plan on a server with these settings; None takes one away."""
     values = {name: value for name, value in {**_VALUES, **now}.items() if value is not None}
-    return Plan(Configuration.of(asked or {}), {n: state(n, v) for n, v in values.items()}, {}, restart)
+    return StartPlan(Configuration.of(asked or {}), {n: state(n, v) for n, v in values.items()}, {}, restart)
 
 
 def state(name: str, value: str, source: str = "default") -> SettingState:
@@ -53,14 +53,14 @@ def state(name: str, value: str, source: str = "default") -> SettingState:
     return SettingState(name, value, value, _UNITS.get(name), kind, "postmaster", "x", source, None, None, False)
 
 
-def host(**changes: object) -> HostReading:
+def host(**changes: object) -> StartHost:
     """A host of 16 GB with an empty pool of huge pages of 2 MB."""
-    plain = HostReading(
+    plain = StartHost(
         memory={"MemTotal": 16 * GB, "MemAvailable": 12 * GB, "Hugepagesize": 2 * MB},
         memory_limit=16 * GB,
         pools={2 * MB: pool()},
         segment=SharedSegment(150 * MB, None),
-        limits=Limits(1024, None, None, "the running server"),
+        limits=ProcessLimits(1024, None, None, "the running server"),
         sysctl={"vm/overcommit_memory": "0", "kernel/pid_max": "32768", "kernel/osrelease": "6.1.0-1-amd64"},
         pids_limit=None,
         semaphore_sets=0,

@@ -13,15 +13,15 @@ from generated import keep_folder
 from pgdyno.advisor.rulebook import shipped_rules
 from pgdyno.knobs.catalogue import Catalogue, Knob
 from pgdyno.knobs.linux import load_all_knobs
-from pgdyno.knobs.policy import Durability, Ruling, Search, load_policy
+from pgdyno.knobs.policy import Durability, Ruling, SearchPolicy, load_policy
 from pgdyno.report.rule_words import rules_of_knob
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference" / "knobs"
 _HEAD = "<!-- Made by tools/knob_docs.py from src/pgdyno/knobs/data: edit there. -->\n\n"
 _SEARCHED = {
-    Search.DEFAULT: "yes, where its needs are met",
-    Search.OPT_IN: "only with `--include`",
-    Search.MANUAL: "never; by hand in an experiment",
+    SearchPolicy.DEFAULT: "yes, where its needs are met",
+    SearchPolicy.OPT_IN: "only with `--include`",
+    SearchPolicy.MANUAL: "never; by hand in an experiment",
 }
 
 
@@ -58,7 +58,7 @@ def _page(knob: Knob, ruling: Ruling, rules: Sequence[str]) -> str:
 
 
 def _searched(knob: Knob) -> str:
-    if knob.takes_effect is not None and knob.search is Search.DEFAULT:
+    if knob.takes_effect is not None and knob.search is SearchPolicy.DEFAULT:
         return "with `--linux`, where its needs are met"
     return _SEARCHED[knob.search]
 
@@ -91,7 +91,7 @@ def _policy(catalogue: Catalogue, rulings: Mapping[str, Ruling]) -> str:
 
     refused = [ruling for ruling in rulings.values() if ruling.durability is Durability.X]
     other = [ruling for ruling in rulings.values() if ruling.durability is None]
-    manual = [r for r in rulings.values() if r.search is Search.MANUAL and r.name not in catalogue]
+    manual = [r for r in rulings.values() if r.search is SearchPolicy.MANUAL and r.name not in catalogue]
     return (
         f"{_HEAD}# What pgdyno never searches\n\n"
         "The policy is an allow-list: a parameter that it does not name is not touched.\n\n"

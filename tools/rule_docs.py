@@ -12,7 +12,7 @@ from pathlib import Path
 
 from generated import keep_folder
 from pgdyno.advisor.rule import Rule, title_without_target, without_target
-from pgdyno.advisor.rulebook import Contradiction, Document, Statement, contradictions, documents, shipped_rules
+from pgdyno.advisor.rulebook import Contradiction, Document, SourceStatement, contradictions, documents, shipped_rules
 from pgdyno.advisor.vocabulary import FACTS, FUNCTIONS
 from pgdyno.knobs.linux import load_all_knobs
 from pgdyno.model.finding import Depth, RuleGroup
@@ -192,7 +192,7 @@ def _contradiction(name: str, one: Contradiction, rules: set[str]) -> str:
     return f"## {name}\n\n{sides}\n\n**Resolution.** {one.resolution}\n\nDecided by {by}."
 
 
-def _said(statement: Statement) -> str:
+def _said(statement: SourceStatement) -> str:
     document = documents()[statement.document]
     return f'{statement.text} ({document.title}, "{statement.section}", {document.year})'
 

@@ -17,7 +17,7 @@ from state import children_of, postmaster_of, running_with
 
 from pgdyno.undo import watch_record
 from pgdyno.undo.bundle import UndoBundle
-from pgdyno.undo.watch_record import Role
+from pgdyno.undo.watch_record import WatchdogRole
 
 WAIT_S = 20.0
 
@@ -46,7 +46,7 @@ class Victims:
         """Return the bundle of the session that is open, None before there is one."""
         return self.find()
 
-    def watchdog(self, role: Role) -> int | None:
+    def watchdog(self, role: WatchdogRole) -> int | None:
         """Return the process that plays this role."""
         bundle = self.bundle
         found = watch_record.identity(bundle.directory, role) if bundle else None
@@ -110,31 +110,31 @@ def tuner_then_watchdog(victims: Victims) -> None:
     """End the tuner, and the watchdog while it wakes up or restores."""
     victims.tuner.kill()
     time.sleep(victims.draw.uniform(0, 1.5))
-    send(KILL, victims.watchdog(Role.FIRST))
+    send(KILL, victims.watchdog(WatchdogRole.FIRST))
 
 
 def watchdog_then_tuner(victims: Victims) -> None:
     """End the watchdog, and the tuner while the second takes over."""
-    send(KILL, victims.watchdog(Role.FIRST))
+    send(KILL, victims.watchdog(WatchdogRole.FIRST))
     victims.pause(1.5)
     victims.tuner.kill()
 
 
 def second_watchdog(victims: Victims) -> None:
     """End the one that sleeps, let it be replaced or not, then end the tuner."""
-    send(KILL, victims.watchdog(Role.SECOND))
+    send(KILL, victims.watchdog(WatchdogRole.SECOND))
     victims.pause(1.5)
     victims.tuner.kill()
 
 
 def both_watchdogs(victims: Victims) -> None:
     """End both at once: the tuner, who lives, has to start them again before it is ended itself."""
-    found = [victims.watchdog(role) for role in Role]
+    found = [victims.watchdog(role) for role in WatchdogRole]
     send(STOP, *found)  # so that neither sees the other die
     send(KILL, *found)
     bundle = victims.bundle
     if bundle is not None:
-        back = victims.wait(lambda: bundle.is_closed() or victims.watchdog(Role.FIRST) not in (None, *found))
+        back = victims.wait(lambda: bundle.is_closed() or victims.watchdog(WatchdogRole.FIRST) not in (None, *found))
         if not back and victims.tuner.poll() is None:
             victims.notes.append(f"watchdogs: both were ended, and none came back within {WAIT_S:g} s")
     victims.tuner.kill()
@@ -201,7 +201,7 @@ def frozen_tuner(victims: Victims) -> None:
 
 def frozen_watchdog(victims: Victims) -> None:
     """Stop the watchdog, end the tuner, and let the watchdog go on later."""
-    watchdog = victims.watchdog(Role.FIRST)
+    watchdog = victims.watchdog(WatchdogRole.FIRST)
     send(STOP, watchdog)
     victims.pause(1)
     victims.tuner.kill()
@@ -211,7 +211,7 @@ def frozen_watchdog(victims: Victims) -> None:
 
 def owner_worker(victims: Victims) -> None:
     """End the process that works on the server's files, in the tuner's and in the watchdogs' hands, then the tuner."""
-    parents = {victims.tuner.pid, victims.watchdog(Role.FIRST)}
+    parents = {victims.tuner.pid, victims.watchdog(WatchdogRole.FIRST)}
     workers = [pid for pid in running_with("pgdyno.owner") if _parent(pid) in parents]
     send(KILL, *workers)
     victims.pause(1)
@@ -258,7 +258,7 @@ def out_of_memory(victims: Victims) -> None:
     """End what the kernel would take first when memory is short, of all that are in play, then the tuner."""
     pid = postmaster_of(victims.data)
     server = [] if pid is None else [pid, *children_of(pid)]
-    everyone = [victims.tuner.pid, *_below(victims.tuner.pid), *server, *map(victims.watchdog, Role)]
+    everyone = [victims.tuner.pid, *_below(victims.tuner.pid), *server, *map(victims.watchdog, WatchdogRole)]
     scores = {one: _oom_score(one) for one in everyone if one is not None}
     worst = max(scores.values())
     send(KILL, *(one for one, score in scores.items() if score == worst))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pgdyno.knobs.linux import load_linux_catalogue
-from pgdyno.knobs.policy import Search
+from pgdyno.knobs.policy import SearchPolicy
 from pgdyno.model.trial import TUNE_PROOF_BLOCKS, Trial
 
 PHASES = ("set-up", "noise", "search", "proof")
@@ -58,4 +58,4 @@ def _linux() -> str:
 
 def _linux_knobs() -> list[str]:
     """Return the Linux knobs that a tune searches by itself; the two that are counterparts of ratios among them."""
-    return [name for name, knob in load_linux_catalogue().items() if knob.search is Search.DEFAULT]
+    return [name for name, knob in load_linux_catalogue().items() if knob.search is SearchPolicy.DEFAULT]

@@ -15,7 +15,7 @@ import pytest
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.linux.cpu import CpuGroup
 from pgdyno.model.facts import Unknown
-from pgdyno.owner.inherited import Kind
+from pgdyno.owner.inherited import ProgramKind
 from pgdyno.owner.process_image import capture
 from pgdyno.owner.runner import LocalRunner, Runner
 
@@ -96,15 +96,15 @@ SECRETS = ("PGPASSWORD", "AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "PGDYNO_PATRO
 @pytest.mark.parametrize(
     ("kind", "given"),
     [
-        (Kind.PROGRAM, ()),
-        (Kind.CLIENT, ("PGPASSWORD",)),
-        (Kind.BROWSER, ()),
-        (Kind.SSH, ("AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "PYTHONPATH", "SOME_TOKEN")),
-        (Kind.OURSELVES, ("PGPASSWORD", "SSH_AUTH_SOCK", "PGDYNO_PATRONI_AUTH", "PYTHONPATH")),
+        (ProgramKind.PROGRAM, ()),
+        (ProgramKind.CLIENT, ("PGPASSWORD",)),
+        (ProgramKind.BROWSER, ()),
+        (ProgramKind.SSH, ("AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "PYTHONPATH", "SOME_TOKEN")),
+        (ProgramKind.OURSELVES, ("PGPASSWORD", "SSH_AUTH_SOCK", "PGDYNO_PATRONI_AUTH", "PYTHONPATH")),
     ],
 )
 def test_a_program_is_given_what_its_kind_may_have(
-    runner: Runner, kind: Kind, given: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    runner: Runner, kind: ProgramKind, given: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in SECRETS:
         monkeypatch.setenv(name, "here")

@@ -12,7 +12,7 @@ from pgdyno.model.evidence import HostActivity, LogEvidence, Statistics
 from pgdyno.model.inventory import Inventory
 from pgdyno.probes.evidence.gather import gather
 from pgdyno.remote.address import HostAddress
-from pgdyno.remote.arrival import HostRequest
+from pgdyno.remote.deploy import HostRequest
 from pgdyno.remote.host import opened_host
 from pgdyno.targets.target import Target
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 import pytest
 
 from pgdyno.linux import processes
-from pgdyno.model.bottleneck import Candidate, HeldBack, Resource
+from pgdyno.model.bottleneck import BottleneckVerdict, Candidate, Resource
 from pgdyno.model.trial import LoadPlan
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server import postmaster_lock
@@ -118,7 +118,7 @@ def set_all(sandbox: Sandbox, **settings: str) -> None:
     sandbox.start()
 
 
-def of(found: HeldBack, resource: Resource) -> Candidate:
+def of(found: BottleneckVerdict, resource: Resource) -> Candidate:
     (one,) = [one for one in found.candidates if one.resource is resource]
     return one
 

@@ -10,7 +10,7 @@ from foreign_server import foreign_debian
 from pgdyno.inventory.inspection import inspect
 from pgdyno.model.inventory import Inventory, Purpose
 from pgdyno.remote.address import HostAddress
-from pgdyno.remote.arrival import HostRequest
+from pgdyno.remote.deploy import HostRequest
 from pgdyno.remote.host import opened_host
 from pgdyno.targets.target import Target
 

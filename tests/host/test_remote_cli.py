@@ -19,9 +19,9 @@ from fix_sshd import Sshd
 from foreign_server import foreign_debian
 from pgdyno.errors import ConnectError
 from pgdyno.model.configuration import Configuration
-from pgdyno.remote import shipment
+from pgdyno.remote import payload
 from pgdyno.remote.address import HostAddress
-from pgdyno.remote.arrival import INSTALLED, HostRequest
+from pgdyno.remote.deploy import INSTALLED, HostRequest
 from pgdyno.remote.host import opened_host
 from pgdyno.targets.target import Target
 from pgdyno.undo.bundle import UndoBundle, bundle_directories
@@ -149,11 +149,11 @@ def test_check_says_what_works_and_what_is_missing(sshd: Sshd, server: Target, p
 def test_sudo_gets_no_interpreter_of_the_users_own(sshd: Sshd, pgdyno_home: Path) -> None:
     """The digest covers the agent and not what runs it: that must be root's."""
     with opened_host(HostRequest(HostAddress.parse(sshd.url.replace("postgres@", "root@")))) as host:
-        plain = host.shipment.digest
+        plain = host.payload.digest
     printed = pgdyno("host", "sudoers", "--host", sshd.url.replace("postgres@", "root@"))
     assert printed.returncode == 0, printed.stderr
     digest = printed.stdout.rpartition("sha256:")[2].split()[0]
-    assert digest == shipment.build("/usr/bin/python3").digest
+    assert digest == payload.build("/usr/bin/python3").digest
     assert (digest == plain) == (host.look.python == "/usr/bin/python3")
 
 

@@ -16,7 +16,7 @@ from foreign_server import foreign_debian
 from pgdyno.errors import ApplyError, ConnectError
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.remote.address import HostAddress
-from pgdyno.remote.arrival import HostRequest
+from pgdyno.remote.deploy import HostRequest
 from pgdyno.remote.host import opened_host
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target

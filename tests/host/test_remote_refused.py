@@ -12,9 +12,9 @@ import pytest
 
 from fix_sshd import Sshd, start_sshd
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, UsageError
-from pgdyno.remote import arrival
+from pgdyno.remote import deploy
 from pgdyno.remote.address import HostAddress
-from pgdyno.remote.arrival import HostLook, HostRequest
+from pgdyno.remote.deploy import HostLook, HostRequest
 from pgdyno.remote.host import opened_host
 from pgdyno.remote.ssh import SshConnection
 
@@ -82,12 +82,12 @@ def test_a_host_without_python(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_host_without_libpq(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = arrival.look_at
+    real = deploy.look_at
 
     def blind(connection: SshConnection, *, for_sudo: bool) -> HostLook:
         return replace(real(connection, for_sudo=for_sudo), libpq=None)
 
-    monkeypatch.setattr(arrival, "look_at", blind)
+    monkeypatch.setattr(deploy, "look_at", blind)
     with pytest.raises(EnvironmentUnsuitable, match="no libpq") as caught:
         open_and_close(sshd.url)
     assert "libpq5" in (caught.value.hint or "")

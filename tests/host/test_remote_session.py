@@ -23,7 +23,7 @@ from pgdyno.probes.guards.memory import MemoryReading
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.probes.guards.volumes import VolumesReading
 from pgdyno.remote.address import HostAddress
-from pgdyno.remote.arrival import HostRequest
+from pgdyno.remote.deploy import HostRequest
 from pgdyno.remote.host import RemoteHost, opened_host
 from pgdyno.server import snapshot
 from pgdyno.server.snapshot import SettingState
@@ -34,7 +34,7 @@ from pgdyno.undo import watch_record
 from pgdyno.undo.bundle import UndoBundle, bundle_directories
 from pgdyno.undo.rollback import SessionState, describe
 from pgdyno.undo.watch import Deadlines
-from pgdyno.undo.watch_record import Role
+from pgdyno.undo.watch_record import WatchdogRole
 
 pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.slow]
 RELOADED = Configuration.of({"work_mem": "8MB"})
@@ -204,7 +204,7 @@ def test_a_killed_agent_is_made_good_by_its_watchdog(sshd: Sshd, host: RemoteHos
         eventually(bundle.is_closed, f"closed: {watch_record.last_words(bundle.directory)}")
         assert "watchdog" in (describe(bundle.directory).closed_by or "")
         found.assert_again()
-    watchers = [watch_record.identity(bundle.directory, role) for role in Role]
+    watchers = [watch_record.identity(bundle.directory, role) for role in WatchdogRole]
     eventually(lambda: not any(one is not None and one.is_alive() for one in watchers), "the watchdogs leave")
 
 

@@ -19,13 +19,13 @@ from host.test_remote_session import Found, eventually, kill_all, only_bundle, p
 from pgdyno.errors import PgdynoError
 from pgdyno.model.configuration import Configuration
 from pgdyno.remote.address import HostAddress
-from pgdyno.remote.arrival import HostRequest
+from pgdyno.remote.deploy import HostRequest
 from pgdyno.remote.host import RemoteHost, opened_host
 from pgdyno.targets.target import Target
 from pgdyno.undo import watch_record
 from pgdyno.undo.bundle import UndoBundle, bundle_directories
 from pgdyno.undo.watch import Deadlines
-from pgdyno.undo.watch_record import Role
+from pgdyno.undo.watch_record import WatchdogRole
 
 pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.slow, pytest.mark.timeout(1800)]
 KILLS = int(os.environ.get("PGDYNO_TEST_REMOTE_KILLS", "6"))
@@ -45,7 +45,7 @@ def _agent_hangs(_host: RemoteHost, bundle: UndoBundle) -> None:
 
 
 def _watchdog_then_agent(host: RemoteHost, bundle: UndoBundle) -> None:
-    first = watch_record.identity(bundle.directory, Role.FIRST)
+    first = watch_record.identity(bundle.directory, WatchdogRole.FIRST)
     if first is not None:
         os.kill(first.pid, signal.SIGKILL)
     _agent(host, bundle)

@@ -26,7 +26,7 @@ QUICK = ["-w", "select-only", "-D", "scale=1", "-c", "1", "--warmup", "1", "--me
 
 OF_ONE_CLOCK = """
 import runpy, sys
-from pgdyno.target import inherited
+from pgdyno.owner import inherited
 given = inherited._is_given
 inherited._is_given = lambda kind, name: name in ("LD_PRELOAD", "CLOCK_STEP_FILE") or given(kind, name)
 runpy.run_module("pgdyno", run_name="__main__", alter_sys=True)

@@ -22,7 +22,7 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Database, Inventory
 from pgdyno.probes.evidence.gather import evidence_of_capture, gather, write_evidence
 from pgdyno.probes.evidence.snapshot import read_snapshot
-from pgdyno.remote.desk import Desk
+from pgdyno.remote.dispatcher import Dispatcher
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.postgres import Postgres
 from pgdyno.targets.inspect import read_facts
@@ -179,20 +179,20 @@ def test_collected_logs_are_found_by_asking_the_server(make_sandbox: Callable[..
     assert isinstance(there, LogEvidence)
     assert there.starts["requested"] >= 1
     assert not isinstance(there.began, Unknown)
-    desk = Desk()
-    desk.calls["open"]({"conninfo": target.postgres.conninfo})
-    listed = desk.calls["log_files"]({})
+    dispatcher = Dispatcher()
+    dispatcher.calls["open"]({"conninfo": target.postgres.conninfo})
+    listed = dispatcher.calls["log_files"]({})
     assert isinstance(listed, dict)
     paths = [file["path"] for file in listed["files"]]
-    block = desk.calls["read_log"]({"path": paths[-1], "start": 0, "count": 1 << 16})
+    block = dispatcher.calls["read_log"]({"path": paths[-1], "start": 0, "count": 1 << 16})
     assert isinstance(block, dict)
     assert b"checkpoint" in base64.b64decode(block["block"])
     with pytest.raises(EnvironmentUnsuitable, match="not a file of the server's log"):
-        desk.calls["read_log"]({"path": "/etc/passwd", "start": 0, "count": 10})
+        dispatcher.calls["read_log"]({"path": "/etc/passwd", "start": 0, "count": 10})
     folder = Path(paths[-1]).parent
     (folder / f"link{Path(paths[-1]).suffix}").symlink_to("/etc/passwd")
     (folder / f"other{Path(paths[-1]).suffix}").write_text("not the server's")
-    again = desk.calls["log_files"]({})
+    again = dispatcher.calls["log_files"]({})
     assert isinstance(again, dict)
     own = os.geteuid() == sandbox.data_directory.stat().st_uid
     assert [file["path"] for file in again["files"] if "other" not in file["path"] or not own] == paths

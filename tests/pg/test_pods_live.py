@@ -16,7 +16,7 @@ from pgdyno.model.trial import Role
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.imported_pods import import_pods
-from pgdyno.studies.manifests import Address, Cluster, driver, job, runs
+from pgdyno.studies.manifests import Cluster, PodServer, driver, job, runs
 from pgdyno.studies.matrix_plan import MatrixPlan
 from pgdyno.workloads.pgbench_command import find_pgbench
 
@@ -29,7 +29,7 @@ PLAN = MatrixPlan(instances=(2,), clients=(2,), jobs=(1,), scales=(1,), repetiti
 def pod(sandbox: Sandbox, folder: Path, index: int) -> Iterator[subprocess.Popen[bytes]]:
     """Run drive.sh as the Job's container does, with a folder of its own for /tmp."""
     target = sandbox.target()
-    manifest = job(PLAN, next(runs(PLAN)), Address("db1", database="postgres"), find_pgbench(target), Cluster())
+    manifest = job(PLAN, next(runs(PLAN)), PodServer("db1", database="postgres"), find_pgbench(target), Cluster())
     spec = manifest["spec"]
     assert isinstance(spec, dict)
     (container,) = spec["template"]["spec"]["containers"]

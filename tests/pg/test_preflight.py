@@ -20,7 +20,7 @@ from pgdyno.linux.host import parse_meminfo
 from pgdyno.model.configuration import Configuration
 from pgdyno.owner.runner import LocalRunner
 from pgdyno.preflight.examine import examine
-from pgdyno.preflight.plan import Plan
+from pgdyno.preflight.plan import StartPlan
 from pgdyno.preflight.reading_host import SharedSegment, segment_of
 from pgdyno.preflight.reading_io_uring import read_io_uring
 from pgdyno.preflight.reading_start import read_start
@@ -82,7 +82,7 @@ def test_every_build_is_right_about_its_shared_memory(any_postgres: Sandbox, tmp
     target = any_postgres.target()
     wanted = Configuration.of({"shared_buffers": "256MB", "max_connections": "150"})
     said = by_check(examine(target, wanted))["shared memory"]
-    plan = Plan.of(wanted, read_files(target.postgres), restart=True, dry=True)
+    plan = StartPlan.of(wanted, read_files(target.postgres), restart=True, dry=True)
     reading = read_start(target, plan)
     with Session.begin(target, study="test", undo_root=tmp_path / "undo") as session:
         session.apply(wanted)

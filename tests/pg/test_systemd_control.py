@@ -12,7 +12,7 @@ import pytest
 import systemctl_double
 from fix_postgres import find_build
 from pgdyno.control import PgCtl, SystemdControl, for_restore
-from pgdyno.control.detect import Signs, Undetected, find_control, read_signs
+from pgdyno.control.detect import ServerSigns, Undetected, find_control, read_signs
 from pgdyno.errors import RestartError
 from pgdyno.owner.runner import LocalRunner
 from pgdyno.sandbox.sandbox import Sandbox
@@ -43,7 +43,7 @@ class Lab:
         path.write_text(text)
         path.chmod(0o644)
 
-    def signs(self, **changes: object) -> Signs:
+    def signs(self, **changes: object) -> ServerSigns:
         pid = postmaster_of(self.sandbox)
         found = read_signs(pid, self.sandbox.data_directory, str(self.sandbox.data_directory / "postgresql.conf"))
         return dataclasses.replace(found, **{"cgroups": CGROUP, **changes})  # type: ignore[arg-type]  # by name

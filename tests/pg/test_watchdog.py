@@ -24,7 +24,7 @@ from pgdyno.undo.apply import Session
 from pgdyno.undo.bundle import DATA_RESERVE, UndoBundle
 from pgdyno.undo.rollback import describe, rollback
 from pgdyno.undo.watch import Deadlines
-from pgdyno.undo.watch_record import Role
+from pgdyno.undo.watch_record import WatchdogRole
 from server_image import eventually, files_of, settings_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
@@ -41,7 +41,7 @@ def victim(server_home: Path) -> Iterator[Sandbox]:
 
 
 def everyone_left(bundle: UndoBundle) -> bool:
-    found = [watch_record.identity(bundle.directory, role) for role in Role]
+    found = [watch_record.identity(bundle.directory, role) for role in WatchdogRole]
     return not any(identity is not None and identity.is_alive() for identity in found)
 
 
@@ -105,20 +105,22 @@ def test_a_tuner_killed_in_a_restart(scene: Scene) -> None:
         scene.assert_restored("is gone")
 
 
-@pytest.mark.parametrize("order", [(Role.FIRST, Role.SECOND), (Role.SECOND, Role.FIRST)])
-def test_tuner_and_watchdogs_killed_one_after_another(scene: Scene, order: tuple[Role, ...]) -> None:
+@pytest.mark.parametrize(
+    "order", [(WatchdogRole.FIRST, WatchdogRole.SECOND), (WatchdogRole.SECOND, WatchdogRole.FIRST)]
+)
+def test_tuner_and_watchdogs_killed_one_after_another(scene: Scene, order: tuple[WatchdogRole, ...]) -> None:
     """Each watchdog process is replaced, and its replacement carries on, also when the tuner dies in between."""
     with tuner_of(scene.sandbox, scene.undo_root, watch=QUICK, configurations=[STARVING], hold=True) as tuner:
         await_line(tuner, "applied")
         folder = newest(scene.undo_root).directory
         for role in order:
-            before = watch_record.identity(folder, Role.FIRST)
+            before = watch_record.identity(folder, WatchdogRole.FIRST)
             victim = watch_record.identity(folder, role)
             kill_and_wait(victim)
             eventually(lambda: _pair_is_complete(folder), "two watchdogs again")
-            assert role is Role.SECOND or watch_record.identity(folder, Role.FIRST) != before
+            assert role is WatchdogRole.SECOND or watch_record.identity(folder, WatchdogRole.FIRST) != before
         tuner.kill()
-        kill_and_wait(watch_record.identity(folder, Role.FIRST))
+        kill_and_wait(watch_record.identity(folder, WatchdogRole.FIRST))
         scene.assert_restored("is gone")
 
 
@@ -129,8 +131,10 @@ def kill_and_wait(process: ProcessIdentity | None) -> None:
 
 
 def _pair_is_complete(folder: Path) -> bool:
-    found = [watch_record.identity(folder, role) for role in Role]
-    return len({identity.pid for identity in found if identity is not None and identity.is_alive()}) == len(Role)
+    found = [watch_record.identity(folder, role) for role in WatchdogRole]
+    return len({identity.pid for identity in found if identity is not None and identity.is_alive()}) == len(
+        WatchdogRole
+    )
 
 
 def test_both_watchdogs_killed_at_once_are_replaced_by_the_session(scene: Scene) -> None:
@@ -138,7 +142,7 @@ def test_both_watchdogs_killed_at_once_are_replaced_by_the_session(scene: Scene)
         await_line(tuner, "applied")
         folder = newest(scene.undo_root).directory
         eventually(lambda: _pair_is_complete(folder), "two watchdogs")
-        old = [watch_record.identity(folder, role) for role in Role]
+        old = [watch_record.identity(folder, role) for role in WatchdogRole]
         for identity in old:
             assert identity is not None
             os.kill(identity.pid, signal.SIGSTOP)  # so that neither sees the other die
@@ -235,7 +239,7 @@ def test_no_change_without_a_watchdog(scene: Scene, monkeypatch: pytest.MonkeyPa
 def test_a_session_that_ends_well_leaves_nobody(scene: Scene) -> None:
     with Session.begin(scene.sandbox.target(), study="x", undo_root=scene.undo_root, watch=QUICK) as session:
         session.apply(Configuration.of(STARVING))
-        first = watch_record.identity(session.bundle.directory, Role.FIRST)
+        first = watch_record.identity(session.bundle.directory, WatchdogRole.FIRST)
     assert first is not None
     scene.assert_restored("session")
     assert not end_process(first)

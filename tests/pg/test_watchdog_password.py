@@ -32,7 +32,7 @@ from pgdyno.undo.bundle import UndoBundle
 from pgdyno.undo.restart_need import RETURN
 from pgdyno.undo.rollback import SessionState, describe, rollback
 from pgdyno.undo.watch import Deadlines
-from pgdyno.undo.watch_record import Role
+from pgdyno.undo.watch_record import WatchdogRole
 from server_image import eventually, files_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
@@ -277,8 +277,8 @@ def test_no_password_in_sight(before: Before, tmp_path: Path, way: str, sql_only
 
 
 def both_signed_in(bundle: UndoBundle) -> bool:
-    found = [watch_record.identity(bundle.directory, role) for role in Role]
-    return len({who.pid for who in found if who is not None and who.is_alive()}) == len(Role)
+    found = [watch_record.identity(bundle.directory, role) for role in WatchdogRole]
+    return len({who.pid for who in found if who is not None and who.is_alive()}) == len(WatchdogRole)
 
 
 def test_by_sql_alone_a_restart_by_command(before: Before) -> None:

@@ -19,7 +19,7 @@ from pgdyno.server.postgres import Postgres
 from pgdyno.targets.target import Target
 from pgdyno.workloads.dataset import LoadSite, PgbenchTables
 from pgdyno.workloads.load_warnings import LoadWarningKind
-from pgdyno.workloads.pgbench_log import LogFormat, parse_lines
+from pgdyno.workloads.pgbench_log import PgbenchLogFormat, parse_lines
 from pgdyno.workloads.pgbench_workload import PgbenchWorkload
 from pgdyno.workloads.protocol import LoadResult
 from pgdyno.workloads.registry import make_workload
@@ -83,7 +83,7 @@ def until_connected(target: Target, dbname: str, clients: int) -> None:
 def test_a_log_line_bears_the_time_of_the_end(bench: Bench) -> None:
     workload = bench.workload({"slow": "SELECT pg_sleep(0.05);\n", "fast": "SELECT 1;\n"})
     (file,) = bench.run(workload, replace(SECOND, clients=1)).log_files
-    log = parse_lines(file.read_bytes(), LogFormat()).log
+    log = parse_lines(file.read_bytes(), PgbenchLogFormat()).log
     begins = log.end_us - log.latency_us
     assert len(set(log.script.tolist())) == 2
     # One client: a transaction begins after the end of the one before it. Were the line's time that of the

@@ -187,7 +187,7 @@ PRIVATE_PLACES = {
     "sandbox/memory_group.py", "undo/watchdog.py", "fleet/limits.py",
     "workloads/held_start.py",
     "owner/runner.py", "undo/watch_record.py",  # outputs of children and the session's record, in private folders
-    "remote/doorman.py", "remote/ssh.py",  # the agent's own cache, and its log in a private folder
+    "remote/bootstrap.py", "remote/ssh.py",  # the agent's own cache, and its log in a private folder
     "workloads/driver_process.py", "workloads/hammerdb/driver.py", "workloads/script.py",
     "workloads/session_loop.py",  # the folder of a run, which is made for it and removed
     "server/binaries.py",

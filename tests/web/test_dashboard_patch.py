@@ -13,7 +13,7 @@ from test_dashboard_browser import serving
 import study_example as example
 from fix_browser import Browser, Page
 from pgdyno.model.configuration import Configuration
-from pgdyno.model.live import Live, LiveLamp, LivePoint
+from pgdyno.model.live import Live, LiveIndicator, LivePoint
 from pgdyno.model.study import StudyState
 from pgdyno.model.trial import Outcome, Role, TrialSpec, TrialState
 from pgdyno.store.catalogue import Store
@@ -41,7 +41,7 @@ class Moving:
         LiveBoard(self.store).show(
             Live(STUDY, now, now - self.seconds, "db1", 1, run=1, number=1, role="search", phase="load",
                  elapsed_s=self.seconds, duration_s=60.0, points=self.points,
-                 lamps=(LiveLamp("disk", "amber", f"{self.seconds} GB left, floor 100 GB"),))
+                 lamps=(LiveIndicator("disk", "amber", f"{self.seconds} GB left, floor 100 GB"),))
         )  # fmt: skip
 
     def trial(self, state: TrialState = TrialState.COMPLETE, **settings: str) -> None:

@@ -8,7 +8,7 @@ from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.planned import memory_of, planned
 from pgdyno.advisor.rule import Scope
 from pgdyno.advisor.rulebook import Document, documents
-from pgdyno.model.finding import Effect
+from pgdyno.model.finding import StatedEffect
 
 _KNOWN_ARCHITECTURES = ("x86_64", "s390x", "ppc64le")
 
@@ -59,7 +59,7 @@ def _version_text(case: Case) -> str:
     return ".".join(server.version.split(".")[:2]) if server.major < 10 and server.version else str(server.major)
 
 
-def closest_first(effects: Sequence[Effect], case: Case) -> tuple[Effect, ...]:
+def closest_first(effects: Sequence[StatedEffect], case: Case) -> tuple[StatedEffect, ...]:
     """Return the effects in the order of how few differences there are between this target and where they were seen.
 
     Of those that are alike in this, the one comes first that was seen with the nearest share of shared_buffers.
@@ -67,7 +67,7 @@ def closest_first(effects: Sequence[Effect], case: Case) -> tuple[Effect, ...]:
     return tuple(sorted(effects, key=lambda effect: (len(doubts_of(effect, case)), _distance(effect, case))))
 
 
-def _distance(effect: Effect, case: Case) -> float:
+def _distance(effect: StatedEffect, case: Case) -> float:
     if effect.buffers_share is None:
         return 0.0
     try:
@@ -76,7 +76,7 @@ def _distance(effect: Effect, case: Case) -> float:
         return 0.0
 
 
-def doubts_of(effect: Effect, case: Case) -> tuple[str, ...]:
+def doubts_of(effect: StatedEffect, case: Case) -> tuple[str, ...]:
     """Return where this target differs from where an effect was measured; each lowers the confidence."""
     document = documents()[effect.source.document]
     return tuple(_differences(document, case)) if document.platform else ()

@@ -19,7 +19,7 @@ LONG_WAIT_MS = 2.0
 _TOLERANCE = 0.03
 
 
-class LoadState(StrEnum):
+class DeviceLoad(StrEnum):
     """What a device's figures allow to say."""
 
     QUEUEING = "queueing"
@@ -33,7 +33,7 @@ class DeviceState:
     """The state of one device with a sentence that quotes its figures."""
 
     device: str
-    state: LoadState
+    state: DeviceLoad
     sentence: str
 
 
@@ -42,10 +42,10 @@ def load_state(row: DeviceActivity) -> DeviceState:
     waits = [wait for wait in (row.read_await_ms, row.write_await_ms) if not isinstance(wait, Unknown)]
     if isinstance(row.queue, Unknown) or not waits:
         missing = "aqu-sz" if isinstance(row.queue, Unknown) else "r_await and w_await"
-        return DeviceState(row.device, LoadState.UNKNOWN, f"{row.device}: {missing} was not printed.")
+        return DeviceState(row.device, DeviceLoad.UNKNOWN, f"{row.device}: {missing} was not printed.")
     busy = not isinstance(row.util_pct, Unknown) and row.util_pct >= 90
     queueing = row.queue >= LONG_QUEUE and max(waits) >= LONG_WAIT_MS
-    state = LoadState.QUEUEING if queueing else LoadState.BUSY if busy else LoadState.QUIET
+    state = DeviceLoad.QUEUEING if queueing else DeviceLoad.BUSY if busy else DeviceLoad.QUIET
     util = "" if isinstance(row.util_pct, Unknown) else f", %util {row.util_pct:.4g}"
     return DeviceState(
         row.device,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 
-from pgdyno.advisor.storage_server import Attachment, Topology, Volume
+from pgdyno.advisor.storage_server import Attachment, StorageVolume, Topology
 from pgdyno.errors import UsageError
 
 _KINDS = ("server", "adapter pair", "rank", "extent pool", "path")
@@ -37,7 +37,7 @@ class Use:
 class Balance:
     """How evenly a list of volumes loads a storage server. `problems` are sentences, the worst first."""
 
-    volumes: tuple[Volume, ...]
+    volumes: tuple[StorageVolume, ...]
     uses: tuple[Use, ...]
     problems: tuple[str, ...]
     worst_case: bool
@@ -98,7 +98,7 @@ def check(topology: Topology, addresses: Sequence[str]) -> Balance:
     return Balance(volumes, uses, tuple(problems), one_rank)
 
 
-def propose(topology: Topology, count: int, taken: Sequence[str] = ()) -> tuple[Volume, ...]:
+def propose(topology: Topology, count: int, taken: Sequence[str] = ()) -> tuple[StorageVolume, ...]:
     """Return volumes in the order in which they go into a volume group; `taken` are not to be used.
 
     FCP volumes without a path of their own get the one that rests longest. Raises UsageError when there are too few.
@@ -111,10 +111,12 @@ def propose(topology: Topology, count: int, taken: Sequence[str] = ()) -> tuple[
             hint="Ask for as many as there are with --count.",
         )
     turns = _Turns(topology)
-    alike: dict[tuple[tuple[str, str], ...], deque[Volume]] = {}  # of volumes with the same resources any will do
+    alike: dict[
+        tuple[tuple[str, str], ...], deque[StorageVolume]
+    ] = {}  # of volumes with the same resources any will do
     for volume in sorted(free, key=lambda volume: volume.address):
         alike.setdefault(tuple(topology.resources(volume).items()), deque()).append(volume)
-    found: list[Volume] = []
+    found: list[StorageVolume] = []
     while len(found) < count:
         resources = min(alike, key=lambda used: (turns.rest(used), alike[used][0].address))
         best = turns.with_path(alike[resources].popleft())
@@ -125,7 +127,9 @@ def propose(topology: Topology, count: int, taken: Sequence[str] = ()) -> tuple[
     return tuple(found)
 
 
-def propose_apart(topology: Topology, data: int, wal: int) -> tuple[tuple[Volume, ...], tuple[Volume, ...]]:
+def propose_apart(
+    topology: Topology, data: int, wal: int
+) -> tuple[tuple[StorageVolume, ...], tuple[StorageVolume, ...]]:
     """Return volumes for data and for the log: on ranks of the log's own as long as enough are left for the data.
 
     Ranks are kept for the log from the pools of one server where that leaves the data both servers' adapters. Raises
@@ -142,10 +146,10 @@ def propose_apart(topology: Topology, data: int, wal: int) -> tuple[tuple[Volume
     return everything[:data], everything[data:]
 
 
-def separation(topology: Topology, first: Sequence[Volume], second: Sequence[Volume]) -> Separation:
+def separation(topology: Topology, first: Sequence[StorageVolume], second: Sequence[StorageVolume]) -> Separation:
     """Return how far apart two sets of volumes of one storage server are, such as data and log."""
 
-    def names(volumes: Sequence[Volume], kind: str) -> set[str]:
+    def names(volumes: Sequence[StorageVolume], kind: str) -> set[str]:
         return {name for volume in volumes if (name := topology.resources(volume).get(kind)) is not None}
 
     if not names(first, "server") & names(second, "server"):
@@ -172,7 +176,7 @@ class _Turns:
             tuple(self.last.get(one, -1) for one in sorted(used, key=lambda one: _REST.index(one[0]))),
         )
 
-    def with_path(self, volume: Volume) -> Volume:
+    def with_path(self, volume: StorageVolume) -> StorageVolume:
         paths = self.topology.paths
         if self.topology.attachment is not Attachment.FCP or volume.path is not None or not paths:
             return volume
@@ -180,18 +184,18 @@ class _Turns:
             volume, path=min(paths, key=lambda name: (self.counts["path", name], self.last.get(("path", name), -1)))
         )
 
-    def take(self, volume: Volume) -> None:
+    def take(self, volume: StorageVolume) -> None:
         for one in self.topology.resources(volume).items():
             self.counts[one] += 1
             self.last[one] = self.made
         self.made += 1
 
 
-def _uses(topology: Topology, volumes: Sequence[Volume]) -> tuple[Use, ...]:
+def _uses(topology: Topology, volumes: Sequence[StorageVolume]) -> tuple[Use, ...]:
     return tuple(use for kind in _KINDS if (use := _use(topology, volumes, kind)) is not None)
 
 
-def _use(topology: Topology, volumes: Sequence[Volume], kind: str) -> Use | None:
+def _use(topology: Topology, volumes: Sequence[StorageVolume], kind: str) -> Use | None:
     """Count uses of one kind over everything of that kind that the volumes of the file could use."""
     counts = Counter({name: 0 for volume in topology.volumes if (name := topology.resources(volume).get(kind))})
     if kind == "path" and topology.attachment is Attachment.FCP and any(volume.path for volume in volumes):
@@ -200,7 +204,7 @@ def _use(topology: Topology, volumes: Sequence[Volume], kind: str) -> Use | None
     return Use(kind, dict(counts)) if counts else None
 
 
-def _repeats(topology: Topology, volumes: Sequence[Volume]) -> int:
+def _repeats(topology: Topology, volumes: Sequence[StorageVolume]) -> int:
     pairs = pairwise(volumes)
     several = len({volume.rank for volume in topology.volumes}) > 1
     return sum(1 for one, other in pairs if several and one.rank is not None and one.rank == other.rank)

@@ -19,7 +19,17 @@ from pgdyno.errors import UsageError
 from pgdyno.knobs.values import setting_text
 from pgdyno.model.evidence import Evidence
 from pgdyno.model.facts import NoLoad, Unknown
-from pgdyno.model.finding import Answer, Change, ChangeKind, Confidence, Effect, Finding, Proof, ProofState, Resolution
+from pgdyno.model.finding import (
+    Answer,
+    Change,
+    ChangeKind,
+    Confidence,
+    Finding,
+    ProofState,
+    Resolution,
+    RuleProof,
+    StatedEffect,
+)
 from pgdyno.model.inventory import Inventory
 from pgdyno.units import BYTES, MICROSECONDS, bytes_text, parse_quantity
 
@@ -29,7 +39,7 @@ _BYTES_OR_TIME = {**dict.fromkeys(BYTES, "B"), **dict.fromkeys(MICROSECONDS, "us
 
 
 def advise(
-    inventory: Inventory, evidence: Evidence, rules: Sequence[Rule], proofs: Mapping[str, Proof] | None = None
+    inventory: Inventory, evidence: Evidence, rules: Sequence[Rule], proofs: Mapping[str, RuleProof] | None = None
 ) -> tuple[Finding, ...]:
     """Return one finding a rule, the best candidates first.
 
@@ -252,14 +262,14 @@ def _waiting(case: Case, changes: Sequence[Change]) -> Iterator[str]:
                 yield f"A new value of {change.knob} waits for a restart; this is judged by the one in force."
 
 
-def _confidence(effect: Effect | None, doubts: Sequence[str]) -> Confidence:
+def _confidence(effect: StatedEffect | None, doubts: Sequence[str]) -> Confidence:
     """Return how far a source's figure can be expected here: it is of the figure, and unknown where there is none."""
     if effect is None or effect.figure is None:
         return Confidence.UNKNOWN
     return Confidence.HIGH.lowered(len(doubts))
 
 
-def _with_proof(finding: Finding, proof: Proof | None) -> Finding:
+def _with_proof(finding: Finding, proof: RuleProof | None) -> Finding:
     """A measured verdict replaces the expectation: worse refutes, better and equivalent are results."""
     if proof is None or finding.answer is not Answer.FINDING or not is_of(proof, finding):
         return finding
@@ -269,7 +279,7 @@ def _with_proof(finding: Finding, proof: Proof | None) -> Finding:
     return replace(finding, proof=proof, state=ProofState.REFUTED if refuted else ProofState.TESTED)
 
 
-def is_of(proof: Proof, finding: Finding) -> bool:
+def is_of(proof: RuleProof, finding: Finding) -> bool:
     """Tell whether a study tried what is proposed now: no knob at another value than it had, within a tenth.
 
     Figures that are computed from a measured rate are a little different every time; a tenth is no other proposal.

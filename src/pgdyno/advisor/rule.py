@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pgdyno.advisor.case import Case
 from pgdyno.advisor.expression import Formula
 from pgdyno.advisor.judgement import Judgement
-from pgdyno.model.finding import ChangeKind, Cost, Depth, Effect, Provenance, Resolution, RuleGroup, Severity
+from pgdyno.model.finding import ChangeKind, Cost, Depth, Provenance, Resolution, RuleGroup, Severity, StatedEffect
 
 Judge = Callable[[Case], Judgement]
 Settle = Callable[[Case], Iterable[Resolution]]
@@ -65,7 +65,7 @@ class Rule:
     changes: tuple[ChangeRow, ...]
     judge: Judge | None
     settle: Settle | None
-    effects: tuple[Effect, ...]
+    effects: tuple[StatedEffect, ...]
     risk: str
     risk_level: int
     cost: Cost

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pgdyno.advisor.expression import parse_formula
 from pgdyno.advisor.rule import ChangeRow, Judge, Rule, Scope, Settle
 from pgdyno.errors import UsageError, hinted
-from pgdyno.model.finding import ChangeKind, Cost, Depth, Effect, Provenance, RuleGroup, Severity
+from pgdyno.model.finding import ChangeKind, Cost, Depth, Provenance, RuleGroup, Severity, StatedEffect
 from pgdyno.outside.documents import load_toml
 from pgdyno.outside.files import read_text
 
@@ -133,7 +133,7 @@ class Document(_Strict):
     """The kernel that the figures were measured on, as the document states it or its distribution shipped it."""
 
 
-class Statement(_Strict):
+class SourceStatement(_Strict):
     """One side of a contradiction: what which document says where."""
 
     document: str
@@ -144,8 +144,8 @@ class Statement(_Strict):
 class Contradiction(_Strict):
     """Two statements of the sources that exclude each other, and the condition that decides between them."""
 
-    first: Statement
-    second: Statement
+    first: SourceStatement
+    second: SourceStatement
     resolution: str
     decided_by: str
     """A rule, or the part of pgdyno that keeps to it."""
@@ -300,9 +300,9 @@ def provenance(document: str, section: str) -> Provenance:
     return Provenance(document, section, known.year, known.platform, known.version, known.load)
 
 
-def _effect(row: _EffectRow) -> Effect:
+def _effect(row: _EffectRow) -> StatedEffect:
     source = provenance(row.document, row.section)
-    return Effect(row.text, source, row.low, row.high, row.metric, row.together_with, row.buffers_share)
+    return StatedEffect(row.text, source, row.low, row.high, row.metric, row.together_with, row.buffers_share)
 
 
 def _change(row: _ChangeTable) -> ChangeRow:

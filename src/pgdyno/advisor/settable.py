@@ -15,7 +15,7 @@ SECTORS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class SettableParts:
     """A finding in parts: settings of a session, commands and their undo for people, and what the policy refuses."""
 
     settings: Mapping[str, str]
@@ -25,7 +25,7 @@ class Parts:
     refused: Mapping[str, str]
 
 
-def parts_of(findings: Iterable[Finding]) -> Parts:
+def parts_of(findings: Iterable[Finding]) -> SettableParts:
     """Sort the changes of these findings: class A, B and C and the Linux knobs of the catalogue can be set.
 
     Class X is refused. What is not a performance setting, or unknown to the policy, is for people.
@@ -55,7 +55,7 @@ def parts_of(findings: Iterable[Finding]) -> Parts:
                 forth, back = _by_hand(change)
                 commands += forth
                 undo = [*back, *undo]
-    return Parts(settings, found, tuple(commands), tuple(undo), refused)
+    return SettableParts(settings, found, tuple(commands), tuple(undo), refused)
 
 
 def _class_x_in(change: Change) -> str | None:

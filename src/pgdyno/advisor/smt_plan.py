@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class SmtRun:
     """One run of the comparison; `skipped` is the reason why it is not made, empty when it is."""
 
     level: int
@@ -25,11 +25,11 @@ def levels_below(most: int) -> tuple[int, ...]:
     return (*levels, 1) if most == 2 else tuple(levels)
 
 
-def comparison(levels: Sequence[int], clients: Sequence[int]) -> tuple[Cell, ...]:
+def comparison(levels: Sequence[int], clients: Sequence[int]) -> tuple[SmtRun, ...]:
     """Return every cell. With fewer CPUs than the most the highest client count is left out, as the source did it."""
     most, highest = max(levels), max(clients)
     return tuple(
-        Cell(level, count, _reason(level, most, count) if count == highest and len(clients) > 1 else "")
+        SmtRun(level, count, _reason(level, most, count) if count == highest and len(clients) > 1 else "")
         for level in levels
         for count in clients
     )

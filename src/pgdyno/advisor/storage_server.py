@@ -42,7 +42,7 @@ class Rank:
 
 
 @dataclass(frozen=True, slots=True)
-class Volume:
+class StorageVolume:
     """A volume that can be given to the host; `rank` is None in a striped pool, `path` None where none is fixed."""
 
     address: str
@@ -64,13 +64,13 @@ class Topology:
     striped: frozenset[str]
     ranks: tuple[Rank, ...]
     paths: tuple[str, ...]
-    volumes: tuple[Volume, ...]
+    volumes: tuple[StorageVolume, ...]
 
-    def volume(self, address: str) -> Volume:
+    def volume(self, address: str) -> StorageVolume:
         """Return a volume. Raises UsageError that names the address."""
         return self.find((address,))[0]
 
-    def find(self, addresses: Sequence[str]) -> tuple[Volume, ...]:
+    def find(self, addresses: Sequence[str]) -> tuple[StorageVolume, ...]:
         """Return volumes in the order of the addresses. Raises UsageError that names the first that is not there."""
         known = {volume.address: volume for volume in self.volumes}
         missing = next((address for address in addresses if address.upper() not in known), None)
@@ -81,7 +81,7 @@ class Topology:
             )
         return tuple(known[address.upper()] for address in addresses)
 
-    def resources(self, volume: Volume) -> Mapping[str, str]:
+    def resources(self, volume: StorageVolume) -> Mapping[str, str]:
         """Return what a volume uses, by kind of resource; in a striped pool it uses all of the pool's ranks alike."""
         found = {"server": self.pools[volume.pool]}
         if volume.rank is not None:
@@ -205,8 +205,8 @@ class _Reader:
 
     def volumes(
         self, pools: Mapping[str, str], striped: frozenset[str], ranks: Mapping[str, Rank], paths: tuple[str, ...]
-    ) -> tuple[Volume, ...]:
-        found: dict[str, Volume] = {}
+    ) -> tuple[StorageVolume, ...]:
+        found: dict[str, StorageVolume] = {}
         rows = self.document.get("volumes")
         if not isinstance(rows, list) or not rows:
             raise self.wrong("it has no [[volumes]]")
@@ -230,7 +230,7 @@ class _Reader:
             for address in expand(self.text(row, "addresses", where)):
                 if address in found:
                     raise self.wrong(f"{where}: volume {address} is there twice")
-                found[address] = Volume(address, pool, rank if pool not in striped else None, path)
+                found[address] = StorageVolume(address, pool, rank if pool not in striped else None, path)
         return tuple(found.values())
 
     def rows(self, table: str) -> Iterator[tuple[str, Mapping[str, object]]]:

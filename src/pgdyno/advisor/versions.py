@@ -11,7 +11,7 @@ from importlib import resources
 
 
 @dataclass(frozen=True, slots=True)
-class Removal:
+class RemovedParameter:
     """A parameter that is gone. `gone` is the first major version without it (9 with `exact` 9.5)."""
 
     name: str
@@ -66,7 +66,7 @@ class Versions:
     made: date
     newest: int
     ends: Mapping[str, date]
-    removed: tuple[Removal, ...]
+    removed: tuple[RemovedParameter, ...]
     defaults: tuple[DefaultChange, ...]
     added: tuple[Addition, ...]
     changed: tuple[TypeChange, ...]
@@ -82,7 +82,7 @@ def versions() -> Versions:
         made=date.fromisoformat(support["made"]),
         newest=int(support["newest"]),
         ends={name: date.fromisoformat(day) for name, day in support["ends"].items()},
-        removed=tuple(Removal(**row) for row in table["removed"]),
+        removed=tuple(RemovedParameter(**row) for row in table["removed"]),
         defaults=tuple(DefaultChange(**row) for row in table["default"]),
         added=tuple(Addition(row["since"], tuple(row["names"])) for row in table["added"]),
         changed=tuple(TypeChange(**row) for row in table["changed"]),
@@ -95,7 +95,7 @@ def release_of(version_num: int) -> str:
     return str(major) if major >= 10 else f"{major}.{version_num // 100 % 100}"
 
 
-def removals(names: Mapping[str, object], major: int) -> tuple[list[Removal], list[Removal]]:
+def removals(names: Mapping[str, object], major: int) -> tuple[list[RemovedParameter], list[RemovedParameter]]:
     """Split the removed parameters among these names: those gone in this version already, and those that will be."""
     found = [removal for removal in versions().removed if removal.name in names]
     return [one for one in found if one.gone <= major], [one for one in found if one.gone > major]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pgdyno.model.study import Study
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.accept import Acceptance, InForce
-    from pgdyno.studies.advised import Source
+    from pgdyno.studies.advised import AdviceSource
     from pgdyno.studies.target_request import TargetRequest
     from pgdyno.targets.target import Target
 
@@ -46,11 +46,11 @@ def source_options(function: F) -> F:
     return function
 
 
-def source(flags: Flags) -> Source:
+def source(flags: Flags) -> AdviceSource:
     """Return what advice is made from."""
-    from pgdyno.studies.advised import Source
+    from pgdyno.studies.advised import AdviceSource
 
-    return Source(flags.paths("rule_files"), flags.number("window"), flags.paths("logs"))
+    return AdviceSource(flags.paths("rule_files"), flags.number("window"), flags.paths("logs"))
 
 
 @click.command("apply")
@@ -76,7 +76,7 @@ def command(**values: object) -> int:
 
     With --study the server is the one that the tune was made on, unless flags name one.
     """
-    from pgdyno.studies.stand import opened
+    from pgdyno.studies.study_session import opened
 
     flags = Flags(values)
     _check(flags)

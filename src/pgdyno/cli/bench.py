@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pgdyno.model.facts import Facts
     from pgdyno.model.trial import WorkloadSpec
     from pgdyno.server.outage import Outage
-    from pgdyno.studies.stand import Stand
+    from pgdyno.studies.study_session import StudySession
     from pgdyno.targets.target import Target
 
 
@@ -50,7 +50,7 @@ def command(**values: object) -> int:
     from pgdyno.model.configuration import BASELINE
     from pgdyno.model.study import StudyKind
     from pgdyno.studies.bench import bench, bench_result
-    from pgdyno.studies.stand import linux_knobs
+    from pgdyno.studies.study_session import linux_knobs
 
     conf = flags.path("conf")
     settings = settings_from(conf) if conf else {}
@@ -77,7 +77,7 @@ def command(**values: object) -> int:
         changes=bool(settings),
     )
 
-    def body(stand: Stand) -> dict[str, object]:
+    def body(stand: StudySession) -> dict[str, object]:
         configuration = check_settings(settings, stand.facts) if settings else BASELINE
         return bench_result(stand.laboratory, bench(stand.laboratory, configuration, flags.whole("runs")))
 

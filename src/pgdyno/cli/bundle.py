@@ -13,7 +13,7 @@ from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import open_store, store_option
 
 if TYPE_CHECKING:
-    from pgdyno.store.bundle_format import Manifest
+    from pgdyno.store.bundle_format import BundleManifest
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -81,7 +81,7 @@ def show(**values: object) -> None:
     _tell(read_manifest(path), as_json=flags.on("as_json"))
 
 
-def _tell(manifest: Manifest, *, as_json: bool) -> None:
+def _tell(manifest: BundleManifest, *, as_json: bool) -> None:
     from pgdyno.report.wording import plural
 
     if as_json:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.plan import Plan
     from pgdyno.studies.staircase_options import StaircaseOptions
-    from pgdyno.studies.stand import Stand
+    from pgdyno.studies.study_session import StudySession
 
 OPTION = "staircase"
 """The key of a study's options that holds those of its staircase."""
@@ -56,7 +56,7 @@ def advice_text(flags: Flags, store: Store, progress: Progress) -> str:
     """Return the plan that the advice on this target comes to; --source keeps one document's recommendations."""
     from pgdyno.studies import advised
     from pgdyno.studies.advice_plan import from_document, plan_text
-    from pgdyno.studies.stand import opened
+    from pgdyno.studies.study_session import opened
 
     # The sandbox is opened twice, for the advice and for the study: it has to outlive the first time.
     with opened(replace(target_request(flags), keep=True)) as target:
@@ -70,7 +70,7 @@ def _climb(
 ) -> int:
     from pgdyno.studies.by_hand import GatedRuns, gate_of
     from pgdyno.studies.plan_check import check_plan
-    from pgdyno.studies.staircase import Staircase, Stairs
+    from pgdyno.studies.staircase import Staircase, StaircaseResult
     from pgdyno.studies.staircase_result import exit_code, staircase_result, unfinished_result
 
     plan = options.read_plan()
@@ -79,7 +79,7 @@ def _climb(
         check_plan(plan, facts, source=options.source, steps=options.chosen(plan))
         return _words(plan, options)
 
-    def body(stand: Stand) -> dict[str, object]:
+    def body(stand: StudySession) -> dict[str, object]:
         runner, here = stand.target.runner, stand.target.local and stand.target.remote is None
         gate = gate_of(
             plan,
@@ -92,7 +92,7 @@ def _climb(
         )
         runs = GatedRuns(stand.laboratory, gate)
 
-        def keep(found: Stairs) -> None:
+        def keep(found: StaircaseResult) -> None:
             store.update_study(stand.study.id, result=unfinished_result(stand.laboratory, found, options))
 
         found = Staircase(runs, stand.facts, options, progress.announce, keep).climb()

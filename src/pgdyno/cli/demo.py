@@ -21,7 +21,7 @@ from pgdyno.errors import EnvironmentUnsuitable, UsageError
 
 if TYPE_CHECKING:
     from pgdyno.studies.options import TuneOptions
-    from pgdyno.studies.stand import StudyRequest
+    from pgdyno.studies.study_session import StudyRequest
 
 HAND_MADE = {"shared_buffers": "4GB"}
 """What a DBA who knows the answer would set: measured in the same blocks, to be beaten or matched."""
@@ -95,7 +95,7 @@ def demo_request(flags: Flags, options: TuneOptions) -> StudyRequest:
     from pgdyno.cli.tune import checks
     from pgdyno.model.study import StudyKind
     from pgdyno.model.trial import LoadPlan
-    from pgdyno.studies.stand import StudyRequest
+    from pgdyno.studies.study_session import StudyRequest
     from pgdyno.studies.target_request import TargetRequest
     from pgdyno.trial.assess import Bounds
 

@@ -15,7 +15,7 @@ from pgdyno.errors import ExitCode
 
 if TYPE_CHECKING:
     from pgdyno.advisor.disk_order import Balance, Separation
-    from pgdyno.advisor.storage_server import Topology, Volume
+    from pgdyno.advisor.storage_server import StorageVolume, Topology
 
 _EXAMPLE = "docs/howto/choose-disks.md has an example."
 
@@ -45,7 +45,7 @@ def command(**values: object) -> int:
     default = len(given.volumes) if given else min(8, len(topology.volumes))
     count = flags.whole("count") if flags.number("count") else default
     data = propose(topology, count)
-    wal: tuple[Volume, ...] = ()
+    wal: tuple[StorageVolume, ...] = ()
     apart: Separation | None = None
     if flags.number("wal"):
         data, wal = propose_apart(topology, count, flags.whole("wal"))
@@ -57,7 +57,7 @@ def command(**values: object) -> int:
     return int(ExitCode.FINDINGS if given is not None and not given.balanced else ExitCode.OK)
 
 
-def _row(topology: Topology, volume: Volume) -> dict[str, str]:
+def _row(topology: Topology, volume: StorageVolume) -> dict[str, str]:
     return {"volume": volume.address, **topology.resources(volume)}
 
 
@@ -74,8 +74,8 @@ def _balance(balance: Balance) -> dict[str, object]:
 def _document(
     topology: Topology,
     given: Balance | None,
-    data: Sequence[Volume],
-    wal: Sequence[Volume],
+    data: Sequence[StorageVolume],
+    wal: Sequence[StorageVolume],
     apart: Separation | None,
 ) -> dict[str, object]:
     return {
@@ -106,8 +106,8 @@ def _remarks(topology: Topology) -> list[str]:
 def _print(
     topology: Topology,
     given: Balance | None,
-    data: Sequence[Volume],
-    wal: Sequence[Volume],
+    data: Sequence[StorageVolume],
+    wal: Sequence[StorageVolume],
     apart: Separation | None,
 ) -> None:
     if given is not None:
@@ -126,7 +126,7 @@ def _print(
         click.echo(remark)
 
 
-def _print_table(title: str, topology: Topology, volumes: Sequence[Volume]) -> None:
+def _print_table(title: str, topology: Topology, volumes: Sequence[StorageVolume]) -> None:
     rows = [_row(topology, volume) for volume in volumes]
     columns = list(dict.fromkeys(name for row in rows for name in row))
     widths = {name: max(len(name), *(len(row.get(name, "")) for row in rows)) for name in columns}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pgdyno.model.facts import Facts
     from pgdyno.stats.sequential import Design
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.stand import Stand
+    from pgdyno.studies.study_session import StudySession
 
 
 QUESTIONS = ("ab", "rule", "plan", "from_advice", "sweep", "factorial", "resume")
@@ -174,7 +174,7 @@ def run_question(question: Question, flags: Flags, store: Store, progress: Progr
             progress.announce(f"restart budget {budget}: enough for {pairs} of {design.max_pairs} pairs")
         return f"up to {pairs} pairs of trials"
 
-    def body(stand: Stand) -> dict[str, object]:
+    def body(stand: StudySession) -> dict[str, object]:
         a, b, within = planned(stand.facts)
         comparison, blocks = ab(
             stand.laboratory, a, b, metric=metric, design=within, seed=seed, announce=progress.announce
@@ -202,7 +202,7 @@ def _of_rule(flags: Flags, store: Store, progress: Progress) -> Question:
     from pgdyno.errors import PolicyError
     from pgdyno.studies import advised
     from pgdyno.studies.proofs import rule_option
-    from pgdyno.studies.stand import opened
+    from pgdyno.studies.study_session import opened
 
     name = flags.choice("rule")
     advised.require([name], source(flags))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pgdyno.server.outage import Outage
     from pgdyno.stats.sequential import Design
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.stand import Stand
+    from pgdyno.studies.study_session import StudySession
     from pgdyno.targets.target import Target
 
 
@@ -43,14 +43,14 @@ def conduct(
     flags: Flags,
     store: Store,
     progress: Progress,
-    body: Callable[[Stand], dict[str, object]],
+    body: Callable[[StudySession], dict[str, object]],
     resumed: Study | None = None,
 ) -> dict[str, object]:
     """Run an experiment, or go on with `resumed`, print its result and return it.
 
     Of a resumed one a new --restarts bounds the restarts, but whether they are made only where a knob needs one stays.
     """
-    from pgdyno.studies.stand import linux_knobs
+    from pgdyno.studies.study_session import linux_knobs
 
     kept = resumed.options.get("restarts") if resumed is not None else flags.text("restarts")
     budget = budget_of(flags.text("restarts")) or budget_of(None if kept is None else str(kept))

@@ -16,7 +16,7 @@ from pgdyno.outside.words import printable, styled
 
 if TYPE_CHECKING:
     from pgdyno.model.guard import GuardPlan
-    from pgdyno.trial.guards import Standing
+    from pgdyno.trial.guards import GuardStatus
 
 _ENDS = {"configuration": "trial", "environment": "study"}
 _COLOURS = {"green": "green", "amber": "yellow", "red": "red"}
@@ -52,7 +52,7 @@ def command(**values: object) -> int:
     return int(ExitCode.FINDINGS if is_red else ExitCode.OK)
 
 
-def _facts(standing: Standing, plan: GuardPlan) -> dict[str, object]:
+def _facts(standing: GuardStatus, plan: GuardPlan) -> dict[str, object]:
     from pgdyno.model.guard_table import GUARDS
     from pgdyno.trial.guard_settings import limit_text
 

@@ -13,8 +13,8 @@ from pgdyno.cli.options import host_options, host_request, restart_words
 from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from pgdyno.remote.arrival import HostRequest
-    from pgdyno.remote.check import Finding
+    from pgdyno.remote.check import HostCheck
+    from pgdyno.remote.deploy import HostRequest
 
 
 @click.group("host")
@@ -54,13 +54,13 @@ def sudoers(**values: object) -> None:
     The other user is --sudo-user, without it postgres. Sends the agent into the ssh user's cache folder, from where
     root installs it as the file says.
     """
-    from pgdyno.remote.arrival import HostRequest
+    from pgdyno.remote.deploy import HostRequest
     from pgdyno.remote.host import opened_host
     from pgdyno.remote.sudoers import Grant, sudoers_text
 
     request = _required(Flags(values))
     with opened_host(HostRequest(request.address), for_sudo=True) as host:
-        grant = Grant(host.look.user, request.sudo_user or "postgres", host.shipment.digest, host.send())
+        grant = Grant(host.look.user, request.sudo_user or "postgres", host.payload.digest, host.send())
     click.echo(sudoers_text(grant), nl=False)
 
 
@@ -71,7 +71,7 @@ def _required(flags: Flags) -> HostRequest:
     return request
 
 
-def _print(finding: Finding) -> None:
+def _print(finding: HostCheck) -> None:
     first, *more = finding.seen.splitlines()
     click.echo(f"{'ok' if finding.works else 'missing':<8} {finding.what:<13} {first}")
     for line in [*more, *([f"hint: {finding.hint}"] if finding.hint else [])]:

@@ -67,12 +67,12 @@ def rows(**values: object) -> None:
     are compared by pgdyno compare --platforms.
     """
     from pgdyno.cli.study import print_result
-    from pgdyno.studies.printed_rows import Plain, import_rows, read_table
+    from pgdyno.studies.printed_rows import PrintedTable, import_rows, read_table
 
     flags = Flags(values)
     path = Path(flags.text("file") or "")
     text = read_text(path, hint="Name a CSV or JSON file of rows.")
-    plain = Plain(flags.choice("mode"), flags.whole("scale"), flags.text("default") or BASELINE_NAME)
+    plain = PrintedTable(flags.choice("mode"), flags.whole("scale"), flags.text("default") or BASELINE_NAME)
     found = read_table(text, path.name, plain, flags.text("table") or "")
     with open_store(flags.text("store_url")) as store:
         result = import_rows(store, found, name=path.name, text=text, target=flags.text("label") or "")

@@ -123,14 +123,14 @@ def _lines(ruling: Ruling, knob: Knob | None) -> list[tuple[str, str]]:
 
 
 def _searched(ruling: Ruling) -> str:
-    from pgdyno.knobs.policy import Search
+    from pgdyno.knobs.policy import SearchPolicy
     from pgdyno.model.linux import is_linux_knob
 
     return {
-        Search.DEFAULT: f"{'with --linux' if is_linux_knob(ruling.name) else 'yes'}, where its needs are met",
-        Search.OPT_IN: f"only with --include {ruling.name}",
-        Search.MANUAL: "never; it may be set by hand in an experiment",
-        Search.NEVER: "never, whatever the flags",
+        SearchPolicy.DEFAULT: f"{'with --linux' if is_linux_knob(ruling.name) else 'yes'}, where its needs are met",
+        SearchPolicy.OPT_IN: f"only with --include {ruling.name}",
+        SearchPolicy.MANUAL: "never; it may be set by hand in an experiment",
+        SearchPolicy.NEVER: "never, whatever the flags",
     }[ruling.search]
 
 

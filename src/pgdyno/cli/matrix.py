@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pgdyno.server.outage import Outage
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.matrix_plan import MatrixPlan
-    from pgdyno.studies.stand import Stand, StudyRequest
+    from pgdyno.studies.study_session import StudyRequest, StudySession
     from pgdyno.targets.target import Target
 
 
@@ -79,7 +79,7 @@ def command(**values: object) -> int:
     store, progress = open_store(flags.text("store_url")), Progress()
     request, plan = _resumed(store, resume, flags) if resume else _new(plan_of(flags), flags)
 
-    def body(stand: Stand) -> dict[str, object]:
+    def body(stand: StudySession) -> dict[str, object]:
         from pgdyno.studies.matrix import run_matrix
         from pgdyno.studies.matrix_result import matrix_result
 
@@ -139,7 +139,7 @@ def _study_load(plan: MatrixPlan) -> LoadPlan:
 def _kernel_knobs(plan: MatrixPlan, target: Target, facts: Facts) -> tuple[str, ...]:
     """Return the Linux knobs of the cells that can be measured: one that cannot be changed here is not asked for."""
     from pgdyno.studies.matrix import room_of, split
-    from pgdyno.studies.stand import linux_knobs
+    from pgdyno.studies.study_session import linux_knobs
 
     return linux_knobs(*(plan.settings(cell) for cell in split(plan, room_of(target, facts, plan.placements))[0]))
 
@@ -174,11 +174,11 @@ def _print_dry_run(plan: MatrixPlan, flags: Flags) -> int:
 
 def _write_manifests(plan: MatrixPlan, flags: Flags) -> int:
     from pgdyno.cli.dry_run import pgbench_of
-    from pgdyno.studies.manifests import Address, Cluster, write_manifests
+    from pgdyno.studies.manifests import Cluster, PodServer, write_manifests
 
     folder = flags.path("manifests")
     assert folder is not None, "the flag was given"
-    address = Address.of_conninfo(flags.text("target") or "")
+    address = PodServer.of_conninfo(flags.text("target") or "")
     cluster = Cluster(flags.text("image") or "", restricted=flags.on("openshift"))
     for path in write_manifests(plan, address, pgbench_of(flags, look=False), folder, cluster):
         click.echo(str(path))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pgdyno.model.facts import Facts
     from pgdyno.model.trial import WorkloadSpec
     from pgdyno.server.outage import Outage
-    from pgdyno.studies.stand import Stand
+    from pgdyno.studies.study_session import StudySession
     from pgdyno.targets.target import Target
 
 
@@ -72,7 +72,7 @@ def command(**values: object) -> int:
         changes=restarts,
     )
 
-    def body(stand: Stand) -> dict[str, object]:
+    def body(stand: StudySession) -> dict[str, object]:
         runs = run_noise(stand.laboratory, budget_s=60 * flags.real("minutes"), announce=progress.announce)
         effect, seed = flags.real("smallest_effect"), flags.whole("seed")
         return noise_result(stand.laboratory, runs, design=design, effect=effect, seed=seed)

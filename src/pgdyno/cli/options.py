@@ -17,7 +17,7 @@ from pgdyno.cli.stack import F, stack
 
 if TYPE_CHECKING:
     from pgdyno.model.trial import LoadPlan
-    from pgdyno.remote.arrival import HostRequest
+    from pgdyno.remote.deploy import HostRequest
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.target_request import TargetRequest
 
@@ -311,7 +311,7 @@ def host_request(flags: Flags) -> HostRequest | None:
             raise UsageError("--sudo and --sudo-user are for another host", hint="Name it with --host ssh://user@db1.")
         return None
     from pgdyno.remote.address import HostAddress  # what ssh needs: loaded for another host alone
-    from pgdyno.remote.arrival import HostRequest
+    from pgdyno.remote.deploy import HostRequest
 
     return HostRequest(HostAddress.parse(host), user)
 

@@ -19,7 +19,7 @@ from pgdyno.trial.pace import Outlook
 from pgdyno.units import seconds_text
 
 if TYPE_CHECKING:
-    from pgdyno.model.guard import Lamp
+    from pgdyno.model.guard import Indicator
     from pgdyno.model.trial import Trial, TrialSpec
     from pgdyno.probes.sampler import Sampler
     from pgdyno.workloads.protocol import LoadReading
@@ -55,7 +55,7 @@ class Progress:
         self._outlook = Outlook()
         self._began_s = clock()
         self._purpose = ""
-        self._lamps: Sequence[Lamp] = ()
+        self._lamps: Sequence[Indicator] = ()
         self._amber: frozenset[str] = frozenset()
         self._load: tuple[str, float, int] = ("", 0.0, 0)
 
@@ -131,7 +131,7 @@ class Progress:
     def _draw_parts(self, parts: Sequence[tuple[int, str]]) -> None:
         self._draw(fitted([(rank, printable(text)) for rank, text in parts if text], _width(self._stream)))
 
-    def guards(self, lamps: Sequence[Lamp]) -> None:
+    def guards(self, lamps: Sequence[Indicator]) -> None:
         """Keep the lamps for the live line; write a line that stays when one turns amber for the first time."""
         self._lamps = lamps
         for lamp in lamps:
@@ -171,7 +171,7 @@ class Progress:
             self._stream.write("\r\x1b[2K")
 
 
-def lamps_text(lamps: Sequence[Lamp]) -> str:
+def lamps_text(lamps: Sequence[Indicator]) -> str:
     """Return the guards for the live line: the names of those that are not green, the number of those that are."""
     if not lamps:
         return ""

@@ -80,7 +80,7 @@ def amend(path: Path, reason: str) -> None:
 def check(**values: object) -> int:
     """Judge every criterion: exit code 0 when all are met, 1 when one is missed, 3 when one is open or not resolved."""
     from pgdyno.errors import ExitCode
-    from pgdyno.model.project import Standing
+    from pgdyno.model.project import CriterionStatus
     from pgdyno.report.project_page import bound_text, judged, overall
     from pgdyno.report.wording import plural
 
@@ -118,7 +118,9 @@ def check(**values: object) -> int:
         if edits:
             told = plural(len(edits), "edit")
             click.echo(f"not on record: {told} of what was fixed; pgdyno project amend records them", err=True)
-    return int({Standing.MET: ExitCode.OK, Standing.MISSED: ExitCode.FINDINGS}.get(whole, ExitCode.NOT_RESOLVED))
+    return int(
+        {CriterionStatus.MET: ExitCode.OK, CriterionStatus.MISSED: ExitCode.FINDINGS}.get(whole, ExitCode.NOT_RESOLVED)
+    )
 
 
 @command.command("report")

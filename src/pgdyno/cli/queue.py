@@ -157,7 +157,7 @@ def run(
     from pgdyno.studies.night import NightPlan, NightRunner
     from pgdyno.studies.night_window import NightWindow
     from pgdyno.studies.night_work import NightWork, only_runner
-    from pgdyno.studies.stand import signals_interrupt
+    from pgdyno.studies.study_session import signals_interrupt
 
     plan = NightPlan(NightWindow.parse(window, zone), restore_s, shortest_s, retry_s)
     ends, progress = _moment(until, plan.window), Progress()

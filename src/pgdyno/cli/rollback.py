@@ -17,7 +17,7 @@ from pgdyno.errors import ExitCode, PgdynoError, RollbackError, UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pgdyno.remote.arrival import HostRequest
+    from pgdyno.remote.deploy import HostRequest
     from pgdyno.undo.restore import Restored
     from pgdyno.undo.rollback import BundleInfo, Sessions
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pgdyno.model.facts import Facts
     from pgdyno.model.trial import WorkloadSpec
     from pgdyno.server.outage import Outage
-    from pgdyno.studies.stand import Stand
+    from pgdyno.studies.study_session import StudySession
     from pgdyno.studies.target_request import TargetRequest
     from pgdyno.targets.target import Target
 
@@ -61,7 +61,7 @@ def command(**values: object) -> int:
     from pgdyno.model.trial import LoadPlan
     from pgdyno.stats.sequential import Design
     from pgdyno.studies.selftest import chosen, run_selftest, selftest_result, with_restored
-    from pgdyno.studies.stand import StudyRequest
+    from pgdyno.studies.study_session import StudyRequest
     from pgdyno.trial.assess import Bounds
 
     flags = Flags(values)
@@ -104,7 +104,7 @@ def command(**values: object) -> int:
     )
     before: dict[str, str] = {}
 
-    def body(stand: Stand) -> dict[str, object]:
+    def body(stand: StudySession) -> dict[str, object]:
         before.update({name: row.setting for name, row in stand.facts.settings.items()})
         outcomes = run_selftest(
             stand.laboratory, stand.data, cases, design=design, seed=flags.whole("seed"), announce=progress.announce

@@ -80,7 +80,7 @@ def changes(**values: object) -> None:
     """List what was put in force to stay, or taken back: who, when, which knob, from what to what, and why."""
     from dataclasses import asdict
 
-    from pgdyno.report.closing import changes_table
+    from pgdyno.report.appendix import changes_table
 
     flags = Flags(values)
     with open_store(flags.text("store_url")) as store:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pgdyno.model.trial import WorkloadSpec
     from pgdyno.server.outage import Outage
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.stand import Stand, StudyRequest
+    from pgdyno.studies.study_session import StudyRequest, StudySession
     from pgdyno.targets.target import Target
 
 Result = dict[str, object]
@@ -29,14 +29,14 @@ PLAN_WIDTH = 120
 
 
 def run_study(
-    request: StudyRequest, store: Store, progress: Progress, body: Callable[[Stand], Result], report: Path | None
+    request: StudyRequest, store: Store, progress: Progress, body: Callable[[StudySession], Result], report: Path | None
 ) -> Result:
     """Run `body` on an open stand, keep its result, put the server back and write the report.
 
     Raises RollbackError when the server could not be put back whole; the result was kept before.
     """
     from pgdyno.studies.outages import outage_json, outage_sentence
-    from pgdyno.studies.stand import open_stand
+    from pgdyno.studies.study_session import open_stand
 
     with open_stand(request, store, progress, progress.announce) as stand:
         result = body(stand)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pgdyno.model.trial import LoadPlan, WorkloadSpec
     from pgdyno.server.outage import Outage
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.stand import Stand, StudyRequest
+    from pgdyno.studies.study_session import StudyRequest, StudySession
     from pgdyno.studies.target_request import TargetRequest
     from pgdyno.targets.target import Target
 
@@ -91,7 +91,7 @@ def new_request(
 
     What a resumed study needs (target, bounds, safety) is kept among its options, beside its kind's own.
     """
-    from pgdyno.studies.stand import StudyRequest
+    from pgdyno.studies.study_session import StudyRequest
 
     load, server, bound, safe = load or load_of(flags), target or target_request(flags), bounds(flags), safety(flags)
     return StudyRequest(
@@ -111,7 +111,7 @@ def new_request(
 
 def resumed_request(flags: Flags, study: Study, **course: Unpack[Course]) -> StudyRequest:
     """Rebuild the request of an interrupted study; --target, --keep-data, guards and watchdog still count."""
-    from pgdyno.studies.stand import StudyRequest
+    from pgdyno.studies.study_session import StudyRequest
     from pgdyno.studies.target_request import TargetRequest
     from pgdyno.trial.assess import Bounds
 
@@ -194,7 +194,7 @@ def carry_out(
     flags: Flags,
     store: Store,
     progress: Progress,
-    body: Callable[[Stand], dict[str, object]],
+    body: Callable[[StudySession], dict[str, object]],
 ) -> dict[str, object]:
     """Run the study, write its report where one was asked for, print its result and return it."""
     from pgdyno.cli.study import print_result, run_study

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pgdyno.model.facts import Facts
     from pgdyno.model.study import Study
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.stand import Stand
+    from pgdyno.studies.study_session import StudySession
     from pgdyno.studies.sweep_options import SweepOptions
 
 OPTION = "sweep"
@@ -40,7 +40,7 @@ def _sweep(options: SweepOptions, flags: Flags, store: Store, progress: Progress
         options.configurations(facts)
         return options.words
 
-    def body(stand: Stand) -> dict[str, object]:
+    def body(stand: StudySession) -> dict[str, object]:
         return measure(stand.laboratory, options, progress.announce)
 
     experiment = Experiment(StudyKind.SWEEP, options.name, {OPTION: options.to_json()}, options.knobs, purpose)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pgdyno.server.outage import Outage
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.options import TuneOptions
-    from pgdyno.studies.stand import Stand, StudyRequest
+    from pgdyno.studies.study_session import StudyRequest, StudySession
     from pgdyno.targets.target import Target
 
 
@@ -117,7 +117,7 @@ def run_tune(
         raise too_short(options, "before it began: the way back alone may take that long")
     alarm = Alarm(watch)
 
-    def body(stand: Stand) -> dict[str, object]:
+    def body(stand: StudySession) -> dict[str, object]:
         if watch is not None and stand.outage is not None and not isinstance(stand.outage.seconds, Unknown):
             watch.expect_restart(stand.outage.seconds)
             alarm.wind()
@@ -166,7 +166,7 @@ def _kernel_knobs(options: TuneOptions, plan: LoadPlan) -> KernelKnobs:
     """Return what names the Linux knobs that the search and its rivals may set."""
 
     def names(_: Target, facts: Facts, workload: WorkloadSpec) -> Sequence[str]:
-        from pgdyno.studies.stand import linux_knobs
+        from pgdyno.studies.study_session import linux_knobs
         from pgdyno.studies.tune import search_space
 
         space = search_space(facts, workload, plan, options)

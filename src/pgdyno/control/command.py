@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pgdyno.control.protocol import TIMEOUT_S, check_mode
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError, UsageError
-from pgdyno.owner.inherited import Kind
+from pgdyno.owner.inherited import ProgramKind
 from pgdyno.owner.runner import Runner
 from pgdyno.server.postgres import Postgres
 
@@ -90,7 +90,7 @@ class CommandControl:
         argv = [word.replace(ACTION, action) for word in self.argv]
         try:
             # An agent's socket is for ssh, not for a server that the command may start.
-            kind = Kind.SSH if any(Path(word).name == "ssh" for word in argv) else Kind.PROGRAM
+            kind = ProgramKind.SSH if any(Path(word).name == "ssh" for word in argv) else ProgramKind.PROGRAM
             self.runner.run(argv, timeout_s=self.timeout_s, kind=kind)
         except EnvironmentUnsuitable as error:
             raise RestartError(

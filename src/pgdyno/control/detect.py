@@ -36,7 +36,7 @@ class Undetected:
 
 
 @dataclass(frozen=True, slots=True)
-class Signs:
+class ServerSigns:
     """What there is to see of a local server. `cgroups` are the texts of /proc/PID/cgroup.
 
     `pid_namespace` and `own_pid_namespace` are the links in /proc/PID/ns. `owner` is the account of the data
@@ -57,7 +57,7 @@ class Signs:
 
 
 def find_control(
-    runner: Runner, postgres: Postgres, signs: Signs, bin_dir: Path | None, *, which: Which = shutil.which
+    runner: Runner, postgres: Postgres, signs: ServerSigns, bin_dir: Path | None, *, which: Which = shutil.which
 ) -> Control | Undetected:
     """Return the control of whoever started the server: systemd, Debian's pg_ctlcluster, else pg_ctl.
 
@@ -94,7 +94,7 @@ def find_control(
     )
 
 
-def foreign_hands(signs: Signs) -> Undetected | None:
+def foreign_hands(signs: ServerSigns) -> Undetected | None:
     """Return why a server must not be restarted by any tool of this host, None when there is no such sign."""
     if signs.is_patroni:
         return Undetected(
@@ -107,11 +107,11 @@ def foreign_hands(signs: Signs) -> Undetected | None:
     return None
 
 
-def read_signs(pid: int, data_directory: Path, config_file: str | None) -> Signs:
+def read_signs(pid: int, data_directory: Path, config_file: str | None) -> ServerSigns:
     """Look at /proc, the data directory and who we are."""
     owner = owner_of(data_directory)
     own_namespace = _link(processes.PROC / "self" / "ns" / "pid") or ""
-    return Signs(
+    return ServerSigns(
         pid=pid,
         data_directory=data_directory,
         config_file=config_file,
@@ -171,7 +171,7 @@ def stderr_of(pid: int) -> Path | None:
         return None
 
 
-def _systemd(runner: Runner, postgres: Postgres, signs: Signs, unit: str, which: Which) -> Control | Undetected:
+def _systemd(runner: Runner, postgres: Postgres, signs: ServerSigns, unit: str, which: Which) -> Control | Undetected:
     if which("systemctl") is None:
         return Undetected(f'the server belongs to unit "{unit}", and there is no systemctl here')
     try:

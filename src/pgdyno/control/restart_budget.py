@@ -22,7 +22,7 @@ _HINT = "Write none, a number, HH:MM-HH:MM, or both as 3@22:00-05:00."
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class DayWindow:
     """A time of day, `begin` included and `end` not; it may reach over midnight."""
 
     begin: time
@@ -52,7 +52,7 @@ class RestartBudget:
     """At most `limit` restarts, in the `window`; None is no bound."""
 
     limit: int | None = None
-    window: Window | None = None
+    window: DayWindow | None = None
 
     @classmethod
     def parse(cls, text: str) -> RestartBudget:
@@ -62,7 +62,7 @@ class RestartBudget:
             raise UsageError(f'restart budget "{text}" cannot be read', hint=_HINT)
         limit, begin, end = match["limit"], match["begin"], match["end"]
         try:
-            window = Window(time.fromisoformat(begin), time.fromisoformat(end)) if begin else None
+            window = DayWindow(time.fromisoformat(begin), time.fromisoformat(end)) if begin else None
         except ValueError as error:
             raise UsageError(f'restart budget "{text}" has no time of day', detail=str(error), hint=_HINT) from error
         if window is not None and window.begin == window.end:

@@ -19,7 +19,7 @@ from pgdyno.model.samples import SampleRow
 from pgdyno.model.trial import LoadPlan
 from pgdyno.outside.documents import load_json, unpack
 from pgdyno.workloads.log_fold import LogFold
-from pgdyno.workloads.pgbench_log import LogFormat, parse_lines
+from pgdyno.workloads.pgbench_log import PgbenchLogFormat, parse_lines
 from pgdyno.workloads.progress import count_aborted, first_reason
 from pgdyno.workloads.result import LoadResult, SecondHistograms, count_bins
 
@@ -43,7 +43,7 @@ _MOST = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PodRunLog:
     """What all pods of one Job say of it: the cell, its place in the order, and how it was driven."""
 
     cell: Cell
@@ -65,7 +65,7 @@ class PodLog:
 
     name: str
     index: int
-    run: Run
+    run: PodRunLog
     result: LoadResult | None
     reason: str | None = None
     samples: tuple[SampleRow, ...] = ()
@@ -102,7 +102,7 @@ def _read(text: str, name: str) -> PodLog:
     return PodLog(name, index, run, result, reason, samples, notes, version, size)
 
 
-def _result(text: str, index: int, run: Run, name: str) -> tuple[LoadResult | None, str | None]:
+def _result(text: str, index: int, run: PodRunLog, name: str) -> tuple[LoadResult | None, str | None]:
     if failed := _FAILED.search(text):
         return None, failed[1].strip() or "it failed and did not say why"
     begin, end = _BEGIN.search(text), _END.search(text)
@@ -115,7 +115,7 @@ def _result(text: str, index: int, run: Run, name: str) -> tuple[LoadResult | No
     if aborted or code:
         clients = f"{aborted} of {run.plan.clients} clients aborted" if aborted else "pgbench gave up"
         reason = f"{clients} (exit code {code}): {first_reason(said) or 'no reason given'}"
-    parsed = parse_lines(_file(text, "transactions", name), LogFormat())
+    parsed = parse_lines(_file(text, "transactions", name), PgbenchLogFormat())
     if not len(parsed.log):
         return None, reason or "not a single transaction"
     cpu_s = 60.0 * (int(end[2]) + int(end[4])) + float(end[3]) + float(end[5])
@@ -144,14 +144,14 @@ def _result(text: str, index: int, run: Run, name: str) -> tuple[LoadResult | No
     ), reason
 
 
-def _run(text: str, name: str) -> Run:
+def _run(text: str, name: str) -> PodRunLog:
     try:
         told = load_json(text)
         cell = Cell.of_factors(told["cell"])
         if not all(1 <= count <= _MOST for count in (cell.instances, cell.clients, cell.jobs)):
             raise ValueError(f"{cell.instances} load generators of {cell.clients} clients and {cell.jobs} threads")
         memory = told["memory_bytes"]
-        return Run(
+        return PodRunLog(
             cell=cell,
             number=int(told["number"]),
             repetition=int(told["repetition"]),

@@ -16,7 +16,7 @@ from pgdyno.fleet.limits import make_limits, remove_limits
 from pgdyno.model.cpus import cpus_text, parse_cpus
 from pgdyno.model.trial import LoadPlan
 from pgdyno.targets.target import Target
-from pgdyno.workloads.gate import Gate
+from pgdyno.workloads.gate import StartGate
 from pgdyno.workloads.held_start import GO
 from pgdyno.workloads.protocol import RunningLoad, Workload
 
@@ -64,7 +64,7 @@ def _begin_group(workload: Workload, target: Target, dbname: str, plan: LoadPlan
             for instance in range(plan.instances):
                 limits = make_limits(plan, f"{os.getpid()}-{instance}")
                 cgroups += limits
-                gate = Gate(ready_write, go_read, cpus, limits)
+                gate = StartGate(ready_write, go_read, cpus, limits)
                 folder = directory / f"instance-{instance}"
                 folder.mkdir(parents=True, exist_ok=True)
                 one = replace(plan, seed=None if plan.seed is None else plan.seed + instance)

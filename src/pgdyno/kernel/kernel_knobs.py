@@ -26,7 +26,7 @@ _INT = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class KnobBounds:
     """What the kernel takes: as `vartype`, `unit`, `min_val` and `max_val` of `pg_settings`; words for an enum."""
 
     vartype: str = "enum"
@@ -37,23 +37,23 @@ class Bounds:
 
 
 BOUNDS = {
-    linux.DIRTY_BYTES: Bounds("integer", "B", 2 * 4096, _LONG),
-    linux.DIRTY_RATIO: Bounds("integer", None, 1, 100),
-    linux.BACKGROUND_BYTES: Bounds("integer", "B", 1, _LONG),
-    linux.BACKGROUND_RATIO: Bounds("integer", None, 1, 100),
-    linux.NR_HUGEPAGES: Bounds("integer", None, 0, _LONG),
-    linux.SWAPPINESS: Bounds("integer", None, 0, 200),
-    linux.OVERCOMMIT_MEMORY: Bounds(words=("0", "1", "2")),
-    linux.OVERCOMMIT_RATIO: Bounds("integer", None, 1, _INT),
-    linux.MIGRATION_COST: Bounds("integer", None, 0, 10**9),
-    linux.AUTOGROUP: Bounds(words=("0", "1")),
-    linux.THP_ENABLED: Bounds(),
-    linux.THP_DEFRAG: Bounds(),
-    linux.READ_AHEAD: Bounds("integer", "kB", 0, _INT),
-    linux.SCHEDULER: Bounds(),
-    linux.GOVERNOR: Bounds(),
-    linux.SMT: Bounds(),
-    linux.SWAP_AREA: Bounds("integer", "B", 0, _LONG),
+    linux.DIRTY_BYTES: KnobBounds("integer", "B", 2 * 4096, _LONG),
+    linux.DIRTY_RATIO: KnobBounds("integer", None, 1, 100),
+    linux.BACKGROUND_BYTES: KnobBounds("integer", "B", 1, _LONG),
+    linux.BACKGROUND_RATIO: KnobBounds("integer", None, 1, 100),
+    linux.NR_HUGEPAGES: KnobBounds("integer", None, 0, _LONG),
+    linux.SWAPPINESS: KnobBounds("integer", None, 0, 200),
+    linux.OVERCOMMIT_MEMORY: KnobBounds(words=("0", "1", "2")),
+    linux.OVERCOMMIT_RATIO: KnobBounds("integer", None, 1, _INT),
+    linux.MIGRATION_COST: KnobBounds("integer", None, 0, 10**9),
+    linux.AUTOGROUP: KnobBounds(words=("0", "1")),
+    linux.THP_ENABLED: KnobBounds(),
+    linux.THP_DEFRAG: KnobBounds(),
+    linux.READ_AHEAD: KnobBounds("integer", "kB", 0, _INT),
+    linux.SCHEDULER: KnobBounds(),
+    linux.GOVERNOR: KnobBounds(),
+    linux.SMT: KnobBounds(),
+    linux.SWAP_AREA: KnobBounds("integer", "B", 0, _LONG),
 }
 
 

@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 from pgdyno.linux.kernel_tree import LIVE, Tree
-from pgdyno.owner.inherited import Kind, inherited
+from pgdyno.owner.inherited import ProgramKind, inherited
 
 _TIMEOUT_S = 600.0
 
@@ -70,7 +70,7 @@ def _run(program: str, path: str) -> None:
     try:
         done = subprocess.run(
             [program, path],
-            env=inherited(Kind.PROGRAM),
+            env=inherited(ProgramKind.PROGRAM),
             capture_output=True,
             text=True,
             check=False,

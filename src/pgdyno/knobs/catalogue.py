@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from pgdyno.errors import UsageError
 from pgdyno.knobs.expressions import Expression, parse
-from pgdyno.knobs.policy import Durability, Search, ruling_of
+from pgdyno.knobs.policy import Durability, SearchPolicy, ruling_of
 
 
 class Group(StrEnum):
@@ -107,7 +107,7 @@ class Knob:
 
     name: str
     durability: Durability
-    search: Search
+    search: SearchPolicy
     group: Group
     scale: Scale
     low: Expression | None

@@ -44,7 +44,7 @@ _MEANINGS = {
 }
 
 
-class Search(StrEnum):
+class SearchPolicy(StrEnum):
     """Whether a search may move a parameter. NEVER covers class X and what is not a performance setting."""
 
     DEFAULT = "default"
@@ -59,13 +59,13 @@ class Ruling:
 
     name: str
     durability: Durability | None
-    search: Search
+    search: SearchPolicy
     why: str
 
     @property
     def settable(self) -> bool:
         """Return True when a person may set it in an experiment."""
-        return self.search is not Search.NEVER
+        return self.search is not SearchPolicy.NEVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +107,10 @@ def _rulings(rule: Mapping[str, object]) -> Iterable[Ruling]:
     if durability in (None, Durability.X):
         if "search" in rule:
             raise UsageError(f'policy: class "{klass}" is never searched, so it takes no "search"')
-        search = Search.NEVER
+        search = SearchPolicy.NEVER
     else:
-        search = Search(str(rule.get("search")))
-        if search is Search.NEVER:
+        search = SearchPolicy(str(rule.get("search")))
+        if search is SearchPolicy.NEVER:
             raise UsageError(f'policy: class "{klass}" needs search = default, opt-in or manual')
     return [Ruling(str(name), durability, search, why) for name in names]
 

@@ -17,7 +17,7 @@ from pgdyno.knobs.constraints import check
 from pgdyno.knobs.current import overridden
 from pgdyno.knobs.dimension import Dimension, Value
 from pgdyno.knobs.linux import cannot_be_set, is_idle, load_linux_catalogue
-from pgdyno.knobs.policy import Search, load_policy, nearest_hint, refuse, ruling_of
+from pgdyno.knobs.policy import SearchPolicy, load_policy, nearest_hint, refuse, ruling_of
 from pgdyno.knobs.ranges import make_dimension
 from pgdyno.knobs.rules import rules_of_thumb, value_nearest
 from pgdyno.knobs.values import canonical_text
@@ -159,7 +159,7 @@ def _check_searchable(name: str, catalogue: Catalogue, facts: Facts) -> None:
     known = {*catalogue, *facts.settings, *LINUX_KNOBS}
     refuse(name, known=known)
     ruling = ruling_of(name)
-    if ruling is not None and ruling.search is Search.MANUAL:
+    if ruling is not None and ruling.search is SearchPolicy.MANUAL:
         raise PolicyError(
             f'knob "{name}" is never searched: {ruling.why}',
             hint="Try values of it by hand with `pgdyno experiment --ab`.",
@@ -173,11 +173,11 @@ def _chosen_out(
 ) -> str | None:
     if knob.name in exclude:
         return "excluded by --exclude"
-    if knob.search is Search.MANUAL:
+    if knob.search is SearchPolicy.MANUAL:
         return "set by hand only: " + _why(knob)
     if only is not None and knob.name not in wanted:
         return "not among the knobs chosen"
-    if knob.search is Search.OPT_IN and knob.name not in wanted:
+    if knob.search is SearchPolicy.OPT_IN and knob.name not in wanted:
         return "only with --include: " + _why(knob)
     return None
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pgdyno.model.evidence import Evidence
-from pgdyno.model.finding import Answer, Depth, Finding, Proof
+from pgdyno.model.finding import Answer, Depth, Finding, RuleProof
 from pgdyno.model.inventory import Inventory
 
 
@@ -31,7 +31,7 @@ class Advice:
     evidence: Evidence
     findings: tuple[Finding, ...]
     depth: Depth = Depth.BASIC
-    proofs: Mapping[str, Proof] = field(default_factory=dict)
+    proofs: Mapping[str, RuleProof] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     environment: str = ""

@@ -35,7 +35,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldBack:
+class BottleneckVerdict:
     """The verdict of one run. `second` is the resource that would be next, short or not; None when none was seen.
 
     `evidence` are the sentences behind the verdict, `notes` what qualifies it: how much was read from disks and how

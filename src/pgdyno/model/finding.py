@@ -145,7 +145,7 @@ class Provenance:
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class StatedEffect:
     """An effect as its source states it; `low` and `high` are relative gains (0.35 is +35 %), None when only words."""
 
     text: str
@@ -175,7 +175,7 @@ class Resolution:
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class RuleProof:
     """A measured verdict on this target: the study, its words and its ratio.
 
     `settings` are what the study's B had and its A had not; a proposal of other values is not proved by it.
@@ -211,7 +211,7 @@ class Finding:
     mechanism: str = ""
     evidence: tuple[str, ...] = ()
     """The facts of this target that it rests on, one sentence each."""
-    effects: tuple[Effect, ...] = ()
+    effects: tuple[StatedEffect, ...] = ()
     """Those of the source closest to this target first."""
     confidence: Confidence = Confidence.MEDIUM
     doubts: tuple[str, ...] = ()
@@ -233,11 +233,11 @@ class Finding:
     """Rules whose changes come first."""
     alternatives: tuple[str, ...] = ()
     state: ProofState = ProofState.PROPOSED
-    proof: Proof | None = None
+    proof: RuleProof | None = None
     waits_for_load: bool = False
     """Only a load could justify it, and the server was seen idle: it comes after everything else."""
 
     @property
-    def main_effect(self) -> Effect | None:
+    def main_effect(self) -> StatedEffect | None:
         """Return the effect that stands for the finding: the first with a figure, else the first in words."""
         return next((effect for effect in self.effects if effect.figure is not None), next(iter(self.effects), None))

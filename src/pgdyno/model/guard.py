@@ -112,7 +112,7 @@ class GuardReading:
 
 
 @dataclass(frozen=True, slots=True)
-class Lamp:
+class Indicator:
     """What a display shows of a guard: `text` is the reading and the limit, or why there is none."""
 
     name: str

@@ -32,7 +32,7 @@ class LivePoint:
 
 
 @dataclass(frozen=True, slots=True)
-class LiveLamp:
+class LiveIndicator:
     """A guard's lamp: its name, its colour as a word, and the reading with its limit."""
 
     name: str
@@ -75,7 +75,7 @@ class Live:
     metric: str = Metric.THROUGHPUT.value
     place: str = ""
     left_s: float | None = None
-    lamps: tuple[LiveLamp, ...] = ()
+    lamps: tuple[LiveIndicator, ...] = ()
     notices: tuple[LiveNotice, ...] = ()
     points: tuple[LivePoint, ...] = ()
     start_ticks: int = 0
@@ -101,7 +101,7 @@ class Live:
         known = {field.name for field in fields(cls)}
         found: dict[str, Any] = {name: value for name, value in values.items() if name in known}
         try:
-            found["lamps"] = tuple(LiveLamp(**one) for one in _objects(found.get("lamps", ())))
+            found["lamps"] = tuple(LiveIndicator(**one) for one in _objects(found.get("lamps", ())))
             found["notices"] = tuple(LiveNotice(**one) for one in _objects(found.get("notices", ())))
             rows = _rows(found.get("points", ()))
             found["points"] = tuple(LivePoint(*row[: len(POINT_COLUMNS)]) for row in rows)

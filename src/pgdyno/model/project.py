@@ -30,7 +30,7 @@ GOALS: Mapping[str, str] = {
 """The goals that a project can have, by the word that its scenarios name."""
 
 
-class Standing(StrEnum):
+class CriterionStatus(StrEnum):
     """What the measured figures say of a criterion."""
 
     MET = "met"
@@ -55,7 +55,7 @@ class Criterion:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ProjectRow:
     """A figure that was measured elsewhere: a value, a count of a whole, or before and after. `count` weighs it."""
 
     name: str
@@ -86,7 +86,7 @@ class Scenario:
     serves: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
     studies: tuple[str, ...] = ()
-    rows: tuple[Row, ...] = ()
+    rows: tuple[ProjectRow, ...] = ()
     headline: Headline | None = None
     days: float | None = None
     runs: int | None = None
@@ -161,66 +161,66 @@ class Fixed:
     amendments: tuple[Amendment, ...] = ()
 
 
-def judge(criterion: Criterion, measured: Measured | None) -> Standing:
+def judge(criterion: Criterion, measured: Measured | None) -> CriterionStatus:
     """Return the standing: met or missed only when the whole range of the figure says so."""
     if measured is None:
-        return Standing.OPEN
+        return CriterionStatus.OPEN
     low = -math.inf if criterion.at_least is None else criterion.at_least
     high = math.inf if criterion.at_most is None else criterion.at_most
     if low <= measured.lo and measured.hi <= high:
-        return Standing.MET
-    return Standing.MISSED if measured.hi < low or measured.lo > high else Standing.NOT_RESOLVED
+        return CriterionStatus.MET
+    return CriterionStatus.MISSED if measured.hi < low or measured.lo > high else CriterionStatus.NOT_RESOLVED
 
 
-def row_metric(rows: Sequence[Row], metric: str) -> Measured | None:
+def row_metric(rows: Sequence[ProjectRow], metric: str) -> Measured | None:
     """Compute a metric of rows; None when no row has what it needs."""
     value = ROW_METRICS[metric][1](rows)
     return None if value is None else Measured(value, value, value, ROW_METRICS[metric][0])
 
 
-def _values(rows: Sequence[Row]) -> list[float]:
+def _values(rows: Sequence[ProjectRow]) -> list[float]:
     return [row.value for row in rows if row.value is not None]
 
 
-def _share(rows: Sequence[Row]) -> float | None:
+def _share(rows: Sequence[ProjectRow]) -> float | None:
     parts = [(row.count, row.of) for row in rows if row.count is not None and row.of]
     return 100 * sum(count for count, _ in parts) / sum(of for _, of in parts) if parts else None
 
 
-def _sides(rows: Sequence[Row]) -> list[tuple[float, float, float | None]]:
+def _sides(rows: Sequence[ProjectRow]) -> list[tuple[float, float, float | None]]:
     return [(row.before, row.after, row.count) for row in rows if row.before and row.after is not None]
 
 
-def _saved(rows: Sequence[Row]) -> float | None:
+def _saved(rows: Sequence[ProjectRow]) -> float | None:
     sides = _sides(rows)
     return 100 * (1 - sum(after for _, after, _ in sides) / sum(before for before, _, _ in sides)) if sides else None
 
 
-def _mean_saved(rows: Sequence[Row]) -> float | None:
+def _mean_saved(rows: Sequence[ProjectRow]) -> float | None:
     gains = [100 * (1 - after / before) for before, after, _ in _sides(rows)]
     return sum(gains) / len(gains) if gains else None
 
 
-def _weighted_saved(rows: Sequence[Row]) -> float | None:
+def _weighted_saved(rows: Sequence[ProjectRow]) -> float | None:
     gains = [(100 * (1 - after / before), count) for before, after, count in _sides(rows) if count]
     return sum(gain * count for gain, count in gains) / sum(count for _, count in gains) if gains else None
 
 
-def _grown(rows: Sequence[Row]) -> float | None:
+def _grown(rows: Sequence[ProjectRow]) -> float | None:
     saved = _saved(rows)
     return None if saved is None else -saved
 
 
-def _worst_remainder(rows: Sequence[Row]) -> float | None:
+def _worst_remainder(rows: Sequence[ProjectRow]) -> float | None:
     return max((100 * after / before for before, after, _ in _sides(rows)), default=None)
 
 
-def _spread(rows: Sequence[Row]) -> float | None:
+def _spread(rows: Sequence[ProjectRow]) -> float | None:
     values = [value for value in _values(rows) if value > 0]
     return 100 * (max(values) / min(values) - 1) if len(values) > 1 else None
 
 
-RowMetric = tuple[str, Callable[[Sequence[Row]], float | None]]
+RowMetric = tuple[str, Callable[[Sequence[ProjectRow]], float | None]]
 ROW_METRICS: Mapping[str, RowMetric] = {
     "share": ("counts over wholes, all rows together", _share),
     "total": ("sum of the rows", lambda rows: sum(_values(rows)) if _values(rows) else None),

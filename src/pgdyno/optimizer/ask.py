@@ -19,7 +19,7 @@ from pgdyno.optimizer.candidates import Allowed, anything, search
 from pgdyno.optimizer.encoding import Point, Rows
 from pgdyno.optimizer.feasibility import fit_feasibility, log_worth
 from pgdyno.optimizer.model import Model, fit_model
-from pgdyno.optimizer.observation import Data, Observation, gather
+from pgdyno.optimizer.observation import Data, ScoredPoint, gather
 
 LEADERS = 4
 CAUTION = 2.0
@@ -46,7 +46,7 @@ class Suggestion:
 
 def ask(
     dimensions: Sequence[Dimension],
-    history: Sequence[Observation],
+    history: Sequence[ScoredPoint],
     *,
     starts: Sequence[Point] = (),
     skipped: Sequence[Point] = (),

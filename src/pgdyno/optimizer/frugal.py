@@ -17,7 +17,7 @@ import numpy as np
 from pgdyno.knobs.dimension import Dimension, Value
 from pgdyno.optimizer.encoding import Encoding, Point, Rows
 from pgdyno.optimizer.model import Vector, fit_sceptical
-from pgdyno.optimizer.observation import Observation, gather
+from pgdyno.optimizer.observation import ScoredPoint, gather
 
 GAIN_SHARE = 0.1
 """What may be lost of the gain that the model expects, in ln(performance): nine tenths of a gain are its point."""
@@ -40,7 +40,7 @@ def may_lose(gain: float, tolerance: float | None, least: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Frugal:
+class FrugalChoice:
     """What is left of a winner, and what the model expects each step to have cost, as shares of the winner's gain.
 
     `dropped` are the settings that went back; those of them that are in `forced` cost more than the tolerance and went
@@ -55,7 +55,7 @@ class Frugal:
 
 def reduce(
     dimensions: Sequence[Dimension],
-    history: Sequence[Observation],
+    history: Sequence[ScoredPoint],
     winner: Point,
     *,
     noise_sd: float,
@@ -64,7 +64,7 @@ def reduce(
     tolerance: float | None,
     is_possible: Callable[[Point], bool],
     needed: Collection[str] = (),
-) -> Frugal:
+) -> FrugalChoice:
     """Return the frugal part of a winner: at least one setting, and at most `most` where constraints let that be.
 
     What may be lost is what `may_lose` says. `amounts` are the knobs that count memory, each with the value above which
@@ -87,7 +87,7 @@ def reduce(
     for name in sorted(amounts):
         left.lower(name, [point[name] for point in good], amounts[name])
     left.take_back(most)  # a setting that only made room for an amount can go now
-    return Frugal(encoding.point(left.row), left.dropped, frozenset(left.forced), tuple(left.lowered))
+    return FrugalChoice(encoding.point(left.row), left.dropped, frozenset(left.forced), tuple(left.lowered))
 
 
 @dataclass

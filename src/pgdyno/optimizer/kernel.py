@@ -39,7 +39,7 @@ class Distances:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class CovarianceParts:
     """The two parts of the covariance at amplitude 1, and the slope of the smooth one along r^2; (rows, columns)."""
 
     smooth: Matrix
@@ -84,18 +84,18 @@ def weighted_total(squared: Matrix, single: Matrix) -> Matrix:
     return np.asarray(SMOOTH * (1.0 + r + r**2 / 3.0) * np.exp(-r) + ADDITIVE * single)
 
 
-def parts(d: Distances, weights: Vector) -> Parts:
+def parts(d: Distances, weights: Vector) -> CovarianceParts:
     """Return the parts of the covariance for each pair."""
     r = ROOT5 * np.sqrt(d.squared @ weights)
     decay = np.exp(-r)
-    return Parts(
+    return CovarianceParts(
         smooth=(1.0 + r + r**2 / 3.0) * decay,
         smooth_slope=(-5.0 / 6.0) * (1.0 + r) * decay,
         additive=d.single @ (weights / weights.sum()),
     )
 
 
-def weight_gradient(d: Distances, weights: Vector, p: Parts, outer: Matrix) -> Vector:
+def weight_gradient(d: Distances, weights: Vector, p: CovarianceParts, outer: Matrix) -> Vector:
     """Return sum_ij outer_ij * dk_ij / d(ln weight_g) at amplitude 1, for each group."""
     share = weights / weights.sum()
     smooth = np.tensordot(outer * p.smooth_slope, d.squared, 2) * weights

@@ -16,7 +16,7 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class ScoredPoint:
     """A trial: its point, and ln(performance) (higher is better), None when it failed or was refused."""
 
     point: Mapping[str, Value]
@@ -47,7 +47,7 @@ class Data:
 
 def gather(
     dimensions: Sequence[Dimension],
-    history: Sequence[Observation],
+    history: Sequence[ScoredPoint],
     points: Sequence[Mapping[str, Value]] = (),
     held: Collection[str] = (),
 ) -> Data:

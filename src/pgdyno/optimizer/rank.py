@@ -13,7 +13,7 @@ import numpy as np
 from pgdyno.knobs.dimension import Dimension, Value
 from pgdyno.optimizer.encoding import Point
 from pgdyno.optimizer.model import fit_model, fit_sceptical
-from pgdyno.optimizer.observation import Data, Observation, gather
+from pgdyno.optimizer.observation import Data, ScoredPoint, gather
 
 SURE = 2.8
 """How many standard deviations of its lead over the default a point must lead by: it is one among fifty.
@@ -32,7 +32,7 @@ class Ranked:
     sd: float
 
 
-def rank(dimensions: Sequence[Dimension], history: Sequence[Observation], *, seed: int) -> list[Ranked]:
+def rank(dimensions: Sequence[Dimension], history: Sequence[ScoredPoint], *, seed: int) -> list[Ranked]:
     """Return the measured points, best posterior mean first; empty when every trial failed.
 
     Nothing here is random yet; `seed` is for a model whose fit is.
@@ -48,7 +48,7 @@ def rank(dimensions: Sequence[Dimension], history: Sequence[Observation], *, see
     return [Ranked(data.encoding.point(data.measured[i]), float(mean[i]), float(sd[i])) for i in order]
 
 
-def choose(dimensions: Sequence[Dimension], history: Sequence[Observation], *, sure: float = SURE) -> Point:
+def choose(dimensions: Sequence[Dimension], history: Sequence[ScoredPoint], *, sure: float = SURE) -> Point:
     """Return the point to recommend: the best by posterior mean that surely leads the default.
 
     "Surely": by `sure` standard deviations of the lead under the joint posterior of a sceptical fit. Otherwise, and
@@ -64,7 +64,7 @@ def choose(dimensions: Sequence[Dimension], history: Sequence[Observation], *, s
     return data.encoding.point(data.measured[best])
 
 
-def leads(dimensions: Sequence[Dimension], history: Sequence[Observation]) -> list[tuple[Point, float, float]]:
+def leads(dimensions: Sequence[Dimension], history: Sequence[ScoredPoint]) -> list[tuple[Point, float, float]]:
     """Return each measured point with its lead over the default in ln(performance), and the deviation of that lead.
 
     By the joint posterior of the sceptical fit; empty where the default was never measured.
@@ -83,7 +83,7 @@ def _default_place(data: Data) -> int | None:
     return int(places[0]) if len(places) else None
 
 
-def candidate(dimensions: Sequence[Dimension], history: Sequence[Observation], *, seed: int) -> Point:
+def candidate(dimensions: Sequence[Dimension], history: Sequence[ScoredPoint], *, seed: int) -> Point:
     """Return the point that is worth fresh pairs: the one of `choose`, else the first of `rank` beside the default.
 
     The default where no other point was measured.

@@ -30,7 +30,7 @@ from pgdyno.owner.account import Account, owner_of_server
 from pgdyno.owner.durable import Attributes
 from pgdyno.owner.file_image import FileImage
 from pgdyno.owner.pins import DirectoryChanged, Pin
-from pgdyno.owner.tasks import TASKS, Opened
+from pgdyno.owner.tasks import TASKS, OpenedFile
 
 Call = Callable[[str, dict[str, object]], object]
 MOST_BYTES = 128 << 20
@@ -157,7 +157,7 @@ class Hands:
 
     def open_lock(self, path: Path) -> int:
         """Open a small file for reading and writing, made when it is missing; the caller closes the descriptor."""
-        opened = cast(Opened, self.call("open_lock", {"path": str(path)}))
+        opened = cast(OpenedFile, self.call("open_lock", {"path": str(path)}))
         if not stat.S_ISREG(os.fstat(opened.descriptor).st_mode):
             os.close(opened.descriptor)
             raise OSError(errno.EINVAL, "not a regular file", str(path))
@@ -221,7 +221,7 @@ class _Worker:
                     if attempt == 2 or isinstance(error, TimeoutError):
                         raise self._gone(str(error) or type(error).__name__) from error
                     continue
-                if isinstance(answer, Opened):
+                if isinstance(answer, OpenedFile):
                     return answer
                 if answer is not None:
                     return _value(answer)
@@ -249,7 +249,7 @@ class _Worker:
         """Leave the worker to the process that started it: we are a child of that."""
         self._channel = self._process = None
 
-    def _ask(self, request: bytes) -> tuple[bytes, bytes] | Opened | None:
+    def _ask(self, request: bytes) -> tuple[bytes, bytes] | OpenedFile | None:
         """Return the answer. One that an interrupt kept us from reading is not taken for that of the next question."""
         if self._is_asking or self._channel is None:
             self.end()
@@ -263,13 +263,13 @@ class _Worker:
         self._is_asking = False
         return found
 
-    def _opened(self) -> Opened:
+    def _opened(self) -> OpenedFile:
         assert self._channel is not None, "it has just answered"
         _, descriptors, _, _ = socket.recv_fds(self._channel, 1, 1)
         if len(descriptors) != 1:
             raise EnvironmentUnsuitable("a worker of pgdyno gave an answer that cannot be read")
         os.set_inheritable(descriptors[0], False)
-        return Opened(descriptors[0])
+        return OpenedFile(descriptors[0])
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()

@@ -16,7 +16,7 @@ _LIBPQ = ("PG*", "KRB5*", "SSL_CERT_*", "OPENSSL_CONF")
 _OURS = ("PYTHON*", "PGDYNO_*", "SSH_*", "XDG_*", "DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "NO_COLOR")
 
 
-class Kind(Enum):
+class ProgramKind(Enum):
     """What a program is, and with that the patterns of the variables that it is given."""
 
     PROGRAM = _EVERY
@@ -31,13 +31,13 @@ class Kind(Enum):
     """Another process of pgdyno, which keeps to this list in its turn."""
 
 
-def inherited(kind: Kind, environment: Mapping[str, str] | None = None) -> dict[str, str]:
+def inherited(kind: ProgramKind, environment: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return what of `environment` (ours) a program of this kind is given."""
     given = os.environ if environment is None else environment
     return {name: value for name, value in given.items() if _is_given(kind, name)}
 
 
-def _is_given(kind: Kind, name: str) -> bool:
-    if name.startswith("PGDYNO_" if kind is Kind.CLIENT else "PG") and kind is not Kind.OURSELVES:
+def _is_given(kind: ProgramKind, name: str) -> bool:
+    if name.startswith("PGDYNO_" if kind is ProgramKind.CLIENT else "PG") and kind is not ProgramKind.OURSELVES:
         return False
     return any(fnmatchcase(name, pattern) for pattern in kind.value)

@@ -15,7 +15,7 @@ from typing import IO, Protocol
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.owner import enter_cgroup, launch
-from pgdyno.owner.inherited import Kind, inherited
+from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.owner.process_image import ProcessImage
 from pgdyno.owner.programs import check_program
 
@@ -68,7 +68,7 @@ class Runner(Protocol):
         check: bool = True,
         input_text: str | None = None,
         cgroups: Sequence[Path] = (),
-        kind: Kind = Kind.PROGRAM,
+        kind: ProgramKind = ProgramKind.PROGRAM,
         image: ProcessImage | None = None,
     ) -> Completed:
         """Run a program to its end and return its output.
@@ -90,7 +90,7 @@ class Runner(Protocol):
         stdout: Path,
         stderr: Path,
         cgroups: Sequence[Path] = (),
-        kind: Kind = Kind.PROGRAM,
+        kind: ProgramKind = ProgramKind.PROGRAM,
     ) -> Process:
         """Start a program in the background; both files are created or truncated by us, not by `user`.
 
@@ -144,7 +144,7 @@ class LocalRunner:
         check: bool = True,
         input_text: str | None = None,
         cgroups: Sequence[Path] = (),
-        kind: Kind = Kind.PROGRAM,
+        kind: ProgramKind = ProgramKind.PROGRAM,
         image: ProcessImage | None = None,
     ) -> Completed:
         """Run a program to its end and return its output; see `Runner.run`."""
@@ -180,7 +180,7 @@ class LocalRunner:
         stdout: Path,
         stderr: Path,
         cgroups: Sequence[Path] = (),
-        kind: Kind = Kind.PROGRAM,
+        kind: ProgramKind = ProgramKind.PROGRAM,
     ) -> LocalProcess:
         """Start a program in the background; see `Runner.start`."""
         with stdout.open("wb") as out, stderr.open("wb") as err, Path(os.devnull).open("rb") as stdin:
@@ -205,7 +205,7 @@ def _popen(
     stdout: IO[bytes],
     stderr: IO[bytes],
     cgroups: Sequence[Path],
-    kind: Kind,
+    kind: ProgramKind,
 ) -> subprocess.Popen[bytes]:
     account = _other_account(user)
     command = [str(word) for word in argv]
@@ -256,7 +256,7 @@ def _other_account(user: str | None) -> pwd.struct_passwd | None:
     return account
 
 
-def _environment(env: Mapping[str, str] | None, account: pwd.struct_passwd | None, kind: Kind) -> dict[str, str]:
+def _environment(env: Mapping[str, str] | None, account: pwd.struct_passwd | None, kind: ProgramKind) -> dict[str, str]:
     merged = inherited(kind)
     if account is not None:
         merged |= {"HOME": account.pw_dir, "USER": account.pw_name, "LOGNAME": account.pw_name}

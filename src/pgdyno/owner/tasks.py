@@ -21,7 +21,7 @@ from pgdyno.owner.pins import Pin, entered
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedFile:
     """A descriptor that the caller gets, and closes."""
 
     descriptor: int
@@ -132,7 +132,7 @@ def reserve(path: str, size: int, pins: Sequence[Pin] = ()) -> None:
             raise
 
 
-def open_lock(path: str) -> Opened:
+def open_lock(path: str) -> OpenedFile:
     """Open a small file for reading and writing, made when it is missing, with the group mode of its directory."""
     with entered(path) as place:
         descriptor = os.open(place, os.O_RDWR | os.O_CREAT | durable.WARY, 0o600)
@@ -145,7 +145,7 @@ def open_lock(path: str) -> Opened:
         except BaseException:
             os.close(descriptor)
             raise
-    return Opened(descriptor)
+    return OpenedFile(descriptor)
 
 
 def forget_cached(folder: str) -> None:

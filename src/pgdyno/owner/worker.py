@@ -21,7 +21,7 @@ import sys
 from pgdyno.errors import PgdynoError
 from pgdyno.owner.account import Account, become
 from pgdyno.owner.parent import end_with
-from pgdyno.owner.tasks import TASKS, Opened
+from pgdyno.owner.tasks import TASKS, OpenedFile
 
 BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from pgdyno.owner import worker; worker.main(sys.argv[2:])"
 LENGTHS = struct.Struct("!IQ")
@@ -66,7 +66,7 @@ def _done(name: str, given: dict[str, object]) -> tuple[dict[str, object], bytes
             b"",
             None,
         )
-    if isinstance(value, Opened):
+    if isinstance(value, OpenedFile):
         return {"value": None, "descriptor": True}, b"", value.descriptor
     if isinstance(value, bytes):
         return {"value": None, "bytes": True}, value, None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pgdyno.model.facts import Unknown
-from pgdyno.preflight.plan import Plan
-from pgdyno.preflight.reading_host import HostReading
+from pgdyno.preflight.plan import StartPlan
+from pgdyno.preflight.reading_host import StartHost
 from pgdyno.preflight.result import Result, not_applicable, noted, passed, refused
 from pgdyno.units import bytes_text
 
@@ -16,7 +16,7 @@ _SEMAPHORES_PER_SET = 16
 """SEMAS_PER_SET of sysv_sema.c; each set holds one more for identification (documentation, 18.4.1)."""
 
 
-def processes_of(plan: Plan) -> int:
+def processes_of(plan: StartPlan) -> int:
     """Return how many processes the server may ever have: sessions, workers, walsenders and its own."""
     slots = plan.number("autovacuum_worker_slots")  # 18; before, every autovacuum worker has one
     vacuums = plan.number("autovacuum_max_workers") if slots is None else slots
@@ -24,7 +24,7 @@ def processes_of(plan: Plan) -> int:
     return int(others + (vacuums or 0)) + _AUXILIARY
 
 
-def processes_and_files(plan: Plan, host: HostReading) -> Result:
+def processes_and_files(plan: StartPlan, host: StartHost) -> Result:
     """Compare the processes that max_connections and the workers allow with RLIMIT_NPROC, pids.max and pid_max.
 
     The server starts and refuses sessions later, so that is a note; too few open files keep it from starting.
@@ -63,7 +63,7 @@ def processes_and_files(plan: Plan, host: HostReading) -> Result:
     )
 
 
-def _file_table(plan: Plan, processes: int, host: HostReading) -> Result | None:
+def _file_table(plan: StartPlan, processes: int, host: StartHost) -> Result | None:
     most, used = host.sysctl.get("fs/file-max", ""), host.sysctl.get("fs/file-nr", "").split()
     each = plan.number("max_files_per_process")
     if not most.isdigit() or not used or each is None:
@@ -81,7 +81,7 @@ def _file_table(plan: Plan, processes: int, host: HostReading) -> Result | None:
     )
 
 
-def system_v_memory(plan: Plan, need: int | None, host: HostReading) -> Result:
+def system_v_memory(plan: StartPlan, need: int | None, host: StartHost) -> Result:
     """Compare the shared memory with kernel.shmmax and shmall, for shared_memory_type = sysv alone."""
     check = "System V memory"
     if plan.text("shared_memory_type") != "sysv":
@@ -100,7 +100,7 @@ def system_v_memory(plan: Plan, need: int | None, host: HostReading) -> Result:
     return passed(check, "kernel.shmmax and kernel.shmall suffice", **figures)
 
 
-def semaphores(plan: Plan, host: HostReading) -> Result:
+def semaphores(plan: StartPlan, host: StartHost) -> Result:
     """Compare System V semaphores with kernel.sem, for builds that use them; most on Linux use POSIX ones."""
     check = "semaphores"
     words = host.sysctl.get("kernel/sem", "").split()

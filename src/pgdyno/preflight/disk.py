@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.model.facts import Unknown
-from pgdyno.preflight.plan import Plan
+from pgdyno.preflight.plan import StartPlan
 from pgdyno.preflight.result import Result, not_applicable, noted, passed, refused
 from pgdyno.units import bytes_text
 
@@ -13,7 +13,7 @@ _OVERRUN = 1.1
 _MARGIN_BYTES = 1 << 30
 
 
-def wal_disk(plan: Plan, wal_bytes: int | Unknown, free_bytes: int | Unknown) -> Result:
+def wal_disk(plan: StartPlan, wal_bytes: int | Unknown, free_bytes: int | Unknown) -> Result:
     """Compare how far pg_wal may grow (max_wal_size and a tenth, wal_keep_size) with the free space of its volume.
 
     Refuses when it cannot fit; a note when less than 1 GB would be left. Only where the configuration sets one of

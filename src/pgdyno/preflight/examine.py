@@ -13,8 +13,8 @@ from pgdyno.model.facts import Unknown
 from pgdyno.preflight import connections, disk, huge_pages, io_method, memory, start
 from pgdyno.preflight.files import would_be_overridden
 from pgdyno.preflight.overrides import overrides
-from pgdyno.preflight.plan import Plan
-from pgdyno.preflight.reading_host import HostReading, SharedSegment, free_bytes, read_host_limits
+from pgdyno.preflight.plan import StartPlan
+from pgdyno.preflight.reading_host import SharedSegment, StartHost, free_bytes, read_host_limits
 from pgdyno.preflight.reading_io_uring import read_io_uring
 from pgdyno.preflight.reading_server import ServerReading, read_server
 from pgdyno.preflight.reading_start import COMPUTED_SINCE, StartReading, read_start
@@ -44,7 +44,7 @@ def check(
     known are returned, because one whose primary was restarted comes back only seconds later. Raises ApplyError with
     all that is in the way: the first in the message, the others in the detail.
     """
-    plan = Plan.of(configuration, read_files(target.postgres), restart=restart)
+    plan = StartPlan.of(configuration, read_files(target.postgres), restart=restart)
     server = read_server(target.postgres)
     known = tuple(sorted({*attached, *server.standbys}))
     judged = _judge(target, plan, replace(server, standbys=known), databases, inherits_ours)
@@ -66,9 +66,9 @@ def examine(target: Target, configuration: Configuration, databases: Sequence[st
     reading = read_files(target.postgres)
     state = reading.settings
     names = [name for name in configuration if name in state]
-    wanted = Plan.of(configuration, reading, restart=True, dry=True)
+    wanted = StartPlan.of(configuration, reading, restart=True, dry=True)
     restart = any(state[name].context == "postmaster" and wanted.changes(name) for name in names)
-    plan = Plan.of(configuration, reading, restart=restart, dry=True)
+    plan = StartPlan.of(configuration, reading, restart=restart, dry=True)
     reach = read_reach(target, state)
     files = would_be_overridden(names, reading, reach.in_server, reach.by_alter_system)
     # A server that is not disposable is restarted as the process that it is, or not at all.
@@ -78,7 +78,7 @@ def examine(target: Target, configuration: Configuration, databases: Sequence[st
 
 
 def _judge(
-    target: Target, plan: Plan, server: ServerReading, databases: Sequence[str], inherits_ours: bool
+    target: Target, plan: StartPlan, server: ServerReading, databases: Sequence[str], inherits_ours: bool
 ) -> list[Result]:
     pid = target.cpu.postmaster()
     host = read_host_limits(pid, inherits_ours=inherits_ours) if pid is not None else None
@@ -93,7 +93,7 @@ def _judge(
 
 
 def _host_checks(
-    target: Target, plan: Plan, server: ServerReading, host: HostReading, begun: StartReading
+    target: Target, plan: StartPlan, server: ServerReading, host: StartHost, begun: StartReading
 ) -> Sequence[Result]:
     need = _shared_memory(target, plan, host, begun)
     pages = begun.huge_pages
@@ -112,7 +112,7 @@ def _host_checks(
     ]
 
 
-def _shared_memory(target: Target, plan: Plan, host: HostReading, begun: StartReading) -> int | Unknown:
+def _shared_memory(target: Target, plan: StartPlan, host: StartHost, begun: StartReading) -> int | Unknown:
     """Return what the server says it needs (15); before, what it has now and the difference by our formula.
 
     The formula alone stands in where neither can be had: shared_buffers are most of it.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pgdyno.model.facts import Unknown
-from pgdyno.preflight.plan import Plan
-from pgdyno.preflight.reading_host import POOLS, HostReading, HugePool, SharedSegment
+from pgdyno.preflight.plan import StartPlan
+from pgdyno.preflight.reading_host import POOLS, HugePool, SharedSegment, StartHost
 from pgdyno.preflight.result import Result, not_applicable, noted, passed, refused
 from pgdyno.units import bytes_text
 
@@ -13,7 +13,7 @@ FREE_SHARE = 0.9
 """Of the memory that is free, this much at most becomes a pool by our advice."""
 
 
-def page_bytes(plan: Plan, host: HostReading) -> int | Unknown:
+def page_bytes(plan: StartPlan, host: StartHost) -> int | Unknown:
     """Return the size of the huge pages that the server will ask for: huge_page_size (14), else the kernel's."""
     wanted = plan.size("huge_page_size")
     if wanted:
@@ -28,7 +28,7 @@ def pages_needed(shared_memory: int | Unknown, size: int | Unknown) -> int | Unk
     return size if isinstance(size, Unknown) else -(-shared_memory // size)
 
 
-def huge_pages(plan: Plan, need: int | Unknown, host: HostReading) -> Result:
+def huge_pages(plan: StartPlan, need: int | Unknown, host: StartHost) -> Result:
     """Compare the pages that the next start wants with the pool and what the running server gives back to it.
 
     The pages of a server that stops are free again at once, whether it had touched them or only reserved them.
@@ -53,7 +53,7 @@ def huge_pages(plan: Plan, need: int | Unknown, host: HostReading) -> Result:
     return _compare(plan, need, pool, host, must=must)
 
 
-def _compare(plan: Plan, need: int, pool: HugePool, host: HostReading, *, must: bool) -> Result:
+def _compare(plan: StartPlan, need: int, pool: HugePool, host: StartHost, *, must: bool) -> Result:
     released = _released(host, pool)
     there = pool.obtainable + released
     asked, found = f"{need} pages of {bytes_text(pool.page_bytes)}", f"{there} pages"
@@ -69,7 +69,7 @@ def _compare(plan: Plan, need: int, pool: HugePool, host: HostReading, *, must: 
     return passed(_CHECK, f"{plan.figure('huge_pages')} finds its pages", asked=asked, there=found)
 
 
-def _hint(missing: int, pool: HugePool, host: HostReading) -> str:
+def _hint(missing: int, pool: HugePool, host: StartHost) -> str:
     """Return how so many more pages are made; never more than fit into the memory that is free now.
 
     The kernel takes a pool out of free memory at once: a number that does not fit starves the host, or is cut short.
@@ -90,7 +90,7 @@ def _hint(missing: int, pool: HugePool, host: HostReading) -> str:
     return f"Run sysctl vm.nr_hugepages={total}, or choose huge_pages = off."
 
 
-def _released(host: HostReading, pool: HugePool) -> int:
+def _released(host: StartHost, pool: HugePool) -> int:
     """Return the pages of this pool that the running server holds."""
     segment = host.segment
     if isinstance(segment, SharedSegment) and segment.huge_page_bytes == pool.page_bytes:

@@ -7,8 +7,8 @@ import os
 
 from pgdyno.model.facts import Unknown
 from pgdyno.preflight.connections import processes_of
-from pgdyno.preflight.plan import Plan
-from pgdyno.preflight.reading_host import HostReading
+from pgdyno.preflight.plan import StartPlan
+from pgdyno.preflight.reading_host import StartHost
 from pgdyno.preflight.reading_server import ServerReading
 from pgdyno.preflight.result import Result, not_applicable, passed, refused
 from pgdyno.units import bytes_text
@@ -23,7 +23,7 @@ _SPARE_FILES = 64
 _WORKER = "Choose io_method = worker."
 
 
-def io_method(plan: Plan, server: ServerReading, host: HostReading, probe: int | Unknown) -> Result:
+def io_method(plan: StartPlan, server: ServerReading, host: StartHost, probe: int | Unknown) -> Result:
     """Judge io_method: `worker` and `sync` always work; `io_uring` needs build, kernel, files and locked memory.
 
     The postmaster makes one ring for each process that may ever run, so it holds that many open files.
@@ -41,7 +41,7 @@ def io_method(plan: Plan, server: ServerReading, host: HostReading, probe: int |
     return _granted(host, probe) or _room(processes_of(plan), host)
 
 
-def _granted(host: HostReading, probe: int | Unknown) -> Result | None:
+def _granted(host: StartHost, probe: int | Unknown) -> Result | None:
     if host.sysctl.get("kernel/io_uring_disabled") == "2":
         sentence = "kernel.io_uring_disabled = 2 forbids io_uring"
         return refused(_CHECK, sentence, asked="io_uring", there="disabled", hint=_WORKER)
@@ -59,7 +59,7 @@ def _granted(host: HostReading, probe: int | Unknown) -> Result | None:
     return refused(_CHECK, sentence, asked="io_uring", there=there, hint=_WORKER)
 
 
-def _room(rings: int, host: HostReading) -> Result:
+def _room(rings: int, host: StartHost) -> Result:
     files, locked = host.limits.open_files, host.limits.locked_bytes
     if files is not None and rings + _SPARE_FILES > files:
         return refused(
@@ -82,6 +82,6 @@ def _room(rings: int, host: HostReading) -> Result:
     return passed(_CHECK, "io_uring is granted", asked=f"{rings} rings", there=there)
 
 
-def _kernel(host: HostReading) -> tuple[int, ...]:
+def _kernel(host: StartHost) -> tuple[int, ...]:
     words = host.sysctl.get("kernel/osrelease", "").split("-")[0].split(".")
     return tuple(int(word) for word in words[:2] if word.isdigit())

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pgdyno.model.facts import Unknown
-from pgdyno.preflight.plan import Plan
-from pgdyno.preflight.reading_host import HostReading, SharedSegment
+from pgdyno.preflight.plan import StartPlan
+from pgdyno.preflight.reading_host import SharedSegment, StartHost
 from pgdyno.preflight.result import Result, not_applicable, noted, passed, refused
 from pgdyno.units import bytes_text
 
@@ -12,7 +12,7 @@ _STRICT = "2"
 _SMALLER = "Choose smaller shared_buffers; pgdyno knobs show shared_buffers gives the range for this host."
 
 
-def shared_memory(plan: Plan, need: int | Unknown, host: HostReading) -> Result:
+def shared_memory(plan: StartPlan, need: int | Unknown, host: StartHost) -> Result:
     """Compare the shared memory of the next start, in bytes, with RAM and the cgroups' limits.
 
     Above the limit the server is killed as soon as it has used it, so that is refused even though mmap may grant it.
@@ -40,7 +40,7 @@ def shared_memory(plan: Plan, need: int | Unknown, host: HostReading) -> Result:
     return passed(check, f"{asked} fits", **figures)
 
 
-def commit_limit(plan: Plan, need: int | Unknown, host: HostReading) -> Result:
+def commit_limit(plan: StartPlan, need: int | Unknown, host: StartHost) -> Result:
     """Compare the shared memory of the next start with what strict overcommit (vm.overcommit_memory = 2) leaves.
 
     Huge pages do not count there (Documentation/mm/overcommit-accounting.rst of the kernel), so `on` passes.

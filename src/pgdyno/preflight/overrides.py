@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from pgdyno.errors import UsageError
-from pgdyno.preflight.plan import Plan
+from pgdyno.preflight.plan import StartPlan
 from pgdyno.preflight.reading_server import ServerReading
 from pgdyno.preflight.result import Result, noted, passed, refused
 from pgdyno.server.effectiveness import same_value
@@ -17,7 +17,7 @@ from pgdyno.units import parse_quantity
 _CHECK = "roles and databases"
 
 
-def overrides(plan: Plan, server: ServerReading, databases: Collection[str]) -> Result:
+def overrides(plan: StartPlan, server: ServerReading, databases: Collection[str]) -> Result:
     """Refuse a knob that is set for our role, in our database or the load's: what is in force would not be ours.
 
     That holds for an equal value too: a session that reads the value back finds that it comes from elsewhere. A knob
@@ -35,7 +35,7 @@ def overrides(plan: Plan, server: ServerReading, databases: Collection[str]) -> 
     return passed(_CHECK, "no role or database overrides the configuration")
 
 
-def _differs(plan: Plan, override: Override) -> bool:
+def _differs(plan: StartPlan, override: Override) -> bool:
     """Tell whether the override is of another value than the one asked for."""
     state = plan.now.get(override.name)
     if state is None:

@@ -14,7 +14,7 @@ from pgdyno.units import BYTES, parse_quantity, split_unit
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class StartPlan:
     """The settings of the next start: `asked` above the files above the built-in values, as the server stacks them.
 
     `now` is `pg_settings` of the running server, `lines` the text of the last line of each knob in its files. With
@@ -28,7 +28,7 @@ class Plan:
     dry: bool = False
 
     @classmethod
-    def of(cls, asked: Configuration, reading: FileReading, *, restart: bool, dry: bool = False) -> Plan:
+    def of(cls, asked: Configuration, reading: FileReading, *, restart: bool, dry: bool = False) -> StartPlan:
         """Build one from what the server says of its files."""
         lines = {line.name.lower(): line.setting or "" for line in reading.lines if line.name is not None}
         return cls(asked, reading.settings, lines, restart, dry)

@@ -45,7 +45,7 @@ class SharedSegment:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ProcessLimits:
     """What a process of the server may have (RLIMIT_*); None is unlimited. `source` says whose limits they are."""
 
     open_files: int | None
@@ -55,14 +55,14 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class HostReading:
+class StartHost:
     """What the kernel gives the server. Bytes; `memory` is /proc/meminfo, `sysctl` the kernel's texts by name."""
 
     memory: Mapping[str, int]
     memory_limit: int | Unknown
     pools: Mapping[int, HugePool]
     segment: SharedSegment | Unknown
-    limits: Limits
+    limits: ProcessLimits
     sysctl: Mapping[str, str]
     pids_limit: int | None
     semaphore_sets: int
@@ -81,7 +81,7 @@ SYSCTLS = (
 )
 
 
-def read_host_limits(pid: int, *, inherits_ours: bool) -> HostReading:
+def read_host_limits(pid: int, *, inherits_ours: bool) -> StartHost:
     """Read them for the postmaster `pid`.
 
     With `inherits_ours` the next server is our own child and gets our limits and cgroup instead of the ones that the
@@ -92,7 +92,7 @@ def read_host_limits(pid: int, *, inherits_ours: bool) -> HostReading:
     meminfo = host.parse_meminfo(_text(_PROC / "meminfo"))
     ram: int | Unknown = meminfo.get("MemTotal", Unknown("/proc/meminfo has no MemTotal"))
     pids = [n for group in groups for n in host.group_limits(group, mountinfo, "pids", "pids.max", "pids.max")]
-    return HostReading(
+    return StartHost(
         memory=meminfo,
         memory_limit=host.smallest(ram, [n for group in groups for n in host.memory_limits(group, mountinfo)]),
         pools={pool.page_bytes: pool for pool in _pools(groups, mountinfo)},
@@ -123,23 +123,23 @@ def segment_of(smaps: str) -> SharedSegment | Unknown:
     return best or Unknown("/proc/PID/smaps of the postmaster shows no shared memory to this user")
 
 
-def parse_limits(text: str) -> Limits:
+def parse_limits(text: str) -> ProcessLimits:
     """Return the soft limits of /proc/PID/limits."""
 
     def soft(name: str) -> int | None:
         found = re.search(rf"^{name} +(\d+|unlimited)", text, re.MULTILINE)
         return int(found[1]) if found and found[1].isdigit() else None
 
-    return Limits(soft("Max open files"), soft("Max locked memory"), soft("Max processes"), "the running server")
+    return ProcessLimits(soft("Max open files"), soft("Max locked memory"), soft("Max processes"), "the running server")
 
 
-def _own_limits() -> Limits:
+def _own_limits() -> ProcessLimits:
     def soft(kind: int) -> int | None:
         value = resource.getrlimit(kind)[0]
         return None if value == resource.RLIM_INFINITY else value
 
     files, locked = soft(resource.RLIMIT_NOFILE), soft(resource.RLIMIT_MEMLOCK)
-    return Limits(files, locked, soft(resource.RLIMIT_NPROC), "pgdyno, which starts the server")
+    return ProcessLimits(files, locked, soft(resource.RLIMIT_NPROC), "pgdyno, which starts the server")
 
 
 def _pools(groups: list[str], mountinfo: str) -> list[HugePool]:

@@ -19,7 +19,7 @@ from pgdyno.control import PgCtl
 from pgdyno.control.detect import options_at_start
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.facts import Unknown
-from pgdyno.preflight.plan import Plan
+from pgdyno.preflight.plan import StartPlan
 from pgdyno.preflight.stand_in import stand_in
 from pgdyno.targets.target import Target
 
@@ -42,7 +42,7 @@ class StartReading:
     huge_pages: int | Unknown = _NOT_COMPUTED
 
 
-def read_start(target: Target, plan: Plan) -> StartReading:
+def read_start(target: Target, plan: StartPlan) -> StartReading:
     """Ask the program. Needs to be root or the server's owner, else all of it is `Unknown`.
 
     Side effects: a folder of ours for the while (see `stand_in`); none on the server.
@@ -59,7 +59,7 @@ def read_start(target: Target, plan: Plan) -> StartReading:
         return _unknown(str(error))
 
 
-def _ask(target: Target, plan: Plan, folder: Path) -> StartReading:
+def _ask(target: Target, plan: StartPlan, folder: Path) -> StartReading:
     asked = dict(plan.asked) if plan.dry else {}
     first = "shared_memory_size" if plan.major >= COMPUTED_SINCE else "shared_buffers"
     value, complaints = _print_setting(target, plan, folder, first, asked)
@@ -81,7 +81,7 @@ def _times(text: str, unit: int) -> int | Unknown:
 
 
 def _print_setting(
-    target: Target, plan: Plan, folder: Path, name: str, values: Mapping[str, str]
+    target: Target, plan: StartPlan, folder: Path, name: str, values: Mapping[str, str]
 ) -> tuple[str, tuple[str, ...]]:
     """Return what `postgres -C` prints, and why it did not."""
     words = [*_options(target), "-c", f"config_file={plan.now['config_file'].setting}"]

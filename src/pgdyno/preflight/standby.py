@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from pgdyno.preflight.plan import Plan
+from pgdyno.preflight.plan import StartPlan
 from pgdyno.preflight.reading_server import ServerReading
 from pgdyno.preflight.result import Result, not_applicable, noted, passed, refused
 
 
-def standbys(plan: Plan, server: ServerReading, ordered: Collection[str]) -> Result:
+def standbys(plan: StartPlan, server: ServerReading, ordered: Collection[str]) -> Result:
     """Refuse every change of a standby-ordered knob while a physical standby is attached, or on a standby itself.
 
     A standby must have at least the primary's values (PostgreSQL documentation, 26.4), and which of the two is

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pgdyno.model.facts import Unknown
-from pgdyno.preflight.plan import Plan
+from pgdyno.preflight.plan import StartPlan
 from pgdyno.preflight.reading_start import StartReading
 from pgdyno.preflight.result import Result, not_applicable, noted, passed, refused
 
 _HINT = "Change or leave out what the server names; pgdyno knobs show NAME gives its range."
 
 
-def start(plan: Plan, reading: StartReading) -> Result:
+def start(plan: StartPlan, reading: StartReading) -> Result:
     """Judge what `postgres -C` said, and the combinations that 13 and 14 would only refuse at start."""
     if not plan.restart:
         return not_applicable("start", "a reload is enough")
@@ -27,7 +27,7 @@ def start(plan: Plan, reading: StartReading) -> Result:
     return refused("start", f"the server would not start: {words}", hint=_HINT)
 
 
-def combinations(plan: Plan) -> str | None:
+def combinations(plan: StartPlan) -> str | None:
     """Return the combination of settings that keeps a server from starting (postmaster.c, 13 to 18), or None."""
     reserved = (plan.number("superuser_reserved_connections") or 0) + (plan.number("reserved_connections") or 0)
     most = plan.number("max_connections")

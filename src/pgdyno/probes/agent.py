@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.probes.guards.distant import to_json
 from pgdyno.probes.guards.reader import HostReader
 from pgdyno.remote import agent
-from pgdyno.remote.desk import Desk
+from pgdyno.remote.dispatcher import Dispatcher
 
 
 def main() -> int:
@@ -13,13 +13,13 @@ def main() -> int:
     return agent.main(add_probes)
 
 
-def add_probes(desk: Desk) -> None:
-    """Let the desk answer `guards`: memory and volumes of the opened server's host."""
+def add_probes(dispatcher: Dispatcher) -> None:
+    """Let the dispatcher answer `guards`: memory and volumes of the opened server's host."""
     readers: list[HostReader] = []
 
     def guards(_: object) -> object:
         if not readers:
-            readers.append(HostReader(desk.target))
+            readers.append(HostReader(dispatcher.target))
         return to_json(*readers[0].read())
 
-    desk.calls["guards"] = guards
+    dispatcher.calls["guards"] = guards

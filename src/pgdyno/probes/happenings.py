@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pgdyno.model.samples import Event
-from pgdyno.probes.host.reading import HostReading
-from pgdyno.probes.observer import ServerReading
+from pgdyno.probes.host.reading import HostCounters
+from pgdyno.probes.observer import ViewsReading
 from pgdyno.probes.views import was_reset
 
 _RESET_VIEWS = ("database", "checkpointer", "wal")
 
 
-def host_events(before: HostReading, after: HostReading) -> list[Event]:
+def host_events(before: HostCounters, after: HostCounters) -> list[Event]:
     """Return what the counters of /proc/vmstat say happened to the host."""
     found = []
     kills = _growth(before, after, "oom_kill")
@@ -26,7 +26,7 @@ def host_events(before: HostReading, after: HostReading) -> list[Event]:
     return found
 
 
-def server_events(before: ServerReading, after: ServerReading) -> list[Event]:
+def server_events(before: ViewsReading, after: ViewsReading) -> list[Event]:
     """Return what the views say happened to the server."""
     found = []
     started = _pair(before, after, "server", "started_at")
@@ -44,7 +44,7 @@ def server_events(before: ServerReading, after: ServerReading) -> list[Event]:
     return found + _counted(before, after) + _autovacuum(before, after)
 
 
-def _recovered(before: ServerReading, after: ServerReading) -> bool:
+def _recovered(before: ViewsReading, after: ViewsReading) -> bool:
     """Tell whether the server began anew without being started anew: its checkpointer is another one."""
     was, now = (reading.value("server", "checkpointer_at") for reading in (before, after))
     return was is not None and now is not None and was != now
@@ -60,12 +60,12 @@ def failure_events(t: float, failures: Mapping[str, str], known: Mapping[str, st
     return found + [Event(t, "probe", f"{name} can be read again") for name in known if name not in failures]
 
 
-def _growth(before: HostReading, after: HostReading, name: str) -> int:
+def _growth(before: HostCounters, after: HostCounters, name: str) -> int:
     was, now = (before.vmstat or {}).get(name), (after.vmstat or {}).get(name)
     return 0 if was is None or now is None else now - was
 
 
-def _counted(before: ServerReading, after: ServerReading) -> list[Event]:
+def _counted(before: ViewsReading, after: ViewsReading) -> list[Event]:
     texts = (
         ("checkpointer", "timed", "checkpoint", "checkpoint_timeout was over"),
         ("checkpointer", "requested", "checkpoint", "max_wal_size was reached, or a command asked"),
@@ -84,7 +84,7 @@ def _counted(before: ServerReading, after: ServerReading) -> list[Event]:
     return found
 
 
-def _autovacuum(before: ServerReading, after: ServerReading) -> list[Event]:
+def _autovacuum(before: ViewsReading, after: ViewsReading) -> list[Event]:
     was, now = _workers(before), _workers(after)
     if was is None or now is None or bool(was) == bool(now):
         return []
@@ -92,13 +92,13 @@ def _autovacuum(before: ServerReading, after: ServerReading) -> list[Event]:
     return [Event(after.t, "autovacuum", text)]
 
 
-def _workers(reading: ServerReading) -> int | None:
+def _workers(reading: ViewsReading) -> int | None:
     if "activity" not in reading.views:
         return None
     rows = (row for row in reading.views["activity"] if row["backend_type"] == "autovacuum worker")
     return sum(int(row["sessions"] or 0) for row in rows)
 
 
-def _pair(before: ServerReading, after: ServerReading, view: str, column: str) -> tuple[float, float] | None:
+def _pair(before: ViewsReading, after: ViewsReading, view: str, column: str) -> tuple[float, float] | None:
     was, now = before.value(view, column), after.value(view, column)
     return None if was is None or now is None else (was, now)

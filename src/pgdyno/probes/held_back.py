@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from pgdyno.model.bottleneck import Candidate, HeldBack, Resource
+from pgdyno.model.bottleneck import BottleneckVerdict, Candidate, Resource
 from pgdyno.probes.evidence.bottleneck import CPU_BUSY_PCT, DISK_QUEUE, NETWORK_BUSY, WAITING_SHARE
 from pgdyno.probes.held_back_notes import notes
 from pgdyno.probes.run_figures import RunFigures
@@ -32,7 +32,7 @@ _LOCKS = ("lock:", "lwlock:", "bufferpin:", "ipc:procarraygroupupdate", "ipc:xac
 _SENDING = ("client:clientwrite",)
 
 
-def held_back(run: RunFigures) -> HeldBack:
+def held_back(run: RunFigures) -> BottleneckVerdict:
     """Name what held the run back and what would be next.
 
     Unknown where what was seen cannot decide: a wrong verdict is worse than none.
@@ -43,7 +43,7 @@ def held_back(run: RunFigures) -> HeldBack:
         run = replace(run, cpu=None, driver_host_busy=None if run.cpu is None else run.cpu.busy)
     if run.cpu is None and run.active is None:
         why = "neither the server's sessions nor the machine's CPUs were sampled in the measured window"
-        return HeldBack(Resource.UNKNOWN, None, (why,))
+        return BottleneckVerdict(Resource.UNKNOWN, None, (why,))
     said = notes(run, few=FEW_MOMENTS)
     run = run if run.is_seen else replace(run, active=None, waits={})
     judged = (_cpu(run), _disk(run), _wal(run), _locks(run), _network(run), _client(run))
@@ -53,14 +53,14 @@ def held_back(run: RunFigures) -> HeldBack:
         near = max((one for one in found if _may_be_next(run, one)), key=lambda one: one.share, default=None)
         second = near.resource if near is not None and near.share >= SEEN_SHARE else None
         evidence = [_nothing(run), *(one.sentence for one in found if one.resource is second)]
-        return HeldBack(Resource.NONE, second, tuple(evidence), tuple(found), said)
+        return BottleneckVerdict(Resource.NONE, second, tuple(evidence), tuple(found), said)
     if not short:
-        return HeldBack(Resource.UNKNOWN, None, (str(blind),), tuple(found), said)
+        return BottleneckVerdict(Resource.UNKNOWN, None, (str(blind),), tuple(found), said)
     first = short[0]
     rest = [one for one in found if one is not first and one.share >= SEEN_SHARE and _may_be_next(run, one)]
     second = rest[0].resource if rest else None
     evidence = [f"{first.sentence} {first.threshold}", *(one.sentence for one in rest[:1])]
-    return HeldBack(first.resource, second, tuple(evidence), tuple(found), said)
+    return BottleneckVerdict(first.resource, second, tuple(evidence), tuple(found), said)
 
 
 def _rate_is_reached(run: RunFigures) -> bool:

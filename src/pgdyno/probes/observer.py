@@ -12,7 +12,7 @@ from psycopg.rows import DictRow
 from psycopg.types.numeric import FloatLoader
 
 from pgdyno.errors import ConnectError
-from pgdyno.probes.road import is_network, round_trip_s
+from pgdyno.probes.network_path import is_network, round_trip_s
 from pgdyno.probes.views import ViewRow, load_views, queries_for
 from pgdyno.server.extensions import schema_of
 from pgdyno.server.postgres import Postgres
@@ -35,7 +35,7 @@ _SESSION = (
 
 
 @dataclass(frozen=True, slots=True)
-class ServerReading:
+class ViewsReading:
     """The views at `t`, by name. A view that failed is missing and `failures` says why; no views at all: no session."""
 
     t: float
@@ -70,7 +70,7 @@ class Observer:
     _queries: dict[str, str] = field(default_factory=dict)
     _refused: set[str] = field(default_factory=set)
 
-    def read(self, t: float, views: Sequence[str] = _TICK_VIEWS) -> ServerReading:
+    def read(self, t: float, views: Sequence[str] = _TICK_VIEWS) -> ViewsReading:
         """Read the views now. Never raises for what the server does: failures are part of the reading."""
         failures: dict[str, str] = {}
         found: dict[str, list[ViewRow]] = {}
@@ -83,8 +83,8 @@ class Observer:
         except (ConnectError, psycopg.Error) as error:
             self.close()
             detail = error.detail if isinstance(error, ConnectError) else None
-            return ServerReading(t, {}, {"server": (detail or str(error)).strip()})
-        return ServerReading(t, found, failures)
+            return ViewsReading(t, {}, {"server": (detail or str(error)).strip()})
+        return ViewsReading(t, found, failures)
 
     def is_network(self) -> bool | None:
         """Tell whether the session leaves this machine; None when there is no session."""

@@ -19,11 +19,11 @@ from pgdyno.probes.host import neighbours
 from pgdyno.probes.host.cpu import CpuShares
 from pgdyno.probes.host.neighbours import Neighbour
 from pgdyno.probes.host.process import DriverCpu
-from pgdyno.probes.host.reading import PROC, SYS, TICKS_PER_S, HostReading, parse_host, read_host, unread_host
+from pgdyno.probes.host.reading import PROC, SYS, TICKS_PER_S, HostCounters, parse_host, read_host, unread_host
 from pgdyno.probes.host.reading import rows as host_rows
 from pgdyno.probes.latest import latest_text
-from pgdyno.probes.observer import OBSERVER_DATABASE, Observer, ServerReading
-from pgdyno.probes.road import road_counters
+from pgdyno.probes.network_path import road_counters
+from pgdyno.probes.observer import OBSERVER_DATABASE, Observer, ViewsReading
 from pgdyno.probes.server_rows import server_rows, statement_rows
 from pgdyno.server.postmaster_lock import postmaster_pid
 from pgdyno.targets.target import Target
@@ -68,8 +68,8 @@ class _Kept:
     rows: list[SampleRow] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     latest: list[SampleRow] = field(default_factory=list)
-    host: HostReading | None = None
-    server: ServerReading | None = None
+    host: HostCounters | None = None
+    server: ViewsReading | None = None
     failures: dict[str, str] = field(default_factory=dict)
     over_network: bool | None = None
     round_trips_s: list[float] = field(default_factory=list)
@@ -120,9 +120,9 @@ class Sampler:
         self._driver = DriverCpu(proc, TICKS_PER_S)
         self._folders = proc, sys
         self._kept = _Kept()
-        self._statements = ServerReading(0.0, {}, {})
+        self._statements = ViewsReading(0.0, {}, {})
         self._log: LogWatch | None = None
-        self._others: neighbours.Look | None = None
+        self._others: neighbours.ProcessSnapshot | None = None
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._sleep = sleep or self._stopping.wait
@@ -291,7 +291,7 @@ class Sampler:
         if kept.over_network and (seconds := self._observer.round_trip_s()) is not None:
             kept.round_trips_s.append(seconds)
 
-    def _read_host(self, t: float) -> HostReading:
+    def _read_host(self, t: float) -> HostCounters:
         driver = self._driver.seconds(self._driver_pids())
         if self._target.remote is not None:
             try:

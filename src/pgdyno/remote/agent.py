@@ -26,7 +26,7 @@ from types import FrameType
 from pgdyno import __version__
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
 from pgdyno.remote import wire
-from pgdyno.remote.desk import Desk
+from pgdyno.remote.dispatcher import Dispatcher
 from pgdyno.remote.wire import Json
 
 log = logging.getLogger(__name__)
@@ -36,8 +36,10 @@ SILENCE_S = 30.0
 _END = b""
 
 
-def serve(desk: Desk, requests: int, write: Callable[[bytes], object], *, silence_s: float = SILENCE_S) -> str:
-    """Answer requests, read from a descriptor, until the tuner is gone; return why. The desk is left as it is."""
+def serve(
+    dispatcher: Dispatcher, requests: int, write: Callable[[bytes], object], *, silence_s: float = SILENCE_S
+) -> str:
+    """Answer requests, read from a descriptor, until the tuner is gone; return why. The dispatcher is left as it is."""
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     heard = [time.monotonic()]
     threading.Thread(target=_listen, args=(requests, lines, heard), name="pgdyno-listener", daemon=True).start()
@@ -51,18 +53,18 @@ def serve(desk: Desk, requests: int, write: Callable[[bytes], object], *, silenc
         if line == _END:
             return "the connection was closed"
         try:
-            write(wire.to_line(answer(desk, line)))
+            write(wire.to_line(answer(dispatcher, line)))
         except OSError:
             return "the connection was cut"
 
 
-def answer(desk: Desk, line: bytes) -> Json:
+def answer(dispatcher: Dispatcher, line: bytes) -> Json:
     """Do what a line asks for and return the reply; an error is a reply too."""
     number: object = None
     try:
         message = wire.from_line(line)
         number = message.get("id")
-        given = desk.calls[str(message["call"])](wire.mapping(message.get("with", {})))
+        given = dispatcher.calls[str(message["call"])](wire.mapping(message.get("with", {})))
         return {"id": number, "gives": wire.plain(given)}
     except PgdynoError as error:
         return {"id": number, "error": wire.error_to_json(error)}
@@ -79,25 +81,25 @@ def hello() -> Mapping[str, object]:
     return {"version": __version__, "digest": digest, "user": pwd.getpwuid(os.geteuid()).pw_name, "pid": os.getpid()}
 
 
-def main(extend: Callable[[Desk], None] | None = None) -> int:
+def main(extend: Callable[[Dispatcher], None] | None = None) -> int:
     """Serve on stdin and stdout, then put the server back; 0 when it is as it was found, 5 when damage is left.
 
-    `extend` adds calls of layers above this one to the desk.
+    `extend` adds calls of layers above this one to the dispatcher.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s: %(message)s")
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _interrupt)
-    desk = Desk()
+    dispatcher = Dispatcher()
     if extend is not None:
-        extend(desk)
+        extend(dispatcher)
     why = "a signal asked it to"
     # Nothing but the protocol may reach the tuner's end: whatever else prints, prints to the log.
     with os.fdopen(os.dup(1), "wb", buffering=0) as replies:
         os.dup2(2, 1)
         with contextlib.suppress(KeyboardInterrupt, OSError):
             replies.write(wire.to_line({"hello": hello()}))
-            why = serve(desk, 0, replies.write)
-    return _leave(desk, why)
+            why = serve(dispatcher, 0, replies.write)
+    return _leave(dispatcher, why)
 
 
 def _listen(requests: int, lines: queue.SimpleQueue[bytes], heard: list[float]) -> None:
@@ -122,12 +124,12 @@ def _lines_of(descriptor: int, heard: list[float]) -> Iterator[bytes]:
         yield from lines
 
 
-def _leave(desk: Desk, why: str) -> int:
-    session = desk.session
+def _leave(dispatcher: Dispatcher, why: str) -> int:
+    session = dispatcher.session
     if session is None or session.bundle.is_closed():
         return 0
     log.warning("%s: session %s is rolled back", why, session.id)
-    desk.cut_tunnel()
+    dispatcher.cut_tunnel()
     try:
         return 0 if session.rollback().is_whole else 5
     except PgdynoError:

@@ -22,10 +22,10 @@ from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.shapes import shaped
 from pgdyno.owner.runner import LocalRunner
 from pgdyno.preflight.result import Result, result_from_json
-from pgdyno.remote import arrival, shipment, wire
-from pgdyno.remote.arrival import HostLook, HostRequest
+from pgdyno.remote import deploy, payload, wire
 from pgdyno.remote.client import AgentClient
 from pgdyno.remote.control import RemoteControl
+from pgdyno.remote.deploy import HostLook, HostRequest
 from pgdyno.remote.password import find_password
 from pgdyno.remote.session import RemoteSession
 from pgdyno.remote.ssh import TUNNEL, SshConnection
@@ -50,7 +50,7 @@ _PLACE = re.compile(r"[^\s:/]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedServer:
     """What the agent says of the server that it opened; see `Desk`."""
 
     name: str
@@ -66,7 +66,7 @@ class RemoteHost:
     def __init__(self, request: HostRequest, connection: SshConnection, look: HostLook) -> None:
         self.request = request
         self.look = look
-        self.shipment = shipment.build(look.python)
+        self.payload = payload.build(look.python)
         self.connection = connection
         self._password: str | None = None
         self.client = self._start()
@@ -82,7 +82,7 @@ class RemoteHost:
         given = {"conninfo": bare, "restart_command": restart_command, "password": self._password}
         answer = self.client.call("open", given, timeout_s=ANSWER_S)
         with self._understood():
-            opened = shaped(Opened, answer)
+            opened = shaped(OpenedServer, answer)
         name = f"{opened.name} on {self.request.address}"
         client_bin = binaries.client_bin_dir(None)
         return Target(
@@ -228,7 +228,7 @@ class RemoteHost:
                 found = self._find_password({name: told[name] for name in _OF_A_LOGIN if name in told})
                 self.client.call("password", {"password": found})
 
-    def _tunnel(self, opened: Opened, name: str, *, asks_for_user: bool) -> Postgres:
+    def _tunnel(self, opened: OpenedServer, name: str, *, asks_for_user: bool) -> Postgres:
         with self._understood():
             # Nothing else: a parameter such as hostaddr or sslkey would lead libpq elsewhere, or send what is ours.
             used = {key: opened.parameters[key] for key in _OF_A_LOGIN if key in opened.parameters}
@@ -248,10 +248,10 @@ class RemoteHost:
 
     def send(self) -> str:
         """Send the agent, also when it is there, and return its path on the host."""
-        return arrival.send(self.connection, self.look, self.shipment)
+        return deploy.send(self.connection, self.look, self.payload)
 
     def _start(self) -> AgentClient:
-        return arrival.start_agent(self.connection, self.request, self.look, self.shipment, self.reword)
+        return deploy.start_agent(self.connection, self.request, self.look, self.payload, self.reword)
 
     def _again(self) -> AgentClient:
         self.client.close()
@@ -266,7 +266,7 @@ def opened_host(request: HostRequest, *, for_sudo: bool = False) -> Iterator[Rem
     """Connect to a host and run an agent there until the block ends; `for_sudo` one that sudo may be given."""
     connection = SshConnection.open(request.address)
     try:
-        look = arrival.look_at(connection, for_sudo=for_sudo or request.sudo_user is not None)
+        look = deploy.look_at(connection, for_sudo=for_sudo or request.sudo_user is not None)
         if look.libpq is None:
             raise EnvironmentUnsuitable(
                 f"{request.address} has no libpq, PostgreSQL's client library",

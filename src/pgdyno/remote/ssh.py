@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable
-from pgdyno.owner.inherited import Kind, inherited
+from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.remote.address import HostAddress
 
 CONNECT_S = 15
@@ -75,7 +75,7 @@ _MOST_WRITTEN = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RemoteOutput:
     """What a program on the host wrote, and its exit status."""
 
     status: int
@@ -112,7 +112,7 @@ class SshConnection:
         remote = [shlex.join(command)] if command else []
         return [*self._program, "-T", *settings, *control, *options, *self.address.words(), *remote]
 
-    def run(self, command: Sequence[str], *, data: bytes = b"", timeout_s: float = 60.0) -> Answer:
+    def run(self, command: Sequence[str], *, data: bytes = b"", timeout_s: float = 60.0) -> RemoteOutput:
         """Run a program on the host to its end. Raises ConnectError when the host cannot be reached."""
         # Files and not pipes: the master, which the first call leaves behind, would hold a pipe open.
         with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -121,7 +121,7 @@ class SshConnection:
             try:
                 with subprocess.Popen(
                     self.argv(command=command),
-                    env=inherited(Kind.SSH),
+                    env=inherited(ProgramKind.SSH),
                     stdin=stdin,
                     stdout=out,
                     stderr=err,
@@ -137,7 +137,7 @@ class SshConnection:
             out.seek(0)
             err.seek(0)
             words = err.read(MOST_ERRORS).decode(errors="replace").strip()
-            answer = Answer(status, out.read(MOST_OUTPUT), words)
+            answer = RemoteOutput(status, out.read(MOST_OUTPUT), words)
         if answer.status == 255:  # ssh's own exit status: ssh(1)
             raise self.refused(answer.errors)
         return answer
@@ -150,7 +150,7 @@ class SshConnection:
         with open(log, "wb", opener=_private) as errors:
             process = subprocess.Popen(
                 self.argv(command=command),
-                env=inherited(Kind.SSH),
+                env=inherited(ProgramKind.SSH),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -168,7 +168,9 @@ class SshConnection:
         local.unlink(missing_ok=True)
         settings = ["-o", f"ControlPath={self.folder / 'master'}", "-O", "forward", "-L", f"{local}:{remote}"]
         argv = [*self._program, *settings, *self.address.words()]
-        done = subprocess.run(argv, env=inherited(Kind.SSH), capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(
+            argv, env=inherited(ProgramKind.SSH), capture_output=True, text=True, timeout=30, check=False
+        )
         if done.returncode != 0:
             raise self.refused(done.stderr.strip())
 
@@ -184,7 +186,7 @@ class SshConnection:
         """End the connection and remove the folder. Idempotent."""
         if self.folder.is_dir():
             argv = [*self._program, "-o", f"ControlPath={self.folder / 'master'}", "-O", "exit", *self.address.words()]
-            subprocess.run(argv, env=inherited(Kind.SSH), capture_output=True, timeout=30, check=False)
+            subprocess.run(argv, env=inherited(ProgramKind.SSH), capture_output=True, timeout=30, check=False)
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def refused(self, text: str) -> ConnectError:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pgdyno import __version__
 from pgdyno.linux.block_devices import SWAP_FOLDER
-from pgdyno.remote.arrival import INSTALLED
+from pgdyno.remote.deploy import INSTALLED
 
 FILE = "/etc/sudoers.d/pgdyno"
 ROOT_WRITES = ("/proc/sys", "/sys", str(SWAP_FOLDER))

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pgdyno
-from pgdyno.advisor.rulebook import Contradiction, Statement, contradictions, provenance, require_rule, shipped_rules
+from pgdyno.advisor.rulebook import (
+    Contradiction,
+    SourceStatement,
+    contradictions,
+    provenance,
+    require_rule,
+    shipped_rules,
+)
 from pgdyno.errors import UsageError
 from pgdyno.model.advice import Advice
 from pgdyno.model.finding import Answer, Finding
@@ -112,7 +119,7 @@ def _statements(name: str, found: Contradiction, advice: Advice | None) -> Itera
     yield FactList(tuple(rows))
 
 
-def _said(statement: Statement) -> str:
+def _said(statement: SourceStatement) -> str:
     return f"{statement.text} [{words.source_long(provenance(statement.document, statement.section))}]"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pgdyno.model.figure import Axis, Figure, FigureKind, Series, Table
-from pgdyno.model.finding import Effect, Finding
+from pgdyno.model.finding import Finding, StatedEffect
 from pgdyno.report import advice_words as words
 from pgdyno.report.scales import nice_bounds
 
@@ -60,6 +60,6 @@ def effect_bars(findings: Sequence[Finding]) -> Figure | None:
     )
 
 
-def _drawn(finding: Finding) -> Effect | None:
+def _drawn(finding: Finding) -> StatedEffect | None:
     effect = finding.main_effect
     return effect if effect and effect.metric == "throughput" and (effect.figure or 0.0) > 0 else None

@@ -9,7 +9,7 @@ from pgdyno.advisor.rulebook import contradictions
 from pgdyno.advisor.selection import best_candidates, is_about_statements
 from pgdyno.model.advice import Advice
 from pgdyno.model.figure import Table
-from pgdyno.model.finding import Answer, Confidence, Effect, Finding, RuleGroup, Severity
+from pgdyno.model.finding import Answer, Confidence, Finding, RuleGroup, Severity, StatedEffect
 from pgdyno.report import advice_words as words
 from pgdyno.report.advice_card import card
 from pgdyno.report.advice_figures import effect_bars
@@ -74,7 +74,7 @@ def _tone(worst: Severity | None) -> Tone:
     return {Severity.CRITICAL: Tone.BAD, Severity.WARNING: Tone.UNSURE}.get(worst, Tone.NEUTRAL)
 
 
-def _stated(effect: Effect, confidence: Confidence) -> tuple[str, str]:
+def _stated(effect: StatedEffect, confidence: Confidence) -> tuple[str, str]:
     """Return a source's figure, short as tiles have it, and where it comes from."""
     figure = words.figure_text(effect)
     if not figure:

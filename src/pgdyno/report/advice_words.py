@@ -7,7 +7,17 @@ from collections.abc import Iterator
 from pgdyno.advisor.rulebook import documents
 from pgdyno.model.advice import Advice
 from pgdyno.model.facts import NoLoad, Unknown
-from pgdyno.model.finding import Answer, Change, ChangeKind, Cost, Effect, Finding, Proof, ProofState, Provenance
+from pgdyno.model.finding import (
+    Answer,
+    Change,
+    ChangeKind,
+    Cost,
+    Finding,
+    ProofState,
+    Provenance,
+    RuleProof,
+    StatedEffect,
+)
 from pgdyno.model.inventory import Memory, Processor
 from pgdyno.report.wording import plural
 from pgdyno.units import bytes_text, digits_text, seconds_text
@@ -40,7 +50,7 @@ def percent(share: float) -> str:
     return f"{value:+g} %" if value else "0 %"
 
 
-def figure_text(effect: Effect) -> str:
+def figure_text(effect: StatedEffect) -> str:
     """Return an effect's bare figure; the empty string where it has words only."""
     figures = [figure for figure in (effect.low, effect.high) if figure is not None]
     if not figures:
@@ -49,7 +59,7 @@ def figure_text(effect: Effect) -> str:
     return percent(low) if low == high else f"{percent(low).removesuffix(' %')} to {percent(high)}"
 
 
-def gain(effect: Effect) -> str:
+def gain(effect: StatedEffect) -> str:
     """Return an effect's figure as its source states it, with what else was changed then; empty for words only."""
     figure = figure_text(effect)
     also = f" together with {effect.together_with}" if effect.together_with else ""
@@ -84,7 +94,7 @@ def effect_text(finding: Finding) -> str:
     return f"{gain(effect)} ({source_short(effect.source)}), confidence {finding.confidence}"
 
 
-def proof_text(proof: Proof) -> str:
+def proof_text(proof: RuleProof) -> str:
     """Return a measured verdict: its word, ratio, interval and study."""
     if proof.ratio is None:
         return f"{proof.verdict} here (study {proof.study})"

@@ -9,7 +9,7 @@ from pgdyno.model.figure import Figure, Table
 from pgdyno.model.study import Effect, Retained, Study, StudyKind
 from pgdyno.model.trial import BY_HAND, Trial
 from pgdyno.model.verdict import Metric, Verdict, Word
-from pgdyno.report import circumstances, figures
+from pgdyno.report import figures, provenance
 from pgdyno.report.judgement import together_text
 from pgdyno.report.neighbours import phases, trial_points
 from pgdyno.report.reading import Fields, Side, verdict_of
@@ -272,7 +272,7 @@ def _event_rows(traces: Sequence[RunTrace]) -> tuple[tuple[str, str, str, str], 
 
 def about(study: Study, trials: Sequence[Trial], method: tuple[str, ...] | None = None) -> Section:
     """Tell the environment, the workload and the method, by default that of the study's kind; list every trial."""
-    blocks: list[Block] = [circumstances.environment(study, trials), circumstances.workload(study, trials)]
+    blocks: list[Block] = [provenance.environment(study, trials), provenance.workload(study, trials)]
     if study.kind is StudyKind.BENCH and trials and trials[-1].outcome is not None:
         blocks.insert(0, run_facts(trials[-1]))
     if len(trials) > 1:

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from pgdyno.model.study import Retained, StudyKind
 from pgdyno.model.verdict import Metric, Verdict
-from pgdyno.report import chapters, circumstances, doubts
-from pgdyno.report.closing import closed
+from pgdyno.report import chapters, provenance, reliability
+from pgdyno.report.appendix import closed
 from pgdyno.report.data_checks import with_checks
 from pgdyno.report.digest import digest
 from pgdyno.report.gain_memory import gain_memory
@@ -60,7 +60,7 @@ def compared(record: StudyRecord) -> Report:
     verdict = open_verdict_of(result.child("verdict"))
     measured = effects_of(result, verdict.interval.confidence if verdict else 0.95)
     retained: tuple[Retained, ...] = (*measured, *unmeasured_of(result))
-    provenance = circumstances.provenance(study, record.trials, result.number("elapsed_s"))
+    origin = provenance.provenance(study, record.trials, result.number("elapsed_s"))
     said = judged(study)
     return Report(
         study=study.id,
@@ -72,11 +72,11 @@ def compared(record: StudyRecord) -> Report:
             f"{study.workload.description or study.workload.name}, "
             f"{plural(study.plan.clients, 'client')}, on {study.target}{_own(record)}"
         ),
-        stamp=circumstances.stamp(study, record.trials, retained),
+        stamp=provenance.stamp(study, record.trials, retained),
         tiles=_tiles(study.kind, result, verdict),
         sections=_sections(record, result, verdict, retained),
         digest=digest(study, record.trials, result, verdict, retained),
-        provenance=provenance,
+        provenance=origin,
     )
 
 
@@ -117,14 +117,14 @@ def _sections(
     study, names = record.study, names_of(record.study.kind, keep=result.flag("keep"))
     metric = verdict.metric if verdict else study.metric
     candidates = (
-        chapters.change(result, retained, verdict, circumstances.data_bytes(record.trials))
+        chapters.change(result, retained, verdict, provenance.data_bytes(record.trials))
         if study.kind is StudyKind.TUNE
         else None,
         chapters.arms(sides_of(result)) if study.kind is StudyKind.AB and result.members else None,
         chapters.own_settings(record.trials) if study.kind is StudyKind.BENCH else None,
         chapters.explanation(result),
         gain_memory(result, metric),
-        doubts.confidence(record.trials, result, verdict, names.subject, names.reference),
+        reliability.confidence(record.trials, result, verdict, names.subject, names.reference),
         reads_section(record.trials, pairs_of(result), (names.reference, names.subject)),
         chapters.search(record.trials, metric, result) if study.kind is StudyKind.TUNE else None,
         held_back_section(record.held_back),
@@ -132,7 +132,7 @@ def _sections(
         chapters.flight(record.traces),
         run_details(record.judged),
         sizes_of(record.trials) if study.kind is StudyKind.BENCH else None,
-        doubts.unsuccessful(record.trials, result, metric) if study.kind is StudyKind.TUNE else None,
+        reliability.unsuccessful(record.trials, result, metric) if study.kind is StudyKind.TUNE else None,
         chapters.about(study, record.trials),
     )
     return tuple(section for section in candidates if section is not None)

@@ -13,7 +13,7 @@ from pgdyno.model.configuration import Configuration
 from pgdyno.model.study import Retained, Study, StudyKind
 from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Verdict
-from pgdyno.report import chapters, circumstances, doubts
+from pgdyno.report import chapters, provenance, reliability
 from pgdyno.report.figures import verdict_table
 from pgdyno.report.held_back_section import WORDS
 from pgdyno.report.judgement import unused_reasons, used_runs
@@ -70,12 +70,12 @@ def _doubts(trials: Sequence[Trial], result: Fields) -> tuple[Block, ...]:
     settings = result.child("winner").settings("settings")
     dropped = [item.text("knob") for item in result.children("dropped")]
     rows = [
-        *(("rival", sentence) for sentence in doubts.rival_sentences(result)),
+        *(("rival", sentence) for sentence in reliability.rival_sentences(result)),
         ("found", "" if result.flag("keep") else chapters.unpruned_text(result, settings)),
         ("dropped", f"{plural(len(dropped), 'setting')}: {', '.join(dropped)}" if dropped else ""),
-        *doubts.noise_facts(result),
+        *reliability.noise_facts(result),
         ("trials", _states(trials)),
-        *(("mind", warning) for warning in doubts.warnings_of(result)[:MOST_WARNINGS]),
+        *(("mind", warning) for warning in reliability.warnings_of(result)[:MOST_WARNINGS]),
     ]
     return _facts(rows)
 
@@ -98,7 +98,7 @@ def _ab(
         if one.text("word") == "changed"
     ]
     facts = _facts(
-        [("trials", _states(trials)), *held, *plans, *(("mind", text) for text in doubts.warnings_of(result))]
+        [("trials", _states(trials)), *held, *plans, *(("mind", text) for text in reliability.warnings_of(result))]
     )
     return (chapters.arms(sides_of(result)), _section("confidence", "How sure is it?", (*judged, *facts)))
 
@@ -115,7 +115,7 @@ def _bench(
         *(chapters.run_facts(trial).rows if trial is not None else ()),
         *(reads_facts(trial) if trial is not None else ()),
         *_held_back("held back by", shown),
-        *(("mind", warning) for warning in doubts.warnings_of(result)),
+        *(("mind", warning) for warning in reliability.warnings_of(result)),
     ]
     title = "The run" if used else "The run, which was not used"
     section, own = _section("run", title, _facts(rows)), chapters.own_settings(trials)
@@ -142,7 +142,7 @@ def _facts(rows: Sequence[tuple[str, str]]) -> tuple[Block, ...]:
 
 
 def _states(trials: Sequence[Trial]) -> str:
-    return ", ".join(f"{count} {state.value}" for state, count in circumstances.state_counts(trials).items())
+    return ", ".join(f"{count} {state.value}" for state, count in provenance.state_counts(trials).items())
 
 
 def _pointer(study: Study, result: Fields) -> Section:

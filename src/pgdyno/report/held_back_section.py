@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pgdyno.model.bottleneck import HeldBack, Resource
+from pgdyno.model.bottleneck import BottleneckVerdict, Resource
 from pgdyno.model.figure import Table
 from pgdyno.report.sections import Block, Prose, Section, TableBlock
 
@@ -21,7 +21,7 @@ WORDS: Mapping[Resource, str] = {
 }
 
 
-def held_back_section(runs: Sequence[tuple[str, int, HeldBack]]) -> Section | None:
+def held_back_section(runs: Sequence[tuple[str, int, BottleneckVerdict]]) -> Section | None:
     """Return the verdict of each recorded run, `(name, run, verdict)`; None without runs."""
     blocks: list[Block] = []
     for name, run, verdict in runs:
@@ -33,7 +33,7 @@ def held_back_section(runs: Sequence[tuple[str, int, HeldBack]]) -> Section | No
     return Section("held-back", "What held it back?", QUESTION, tuple(blocks)) if blocks else None
 
 
-def headline(verdict: HeldBack) -> str:
+def headline(verdict: BottleneckVerdict) -> str:
     """Return the verdict in one sentence, with the resource that would be next."""
     if verdict.resource is Resource.UNKNOWN:
         return "what held it back is unknown."
@@ -42,7 +42,7 @@ def headline(verdict: HeldBack) -> str:
     return f"{said}." if verdict.second is None else f"{said}; {nearest}: {WORDS[verdict.second]}."
 
 
-def _table(verdict: HeldBack) -> Table:
+def _table(verdict: BottleneckVerdict) -> Table:
     rows = tuple(
         (
             one.resource.value,

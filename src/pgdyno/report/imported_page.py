@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pgdyno.model.figure import Table
 from pgdyno.model.trial import Trial
-from pgdyno.report import circumstances
+from pgdyno.report import provenance
 from pgdyno.report.reading import Fields
 from pgdyno.report.runs_page import runs_page
 from pgdyno.report.sections import Block, FactList, Prose, Report, Section, TableBlock, Tone
@@ -49,7 +49,7 @@ def imported_page(record: StudyRecord) -> Report:
         tiles=(),
         sections=tuple(sections),
         digest=(answer, pointer),
-        provenance=circumstances.provenance(study, record.trials, None),
+        provenance=provenance.provenance(study, record.trials, None),
     )
 
 

@@ -8,7 +8,7 @@ from pgdyno.errors import UsageError
 from pgdyno.model.facts import SettingFact, Unknown
 from pgdyno.model.inventory import BlockDevice, HostInventory, Inventory, Mount, Place, ServerInventory
 from pgdyno.model.topology import CpuRow
-from pgdyno.report.circumstances import run_ranges
+from pgdyno.report.provenance import run_ranges
 from pgdyno.units import bytes_text, format_quantity, seconds_text
 
 Row = tuple[str, str]

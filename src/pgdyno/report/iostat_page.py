@@ -8,17 +8,17 @@ from pgdyno import __version__
 from pgdyno.model.evidence import DeviceActivity
 from pgdyno.model.facts import Unknown
 from pgdyno.model.figure import Table
-from pgdyno.probes.evidence.iostat import Comparison, DeviceTotals
+from pgdyno.probes.evidence.iostat import DeviceTotals, IostatComparison
 from pgdyno.report.sections import Block, Notice, Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.wording import capital, plural
-from pgdyno.stats.ratios import Change, rounded
+from pgdyno.stats.ratios import RatioChange, rounded
 
 _WAITING = 100.0
 _COLUMNS = ("device", "requests/s", "kB/s", "share of kB/s", "read wait ms", "write wait ms", "queue", "%util")
 Devices = Sequence[DeviceActivity]
 
 
-def iostat_page(before: Devices, after: Devices, comparison: Comparison) -> Report:
+def iostat_page(before: Devices, after: Devices, comparison: IostatComparison) -> Report:
     """Return the report of two sets of devices and their comparison."""
     sentences = change_sentences(comparison)
     answer: tuple[Block, ...] = (
@@ -56,7 +56,7 @@ def iostat_page(before: Devices, after: Devices, comparison: Comparison) -> Repo
     )
 
 
-def change_sentences(comparison: Comparison) -> tuple[str, ...]:
+def change_sentences(comparison: IostatComparison) -> tuple[str, ...]:
     """Say what became of waits, requests, bytes and queue; what is not known of both is left out."""
     was, now = comparison.before, comparison.after
     told = (
@@ -68,13 +68,13 @@ def change_sentences(comparison: Comparison) -> tuple[str, ...]:
     )
     return tuple(
         f"{capital(name)} {rounded(left, digits)}{unit} before, {rounded(right, digits)}{unit} after: "
-        f"{Change(left, right).text(1)}."
+        f"{RatioChange(left, right).text(1)}."
         for name, left, right, unit, digits in told
         if not isinstance(left, Unknown) and not isinstance(right, Unknown) and left > 0
     )
 
 
-def new_device_sentences(before: Devices, comparison: Comparison) -> tuple[str, ...]:
+def new_device_sentences(before: Devices, comparison: IostatComparison) -> tuple[str, ...]:
     """Say how much of the data each device carries that was not there before."""
     known = {row.device for row in before}
     return tuple(

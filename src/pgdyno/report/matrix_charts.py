@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pgdyno.model.figure import Axis, Figure, FigureKind, Series, Table
 from pgdyno.model.matrix import LOCK_MODES, MatrixRow
 from pgdyno.report.matrix_curves import curve_table
-from pgdyno.report.matrix_names import Names, load_text
+from pgdyno.report.matrix_names import CellNames, load_text
 from pgdyno.report.matrix_words import figure
 from pgdyno.report.scales import nice_bounds
 from pgdyno.report.sections import Charts, Section, TableBlock
@@ -47,7 +47,7 @@ def _held(name: str) -> Callable[[MatrixRow], float | None]:
 def _lines(
     rows: Sequence[MatrixRow], name: str, quantity: str, unit: str, value: Callable[[MatrixRow], float | None]
 ) -> Figure:
-    names = Names.of_rows(rows)
+    names = CellNames.of_rows(rows)
     found = [(name, line) for curve in curves(rows) for name, line in _drawn(names.curve(curve), curve)]
     series = tuple(
         Series(

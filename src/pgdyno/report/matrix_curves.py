@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pgdyno.model.figure import Table
 from pgdyno.model.matrix import LOCK_MODES, MatrixRow
-from pgdyno.report.matrix_names import Names
+from pgdyno.report.matrix_names import CellNames
 from pgdyno.report.matrix_words import LOCK_COLUMNS, figure
 from pgdyno.report.wording import plural
 from pgdyno.stats.matrix import Curve, LockGrowth, curves, knee, lock_growth
@@ -43,12 +43,12 @@ _NO_KNEE = "No knee can be named: that takes three loads of one curve."
 
 def knee_sentences(rows: Sequence[MatrixRow]) -> list[str]:
     """Name the knee of every curve that has one, and say where no curve has why not."""
-    names = Names.of_rows(rows)
+    names = CellNames.of_rows(rows)
     found = [sentence for curve in curves(rows) if (sentence := _knee_sentence(curve, names)) is not None]
     return found or [_NO_KNEE]
 
 
-def _knee_sentence(curve: Curve, names: Names) -> str | None:
+def _knee_sentence(curve: Curve, names: CellNames) -> str | None:
     row = knee(curve)
     if row is None:
         return None
@@ -80,7 +80,7 @@ def _share(row: MatrixRow, most: MatrixRow) -> str:
 
 def growth_sentences(rows: Sequence[MatrixRow]) -> list[str]:
     """Say how locks grew with the load on each curve."""
-    names = Names.of_rows(rows)
+    names = CellNames.of_rows(rows)
     return [
         _growth_sentence(names.curve(curve), growth)
         for curve in curves(rows)
@@ -104,7 +104,7 @@ def _growth_sentence(name: str, growth: LockGrowth) -> str:
 
 def curve_table(rows: Sequence[MatrixRow]) -> Table | None:
     """Return one line for each curve of several loads; None when there are so few that sentences tell them."""
-    names, found = Names.of_rows(rows), [curve for curve in curves(rows) if len(curve) > 1]
+    names, found = CellNames.of_rows(rows), [curve for curve in curves(rows) if len(curve) > 1]
     if len(found) < MANY:
         return None
     told = ("curve", "connections", "knee at", "% of greatest", "greatest TPS", "at", "throughput")
@@ -112,7 +112,7 @@ def curve_table(rows: Sequence[MatrixRow]) -> Table | None:
     return Table(columns, tuple(_curve_line(curve, names) for curve in found), columns[2:])
 
 
-def _curve_line(curve: Curve, names: Names) -> tuple[str, ...]:
+def _curve_line(curve: Curve, names: CellNames) -> tuple[str, ...]:
     row, most, growth = knee(curve), _greatest(curve), lock_growth(curve)
     first, last = curve[0].cell.connections, curve[-1].cell.connections
     inside = row is not None and row.cell.connections < last

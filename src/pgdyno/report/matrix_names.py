@@ -16,7 +16,7 @@ _PLAIN = {"smt": "", "placement": "socket", "mode": "tpcb-like"}
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class CellNames:
     """Names for the cells of one matrix. `differing` are the factors beside load and configuration that vary in it.
 
     `threads` is True where they are a factor of their own and do not go with the clients.
@@ -26,13 +26,13 @@ class Names:
     threads: bool
 
     @classmethod
-    def of(cls, cells: Sequence[Cell]) -> Names:
+    def of(cls, cells: Sequence[Cell]) -> CellNames:
         """Return the names for these cells."""
         differing = tuple(name for name in _FACTORS if len({getattr(cell, name) for cell in cells}) > 1)
         return cls(differing, threads_differ(cells))
 
     @classmethod
-    def of_rows(cls, rows: Sequence[MatrixRow]) -> Names:
+    def of_rows(cls, rows: Sequence[MatrixRow]) -> CellNames:
         """Return the names for the cells of these rows."""
         return cls.of([row.cell for row in rows])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pgdyno.model.matrix import MatrixRow, SkippedCell
-from pgdyno.report.matrix_names import Names
+from pgdyno.report.matrix_names import CellNames
 from pgdyno.report.wording import plural
 from pgdyno.stats.matrix import little
 from pgdyno.stats.ratios import signed
@@ -33,7 +33,7 @@ def _lost(rows: Sequence[MatrixRow]) -> list[str]:
     lost = [row for row in rows if not row.usable]
     if not lost:
         return []
-    names = Names.of_rows(rows)
+    names = CellNames.of_rows(rows)
     take = "takes" if len(lost) == 1 else "take"
     told = [f"{names.cell(row)}: {row.state}, {row.reason or 'no reason was kept'}{_whose(row)}." for row in lost]
     counted = f"{len(lost)} of {plural(len(rows), 'row')} did not come out whole and {take} no part in this."
@@ -57,7 +57,7 @@ def _skipped(skipped: Sequence[SkippedCell]) -> list[str]:
 
 
 def _flagged(rows: Sequence[MatrixRow]) -> list[str]:
-    names = Names.of_rows(rows)
+    names = CellNames.of_rows(rows)
     found = [(row, check) for row in rows if (check := little(row)) is not None and check.flagged]
     told = [f"{names.cell(row)} ({signed(100 * check.deviation, 1)} %)" for row, check in found[:MOST_NAMED]]
     more = f"; and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
@@ -67,7 +67,7 @@ def _flagged(rows: Sequence[MatrixRow]) -> list[str]:
 
 def _loads(rows: Sequence[MatrixRow]) -> list[str]:
     """Tell what is doubtful about the loads themselves, at each row's last run."""
-    names = Names.of_rows(rows)
+    names = CellNames.of_rows(rows)
     where: dict[str, list[str]] = {}
     for row in rows:
         for text in row.warnings:

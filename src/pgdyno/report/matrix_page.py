@@ -8,11 +8,11 @@ from pgdyno.model.figure import Table
 from pgdyno.model.matrix import BASELINE_NAME, MatrixRow, SkippedCell
 from pgdyno.model.matrix_json import row_from_json, skipped_from_json
 from pgdyno.model.study import PRINTED
-from pgdyno.report import chapters, circumstances
+from pgdyno.report import chapters, provenance
 from pgdyno.report.held_back_section import QUESTION, WORDS
 from pgdyno.report.matrix_charts import curves_sections
 from pgdyno.report.matrix_curves import curve_sentences
-from pgdyno.report.matrix_names import MODE_WORDS, Names, load_text
+from pgdyno.report.matrix_names import MODE_WORDS, CellNames, load_text
 from pgdyno.report.matrix_notices import notices
 from pgdyno.report.matrix_words import (
     best_sentences,
@@ -69,13 +69,13 @@ def matrix_page(record: StudyRecord) -> Report:
         word="" if rows else study.state.value,
         tone=Tone.NEUTRAL if rows and all(row.usable for row in rows) else Tone.UNSURE,
         lead=capital(f"{plural(len(rows), 'cell')}, on {study.target}"),
-        stamp=circumstances.stamp(study, record.trials, ()) + _durability(rows),
+        stamp=provenance.stamp(study, record.trials, ()) + _durability(rows),
         tiles=_tiles(rows),
         sections=tuple(sections),
         digest=tuple(
             section for section in (answer, table, _comparisons(rows) if rows else None) if section and section.blocks
         ),
-        provenance=circumstances.provenance(study, record.trials, result.number("elapsed_s")),
+        provenance=provenance.provenance(study, record.trials, result.number("elapsed_s")),
     )
 
 
@@ -156,7 +156,7 @@ def _plans(rows: Sequence[MatrixRow], record: StudyRecord) -> Section | None:
 
 def _held_back(rows: Sequence[MatrixRow], record: StudyRecord) -> Section | None:
     """Say what held the last complete run of each cell back, and what failed in it; None where nothing was kept."""
-    names = Names.of_rows(rows)
+    names = CellNames.of_rows(rows)
     lines, evidence = [], []
     failures: dict[str, list[str]] = {}
     for row in rows:
@@ -201,7 +201,7 @@ def _sizes(rows: Sequence[MatrixRow]) -> Section | None:
 
 
 def _skipped(skipped: Sequence[SkippedCell]) -> Section:
-    names = Names.of([one.cell for one in skipped])
+    names = CellNames.of([one.cell for one in skipped])
     lines = tuple(
         (one.cell.configuration, names.where(one.cell, "configuration"), one.cell.mode, one.reason) for one in skipped
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pgdyno.model.figure import Table
 from pgdyno.model.matrix import LOCK_MODES, WITH_HISTORY, MatrixRow
-from pgdyno.report.matrix_names import MODE_WORDS, Names, load_text
+from pgdyno.report.matrix_names import MODE_WORDS, CellNames, load_text
 from pgdyno.report.wording import NOT_MEASURED, number_text, rounded_text
 from pgdyno.stats.matrix import Contrast, best_by_mode, little, rivals
 from pgdyno.stats.ratios import signed
@@ -26,7 +26,7 @@ WIDEST = 4.0
 def matrix_table(rows: Sequence[MatrixRow], *, systems: bool = False) -> Table:
     """Return the table with exactly the published columns; with `systems` those of the system come first."""
     columns = (*SYSTEM_COLUMNS, *COLUMNS) if systems else COLUMNS
-    names = Names.of_rows(rows)
+    names = CellNames.of_rows(rows)
     lines = []
     for row in rows:
         system = (row.system, _text(row.cores), _text(row.vcpus)) if systems else ()
@@ -70,7 +70,7 @@ def _locks(row: MatrixRow, name: str) -> str:
 
 def best_sentences(rows: Sequence[MatrixRow]) -> list[str]:
     """Name the best cell of every script, and which others may be as good; empty when none was measured whole."""
-    names, found = Names.of_rows(rows), []
+    names, found = CellNames.of_rows(rows), []
     for row in best_by_mode(rows):
         runs = "one run" if len(row.runs) < 2 else f"{len(row.runs)} runs"
         found.append(
@@ -81,7 +81,7 @@ def best_sentences(rows: Sequence[MatrixRow]) -> list[str]:
     return found
 
 
-def _rivals(found: Sequence[MatrixRow] | None, names: Names) -> list[str]:
+def _rivals(found: Sequence[MatrixRow] | None, names: CellNames) -> list[str]:
     if found is None:
         return []
     if not found:
@@ -98,8 +98,8 @@ def contrast_table(found: Sequence[Contrast]) -> Table:
     return Table(columns, tuple(_contrast_line(one, names) for one in found), ("TPS before", "TPS after", "change %"))
 
 
-def _names(found: Sequence[Contrast]) -> Names:
-    return Names.of_rows([row for one in found for row in (one.a, one.b)])
+def _names(found: Sequence[Contrast]) -> CellNames:
+    return CellNames.of_rows([row for one in found for row in (one.a, one.b)])
 
 
 def side_table(found: Sequence[Contrast]) -> Table:
@@ -127,7 +127,7 @@ def _labelled(level: str, row: MatrixRow) -> str:
     return f"{level} [X]" if row.durability == "X" else level
 
 
-def _contrast_line(one: Contrast, names: Names) -> tuple[str, ...]:
+def _contrast_line(one: Contrast, names: CellNames) -> tuple[str, ...]:
     a, b = one.a, one.b
     return (
         AXIS_WORDS.get(one.axis, one.axis),
@@ -167,7 +167,7 @@ def _history(row: MatrixRow) -> str:
 
 def little_table(rows: Sequence[MatrixRow]) -> Table:
     """Return Little's law for every row, with the flag where a row contradicts itself."""
-    names = Names.of_rows(rows)
+    names = CellNames.of_rows(rows)
     lines = []
     for row in rows:
         check = little(row)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.model.figure import Axis, Figure, FigureKind, Mark, Series, Table
 from pgdyno.model.study import StudyState
 from pgdyno.model.verdict import Metric
-from pgdyno.report import chapters, circumstances
+from pgdyno.report import chapters, provenance
 from pgdyno.report.reading import Fields, verdict_of
 from pgdyno.report.runs_page import runs_table
 from pgdyno.report.sections import Block, Charts, Notice, Prose, Report, Section, TableBlock, Tile, Tone
@@ -30,11 +30,11 @@ def noise_page(record: StudyRecord) -> Report:
         word=result.text("word") or study.state.value,
         tone=Tone.NEUTRAL if study.state is StudyState.COMPLETE else Tone.UNSURE,
         lead=capital(f"{study.workload.description or study.workload.name}, on {study.target}"),
-        stamp=circumstances.stamp(study, record.trials, ()),
+        stamp=provenance.stamp(study, record.trials, ()),
         tiles=tuple(tile for one in metrics if (tile := _tile(one)) is not None),
         sections=(*sections, runs, chapters.about(study, record.trials)),
         digest=(*[Section(s.id, s.title, s.question, _short(s.blocks)) for s in sections],),
-        provenance=circumstances.provenance(study, record.trials, result.number("elapsed_s")),
+        provenance=provenance.provenance(study, record.trials, result.number("elapsed_s")),
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pgdyno.model.figure import Table
 from pgdyno.model.verdict import Metric
-from pgdyno.report import chapters, circumstances
-from pgdyno.report.closing import closed
+from pgdyno.report import chapters, provenance
+from pgdyno.report.appendix import closed
 from pgdyno.report.data_checks import with_checks
 from pgdyno.report.held_back_section import held_back_section
 from pgdyno.report.reading import Fields, Side, side_of, verdict_of
@@ -53,13 +53,13 @@ def pair_page(record: StudyRecord, result: Fields) -> Report:
         word="not resolved" if verdict is None else verdict.word.value,
         tone=Tone.UNSURE if verdict is None else TONES[verdict.word],
         lead=capital(f"{study.workload.description or study.workload.name}, on {study.target}"),
-        stamp=circumstances.stamp(study, record.trials, ()),
+        stamp=provenance.stamp(study, record.trials, ()),
         tiles=tuple(
             tile(verdict if verdict and verdict.metric is metric else None, metric, a.value(metric), b.value(metric))
             for metric in (Metric.THROUGHPUT, Metric.LATENCY_P99, Metric.SERVER_CPU)
         ),
         sections=tuple(section for section in found if section is not None),
-        provenance=circumstances.provenance(study, record.trials, None),
+        provenance=provenance.provenance(study, record.trials, None),
         label=f"comparison of {names[0]} and {names[1]}",
     )
     return closed(record, with_checks(report, record))

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.outputs import write_output
-from pgdyno.owner.inherited import Kind, inherited
+from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.report.html import write_html
 from pgdyno.report.sections import Report
 
@@ -100,7 +100,7 @@ def _run(argv: list[str], timeout_s: float) -> str:
     try:
         process = subprocess.Popen(
             argv,
-            env=inherited(Kind.BROWSER),
+            env=inherited(ProgramKind.BROWSER),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

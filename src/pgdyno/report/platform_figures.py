@@ -11,7 +11,7 @@ from pgdyno.model.platform import Denominator, Platform, PlatformComparison, Pla
 from pgdyno.report.platform_words import load_text
 from pgdyno.report.scales import nice_bounds, zero_based
 from pgdyno.report.wording import capital, plural
-from pgdyno.stats.ratios import Change, rounded
+from pgdyno.stats.ratios import RatioChange, rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Generation:
     @property
     def per_clock(self) -> float:
         """Return what the metric gained beyond the clock."""
-        return Change(self.clock, self.metric).ratio
+        return RatioChange(self.clock, self.metric).ratio
 
 
 def ratio_bars(comparison: PlatformComparison) -> Figure | None:

@@ -12,7 +12,7 @@ from pgdyno.model.samples import SampleValue
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Outcome, Trial, TrialState
 from pgdyno.model.verdict import Metric, Verdict
-from pgdyno.report.circumstances import state_counts
+from pgdyno.report.provenance import state_counts
 from pgdyno.report.reading import Fields, verdict_of, verdicts_of
 from pgdyno.report.side_names import names_of
 from pgdyno.report.wording import number_text, plural, sentence

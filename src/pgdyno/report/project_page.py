@@ -12,20 +12,20 @@ from pgdyno.model.project import (
     GOALS,
     Amendment,
     Criterion,
+    CriterionStatus,
     Fixed,
     Item,
     Measured,
     Peak,
     Project,
-    Row,
+    ProjectRow,
     Scenario,
-    Standing,
     judge,
     row_metric,
 )
-from pgdyno.report.circumstances import run_ranges
-from pgdyno.report.closing import limit_sentences
+from pgdyno.report.appendix import limit_sentences
 from pgdyno.report.project_build import ProjectFacts, ScenarioFacts
+from pgdyno.report.provenance import run_ranges
 from pgdyno.report.scales import zero_based
 from pgdyno.report.sections import (
     Block,
@@ -42,10 +42,10 @@ from pgdyno.report.wording import capital, plural, rounded_text
 from pgdyno.units import binary_text
 
 TONES = {
-    Standing.MET: Tone.GOOD,
-    Standing.MISSED: Tone.BAD,
-    Standing.NOT_RESOLVED: Tone.UNSURE,
-    Standing.OPEN: Tone.UNSURE,
+    CriterionStatus.MET: Tone.GOOD,
+    CriterionStatus.MISSED: Tone.BAD,
+    CriterionStatus.NOT_RESOLVED: Tone.UNSURE,
+    CriterionStatus.OPEN: Tone.UNSURE,
 }
 NOT_RECORDED = "not recorded"
 
@@ -56,7 +56,7 @@ class Judged:
 
     scenario: Scenario
     facts: ScenarioFacts
-    standing: Standing
+    standing: CriterionStatus
 
 
 def judged(project: Project, facts: ProjectFacts) -> tuple[Judged, ...]:
@@ -67,20 +67,20 @@ def judged(project: Project, facts: ProjectFacts) -> tuple[Judged, ...]:
     )
 
 
-def overall(scenarios: Sequence[Judged]) -> Standing:
+def overall(scenarios: Sequence[Judged]) -> CriterionStatus:
     """Return the standing of the whole: missed when one is, met when all are."""
     standings = [one.standing for one in scenarios]
-    for standing in (Standing.MISSED, Standing.NOT_RESOLVED, Standing.OPEN):
+    for standing in (CriterionStatus.MISSED, CriterionStatus.NOT_RESOLVED, CriterionStatus.OPEN):
         if standing in standings:
             return standing
-    return Standing.MET
+    return CriterionStatus.MET
 
 
 def project_page(project: Project, facts: ProjectFacts, fixed: Fixed | None, edits: Sequence[Amendment] = ()) -> Report:
     """Return the report. `edits` are changes of fixed terms that are not on record yet."""
     scenarios = judged(project, facts)
     whole = overall(scenarios)
-    counts = {standing: sum(one.standing is standing for one in scenarios) for standing in Standing}
+    counts = {standing: sum(one.standing is standing for one in scenarios) for standing in CriterionStatus}
     told = ", ".join(f"{count} {standing.value}" for standing, count in counts.items() if count)
     amendments = (*(fixed.amendments if fixed else ()), *edits)
     sections = (
@@ -267,7 +267,7 @@ def _actual_text(facts: ScenarioFacts) -> str:
     return f"{days}, {runs} ({actual.source})"
 
 
-def _rows_table(rows: Sequence[Row]) -> Table:
+def _rows_table(rows: Sequence[ProjectRow]) -> Table:
     """Return the rows, with the share or saving that follows from each; columns that no row has are left out."""
     wanted = ("value", "count", "of", "before", "after")
     used = [name for name in wanted if any(getattr(row, name) is not None for row in rows)]
@@ -327,7 +327,9 @@ def _goal_state(word: str, project: Project, scenarios: Sequence[Judged]) -> tup
     said = project.statements.get(word, "")
     if serving:
         names = ", ".join(one.scenario.name for one in serving)
-        state = {Standing.MET: "reached", Standing.MISSED: "missed"}.get(overall(serving), overall(serving).value)
+        state = {CriterionStatus.MET: "reached", CriterionStatus.MISSED: "missed"}.get(
+            overall(serving), overall(serving).value
+        )
         return state, f"{names}; {said}" if said else names
     return ("stated", said) if said else ("not addressed", "no scenario serves it")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgdyno.model.figure import Table
 from pgdyno.model.trial import Trial
-from pgdyno.report import chapters, circumstances
+from pgdyno.report import chapters, provenance
 from pgdyno.report.reading import Fields
 from pgdyno.report.sections import Block, Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.study_record import StudyRecord
@@ -28,11 +28,11 @@ def runs_page(record: StudyRecord) -> Report:
         word=result.text("word") or study.state.value,
         tone=Tone.NEUTRAL if result.members else Tone.UNSURE,
         lead=capital(f"{study.workload.description or study.workload.name}, on {study.target}"),
-        stamp=circumstances.stamp(study, record.trials, ()),
+        stamp=provenance.stamp(study, record.trials, ()),
         tiles=(),
         sections=(*answer, *flight, runs, chapters.about(study, record.trials)),
         digest=(*answer, runs),
-        provenance=circumstances.provenance(study, record.trials, result.number("elapsed_s")),
+        provenance=provenance.provenance(study, record.trials, result.number("elapsed_s")),
     )
 
 

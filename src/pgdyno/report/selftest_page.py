@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.model.figure import Table
-from pgdyno.report import chapters, circumstances
+from pgdyno.report import chapters, provenance
 from pgdyno.report.reading import Fields, interval_of
 from pgdyno.report.runs_page import runs_table
 from pgdyno.report.sections import Notice, Prose, Report, Section, TableBlock, Tone
@@ -39,11 +39,11 @@ def selftest_page(record: StudyRecord) -> Report:
         word=word,
         tone=TONES_OF.get(word, Tone.UNSURE),
         lead=f"Self-test on {study.target}, {plural(study.plan.clients, 'client')}",
-        stamp=circumstances.stamp(study, record.trials, ()),
+        stamp=provenance.stamp(study, record.trials, ()),
         tiles=(),
         sections=(answer, runs, chapters.about(study, record.trials)),
         digest=(answer,),
-        provenance=circumstances.provenance(study, record.trials, result.number("elapsed_s")),
+        provenance=provenance.provenance(study, record.trials, result.number("elapsed_s")),
     )
 
 

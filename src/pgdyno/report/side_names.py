@@ -8,20 +8,20 @@ from pgdyno.model.study import StudyKind
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class SideNames:
     """How the two sides of a comparison are called."""
 
     subject: str
     reference: str
 
 
-TUNE_NAMES = Names("the winner", "the baseline")
-STAIR_NAMES = Names("all kept", "the baseline")
-KEEP_NAMES = Names("the best candidate", "the baseline")
-AB_NAMES = Names("B", "A")
+TUNE_NAMES = SideNames("the winner", "the baseline")
+STAIR_NAMES = SideNames("all kept", "the baseline")
+KEEP_NAMES = SideNames("the best candidate", "the baseline")
+AB_NAMES = SideNames("B", "A")
 
 
-def names_of(kind: StudyKind, *, keep: bool = False) -> Names:
+def names_of(kind: StudyKind, *, keep: bool = False) -> SideNames:
     """Return the names of the two sides of this kind of study; a candidate that did not win is no winner."""
     if kind is StudyKind.TUNE and keep:
         return KEEP_NAMES

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from pgdyno.model.figure import Table
 from pgdyno.model.verdict import Interval, Metric, Verdict
-from pgdyno.report import chapters, circumstances
+from pgdyno.report import chapters, provenance
 from pgdyno.report.held_back_section import held_back_section
 from pgdyno.report.reading import Fields, interval_of, open_verdict_of, sides_of, verdict_of
 from pgdyno.report.reads import reads_of_steps
@@ -76,11 +76,11 @@ def staircase_page(record: StudyRecord) -> Report:
         word=word,
         tone=tone,
         lead=capital(f"{study.workload.description or study.workload.name}, on {study.target}"),
-        stamp=circumstances.stamp(study, record.trials, ()),
+        stamp=provenance.stamp(study, record.trials, ()),
         tiles=_tiles(result, verdict),
         sections=sections,
         digest=(table, *short, _pointer(study.id)) if result.members else (),
-        provenance=circumstances.provenance(study, record.trials, result.number("elapsed_s")),
+        provenance=provenance.provenance(study, record.trials, result.number("elapsed_s")),
     )
 
 

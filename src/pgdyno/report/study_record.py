@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pgdyno.model.bottleneck import HeldBack
+from pgdyno.model.bottleneck import BottleneckVerdict
 from pgdyno.model.change import ChangeRecord
 from pgdyno.model.record import Record
 from pgdyno.model.study import Study
@@ -36,6 +36,6 @@ class StudyRecord:
         return [(one.name, one.run, self.evidence[one.run]) for one in self.traces if one.run in self.evidence]
 
     @property
-    def held_back(self) -> list[tuple[str, int, HeldBack]]:
+    def held_back(self) -> list[tuple[str, int, BottleneckVerdict]]:
         """Return what held each of these runs back."""
         return [(name, run, one.held_back) for name, run, one in self.judged]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.model.figure import Table
-from pgdyno.report import chapters, circumstances
+from pgdyno.report import chapters, provenance
 from pgdyno.report.held_back_section import held_back_section
 from pgdyno.report.reading import Fields, interval_of, verdict_of
 from pgdyno.report.run_details import run_details
@@ -45,7 +45,7 @@ def sweep_page(record: StudyRecord) -> Report:
         word=result.text("word"),
         tone=Tone.UNSURE if result.text("word") == "not resolved" else Tone.NEUTRAL,
         lead=capital(f"{study.workload.description or study.workload.name}, on {study.target}"),
-        stamp=circumstances.stamp(study, record.trials, ()),
+        stamp=provenance.stamp(study, record.trials, ()),
         tiles=(),
         sections=tuple(
             section
@@ -61,7 +61,7 @@ def sweep_page(record: StudyRecord) -> Report:
             if section is not None
         ),
         digest=(_short(answer), _pointer(study.id)),
-        provenance=circumstances.provenance(study, record.trials, result.number("elapsed_s")),
+        provenance=provenance.provenance(study, record.trials, result.number("elapsed_s")),
     )
 
 

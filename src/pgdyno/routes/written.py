@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pgdyno.model.configuration import Configuration
-from pgdyno.undo.journal import Record
+from pgdyno.undo.journal import JournalRecord
 
 INTENT = "intent"
 FILES_BACK = "files back"
@@ -25,7 +25,7 @@ class Written:
     is_undone: bool = False
 
     @classmethod
-    def of(cls, records: Iterable[Record], *, is_known: bool = True) -> Written:
+    def of(cls, records: Iterable[JournalRecord], *, is_known: bool = True) -> Written:
         """Read it from the records of a journal. Each configuration counts once."""
         records = tuple(records)
         is_undone = any(record.kind == FILES_BACK for record in records)

@@ -45,7 +45,7 @@ _DIRTY_16: LiteralString = "SELECT buffers_dirty AS dirty FROM {}.pg_buffercache
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class OutageReading:
     """What a server tells. Bytes, and seconds over all checkpoints since its statistics were reset."""
 
     block_size: int
@@ -75,7 +75,7 @@ class Outage:
         return {"seconds": None if unknown else self.seconds, "kind": self.kind, "basis": self.basis, "text": str(self)}
 
 
-def estimate(reading: Reading) -> Outage:
+def estimate(reading: OutageReading) -> Outage:
     """Return the time that the shutdown's checkpoint will take at most, unknown where the server's rate is."""
     if reading.buffers_written < FEWEST_BUFFERS or reading.write_s + reading.sync_s <= 0:
         written = _size(reading.buffers_written * reading.block_size)
@@ -108,12 +108,12 @@ def read_outage(postgres: Postgres) -> Outage:
         return Outage(Unknown(error.message), "unknown", error.message)
 
 
-def read(postgres: Postgres) -> Reading:
+def read(postgres: Postgres) -> OutageReading:
     """Read the figures. Reading pg_buffercache of 13 to 15 looks at every buffer once, which costs some CPU."""
     about = postgres.fetch(_ABOUT)[0]
     version, block_size = _int(about, "version"), _int(about, "block_size")
     row = postgres.fetch(_CHECKPOINTS_17 if version >= _CHECKPOINTER else _CHECKPOINTS_13)[0]
-    return Reading(
+    return OutageReading(
         block_size=block_size,
         shared_buffers=_int(about, "buffers") * block_size,
         dirty=_dirty(postgres, version, block_size),

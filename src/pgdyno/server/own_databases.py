@@ -66,7 +66,7 @@ class DatabaseState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class DatabaseMark:
     """What a database is; `workload` is empty where it does not say, `kept` that a study was told to keep it."""
 
     state: DatabaseState
@@ -84,16 +84,16 @@ class OwnDatabase:
     name: str
     bytes: int | None
     sessions: int
-    look: Look | None
+    look: DatabaseMark | None
     reason: str = ""
 
 
-def look_into(postgres: Postgres, name: str) -> Look:
+def look_into(postgres: Postgres, name: str) -> DatabaseMark:
     """Look what the database of this name is. Opens a session in it; changes nothing. Errors as `Postgres.connect`."""
     if not database_exists(postgres, name):
-        return Look(DatabaseState.ABSENT)
+        return DatabaseMark(DatabaseState.ABSENT)
     if is_invalid(postgres, name):
-        return Look(DatabaseState.UNFINISHED)
+        return DatabaseMark(DatabaseState.UNFINISHED)
     with postgres.connect(name) as session:
         try:
             return _look(session)
@@ -101,16 +101,16 @@ def look_into(postgres: Postgres, name: str) -> Look:
             raise query_error(postgres.label, error) from error
 
 
-def _look(session: psycopg.Connection[DictRow]) -> Look:
+def _look(session: psycopg.Connection[DictRow]) -> DatabaseMark:
     found = session.execute(_LOOK).fetchone()
     assert found is not None, "a query without FROM gives one row"
     if not found["marked"]:
-        return Look(DatabaseState.UNFINISHED if found["empty"] else DatabaseState.FOREIGN)
+        return DatabaseMark(DatabaseState.UNFINISHED if found["empty"] else DatabaseState.FOREIGN)
     row = session.execute(_ORIGIN).fetchone()
     if row is None:
-        return Look(DatabaseState.UNFINISHED)
+        return DatabaseMark(DatabaseState.UNFINISHED)
     state = DatabaseState.COMPLETE if row["complete"] else DatabaseState.UNFINISHED
-    return Look(state, str(row["workload"]), bool(row["kept"]))
+    return DatabaseMark(state, str(row["workload"]), bool(row["kept"]))
 
 
 def own_databases(postgres: Postgres) -> list[OwnDatabase]:

@@ -31,7 +31,7 @@ MOST_PAIRS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class SecondsSeries:
     """One run, second by second: the figure of any part of it is the sum of `above` over the sum of `below`."""
 
     above: Floats
@@ -47,7 +47,7 @@ class WindowNoise:
     measured: bool
 
 
-def noise_by_window(runs: Sequence[Series]) -> list[WindowNoise]:
+def noise_by_window(runs: Sequence[SecondsSeries]) -> list[WindowNoise]:
     """Return the noise of a pair for windows from SHORTEST_S to the length of the runs, doubling, and longer ones.
 
     The runs stand in their order, so that neighbours are pairs and a drift cancels (`noise.noise_floor`). A window
@@ -69,7 +69,7 @@ def noise_by_window(runs: Sequence[Series]) -> list[WindowNoise]:
     return found + [WindowNoise(window, math.sqrt(floor + per_s / window), False) for window in longer]
 
 
-def run_figures(runs: Sequence[Series]) -> Floats:
+def run_figures(runs: Sequence[SecondsSeries]) -> Floats:
     """Return the figure of each whole run."""
     return np.array([run.above.sum() / run.below.sum() for run in runs], dtype=np.float64)
 
@@ -130,7 +130,7 @@ def _critical(pairs: int, confidence: float) -> float:
     return last_critical(pairs, confidence)
 
 
-def _pair_sd(runs: Sequence[Series], window: int, length: int) -> float:
+def _pair_sd(runs: Sequence[SecondsSeries], window: int, length: int) -> float:
     squares = []
     for place in range(length // window):
         part = slice(place * window, (place + 1) * window)

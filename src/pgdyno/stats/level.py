@@ -27,7 +27,7 @@ LEAST = 1e-18
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class BaselineLevel:
     """`values` is the level at each run, at `times` (seconds); `apart` how far each run lies from what others predict.
 
     `apart` of a run is what a single trial at its time would be off by: the noise of one run, and that of the level.
@@ -42,12 +42,12 @@ class Level:
         return np.interp(times, self.times, self.values)
 
 
-def find_level(times: Sequence[float], values: Sequence[float] | Floats) -> Level:
+def find_level(times: Sequence[float], values: Sequence[float] | Floats) -> BaselineLevel:
     """Return the level of `values` (logarithms of figures, any unit) at ascending `times`; one run is its own level."""
     at, seen = np.asarray(times, dtype=np.float64), np.asarray(values, dtype=np.float64)
     size = seen.size
     if size == 1:
-        return Level(at, seen.copy(), np.zeros(1))
+        return BaselineLevel(at, seen.copy(), np.zeros(1))
     tamed = _tamed(seen)
     gap = float(at[-1] - at[0]) / (size - 1)
     steps = (at - at[0]) / gap if gap > 0 else np.zeros(size)
@@ -66,7 +66,7 @@ def find_level(times: Sequence[float], values: Sequence[float] | Floats) -> Leve
     prior = np.where(WALKS == 0, STILL, (1 - STILL) / (WALKS.size - 1))
     share = prior * np.exp(np.array(likelihoods) - max(likelihoods))
     share /= share.sum()
-    return Level(at, tamed - share @ np.array(noises), share @ np.array(aparts) + seen - tamed)
+    return BaselineLevel(at, tamed - share @ np.array(noises), share @ np.array(aparts) + seen - tamed)
 
 
 def _tamed(values: Floats) -> Floats:

@@ -16,7 +16,7 @@ _PLUS, _MINUS = "+", "\N{MINUS SIGN}"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RatioChange:
     """A figure before and after. Raises UsageError for figures that are not finite, or nothing before."""
 
     before: float

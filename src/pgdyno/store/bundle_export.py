@@ -16,7 +16,16 @@ from pgdyno.errors import UsageError
 from pgdyno.model.study import Study
 from pgdyno.model.trial import TrialState
 from pgdyno.outputs import open_new
-from pgdyno.store.bundle_format import FORMAT, MANIFEST, SEAL, Manifest, Member, StudyEntry, check_study_id, digest
+from pgdyno.store.bundle_format import (
+    FORMAT,
+    MANIFEST,
+    SEAL,
+    BundleManifest,
+    BundleMember,
+    StudyEntry,
+    check_study_id,
+    digest,
+)
 from pgdyno.store.catalogue import Store
 from pgdyno.store.export import Cell, table_queries, table_rows, write_whole
 from pgdyno.store.schema import REVISION, SAMPLES
@@ -28,7 +37,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 """The time of every member: the earliest that ZIP knows, so that a bundle depends on its contents alone."""
 
 
-def export_bundle(store: Store, studies: Sequence[str], path: Path, clean: Clean) -> Manifest:
+def export_bundle(store: Store, studies: Sequence[str], path: Path, clean: Clean) -> BundleManifest:
     """Write the studies with all that was recorded for their finished trials. A running trial is left out.
 
     Samples go out as they are; every other row passes `clean`. Nothing is under `path` until all of it is. Raises
@@ -37,7 +46,7 @@ def export_bundle(store: Store, studies: Sequence[str], path: Path, clean: Clean
     found = list({study.id: study for study in map(store.study, studies)}.values())
     for study in found:
         check_study_id(study.id)
-    written: list[Manifest] = []
+    written: list[BundleManifest] = []
 
     def write(part: Path) -> None:
         with (
@@ -76,12 +85,12 @@ class _Tally:
         self.bytes += len(line)
         self.hash.update(line)
 
-    def member(self) -> Member:
-        return Member(*self.place, self.rows, self.bytes, self.hash.hexdigest())
+    def member(self) -> BundleMember:
+        return BundleMember(*self.place, self.rows, self.bytes, self.hash.hexdigest())
 
 
-def _write(archive: zipfile.ZipFile, connection: Connection, studies: Sequence[Study], clean: Clean) -> Manifest:
-    members: list[Member] = []
+def _write(archive: zipfile.ZipFile, connection: Connection, studies: Sequence[Study], clean: Clean) -> BundleManifest:
+    members: list[BundleMember] = []
     entries: list[StudyEntry] = []
     for study in studies:
         own = []
@@ -98,7 +107,7 @@ def _write(archive: zipfile.ZipFile, connection: Connection, studies: Sequence[S
         trials = next((member.rows for member in own if member.table == "trial"), 0)
         entries.append(StudyEntry(study.id, study.kind.value, study.name, study.environment, trials, digest(own)))
         members += own
-    manifest = Manifest(FORMAT, __version__, REVISION, tuple(entries), tuple(members), digest(members))
+    manifest = BundleManifest(FORMAT, __version__, REVISION, tuple(entries), tuple(members), digest(members))
     text = manifest.to_json()
     archive.writestr(_info(MANIFEST), text)
     archive.writestr(_info(SEAL), f"{hashlib.sha256(text).hexdigest()}  {MANIFEST}\n")

@@ -1,6 +1,6 @@
 """A bundle: studies of one store in one file, to be read into another. A ZIP file whose manifest hashes each member.
 
-    manifest.json                  what is in the file: see `Manifest`
+    manifest.json                  what is in the file: see `BundleManifest`
     manifest.sha256                the SHA-256 of manifest.json, and so of the whole
     <study>/<table>.jsonl          the rows of one table, a JSON list a line; bytes are base64
 
@@ -46,7 +46,7 @@ _AGAIN = "Export it again where it was measured, and copy the file in binary for
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class BundleMember:
     """One table of one study. `bytes` counts the unpacked text, `sha256` is of it."""
 
     study: str
@@ -75,26 +75,26 @@ class StudyEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class BundleManifest:
     """What is in a bundle. `whole` is the SHA-256 over the hashes of all members; `revision` is of the schema."""
 
     format: int
     pgdyno: str
     revision: str
     studies: tuple[StudyEntry, ...]
-    members: tuple[Member, ...]
+    members: tuple[BundleMember, ...]
     whole: str
 
     def to_json(self) -> bytes:
         """Return the text of `manifest.json`, the same for the same contents."""
         return (json.dumps(asdict(self), indent=1, sort_keys=True) + "\n").encode()
 
-    def of(self, study: str) -> dict[str, Member]:
+    def of(self, study: str) -> dict[str, BundleMember]:
         """Return the members of one study by table."""
         return {member.table: member for member in self.members if member.study == study}
 
 
-def digest(members: Iterator[Member] | tuple[Member, ...] | list[Member]) -> str:
+def digest(members: Iterator[BundleMember] | tuple[BundleMember, ...] | list[BundleMember]) -> str:
     """Return the SHA-256 over the hashes of members, in the order of their tables; studies are not named in it."""
     lines = sorted(f"{member.sha256}  {member.table}\n" for member in members)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
@@ -111,12 +111,12 @@ class Bundle:
     """A bundle that is open: its manifest has been checked against its seal, its members against the manifest."""
 
     path: Path
-    manifest: Manifest
+    manifest: BundleManifest
     seal: str
     """The SHA-256 of the manifest: the name of the whole."""
     archive: zipfile.ZipFile
 
-    def lines(self, member: Member) -> Iterator[bytes]:
+    def lines(self, member: BundleMember) -> Iterator[bytes]:
         """Yield the lines of a member; raise UsageError when what was read is not what the manifest says."""
         found, size, rows = hashlib.sha256(), 0, 0
         try:
@@ -190,7 +190,7 @@ def _check_sizes(path: Path, archive: zipfile.ZipFile) -> None:
         raise damaged(path, f"it would unpack to {total} bytes, more than {MOST_BYTES}")
 
 
-def _check_names(path: Path, archive: zipfile.ZipFile, manifest: Manifest) -> None:
+def _check_names(path: Path, archive: zipfile.ZipFile, manifest: BundleManifest) -> None:
     listed = {member.name: member for member in manifest.members}
     sizes = {info.filename: info.file_size for info in archive.infolist()} | {MANIFEST: 0, SEAL: 0}
     if sizes.keys() != {*listed, MANIFEST, SEAL}:
@@ -222,7 +222,7 @@ def _small(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
         raise damaged(path, f"{name}: {error}") from error
 
 
-def _manifest(path: Path, text: bytes) -> Manifest:
+def _manifest(path: Path, text: bytes) -> BundleManifest:
     try:
         values = load_json(text)
         if values["format"] != FORMAT:
@@ -231,7 +231,7 @@ def _manifest(path: Path, text: bytes) -> Manifest:
                 hint=f"It was written by pgdyno {values.get('pgdyno')!r}: import it with that version"
                 f"{' or a newer one' if str(values['format']) > str(FORMAT) else ''}.",
             )
-        manifest = Manifest(
+        manifest = BundleManifest(
             format=FORMAT,
             pgdyno=str(values["pgdyno"]),
             revision=str(values["revision"]),
@@ -254,11 +254,11 @@ def _entry(value: Mapping[str, object]) -> StudyEntry:
     return StudyEntry(trials=int(str(value["trials"])), **words)
 
 
-def _member(value: Mapping[str, object]) -> Member:
+def _member(value: Mapping[str, object]) -> BundleMember:
     study, table, columns = str(value["study"]), str(value["table"]), value["columns"]
     if not _STUDY.fullmatch(study) or ".." in study or not _TABLE.fullmatch(table):
         raise ValueError(f"{study!r}/{table!r} is not a name of a member")
     if not isinstance(columns, list):
         raise ValueError(f"the columns of {table} are no list")
     rows, size = int(str(value["rows"])), int(str(value["bytes"]))
-    return Member(study, table, tuple(str(name) for name in columns), rows, size, str(value["sha256"]))
+    return BundleMember(study, table, tuple(str(name) for name in columns), rows, size, str(value["sha256"]))

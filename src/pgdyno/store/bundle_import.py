@@ -15,7 +15,7 @@ from pgdyno.errors import StoreError, UsageError
 from pgdyno.model.study import StudyState
 from pgdyno.outside.documents import load_json
 from pgdyno.store import codec
-from pgdyno.store.bundle_format import Bundle, Member, damaged
+from pgdyno.store.bundle_format import Bundle, BundleMember, damaged
 from pgdyno.store.catalogue import Store, read_trials
 from pgdyno.store.schema import REVISION, RUN_TABLES, STUDY, TRIAL, TRIAL_FACTOR, TRIAL_SETTING
 
@@ -97,7 +97,7 @@ class _Reader:
         self._finish(study, ids, now)
         return len(ids)
 
-    def _trials(self, member: Member) -> dict[int, int]:
+    def _trials(self, member: BundleMember) -> dict[int, int]:
         ids: dict[int, int] = {}
         waiting: dict[int, dict[str, object]] = {}
         for row in self._rows(member):
@@ -127,12 +127,12 @@ class _Reader:
         while batch := list(islice(left, BATCH)):
             self.connection.execute(insert(table), batch)
 
-    def _copy(self, member: Member, ids: Mapping[int, int]) -> None:
+    def _copy(self, member: BundleMember, ids: Mapping[int, int]) -> None:
         table = _TABLES[member.table]
         key = "trial_id" if "trial_id" in table.c else "run_id"
         self._insert(table, self._followed(member, key, ids))
 
-    def _followed(self, member: Member, key: str, ids: Mapping[int, int]) -> Iterator[dict[str, object]]:
+    def _followed(self, member: BundleMember, key: str, ids: Mapping[int, int]) -> Iterator[dict[str, object]]:
         for row in self._rows(member):
             old = row[key]
             if not isinstance(old, int) or old not in ids:
@@ -167,7 +167,7 @@ class _Reader:
         except (ValueError, StoreError) as error:
             raise damaged(self.bundle.path, f"study {self.study} cannot be read: {error}") from error
 
-    def _rows(self, member: Member, most: int | None = None) -> Iterator[dict[str, object]]:
+    def _rows(self, member: BundleMember, most: int | None = None) -> Iterator[dict[str, object]]:
         table = _TABLES[member.table]
         strangers = sorted(set(member.columns) - set(table.c.keys()))
         if strangers or len(set(member.columns)) != len(member.columns):

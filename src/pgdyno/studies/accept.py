@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pgdyno.advisor.settable import Parts, parts_of
+from pgdyno.advisor.settable import SettableParts, parts_of
 from pgdyno.errors import EnvironmentUnsuitable, PolicyError, UsageError
 from pgdyno.knobs.constraints import check
 from pgdyno.knobs.policy import check_settings
@@ -17,7 +17,7 @@ from pgdyno.model.facts import Facts
 from pgdyno.model.finding import Finding, ProofState
 from pgdyno.server import places
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.stand import begin_session, linux_knobs, put_back_abandoned, signals_interrupt
+from pgdyno.studies.study_session import begin_session, linux_knobs, put_back_abandoned, signals_interrupt
 from pgdyno.studies.who import who
 from pgdyno.studies.winner import ORIGIN as WINNER
 from pgdyno.targets.inspect import read_facts
@@ -38,7 +38,7 @@ class Acceptance:
     configuration: Configuration
     before: Mapping[str, str]
     restart: tuple[str, ...]
-    parts: Parts
+    parts: SettableParts
     facts: Facts
 
     def rule_of(self, knob: str) -> Finding:

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdyno.advisor.rulebook import documents
-from pgdyno.advisor.settable import Parts, parts_of
+from pgdyno.advisor.settable import SettableParts, parts_of
 from pgdyno.errors import UsageError
 from pgdyno.model import linux
 from pgdyno.model.facts import Unknown
-from pgdyno.model.finding import Answer, ChangeKind, Effect, Finding, ProofState
+from pgdyno.model.finding import Answer, ChangeKind, Finding, ProofState, StatedEffect
 from pgdyno.model.inventory import HostInventory, Inventory
 from pgdyno.studies.plan_file import VERSION
 
@@ -226,7 +226,7 @@ def _quoted(draft: _Draft) -> Finding | None:
     return max((finding for finding in draft.findings if finding.main_effect is not None), key=figure, default=None)
 
 
-def _expected(effect: Effect) -> list[str]:
+def _expected(effect: StatedEffect) -> list[str]:
     where = f"{effect.source.document} ({effect.source.platform or 'platform not said'})"
     words = effect.text.rstrip().rstrip(".")
     parts = [f"text = {_text(f'{words}. Source: {where}.')}"]
@@ -235,7 +235,7 @@ def _expected(effect: Effect) -> list[str]:
     return [*parts, f"metric = {_text(effect.metric)}"]
 
 
-def _change_lines(parts: Parts) -> list[str]:
+def _change_lines(parts: SettableParts) -> list[str]:
     lines = [f"settings = {_table(parts.settings)}"] if parts.settings else []
     lines += [f"found = {_table(parts.found)}"] if parts.found else []
     lines += [f"commands = {_list(parts.commands)}"] if parts.commands else []

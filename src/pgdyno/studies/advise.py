@@ -19,7 +19,7 @@ from pgdyno.model.advice import Advice
 from pgdyno.model.classes import Criticality
 from pgdyno.model.evidence import Evidence
 from pgdyno.model.facts import Unknown
-from pgdyno.model.finding import Answer, Depth, Proof
+from pgdyno.model.finding import Answer, Depth, RuleProof
 from pgdyno.model.inventory import Inventory
 from pgdyno.probes.evidence.gather import evidence_of_capture, gather
 from pgdyno.probes.evidence.own_work import OwnWork, log_zone
@@ -114,7 +114,7 @@ def advise_case(
     evidence: Evidence,
     request: AdviceRequest,
     *,
-    proofs: Mapping[str, Proof] | None = None,
+    proofs: Mapping[str, RuleProof] | None = None,
 ) -> Advice:
     """Judge all rules on what is known. Pure but for reading the rule files."""
     if request.criticality is not None:
@@ -147,7 +147,7 @@ def _remarks(case: Case) -> Sequence[str]:
     return [remark for remark in remarks if remark is not None]
 
 
-def _proofs(store: Store | None, inventory: Inventory) -> Mapping[str, Proof]:
+def _proofs(store: Store | None, inventory: Inventory) -> Mapping[str, RuleProof]:
     if store is None:
         return {}
     from pgdyno.studies.proofs import proofs_of  # brings the store's libraries, which advice without one does without

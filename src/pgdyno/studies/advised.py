@@ -16,7 +16,7 @@ from pgdyno.targets.target import Target
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class AdviceSource:
     """What advice is made from: folders of further rules, the window that is watched, and log files."""
 
     rules: tuple[Path, ...] = ()
@@ -27,14 +27,14 @@ class Source:
 Advised = tuple[Sequence[Finding], Inventory]
 
 
-def advise_on(target: Target, source: Source, *, store: Store, progress: Callable[[str], None]) -> Advised:
+def advise_on(target: Target, source: AdviceSource, *, store: Store, progress: Callable[[str], None]) -> Advised:
     """Return the findings on a target with what was proved here before, and the inventory. Reads only."""
     request = AdviceRequest(rules=source.rules, window_s=source.window_s, logs=source.logs)
     advice = advise_target(target, request, store=store, progress=progress)
     return advice.findings, advice.inventory
 
 
-def require(rules: Sequence[str], source: Source) -> None:
+def require(rules: Sequence[str], source: AdviceSource) -> None:
     """Refuse names that no rule has, before anybody waits for a server. Raises UsageError with names that are near."""
     known = [rule.id for rule in load_rules(source.rules)]
     for name in rules:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from pgdyno.capture.secrets import public_setting, public_text
 from pgdyno.store.bundle_export import export_bundle, study_digest
-from pgdyno.store.bundle_format import Manifest, open_bundle
+from pgdyno.store.bundle_format import BundleManifest, open_bundle
 from pgdyno.store.bundle_import import Imported, import_bundle
 from pgdyno.store.catalogue import Store
 from pgdyno.store.export import Cell
 
 
-def export_studies(store: Store, studies: Sequence[str], path: Path) -> Manifest:
+def export_studies(store: Store, studies: Sequence[str], path: Path) -> BundleManifest:
     """Write a bundle of studies; passwords, and how the server is reached, stay here. See `export_bundle`."""
     return export_bundle(store, studies, path, clean)
 
@@ -25,7 +25,7 @@ def import_studies(store: Store, path: Path, clock: Callable[[], float] = time.t
         return import_bundle(store, bundle, now=clock(), digest_here=lambda study: study_digest(store, study, clean))
 
 
-def read_manifest(path: Path) -> Manifest:
+def read_manifest(path: Path) -> BundleManifest:
     """Return what is in a bundle, after every member has been checked against its hash."""
     with open_bundle(path) as bundle:
         bundle.verify()

@@ -32,7 +32,7 @@ def factors_of(done: Iterable[str], step: str = "") -> dict[str, str]:
 
 
 @dataclass
-class Gate:
+class StepConfirmation:
     """Waits for people. `confirmed` holds `STEP` or `STEP=undone`, as --confirm gave them."""
 
     steps: Mapping[str, Step]
@@ -122,11 +122,11 @@ def gate_of(
     verify: Verify | None,
     announce: Callable[[str], None],
     resumed: bool = False,
-) -> Gate:
+) -> StepConfirmation:
     """Return the gate of a study. Raises UsageError when --confirm names a step that is not for people."""
     steps = {step.name: step for step in plan.steps if step.by_hand is not None}
     check_confirmed(plan, confirmed)
-    return Gate(steps, study.id, frozenset(confirmed), ask, verify, announce, resumed)
+    return StepConfirmation(steps, study.id, frozenset(confirmed), ask, verify, announce, resumed)
 
 
 def check_confirmed(plan: Plan, confirmed: Iterable[str]) -> None:
@@ -145,7 +145,7 @@ def check_confirmed(plan: Plan, confirmed: Iterable[str]) -> None:
 class GatedRuns:
     """Runs trials as the laboratory does, and waits for people before a run that needs them."""
 
-    def __init__(self, laboratory: Laboratory, gate: Gate) -> None:
+    def __init__(self, laboratory: Laboratory, gate: StepConfirmation) -> None:
         self.study: Study = laboratory.study
         self.store: Store = laboratory.store
         self._laboratory = laboratory

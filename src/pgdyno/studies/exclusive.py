@@ -10,7 +10,7 @@ from pgdyno.errors import PgdynoError
 from pgdyno.linux.block_devices import find_places
 from pgdyno.model.facts import Unknown
 from pgdyno.probes.host.cpu import CpuShares
-from pgdyno.probes.host.reading import HostReading, parse_host, read_host
+from pgdyno.probes.host.reading import HostCounters, parse_host, read_host
 from pgdyno.probes.window import is_physical
 from pgdyno.server.postgres import Postgres
 from pgdyno.targets.target import Target
@@ -23,7 +23,7 @@ SELECT count(*) FILTER (WHERE state <> 'idle') AS busy, count(*) FILTER (WHERE s
 FROM pg_stat_activity
 WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND application_name NOT LIKE 'pgdyno%'
 """
-Reader = Callable[[], HostReading]
+Reader = Callable[[], HostCounters]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def reader_of(target: Target | None) -> Reader:
     """Return what reads the host of a target: this one, or the other by its agent."""
     remote = None if target is None else target.remote
 
-    def read() -> HostReading:
+    def read() -> HostCounters:
         if remote is None:
             return read_host(time.time(), CpuShares(0.0, 0.0, time.process_time()))
         there = remote.read_host()
@@ -108,14 +108,14 @@ def reader_of(target: Target | None) -> Reader:
     return read
 
 
-def _cpu(first: HostReading, last: HostReading) -> float | Unknown:
+def _cpu(first: HostCounters, last: HostCounters) -> float | Unknown:
     if first.cpu is None or last.cpu is None or last.t <= first.t:
         return Unknown(last.failures.get("cpu", "the host could not be read"))
     busy = last.cpu.busy - first.cpu.busy - (last.shares.own - first.shares.own)
     return max(0.0, 100 * busy / (last.t - first.t))
 
 
-def _disks(first: HostReading, last: HostReading, wanted: Collection[str] | None) -> Mapping[str, float] | Unknown:
+def _disks(first: HostCounters, last: HostCounters, wanted: Collection[str] | None) -> Mapping[str, float] | Unknown:
     """Return MB/s of the data's disks; of every physical one where those are not known."""
     if first.disks is None or last.disks is None or last.t <= first.t:
         return Unknown(last.failures.get("disk", "the host could not be read"))

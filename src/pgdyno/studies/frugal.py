@@ -25,7 +25,7 @@ NOTHING = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Frugal:
+class FrugalWinner:
     """What is left of a winner, why each setting that is not among it went, and in words what amounts were lowered."""
 
     settings: Configuration
@@ -41,7 +41,7 @@ def frugal(
     refused: Collection[Configuration] = (),
     needed: Sequence[str] = (),
     idle: Collection[str] = (),
-) -> Frugal:
+) -> FrugalWinner:
     """Return the frugal part of a configuration that was found: at most `most` settings, none of what was `refused`.
 
     At least one setting stays; constraints may keep more of them than `most`. Those that are `needed`, because a vetoed
@@ -73,7 +73,7 @@ def frugal(
     because = {name: IDLE for name in found if name not in asked}
     because |= {name: _because(share, name in left.forced, len(settings)) for name, share in left.dropped.items()}
     lowered = (_lowered(name, found, settings, data) for name in left.lowered if name in settings)
-    return Frugal(settings, because, tuple(lowered))
+    return FrugalWinner(settings, because, tuple(lowered))
 
 
 def _because(share: float, forced: bool, measured: int) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from pgdyno.errors import UsageError, WorkloadError
 from pgdyno.fleet.merge import Part, merge
-from pgdyno.fleet.pod_log import PodLog, Run
+from pgdyno.fleet.pod_log import PodLog, PodRunLog
 from pgdyno.knobs.policy import worst_class
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.matrix import Cell
@@ -35,14 +35,14 @@ UNKNOWN = "of the server's host nothing was recorded: CPU % is not known"
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class PodJob:
     """The pods of one Job whose output is there."""
 
-    run: Run
+    run: PodRunLog
     pods: tuple[PodLog, ...]
 
 
-def jobs_of(pods: Iterable[PodLog]) -> list[Job]:
+def jobs_of(pods: Iterable[PodLog]) -> list[PodJob]:
     """Return the Jobs in the order of their runs. Raises UsageError for a pod that is there twice, or unlike Jobs."""
     found: dict[int, list[PodLog]] = {}
     for pod in pods:
@@ -59,10 +59,10 @@ def jobs_of(pods: Iterable[PodLog]) -> list[Job]:
                 f'load generator {twice.index} of run {number} is there twice, also in "{twice.name}"',
                 hint="Leave one of the files out.",
             )
-    return [Job(each[0].run, tuple(each)) for _, each in sorted(found.items())]
+    return [PodJob(each[0].run, tuple(each)) for _, each in sorted(found.items())]
 
 
-def merged(job: Job) -> LoadResult:
+def merged(job: PodJob) -> LoadResult:
     """Return the load of a Job as a whole; a pod without an end, or without output, makes it partial.
 
     Raises WorkloadError when no pod measured anything.
@@ -115,7 +115,7 @@ def import_pods(
     return result
 
 
-def _keep(store: Store, study: Study, job: Job) -> None:
+def _keep(store: Store, study: Study, job: PodJob) -> None:
     run = job.run
     spec = TrialSpec(
         Configuration.of(run.settings),
@@ -142,7 +142,7 @@ def _keep(store: Store, study: Study, job: Job) -> None:
     store.finish_trial(number, outcome)
 
 
-def _outcome(load: LoadResult, run: Run) -> Outcome:
+def _outcome(load: LoadResult, run: PodRunLog) -> Outcome:
     if load.reason is not None:
         return Outcome(
             TrialState.FAILED, reason=load.reason, began_at=load.began_at, ended_at=load.ended_at,
@@ -151,7 +151,7 @@ def _outcome(load: LoadResult, run: Run) -> Outcome:
     return assess(load, (), run.plan, Bounds())
 
 
-def _result(store: Store, study: Study, jobs: Sequence[Job]) -> dict[str, object]:
+def _result(store: Store, study: Study, jobs: Sequence[PodJob]) -> dict[str, object]:
     trials = store.trials(study.id)
     runs = group_runs([_cell_run(store, trial) for trial in trials])
     around = Surroundings(durability=_durability(jobs))
@@ -176,7 +176,7 @@ def _cell_run(store: Store, trial: Trial) -> CellRun:
     return CellRun(trial, locks=store.samples(trial.id, "locks"), sessions=store.samples(trial.id, "sessions"))
 
 
-def _durability(jobs: Sequence[Job]) -> Mapping[str, str]:
+def _durability(jobs: Sequence[PodJob]) -> Mapping[str, str]:
     found = {job.run.cell.configuration: worst_class(job.run.settings) for job in jobs}
     return {name: klass.value for name, klass in found.items() if klass is not None}
 
@@ -192,7 +192,7 @@ def _in_order(cells: Iterable[Cell]) -> list[Cell]:
     )  # fmt: skip
 
 
-def _method(run: Run, jobs: Sequence[Job]) -> dict[str, str]:
+def _method(run: PodRunLog, jobs: Sequence[PodJob]) -> dict[str, str]:
     plan = run.plan
     pod = [f"{plan.instance_vcpus:g} CPUs"] if plan.instance_vcpus is not None else []
     pod += [f"{plan.instance_memory_bytes / 2**30:.3g} GiB"] if plan.instance_memory_bytes is not None else []
@@ -208,7 +208,7 @@ def _method(run: Run, jobs: Sequence[Job]) -> dict[str, str]:
     }
 
 
-def _notes(jobs: Sequence[Job]) -> list[str]:
+def _notes(jobs: Sequence[PodJob]) -> list[str]:
     notes = [f"{UNKNOWN[0].upper()}{UNKNOWN[1:]}."]
     for job in jobs:
         began = [pod.result.began_at for pod in job.pods if pod.result is not None]

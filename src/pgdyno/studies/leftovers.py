@@ -31,7 +31,7 @@ SERVER_LOG = "pgdyno-server.log"
 _PLACES = "SELECT name, setting FROM pg_settings WHERE name IN ('config_file', 'data_directory')"
 
 
-class Kind(StrEnum):
+class LeftoverKind(StrEnum):
     """What was left."""
 
     DATABASE = "database"
@@ -47,7 +47,7 @@ class Leftover:
     `remove` returns why it stayed after all, None when it is gone.
     """
 
-    kind: Kind
+    kind: LeftoverKind
     name: str
     about: str
     refused: str
@@ -117,7 +117,7 @@ def _database(target: Target, database: OwnDatabase, needed: str, *, is_used: bo
         with DatabaseUse(target.postgres) as use:
             return drop_left(target, use, database)
 
-    return Leftover(Kind.DATABASE, database.name, ", ".join(known), refused, remove)
+    return Leftover(LeftoverKind.DATABASE, database.name, ", ".join(known), refused, remove)
 
 
 def _files(target: Target, undo_root: Path, needed: str) -> Iterator[Leftover]:
@@ -139,7 +139,7 @@ def _files(target: Target, undo_root: Path, needed: str) -> Iterator[Leftover]:
         def remove() -> str | None:
             return None if hands.remove(log) else "it is there still"
 
-        yield Leftover(Kind.LOG, str(log), bytes_text(status.st_size), refused, _telling(remove))
+        yield Leftover(LeftoverKind.LOG, str(log), bytes_text(status.st_size), refused, _telling(remove))
 
 
 def _is_written(target: Target, status: os.stat_result) -> bool:
@@ -172,7 +172,7 @@ def _dropin(target: Target, dropin: DropIn, undo_root: Path, needed: str) -> Lef
         target.postgres.execute("SELECT pg_reload_conf()")
         return None
 
-    return Leftover(Kind.DROP_IN, str(dropin.path), about, refused, _telling(remove))
+    return Leftover(LeftoverKind.DROP_IN, str(dropin.path), about, refused, _telling(remove))
 
 
 def _without_include(main: bytes) -> bytes:
@@ -216,7 +216,7 @@ def _sandbox(record: SandboxRecord, undo_root: Path) -> Leftover:
         Sandbox.open_or_create(record.name).destroy()
         return None
 
-    return Leftover(Kind.SANDBOX, record.name, f"PostgreSQL {record.version}", refused, _telling(remove))
+    return Leftover(LeftoverKind.SANDBOX, record.name, f"PostgreSQL {record.version}", refused, _telling(remove))
 
 
 def _telling(remove: Callable[[], str | None]) -> Callable[[], str | None]:

@@ -43,7 +43,7 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class PodServer:
     """Where the pods find the server. `database` holds pgbench's tables, made before."""
 
     host: str
@@ -52,7 +52,7 @@ class Address:
     database: str = "pgbench"
 
     @classmethod
-    def of_conninfo(cls, conninfo: str) -> Address:
+    def of_conninfo(cls, conninfo: str) -> PodServer:
         """Return the address in a conninfo, its password left out. Raises UsageError without a host to reach."""
         try:
             given = conninfo_to_dict(conninfo)
@@ -72,7 +72,7 @@ _KEYS = {"port": "port", "user": "user", "database": "dbname"}
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PodRun:
     """One run of a cell: its number in the order of all runs, counted from 1, and its repetition."""
 
     number: int
@@ -85,16 +85,16 @@ class Run:
         return f"pgdyno-run-{self.number:03d}"
 
 
-def runs(plan: MatrixPlan) -> Iterator[Run]:
+def runs(plan: MatrixPlan) -> Iterator[PodRun]:
     """Yield every run in the order in which it is to be made: repetition by repetition, as `run_matrix` does."""
     cells, number = plan.cells(), 0
     for repetition in range(1, plan.repetitions + 1):
         for cell in order(cells, repetition, plan.seed):
             number += 1
-            yield Run(number, repetition, cell)
+            yield PodRun(number, repetition, cell)
 
 
-def job(plan: MatrixPlan, run: Run, address: Address, pgbench: Pgbench, cluster: Cluster) -> dict[str, object]:
+def job(plan: MatrixPlan, run: PodRun, address: PodServer, pgbench: Pgbench, cluster: Cluster) -> dict[str, object]:
     """Return the Job of one run: its load generators as pods that run at once and are never started again."""
     cell = run.cell
     host = cell.placement if cell.placement not in PLACEMENTS else address.host
@@ -159,13 +159,13 @@ def _pod(container: Mapping[str, object], cluster: Cluster) -> dict[str, object]
     }
 
 
-def _driver_words(plan: MatrixPlan, run: Run) -> list[str]:
+def _driver_words(plan: MatrixPlan, run: PodRun) -> list[str]:
     """Return the arguments of drive.sh: pods, the gate's key (an int4 of its own for each Job), scale, patience."""
     key = zlib.crc32(f"{NAMESPACE}/{run.name}/{plan.seed}".encode()) & 0x7FFFFFFF
     return [str(run.cell.instances), str(key), str(run.cell.scale), str(_patience_s(run.cell))]
 
 
-def _told(plan: MatrixPlan, run: Run, host: str, pgbench: Pgbench) -> dict[str, object]:
+def _told(plan: MatrixPlan, run: PodRun, host: str, pgbench: Pgbench) -> dict[str, object]:
     """Return what a pod says of itself, so that its output can be read without the plan."""
     pod = plan.pods.get(run.cell.instances, Pod())
     return {
@@ -267,7 +267,7 @@ def lint(manifest: dict[str, object]) -> list[str]:
 
 
 def write_manifests(
-    plan: MatrixPlan, address: Address, pgbench: Pgbench, folder: Path, cluster: Cluster | None = None
+    plan: MatrixPlan, address: PodServer, pgbench: Pgbench, folder: Path, cluster: Cluster | None = None
 ) -> list[Path]:
     """Write namespace, driver, one file a run and run.sh, and return the paths.
 

@@ -23,7 +23,7 @@ from pgdyno.sandbox.loopback import obstacle_to
 from pgdyno.studies.cell_workload import CellWorkload, pin_server
 from pgdyno.studies.matrix_plan import MatrixPlan, Room, order, skip_reason
 from pgdyno.studies.matrix_rows import CellRun, Surroundings, build_row, group_runs
-from pgdyno.studies.stand import OWN_SESSIONS, Stand
+from pgdyno.studies.study_session import OWN_SESSIONS, StudySession
 from pgdyno.targets.target import Target
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.workloads.protocol import Workload
@@ -127,7 +127,7 @@ def configurations(plan: MatrixPlan, facts: Facts, *, disposable: bool) -> dict[
     }
 
 
-def run_matrix(stand: Stand, plan: MatrixPlan, announce: Callable[[str], None]) -> Matrix:
+def run_matrix(stand: StudySession, plan: MatrixPlan, announce: Callable[[str], None]) -> Matrix:
     """Measure every cell that can be measured, and return the rows in the order of the plan.
 
     Raises EnvironmentUnsuitable when no cell can be measured here.
@@ -179,7 +179,7 @@ def _repeating(laboratory: Laboratory, spec: TrialSpec, run: Callable[[TrialSpec
 
 
 def _prepared(
-    plan: MatrixPlan, cells: Sequence[Cell], stand: Stand, announce: Callable[[str], None]
+    plan: MatrixPlan, cells: Sequence[Cell], stand: StudySession, announce: Callable[[str], None]
 ) -> Mapping[tuple[str, int], Workload]:
     study = stand.study
     found: dict[tuple[str, int], Workload] = {}
@@ -191,7 +191,7 @@ def _prepared(
     return found
 
 
-def matrix_of(stand: Stand, plan: MatrixPlan, cells: Sequence[Cell], skipped: tuple[SkippedCell, ...]) -> Matrix:
+def matrix_of(stand: StudySession, plan: MatrixPlan, cells: Sequence[Cell], skipped: tuple[SkippedCell, ...]) -> Matrix:
     """Return the rows of what the store holds of this study."""
     store, facts = stand.store, stand.facts
     trials = tuple(store.trials(stand.study.id))

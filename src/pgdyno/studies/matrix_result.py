@@ -10,11 +10,11 @@ from pgdyno.stats.matrix import best_by_mode, contrasts, curves, knee, little, l
 from pgdyno.studies.matrix import Matrix
 from pgdyno.studies.matrix_plan import MatrixPlan
 from pgdyno.studies.result import count_states, refused_json, verdict_json
-from pgdyno.studies.stand import Stand
+from pgdyno.studies.study_session import StudySession
 from pgdyno.workloads.registry import make_workload
 
 
-def matrix_result(stand: Stand, plan: MatrixPlan, matrix: Matrix) -> dict[str, object]:
+def matrix_result(stand: StudySession, plan: MatrixPlan, matrix: Matrix) -> dict[str, object]:
     """Return what `pgdyno matrix --json` prints and what the report is made from."""
     rows, study = matrix.rows, stand.study
     return {
@@ -87,7 +87,7 @@ def data_sentence(reads_only: Sequence[bool]) -> str:
     return f"Every cell {kept}." if all(reads_only) else f"A cell that writes {fresh}; one that only reads {kept}."
 
 
-def driver_sentence(stand: Stand, rows: Sequence[MatrixRow]) -> str:
+def driver_sentence(stand: StudySession, rows: Sequence[MatrixRow]) -> str:
     """Say where the load generators ran, because a driver on the server's host takes CPU from the server."""
     if not stand.target.local:
         return "The load generators ran on another host than the server."

@@ -1,7 +1,7 @@
 """Night runs: jobs of the queue, one after another, within a window; each ends in time and goes on in the next night.
 
-Knows no process and no server: `Work` starts and looks for it, the clock is passed in. A job runs as a pgdyno of its
-own, which restores its server when it is told to end; the runner never touches one.
+Knows no process and no server: `NightTools` starts and looks for it, the clock is passed in. A job runs as a pgdyno of
+its own, which restores its server when it is told to end; the runner never touches one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Child(Protocol):
         """End it at once."""
 
 
-class Work(Protocol):
+class NightTools(Protocol):
     """What a runner needs of the world."""
 
     def start(self, job: Job, words: Sequence[str]) -> Child:
@@ -93,7 +93,7 @@ class NightRunner:
         self,
         queue: Queue,
         plan: NightPlan,
-        work: Work,
+        work: NightTools,
         *,
         host: str,
         name: str,

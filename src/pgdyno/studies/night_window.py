@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
-from pgdyno.control.restart_budget import RestartBudget, Window
+from pgdyno.control.restart_budget import DayWindow, RestartBudget
 from pgdyno.errors import UsageError
 
 _DAY = timedelta(days=1)
@@ -34,7 +34,7 @@ class Occurrence:
 class NightWindow:
     """A window of the day. `zone` None is this machine's own time zone."""
 
-    window: Window
+    window: DayWindow
     zone: tzinfo | None = None
 
     @classmethod

@@ -14,7 +14,7 @@ import pgdyno
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
 from pgdyno.model.job import JOB, JOB_DIGEST, Job
 from pgdyno.model.study import Study
-from pgdyno.owner.inherited import Kind
+from pgdyno.owner.inherited import ProgramKind
 from pgdyno.owner.parent import PARENT
 from pgdyno.owner.runner import LocalRunner
 from pgdyno.server import places
@@ -77,7 +77,9 @@ class NightWork:
         environment |= {name: f"{value:g}" for name, value in bounds.items() if name not in os.environ}
         argv = [sys.executable, "-m", "pgdyno", *words]
         folder, errors = Path(job.folder), errors_of(log)
-        return LocalRunner().start(argv, env=environment, cwd=folder, stdout=log, stderr=errors, kind=Kind.OURSELVES)
+        return LocalRunner().start(
+            argv, env=environment, cwd=folder, stdout=log, stderr=errors, kind=ProgramKind.OURSELVES
+        )
 
     def words(self, job: Job, study: Study | None) -> tuple[str, ...] | None:
         """Return the words that begin the job, or go on with its study; words that no longer hold begin, and fail."""

@@ -14,7 +14,7 @@ from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.stats.detect import (
-    Series,
+    SecondsSeries,
     WindowNoise,
     at_most,
     detectable,
@@ -138,7 +138,7 @@ def _metric_json(
     }
 
 
-def _long_enough(series: Sequence[Series]) -> list[Series]:
+def _long_enough(series: Sequence[SecondsSeries]) -> list[SecondsSeries]:
     """Leave out runs that settled so late that they would shorten all the others to less than half."""
     least = np.median([one.above.size for one in series]) / 2 if series else 0
     return [one for one in series if one.above.size >= least]
@@ -230,7 +230,7 @@ def _aa(runs: Sequence[Trial], metric: Metric, design: Design, seed: int) -> dic
     return verdict_json(judge(a, b, metric=metric, design=design)) if len(a) >= 2 else None
 
 
-def series_of(store: Store, trial: Trial, metric: Metric) -> Series | None:
+def series_of(store: Store, trial: Trial, metric: Metric) -> SecondsSeries | None:
     """Return a run's measured window second by second, None where it was not measured so.
 
     Throughput counts the transactions of each whole second; server CPU sets its seconds in relation to them.
@@ -246,9 +246,9 @@ def series_of(store: Store, trial: Trial, metric: Metric) -> Series | None:
     if counts.size < 2 or counts.sum() == 0:
         return None
     if metric is Metric.THROUGHPUT:
-        return Series(counts, np.ones_like(counts))
+        return SecondsSeries(counts, np.ones_like(counts))
     cpu = _cpu_by_second(store, trial.id, first, last)
-    return None if cpu is None else Series(1000 * cpu, counts)
+    return None if cpu is None else SecondsSeries(1000 * cpu, counts)
 
 
 def _cpu_by_second(

@@ -15,7 +15,7 @@ def opened(request: TargetRequest) -> Iterator[Target]:
     """Open the target that was asked for: a server, here or on another host, or the sandbox, started and stopped."""
     if request.host is not None:
         from pgdyno.remote.address import HostAddress
-        from pgdyno.remote.arrival import HostRequest
+        from pgdyno.remote.deploy import HostRequest
         from pgdyno.remote.host import opened_host
 
         with opened_host(HostRequest(HostAddress.parse(request.host), request.sudo_user)) as host:

@@ -11,7 +11,7 @@ from pgdyno.model.finding import Confidence, Cost
 from pgdyno.model.linux import is_linux_knob
 
 
-class Level(StrEnum):
+class FactorLevel(StrEnum):
     """Where a factor lies. Sessions set the first three; the others are for people, who are waited for."""
 
     POSTGRESQL = "postgresql"
@@ -69,7 +69,7 @@ class Step:
     origin: str = ""
     cost: Cost = Cost.NONE
     check: str = ""
-    level: Level = Level.POSTGRESQL
+    level: FactorLevel = FactorLevel.POSTGRESQL
     stage: str = ""
     group: str = ""
     after: tuple[str, ...] = ()
@@ -125,11 +125,11 @@ class Plan:
         return frozenset((*self.baseline, *(knob for step in self.steps for knob in step.knobs)))
 
 
-def level_of(knobs: tuple[str, ...]) -> Level:
+def level_of(knobs: tuple[str, ...]) -> FactorLevel:
     """Return the lowest level among knobs; without any it is for people."""
     if not knobs:
-        return Level.MANUAL
+        return FactorLevel.MANUAL
     linux = [knob for knob in knobs if is_linux_knob(knob)]
     if any(knob.startswith("block.") for knob in linux):
-        return Level.BLOCK_DEVICE
-    return Level.KERNEL if linux else Level.POSTGRESQL
+        return FactorLevel.BLOCK_DEVICE
+    return FactorLevel.KERNEL if linux else FactorLevel.POSTGRESQL

@@ -18,7 +18,7 @@ from pgdyno.knobs.policy import refuse
 from pgdyno.model.finding import Confidence, Cost
 from pgdyno.model.linux import is_linux_knob
 from pgdyno.outside.documents import load_toml
-from pgdyno.studies.plan import Expected, Level, Manual, Plan, Step, Sweep, level_of
+from pgdyno.studies.plan import Expected, FactorLevel, Manual, Plan, Step, Sweep, level_of
 from pgdyno.studies.plan_load import without_load
 
 VERSION = 2
@@ -198,14 +198,14 @@ def _check_factor(
         )
 
 
-def _level(table: Mapping[str, object], knobs: tuple[str, ...], where: str) -> Level:
+def _level(table: Mapping[str, object], knobs: tuple[str, ...], where: str) -> FactorLevel:
     follows = level_of(knobs)
     if "level" not in table:
         return follows
-    given = Level(_one_of(str(table["level"]), tuple(Level), "level", where))
+    given = FactorLevel(_one_of(str(table["level"]), tuple(FactorLevel), "level", where))
     if knobs and given is not follows:
         raise UsageError(f'{where}: level "{given}" does not fit {", ".join(knobs)}', hint=f'It is "{follows}".')
-    if not knobs and given not in (Level.STORAGE, Level.MANUAL):
+    if not knobs and given not in (FactorLevel.STORAGE, FactorLevel.MANUAL):
         raise UsageError(
             f'{where}: level "{given}" needs settings or a sweep', hint='What people do is "storage" or "manual".'
         )

@@ -59,7 +59,7 @@ _UNKNOWN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class PrintedTable:
     """What a table leaves out and its reader has to tell: the script, the scale, and which test is the default."""
 
     mode: str
@@ -67,7 +67,7 @@ class Plain:
     default: str = BASELINE_NAME
 
 
-def read_table(text: str, name: str, plain: Plain, table: str = "") -> list[MatrixRow]:
+def read_table(text: str, name: str, plain: PrintedTable, table: str = "") -> list[MatrixRow]:
     """Return the rows of a CSV or JSON text. Raises UsageError that names the row and the column it cannot take."""
     rows = [
         _row(values, f'row {number} of "{name}"', plain)
@@ -172,7 +172,7 @@ def _csv_records(text: str, name: str) -> list[Mapping[str, object]]:
     return [dict(zip_longest(rows[0], row, fillvalue="")) for row in rows[1:]]
 
 
-def _row(values: Mapping[str, object], where: str, plain: Plain) -> MatrixRow:
+def _row(values: Mapping[str, object], where: str, plain: PrintedTable) -> MatrixRow:
     found: dict[str, str] = {}
     for heading, value in values.items():
         word = re.sub(r"[^a-z0-9]+", "_", str(heading).lower()).strip("_")

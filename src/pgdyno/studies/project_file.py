@@ -17,7 +17,7 @@ from pgdyno.model.project import (
     Item,
     Peak,
     Project,
-    Row,
+    ProjectRow,
     Scenario,
 )
 from pgdyno.outside.documents import load_toml
@@ -143,9 +143,9 @@ def _row_metric(metric: str, where: str) -> None:
         raise UsageError(f'{where}: "{metric}" is no metric of rows', hint=f"They are {', '.join(ROW_METRICS)}.")
 
 
-def _row(table: Table, where: str) -> Row:
+def _row(table: Table, where: str) -> ProjectRow:
     _check(table, "row", where)
-    return Row(str(table["name"]), *(_real(table, name) for name in ("value", "count", "of", "before", "after")))
+    return ProjectRow(str(table["name"]), *(_real(table, name) for name in ("value", "count", "of", "before", "after")))
 
 
 def _items(document: Table, key: str, usual: tuple[str, ...], source: str) -> tuple[Item, ...]:

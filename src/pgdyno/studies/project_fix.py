@@ -26,7 +26,7 @@ Terms = dict[str, dict[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ProjectRecord:
     """The record as it is read: what was fixed at first, and what was amended since."""
 
     fixed: Fixed
@@ -71,11 +71,11 @@ def fix(project: Project, path: Path, now: float) -> Fixed:
         )
     agreed = terms(project)
     fixed = Fixed(_stamp(now), who(), digest(agreed))
-    _write(place, Record(fixed, agreed))
+    _write(place, ProjectRecord(fixed, agreed))
     return fixed
 
 
-def read_record(path: Path) -> Record | None:
+def read_record(path: Path) -> ProjectRecord | None:
     """Read the record of a project's file; None when nothing is fixed. Raises UsageError when it was tampered with."""
     place = record_path(path)
     try:
@@ -94,10 +94,10 @@ def read_record(path: Path) -> Record | None:
             f'"{place}" was edited: what it says was fixed does not have its hash',
             hint="Take the file back from version control.",
         )
-    return Record(fixed, agreed)
+    return ProjectRecord(fixed, agreed)
 
 
-def pending(project: Project, record: Record, edited_at: float) -> tuple[Amendment, ...]:
+def pending(project: Project, record: ProjectRecord, edited_at: float) -> tuple[Amendment, ...]:
     """Return the edits of the project's file that are not on record; the file's time is named as when."""
     known = {name: dict(fields) for name, fields in record.terms.items()}
     for one in record.fixed.amendments:
@@ -114,7 +114,7 @@ def pending(project: Project, record: Record, edited_at: float) -> tuple[Amendme
     return tuple(found)
 
 
-def amend(project: Project, path: Path, record: Record, reason: str, now: float) -> tuple[Amendment, ...]:
+def amend(project: Project, path: Path, record: ProjectRecord, reason: str, now: float) -> tuple[Amendment, ...]:
     """Put the edits on record with their reason and return them."""
     found = tuple(
         Amendment(_stamp(now), who(), one.scenario, one.field, one.old, one.new, reason)
@@ -123,11 +123,11 @@ def amend(project: Project, path: Path, record: Record, reason: str, now: float)
     if found:
         fixed = record.fixed
         whole = Fixed(fixed.at, fixed.by, fixed.sha256, (*fixed.amendments, *found))
-        _write(record_path(path), Record(whole, record.terms))
+        _write(record_path(path), ProjectRecord(whole, record.terms))
     return found
 
 
-def _write(place: Path, record: Record) -> None:
+def _write(place: Path, record: ProjectRecord) -> None:
     fixed = record.fixed
     document: Mapping[str, object] = {
         "version": VERSION,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pgdyno.model.facts import Unknown
-from pgdyno.model.finding import Proof
+from pgdyno.model.finding import RuleProof
 from pgdyno.model.inventory import Inventory
 from pgdyno.model.linux import THP_DEFRAG, THP_ENABLED
 from pgdyno.model.study import Study, StudyKind, StudyState
@@ -25,14 +25,14 @@ def rule_option(rules: tuple[str, ...], settings: Mapping[str, str], *, plan: st
     return {"ids": list(rules), "settings": dict(settings), "plan": plan, "step": step}
 
 
-def proofs_of(store: Store, inventory: Inventory) -> Mapping[str, Proof]:
+def proofs_of(store: Store, inventory: Inventory) -> Mapping[str, RuleProof]:
     """Return the newest verdict for each rule that was measured on this target in this environment.
 
     The same target means the same data directory; the same environment the same machine, kernel, version and Linux
     values, but for those that the study itself changed. What is not known of either side is no match. A study of
     several rules at once (a step of a plan) counts for each of them. Reads the store only.
     """
-    proofs: dict[str, Proof] = {}
+    proofs: dict[str, RuleProof] = {}
     for study in store.studies():  # the newest first
         tested = _tested(study)
         if not tested or not is_here(study, inventory):
@@ -77,7 +77,7 @@ def _same_kernel_values(study: Study, inventory: Inventory) -> bool:
     return all(now[name] == value for name, value in then.items() if name in now and name not in own)
 
 
-def _tested(study: Study) -> list[tuple[Mapping[str, object], Proof]]:
+def _tested(study: Study) -> list[tuple[Mapping[str, object], RuleProof]]:
     """Return what a study tried, with its proof: the option of an A/B, the measured steps of a staircase.
 
     Steps of the sandbox stage prove nothing, and neither does what could not be interleaved.
@@ -99,10 +99,10 @@ def _tested(study: Study) -> list[tuple[Mapping[str, object], Proof]]:
     return [(what, _proof(study, what, verdict)) for what, verdict in tried if verdict]
 
 
-def _proof(study: Study, tried: Mapping[str, object], verdict: Mapping[str, object]) -> Proof:
+def _proof(study: Study, tried: Mapping[str, object], verdict: Mapping[str, object]) -> RuleProof:
     interval = verdict.get("ci")
     low, high = interval if isinstance(interval, list) and len(interval) == 2 else (None, None)
-    return Proof(
+    return RuleProof(
         study=study.id,
         verdict=str(verdict.get("word")),
         ratio=_number(verdict.get("ratio")),

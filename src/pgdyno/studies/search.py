@@ -18,7 +18,7 @@ from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.optimizer.ask import Suggestion, ask
-from pgdyno.optimizer.observation import Observation
+from pgdyno.optimizer.observation import ScoredPoint
 from pgdyno.optimizer.rank import candidate
 from pgdyno.optimizer.stopping import is_flat, should_stop
 from pgdyno.studies.blocks import metric_of, run_repeating
@@ -172,14 +172,14 @@ class Search:
         promises = [suggestion.log_expected_improvement for suggestion in self.suggestions]
         return should_stop(promises, self.noise_sd) or ""
 
-    def history(self) -> list[Observation]:
+    def history(self) -> list[ScoredPoint]:
         """Return what the optimiser learns from: every finished trial, scored against the baseline of its time.
 
         A trial that failed, was void or was refused is an observation without a value, and so is one that was unsteady
         each time it was repeated: where a configuration is never steady, its neighbours seldom are.
         """
-        observations = [Observation(self._point(trial), score) for trial, score in self._scored()]
-        return observations + [Observation(self._point(t), None) for t in self.trials if t.state in LOST]
+        observations = [ScoredPoint(self._point(trial), score) for trial, score in self._scored()]
+        return observations + [ScoredPoint(self._point(t), None) for t in self.trials if t.state in LOST]
 
     def _scored(self) -> list[tuple[Trial, float]]:
         """Return every trial that has a figure with its score: baselines, then what was asked."""

@@ -39,7 +39,7 @@ class CaseResult(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class SelftestCase:
     """One comparison with the server as it is, and the words in which it must end."""
 
     name: str
@@ -60,7 +60,7 @@ class Case:
 _LOOKUPS: Parameters = {"scale": 2}
 YBIO_ROWS = 60_000
 CASES = (
-    Case(
+    SelftestCase(
         "equal",
         "the server as it is against itself",
         "none: whatever differs is noise",
@@ -69,7 +69,7 @@ CASES = (
         {},
         (Word.EQUIVALENT, Word.NOT_RESOLVED),
     ),
-    Case(
+    SelftestCase(
         "cache",
         "shared_buffers starved to 1MB under scattered reads of 30 MB",
         "every page is read from the operating system again",
@@ -78,7 +78,7 @@ CASES = (
         {"shared_buffers": "1MB"},
         (Word.WORSE,),
     ),
-    Case(
+    SelftestCase(
         "planner",
         "random_page_cost so high that lookups of one row read the whole table",
         "the planner leaves the index",
@@ -87,7 +87,7 @@ CASES = (
         {"random_page_cost": "1000000"},
         (Word.WORSE,),
     ),
-    Case(
+    SelftestCase(
         "wal",
         "commit_delay of 100 ms before each flush of the WAL",
         "each commit waits for others that do not come",
@@ -105,7 +105,7 @@ _CACHED_BYTES = 48 << 20
 class CaseOutcome:
     """What came of a case; `reason` says why there is no verdict."""
 
-    case: Case
+    case: SelftestCase
     result: CaseResult
     verdict: Verdict | None = None
     reason: str | None = None
@@ -126,12 +126,12 @@ class _With:
         self._laboratory.expect(trials, at_most=at_most)
 
 
-def chosen(names: Sequence[str]) -> tuple[Case, ...]:
+def chosen(names: Sequence[str]) -> tuple[SelftestCase, ...]:
     """Return the cases of these names in their order, all without a name."""
     return tuple(case for case in CASES if not names or case.name in names)
 
 
-def obstacle(case: Case, facts: Facts) -> str | None:
+def obstacle(case: SelftestCase, facts: Facts) -> str | None:
     """Say why a sabotage would do no harm on this server, None when it should."""
     settings = {name: row.setting for name, row in facts.settings.items()}
     if case.name == "wal" and (settings.get("fsync") == "off" or settings.get("synchronous_commit") == "off"):
@@ -146,7 +146,7 @@ def obstacle(case: Case, facts: Facts) -> str | None:
 def run_selftest(
     laboratory: Laboratory,
     data: StudyData,
-    cases: Sequence[Case],
+    cases: Sequence[SelftestCase],
     *,
     design: Design,
     seed: int,
@@ -166,7 +166,7 @@ def run_selftest(
 def _run_case(
     laboratory: Laboratory,
     data: StudyData,
-    case: Case,
+    case: SelftestCase,
     design: Design,
     seed: int,
     first_block: int,

@@ -53,7 +53,7 @@ STEP_BLOCKS, SWEEP_AT, PROOF_BLOCKS = 1000, 500, 1_000_000
 
 
 @dataclass(frozen=True)
-class Climb:
+class StepResult:
     """One step and what came of it. Nothing but `step`, `outcome` and `why` is there of a step that was not run."""
 
     step: Step
@@ -87,15 +87,15 @@ class StairProof:
 
 
 @dataclass
-class Stairs:
+class StaircaseResult:
     """All that a staircase found. `proof` is None when no step was kept, and in the sandbox stage."""
 
     plan: Plan
     baseline: Configuration
     noise_runs: tuple[Trial, ...] = ()
     noise: NoiseFloor | None = None
-    climbs: list[Climb] = field(default_factory=list)
-    kept: list[Climb] = field(default_factory=list)
+    climbs: list[StepResult] = field(default_factory=list)
+    kept: list[StepResult] = field(default_factory=list)
     proof: StairProof | None = None
     stopped: str = ""
     unproven: str = ""
@@ -117,18 +117,18 @@ class Staircase:
         facts: Facts,
         options: StaircaseOptions,
         announce: Callable[[str], None],
-        keep: Callable[[Stairs], None] = lambda _: None,
+        keep: Callable[[StaircaseResult], None] = lambda _: None,
     ) -> None:
         self._keep = keep
         self.options = options
         self.plan = options.read_plan()
         self.design = options.design(self.plan)
         self._runs, self._facts, self._announce = runs, facts, announce
-        self._found = Stairs(self.plan, check_settings(self.plan.baseline, facts))
+        self._found = StaircaseResult(self.plan, check_settings(self.plan.baseline, facts))
         self._steps = options.chosen(self.plan)
         self._time = TimeLeft(runs.study.plan.duration_s, proof=self.plan.stage != "sandbox" and not options.only)
 
-    def climb(self) -> Stairs:
+    def climb(self) -> StaircaseResult:
         """Run the whole staircase. Leaves the server in some trial's configuration."""
         found, options = self._found, self.options
         self._measure_noise()
@@ -196,7 +196,7 @@ class Staircase:
         if why:
             self._announce(f"{name}: skipped, {why}")
             is_open = step.by_hand is not None and not missing_of(step, before)
-            found.climbs.append(Climb(step, SKIPPED, why, open=is_open))
+            found.climbs.append(StepResult(step, SKIPPED, why, open=is_open))
             return
         left = self._time.text(self.design, self._steps[number - 1 :], self.options, measured=0)
         self._announce(f"{name} ({step.level}): {_what(step)}; {left}")
@@ -213,13 +213,13 @@ class Staircase:
             return self._found.baseline, frozenset()
         return self._composed(self._found.kept)
 
-    def _composed(self, climbs: Sequence[Climb]) -> tuple[Configuration, frozenset[str]]:
+    def _composed(self, climbs: Sequence[StepResult]) -> tuple[Configuration, frozenset[str]]:
         settings: dict[str, str] = dict(self._found.baseline)
         for climb in climbs:
             settings = laid_over(settings, climb.settings)
         return check_settings(settings, self._facts), frozenset(c.step.name for c in climbs if c.step.by_hand)
 
-    def _measured(self, number: int, step: Step, name: str) -> Climb:
+    def _measured(self, number: int, step: Step, name: str) -> StepResult:
         """Measure a step that a session can set: its sweep where it has one, then fresh pairs."""
         incumbent, done = self._incumbent()
         for line in step.commands:
@@ -232,23 +232,23 @@ class Staircase:
                 settings = {step.sweep.knob: sweep.chosen}
             if is_in_force(check_settings(settings, self._facts), incumbent, self._facts):
                 if sweep is None:
-                    return Climb(step, SKIPPED, "what it sets is in force already", open=True)
-                return Climb(step, NULL, "the plateau begins at the value in force", sweep=sweep, open=True)
+                    return StepResult(step, SKIPPED, "what it sets is in force already", open=True)
+                return StepResult(step, NULL, "the plateau begins at the value in force", sweep=sweep, open=True)
             blocks = self._pairs(number, name, incumbent, settings, factors)
         except ApplyError as error:
             if error.message.startswith((f"arm {BEFORE} ", f"arm {BASE} ")):
                 raise
             why = f"it cannot be measured: {error.detail or error.message}"
-            return Climb(step, DROP, why, settings, sweep=sweep, baselines=self._again(number, done))
+            return StepResult(step, DROP, why, settings, sweep=sweep, baselines=self._again(number, done))
         again = self._again(number, done)
         try:
             comparison = compare_arms(blocks, BEFORE, AFTER, self.options.metric, self.design)
         except EnvironmentUnsuitable as error:  # what was judged before stays
-            return Climb(step, DROP, _words(error), settings, sweep=sweep, baselines=again)
+            return StepResult(step, DROP, _words(error), settings, sweep=sweep, baselines=again)
         candidate = blocks.arms[AFTER]
         changed = {knob: candidate[knob] for knob in candidate if candidate[knob] != incumbent.get(knob)}
         outcome = outcome_of(comparison.verdict, stage=self.plan.stage)
-        return Climb(step, outcome, comparison.left_out, changed, comparison, blocks, sweep, again)
+        return StepResult(step, outcome, comparison.left_out, changed, comparison, blocks, sweep, again)
 
     def _sweep(self, number: int, step: Step, incumbent: Configuration, factors: Mapping[str, str]) -> SweepFound:
         """Let a sweep choose the step's value: where the plateau begins."""
@@ -299,13 +299,15 @@ class Staircase:
             return ()
         return self._baseline_runs(number, self.options.baseline_runs, {})
 
-    def _by_hand(self, number: int, step: Step) -> Climb:
+    def _by_hand(self, number: int, step: Step) -> StepResult:
         """Measure what a person does: it cannot be interleaved, and the record says so."""
         incumbent, done = self._incumbent()
         found = measure_by_hand(self._runs, self.options, step, incumbent, done, first_block=number * STEP_BLOCKS + 1)
         assert step.by_hand is not None, "a person does it"
         why = found.why(alternate=step.by_hand.alternate)
-        return Climb(step, found.outcome, why, {}, found.comparison, found.blocks, interleaved=False, again=found.again)
+        return StepResult(
+            step, found.outcome, why, {}, found.comparison, found.blocks, interleaved=False, again=found.again
+        )
 
     def _prove(self) -> None:
         """Measure baseline, all kept steps, and all but each one of them, in fresh blocks.
@@ -357,7 +359,7 @@ class Staircase:
         found.proof = StairProof(blocks, comparison, effects or {kept[0].step.name: comparison.verdict})
 
 
-def candidates_of(climbs: Iterable[Climb]) -> tuple[str, ...]:
+def candidates_of(climbs: Iterable[StepResult]) -> tuple[str, ...]:
     """Return the steps that the sandbox stage proposes for the large environment."""
     return tuple(climb.step.name for climb in climbs if climb.outcome == CANDIDATE)
 

@@ -26,14 +26,14 @@ from pgdyno.studies.result import (
     verdict_json,
 )
 from pgdyno.studies.run_identity import common_fingerprint, differences, settings_fingerprints
-from pgdyno.studies.staircase import ALL, BASE, Climb, Stairs, candidates_of
+from pgdyno.studies.staircase import ALL, BASE, StaircaseResult, StepResult, candidates_of
 from pgdyno.studies.staircase_options import StaircaseOptions
 from pgdyno.studies.staircase_rules import DROP, SKIPPED, end_sentence
 from pgdyno.studies.sweep import SweepFound, level_numbers
 from pgdyno.trial.laboratory import Laboratory
 
 
-def staircase_result(laboratory: Laboratory, found: Stairs, options: StaircaseOptions) -> dict[str, object]:
+def staircase_result(laboratory: Laboratory, found: StaircaseResult, options: StaircaseOptions) -> dict[str, object]:
     """Return the result with title and sentences; every figure in them is computed from the runs."""
     study, facts = laboratory.study, laboratory.facts
     trials = laboratory.store.trials(study.id)
@@ -77,7 +77,7 @@ def staircase_result(laboratory: Laboratory, found: Stairs, options: StaircaseOp
     return result
 
 
-def unfinished_result(laboratory: Laboratory, found: Stairs, options: StaircaseOptions) -> dict[str, object]:
+def unfinished_result(laboratory: Laboratory, found: StaircaseResult, options: StaircaseOptions) -> dict[str, object]:
     """Return the result after some steps: what a report shows of a staircase that never came to its end."""
     steps = len(options.chosen(found.plan))
     left = f"{len(found.climbs)} of {steps} steps were finished"
@@ -109,7 +109,7 @@ def start_json(facts: Facts, baseline: Mapping[str, str]) -> dict[str, object]:
     return {"settings": dict(baseline), "differs": differs, "out_of_the_box": not differs and not baseline}
 
 
-def _ends(found: Stairs, laboratory: Laboratory) -> dict[str, object]:
+def _ends(found: StaircaseResult, laboratory: Laboratory) -> dict[str, object]:
     """Return the proof, the product of the kept steps and what the one leaves of the other."""
     steps = [climb.comparison.verdict.interval for climb in found.kept if climb.comparison and climb.settings]
     if not steps:
@@ -131,7 +131,7 @@ def _ends(found: Stairs, laboratory: Laboratory) -> dict[str, object]:
     }
 
 
-def _step_json(climb: Climb, laboratory: Laboratory, following: float | None, metric: Metric) -> dict[str, object]:
+def _step_json(climb: StepResult, laboratory: Laboratory, following: float | None, metric: Metric) -> dict[str, object]:
     step, study, facts = climb.step, laboratory.study, laboratory.facts
     told: dict[str, object] = {
         "step": step.name,
@@ -219,7 +219,7 @@ def sweep_json(found: SweepFound, facts: Facts) -> dict[str, object]:
     }
 
 
-def _sentences(result: Mapping[str, object], found: Stairs, options: StaircaseOptions) -> list[str]:
+def _sentences(result: Mapping[str, object], found: StaircaseResult, options: StaircaseOptions) -> list[str]:
     said = []
     if found.proof is not None:
         verdict = found.proof.comparison.verdict

@@ -9,7 +9,7 @@ from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.study import Comparison
 from pgdyno.model.verdict import Word
 from pgdyno.studies.drowned import contradicts
-from pgdyno.studies.frugal import Frugal
+from pgdyno.studies.frugal import FrugalWinner
 from pgdyno.studies.noise_runs import NoiseRuns
 from pgdyno.studies.proof import Proof
 from pgdyno.studies.search import Search
@@ -33,7 +33,7 @@ class Tuned:
     drowned: str = ""
     """Why server CPU per transaction decided instead of throughput; empty where the metric asked for did."""
 
-    def take(self, proof: Proof, part: Frugal) -> None:
+    def take(self, proof: Proof, part: FrugalWinner) -> None:
         """Make this proof the answer."""
         self.proof, self.winner, self.lowered = proof, proof.blocks.arms[proof.answer], part.lowered
         self.dropped = self.found.without(*self.winner)

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
-from pgdyno.model.finding import Answer, Change, ChangeKind, Cost, Depth, Finding, Proof, ProofState, RuleGroup
+from pgdyno.model.finding import Answer, Change, ChangeKind, Cost, Depth, Finding, ProofState, RuleGroup, RuleProof
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.verdict import Word
 from pgdyno.store.bundle_import import IMPORTED
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.stand import facts_image
+from pgdyno.studies.study_session import facts_image
 from pgdyno.studies.target_request import TargetRequest
 
 ORIGIN = "tune"
@@ -128,7 +128,9 @@ def winner_of(study: Study, facts: Facts) -> Finding:
         cost=Cost.RESTART,
         origin=ORIGIN,
         state=ProofState.TESTED,
-        proof=Proof(study.id, Word.BETTER.value, ratio, _number(low), _number(high), metric, tuple(settings.items())),
+        proof=RuleProof(
+            study.id, Word.BETTER.value, ratio, _number(low), _number(high), metric, tuple(settings.items())
+        ),
     )
 
 

@@ -15,7 +15,7 @@ from pgdyno.model.guard import (
     GuardLimit,
     GuardPlan,
     GuardReading,
-    Lamp,
+    Indicator,
 )
 from pgdyno.model.guard_table import GUARDS
 from pgdyno.units import bytes_text, digits_text, seconds_text
@@ -28,10 +28,10 @@ OFF_BY_USER = "switched off by --guard"
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class GuardStatus:
     """How one guard stands after a tick. `beyond_since` is when its quantity went beyond the limit and stayed there."""
 
-    lamp: Lamp
+    lamp: Indicator
     reading: GuardReading
     beyond_since: float | None = None
     breach: Breach | None = None
@@ -52,31 +52,31 @@ def limit_of(guard: Guard, plan: GuardPlan, whole: float | None) -> float | None
 
 
 def judge(
-    readings: Sequence[GuardReading], plan: GuardPlan, before: Mapping[str, Standing] | None = None
-) -> dict[str, Standing]:
+    readings: Sequence[GuardReading], plan: GuardPlan, before: Mapping[str, GuardStatus] | None = None
+) -> dict[str, GuardStatus]:
     """Return how every guard stands now, given how it stood after the tick before."""
     return {reading.name: _stand(reading, plan, (before or {}).get(reading.name)) for reading in readings}
 
 
-def _stand(reading: GuardReading, plan: GuardPlan, before: Standing | None) -> Standing:
+def _stand(reading: GuardReading, plan: GuardPlan, before: GuardStatus | None) -> GuardStatus:
     guard = GUARDS[reading.name]
     limit = limit_of(guard, plan, reading.whole)
     if limit is None:
-        return Standing(Lamp(guard.name, Colour.OFF, OFF_BY_USER), reading)
+        return GuardStatus(Indicator(guard.name, Colour.OFF, OFF_BY_USER), reading)
     if isinstance(reading.value, Absent):
-        return Standing(Lamp(guard.name, Colour.OFF, reading.value.reason), reading)
+        return GuardStatus(Indicator(guard.name, Colour.OFF, reading.value.reason), reading)
     if isinstance(reading.value, Failed):  # guard readings counts the seconds
-        lamp = Lamp(guard.name, Colour.AMBER, f"cannot be read: {reading.value.reason}")
-        return Standing(lamp, reading, None if before is None else before.beyond_since)
+        lamp = Indicator(guard.name, Colour.AMBER, f"cannot be read: {reading.value.reason}")
+        return GuardStatus(lamp, reading, None if before is None else before.beyond_since)
     words = _words(guard, reading, reading.value, limit)
     if not is_beyond(guard, reading.value, limit):
         colour = Colour.AMBER if reading.warns or _is_near(guard, reading.value, limit, before) else Colour.GREEN
-        return Standing(Lamp(guard.name, colour, words), reading)
+        return GuardStatus(Indicator(guard.name, colour, words), reading)
     since = before.beyond_since if before is not None and before.beyond_since is not None else reading.t
     if reading.t - since < guard.hold_s:
-        return Standing(Lamp(guard.name, Colour.AMBER, words), reading, since)
+        return GuardStatus(Indicator(guard.name, Colour.AMBER, words), reading, since)
     breach = Breach(guard.name, reading.blame or guard.kind, reading.t, since, reading, limit, words)
-    return Standing(Lamp(guard.name, Colour.RED, words), reading, since, breach)
+    return GuardStatus(Indicator(guard.name, Colour.RED, words), reading, since, breach)
 
 
 def is_beyond(guard: Guard, value: float, limit: float) -> bool:
@@ -84,7 +84,7 @@ def is_beyond(guard: Guard, value: float, limit: float) -> bool:
     return not (value >= limit if guard.is_floor else value <= limit)
 
 
-def _is_near(guard: Guard, value: float, limit: float, before: Standing | None) -> bool:
+def _is_near(guard: Guard, value: float, limit: float, before: GuardStatus | None) -> bool:
     if limit <= 0:
         return False
     was_amber = before is not None and before.lamp.colour is Colour.AMBER

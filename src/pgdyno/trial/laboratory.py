@@ -25,7 +25,7 @@ from pgdyno.model.study import Study
 from pgdyno.model.trial import OUTAGE, LoadPlan, Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.probes.counter_scope import devices_hold
 from pgdyno.probes.host.neighbours import in_words
-from pgdyno.probes.road import OVER_NETWORK, PAUSE_S, ROUND_TRIPS, is_elsewhere
+from pgdyno.probes.network_path import OVER_NETWORK, PAUSE_S, ROUND_TRIPS, is_elsewhere
 from pgdyno.probes.sampler import Sampler
 from pgdyno.probes.server_failures import CUT, count_failures, failure_warning, without_our_own
 from pgdyno.server.snapshot import fingerprint_of
@@ -35,7 +35,7 @@ from pgdyno.trial.assess import Bounds, assess
 from pgdyno.trial.breach import Baselines, ending, tripped
 from pgdyno.trial.company import Company, Look, wait_and_look
 from pgdyno.trial.hopeless import Rates, poor_outcome
-from pgdyno.trial.lifecycle import Happening, Instruction, Phase, Transition, begin, step
+from pgdyno.trial.lifecycle import Phase, Transition, TrialAction, TrialEvent, begin, step
 from pgdyno.trial.pace import Pace
 from pgdyno.trial.recorded import given_back
 from pgdyno.trial.restarts import Restarts
@@ -223,21 +223,21 @@ class Laboratory:
         return trial
 
     def _carry_out(
-        self, instructions: Sequence[Instruction], work: Work, transition: Transition
-    ) -> tuple[Happening, BaseException | None]:
+        self, instructions: Sequence[TrialAction], work: Work, transition: Transition
+    ) -> tuple[TrialEvent, BaseException | None]:
         """Carry out the instructions; an error becomes what happened, and is given back where it must go on up."""
-        happening = Happening.ASSESSED
+        happening = TrialEvent.ASSESSED
         try:
             for instruction in instructions:
                 happening = _STEPS[instruction](self, work, transition) or happening
         except ApplyError as error:
             work.reason = _words(error)
-            return Happening.NOT_IN_FORCE, None
+            return TrialEvent.NOT_IN_FORCE, None
         except RollbackError as error:
             work.reason = _words(error)
-            return Happening.FAILED, error
+            return TrialEvent.FAILED, error
         except GuardBreached as error:
-            return Happening.FAILED, self._answer(error.breach, work)
+            return TrialEvent.FAILED, self._answer(error.breach, work)
         except PgdynoError as error:
             if transition.phase is Phase.DONE:
                 raise
@@ -245,13 +245,13 @@ class Laboratory:
             if isinstance(error, StoreError):
                 self.store.hurry()  # the server waits to be put back
             if isinstance(error, StoreError | GuardTripped) or _ends_study(error, work):
-                return Happening.FAILED, error
+                return TrialEvent.FAILED, error
             # Nothing was learned of a configuration that the machine kept from being measured: a resume runs it again.
-            return (Happening.INTERRUPTED, error) if transition.phase in _PREPARING else (Happening.FAILED, None)
+            return (TrialEvent.INTERRUPTED, error) if transition.phase in _PREPARING else (TrialEvent.FAILED, None)
         except KeyboardInterrupt as interrupt:
             work.reason = "interrupted"
             self.store.hurry()
-            return Happening.INTERRUPTED, interrupt
+            return TrialEvent.INTERRUPTED, interrupt
         return happening, None
 
     def _waiting(self, permission: Permission) -> None:
@@ -286,14 +286,14 @@ class Laboratory:
         self._watcher.notice(text)
         return end
 
-    def _check(self, work: Work, _: Transition) -> Happening:
+    def _check(self, work: Work, _: Transition) -> TrialEvent:
         refusal = check(work.spec.configuration, self.facts, connections=work.plan.connections)
         if refusal is None:
-            return Happening.ACCEPTED
+            return TrialEvent.ACCEPTED
         work.reason = refusal.reason
-        return Happening.REFUSED
+        return TrialEvent.REFUSED
 
-    def _apply(self, work: Work, _: Transition) -> Happening:
+    def _apply(self, work: Work, _: Transition) -> TrialEvent:
         if self._session is None:
             assert work.spec.configuration == BASELINE, "a configuration needs a session that can undo it"
             work.fingerprint = fingerprint_of(self._target.postgres)
@@ -305,9 +305,9 @@ class Laboratory:
         if self._sentry is not None:
             self._sentry.compare_with(self._baselines.of(work.plan, work.workload))
             work.watch.enter_context(self._sentry.watch())
-        return Happening.IN_FORCE
+        return TrialEvent.IN_FORCE
 
-    def _reset(self, work: Work, _: Transition) -> Happening:
+    def _reset(self, work: Work, _: Transition) -> TrialEvent:
         self._watcher.phase("reset")
         self._expect(f"reset of trial {work.run_id}")
         guarding: AbstractContextManager[None] = self._sentry.interrupting() if self._sentry else nullcontext()
@@ -318,7 +318,7 @@ class Laboratory:
         work.reset_s = self._timer() - began
         (row,) = self._target.postgres.fetch("SELECT pg_database_size(%s) AS bytes", [work.dbname])
         work.database_bytes = float(str(row["bytes"]))
-        return Happening.READY
+        return TrialEvent.READY
 
     def _warm(self, work: Work) -> None:
         """Fill shared buffers that a restart has emptied; where that cannot be, say so once."""
@@ -333,7 +333,7 @@ class Laboratory:
         work.sampler = Sampler(self._target, load_database=work.dbname, driver_pids=work.driver_pids)
         work.sampler.start()
 
-    def _run_load(self, work: Work, _: Transition) -> Happening:
+    def _run_load(self, work: Work, _: Transition) -> TrialEvent:
         self._watcher.phase("load")
         plan, began = work.plan, self._timer()
         self._expect(f"load of trial {work.run_id}", plan.duration_s + OVERRUN_S + BETWEEN_S)
@@ -372,7 +372,7 @@ class Laboratory:
                 work.events.append(Event(work.ended_early.ended_at, CUT, work.ended_early.sentence()))
                 self._watcher.notice(work.ended_early.sentence())
                 _discard(running)
-                return Happening.LOAD_ENDED
+                return TrialEvent.LOAD_ENDED
             work.load = running.finish()
             if work.load.reason is not None:
                 raise WorkloadError("the load ended early", detail=work.load.reason, hint="The server's log says why.")
@@ -382,13 +382,13 @@ class Laboratory:
         finally:
             if self._sentry is not None:
                 self._sentry.load_ended()
-        return Happening.LOAD_ENDED
+        return TrialEvent.LOAD_ENDED
 
     def _stop_sampling(self, work: Work, _: Transition) -> None:
         if work.sampler is not None:
             work.batch = work.sampler.stop()
 
-    def _assess(self, work: Work, _: Transition) -> Happening:
+    def _assess(self, work: Work, _: Transition) -> TrialEvent:
         assert work.batch is not None, "the life cycle stops sampling before it assesses"
         own = devices_hold(self.facts.host.data_filesystem, own_host=not isinstance(self.facts.host.cores, Unknown))
         used_by = in_words(work.batch.neighbours)
@@ -397,7 +397,7 @@ class Laboratory:
         if work.ended_early is not None:
             poor = poor_outcome(work.ended_early, work.batch.rows, self.bounds, used_by=used_by, beside_others=stays)
             work.outcome = replace(poor, counters={**poor.counters, **size})
-            return Happening.ASSESSED
+            return TrialEvent.ASSESSED
         assert work.load is not None, "the life cycle assesses only a load that ended"
         outcome = assess(
             work.load,
@@ -413,7 +413,7 @@ class Laboratory:
         warmed = {"warmed_bytes": float(work.warmed_bytes)} if work.warmed_bytes else {}
         more = {**size, **warmed, **_road(work)}
         work.outcome = self._examine(replace(outcome, counters={**outcome.counters, **more}), work)
-        return Happening.ASSESSED
+        return TrialEvent.ASSESSED
 
     def _examine(self, outcome: Outcome, work: Work) -> Outcome:
         """Let the workload check its own data; data that break their conditions make the run void."""
@@ -456,15 +456,15 @@ class Laboratory:
         self.store.finish_trial(work.run_id, outcome)
 
 
-_STEPS: dict[Instruction, Callable[[Laboratory, Work, Transition], Happening | None]] = {
-    Instruction.CHECK: Laboratory._check,
-    Instruction.APPLY: Laboratory._apply,
-    Instruction.RESET: Laboratory._reset,
-    Instruction.START_SAMPLING: Laboratory._start_sampling,
-    Instruction.RUN_LOAD: Laboratory._run_load,
-    Instruction.STOP_SAMPLING: Laboratory._stop_sampling,
-    Instruction.ASSESS: Laboratory._assess,
-    Instruction.CONCLUDE: Laboratory._conclude,
+_STEPS: dict[TrialAction, Callable[[Laboratory, Work, Transition], TrialEvent | None]] = {
+    TrialAction.CHECK: Laboratory._check,
+    TrialAction.APPLY: Laboratory._apply,
+    TrialAction.RESET: Laboratory._reset,
+    TrialAction.START_SAMPLING: Laboratory._start_sampling,
+    TrialAction.RUN_LOAD: Laboratory._run_load,
+    TrialAction.STOP_SAMPLING: Laboratory._stop_sampling,
+    TrialAction.ASSESS: Laboratory._assess,
+    TrialAction.CONCLUDE: Laboratory._conclude,
 }
 
 

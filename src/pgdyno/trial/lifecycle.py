@@ -28,7 +28,7 @@ class Phase(StrEnum):
     DONE = "done"
 
 
-class Instruction(StrEnum):
+class TrialAction(StrEnum):
     """What the executor has to do next, in the order given."""
 
     CHECK = "check"
@@ -41,7 +41,7 @@ class Instruction(StrEnum):
     CONCLUDE = "conclude"
 
 
-class Happening(StrEnum):
+class TrialEvent(StrEnum):
     """What came of the last instruction that can go either way."""
 
     ACCEPTED = "accepted"
@@ -60,43 +60,43 @@ class Transition:
     """The next phase, the instructions that lead to it, and the final state where the trial ends here."""
 
     phase: Phase
-    instructions: tuple[Instruction, ...]
+    instructions: tuple[TrialAction, ...]
     state: TrialState | None = None
 
 
 _ENDINGS = {
-    Happening.REFUSED: TrialState.REFUSED,
-    Happening.NOT_IN_FORCE: TrialState.VOID,
-    Happening.FAILED: TrialState.FAILED,
-    Happening.INTERRUPTED: TrialState.ABANDONED,
+    TrialEvent.REFUSED: TrialState.REFUSED,
+    TrialEvent.NOT_IN_FORCE: TrialState.VOID,
+    TrialEvent.FAILED: TrialState.FAILED,
+    TrialEvent.INTERRUPTED: TrialState.ABANDONED,
 }
 
 _FORWARD = {
-    (Phase.PLANNED, Happening.ACCEPTED): Transition(Phase.APPLYING, (Instruction.APPLY,)),
-    (Phase.APPLYING, Happening.IN_FORCE): Transition(Phase.RESETTING, (Instruction.RESET,)),
-    (Phase.RESETTING, Happening.READY): Transition(Phase.LOADING, (Instruction.START_SAMPLING, Instruction.RUN_LOAD)),
-    (Phase.LOADING, Happening.LOAD_ENDED): Transition(
-        Phase.COLLECTING, (Instruction.STOP_SAMPLING, Instruction.ASSESS)
+    (Phase.PLANNED, TrialEvent.ACCEPTED): Transition(Phase.APPLYING, (TrialAction.APPLY,)),
+    (Phase.APPLYING, TrialEvent.IN_FORCE): Transition(Phase.RESETTING, (TrialAction.RESET,)),
+    (Phase.RESETTING, TrialEvent.READY): Transition(Phase.LOADING, (TrialAction.START_SAMPLING, TrialAction.RUN_LOAD)),
+    (Phase.LOADING, TrialEvent.LOAD_ENDED): Transition(
+        Phase.COLLECTING, (TrialAction.STOP_SAMPLING, TrialAction.ASSESS)
     ),
-    (Phase.COLLECTING, Happening.ASSESSED): Transition(Phase.DONE, (Instruction.CONCLUDE,)),
+    (Phase.COLLECTING, TrialEvent.ASSESSED): Transition(Phase.DONE, (TrialAction.CONCLUDE,)),
 }
 
 _BAD_NEWS = {
-    Phase.PLANNED: {Happening.REFUSED, Happening.FAILED, Happening.INTERRUPTED},
-    Phase.APPLYING: {Happening.NOT_IN_FORCE, Happening.FAILED, Happening.INTERRUPTED},
-    Phase.RESETTING: {Happening.FAILED, Happening.INTERRUPTED},
-    Phase.LOADING: {Happening.FAILED, Happening.INTERRUPTED},
-    Phase.COLLECTING: {Happening.FAILED, Happening.INTERRUPTED},
-    Phase.DONE: set[Happening](),
+    Phase.PLANNED: {TrialEvent.REFUSED, TrialEvent.FAILED, TrialEvent.INTERRUPTED},
+    Phase.APPLYING: {TrialEvent.NOT_IN_FORCE, TrialEvent.FAILED, TrialEvent.INTERRUPTED},
+    Phase.RESETTING: {TrialEvent.FAILED, TrialEvent.INTERRUPTED},
+    Phase.LOADING: {TrialEvent.FAILED, TrialEvent.INTERRUPTED},
+    Phase.COLLECTING: {TrialEvent.FAILED, TrialEvent.INTERRUPTED},
+    Phase.DONE: set[TrialEvent](),
 }
 
 
 def begin() -> Transition:
     """Return the first transition of every trial."""
-    return Transition(Phase.PLANNED, (Instruction.CHECK,))
+    return Transition(Phase.PLANNED, (TrialAction.CHECK,))
 
 
-def step(phase: Phase, happening: Happening) -> Transition:
+def step(phase: Phase, happening: TrialEvent) -> Transition:
     """Return what follows when `happening` is reported in `phase`.
 
     Raises ValueError on a pair that the order does not allow: that is a defect of the executor, never of a server.
@@ -106,5 +106,5 @@ def step(phase: Phase, happening: Happening) -> Transition:
         return forward
     if happening not in _BAD_NEWS[phase]:
         raise ValueError(f"a trial that is {phase} cannot be told {happening}")
-    stop = (Instruction.STOP_SAMPLING,) if phase is Phase.LOADING else ()
-    return Transition(Phase.DONE, (*stop, Instruction.CONCLUDE), _ENDINGS[happening])
+    stop = (TrialAction.STOP_SAMPLING,) if phase is Phase.LOADING else ()
+    return Transition(Phase.DONE, (*stop, TrialAction.CONCLUDE), _ENDINGS[happening])

@@ -12,8 +12,8 @@ from types import TracebackType
 
 from pgdyno.errors import PgdynoError
 from pgdyno.linux.identity import ProcessIdentity, pid_namespace, uptime
-from pgdyno.model.guard import Lamp
-from pgdyno.model.live import Live, LiveLamp, LiveNotice, LivePoint
+from pgdyno.model.guard import Indicator
+from pgdyno.model.live import Live, LiveIndicator, LiveNotice, LivePoint
 from pgdyno.model.trial import Trial, TrialSpec
 from pgdyno.probes.latest import latest_point
 from pgdyno.probes.sampler import Sampler
@@ -122,9 +122,11 @@ class LiveRecorder:
             self._points.append(point)
         self._watcher.reading(elapsed_s, duration_s, load, sampler)
 
-    def guards(self, lamps: Sequence[Lamp]) -> None:
+    def guards(self, lamps: Sequence[Indicator]) -> None:
         """Keep the lamps."""
-        self._live = replace(self._live, lamps=tuple(LiveLamp(one.name, one.colour.value, one.text) for one in lamps))
+        self._live = replace(
+            self._live, lamps=tuple(LiveIndicator(one.name, one.colour.value, one.text) for one in lamps)
+        )
         self._watcher.guards(lamps)
 
     def notice(self, text: str) -> None:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from pgdyno.model.bottleneck import HeldBack, Resource
+from pgdyno.model.bottleneck import BottleneckVerdict, Resource
 from pgdyno.model.facts import Unknown
 from pgdyno.model.record import CheckRecord, ClientRecord, PlanRecord
 from pgdyno.model.samples import HistogramRow, SampleRow, SampleValue
@@ -19,7 +19,7 @@ from pgdyno.probes.counter_scope import devices_hold, scope_notes
 from pgdyno.probes.evidence.warm_up import warm_up
 from pgdyno.probes.held_back import held_back
 from pgdyno.probes.lock_figures import LockFigures, lock_figures
-from pgdyno.probes.road import OVER_NETWORK, PAUSE_S, ROUND_TRIP_MS, ROUND_TRIPS, link_speeds
+from pgdyno.probes.network_path import OVER_NETWORK, PAUSE_S, ROUND_TRIP_MS, ROUND_TRIPS, link_speeds
 from pgdyno.probes.run_figures import LoadShape, read_figures
 from pgdyno.probes.server_failures import COUNTER, FAILURES
 from pgdyno.stats.smoothness import Smoothness, smoothness
@@ -39,7 +39,7 @@ class RunEvidence:
     still filled in the measured window, empty when there were none; `scope` says what the host's counters cover.
     """
 
-    held_back: HeldBack
+    held_back: BottleneckVerdict
     failures: Mapping[str, int] | None = None
     failed_transactions: int = 0
     smoothness: Smoothness | None = None
@@ -71,7 +71,7 @@ def read_evidence(store: Store, study: Study, trial: Trial) -> RunEvidence:
     plans, checks = tuple(store.records(trial.id, PlanRecord)), tuple(store.records(trial.id, CheckRecord))
     if outcome is None or outcome.ended_at <= outcome.began_at or outcome.transactions == 0:
         reason = (outcome.reason if outcome else None) or f"the run is {trial.state.value}"
-        unknown = HeldBack(Resource.UNKNOWN, None, (f"Nothing was measured: {reason}.",))
+        unknown = BottleneckVerdict(Resource.UNKNOWN, None, (f"Nothing was measured: {reason}.",))
         return RunEvidence(unknown, failures, outcome.failed if outcome else 0, plans=plans, checks=checks)
     rows = [row for table in TABLES for row in sample_rows(table, store.samples(trial.id, table))]
     begin = outcome.steady_from if outcome.steady_from is not None else outcome.began_at

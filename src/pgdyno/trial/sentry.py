@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
-from pgdyno.model.guard import Breach, Colour, Concurrent, Failed, GuardPlan, GuardReading, Lamp
+from pgdyno.model.guard import Breach, Colour, Concurrent, Failed, GuardPlan, GuardReading, Indicator
 from pgdyno.model.guard_table import GUARDS, WINDOW_S
-from pgdyno.probes.guards.reader import UNSEEN, LoadState, Tick
+from pgdyno.probes.guards.reader import UNSEEN, GuardedLoad, Tick
 from pgdyno.trial.guard_history import History, Origin
 from pgdyno.trial.guard_quantities import readings, with_clients
-from pgdyno.trial.guards import OFF_BY_USER, Standing, judge, limit_of
+from pgdyno.trial.guards import OFF_BY_USER, GuardStatus, judge, limit_of
 from pgdyno.workloads.protocol import LoadReading
 
 TICK_S = 0.5
@@ -43,7 +43,7 @@ class GuardBreached(PgdynoError):
 class Reads(Protocol):
     """What the sentry needs of `probes.guards.reader.GuardReader`."""
 
-    def read(self, t: float, load: LoadState | None = None) -> Tick:
+    def read(self, t: float, load: GuardedLoad | None = None) -> Tick:
         """Read everything now; never raise for what host or server do."""
 
     def watch_database(self, name: str) -> None:
@@ -78,7 +78,7 @@ class Sentry:
         self._origin = Origin()
         self._concurrent: Concurrent | None = None
         self._history = History(self._origin)
-        self._standings: Mapping[str, Standing] = {}
+        self._standings: Mapping[str, GuardStatus] = {}
         self._breach: Breach | None = None
         self._load: tuple[float, LoadReading | None] | None = None
         self._ticked = self._checked = 0.0
@@ -86,7 +86,7 @@ class Sentry:
         self._interrupts: int | None = None
         self._thread: threading.Thread | None = None
 
-    def begin(self, clients: int = 0, sleep: Callable[[float], object] = time.sleep) -> tuple[Lamp, ...]:
+    def begin(self, clients: int = 0, sleep: Callable[[float], object] = time.sleep) -> tuple[Indicator, ...]:
         """Read how things stand before the first change and return the lamps; takes a second, for rates.
 
         Raises EnvironmentUnsuitable when a guard is in breach already, when something cannot be read, or when the
@@ -128,7 +128,7 @@ class Sentry:
             self._thread.join(SHORTEST_S)
 
     @property
-    def lamps(self) -> tuple[Lamp, ...]:
+    def lamps(self) -> tuple[Indicator, ...]:
         """Return the lamps of the latest tick, in the order of the guards' table."""
         return tuple(standing.lamp for standing in self._standings.values())
 
@@ -211,15 +211,15 @@ class Sentry:
         if self._breach is not None:
             self._interrupt()
 
-    def _load_state(self) -> LoadState | None:
+    def _load_state(self) -> GuardedLoad | None:
         load = self._load
         if load is None:
             return None
         began_at, reading = load
         if reading is None:
-            return LoadState(began_at, None, None, 0, 0)
+            return GuardedLoad(began_at, None, None, 0, 0)
         tps = reading.tps if self._clock() - reading.t <= STALE_LOAD_S else 0.0
-        return LoadState(began_at, tps, reading.p99_ms, reading.transactions, reading.failed)
+        return GuardedLoad(began_at, tps, reading.p99_ms, reading.transactions, reading.failed)
 
     def _interrupt(self) -> None:
         with self._lock:
@@ -235,7 +235,7 @@ def _interrupting_signal() -> signal.Signals:
 
 def standings_now(
     reader: Reads, plan: GuardPlan, *, clock: Callable[[], float], sleep: Callable[[float], object]
-) -> dict[str, Standing]:
+) -> dict[str, GuardStatus]:
     """Return how the guards stand outside of any trial; takes a second, for rates."""
     return _judged(*_twice(reader, clock, sleep), plan)
 
@@ -249,12 +249,12 @@ def _twice(reader: Reads, clock: Callable[[], float], sleep: Callable[[float], o
         reader.close()
 
 
-def _judged(first: Tick, second: Tick, plan: GuardPlan, clients: int = 0) -> dict[str, Standing]:
+def _judged(first: Tick, second: Tick, plan: GuardPlan, clients: int = 0) -> dict[str, GuardStatus]:
     found = readings(History(Origin.of(first), (first, second)))
     return judge([with_clients(reading, second, clients) for reading in found], plan)
 
 
-def off_text(lamps: Sequence[Lamp]) -> str:
+def off_text(lamps: Sequence[Indicator]) -> str:
     """Return one line for people: which guards watch, which wait, which never will, and which the user switched off."""
     off = [lamp for lamp in lamps if lamp.colour is Colour.OFF]
     by_user = [lamp.name for lamp in off if lamp.text == OFF_BY_USER]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from pgdyno.model.guard import Lamp
+from pgdyno.model.guard import Indicator
 from pgdyno.model.trial import Trial, TrialSpec
 from pgdyno.probes.sampler import Sampler
 from pgdyno.trial.pace import Outlook
@@ -27,7 +27,7 @@ class Watcher(Protocol):
     def reading(self, elapsed_s: float, duration_s: float, load: LoadReading | None, sampler: Sampler) -> None:
         """Hear about once a second how the load goes; raise GuardTripped to end it."""
 
-    def guards(self, lamps: Sequence[Lamp]) -> None:
+    def guards(self, lamps: Sequence[Indicator]) -> None:
         """Hear, before each `reading`, how the guards stand."""
 
     def notice(self, text: str) -> None:

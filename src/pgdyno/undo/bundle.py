@@ -39,7 +39,7 @@ from pgdyno.owner.process_image import ProcessImage
 from pgdyno.routes.written import Written
 from pgdyno.server import places, snapshot
 from pgdyno.server.snapshot import SettingState
-from pgdyno.undo.journal import Journal, Reading, read_journal
+from pgdyno.undo.journal import Journal, JournalReading, read_journal
 from pgdyno.undo.manifest import Manifest
 from pgdyno.undo.undo_text import undo_text
 
@@ -108,7 +108,7 @@ class UndoBundle:
                 hint=_by_hand(directory),
             ) from error
 
-    def reading(self) -> Reading:
+    def reading(self) -> JournalReading:
         """Read the journal as it is on disk now."""
         return read_journal(self.directory / JOURNAL)
 

@@ -23,7 +23,7 @@ _SEED = "pgdyno journal 1"
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class JournalRecord:
     """One line. `at` is seconds since the epoch; `data` holds plain JSON values, never a secret."""
 
     sequence: int
@@ -33,45 +33,45 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class JournalReading:
     """What a journal's bytes say: the records up to the first line that does not check.
 
     `torn` is True when one unfinished last line was dropped. `damage` says what is wrong, None when nothing is.
     `valid_bytes` is the length of the part that checked, `chain` the sum of its last line.
     """
 
-    records: tuple[Record, ...]
+    records: tuple[JournalRecord, ...]
     torn: bool
     damage: str | None
     valid_bytes: int
     chain: str
 
 
-def _canonical(record: Record) -> str:
+def _canonical(record: JournalRecord) -> str:
     fields = {"seq": record.sequence, "at": record.at, "kind": record.kind, "data": dict(record.data)}
     return json.dumps(fields, sort_keys=True, allow_nan=False, separators=(",", ":"))
 
 
-def encode(record: Record, chain: str) -> tuple[bytes, str]:
+def encode(record: JournalRecord, chain: str) -> tuple[bytes, str]:
     """Return the line of a record that follows the line with the sum `chain`, and the record's own sum."""
     text = _canonical(record)
     digest = hashlib.sha256(f"{chain or _SEED}\n{text}".encode()).hexdigest()
     return f'{text[:-1]},"sum":"{digest}"}}\n'.encode(), digest
 
 
-def _decode_line(line: bytes) -> Record:
+def _decode_line(line: bytes) -> JournalRecord:
     fields = json.loads(line)
-    return Record(fields["seq"], fields["at"], fields["kind"], fields["data"])
+    return JournalRecord(fields["seq"], fields["at"], fields["kind"], fields["data"])
 
 
-def decode(data: bytes) -> Reading:
+def decode(data: bytes) -> JournalReading:
     """Read a journal from its bytes; never raises, because a rollback must go on with what there is."""
-    records: list[Record] = []
+    records: list[JournalRecord] = []
     chain, position = "", 0
     while position < len(data):
         newline = data.find(b"\n", position)
         if newline < 0:
-            return Reading(tuple(records), True, None, position, chain)
+            return JournalReading(tuple(records), True, None, position, chain)
         line = data[position : newline + 1]
         try:
             record = _decode_line(line)
@@ -80,18 +80,18 @@ def decode(data: bytes) -> Reading:
             expected, digest = b"", ""
         if line != expected or record.sequence != len(records):
             damage = f"line {len(records) + 1} at byte {position} does not check"
-            return Reading(tuple(records), False, damage, position, chain)
+            return JournalReading(tuple(records), False, damage, position, chain)
         records.append(record)
         chain, position = digest, newline + 1
-    return Reading(tuple(records), False, None, position, chain)
+    return JournalReading(tuple(records), False, None, position, chain)
 
 
-def read_journal(path: Path) -> Reading:
+def read_journal(path: Path) -> JournalReading:
     """Read a journal from its file; an absent file reads as an empty journal with damage."""
     try:
         return decode(path.read_bytes())
     except OSError as error:
-        return Reading((), False, f"{path} cannot be read: {error.strerror}", 0, "")
+        return JournalReading((), False, f"{path} cannot be read: {error.strerror}", 0, "")
 
 
 class Journal:
@@ -116,17 +116,17 @@ class Journal:
         return cls(path, clock=clock)
 
     @property
-    def records(self) -> tuple[Record, ...]:
+    def records(self) -> tuple[JournalRecord, ...]:
         """Return what was read and appended so far."""
         return tuple(self._records)
 
-    def append(self, kind: str, data: Mapping[str, object] | None = None) -> Record:
+    def append(self, kind: str, data: Mapping[str, object] | None = None) -> JournalRecord:
         """Add a record durably: when this returns, it survives a crash.
 
         An append that fails or is interrupted (full disk, a signal) leaves the journal as it was; raises OSError.
         Raises SessionTakenOver when another process has appended meanwhile: a watchdog or a rollback.
         """
-        record = Record(len(self._records), self._clock(), kind, dict(data or {}))
+        record = JournalRecord(len(self._records), self._clock(), kind, dict(data or {}))
         line, digest = encode(record, self._chain)
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         try:

@@ -12,14 +12,14 @@ from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.server.effectiveness import needs_restart
 from pgdyno.server.snapshot import SettingState
-from pgdyno.undo.journal import Record
+from pgdyno.undo.journal import JournalRecord
 
 RETURN = "return by restart"
 """The kind of the record that is written when the old files are in place, before the server is started on them."""
 
 
 def knobs(
-    records: Iterable[Record], settings: Mapping[str, SettingState], running: ProcessIdentity | None
+    records: Iterable[JournalRecord], settings: Mapping[str, SettingState], running: ProcessIdentity | None
 ) -> list[str]:
     """Return the knobs of the session that the server may have been started with, and sees only at a start.
 
@@ -44,7 +44,7 @@ def note(running: ProcessIdentity | None) -> dict[str, object]:
     return {"instead_of": None if running is None else asdict(running)}
 
 
-def has_returned(records: Iterable[Record], running: ProcessIdentity | None) -> bool:
+def has_returned(records: Iterable[JournalRecord], running: ProcessIdentity | None) -> bool:
     """Tell whether the server that runs was started on the old files: it is another than the one of a RETURN record."""
     noted = [record.data.get("instead_of") for record in records if record.kind == RETURN]
     return running is not None and bool(noted) and noted[-1] != asdict(running)

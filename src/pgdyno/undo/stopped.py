@@ -20,7 +20,7 @@ from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.owner.hands import hands_of
 from pgdyno.server import postmaster_lock
 from pgdyno.undo import stuck_stop
-from pgdyno.undo.journal import Record
+from pgdyno.undo.journal import JournalRecord
 
 STOPPING = "stopping"
 STARTED = "started"
@@ -48,7 +48,7 @@ def our_restart(append: Append, postmaster: ProcessIdentity | None = None) -> It
         append(STARTED, {})
 
 
-def is_our_stop_open(records: Iterable[Record]) -> bool:
+def is_our_stop_open(records: Iterable[JournalRecord]) -> bool:
     """Tell whether the last stop of ours has no start yet."""
     kinds = [record.kind for record in records if record.kind in (STOPPING, STARTED)]
     return bool(kinds) and kinds[-1] == STOPPING
@@ -62,7 +62,7 @@ def was_shut_down(control_file: bytes) -> bool:
     return version in _VERSIONS and state in _CLEAN
 
 
-def is_down_by_person(records: Iterable[Record], data_directory: Path) -> bool:
+def is_down_by_person(records: Iterable[JournalRecord], data_directory: Path) -> bool:
     """Tell whether the server of a data directory of this host is down because somebody else shut it down cleanly."""
     if is_our_stop_open(records) or postmaster_lock.postmaster_pid(data_directory) is not None:
         return False

@@ -21,12 +21,12 @@ from pathlib import Path
 import pgdyno
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.linux.identity import wait_until
-from pgdyno.owner.inherited import Kind, inherited
+from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.server.postgres import secret_variables
 from pgdyno.undo import watch_record
 from pgdyno.undo.bundle import UndoBundle
 from pgdyno.undo.heartbeat import Heart
-from pgdyno.undo.watch_record import Deadlines, Role
+from pgdyno.undo.watch_record import Deadlines, WatchdogRole
 
 __all__ = ["RESTART_LEASE_S", "Deadlines", "Watch"]
 
@@ -77,16 +77,16 @@ class Watch:
 
     def stands(self) -> bool:
         """Tell whether both are there: the process that watches, and the other that waits to take its place."""
-        found = [watch_record.identity(self.bundle.directory, role) for role in Role]
+        found = [watch_record.identity(self.bundle.directory, role) for role in WatchdogRole]
         alive = {identity.pid for identity in found if identity is not None and identity.is_alive()}
-        return len(alive) == len(Role)
+        return len(alive) == len(WatchdogRole)
 
     def require_proof(self) -> None:
         """See that both can put the server back. Raises EnvironmentUnsuitable that says why one cannot.
 
         To be asked before the first change: later a server may be down for good reasons.
         """
-        for role in Role:
+        for role in WatchdogRole:
             entry = watch_record.entry(self.bundle.directory, role)
             if entry is not None and entry.obstacle is not None:
                 message, detail, hint = entry.obstacle
@@ -99,7 +99,7 @@ class Watch:
     def see_to_it(self) -> None:
         """Start a watchdog again when both of its processes are gone; each of them does so for the other."""
         self.processes = [process for process in self.processes if process.poll() is None]
-        found = [watch_record.identity(self.bundle.directory, role) for role in Role]
+        found = [watch_record.identity(self.bundle.directory, role) for role in WatchdogRole]
         if self.processes or any(identity is not None and identity.is_alive() for identity in found):
             return
         if not self.bundle.is_closed():
@@ -122,7 +122,7 @@ def spawn(directory: Path, secrets: Mapping[str, str]) -> subprocess.Popen[bytes
     Its standard input is a pipe with the secrets; its variables hold none of libpq's.
     """
     package_root = str(Path(pgdyno.__file__).parent.parent)
-    environment = inherited(Kind.OURSELVES)
+    environment = inherited(ProgramKind.OURSELVES)
     others = environment.get("PYTHONPATH")
     path = os.pathsep.join([package_root, others] if others else [package_root])
     for name in secret_variables():

@@ -10,7 +10,7 @@ from pgdyno.undo.watch_record import Deadlines
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class WatchdogView:
     """What the watchdog sees at one moment; times in seconds of the host's monotonic clock.
 
     `awake_since`: when the watchdog began, or last went on after it was itself stopped. `unhealthy_since`: the first
@@ -26,7 +26,7 @@ class Sight:
     unhealthy_since: float | None
 
 
-def reason_to_act(sight: Sight, deadlines: Deadlines) -> str | None:
+def reason_to_act(sight: WatchdogView, deadlines: Deadlines) -> str | None:
     """Return why the server has to be put back now, None while all is well or not late enough.
 
     A host that was stopped as a whole (a paused virtual machine) makes everybody look late at once, so no time counts

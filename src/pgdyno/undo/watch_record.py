@@ -30,7 +30,7 @@ _DEADLINES = "watchdog.json"
 _SHOWN_BYTES = 2000
 
 
-class Role(StrEnum):
+class WatchdogRole(StrEnum):
     """Which of the two watchdog processes."""
 
     FIRST = "first"
@@ -86,7 +86,7 @@ class Entry:
     obstacle: tuple[str, str | None, str | None] | None = None
 
 
-def sign_in(folder: Path, role: Role, process: ProcessIdentity, obstacle: PgdynoError | None = None) -> None:
+def sign_in(folder: Path, role: WatchdogRole, process: ProcessIdentity, obstacle: PgdynoError | None = None) -> None:
     """Say who plays this role now, and with what obstacle."""
     path, staged = _path(folder, role), _path(folder, role).with_suffix(f".{role}-new")
     why = None if obstacle is None else (obstacle.message, obstacle.detail, obstacle.hint)
@@ -96,7 +96,7 @@ def sign_in(folder: Path, role: Role, process: ProcessIdentity, obstacle: Pgdyno
         staged.replace(path)
 
 
-def entry(folder: Path, role: Role) -> Entry | None:
+def entry(folder: Path, role: WatchdogRole) -> Entry | None:
     """Return who signed in for this role, None when nobody has."""
     try:
         fields = json.loads(_path(folder, role).read_bytes())
@@ -107,7 +107,7 @@ def entry(folder: Path, role: Role) -> Entry | None:
     return Entry(process, None if message is None else (str(message), detail, hint))
 
 
-def identity(folder: Path, role: Role) -> ProcessIdentity | None:
+def identity(folder: Path, role: WatchdogRole) -> ProcessIdentity | None:
     """Return who plays this role, None when nobody has signed in."""
     found = entry(folder, role)
     return None if found is None else found.process
@@ -141,7 +141,7 @@ def last_words(folder: Path) -> str | None:
     return data[-_SHOWN_BYTES:].decode(errors="replace").strip() or None
 
 
-def _path(folder: Path, role: Role) -> Path:
+def _path(folder: Path, role: WatchdogRole) -> Path:
     return folder / f"watchdog.{role}"
 
 

@@ -31,8 +31,8 @@ from pgdyno.server.postgres import Postgres
 from pgdyno.undo import heartbeat, rollback, watch_proof, watch_record
 from pgdyno.undo.bundle import UndoBundle
 from pgdyno.undo.watch import take_secrets
-from pgdyno.undo.watch_judge import Sight, reason_to_act
-from pgdyno.undo.watch_record import Role
+from pgdyno.undo.watch_judge import WatchdogView, reason_to_act
+from pgdyno.undo.watch_record import WatchdogRole
 
 TICK_S = 0.5
 ASK_EVERY_S = 1.0
@@ -71,13 +71,13 @@ def _take_turn(bundle: UndoBundle, postgres: Postgres, obstacle: PgdynoError | N
     """Wait to become the first, and watch. In a second one that was forked, the first one's lock is closed before."""
     directory = bundle.directory
     with open(directory / watch_record.LOCK, "a", opener=_private) as lock:
-        watch_record.sign_in(directory, Role.SECOND, ProcessIdentity.own(), obstacle)
+        watch_record.sign_in(directory, WatchdogRole.SECOND, ProcessIdentity.own(), obstacle)
         fcntl.flock(lock, fcntl.LOCK_EX)
         if watch_record.is_left_to_person(directory):
             return 5
         if bundle.is_closed():
             return 0
-        watch_record.sign_in(directory, Role.FIRST, ProcessIdentity.own(), obstacle)
+        watch_record.sign_in(directory, WatchdogRole.FIRST, ProcessIdentity.own(), obstacle)
         _say(f"watching session {bundle.id}, process {bundle.manifest.owner.pid}")
         if obstacle is not None:
             _say(f"could not restore just now: {_text(obstacle)}")
@@ -119,7 +119,7 @@ class _Watchdog:
             self._journal_size, self._closed = size, self._bundle.is_closed()
         return self._closed
 
-    def _look(self) -> Sight:
+    def _look(self) -> WatchdogView:
         now = heartbeat.now()
         if now - self._last_tick > 4 * TICK_S + 1:  # we ourselves were stopped: the others get their time anew
             self._awake_since = now
@@ -131,7 +131,7 @@ class _Watchdog:
             self._health, self._asked_at = health.ask(address), now
             healthy = self._health is Health.ALIVE
             self._unhealthy_since = None if healthy else self._unhealthy_since or now
-        return Sight(
+        return WatchdogView(
             now=now,
             awake_since=self._awake_since,
             owner=self._bundle.manifest.owner.pid,

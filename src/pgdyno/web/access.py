@@ -81,7 +81,7 @@ class Access:
         return hmac.new(self._key, (self.token or "").encode(), hashlib.sha256).hexdigest()
 
 
-class Gate:
+class AccessGate:
     """Lets through what `Access` admits, and puts the headers of safety on every answer."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:

@@ -22,8 +22,8 @@ from pgdyno.model.study import Study
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.store.queue import Queue
-from pgdyno.web.access import Access, Gate
-from pgdyno.web.crowd import Limits, Seats, peer_of
+from pgdyno.web.access import Access, AccessGate
+from pgdyno.web.crowd import ConnectionLimits, Seats, peer_of
 from pgdyno.web.overview import Overview, OverviewReader
 from pgdyno.web.pages import FILES, missing_page, overview_page, overview_parts, static_file
 
@@ -133,7 +133,7 @@ def make_app(
     *,
     event_s: float = EVENT_S,
     is_ending: Callable[[], bool] = lambda: False,
-    limits: Limits | None = None,
+    limits: ConnectionLimits | None = None,
     is_over: Callable[[Study, Live], bool] = lambda _study, _live: False,
 ) -> ASGIApp:
     """Return the application.
@@ -141,7 +141,7 @@ def make_app(
     `event_s` is the time between two events to a page that is open; events end when `is_ending`. `is_over` as in
     `OverviewReader`.
     """
-    dashboard, seats = Dashboard(store, is_over), Seats(limits or Limits())
+    dashboard, seats = Dashboard(store, is_over), Seats(limits or ConnectionLimits())
 
     async def events(request: Request) -> Response:
         if request.method == "HEAD":  # it would be open without end, and get nothing
@@ -184,7 +184,7 @@ def make_app(
     ]
     starlette = Starlette(routes=routes, exception_handlers={PgdynoError: _refused, 404: _missing})
     starlette.router.redirect_slashes = False
-    return Gate(starlette, access)
+    return AccessGate(starlette, access)
 
 
 def _page(request: Request) -> int:

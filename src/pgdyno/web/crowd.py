@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ConnectionLimits:
     """How many may be connected, and how long they may keep us waiting. Times in seconds, sizes in bytes.
 
     A browser opens six connections to a host; `strangers` bounds those of one address that are not admitted.
@@ -66,7 +66,7 @@ class Guest(Protocol):
 class Crowd:
     """All connections of a server."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
         self._marks: dict[Guest, tuple[float, int] | None] = {}
 
@@ -140,7 +140,7 @@ class Seat:
 class Seats:
     """The pages that are open and moving. One too many takes the oldest place of whoever has the most."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
         self._taken: list[Seat] = []
 

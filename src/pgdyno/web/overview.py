@@ -65,7 +65,7 @@ class LastFigure:
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class StudyCard:
     """A study under way. `history` holds numbers and figures of its newest trials, for the chart: of `metric`."""
 
     live: Live
@@ -115,7 +115,7 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StudyRow:
     """A study in the list. `said` is its verdict in a few words; `tone` colours `word`."""
 
     study: Study
@@ -141,10 +141,10 @@ class Overview:
 
     at: str
     store: str
-    cards: tuple[Card, ...]
+    cards: tuple[StudyCard, ...]
     alerts: tuple[Alert, ...]
     jobs: tuple[Waiting, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[StudyRow, ...]
     unreadable: Mapping[str, str]
     page: int
     has_more: bool
@@ -211,12 +211,14 @@ class OverviewReader:
             self._slow = now, self._listed(0), Queue(self.store).jobs()
         return self._slow[1], self._slow[2]
 
-    def _cards(self, running: Sequence[Live], counts: Mapping[str, Mapping[str, int]], now: float) -> tuple[Card, ...]:
+    def _cards(
+        self, running: Sequence[Live], counts: Mapping[str, Mapping[str, int]], now: float
+    ) -> tuple[StudyCard, ...]:
         self._trials = {live.study: self._trials[live.study] for live in running if live.study in self._trials}
         cards = [self._card(live, counts.get(live.study, {}), now) for live in running if now - live.at < RECENT_S]
         return tuple(card for card in cards if card is not None)
 
-    def _card(self, live: Live, counts: Mapping[str, int], now: float) -> Card | None:
+    def _card(self, live: Live, counts: Mapping[str, int], now: float) -> StudyCard | None:
         study = self.store.study(live.study)
         if live.is_silent(now) and study.state is not StudyState.RUNNING:
             return None  # it ended, and the store was away when its row was to go
@@ -228,7 +230,7 @@ class OverviewReader:
             known = self._trials[live.study] = counts, self.store.trials(live.study, newest=HISTORY)
         trials = known[1]
         ended = [trial for trial in trials if trial.state is not TrialState.RUNNING]
-        return Card(
+        return StudyCard(
             live=live,
             study=study,
             silent_s=now - live.at if live.is_silent(now) else None,
@@ -256,7 +258,7 @@ def _history(trials: Sequence[Trial], metric: Metric, first: int) -> Mapping[str
     return {"number": numbers, "baseline": baseline, "others": others}
 
 
-def _named(alerts: Sequence[Alert], studies: Sequence[Study], cards: Sequence[Card]) -> tuple[Alert, ...]:
+def _named(alerts: Sequence[Alert], studies: Sequence[Study], cards: Sequence[StudyCard]) -> tuple[Alert, ...]:
     names = {study.id: study.name for study in (*studies, *(card.study for card in cards))}
     return tuple(replace(alert, name=names.get(alert.study, "")) for alert in alerts)
 
@@ -271,7 +273,7 @@ def _disturbed(counts: Mapping[str, int]) -> str:
 
 
 def _alerts(
-    cards: Sequence[Card],
+    cards: Sequence[StudyCard],
     studies: Sequence[Study],
     counts: Mapping[str, Mapping[str, int]],
     jobs: Sequence[Job],
@@ -308,7 +310,7 @@ def _reason(trial: Trial) -> str:
     return (trial.outcome.reason if trial.outcome else None) or ""
 
 
-def _silence(card: Card) -> str:
+def _silence(card: StudyCard) -> str:
     live, seconds = card.live, seconds_text(card.silent_s or 0)
     verb = RESUMED_BY.get(card.study.kind)
     if card.is_over:
@@ -321,12 +323,14 @@ def _silence(card: Card) -> str:
     )
 
 
-def _row(study: Study, counts: Mapping[str, int]) -> Row:
+def _row(study: Study, counts: Mapping[str, int]) -> StudyRow:
     found = judged(study)
     is_told = study.state is StudyState.COMPLETE and bool(found.said)
     word = found.word if is_told and found.word else study.state.value
     tone = found.tone if is_told or study.state in (StudyState.FAILED, StudyState.INTERRUPTED) else Tone.NEUTRAL
-    return Row(study, moment_text(study.created_at), _counts(counts), word, tone.value, found.said if is_told else "")
+    return StudyRow(
+        study, moment_text(study.created_at), _counts(counts), word, tone.value, found.said if is_told else ""
+    )
 
 
 def _counts(counts: Mapping[str, int]) -> str:

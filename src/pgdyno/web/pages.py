@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from pgdyno.report.wording import metric_text, number_text, purpose_text
 from pgdyno.units import seconds_text
-from pgdyno.web.overview import Card, Overview, moment_text
+from pgdyno.web.overview import Overview, StudyCard, moment_text
 
 FILES = {
     "live.css": ("pgdyno.web", "static/live.css", "text/css"),
@@ -38,7 +38,7 @@ def overview_parts(overview: Overview) -> dict[str, object]:
     }
 
 
-def _card(card: Card, parts: _Parts) -> dict[str, object]:
+def _card(card: StudyCard, parts: _Parts) -> dict[str, object]:
     return {
         "study": card.live.study,
         "html": str(parts.card(card)),
@@ -72,9 +72,9 @@ class _Parts(Protocol):
     def alerts(self, overview: Overview) -> str: ...
     def queue(self, overview: Overview) -> str: ...
     def studies(self, overview: Overview) -> str: ...
-    def card(self, card: Card) -> str: ...
-    def card_head(self, card: Card) -> str: ...
-    def card_trials(self, card: Card) -> str: ...
+    def card(self, card: StudyCard) -> str: ...
+    def card_head(self, card: StudyCard) -> str: ...
+    def card_trials(self, card: StudyCard) -> str: ...
 
 
 def _parts() -> _Parts:

@@ -12,7 +12,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.web.crowd import Crowd, Limits
+from pgdyno.web.crowd import ConnectionLimits, Crowd
 from pgdyno.web.protocol import guarded
 
 BACKLOG = 64
@@ -49,7 +49,7 @@ def run_server(
     *,
     certificate: Path | None = None,
     key: Path | None = None,
-    limits: Limits | None = None,
+    limits: ConnectionLimits | None = None,
     ready: Callable[[], None] = lambda: None,
     ending: Callable[[], None] = lambda: None,
 ) -> None:
@@ -57,7 +57,7 @@ def run_server(
 
     With a certificate by TLS. Raises EnvironmentUnsuitable when certificate or key cannot be used.
     """
-    crowd = Crowd(limits or Limits())
+    crowd = Crowd(limits or ConnectionLimits())
     protocol = guarded(crowd)
     config = uvicorn.Config(
         app, lifespan="off", ws="none", http=protocol, loop="asyncio", log_level="error", access_log=False,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError, WorkloadError
 from pgdyno.outside.files import read_text
-from pgdyno.owner.inherited import Kind
+from pgdyno.owner.inherited import ProgramKind
 from pgdyno.targets.accounts import load_account
 from pgdyno.workloads.dataset import LoadSite, PgbenchTables
 from pgdyno.workloads.parameters import Parameter, Value
@@ -68,7 +68,7 @@ class CustomData:
             try:
                 user = None if account is None else account.name
                 runner = site.target.runner
-                runner.run(argv, env=environment, input_text=self.init, user=user, kind=Kind.CLIENT)
+                runner.run(argv, env=environment, input_text=self.init, user=user, kind=ProgramKind.CLIENT)
             except EnvironmentUnsuitable as error:
                 raise WorkloadError(
                     "the workload's init script failed",

@@ -18,9 +18,9 @@ from pathlib import Path
 from pgdyno.errors import WorkloadError
 from pgdyno.owner.account import Account
 from pgdyno.owner.durable import open_fresh
-from pgdyno.owner.inherited import Kind, inherited
+from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.owner.parent import end_with
-from pgdyno.workloads.gate import Gate
+from pgdyno.workloads.gate import StartGate
 
 KILL_AFTER_S = 5.0
 _POLL_S = 0.02
@@ -44,10 +44,10 @@ class DriverProcess:
         directory: Path,
         stdout: Path,
         stderr: Path,
-        gate: Gate | None = None,
+        gate: StartGate | None = None,
         account: Account | None = None,
         fds: Sequence[int] = (),
-        kind: Kind = Kind.CLIENT,
+        kind: ProgramKind = ProgramKind.CLIENT,
     ) -> DriverProcess:
         """Start the program in the directory, detached from the terminal; with a `gate` it begins when that opens.
 

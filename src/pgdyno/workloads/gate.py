@@ -12,7 +12,7 @@ from pgdyno.workloads import held_start
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class StartGate:
     """A gate: the ends of two pipes that the child inherits, the CPUs that it may use (empty: all), its cgroups."""
 
     ready_fd: int

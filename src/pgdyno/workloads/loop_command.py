@@ -10,17 +10,17 @@ from pgdyno.errors import UsageError
 from pgdyno.model.trial import LoadPlan
 from pgdyno.owner.account import Account
 from pgdyno.workloads.pgbench_command import LOG_NAME, check_plan
-from pgdyno.workloads.pgbench_log import LogFormat
+from pgdyno.workloads.pgbench_log import PgbenchLogFormat
 from pgdyno.workloads.result import Gap
 from pgdyno.workloads.script import Script
-from pgdyno.workloads.session_loop import Job, Statement, read_gaps
+from pgdyno.workloads.session_loop import LoopJob, LoopStatement, read_gaps
 
 
 @dataclass(frozen=True, slots=True)
 class SessionLoop:
     """What a workload asks of the loop: its statements in the order of the scripts, rows, batch and the rhythm."""
 
-    statements: tuple[Statement, ...]
+    statements: tuple[LoopStatement, ...]
     rows: int
     batch: int
     iterations: int
@@ -55,16 +55,16 @@ class LoopCommand:
         return self.directory / LOG_NAME
 
     @property
-    def log_format(self) -> LogFormat:
+    def log_format(self) -> PgbenchLogFormat:
         """Return the columns that the transaction logs will have."""
-        return LogFormat()
+        return PgbenchLogFormat()
 
     def argv(self) -> list[str]:
         """Write the job and return the argument list. Raise UsageError on a plan that the loop cannot run."""
         check_loop_plan(self.plan)
         plan, loop = self.plan, self.loop
         job = self.directory / "job.json"
-        Job(
+        LoopJob(
             dbname=self.dbname,
             clients=plan.clients,
             duration_s=plan.duration_s,

@@ -15,7 +15,7 @@ from pgdyno.server import places
 from pgdyno.server.binaries import find_build, readable_build
 from pgdyno.targets.accounts import load_account
 from pgdyno.targets.target import Target
-from pgdyno.workloads.pgbench_log import LogFormat
+from pgdyno.workloads.pgbench_log import PgbenchLogFormat
 from pgdyno.workloads.result import Gap
 from pgdyno.workloads.script import Script
 from pgdyno.workloads.script_statements import sleeps
@@ -67,10 +67,10 @@ class RunCommand:
         return self.directory / LOG_NAME
 
     @property
-    def log_format(self) -> LogFormat:
+    def log_format(self) -> PgbenchLogFormat:
         """Return the columns that the transaction logs will have."""
         options = self.options
-        return LogFormat(lag=self.plan.rate is not None, retries=options.max_tries != 1, paced=options.paced)
+        return PgbenchLogFormat(lag=self.plan.rate is not None, retries=options.max_tries != 1, paced=options.paced)
 
     def argv(self) -> list[str]:
         """Return the argument list; secrets are in the environment only. Raise on a plan that pgbench cannot run."""

@@ -10,16 +10,16 @@ from pathlib import Path
 
 from pgdyno.errors import ScriptError, WorkloadError
 from pgdyno.owner.account import Account
-from pgdyno.owner.inherited import Kind
+from pgdyno.owner.inherited import ProgramKind
 from pgdyno.units import seconds_text
 from pgdyno.workloads.driver_process import DriverProcess
 from pgdyno.workloads.folded_log import FoldedLog
-from pgdyno.workloads.gate import Gate
+from pgdyno.workloads.gate import StartGate
 from pgdyno.workloads.load_warnings import LoadFacts, judge_load
 from pgdyno.workloads.log_fold import LogFold
 from pgdyno.workloads.loop_command import LoopCommand
 from pgdyno.workloads.pgbench_command import RunCommand
-from pgdyno.workloads.pgbench_log import LogReader
+from pgdyno.workloads.pgbench_log import PgbenchLogReader
 from pgdyno.workloads.progress import ProgressReader, count_aborted, first_reason
 from pgdyno.workloads.protocol import LoadReading
 from pgdyno.workloads.result import (
@@ -54,7 +54,7 @@ class PgbenchLoad:
         instance: int = 0,
         scale: int | None = None,
         plans: tuple[str, ...] = (),
-        gate: Gate | None = None,
+        gate: StartGate | None = None,
         block_reads: Callable[[], int | None] | None = None,
         failure: Callable[[str], ScriptError | None] | None = None,
         clock: Callable[[], float] = time.time,
@@ -81,9 +81,9 @@ class PgbenchLoad:
             gate=gate,
             # The loop is our own code, which that account may not be able to read: it changes over by itself.
             account=None if isinstance(command, LoopCommand) else command.account,
-            kind=Kind.OURSELVES if isinstance(command, LoopCommand) else Kind.CLIENT,
+            kind=ProgramKind.OURSELVES if isinstance(command, LoopCommand) else ProgramKind.CLIENT,
         )
-        self._reader = LogReader(command.log_prefix, self._process.pid, command.log_format)
+        self._reader = PgbenchLogReader(command.log_prefix, self._process.pid, command.log_format)
         self._fold = LogFold(
             round(self._began_at * 1e6), first_client=instance * command.plan.clients, folder=command.directory
         )

@@ -38,7 +38,7 @@ PIECE_BYTES = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class LogFormat:
+class PgbenchLogFormat:
     """Which of the optional columns a log has: `lag` under `-R`, `retries` with `--max-tries` other than 1.
 
     `paced`: of each client every second line, from the first on, is a pause and no transaction.
@@ -64,7 +64,7 @@ class ParsedLog:
     """What the pauses took that were left out."""
 
 
-def parse_lines(data: bytes, form: LogFormat) -> ParsedLog:
+def parse_lines(data: bytes, form: PgbenchLogFormat) -> ParsedLog:
     """Parse whole lines of a log. Never raises: a line that is not of the format is counted and left out.
 
     About 7 million lines a second; only the neighbourhood of a damaged line takes the slow road.
@@ -84,10 +84,10 @@ def parse_lines(data: bytes, form: LogFormat) -> ParsedLog:
     return ParsedLog(_columns(np.ascontiguousarray(table[:, ~is_pause]), form), malformed, paused_us)
 
 
-class LogReader:
+class PgbenchLogReader:
     """The log files of one pgbench process, read as they grow, each byte once. A kill may leave a line unfinished."""
 
-    def __init__(self, prefix: Path, pid: int, form: LogFormat) -> None:
+    def __init__(self, prefix: Path, pid: int, form: PgbenchLogFormat) -> None:
         self._prefix = prefix
         self._name = re.compile(re.escape(f"{prefix.name}.{pid}") + r"(\.\d+)?")
         self._form = form
@@ -132,7 +132,7 @@ class LogReader:
                 yield parsed.log
 
 
-def _parse(data: bytes, form: LogFormat) -> Int64s:
+def _parse(data: bytes, form: PgbenchLogFormat) -> Int64s:
     table = _parse_fast(data, form)
     if table is not None:
         return table
@@ -142,13 +142,13 @@ def _parse(data: bytes, form: LogFormat) -> Int64s:
     return np.concatenate([_parse_slow(block, form) if found is None else found for block, found in tables], axis=1)
 
 
-def _parse_fast(data: bytes, form: LogFormat) -> Int64s | None:
+def _parse_fast(data: bytes, form: PgbenchLogFormat) -> Int64s | None:
     """Return the table, shape (columns, lines), or None when any line is not of the format."""
     table = read_columns(data, form.columns, skip=() if form.paced else (_COUNTER,))
     return table if table is not None and bool(_valid(table).all()) else None
 
 
-def _parse_slow(data: bytes, form: LogFormat) -> Int64s:
+def _parse_slow(data: bytes, form: PgbenchLogFormat) -> Int64s:
     rows: list[Sequence[int]] = []
     for line in data.split(b"\n"):
         words = line.split()
@@ -168,7 +168,7 @@ def _valid(table: Int64s) -> NDArray[np.bool_]:
     return np.asarray(valid, np.bool_)
 
 
-def _columns(table: Int64s, form: LogFormat) -> TransactionLog:
+def _columns(table: Int64s, form: PgbenchLogFormat) -> TransactionLog:
     time = table[_TIME]
     status = np.zeros(time.size, np.int8)
     if time.max(initial=0) >= _MARK:

@@ -15,7 +15,7 @@ from pgdyno.targets.accounts import load_account
 from pgdyno.targets.target import Target
 from pgdyno.workloads.dataset import DataSet, LoadSite
 from pgdyno.workloads.execution_plan import PlanProbe, capture_plan
-from pgdyno.workloads.gate import Gate
+from pgdyno.workloads.gate import StartGate
 from pgdyno.workloads.loop_command import LoopCommand, SessionLoop
 from pgdyno.workloads.pgbench_command import DriverOptions, RunCommand, check_plan, find_pgbench
 from pgdyno.workloads.pgbench_load import PgbenchLoad, prepare_directory
@@ -117,7 +117,7 @@ class PgbenchWorkload:
         directory: Path,
         *,
         instance: int = 0,
-        gate: Gate | None = None,
+        gate: StartGate | None = None,
     ) -> RunningLoad:
         """Start pgbench in the directory. See `Workload.begin`."""
         check_plan(plan)

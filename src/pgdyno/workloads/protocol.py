@@ -14,7 +14,7 @@ from typing import Protocol
 from pgdyno.model.record import Examination
 from pgdyno.model.trial import LoadPlan, Outcome, WorkloadSpec
 from pgdyno.targets.target import Target
-from pgdyno.workloads.gate import Gate
+from pgdyno.workloads.gate import StartGate
 from pgdyno.workloads.load_warnings import LoadWarning, LoadWarningKind
 from pgdyno.workloads.result import CountBins, LoadResult, WindowResult
 
@@ -111,7 +111,7 @@ class Workload(Protocol):
         directory: Path,
         *,
         instance: int = 0,
-        gate: Gate | None = None,
+        gate: StartGate | None = None,
     ) -> RunningLoad:
         """Start the load. `directory` (made if missing) takes scripts, logs and output of this one run.
 

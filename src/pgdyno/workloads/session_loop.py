@@ -34,7 +34,7 @@ GAPS = "gaps.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class LoopStatement:
     """One statement of the mix; with `ranged` it takes the first and the last key of a batch as parameters."""
 
     text: str
@@ -43,7 +43,7 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class LoopJob:
     """What is to be run. Times in seconds; `iterations` 0 never opens a session anew by itself.
 
     `account` is whose rights the loop takes on before it opens anything, as `Account.numbers`; empty for ours.
@@ -60,14 +60,14 @@ class Job:
     batch: int
     seed: int | None
     log_prefix: str
-    statements: tuple[Statement, ...]
+    statements: tuple[LoopStatement, ...]
     account: str = ""
 
     @classmethod
-    def read(cls, path: Path) -> Job:
+    def read(cls, path: Path) -> LoopJob:
         """Read what `write` wrote."""
         members = json.loads(path.read_text())
-        return cls(**{**members, "statements": tuple(Statement(**one) for one in members["statements"])})
+        return cls(**{**members, "statements": tuple(LoopStatement(**one) for one in members["statements"])})
 
     def write(self, path: Path) -> None:
         """Write the job as JSON. No secret is in it: the way to the server is in PG* variables."""
@@ -75,10 +75,10 @@ class Job:
             file.write(json.dumps(asdict(self), indent=1).encode())
 
 
-class Session(threading.Thread):
+class LoopSession(threading.Thread):
     """One session: connects, calls, pauses, connects anew. `failure` says why it gave up, None when it did not."""
 
-    def __init__(self, number: int, job: Job, log: TextIOWrapper, deadline: float) -> None:
+    def __init__(self, number: int, job: LoopJob, log: TextIOWrapper, deadline: float) -> None:
         super().__init__(name=f"session {number}", daemon=True)
         self.done = self.failed = self.sessions = 0
         self.busy_s = 0.0
@@ -157,12 +157,12 @@ def _is_away(error: psycopg.OperationalError) -> bool:
     return error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
 
 
-def run(job: Job, folder: Path) -> int:
+def run(job: LoopJob, folder: Path) -> int:
     """Run the sessions, tell their progress each second, and return the exit code: 0, or 2 when a session gave up."""
     deadline = time.monotonic() + job.duration_s  # the wall clock is for the logs alone: it may be set meanwhile
     names = [f"{job.log_prefix}.{getpid()}" + (f".{n}" if n else "") for n in range(job.clients)]
     logs = [Path(name).open("w", buffering=1) for name in names]  # noqa: SIM115 - closed when the sessions are
-    sessions = [Session(number, job, log, deadline) for number, log in enumerate(logs)]
+    sessions = [LoopSession(number, job, log, deadline) for number, log in enumerate(logs)]
     for session in sessions:
         session.start()
     before = (0, 0.0)
@@ -186,7 +186,7 @@ def run(job: Job, folder: Path) -> int:
     return 2 if failures else 0
 
 
-def _progress(sessions: Sequence[Session], before: tuple[int, float]) -> tuple[int, float]:
+def _progress(sessions: Sequence[LoopSession], before: tuple[int, float]) -> tuple[int, float]:
     done, busy = sum(one.done for one in sessions), sum(one.busy_s for one in sessions)
     calls = done - before[0]
     mean_ms = 1000 * (busy - before[1]) / calls if calls else 0.0
@@ -206,7 +206,7 @@ def read_gaps(folder: Path) -> list[Mapping[str, object]]:
 
 def main(words: Sequence[str]) -> int:
     """Run the job in the folder that we were started in, with the rights of the load's account."""
-    job = Job.read(Path(words[0]))
+    job = LoopJob.read(Path(words[0]))
     if job.account:
         parent = os.getppid()
         become(Account.parse(job.account))

@@ -10,7 +10,7 @@ from pgdyno.model.record import CheckRecord, Examination
 from pgdyno.model.trial import LoadPlan, Outcome, WorkloadSpec
 from pgdyno.server.postgres import Postgres
 from pgdyno.targets.target import Target
-from pgdyno.workloads.gate import Gate
+from pgdyno.workloads.gate import StartGate
 from pgdyno.workloads.protocol import LoadResult, RunningLoad, Workload
 
 DATABASE = "database"
@@ -74,7 +74,7 @@ class SizedWorkload:
         directory: Path,
         *,
         instance: int = 0,
-        gate: Gate | None = None,
+        gate: StartGate | None = None,
     ) -> RunningLoad:
         """Start the load. See `Workload.begin`."""
         return self._inner.begin(target, dbname, plan, directory, instance=instance, gate=gate)

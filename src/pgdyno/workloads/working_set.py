@@ -27,7 +27,7 @@ OF_SHARED_BUFFERS = "fits-shared-buffers"
 
 
 @dataclass(frozen=True, slots=True)
-class WorkingSet:
+class SizedClass:
     """A class in figures: `rows`, the `size` in bytes that they take, and `share` of the `whole` called `of`."""
 
     name: str
@@ -44,7 +44,7 @@ class WorkingSet:
         )
 
 
-def chosen(name: str, whole: int, of: str, *, filler: int) -> WorkingSet:
+def chosen(name: str, whole: int, of: str, *, filler: int) -> SizedClass:
     """Return the working set of a class on a server where `of` is `whole` bytes. Raise UsageError on an unknown one."""
     share = CLASSES.get(name)
     if share is None:
@@ -54,7 +54,7 @@ def chosen(name: str, whole: int, of: str, *, filler: int) -> WorkingSet:
         raise UsageError(
             f"class {name} needs {rows:,} rows of {filler} bytes, more than {MOST_ROWS:,}", hint="Raise filler."
         )
-    return WorkingSet(name, rows, rows * row_bytes(filler), share, whole, of)
+    return SizedClass(name, rows, rows * row_bytes(filler), share, whole, of)
 
 
 def _unknown(name: str) -> UsageError:
@@ -63,7 +63,7 @@ def _unknown(name: str) -> UsageError:
     )
 
 
-def sized(parameters: Mapping[str, Value], facts: Facts) -> tuple[dict[str, Value], WorkingSet | None]:
+def sized(parameters: Mapping[str, Value], facts: Facts) -> tuple[dict[str, Value], SizedClass | None]:
     """Return the parameters with `tab_rows` in the place of a class, and the class in figures.
 
     `memory` is what the share is of; without it the smallest of the server's cgroups and the RAM of its host. Raises
@@ -84,7 +84,7 @@ def sized(parameters: Mapping[str, Value], facts: Facts) -> tuple[dict[str, Valu
     return {**parameters, "class": "", "memory": "", "tab_rows": found.rows}, found
 
 
-def measured_by(name: str, facts: Facts, *, memory: str, filler: int) -> WorkingSet:
+def measured_by(name: str, facts: Facts, *, memory: str, filler: int) -> SizedClass:
     """Return what a class comes to on a server. Raise UsageError where its memory is not known or rows are too many."""
     whole, of = _shared_buffers(facts) if name == OF_SHARED_BUFFERS else _memory(memory, facts)
     return chosen(name, whole, of, filler=filler)

@@ -20,7 +20,7 @@ from pgdyno.workloads.execution_plan import PlanProbe
 from pgdyno.workloads.loop_command import SessionLoop
 from pgdyno.workloads.parameters import Parameter, Value
 from pgdyno.workloads.script import Script, packaged_script
-from pgdyno.workloads.session_loop import Statement
+from pgdyno.workloads.session_loop import LoopStatement
 from pgdyno.workloads.ybio_table import MOST_ROWS, YbioTable, segments_for
 
 UPDATE_TRIES = 10
@@ -137,7 +137,7 @@ def loop(parameters: Mapping[str, Value]) -> SessionLoop | None:
     for script in scripts(parameters):
         call = (script.text or "").replace(":run_tab_rows", str(rows)).replace(":batch_size", str(batch))
         text = texts.get(script.name, call)
-        statements.append(Statement(text, script.weight, ranged=script.name in texts))
+        statements.append(LoopStatement(text, script.weight, ranged=script.name in texts))
     return SessionLoop(
         statements=tuple(statements),
         rows=rows,

@@ -36,9 +36,9 @@ from pgdyno.model.finding import (
     Cost,
     Depth,
     Finding,
-    Proof,
     ProofState,
     RuleGroup,
+    RuleProof,
     Severity,
 )
 from pgdyno.model.inventory import Inventory
@@ -111,7 +111,7 @@ def test_a_doubtful_large_figure_can_stand_behind_a_sure_small_one() -> None:
 
 
 def test_what_was_measured_here_counts_before_what_a_source_says() -> None:
-    proof = Proof("study", "better", 1.6, 1.5, 1.7)
+    proof = RuleProof("study", "better", 1.6, 1.5, 1.7)
     tested = make_finding("tested", make_effect(0.02), proof=proof, state=ProofState.TESTED)
     assert best_candidates([*the_seeds(), tested])[0].rule == "tested"
 

@@ -15,7 +15,7 @@ from pgdyno.advisor.judgement import InOrder
 from pgdyno.advisor.rule import Rule, title_without_target, without_target
 from pgdyno.advisor.rulebook import documents, load_rules, ordered, parse_rules, shipped_rules
 from pgdyno.errors import UsageError
-from pgdyno.model.finding import Answer, Proof
+from pgdyno.model.finding import Answer, RuleProof
 
 PROJECT = Path(__file__).parents[3]
 RULE = """
@@ -131,7 +131,7 @@ def test_a_later_rule_computes_with_what_an_earlier_one_proposes() -> None:
     second = replace(first, id="second", when=None, judge=judge, after=("first",), changes=())
     case = make_case(server=make_server(17))
     advise(case.inventory, case.evidence, ordered([second, first]))
-    worse = Proof("study", "worse", 0.8, 0.7, 0.9)
+    worse = RuleProof("study", "worse", 0.8, 0.7, 0.9)
     advise(case.inventory, case.evidence, ordered([second, first]), {"first": worse})
     assert seen == [{"statement_timeout": "1h"}, {}]
 

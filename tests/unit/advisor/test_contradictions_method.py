@@ -16,7 +16,7 @@ from pgdyno.model.finding import Resolution
 from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.model.verdict import Word
 from pgdyno.report.advice_explain import explain_contradiction
-from pgdyno.report.circumstances import workload
+from pgdyno.report.provenance import workload
 from pgdyno.report.text import print_report
 from study_example import make_study
 
@@ -133,7 +133,7 @@ def test_the_sandbox_is_the_default_target() -> None:
 def test_a_project_names_the_mean_that_it_prints() -> None:
     from pgdyno.model import project
 
-    rows = [project.Row(name=f"job {n}", count=n, before=100, after=after) for n, after in ((1, 54), (9, 44))]
+    rows = [project.ProjectRow(name=f"job {n}", count=n, before=100, after=after) for n, after in ((1, 54), (9, 44))]
     plain, weighted = project.row_metric(rows, "mean_saved"), project.row_metric(rows, "weighted_saved")
     assert plain is not None
     assert weighted is not None

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor_case import finding_of, make_case
-from pgdyno.advisor.device_figures import LoadState, inconsistencies, load_state
+from pgdyno.advisor.device_figures import DeviceLoad, inconsistencies, load_state
 from pgdyno.model.evidence import DeviceActivity
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer
@@ -39,7 +39,7 @@ def test_full_utilization_alone_is_in_order():
 @pytest.mark.requirement("R-STO-11")
 def test_columns_that_were_cut_are_unknown_and_never_zero():
     row = DeviceActivity("sda", reads_s=10.0, util_pct=100.0)
-    assert load_state(row).state is LoadState.UNKNOWN
+    assert load_state(row).state is DeviceLoad.UNKNOWN
     assert finding_of("device-queueing", make_case(lvm_host(), devices=(row,))).answer is Answer.UNKNOWN
     without = tuple(replace(row, service_ms=Unknown("this iostat has no svctm")) for row in iostat_rows("before"))
     assert finding_of("device-queueing", make_case(lvm_host(), devices=without)).answer is Answer.FINDING

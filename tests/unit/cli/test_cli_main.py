@@ -63,7 +63,7 @@ def test_a_verb_that_only_reads_loads_what_it_reads_with(tmp_path, words, needle
             "pgdyno.studies.opening",
             ("numpy", "sqlalchemy", "pgdyno.sandbox.sandbox", "pgdyno.remote.host"),
         ),
-        ("pgdyno.studies.stand", ("scipy", "jinja2")),
+        ("pgdyno.studies.study_session", ("scipy", "jinja2")),
     ],
 )
 def test_what_a_verb_begins_with_loads_no_more_than_that(module, needless):

@@ -7,13 +7,13 @@ import io
 import pytest
 
 from pgdyno.cli.progress import Progress, lamps_text
-from pgdyno.model.guard import Colour, Lamp
+from pgdyno.model.guard import Colour, Indicator
 
 LAMPS = (
-    Lamp("memory", Colour.GREEN, "8 GB"),
-    Lamp("swap-in", Colour.OFF, "no swap"),
-    Lamp("disk", Colour.AMBER, "1.2 GB"),
-    Lamp("oom", Colour.RED, "1"),
+    Indicator("memory", Colour.GREEN, "8 GB"),
+    Indicator("swap-in", Colour.OFF, "no swap"),
+    Indicator("disk", Colour.AMBER, "1.2 GB"),
+    Indicator("oom", Colour.RED, "1"),
 )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from pgdyno.cli.progress import Progress, fitted
 from pgdyno.model.configuration import BASELINE
-from pgdyno.model.guard import Colour, Lamp
+from pgdyno.model.guard import Colour, Indicator
 from pgdyno.model.trial import LatencySummary, Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.optimizer import ask
@@ -18,7 +18,7 @@ from pgdyno.report.wording import STRATEGIES, purpose_text
 from pgdyno.trial.pace import Outlook
 from pgdyno.workloads.protocol import LoadReading
 
-GUARDS = tuple(Lamp(name, Colour.GREEN, "fine") for name in ("memory", "disk", "oom"))
+GUARDS = tuple(Indicator(name, Colour.GREEN, "fine") for name in ("memory", "disk", "oom"))
 SPEC = TrialSpec(BASELINE, Role.SEARCH, "local", 3, 2)
 LOAD = LoadReading(5.0, 12345.6, 1.23, 456.78, 99999, 0)
 OUTLOOK = Outlook(Metric.SERVER_CPU, 12, 48, at_most=True, best=0.2512, left_s=750.0)
@@ -34,7 +34,7 @@ class Sampler:
         return {"cpu": "87 %", "iowait": "3 %", "active": "4"}
 
 
-def drawn(monkeypatch: pytest.MonkeyPatch, columns: int, lamps: tuple[Lamp, ...] = GUARDS) -> str:
+def drawn(monkeypatch: pytest.MonkeyPatch, columns: int, lamps: tuple[Indicator, ...] = GUARDS) -> str:
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv("NO_COLOR", "1")
     stream = Terminal()
@@ -65,7 +65,7 @@ def test_eighty_columns_have_what_matters(monkeypatch: pytest.MonkeyPatch) -> No
     assert wide.index("tps") < wide.index("guards")
     assert "search, near the best so far" in wide
     assert "best server CPU/tx 0.251 ms" in wide
-    red = drawn(monkeypatch, 80, (*GUARDS, Lamp("disk", Colour.RED, "full")))
+    red = drawn(monkeypatch, 80, (*GUARDS, Indicator("disk", Colour.RED, "full")))
     assert "RED disk" in red, "a guard that is red comes before what is only useful"
 
 

@@ -10,7 +10,7 @@ import pytest
 from facts_from_params import VERSIONS, all_names, settings_of
 from pgdyno.errors import UsageError
 from pgdyno.knobs.catalogue import Scale, load_catalogue, parse_catalogue
-from pgdyno.knobs.policy import Search, load_policy
+from pgdyno.knobs.policy import SearchPolicy, load_policy
 from pgdyno.knobs.values import canonical_text
 from pgdyno.model.linux import LINUX_KNOBS
 from pgdyno.units import parse_quantity
@@ -23,7 +23,9 @@ TABLE = TABLE.format(why="It is the memory of one sort or hash before it spills 
 
 def test_every_searchable_parameter_has_a_knob_and_no_other() -> None:
     searchable = {
-        name for name, ruling in load_policy().rulings.items() if ruling.search in (Search.DEFAULT, Search.OPT_IN)
+        name
+        for name, ruling in load_policy().rulings.items()
+        if ruling.search in (SearchPolicy.DEFAULT, SearchPolicy.OPT_IN)
     }
     searchable -= set(LINUX_KNOBS)  # test_linux_knobs.py has them
     assert searchable <= set(CATALOGUE)

@@ -9,7 +9,7 @@ from pgdyno.errors import PolicyError, UsageError
 from pgdyno.knobs.catalogue import load_catalogue, parse_catalogue
 from pgdyno.knobs.policy import (
     Durability,
-    Search,
+    SearchPolicy,
     check_settings,
     class_of,
     load_policy,
@@ -25,7 +25,7 @@ from pgdyno.model.linux import LINUX_KNOBS
 GENEROUS = TrialBudget(
     measure_s=10 * 3600, warmup_s=600, read_only=False, restores=False, connections=64, analyzes=True
 )
-NEVER = sorted(name for name, ruling in load_policy().rulings.items() if ruling.search is Search.NEVER)
+NEVER = sorted(name for name, ruling in load_policy().rulings.items() if ruling.search is SearchPolicy.NEVER)
 CLASS_X = sorted(name for name in load_policy().rulings if class_of(name) is Durability.X)
 
 
@@ -61,7 +61,7 @@ def test_what_can_lose_data_is_class_x(name: str) -> None:
 def test_what_is_not_performance_has_no_class(name: str) -> None:
     ruling = ruling_of(name)
     assert ruling is not None
-    assert (ruling.durability, ruling.search) == (None, Search.NEVER)
+    assert (ruling.durability, ruling.search) == (None, SearchPolicy.NEVER)
 
 
 def test_classes_of_the_knobs_that_users_ask_about() -> None:
@@ -79,7 +79,7 @@ def test_classes_of_the_knobs_that_users_ask_about() -> None:
 @pytest.mark.parametrize("major", VERSIONS)
 def test_no_space_holds_class_x_or_what_the_policy_does_not_allow(major: int) -> None:
     catalogue = load_catalogue()
-    for include in (None, [name for name in catalogue if catalogue[name].search is not Search.MANUAL]):
+    for include in (None, [name for name in catalogue if catalogue[name].search is not SearchPolicy.MANUAL]):
         facts = make_facts(major, cores=64, ram_bytes=1 << 40, huge_pages_total=1000)
         known = [name for name in include or () if name in facts.settings]
         space = build_space(catalogue, facts, include=known, budget=GENEROUS)
@@ -88,7 +88,7 @@ def test_no_space_holds_class_x_or_what_the_policy_does_not_allow(major: int) ->
             ruling = ruling_of(dimension.name)
             assert ruling is not None
             assert ruling.durability in (Durability.A, Durability.B, Durability.C)
-            assert ruling.search is Search.DEFAULT or dimension.name in known
+            assert ruling.search is SearchPolicy.DEFAULT or dimension.name in known
 
 
 @pytest.mark.parametrize("major", VERSIONS)

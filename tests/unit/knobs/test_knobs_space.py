@@ -10,7 +10,7 @@ from facts_from_params import GB, VERSIONS, make_facts
 from pgdyno.errors import UsageError
 from pgdyno.knobs.catalogue import load_catalogue
 from pgdyno.knobs.constraints import check
-from pgdyno.knobs.policy import Search, check_settings
+from pgdyno.knobs.policy import SearchPolicy, check_settings
 from pgdyno.knobs.space import (
     SearchSpace,
     TrialBudget,
@@ -24,7 +24,7 @@ from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts, Unknown
 
 CATALOGUE = load_catalogue()
-SEARCHABLE = [name for name in CATALOGUE if CATALOGUE[name].search is not Search.MANUAL]
+SEARCHABLE = [name for name in CATALOGUE if CATALOGUE[name].search is not SearchPolicy.MANUAL]
 SHORT_READ = TrialBudget(measure_s=8, warmup_s=5, read_only=True, connections=2)
 SHORT_WRITE = TrialBudget(measure_s=20, warmup_s=5, read_only=False, restores=True, connections=8)
 GENEROUS = TrialBudget(measure_s=7200, warmup_s=300, read_only=False, connections=32, analyzes=True)

@@ -16,7 +16,7 @@ from pgdyno.knobs.catalogue import Scale, load_catalogue
 from pgdyno.knobs.constraints import check
 from pgdyno.knobs.linux import load_all_knobs, load_linux_catalogue
 from pgdyno.knobs.linux_constraints import pages_needed
-from pgdyno.knobs.policy import Durability, Search, check_settings, load_policy, ruling_of
+from pgdyno.knobs.policy import Durability, SearchPolicy, check_settings, load_policy, ruling_of
 from pgdyno.knobs.space import (
     SearchSpace,
     build_space,
@@ -87,7 +87,7 @@ def test_what_can_hurt_the_host_is_never_class_a_and_never_searched_unasked() ->
         ruling = ruling_of(name)
         assert ruling is not None
         assert ruling.durability is Durability.B
-        assert ruling.search in (Search.OPT_IN, Search.MANUAL)
+        assert ruling.search in (SearchPolicy.OPT_IN, SearchPolicy.MANUAL)
     assert all(load_policy().rulings[name].durability is not Durability.X for name in linux.LINUX_KNOBS)
 
 

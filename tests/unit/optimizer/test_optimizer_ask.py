@@ -11,7 +11,7 @@ import pytest
 from pgdyno.knobs.dimension import Dimension, Value
 from pgdyno.optimizer.ask import Suggestion, ask
 from pgdyno.optimizer.encoding import Encoding
-from pgdyno.optimizer.observation import Observation, gather
+from pgdyno.optimizer.observation import ScoredPoint, gather
 
 MEMORY = Dimension("memory", "integer", 16, 16384, True, unit="MB", default=128)
 DELAY = Dimension("delay", "integer", 1, 10000, True, special=(-1,), default=-1)
@@ -30,11 +30,11 @@ def wide(dims: int) -> tuple[Dimension, ...]:
 
 def search(
     space: tuple[Dimension, ...], measure: Callable[[Point], float | None], trials: int, seed: int, **options: object
-) -> list[Observation]:
-    history: list[Observation] = []
+) -> list[ScoredPoint]:
+    history: list[ScoredPoint] = []
     for _ in range(trials):
         point = ask(space, history, seed=seed, **options).point
-        history.append(Observation(point, measure(point)))
+        history.append(ScoredPoint(point, measure(point)))
     return history
 
 
@@ -47,13 +47,13 @@ def value_of(point: Point) -> float:
 def test_the_default_comes_first_then_the_starts() -> None:
     start = {**DEFAULT, "memory": 4096}
     first = ask(SPACE, [], starts=[start], seed=1)
-    second = ask(SPACE, [Observation(DEFAULT, 0.0)], starts=[start], seed=1)
+    second = ask(SPACE, [ScoredPoint(DEFAULT, 0.0)], starts=[start], seed=1)
     assert (first.point, first.origin) == (DEFAULT, "start")
     assert (second.point, second.origin) == (start, "start")
 
 
 def test_a_start_may_leave_knobs_out_and_hold_values_between_the_levels() -> None:
-    second = ask(SPACE, [Observation({}, 0.0)], starts=[{"memory": 4099}], seed=1)
+    second = ask(SPACE, [ScoredPoint({}, 0.0)], starts=[{"memory": 4099}], seed=1)
     assert second.point == {**DEFAULT, "memory": 4099}
 
 
@@ -113,7 +113,7 @@ def test_small_spaces_are_searched(space: tuple[Dimension, ...]) -> None:
 def test_odd_histories_do_not_stop_the_search(value: Callable[[int], float | None]) -> None:
     rng = np.random.default_rng(0)
     history = [
-        Observation({d.name: d.from_unit(float(rng.random())) for d in SPACE} if i else DEFAULT, value(i))
+        ScoredPoint({d.name: d.from_unit(float(rng.random())) for d in SPACE} if i else DEFAULT, value(i))
         for i in range(16)
     ]
     suggestion = ask(SPACE, history, seed=1)
@@ -122,14 +122,14 @@ def test_odd_histories_do_not_stop_the_search(value: Callable[[int], float | Non
 
 
 def test_points_of_another_space_are_clipped_and_unknown_knobs_ignored() -> None:
-    history = [Observation({"memory": 10**9, "gone": 3, "codec": "zstd"}, 1.0), Observation({"memory": 1}, 2.0)]
+    history = [ScoredPoint({"memory": 10**9, "gone": 3, "codec": "zstd"}, 1.0), ScoredPoint({"memory": 1}, 2.0)]
     data = gather(SPACE, history)
     assert data.encoding.point(data.rows[0]) == {**DEFAULT, "memory": 16384}
     assert ask(SPACE, history, seed=1, initial=2).origin == "start"
 
 
 def test_repeats_of_a_point_are_averaged() -> None:
-    data = gather(SPACE, [Observation(DEFAULT, 1.0), Observation(DEFAULT, None), Observation(DEFAULT, 3.0)])
+    data = gather(SPACE, [ScoredPoint(DEFAULT, 1.0), ScoredPoint(DEFAULT, None), ScoredPoint(DEFAULT, 3.0)])
     assert data.values.tolist() == [2.0]
     assert data.counts.tolist() == [2.0]
 
@@ -194,7 +194,7 @@ def test_a_skipped_point_counts_as_tried_and_no_model_sees_it() -> None:
     assert len({tuple(point.items()) for point in skipped}) == 6
     assert not any(point in [seen.point for seen in history] for point in skipped)
     start = {**DEFAULT, "memory": 4099}
-    assert ask(SPACE, [Observation(DEFAULT, 0.0)], starts=[start], skipped=[start], seed=3).origin != "start"
+    assert ask(SPACE, [ScoredPoint(DEFAULT, 0.0)], starts=[start], skipped=[start], seed=3).origin != "start"
     everything = [{"jit": word, "codec": other} for word in JIT.choices for other in CODEC.choices]
     assert ask((JIT, CODEC), [], skipped=everything, seed=3).repeats
 
@@ -206,13 +206,13 @@ def test_knobs_that_are_held_stay_at_their_default(trials: int) -> None:
     for seed in range(5):
         point = ask(SPACE, history, starts=[start], held={"memory", "jit"}, seed=seed).point
         assert (point["memory"], point["jit"]) == (DEFAULT["memory"], DEFAULT["jit"])
-    assert ask(SPACE, [Observation(DEFAULT, 0.0)], held=DEFAULT.keys(), seed=1).repeats
+    assert ask(SPACE, [ScoredPoint(DEFAULT, 0.0)], held=DEFAULT.keys(), seed=1).repeats
 
 
 @pytest.mark.parametrize("space", [(CODEC, JIT), (WORKERS, JIT), (WORKERS, CODEC, JIT)], ids=len)
 def test_every_point_of_a_small_space_is_tried_before_it_is_called_spent(space: tuple[Dimension, ...]) -> None:
     size = math.prod(len(dimension.levels) for dimension in space)
-    history: list[Observation] = []
+    history: list[ScoredPoint] = []
     while not (suggestion := ask(space, history, seed=2)).repeats:
-        history.append(Observation(suggestion.point, 0.0))
+        history.append(ScoredPoint(suggestion.point, 0.0))
     assert len(history) == len({tuple(seen.point.items()) for seen in history}) == size

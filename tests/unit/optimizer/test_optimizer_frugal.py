@@ -10,8 +10,8 @@ import pytest
 
 from pgdyno.knobs.dimension import Dimension, Value
 from pgdyno.optimizer.ask import ask
-from pgdyno.optimizer.frugal import Frugal, may_lose, reduce
-from pgdyno.optimizer.observation import Observation
+from pgdyno.optimizer.frugal import FrugalChoice, may_lose, reduce
+from pgdyno.optimizer.observation import ScoredPoint
 from pgdyno.optimizer.rank import candidate
 
 SPACE = tuple(Dimension(f"k{i}", "integer", 8, 8192, True, default=32) for i in range(7))
@@ -24,16 +24,16 @@ def truth(point: Mapping[str, Value]) -> float:
     return 1.0 * (float(point["k0"]) >= 256) + 0.1 * math.log(float(point["k1"]) / 32)
 
 
-def history_of(seed: int, trials: int = 40) -> list[Observation]:
+def history_of(seed: int, trials: int = 40) -> list[ScoredPoint]:
     rng = np.random.default_rng(seed)
-    history: list[Observation] = []
+    history: list[ScoredPoint] = []
     for trial in range(trials):
         point = DEFAULT if trial % 6 == 0 else ask(SPACE, history, seed=seed).point
-        history.append(Observation(point, truth(point) + NOISE * float(rng.normal())))
+        history.append(ScoredPoint(point, truth(point) + NOISE * float(rng.normal())))
     return history
 
 
-def reduced(history: list[Observation], seed: int, **more: object) -> tuple[dict[str, Value], Frugal]:
+def reduced(history: list[ScoredPoint], seed: int, **more: object) -> tuple[dict[str, Value], FrugalChoice]:
     winner = dict(candidate(SPACE, history, seed=seed))
     asked = {"most": 5, "amounts": {}, "tolerance": None, "is_possible": lambda point: True, **more}
     return winner, reduce(SPACE, history, winner, noise_sd=NOISE, **asked)  # type: ignore[arg-type]
@@ -77,7 +77,7 @@ def test_an_amount_is_lowered_and_never_beyond_the_cliff(seed: int) -> None:
 
 
 def test_an_amount_beyond_what_can_do_anything_is_lowered_whatever_the_model_says() -> None:
-    rising = [Observation({**DEFAULT, "k0": 2**n}, 0.4 * (n - 5)) for n in range(5, 14)]
+    rising = [ScoredPoint({**DEFAULT, "k0": 2**n}, 0.4 * (n - 5)) for n in range(5, 14)]
     _, left = reduced(rising, 1, amounts={"k0": 300.0})
     assert left.lowered == ("k0",)
     assert 300 <= float(left.point["k0"]) < 400

@@ -10,7 +10,7 @@ import numpy as np
 from pgdyno.knobs.dimension import Dimension
 from pgdyno.optimizer.ask import ask
 from pgdyno.optimizer.model import fit_model, fit_sceptical
-from pgdyno.optimizer.observation import Observation, gather
+from pgdyno.optimizer.observation import ScoredPoint, gather
 from pgdyno.optimizer.rank import choose, rank
 from pgdyno.optimizer.stopping import EARLIEST, FLAT_FROM, PATIENCE, is_flat, should_stop
 
@@ -18,24 +18,24 @@ SPACE = tuple(Dimension(f"k{i}", "integer", 8, 8192, True, default=32) for i in 
 DEFAULT = {dimension.name: 32 for dimension in SPACE}
 
 
-def history_of(trials: int, seed: int, noise: float, slope: float) -> list[Observation]:
+def history_of(trials: int, seed: int, noise: float, slope: float) -> list[ScoredPoint]:
     rng = np.random.default_rng(seed)
-    history: list[Observation] = []
+    history: list[ScoredPoint] = []
     for trial in range(trials):
         point = DEFAULT if trial % 10 == 0 else ask(SPACE, history, seed=seed).point
         value = slope * math.log(float(point["k0"]) / 32) + noise * float(rng.normal())
-        history.append(Observation(point, value))
+        history.append(ScoredPoint(point, value))
     return history
 
 
 def test_rank_orders_by_posterior_mean_and_takes_back_luck() -> None:
     rng = np.random.default_rng(1)
     history = [
-        Observation({**DEFAULT, "k0": 8 * 2 ** (i % 10)}, 0.1 * (i % 10) + 0.02 * float(rng.normal()))
+        ScoredPoint({**DEFAULT, "k0": 8 * 2 ** (i % 10)}, 0.1 * (i % 10) + 0.02 * float(rng.normal()))
         for i in range(30)
     ]
     lucky = {**DEFAULT, "k0": 12}
-    ranked = rank(SPACE, [*history, Observation(lucky, 1.1)], seed=0)
+    ranked = rank(SPACE, [*history, ScoredPoint(lucky, 1.1)], seed=0)
     assert [entry.mean for entry in ranked] == sorted((entry.mean for entry in ranked), reverse=True)
     assert ranked[0].point["k0"] == 4096
     assert next(entry for entry in ranked if entry.point == lucky).mean < 1.1
@@ -43,9 +43,9 @@ def test_rank_orders_by_posterior_mean_and_takes_back_luck() -> None:
 
 
 def test_rank_of_failures_alone_is_empty() -> None:
-    assert rank(SPACE, [Observation(DEFAULT, None)], seed=0) == []
+    assert rank(SPACE, [ScoredPoint(DEFAULT, None)], seed=0) == []
     assert rank(SPACE, [], seed=0) == []
-    assert choose(SPACE, [Observation(DEFAULT, None)]) == DEFAULT
+    assert choose(SPACE, [ScoredPoint(DEFAULT, None)]) == DEFAULT
 
 
 def test_choose_keeps_the_default_where_nothing_helps() -> None:
@@ -53,9 +53,9 @@ def test_choose_keeps_the_default_where_nothing_helps() -> None:
     assert kept >= 19
 
 
-def costly(history: list[Observation], cost: float) -> list[Observation]:
+def costly(history: list[ScoredPoint], cost: float) -> list[ScoredPoint]:
     """Make every point but the default worse by `cost`."""
-    return [Observation(o.point, (o.value or 0.0) - cost * (o.point != DEFAULT)) for o in history]
+    return [ScoredPoint(o.point, (o.value or 0.0) - cost * (o.point != DEFAULT)) for o in history]
 
 
 def test_choose_keeps_the_default_where_every_change_costs() -> None:
@@ -70,13 +70,13 @@ def test_choose_takes_a_clear_gain() -> None:
 
 def test_a_disturbed_trial_does_not_pass_for_noise() -> None:
     history = history_of(30, seed=0, noise=0.03, slope=0.08)
-    disturbed = Observation(history[25].point, (history[25].value or 0.0) - 0.6)
+    disturbed = ScoredPoint(history[25].point, (history[25].value or 0.0) - 0.6)
     model = fit_sceptical(gather(SPACE, [*history[:25], disturbed, *history[26:]]))
     assert model.scaled.spread * math.sqrt(model.posterior.hyper.noise) < 0.06
 
 
 def test_the_search_learns_the_noise_only_from_enough_repeats() -> None:
-    points = [Observation({**DEFAULT, "k0": 2 ** (3 + i)}, 0.1 * (i % 3)) for i in range(8)]
+    points = [ScoredPoint({**DEFAULT, "k0": 2 ** (3 + i)}, 0.1 * (i % 3)) for i in range(8)]
     for repeats, learned in ((1, False), (2, False), (3, True)):
         data = gather(SPACE, points + points[2:3] * repeats)
         quiet, loud = (fit_model(replace(data, squares=squares)).posterior.hyper.noise for squares in (0.0, 1.0))
@@ -84,7 +84,7 @@ def test_the_search_learns_the_noise_only_from_enough_repeats() -> None:
 
 
 def test_choose_without_a_measured_default_keeps_it() -> None:
-    assert choose(SPACE, [Observation({**DEFAULT, "k0": 4096}, 1.0)]) == DEFAULT
+    assert choose(SPACE, [ScoredPoint({**DEFAULT, "k0": 4096}, 1.0)]) == DEFAULT
 
 
 def test_stopping_waits_for_enough_trials_and_a_run_of_small_promises() -> None:

@@ -13,7 +13,7 @@ from pgdyno.owner import memory_policy
 _TAKE_ON = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from pgdyno.target import memory_policy
+from pgdyno.owner import memory_policy
 memory_policy.write(sys.argv[2])
 os.execv(sys.executable, [sys.executable, "-c", "print('here', flush=True); input()"])
 """

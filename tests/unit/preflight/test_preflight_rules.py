@@ -17,8 +17,8 @@ from pgdyno.preflight.disk import wal_disk
 from pgdyno.preflight.files import would_be_overridden
 from pgdyno.preflight.io_method import io_method
 from pgdyno.preflight.overrides import overrides
-from pgdyno.preflight.plan import Plan
-from pgdyno.preflight.reading_host import Limits
+from pgdyno.preflight.plan import StartPlan
+from pgdyno.preflight.reading_host import ProcessLimits
 from pgdyno.preflight.reading_server import ServerReading
 from pgdyno.preflight.reading_start import StartReading, complaints_of
 from pgdyno.preflight.result import Result, State
@@ -91,7 +91,7 @@ def test_io_uring_needs_build_sysctl_files_and_locked_memory() -> None:
     assert io_method(plan(RING), ALONE, host(), UNKNOWN).state is State.NOT_APPLICABLE
     crowd = io_method(plan({**RING, "max_connections": "1000"}), ALONE, host(), 0)
     assert (crowd.state, crowd.there) == (State.REFUSED, "1024 files")
-    small = host(limits=Limits(None, 64 << 10, None, "the running server"))
+    small = host(limits=ProcessLimits(None, 64 << 10, None, "the running server"))
     assert io_method(plan(RING), ALONE, small, 0).state is State.OK  # from 5.12 on, rings count as cgroup memory
     old = replace(small, sysctl={"kernel/osrelease": "5.10.0-30-amd64"})
     assert "lock" in io_method(plan(RING), ALONE, old, 0).sentence
@@ -101,14 +101,14 @@ def test_processes_and_files() -> None:
     assert processes_of(plan()) == 100 + 16 + 10 + 8 + 8
     assert processes_of(plan(autovacuum_worker_slots=None, autovacuum_max_workers="3")) == 129
     assert processes_and_files(plan(), host()).state is State.OK
-    few = Limits(50, None, None, "the running server")
+    few = ProcessLimits(50, None, None, "the running server")
     assert processes_and_files(plan(), host(limits=few)).state is State.REFUSED
     full = {"fs/file-max": "20000", "fs/file-nr": "1000 0 20000"}
     note = processes_and_files(plan(), host(sysctl=full))
     assert (note.state, note.asked, note.there) == (State.NOTE, "142000 files", "19000 files")
 
 
-@pytest.mark.parametrize("changes", [{"pids_limit": 100}, {"limits": Limits(1024, None, 100, "x")}])
+@pytest.mark.parametrize("changes", [{"pids_limit": 100}, {"limits": ProcessLimits(1024, None, 100, "x")}])
 def test_too_few_processes_is_a_note(changes: dict[str, object]) -> None:
     result = processes_and_files(plan(), host(**changes))
     assert (result.state, result.asked) == (State.NOTE, "142 processes")
@@ -196,7 +196,9 @@ def test_what_is_read_behind_our_file(rows: list[tuple[str, int, str]], behind: 
 
 
 def test_a_plan_stacks_values_as_the_server_does() -> None:
-    stacked: Plan = replace(plan({"max_connections": "50"}), lines={"max_connections": "70", "wal_level": "logical"})
+    stacked: StartPlan = replace(
+        plan({"max_connections": "50"}), lines={"max_connections": "70", "wal_level": "logical"}
+    )
     assert (stacked.text("max_connections"), stacked.text("wal_level")) == ("50", "logical")
     assert (stacked.text("io_method"), stacked.text("nix")) == ("worker", None)
     argued = replace(stacked, now={**stacked.now, "max_connections": state("max_connections", "9", "command line")})

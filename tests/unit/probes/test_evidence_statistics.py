@@ -29,7 +29,7 @@ from pgdyno.probes.evidence.statement_text import without_values
 from pgdyno.probes.evidence.statistics import statistics
 from pgdyno.probes.evidence.tables import statements, tables, tiny_requests
 from pgdyno.probes.evidence.wal_rate import wal_rate
-from pgdyno.probes.evidence.working_set import Signs, classify_size, working_set
+from pgdyno.probes.evidence.working_set import WorkingSetSigns, classify_size, working_set
 from pgdyno.probes.evidence.workload_class import classify
 
 
@@ -255,19 +255,19 @@ DEVICE = 50_000 * 8192.0
     ],
 )
 def test_working_set_from_what_was_seen(signs, kind):
-    found = working_set(Signs(**BASE, **signs))
+    found = working_set(WorkingSetSigns(**BASE, **signs))
     assert (None if isinstance(found, Unknown) else found.kind) == kind
 
 
 def test_misses_of_a_cold_cache_tell_nothing():
-    signs = Signs(**BASE, database_bytes=90 * GB, blocks_hit=5e4, blocks_read=5e4, evictions=0.0)
+    signs = WorkingSetSigns(**BASE, database_bytes=90 * GB, blocks_hit=5e4, blocks_read=5e4, evictions=0.0)
     assert isinstance(working_set(signs), Unknown)
 
 
 @pytest.mark.requirement("R-INV-23")
 @given(st.integers(0, 40 * GB), st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0, 1e10))
 def test_bounds_hold_and_class_agrees_with_them(size, hit, missed, device):
-    signs = Signs(
+    signs = WorkingSetSigns(
         **BASE, database_bytes=size, blocks_hit=hit, blocks_read=missed, device_read_bytes=device, evictions=1.0
     )
     found = working_set(signs)
@@ -277,7 +277,7 @@ def test_bounds_hold_and_class_agrees_with_them(size, hit, missed, device):
 
 @pytest.mark.requirement("R-INV-23")
 def test_disk_reads_beside_data_that_fit_are_told_and_do_not_grow_the_working_set():
-    signs = Signs(**BASE, **MISSES, touched_bytes=6 * GB, device_read_bytes=9 * DEVICE)
+    signs = WorkingSetSigns(**BASE, **MISSES, touched_bytes=6 * GB, device_read_bytes=9 * DEVICE)
     found = working_set(signs)
     assert not isinstance(found, Unknown)
     assert (found.low_bytes, found.high_bytes) == (GB, 6 * GB)

@@ -12,7 +12,7 @@ from pgdyno.linux.host_texts import SPEEDS, read_texts
 from pgdyno.model.bottleneck import Resource
 from pgdyno.probes.held_back import held_back
 from pgdyno.probes.host import net
-from pgdyno.probes.road import is_elsewhere, is_network, link_speeds, road_counters
+from pgdyno.probes.network_path import is_elsewhere, is_network, link_speeds, road_counters
 from pgdyno.probes.run_figures import CpuFigures, DeviceFigures, InterfaceFigures, LoadShape, RunFigures
 from pgdyno.workloads.result import mean_round_trips
 from pgdyno.workloads.script import Script

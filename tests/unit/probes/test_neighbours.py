@@ -7,7 +7,7 @@ import os
 import pytest
 
 from pgdyno.linux.processes import TICKS_PER_S, ProcessStat
-from pgdyno.probes.host.neighbours import Look, busiest, in_words
+from pgdyno.probes.host.neighbours import ProcessSnapshot, busiest, in_words
 
 SERVER, BACKEND, STRANGER, KERNEL, OWN, YOUNG = 100, 101, 200, 300, 400, 500
 
@@ -16,8 +16,8 @@ def stat(pid: int, parent: int, seconds: float, *, started: int = 1, command: st
     return ProcessStat(pid, command or f"p{pid}", "R", parent, int(seconds * TICKS_PER_S), 0, started)
 
 
-def looked(at_s: float, *stats: ProcessStat) -> Look:
-    return Look(at_s, {one.pid: one for one in stats})
+def looked(at_s: float, *stats: ProcessStat) -> ProcessSnapshot:
+    return ProcessSnapshot(at_s, {one.pid: one for one in stats})
 
 
 def test_strangers_are_named_and_nobody_of_ours() -> None:

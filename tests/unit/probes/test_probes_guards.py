@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.model.guard import Absent
-from pgdyno.probes.guards.cgroups import MemoryGroup, memory_groups
+from pgdyno.probes.guards.cgroups import GuardedMemory, memory_groups
 from pgdyno.probes.guards.memory import NO_GROUP, MemoryReader, OwnKills
 from pgdyno.probes.guards.server import SlotReading, parse_row
 from pgdyno.probes.guards.volumes import read_volumes
@@ -27,10 +27,10 @@ MB = 1 << 20
 def test_the_groups_around_a_process_without_the_root_of_version_1() -> None:
     v1, v2 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup/uni fied")
     assert memory_groups(CGROUPS, MOUNTS) == [
-        MemoryGroup(1, v1 / "a/b"),
-        MemoryGroup(1, v1 / "a"),
-        MemoryGroup(2, v2 / "d"),
-        MemoryGroup(2, v2),
+        GuardedMemory(1, v1 / "a/b"),
+        GuardedMemory(1, v1 / "a"),
+        GuardedMemory(2, v2 / "d"),
+        GuardedMemory(2, v2),
     ]
     assert memory_groups("4:memory:/\n0::/elsewhere", MOUNTS) == []
 
@@ -42,7 +42,7 @@ def write(folder: Path, **files: str) -> Path:
     return folder
 
 
-def v1_group(folder: Path, limit: int) -> MemoryGroup:
+def v1_group(folder: Path, limit: int) -> GuardedMemory:
     write(
         folder,
         memory__limit_in_bytes=f"{limit}\n",
@@ -50,10 +50,10 @@ def v1_group(folder: Path, limit: int) -> MemoryGroup:
         memory__stat=f"inactive_file 1\ntotal_inactive_file {10 * MB}\ntotal_active_file {5 * MB}\n",
         memory__oom_control="oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
     )
-    return MemoryGroup(1, folder)
+    return GuardedMemory(1, folder)
 
 
-def v2_group(folder: Path, limit: str) -> MemoryGroup:
+def v2_group(folder: Path, limit: str) -> GuardedMemory:
     write(
         folder,
         memory__max=f"{limit}\n",
@@ -62,7 +62,7 @@ def v2_group(folder: Path, limit: str) -> MemoryGroup:
         memory__events="low 0\nmax 3\noom 1\noom_kill 1\n",
         memory__pressure="some avg10=0.00 avg60=0.00 avg300=0.00 total=9\nfull avg10=0 avg60=0 avg300=0 total=7\n",
     )
-    return MemoryGroup(2, folder)
+    return GuardedMemory(2, folder)
 
 
 @pytest.fixture

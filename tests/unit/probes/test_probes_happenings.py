@@ -7,10 +7,10 @@ import pytest
 from pgdyno.model.samples import SampleValue
 from pgdyno.probes.happenings import failure_events, host_events, server_events
 from pgdyno.probes.host.cpu import CpuShares
-from pgdyno.probes.host.reading import HostReading
-from pgdyno.probes.observer import ServerReading
+from pgdyno.probes.host.reading import HostCounters
+from pgdyno.probes.observer import ViewsReading
 
-HOST = HostReading(
+HOST = HostCounters(
     1.0, CpuShares(0, 0, 0), None, None, {"pswpin": 5, "pswpout": 7, "oom_kill": 1}, None, None, None, {}
 )
 BASE: dict[str, list[dict[str, SampleValue]]] = {
@@ -22,11 +22,11 @@ BASE: dict[str, list[dict[str, SampleValue]]] = {
 }
 
 
-def server(t: float = 1.0, **changes: list[dict[str, SampleValue]]) -> ServerReading:
-    return ServerReading(t, {**BASE, **changes}, {})
+def server(t: float = 1.0, **changes: list[dict[str, SampleValue]]) -> ViewsReading:
+    return ViewsReading(t, {**BASE, **changes}, {})
 
 
-def kinds(after: ServerReading) -> list[str]:
+def kinds(after: ViewsReading) -> list[str]:
     events = server_events(server(), after)
     assert all(event.t == after.t for event in events)
     return [event.kind for event in events]
@@ -83,7 +83,7 @@ def test_autovacuum_comes_and_goes() -> None:
 
 
 def test_a_reading_without_views_says_nothing() -> None:
-    assert server_events(server(), ServerReading(2.0, {}, {"server": "down"})) == []
+    assert server_events(server(), ViewsReading(2.0, {}, {"server": "down"})) == []
 
 
 def test_a_failure_is_told_once_and_its_end_too() -> None:

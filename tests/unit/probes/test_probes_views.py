@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow, SampleValue
 from pgdyno.probes import views
-from pgdyno.probes.observer import ServerReading
+from pgdyno.probes.observer import ViewsReading
 from pgdyno.probes.server_rows import server_rows, statement_rows
 
 SHIPPED = views.load_views()
@@ -126,8 +126,8 @@ def statement(queryid: int, ms: float) -> dict[str, SampleValue]:
 
 
 def test_statements_that_took_longest_and_the_others_together() -> None:
-    before = ServerReading(1.0, {"statements": [statement(1, 5.0)]}, {})
-    after = ServerReading(3.0, {"statements": [statement(1, 5.0), *(statement(n, n) for n in range(2, 40))]}, {})
+    before = ViewsReading(1.0, {"statements": [statement(1, 5.0)]}, {})
+    after = ViewsReading(3.0, {"statements": [statement(1, 5.0), *(statement(n, n) for n in range(2, 40))]}, {})
     rows = statement_rows(before, after)
     assert len(rows) == 31
     assert [named(row)["queryid"] for row in rows[:2]] == ["39", "38"]
@@ -138,19 +138,19 @@ def test_statements_that_took_longest_and_the_others_together() -> None:
 
 
 def test_statements_need_both_readings() -> None:
-    empty, full = ServerReading(1.0, {}, {}), ServerReading(2.0, {"statements": [statement(1, 5.0)]}, {})
+    empty, full = ViewsReading(1.0, {}, {}), ViewsReading(2.0, {"statements": [statement(1, 5.0)]}, {})
     assert statement_rows(empty, full) == []
 
 
 @given(st.lists(st.integers(0, 1000), min_size=2, max_size=20))
 def test_deltas_add_up_to_the_whole_growth(steps: list[int]) -> None:
     totals = [sum(steps[: n + 1]) for n in range(len(steps))]
-    readings = [ServerReading(float(t), {"wal": [{"bytes": total}]}, {}) for t, total in enumerate(totals)]
+    readings = [ViewsReading(float(t), {"wal": [{"bytes": total}]}, {}) for t, total in enumerate(totals)]
     rows = [row for pair in pairwise(readings) for row in server_rows(*pair)]
     assert sum(int(named(row)["bytes"] or 0) for row in rows) == totals[-1] - totals[0]
 
 
 def test_a_view_that_failed_once_is_compared_with_nothing() -> None:
-    good, bad = ServerReading(1.0, {"wal": [{"bytes": 1}]}, {}), ServerReading(2.0, {}, {"wal": "timeout"})
+    good, bad = ViewsReading(1.0, {"wal": [{"bytes": 1}]}, {}), ViewsReading(2.0, {}, {"wal": "timeout"})
     assert server_rows(good, bad) == []
     assert server_rows(bad, good) == []

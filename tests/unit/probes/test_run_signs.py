@@ -11,7 +11,7 @@ from pgdyno.model.samples import Event
 from pgdyno.probes.counter_scope import devices_hold, scope_notes
 from pgdyno.probes.happenings import server_events
 from pgdyno.probes.lock_figures import lock_figures
-from pgdyno.probes.observer import ServerReading
+from pgdyno.probes.observer import ViewsReading
 from pgdyno.probes.run_figures import LoadShape, read_figures
 from pgdyno.probes.server_failures import count_failures, failure_warning, without_our_own
 from pgdyno.stats.smoothness import CAVEAT, smoothness
@@ -68,7 +68,7 @@ def test_sessions_that_a_guard_ended_are_no_failure_of_the_server() -> None:
 
 def reading(t, *, started=10.0, checkpointer=11.0, **database):
     server = [{"started_at": started, "loaded_at": started, "checkpointer_at": checkpointer}]
-    return ServerReading(t, {"server": server, "database": [database]}, {})
+    return ViewsReading(t, {"server": server, "database": [database]}, {})
 
 
 @pytest.mark.requirement("R-MON-15")

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
-from pgdyno.remote import doorman
+from pgdyno.remote import bootstrap
 from pgdyno.remote.address import HostAddress
-from pgdyno.remote.arrival import _doorman_text
+from pgdyno.remote.deploy import _bootstrap_text
 from pgdyno.remote.ssh import SshConnection
 
 NAMES = st.from_regex(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,20}", fullmatch=True)
@@ -102,9 +102,9 @@ def test_what_ssh_says_becomes_a_reason_and_a_next_command(text: str, reason: st
     assert error.detail == text
 
 
-def test_the_doorman_needs_no_quoting() -> None:
+def test_the_bootstrap_needs_no_quoting() -> None:
     """Its text passes any login shell inside single quotes, csh's and fish's too: no quote, newline, ! or backslash."""
-    assert not set("'\n\\!") & set(_doorman_text())
-    source = Path(doorman.__file__).read_text()
+    assert not set("'\n\\!") & set(_bootstrap_text())
+    source = Path(bootstrap.__file__).read_text()
     assert "pgdyno." not in source.split('"""', 2)[2]
-    assert shlex.split(shlex.quote(_doorman_text())) == [_doorman_text()]
+    assert shlex.split(shlex.quote(_bootstrap_text())) == [_bootstrap_text()]

@@ -12,7 +12,7 @@ from agent_line import agent_line
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RollbackError, UsageError
 from pgdyno.remote import agent, wire
 from pgdyno.remote.client import AgentClient
-from pgdyno.remote.desk import Desk
+from pgdyno.remote.dispatcher import Dispatcher
 from pgdyno.remote.session import RemoteSession
 
 
@@ -42,9 +42,9 @@ def test_a_fault_of_the_agent_is_words_and_not_its_end(tmp_path: Path) -> None:
 
 def test_what_the_agent_prints_is_not_taken_for_a_reply(tmp_path: Path) -> None:
     noisy = (
-        "import sys; from pgdyno.remote import agent, desk\n"
-        "real = desk.Desk._abandoned\n"
-        "desk.Desk._abandoned = lambda self: print('noise') or []\n"
+        "import sys; from pgdyno.remote import agent, dispatcher\n"
+        "real = dispatcher.Dispatcher._abandoned\n"
+        "dispatcher.Dispatcher._abandoned = lambda self: print('noise') or []\n"
         "print('Welcome to db1!', flush=True)\n"
         "sys.exit(agent.main())"
     )
@@ -83,8 +83,8 @@ def test_a_program_that_is_no_agent(tmp_path: Path) -> None:
 
 def test_a_line_that_is_cut_ends_every_call(tmp_path: Path) -> None:
     dying = (
-        "import os, sys; from pgdyno.remote import agent, desk\n"
-        "desk.Desk._abandoned = lambda self: os._exit(9)\n"
+        "import os, sys; from pgdyno.remote import agent, dispatcher\n"
+        "dispatcher.Dispatcher._abandoned = lambda self: os._exit(9)\n"
         "sys.exit(agent.main())"
     )
     with agent_line(tmp_path, dying) as client:
@@ -98,8 +98,8 @@ def test_a_line_that_is_cut_ends_every_call(tmp_path: Path) -> None:
 
 def test_a_reply_that_comes_too_late_is_dropped(tmp_path: Path) -> None:
     slow = (
-        "import sys, time; from pgdyno.remote import agent, desk\n"
-        "desk.Desk._abandoned = lambda self: time.sleep(1) or ['late']\n"
+        "import sys, time; from pgdyno.remote import agent, dispatcher\n"
+        "dispatcher.Dispatcher._abandoned = lambda self: time.sleep(1) or ['late']\n"
         "sys.exit(agent.main())"
     )
     with agent_line(tmp_path, slow) as client:
@@ -118,7 +118,7 @@ def test_an_agent_ends_when_the_line_is_closed() -> None:
     os.write(write, wire.to_line({"id": 1, "call": "rollback"}) + b"{}\n\n" + b'{"id": 2')
     os.close(write)
     replies: list[bytes] = []
-    assert agent.serve(Desk(), read, replies.append) == "the connection was closed"
+    assert agent.serve(Dispatcher(), read, replies.append) == "the connection was closed"
     os.close(read)
     (reply,) = map(wire.from_line, replies)
     assert reply["id"] == 1
@@ -127,7 +127,7 @@ def test_an_agent_ends_when_the_line_is_closed() -> None:
 
 def test_an_agent_ends_when_nothing_is_heard() -> None:
     read, write = pipe()
-    assert "nothing was heard" in agent.serve(Desk(), read, lambda _: None, silence_s=0.2)
+    assert "nothing was heard" in agent.serve(Dispatcher(), read, lambda _: None, silence_s=0.2)
     os.close(write)
     os.close(read)
 
@@ -139,7 +139,7 @@ def test_an_agent_ends_when_nobody_takes_its_replies() -> None:
     def refuse(_: bytes) -> None:
         raise BrokenPipeError
 
-    assert agent.serve(Desk(), read, refuse) == "the connection was cut"
+    assert agent.serve(Dispatcher(), read, refuse) == "the connection was cut"
     os.close(write)
     os.close(read)
 
@@ -148,7 +148,7 @@ def test_root_by_sudo_takes_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setenv("SUDO_UID", "1000")
     with pytest.raises(UsageError, match="restart-command"):
-        Desk().calls["open"]({"conninfo": "", "restart_command": ["systemctl", "restart", "pg"]})
+        Dispatcher().calls["open"]({"conninfo": "", "restart_command": ["systemctl", "restart", "pg"]})
 
 
 def test_a_session_whose_host_is_out_of_reach_does_not_call_itself_restored(tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ from pgdyno.probes.host.reading import parse_host
 from pgdyno.remote import client as client_module
 from pgdyno.remote import wire
 from pgdyno.remote.address import HostAddress
-from pgdyno.remote.arrival import HostLook, HostRequest
 from pgdyno.remote.control import RemoteControl
+from pgdyno.remote.deploy import HostLook, HostRequest
 from pgdyno.remote.host import RemoteHost, opened_host
 from pgdyno.remote.session import RemoteSession
 from pgdyno.undo.bundle import UndoBundle

@@ -13,8 +13,8 @@ from pgdyno.errors import UsageError
 from pgdyno.kernel import kernel_knobs
 from pgdyno.kernel.kernel_knobs import Located
 from pgdyno.linux.block_devices import SWAP_FOLDER, KernelPlaces
-from pgdyno.remote.arrival import INSTALLED
-from pgdyno.remote.desk import Desk
+from pgdyno.remote.deploy import INSTALLED
+from pgdyno.remote.dispatcher import Dispatcher
 from pgdyno.remote.password import find_password, look_up
 from pgdyno.remote.sudoers import ROOT_WRITES, Grant, sudoers_text
 
@@ -95,4 +95,4 @@ def test_a_sudoers_file_says_that_a_root_agent_takes_no_command(monkeypatch: pyt
     text = " ".join(sudoers_text(Grant("dba", "root", "ab" * 32, "/x.pyz")).replace("\n#", "").split())
     assert "takes no command to run from dba" in text
     with pytest.raises(UsageError):
-        Desk().calls["open"]({"conninfo": "", "restart_command": ["true"]})
+        Dispatcher().calls["open"]({"conninfo": "", "restart_command": ["true"]})

@@ -25,7 +25,7 @@ from pgdyno.model.evidence import (
     WorkingSetClass,
     WorkloadClass,
 )
-from pgdyno.model.finding import Answer, Change, ChangeKind, Confidence, Proof, ProofState
+from pgdyno.model.finding import Answer, Change, ChangeKind, Confidence, ProofState, RuleProof
 from pgdyno.report import html, markdown
 from pgdyno.report.advice_explain import explain
 from pgdyno.report.advice_figures import effect_bars
@@ -182,7 +182,7 @@ def test_a_finding_shows_change_effect_doubt_cost_risk_and_state() -> None:
     ],
 )
 def test_what_was_measured_is_not_called_unmeasured(state: ProofState, verdict: str, words: str) -> None:
-    finding = replace(make_finding("a-rule"), state=state, proof=Proof("s1", verdict, 1.03, 0.9, 1.2))
+    finding = replace(make_finding("a-rule"), state=state, proof=RuleProof("s1", verdict, 1.03, 0.9, 1.2))
     assert words in state_text(finding)
     assert "not measured" not in state_text(finding)
 

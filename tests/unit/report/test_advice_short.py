@@ -17,7 +17,7 @@ from pgdyno.advisor.selection import best_candidates
 from pgdyno.model.advice import Advice
 from pgdyno.model.evidence import WorkloadClass
 from pgdyno.model.facts import NoLoad
-from pgdyno.model.finding import Answer, Proof, ProofState, Severity
+from pgdyno.model.finding import Answer, ProofState, RuleProof, Severity
 from pgdyno.report.advice_json import advice_json
 from pgdyno.report.advice_short import MOST_WARNINGS
 from pgdyno.report.advice_text import print_advice
@@ -94,7 +94,7 @@ def test_under_a_load_the_same_rules_are_candidates_again() -> None:
 
 
 def test_what_was_proved_here_waits_for_nothing() -> None:
-    proof = Proof("20260101-ab", "better", 1.2, 1.1, 1.3)
+    proof = RuleProof("20260101-ab", "better", 1.2, 1.1, 1.3)
     proved = make_finding("dirty-bytes", state=ProofState.TESTED, proof=proof, waits_for_load=True)
     assert [one.rule for one in best_candidates([proved])] == ["dirty-bytes"]
     assert numbered(short(make_advice(proved))) == ["dirty-bytes"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pgdyno.model.study import Study
-from pgdyno.report.circumstances import environment, workload
+from pgdyno.report.provenance import environment, workload
 from study_example import make_study
 
 CLASS = "class exceeds: 702,955 rows, about 320 MB with the index, 125 % of 256 MB (the server's memory cgroup)"

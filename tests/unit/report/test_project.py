@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 import study_example as example
 from pgdyno.cli.project import command
 from pgdyno.errors import UsageError
-from pgdyno.model.project import ROW_METRICS, Criterion, Measured, Peak, Project, Row, Standing, judge, row_metric
+from pgdyno.model.project import (
+    ROW_METRICS,
+    Criterion,
+    CriterionStatus,
+    Measured,
+    Peak,
+    Project,
+    ProjectRow,
+    judge,
+    row_metric,
+)
 from pgdyno.model.trial import TrialState
 from pgdyno.report import markdown
 from pgdyno.report.project_build import (
@@ -247,7 +257,7 @@ def test_a_ratio_is_judged_by_its_interval(seed: Project, tmp_path: Path) -> Non
         for bound in (0.98, 1.0, 1.05):
             project = with_study(seed, "throughput_ratio", at_least=bound, study=study)
             standings[bound] = overall(judged(project, read_project(project, store)))
-    assert standings == {0.98: Standing.MET, 1.0: Standing.NOT_RESOLVED, 1.05: Standing.MISSED}
+    assert standings == {0.98: CriterionStatus.MET, 1.0: CriterionStatus.NOT_RESOLVED, 1.05: CriterionStatus.MISSED}
 
 
 def test_runs_that_cannot_be_used_are_told_and_not_quoted(seed: Project, tmp_path: Path) -> None:
@@ -266,7 +276,7 @@ def test_runs_that_cannot_be_used_are_told_and_not_quoted(seed: Project, tmp_pat
 def test_a_counter_that_no_run_has_is_open(seed: Project, tmp_path: Path) -> None:
     with Store.open(tmp_path / "store.db") as store:
         project = with_study(seed, "nopm", at_least=1.0, study=example.add_bench(store))
-        assert overall(judged(project, read_project(project, store))) is Standing.OPEN
+        assert overall(judged(project, read_project(project, store))) is CriterionStatus.OPEN
 
 
 # ---- arithmetic ------------------------------------------------------------------------------------------------------
@@ -276,7 +286,7 @@ POSITIVE = st.floats(0.01, 1e6)
 
 @given(st.lists(st.tuples(POSITIVE, POSITIVE), min_size=1, max_size=8))
 def test_saved_and_grown_are_one_figure_seen_from_both_sides(sides: list[tuple[float, float]]) -> None:
-    rows = [Row(str(at), before=before, after=after) for at, (before, after) in enumerate(sides)]
+    rows = [ProjectRow(str(at), before=before, after=after) for at, (before, after) in enumerate(sides)]
     saved, grown = row_metric(rows, "saved"), row_metric(rows, "grown")
     assert saved is not None
     assert grown is not None
@@ -286,7 +296,7 @@ def test_saved_and_grown_are_one_figure_seen_from_both_sides(sides: list[tuple[f
 
 @given(st.lists(POSITIVE, min_size=1, max_size=8), POSITIVE)
 def test_equal_weights_make_the_plain_mean(after: list[float], weight: float) -> None:
-    rows = [Row(str(at), before=100.0, after=value, count=weight) for at, value in enumerate(after)]
+    rows = [ProjectRow(str(at), before=100.0, after=value, count=weight) for at, value in enumerate(after)]
     plain, weighted = row_metric(rows, "mean_saved"), row_metric(rows, "weighted_saved")
     assert plain is not None
     assert weighted is not None
@@ -296,7 +306,7 @@ def test_equal_weights_make_the_plain_mean(after: list[float], weight: float) ->
 @pytest.mark.parametrize("metric", ROW_METRICS)
 def test_without_rows_there_is_no_figure(metric: str) -> None:
     assert row_metric((), metric) is None
-    assert row_metric((Row("nothing"),), metric) is None
+    assert row_metric((ProjectRow("nothing"),), metric) is None
 
 
 @given(st.floats(-10, 10), st.floats(0, 5), st.floats(-10, 10))
@@ -304,11 +314,11 @@ def test_a_verdict_needs_the_whole_range(middle: float, half: float, bound: floa
     measured = Measured(middle, middle - half, middle + half, "")
     standing = judge(Criterion("", "total", at_least=bound), measured)
     if middle - half >= bound:
-        assert standing is Standing.MET
+        assert standing is CriterionStatus.MET
     elif middle + half < bound:
-        assert standing is Standing.MISSED
+        assert standing is CriterionStatus.MISSED
     else:
-        assert standing is Standing.NOT_RESOLVED
+        assert standing is CriterionStatus.NOT_RESOLVED
 
 
 # ---- the file and the verb -------------------------------------------------------------------------------------------
@@ -340,7 +350,7 @@ def test_a_slip_in_the_file_is_refused_with_its_place(old: str, new: str, messag
 def test_the_template_is_a_project() -> None:
     project = parse_project(TEMPLATE)
     assert [one.name for one in project.scenarios] == ["oltp", "batch"]
-    assert overall(judged(project, read_project(project, None))) is Standing.OPEN
+    assert overall(judged(project, read_project(project, None))) is CriterionStatus.OPEN
 
 
 @pytest.mark.requirement("R-PRJ-01", "R-PRJ-02", "R-REP-01")

@@ -19,8 +19,8 @@ from pgdyno.model.record import CheckRecord, InstanceRecord, PlanRecord, TextRec
 from pgdyno.model.study import StudyKind, StudyState, Unmeasured
 from pgdyno.model.trial import Role, TrialSpec
 from pgdyno.report import chapters, html, markdown
+from pgdyno.report.appendix import limits
 from pgdyno.report.build import build_report, load_bins, recorded_runs
-from pgdyno.report.closing import limits
 from pgdyno.report.payload import report_json
 from pgdyno.report.sections import FactList, Prose, Report, Section, Snippet, Strips, TableBlock, Tone
 from pgdyno.report.text import print_report

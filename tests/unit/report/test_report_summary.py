@@ -17,10 +17,10 @@ from pgdyno.model.trial import TUNE_PROOF_BLOCKS, Role, TrialState
 from pgdyno.model.verdict import Interval, Metric
 from pgdyno.report import html, markdown
 from pgdyno.report.build import build_report
-from pgdyno.report.doubts import noise_facts, rival_sentences, warnings_of
 from pgdyno.report.figures import TrialPoint
 from pgdyno.report.neighbours import phases
 from pgdyno.report.reading import Fields
+from pgdyno.report.reliability import noise_facts, rival_sentences, warnings_of
 from pgdyno.report.sections import Report, Tone
 from pgdyno.report.text import print_report, print_summary
 from pgdyno.report.wording import difference_text

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from pgdyno.cli.compare import command as compare_command
 from pgdyno.cli.report import command as report_command
 from pgdyno.errors import UsageError
-from pgdyno.model.bottleneck import Candidate, HeldBack, Resource
+from pgdyno.model.bottleneck import BottleneckVerdict, Candidate, Resource
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.record import PlanRecord
 from pgdyno.model.study import StudyKind
@@ -29,7 +29,7 @@ from study_example import make_study
 from study_recording import client, record_filling
 
 CANDIDATE = Candidate(Resource.LOCKS, 0.6, True, "60 % waited.", "(Threshold 30 %.)")
-VERDICT = HeldBack(Resource.LOCKS, Resource.CPU, ("60 % waited.",), (CANDIDATE,), ("A note.",))
+VERDICT = BottleneckVerdict(Resource.LOCKS, Resource.CPU, ("60 % waited.",), (CANDIDATE,), ("A note.",))
 
 
 def texts(section):
@@ -45,8 +45,11 @@ def test_the_verdict_its_evidence_and_what_is_next_are_in_the_section():
     assert "A note." in texts(section)
     assert held_back_section([]) is None
     assert set(WORDS) == set(Resource)
-    assert headline(HeldBack(Resource.UNKNOWN, None, ("x",))) == "what held it back is unknown."
-    assert headline(HeldBack(Resource.NONE, Resource.CPU, ("x",))) == "nothing held it back; busiest: the processors."
+    assert headline(BottleneckVerdict(Resource.UNKNOWN, None, ("x",))) == "what held it back is unknown."
+    assert (
+        headline(BottleneckVerdict(Resource.NONE, Resource.CPU, ("x",)))
+        == "nothing held it back; busiest: the processors."
+    )
 
 
 @pytest.mark.requirement("R-MON-10")

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.control.restart_budget import RestartBudget, RestartLedger, Window
+from pgdyno.control.restart_budget import DayWindow, RestartBudget, RestartLedger
 from pgdyno.errors import UsageError
 from pgdyno.model.facts import Unknown
-from pgdyno.server.outage import Outage, Reading, estimate, measured
+from pgdyno.server.outage import Outage, OutageReading, estimate, measured
 
-NIGHT = Window(time(22), time(5))
+NIGHT = DayWindow(time(22), time(5))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_other_forms_are_refused_with_the_right_ones(text: str) -> None:
 @given(st.times(), st.times(), st.times())
 def test_a_window_and_the_rest_of_the_day_share_no_moment(begin: time, end: time, at: time) -> None:
     if begin != end:
-        assert Window(begin, end).holds(at) != Window(end, begin).holds(at)
+        assert DayWindow(begin, end).holds(at) != DayWindow(end, begin).holds(at)
 
 
 @given(st.integers(0, 9), st.integers(0, 9))
@@ -70,8 +70,8 @@ def test_a_ledger_counts_and_looks_at_the_clock() -> None:
     assert not resumed.permission().allowed
 
 
-def reading(*, dirty: int | Unknown, buffers: int = 12_800, seconds: float = 10) -> Reading:
-    return Reading(8192, 1 << 30, dirty, buffers, seconds * 0.9, seconds * 0.1)
+def reading(*, dirty: int | Unknown, buffers: int = 12_800, seconds: float = 10) -> OutageReading:
+    return OutageReading(8192, 1 << 30, dirty, buffers, seconds * 0.9, seconds * 0.1)
 
 
 def test_the_estimate_is_dirty_bytes_over_the_rate_of_its_checkpoints() -> None:

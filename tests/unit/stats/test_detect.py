@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from noise_models import normal, paired_log_ratios
 from pgdyno.errors import UsageError
-from pgdyno.stats.detect import Series, at_most, detectable, neighbour_correlation, noise_by_window, pairs_for
+from pgdyno.stats.detect import SecondsSeries, at_most, detectable, neighbour_correlation, noise_by_window, pairs_for
 from pgdyno.stats.noise import noise_floor
 from pgdyno.stats.sequential import Design
 from simulation import run_studies
@@ -70,7 +70,7 @@ def runs(rng, count, seconds, *, second_sd=0.0, run_sd=0.0):
     made = []
     for _ in range(count):
         level = 1000 * math.exp(rng.normal(0, run_sd))
-        made.append(Series(level * np.exp(rng.normal(0, second_sd, seconds)), np.ones(seconds)))
+        made.append(SecondsSeries(level * np.exp(rng.normal(0, second_sd, seconds)), np.ones(seconds)))
     return made
 
 
@@ -94,13 +94,13 @@ def test_noise_between_runs_is_helped_by_no_window():
 
 
 def test_a_steady_drift_is_no_noise():
-    drift = [Series(np.full(8, 1000 * 1.01**i), np.ones(8)) for i in range(10)]
+    drift = [SecondsSeries(np.full(8, 1000 * 1.01**i), np.ones(8)) for i in range(10)]
     assert noise_by_window(drift)[0].pair_sd < 1e-9
     assert neighbour_correlation([run.above.sum() for run in drift]) > 0.5
 
 
 def test_a_ratio_of_sums_is_the_figure_of_a_part():
-    odd = [Series(np.array([1.0, 3.0, 1.0, 3.0]), np.array([1.0, 1.0, 1.0, 1.0])) for _ in range(4)]
+    odd = [SecondsSeries(np.array([1.0, 3.0, 1.0, 3.0]), np.array([1.0, 1.0, 1.0, 1.0])) for _ in range(4)]
     assert by_window(noise_by_window(odd))[2].pair_sd == 0
 
 

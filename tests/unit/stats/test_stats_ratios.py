@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
-from pgdyno.stats.ratios import Change, compound, per, rounded, signed
+from pgdyno.stats.ratios import RatioChange, compound, per, rounded, signed
 from seed_tables import seed_row, seed_rows
 
 positive = st.floats(1e-3, 1e6)
 
 
-def change(table: str, before: dict[str, object], after: dict[str, object], column: str = "tps") -> Change:
-    return Change(seed_row(table, **before)[column], seed_row(table, **after)[column])
+def change(table: str, before: dict[str, object], after: dict[str, object], column: str = "tps") -> RatioChange:
+    return RatioChange(seed_row(table, **before)[column], seed_row(table, **after)[column])
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def change(table: str, before: dict[str, object], after: dict[str, object], colu
 def test_the_gains_of_the_source_are_computed_from_its_rows(table: str, before: str, after: str, said: str) -> None:
     found = change(table, {"test": before}, {"test": after})
     assert found.text() == said
-    assert Change(found.before, found.after * 1.01).text() != said
+    assert RatioChange(found.before, found.after * 1.01).text() != said
 
 
 def test_locks_cpu_and_latency_of_the_shorter_mix() -> None:
@@ -64,7 +64,7 @@ def test_the_steps_of_2017_compound_and_do_not_add() -> None:
 
 @given(positive, positive)
 def test_a_change_and_its_way_back_cancel(before: float, after: float) -> None:
-    there, back = Change(before, after), Change(after, before)
+    there, back = RatioChange(before, after), RatioChange(after, before)
     assert there.ratio * back.ratio == pytest.approx(1)
     assert compound([there.percent, back.percent]) == pytest.approx(0, abs=1e-3)
 
@@ -90,7 +90,7 @@ def test_halves_are_rounded_up_and_thousands_are_set_apart() -> None:
 @pytest.mark.parametrize(("before", "after"), [(0.0, 1.0), (math.nan, 1.0), (1.0, math.inf)])
 def test_what_has_no_ratio_is_refused(before: float, after: float) -> None:
     with pytest.raises(UsageError):
-        Change(before, after)
+        RatioChange(before, after)
 
 
 def test_nothing_is_divided_by_nothing() -> None:
@@ -109,7 +109,7 @@ def test_the_fsync_row_is_the_tuned_one_and_not_the_default() -> None:
     kept = seed_row("fsync", test="fsync On")
     assert kept["tps"] == tps("power_smt8", test="Tune", pods=64) != tps("power_smt8", test="Default", pods=64)
     off = tps("fsync", test="fsync Off")
-    assert Change(tps("power_smt8", test="Default", pods=64), off).percent == pytest.approx(27.2, abs=0.05)
+    assert RatioChange(tps("power_smt8", test="Default", pods=64), off).percent == pytest.approx(27.2, abs=0.05)
 
 
 def test_the_faster_network_came_with_more_locks() -> None:
@@ -125,7 +125,8 @@ def test_past_the_knee_and_with_fewer_threads_throughput_falls() -> None:
     falls = [change("power_smt8", {"test": t, "pods": 32}, {"test": t, "pods": 64}) for t in ("Default", "Tune")]
     assert [fall.percent for fall in falls] == pytest.approx([-5.91, -7.27], abs=0.005)
     smt = [
-        Change(tps("power_smt8", test="Default", pods=n), tps("power_smt4", test="Default", pods=n)) for n in (16, 32)
+        RatioChange(tps("power_smt8", test="Default", pods=n), tps("power_smt4", test="Default", pods=n))
+        for n in (16, 32)
     ]
     assert [fall.percent for fall in smt] == pytest.approx([-10.57, -11.88], abs=0.005)
 

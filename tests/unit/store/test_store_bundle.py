@@ -69,7 +69,7 @@ def sealed(path: Path, members: dict[str, bytes], *, seal: bool = True) -> Path:
         for member in manifest["members"]:
             text = members.get(f"{member['study']}/{member['table']}.jsonl", b"")
             member |= {"sha256": hashlib.sha256(text).hexdigest(), "bytes": len(text), "rows": text.count(b"\n")}
-        known = [bundle_format.Member(**{**member, "columns": ()}) for member in manifest["members"]]
+        known = [bundle_format.BundleMember(**{**member, "columns": ()}) for member in manifest["members"]]
         manifest["whole"] = digest(known)
         text = json.dumps(manifest).encode()
         members = {**members, "manifest.json": text, "manifest.sha256": hashlib.sha256(text).hexdigest().encode()}

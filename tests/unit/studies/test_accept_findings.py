@@ -12,7 +12,7 @@ from pgdyno.errors import EnvironmentUnsuitable, PolicyError, UsageError
 from pgdyno.knobs.policy import Durability, load_policy
 from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.facts import KernelFact
-from pgdyno.model.finding import Answer, Change, ChangeKind, Depth, Finding, Proof, ProofState, RuleGroup
+from pgdyno.model.finding import Answer, Change, ChangeKind, Depth, Finding, ProofState, RuleGroup, RuleProof
 from pgdyno.store.catalogue import Store
 from pgdyno.studies import accept
 from pgdyno.studies.accept import prepare, record_rollback
@@ -66,7 +66,7 @@ def test_class_x_is_refused_whatever_the_flags(facts, force):
 
 
 def test_what_was_found_worse_here_needs_force(facts):
-    worse = Proof("s1", "worse", 0.9, 0.85, 0.95)
+    worse = RuleProof("s1", "worse", 0.9, 0.85, 0.95)
     refuted = finding("a", pg("work_mem", "8MB"), state=ProofState.REFUTED, proof=worse)
     with pytest.raises(UsageError, match="study s1 found it worse"):
         prepare(_Target(), [refuted])

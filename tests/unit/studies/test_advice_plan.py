@@ -20,12 +20,12 @@ from pgdyno.model.finding import (
     Confidence,
     Cost,
     Depth,
-    Effect,
     Finding,
-    Proof,
     ProofState,
     Provenance,
     RuleGroup,
+    RuleProof,
+    StatedEffect,
 )
 from pgdyno.model.inventory import BlockDevice, Inventory
 from pgdyno.studies import plan_file, plan_load
@@ -65,7 +65,7 @@ WAL = finding(
     cost=Cost.RELOAD,
     origin="run-time analysis",
     verify="No too-frequently hint is in the log after a reload.",
-    effects=(Effect("Throughput rose by 9 %.", SOURCE, 0.09, 0.12),),
+    effects=(StatedEffect("Throughput rose by 9 %.", SOURCE, 0.09, 0.12),),
 )
 
 
@@ -89,9 +89,9 @@ def test_one_factor_a_step_in_the_order_of_dependencies():
 
 @pytest.mark.requirement("R-ADV-03")
 def test_a_step_is_as_confident_as_the_finding_whose_figure_it_quotes():
-    said = Effect("More memory helps.", SOURCE)
+    said = StatedEffect("More memory helps.", SOURCE)
     pool = replace(POOL, confidence=Confidence.UNKNOWN, effects=(said,))
-    huge = replace(HUGE, confidence=Confidence.LOW, effects=(Effect("Faster.", SOURCE, 0.05, 0.11),))
+    huge = replace(HUGE, confidence=Confidence.LOW, effects=(StatedEffect("Faster.", SOURCE, 0.05, 0.11),))
     plan = parse_plan(plan_text([pool, huge, replace(BUFFERS, confidence=Confidence.UNKNOWN)], known()))
     assert {step.name: (step.confidence.value, step.expected and step.expected.low) for step in plan.steps} == {
         "huge-page-pool": ("low", 0.05), "shared-buffers": ("unknown", None),
@@ -126,7 +126,9 @@ def test_dirty_pages_go_together_and_read_ahead_by_stack():
 
 
 def test_what_was_tested_and_class_x_are_left_out_with_the_reason():
-    refuted = finding("a", pg("work_mem", "8MB"), state=ProofState.REFUTED, proof=Proof("s1", "worse", 0.9, 0.8, 0.95))
+    refuted = finding(
+        "a", pg("work_mem", "8MB"), state=ProofState.REFUTED, proof=RuleProof("s1", "worse", 0.9, 0.8, 0.95)
+    )
     text = plan_text([refuted, finding("b", pg("fsync", "off"))], known())
     assert parse_plan(text).steps == ()
     assert "# left out: a: refuted here by study s1" in text
@@ -147,7 +149,7 @@ def test_a_circle_of_dependencies_ends():
 def test_round_trip_of_any_text(title, value, low):
     source = Provenance(title, value, 2017, platform=title)
     odd = finding("odd", pg("work_mem", value, title), title=title, risk=value, verify=title,
-                  effects=(Effect(value, source, low),))  # fmt: skip
+                  effects=(StatedEffect(value, source, low),))  # fmt: skip
     step = parse_plan(plan_text([odd], known())).step("odd")
     assert step.settings == {"work_mem": value}
     assert step.found == {"work_mem": title}

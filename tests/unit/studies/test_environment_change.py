@@ -11,7 +11,7 @@ from pgdyno.model.facts import KernelFact, Unknown
 from pgdyno.model.study import StudyKind
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.environment_change import MOST_NAMED, environment_changes, settings_changes
-from pgdyno.studies.stand import _resumed, facts_image
+from pgdyno.studies.study_session import _resumed, facts_image
 from study_example import make_study
 
 FACTS = make_facts(18)

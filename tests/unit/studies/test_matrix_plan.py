@@ -19,7 +19,7 @@ from matrix_example import seed_table
 from pgdyno.errors import PolicyError, UsageError
 from pgdyno.fleet.pod_log import read_pod
 from pgdyno.model.matrix import Cell
-from pgdyno.studies.manifests import Address, Cluster, job, lint, runs, write_manifests
+from pgdyno.studies.manifests import Cluster, PodServer, job, lint, runs, write_manifests
 from pgdyno.studies.matrix_dry_run import command, dry_run
 from pgdyno.studies.matrix_file import parse_matrix, plan_from_json
 from pgdyno.studies.matrix_plan import (
@@ -41,7 +41,7 @@ ROOT = Path(__file__).parents[3]
 TUNED = {"default": {}, "tuned": {"max_wal_size": "8GB"}}
 PLAN = MatrixPlan(instances=(1, 2), clients=(1, 2), jobs=(1,), configurations=TUNED)
 PGBENCH = Pgbench(Path("pgbench"), 18)
-ADDRESS = Address.of_conninfo("host=db1 dbname=bench user=load password=hidden")
+ADDRESS = PodServer.of_conninfo("host=db1 dbname=bench user=load password=hidden")
 
 
 @pytest.mark.requirement("R-BEN-01")
@@ -388,7 +388,7 @@ def test_the_script_runs_the_jobs_in_order_and_asks_for_each_state_of_the_server
 @pytest.mark.parametrize("conninfo", ["", "dbname=x", "host=/run/postgresql"])
 def test_pods_need_a_server_that_they_can_reach(conninfo: str) -> None:
     with pytest.raises(UsageError, match="reach by TCP"):
-        Address.of_conninfo(conninfo)
+        PodServer.of_conninfo(conninfo)
 
 
 def test_a_dry_run_says_how_long_the_loads_take() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import UsageError
-from pgdyno.studies.manifests import Address, Cluster, write_manifests
+from pgdyno.studies.manifests import Cluster, PodServer, write_manifests
 from pgdyno.studies.matrix_dry_run import dry_run
 from pgdyno.studies.matrix_file import parse_matrix, plan_from_json
 from pgdyno.studies.matrix_plan import MatrixPlan, Value, check, check_workloads, to_json
@@ -61,5 +61,5 @@ def test_a_matrix_has_scale_as_a_factor_and_no_loop() -> None:
 def test_pods_run_pgbenchs_own_scripts_alone(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="tprocc"):
         write_manifests(
-            MatrixPlan(modes=("tprocc",)), Address("db1"), Pgbench(Path("pgbench"), 18), tmp_path / "m", Cluster()
+            MatrixPlan(modes=("tprocc",)), PodServer("db1"), Pgbench(Path("pgbench"), 18), tmp_path / "m", Cluster()
         )

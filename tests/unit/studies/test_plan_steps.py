@@ -10,7 +10,7 @@ import pytest
 from facts_from_params import make_facts
 from json_schema import errors
 from pgdyno.errors import PolicyError, UsageError
-from pgdyno.studies.plan import Level
+from pgdyno.studies.plan import FactorLevel
 from pgdyno.studies.plan_check import check_plan
 from pgdyno.studies.plan_file import parse_plan
 
@@ -124,7 +124,7 @@ def test_a_step_that_alternates_needs_its_undo():
 @pytest.mark.requirement("R-EXP-25")
 def test_one_plan_covers_factors_of_every_level():
     found = parse_plan(ALL_LEVELS)
-    assert {step.level for step in found.steps} == set(Level)
+    assert {step.level for step in found.steps} == set(FactorLevel)
     assert found.step("smt").by_hand.verify == ("cat", "/sys/devices/system/cpu/smt/control")
     assert found.step("shared-buffers").sweep.values == ("128MB", "512MB", "2GB", "4GB")
 

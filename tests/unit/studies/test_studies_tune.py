@@ -11,7 +11,7 @@ from pgdyno.model.verdict import Metric, Word
 from pgdyno.optimizer import rank
 from pgdyno.report.judgement import judged
 from pgdyno.studies import tune as tune_module
-from pgdyno.studies.frugal import Frugal
+from pgdyno.studies.frugal import FrugalWinner
 from pgdyno.studies.options import TuneOptions
 from pgdyno.studies.tune import tune
 from pgdyno.studies.tune_result import tune_result
@@ -273,7 +273,7 @@ def wrong_at_first(monkeypatch, *settings, rounds=1):
         if len(asked) > rounds:
             return choose(search, found, most=most, refused=refused, **learnt)
         part = Configuration.of({name: found.get(name, "off") for name in settings[: len(settings) + 1 - len(asked)]})
-        return Frugal(part, {}, ())
+        return FrugalWinner(part, {}, ())
 
     monkeypatch.setattr(tune_module, "frugal", chosen)
     return asked

@@ -12,17 +12,17 @@ from pgdyno.errors import UsageError
 from pgdyno.model.guard import Absent, Colour, Failed, GuardLimit, GuardPlan, GuardReading
 from pgdyno.model.guard_table import GB, GUARDS
 from pgdyno.trial.guard_settings import guard_plan, limit_text, parse_limit
-from pgdyno.trial.guards import Standing, is_beyond, judge, limit_of
+from pgdyno.trial.guards import GuardStatus, is_beyond, judge, limit_of
 
 PLAN = GuardPlan()
 names = st.sampled_from(sorted(GUARDS))
 amounts = st.floats(0, 1e13)
 
 
-def stand(name: str, values: list[float], *, plan: GuardPlan = PLAN, step_s: float = 0.5) -> list[Standing]:
+def stand(name: str, values: list[float], *, plan: GuardPlan = PLAN, step_s: float = 0.5) -> list[GuardStatus]:
     """Judge one guard tick by tick."""
-    found: list[Standing] = []
-    before: dict[str, Standing] = {}
+    found: list[GuardStatus] = []
+    before: dict[str, GuardStatus] = {}
     for number, value in enumerate(values):
         before = judge([GuardReading(name, number * step_s, value, whole=1e9)], plan, before)
         found.append(before[name])

@@ -16,7 +16,7 @@ from pgdyno.probes.guards.memory import OwnKills
 from pgdyno.probes.guards.reader import Tick
 from pgdyno.trial.guard_history import History, Origin
 from pgdyno.trial.guard_quantities import readings, with_clients
-from pgdyno.trial.guards import Standing, judge
+from pgdyno.trial.guards import GuardStatus, judge
 
 
 def value_of(history: History, name: str, concurrent: Concurrent | None = None) -> object:
@@ -74,7 +74,7 @@ def test_what_was_there_before_the_session_is_not_counted() -> None:
     assert [value_of(history, name) for name in ("oom", "slots-lost")] == [1.0, 1.0]
 
 
-def oom(first: Tick, later: Tick) -> Standing:
+def oom(first: Tick, later: Tick) -> GuardStatus:
     readings_of = readings(History(Origin.of(first), (later,)))
     return judge(readings_of, GuardPlan())["oom"]
 

@@ -16,7 +16,7 @@ from pgdyno.errors import ApplyError, EnvironmentUnsuitable, GuardTripped, Rollb
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.guard import Colour, Failed, GuardPlan
 from pgdyno.model.trial import Role, TrialSpec, TrialState
-from pgdyno.probes.guards.reader import BY_SQL_ALONE, LoadState, Tick
+from pgdyno.probes.guards.reader import BY_SQL_ALONE, GuardedLoad, Tick
 from pgdyno.trial import sentry as sentry_module
 from pgdyno.trial.guard_settings import guard_plan
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
@@ -31,7 +31,7 @@ class Readings:
     def __init__(self, make: Callable[[float], Tick] = a_tick) -> None:
         self.make, self.databases, self.is_open = make, [], False
 
-    def read(self, t: float, load: LoadState | None = None) -> Tick:
+    def read(self, t: float, load: GuardedLoad | None = None) -> Tick:
         self.is_open = True
         return self.make(t)
 

@@ -11,7 +11,7 @@ import pytest
 
 from pgdyno.errors import StoreError
 from pgdyno.model.configuration import BASELINE
-from pgdyno.model.guard import Colour, Lamp
+from pgdyno.model.guard import Colour, Indicator
 from pgdyno.model.live import Live
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow
@@ -83,7 +83,7 @@ def test_the_board_has_what_was_heard_and_the_display_hears_it_all() -> None:
     spec = TrialSpec(BASELINE, Role.SEARCH, "spread", 1, 2)
     with recorder(board, heard, clock=lambda: now[0]) as live:
         live.trial_began(spec, 4, 77)
-        live.guards([Lamp("disk", Colour.AMBER, "1 GB")])
+        live.guards([Indicator("disk", Colour.AMBER, "1 GB")])
         for elapsed in (0.2, 0.4, 1.3):
             now[0] = 100.0 + elapsed
             reading = LoadReading(now[0], 500.0, 1.0, 9.5, 100, 0)

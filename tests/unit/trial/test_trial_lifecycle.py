@@ -5,10 +5,10 @@ import itertools
 import pytest
 
 from pgdyno.model.trial import TrialState
-from pgdyno.trial.lifecycle import Happening, Instruction, Phase, begin, step
+from pgdyno.trial.lifecycle import Phase, TrialAction, TrialEvent, begin, step
 
 
-def walk(*happenings: Happening) -> str:
+def walk(*happenings: TrialEvent) -> str:
     transition = begin()
     lines = [f"{transition.phase}: {', '.join(transition.instructions)}"]
     for happening in happenings:
@@ -19,7 +19,9 @@ def walk(*happenings: Happening) -> str:
 
 
 def test_a_good_trial_runs_in_this_order():
-    assert walk(Happening.ACCEPTED, Happening.IN_FORCE, Happening.READY, Happening.LOAD_ENDED, Happening.ASSESSED) == (
+    assert walk(
+        TrialEvent.ACCEPTED, TrialEvent.IN_FORCE, TrialEvent.READY, TrialEvent.LOAD_ENDED, TrialEvent.ASSESSED
+    ) == (
         "planned: check\n"
         "applying: apply\n"
         "resetting: reset\n"
@@ -30,17 +32,17 @@ def test_a_good_trial_runs_in_this_order():
 
 
 def test_a_refused_configuration_never_reaches_the_server():
-    assert walk(Happening.REFUSED) == "planned: check\ndone: conclude [refused]"
+    assert walk(TrialEvent.REFUSED) == "planned: check\ndone: conclude [refused]"
 
 
 def test_a_configuration_that_is_not_in_force_is_not_loaded():
-    text = walk(Happening.ACCEPTED, Happening.NOT_IN_FORCE)
+    text = walk(TrialEvent.ACCEPTED, TrialEvent.NOT_IN_FORCE)
     assert text.endswith("done: conclude [void]")
     assert "load" not in text
 
 
 def test_a_failing_load_still_stops_the_sampling():
-    text = walk(Happening.ACCEPTED, Happening.IN_FORCE, Happening.READY, Happening.FAILED)
+    text = walk(TrialEvent.ACCEPTED, TrialEvent.IN_FORCE, TrialEvent.READY, TrialEvent.FAILED)
     assert text.endswith("done: stop sampling, conclude [failed]")
 
 
@@ -48,29 +50,29 @@ def test_a_failing_load_still_stops_the_sampling():
     "so_far",
     [
         [],
-        [Happening.ACCEPTED],
-        [Happening.ACCEPTED, Happening.IN_FORCE],
-        [Happening.ACCEPTED, Happening.IN_FORCE, Happening.READY],
-        [Happening.ACCEPTED, Happening.IN_FORCE, Happening.READY, Happening.LOAD_ENDED],
+        [TrialEvent.ACCEPTED],
+        [TrialEvent.ACCEPTED, TrialEvent.IN_FORCE],
+        [TrialEvent.ACCEPTED, TrialEvent.IN_FORCE, TrialEvent.READY],
+        [TrialEvent.ACCEPTED, TrialEvent.IN_FORCE, TrialEvent.READY, TrialEvent.LOAD_ENDED],
     ],
 )
 def test_an_interrupt_concludes_from_every_phase(so_far):
-    assert walk(*so_far, Happening.INTERRUPTED).endswith(f"conclude [{TrialState.ABANDONED}]")
+    assert walk(*so_far, TrialEvent.INTERRUPTED).endswith(f"conclude [{TrialState.ABANDONED}]")
 
 
 def test_every_road_ends_in_one_conclusion_and_what_is_not_a_road_raises():
     roads = 0
     for length in range(1, 6):
-        for happenings in itertools.product(Happening, repeat=length):
+        for happenings in itertools.product(TrialEvent, repeat=length):
             transition, concluded = begin(), 0
             try:
                 for happening in happenings:
                     transition = step(transition.phase, happening)
-                    concluded += transition.instructions.count(Instruction.CONCLUDE)
+                    concluded += transition.instructions.count(TrialAction.CONCLUDE)
             except ValueError:
                 continue
             roads += 1
             assert concluded == (1 if transition.phase is Phase.DONE else 0)
             if transition.state is None:
-                assert transition.phase is not Phase.DONE or happenings[-1] is Happening.ASSESSED
+                assert transition.phase is not Phase.DONE or happenings[-1] is TrialEvent.ASSESSED
     assert roads == 17

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pgdyno.errors import RollbackError
-from pgdyno.undo.journal import Journal, Record, decode, encode
+from pgdyno.undo.journal import Journal, JournalRecord, decode, encode
 
 json_values = st.recursive(
     st.none()
@@ -31,10 +31,10 @@ entries = st.lists(
 times = st.floats(0, 4e9, allow_nan=False)
 
 
-def journal_bytes(kinds: list[tuple[str, dict[str, object]]], at: float = 1.5) -> tuple[list[Record], bytes]:
+def journal_bytes(kinds: list[tuple[str, dict[str, object]]], at: float = 1.5) -> tuple[list[JournalRecord], bytes]:
     records, data, chain = [], b"", ""
     for number, (kind, fields) in enumerate(kinds):
-        record = Record(number, at, kind, fields)
+        record = JournalRecord(number, at, kind, fields)
         line, chain = encode(record, chain)
         records.append(record)
         data += line
@@ -108,7 +108,7 @@ def test_appending_goes_on_after_a_torn_line(
     journal.append("after", {"n": 1})
     reading = decode(path.read_bytes())
     assert reading.damage is None
-    assert list(reading.records) == [*records[:kept], Record(kept, 2.0, "after", {"n": 1})]
+    assert list(reading.records) == [*records[:kept], JournalRecord(kept, 2.0, "after", {"n": 1})]
 
 
 def test_a_damaged_journal_is_not_appended_to(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from pgdyno.model.configuration import Configuration
 from pgdyno.routes.written import FILES_BACK, INTENT, Written
 from pgdyno.server.snapshot import SettingDifference, SettingState
-from pgdyno.undo.journal import Record
+from pgdyno.undo.journal import JournalRecord
 from pgdyno.undo.ours import is_computed, is_line_only, is_ours, told, wants_restart
 
 TOUCHED = Written((Configuration.of({"x": "2"}),))
@@ -114,10 +114,10 @@ def test_another_line_number_is_no_difference() -> None:
 
 def test_the_journal_says_what_was_written() -> None:
     intents = [{"settings": {"a": "1"}}, {"settings": {"a": "2", "b": "x"}}, {"settings": {"a": "1"}}, {}]
-    records = [Record(number, 0.0, INTENT, data) for number, data in enumerate(intents)]
+    records = [JournalRecord(number, 0.0, INTENT, data) for number, data in enumerate(intents)]
     written = Written.of(records)
     assert written.names == {"a", "b"}
     assert written.values() == {"a": {"1", "2"}, "b": {"x"}}
     assert len(written.configurations) == 2
     assert not written.is_undone
-    assert Written.of([*records, Record(4, 0.0, FILES_BACK, {})]).is_undone
+    assert Written.of([*records, JournalRecord(4, 0.0, FILES_BACK, {})]).is_undone

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.server.snapshot import SettingState
 from pgdyno.undo import restart_need
-from pgdyno.undo.journal import Record
+from pgdyno.undo.journal import JournalRecord
 
 OLD, NEW = ProcessIdentity(10, 100, "boot"), ProcessIdentity(11, 200, "boot")
 RELOADED, STARTED = {"work_mem": "9MB"}, {"shared_buffers": "48MB", "work_mem": "9MB"}
@@ -21,8 +21,8 @@ def state(name: str, context: str, *, source: str = "configuration file", pendin
 SETTINGS = {"work_mem": state("work_mem", "user"), "shared_buffers": state("shared_buffers", "postmaster")}
 
 
-def journal(*steps: tuple[str, Mapping[str, object]]) -> list[Record]:
-    return [Record(number, 0.0, kind, data) for number, (kind, data) in enumerate(steps)]
+def journal(*steps: tuple[str, Mapping[str, object]]) -> list[JournalRecord]:
+    return [JournalRecord(number, 0.0, kind, data) for number, (kind, data) in enumerate(steps)]
 
 
 def intent(settings: Mapping[str, str], running: ProcessIdentity | None = OLD) -> tuple[str, Mapping[str, object]]:

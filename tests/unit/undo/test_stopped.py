@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.undo.journal import Record
+from pgdyno.undo.journal import JournalRecord
 from pgdyno.undo.stopped import STARTED, STOPPING, is_down_by_person, is_our_stop_open, our_restart, was_shut_down
 
 STATES = {
@@ -20,8 +20,8 @@ def control_file(state: int, version: int = 1300) -> bytes:
     return struct.pack("=QIII", 7_000_000_000_000_000_000, version, 202007201, state) + bytes(8000)
 
 
-def records(*kinds: str) -> list[Record]:
-    return [Record(number, 0.0, kind, {}) for number, kind in enumerate(kinds)]
+def records(*kinds: str) -> list[JournalRecord]:
+    return [JournalRecord(number, 0.0, kind, {}) for number, kind in enumerate(kinds)]
 
 
 @pytest.mark.parametrize("state", STATES)

@@ -24,14 +24,14 @@ from pgdyno.undo import heartbeat, watch_record, watchdog
 from pgdyno.undo import watch as watch_module
 from pgdyno.undo.heartbeat import Beat, Heart
 from pgdyno.undo.watch import Watch
-from pgdyno.undo.watch_judge import Sight, reason_to_act
-from pgdyno.undo.watch_record import Deadlines, Entry, Role
+from pgdyno.undo.watch_judge import WatchdogView, reason_to_act
+from pgdyno.undo.watch_record import Deadlines, Entry, WatchdogRole
 
 if TYPE_CHECKING:
     from pgdyno.undo.bundle import UndoBundle
 
 LIMITS = Deadlines(heartbeat_s=10, health_s=30, grace_s=5)
-WELL = Sight(
+WELL = WatchdogView(
     now=1000.0,
     awake_since=0.0,
     owner=42,
@@ -146,10 +146,10 @@ def test_a_side_task_that_fails_does_not_stop_the_heart(tmp_path: Path) -> None:
 
 
 def test_who_watches_is_known_and_the_files_are_private(tmp_path: Path) -> None:
-    assert watch_record.identity(tmp_path, Role.FIRST) is None
-    watch_record.sign_in(tmp_path, Role.FIRST, ProcessIdentity.own())
-    assert watch_record.identity(tmp_path, Role.FIRST) == ProcessIdentity.own()
-    assert watch_record.identity(tmp_path, Role.SECOND) is None
+    assert watch_record.identity(tmp_path, WatchdogRole.FIRST) is None
+    watch_record.sign_in(tmp_path, WatchdogRole.FIRST, ProcessIdentity.own())
+    assert watch_record.identity(tmp_path, WatchdogRole.FIRST) == ProcessIdentity.own()
+    assert watch_record.identity(tmp_path, WatchdogRole.SECOND) is None
     watch_record.write_deadlines(tmp_path, LIMITS)
     assert watch_record.read_deadlines(tmp_path) == LIMITS
     assert watch_record.read_oom_score(tmp_path) == Path("/proc/self/oom_score_adj").read_text().strip()
@@ -183,10 +183,10 @@ def test_a_watchdog_gives_up_only_where_trying_makes_no_sense(tmp_path: Path) ->
 
 def test_what_would_keep_a_watchdog_from_restoring_is_signed_too(tmp_path: Path) -> None:
     own = ProcessIdentity.own()
-    watch_record.sign_in(tmp_path, Role.FIRST, own)
-    watch_record.sign_in(tmp_path, Role.SECOND, own, EnvironmentUnsuitable("no way in", hint="Mend it."))
-    assert watch_record.entry(tmp_path, Role.FIRST) == Entry(own)
-    assert watch_record.entry(tmp_path, Role.SECOND) == Entry(own, ("no way in", None, "Mend it."))
+    watch_record.sign_in(tmp_path, WatchdogRole.FIRST, own)
+    watch_record.sign_in(tmp_path, WatchdogRole.SECOND, own, EnvironmentUnsuitable("no way in", hint="Mend it."))
+    assert watch_record.entry(tmp_path, WatchdogRole.FIRST) == Entry(own)
+    assert watch_record.entry(tmp_path, WatchdogRole.SECOND) == Entry(own, ("no way in", None, "Mend it."))
     watch = Watch(cast("UndoBundle", SimpleNamespace(directory=tmp_path)), cast("Heart", None), [], {"password": "s3"})
     assert not watch.stands()  # one process in both roles is not two
     assert "s3" not in repr(watch)
@@ -198,8 +198,8 @@ def test_what_would_keep_a_watchdog_from_restoring_is_signed_too(tmp_path: Path)
 @pytest.mark.parametrize("text", ["null", "[]", "{}", '{"obstacle": null}', '{"process": 1, "obstacle": [1]}'])
 def test_a_role_that_cannot_be_read_is_nobodys(tmp_path: Path, text: str) -> None:
     (tmp_path / "watchdog.first").write_text(text)
-    assert watch_record.entry(tmp_path, Role.FIRST) is None
-    assert watch_record.identity(tmp_path, Role.FIRST) is None
+    assert watch_record.entry(tmp_path, WatchdogRole.FIRST) is None
+    assert watch_record.identity(tmp_path, WatchdogRole.FIRST) is None
 
 
 _CHILD = """

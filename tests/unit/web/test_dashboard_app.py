@@ -15,7 +15,7 @@ import pytest
 import study_example as example
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.job import JobState
-from pgdyno.model.live import Live, LiveLamp, LivePoint
+from pgdyno.model.live import Live, LiveIndicator, LivePoint
 from pgdyno.model.study import StudyState
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
@@ -197,7 +197,7 @@ def test_a_study_by_another_metric_shows_that_metric(store: Store) -> None:
 @pytest.mark.requirement("R-REP-06")
 def test_a_running_study_is_shown_with_its_figures_guards_and_trials(store: Store) -> None:
     study = example.add_tune(store)
-    lamps = (LiveLamp("disk", "amber", "1.2 GB free of 1 GB"), LiveLamp("memory", "green", "fine"))
+    lamps = (LiveIndicator("disk", "amber", "1.2 GB free of 1 GB"), LiveIndicator("memory", "green", "fine"))
     LiveBoard(store).show(live(study, lamps=lamps, elapsed_s=3.0, duration_s=6.0))
     app = make_app(store, OPEN)
     page, front = ask(app, "/"), event(app)

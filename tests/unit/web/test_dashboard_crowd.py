@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.web.crowd import Crowd, Limits, Seats, peer_of
+from pgdyno.web.crowd import ConnectionLimits, Crowd, Seats, peer_of
 
-SMALL = Limits(connections=12, peer=6, strangers=3, streams=4, peer_streams=2)
+SMALL = ConnectionLimits(connections=12, peer=6, strangers=3, streams=4, peer_streams=2)
 
 
 @dataclass(eq=False)

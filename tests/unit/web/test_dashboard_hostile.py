@@ -130,7 +130,7 @@ def test_nothing_is_redirected_by_its_slash(app: Any) -> None:
 
 @pytest.mark.requirement("R-REP-07")
 def test_a_cookie_is_secure_by_tls_and_static_files_admit_nobody(tmp_path: Path) -> None:
-    from pgdyno.web.access import ADMITTED, Access, Gate
+    from pgdyno.web.access import ADMITTED, Access, AccessGate
 
     seen: list[bool] = []
 
@@ -139,7 +139,7 @@ def test_a_cookie_is_secure_by_tls_and_static_files_admit_nobody(tmp_path: Path)
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    gate = Gate(inner, Access(frozenset({"localhost"}), TOKEN, secure=True))
+    gate = AccessGate(inner, Access(frozenset({"localhost"}), TOKEN, secure=True))
     taken = ask(gate, "/token", method="POST", body=f"token={TOKEN}".encode())
     assert "secure" in taken.headers["set-cookie"].lower()
     ask(gate, "/static/live.css")

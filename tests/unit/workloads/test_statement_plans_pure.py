@@ -12,7 +12,7 @@ from pgdyno.model.record import PlanRecord
 from pgdyno.trial.plan_changes import plan_changes
 from pgdyno.workloads.client_latency import client_records
 from pgdyno.workloads.folded_log import joined
-from pgdyno.workloads.pgbench_log import LogFormat, parse_lines
+from pgdyno.workloads.pgbench_log import PgbenchLogFormat, parse_lines
 from pgdyno.workloads.plan_shape import UNKNOWN_SHAPE, nodes, outline, shape_of
 from pgdyno.workloads.script import BUILTIN_STATEMENTS, Script
 from pgdyno.workloads.script_statements import (
@@ -129,14 +129,14 @@ LOG = b"".join(
 
 @pytest.mark.requirement("R-MON-10")
 def test_each_client_has_its_own_percentiles():
-    first, slow = client_records(folded(parse_lines(LOG, LogFormat()).log))
+    first, slow = client_records(folded(parse_lines(LOG, PgbenchLogFormat()).log))
     assert (first.client, first.transactions, first.p95_ms, first.max_ms) == (0, 50, 1.0, 1.0)
     assert (slow.client, slow.p50_ms, slow.mean_ms) == pytest.approx((2, 10.0, 10.0), rel=1e-3)
 
 
 @pytest.mark.requirement("R-MON-10")
 def test_clients_are_kept_when_logs_are_joined_and_missing_where_a_log_has_none():
-    log = parse_lines(LOG, LogFormat()).log
+    log = parse_lines(LOG, PgbenchLogFormat()).log
     whole = joined([folded(log), folded(log)])
     assert [one.transactions for one in client_records(whole)] == [100, 100]
     assert client_records(folded()) == client_records(folded(replace(log, client=None))) == []
@@ -145,7 +145,7 @@ def test_clients_are_kept_when_logs_are_joined_and_missing_where_a_log_has_none(
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 10**7)), min_size=1, max_size=60))
 def test_the_clients_transactions_add_up_to_all(lines):
     data = b"".join(b"%d 1 %d 0 1700000000 %06d\n" % (client, us, n) for n, (client, us) in enumerate(lines))
-    found = client_records(folded(parse_lines(data, LogFormat()).log))
+    found = client_records(folded(parse_lines(data, PgbenchLogFormat()).log))
     assert sum(one.transactions for one in found) == len(lines)
     whole = np.array([us for _, us in lines]) / 1000
     assert max(one.max_ms for one in found) == pytest.approx(whole.max(), rel=1e-3)

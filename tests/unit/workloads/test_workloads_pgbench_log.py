@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from exact_log import tally
 from pgdyno.workloads import pgbench_log
-from pgdyno.workloads.pgbench_log import LogFormat, LogReader, parse_lines
+from pgdyno.workloads.pgbench_log import PgbenchLogFormat, PgbenchLogReader, parse_lines
 from pgdyno.workloads.transaction_log import Status, TransactionLog
 
-PLAIN = LogFormat()
-RATE = LogFormat(lag=True)
-RATE_RETRIES = LogFormat(lag=True, retries=True)
-FORMATS = [PLAIN, RATE, LogFormat(retries=True), RATE_RETRIES]
+PLAIN = PgbenchLogFormat()
+RATE = PgbenchLogFormat(lag=True)
+RATE_RETRIES = PgbenchLogFormat(lag=True, retries=True)
+FORMATS = [PLAIN, RATE, PgbenchLogFormat(retries=True), RATE_RETRIES]
 WORDS = {
     Status.SKIPPED: "skipped",
     Status.FAILED: "failed",
@@ -46,7 +46,7 @@ row = st.tuples(
 )
 
 
-def write(rows: list[tuple[int, ...]], form: LogFormat) -> bytes:
+def write(rows: list[tuple[int, ...]], form: PgbenchLogFormat) -> bytes:
     lines = []
     for client, number, time, script, second, micros, lag, retries in rows:
         word = WORDS[time] if isinstance(time, Status) else str(time)
@@ -55,7 +55,7 @@ def write(rows: list[tuple[int, ...]], form: LogFormat) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def assert_same(log: TransactionLog, rows: list[tuple[int, ...]], form: LogFormat) -> None:
+def assert_same(log: TransactionLog, rows: list[tuple[int, ...]], form: PgbenchLogFormat) -> None:
     assert log.end_us.tolist() == [r[4] * 1_000_000 + r[5] for r in rows]
     assert log.latency_us.tolist() == [0 if isinstance(r[2], Status) else r[2] for r in rows]
     assert log.status.tolist() == [r[2] if isinstance(r[2], Status) else Status.OK for r in rows]
@@ -70,7 +70,7 @@ def assert_same(log: TransactionLog, rows: list[tuple[int, ...]], form: LogForma
 
 @pytest.mark.parametrize("form", FORMATS)
 @given(rows=st.lists(row, max_size=30))
-def test_every_format_round_trips(form: LogFormat, rows: list[tuple[int, ...]]) -> None:
+def test_every_format_round_trips(form: PgbenchLogFormat, rows: list[tuple[int, ...]]) -> None:
     parsed = parse_lines(write(rows, form), form)
     assert parsed.malformed == 0
     assert_same(parsed.log, rows, form)
@@ -85,7 +85,7 @@ def test_every_format_round_trips(form: LogFormat, rows: list[tuple[int, ...]]) 
     data=st.data(),
 )
 def test_damaged_lines_are_counted_and_the_others_kept(
-    form: LogFormat, rows: list[tuple[int, ...]], junk: list[bytes], data: st.DataObject
+    form: PgbenchLogFormat, rows: list[tuple[int, ...]], junk: list[bytes], data: st.DataObject
 ) -> None:
     lines = write(rows, form).splitlines(keepends=True)
     for piece in junk:
@@ -138,7 +138,7 @@ def test_reader_follows_growing_files_of_its_own_process_only(tmp_path: Path) ->
     prefix = tmp_path / "transactions"
     first, second = tmp_path / "transactions.77", tmp_path / "transactions.77.1"
     (tmp_path / "transactions.771").write_bytes(CAPTURED_PLAIN)
-    reader = LogReader(prefix, 77, PLAIN)
+    reader = PgbenchLogReader(prefix, 77, PLAIN)
     assert list(reader.read_new()) == []
     first.write_bytes(CAPTURED_PLAIN[:40])
     assert [len(piece) for piece in reader.read_new()] == [1]
@@ -162,7 +162,7 @@ def test_each_byte_of_a_log_is_read_once_and_never_much_at_a_time(
 
     monkeypatch.setattr(pgbench_log, "read_regular", read)
     monkeypatch.setattr(pgbench_log, "PIECE_BYTES", 1000)
-    log, reader = tmp_path / "t.7", LogReader(tmp_path / "t", 7, PLAIN)
+    log, reader = tmp_path / "t.7", PgbenchLogReader(tmp_path / "t", 7, PLAIN)
     for _ in range(50):
         with log.open("ab") as file:
             file.write(CAPTURED_PLAIN * 30)
@@ -173,7 +173,7 @@ def test_each_byte_of_a_log_is_read_once_and_never_much_at_a_time(
 
 
 def test_a_writer_that_is_faster_does_not_hold_the_reader(tmp_path: Path) -> None:
-    log, reader = tmp_path / "t.7", LogReader(tmp_path / "t", 7, PLAIN)
+    log, reader = tmp_path / "t.7", PgbenchLogReader(tmp_path / "t", 7, PLAIN)
     log.write_bytes(CAPTURED_PLAIN)
     for number, _ in enumerate(reader.read_new()):
         assert number < 2, "what is written while it reads is for the next call"
@@ -184,7 +184,7 @@ def test_a_writer_that_is_faster_does_not_hold_the_reader(tmp_path: Path) -> Non
 
 def test_of_a_paced_log_every_odd_line_of_a_client_is_a_pause() -> None:
     data = b"0 1 900000 0 100 0\n0 2 1500 1 100 1\n1 1 700000 2 100 2\n0 3 900000 0 101 0\n1 2 serialization 1 101 1\n"
-    parsed = parse_lines(data, LogFormat(paced=True))
+    parsed = parse_lines(data, PgbenchLogFormat(paced=True))
     assert parsed.log.latency_us.tolist() == [1500, 0]
     assert parsed.paused_us == 2_500_000
     assert parsed.malformed == 0

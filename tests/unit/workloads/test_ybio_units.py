@@ -21,7 +21,7 @@ from pgdyno.workloads.pgbench_load import gap_text
 from pgdyno.workloads.registry import check_driving, make_workload
 from pgdyno.workloads.result import Gap, away_s
 from pgdyno.workloads.script import Script
-from pgdyno.workloads.session_loop import Job, Statement
+from pgdyno.workloads.session_loop import LoopJob, LoopStatement
 from pgdyno.workloads.working_set import CLASSES, chosen, sized, without_class
 from pgdyno.workloads.ybio_figures import plan_shape, rates, reads_between
 from pgdyno.workloads.ybio_table import CHUNK, row_bytes, scattered_keys, segments_for
@@ -196,9 +196,9 @@ def test_the_loop_is_that_of_the_source_unless_told_otherwise(tmp_path: Path):
     plan = LoadPlan(clients=3, jobs=1, warmup_s=1.0, measure_s=2.0, protocol="simple")
     command = LoopCommand(loop, plan, (Script("read", 1, "x"),), tmp_path, "db")
     argv = command.argv()
-    job = Job.read(Path(argv[-1]))
+    job = LoopJob.read(Path(argv[-1]))
     assert (job.clients, job.duration_s, job.prepare, job.dbname) == (3, 3.0, False, "db")
-    assert job.statements == (Statement(loop.statements[0].text, 100, ranged=True),)
+    assert job.statements == (LoopStatement(loop.statements[0].text, 100, ranged=True),)
     assert command.gaps() == ()
     with pytest.raises(UsageError, match="--rate"):
         LoopCommand(loop, replace(plan, rate=5.0), (), tmp_path, "db").argv()

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pgdyno.advisor.amounts import DISK_READS_S
 from pgdyno.advisor.block_stack import bare_name, device_of, disks_of, place_of, top_name
 from pgdyno.advisor.case import Case, Missing, known
-from pgdyno.advisor.device_figures import DeviceState, LoadState, inconsistencies, load_state
+from pgdyno.advisor.device_figures import DeviceLoad, DeviceState, inconsistencies, load_state
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.model.evidence import DeviceActivity
 from pgdyno.model.facts import Unknown
@@ -22,7 +22,7 @@ def device_queueing(case: Case) -> Judgement:
     """Judge every sampled device by its waits and its queue, and say what %util does not prove."""
     rows = known(case.evidence.devices, "the activity of devices")
     states = [load_state(row) for row in rows]
-    queueing = [state for state in states if state.state is LoadState.QUEUEING]
+    queueing = [state for state in states if state.state is DeviceLoad.QUEUEING]
     full = tuple(_resolution(row, state) for row, state in zip(rows, states, strict=True) if _full(row))
     decided = full[:1] or (_none_full(states),)
     if queueing:
@@ -30,11 +30,11 @@ def device_queueing(case: Case) -> Judgement:
         return Fires(
             current=", ".join(state.device for state in queueing),
             proposed="fewer requests, or more disks to serve them",
-            evidence=tuple(state.sentence for state in states if state.state is not LoadState.QUIET),
+            evidence=tuple(state.sentence for state in states if state.state is not DeviceLoad.QUIET),
             doubts=odd,
             resolutions=decided,
         )
-    judged = [state for state in states if state.state is not LoadState.UNKNOWN]
+    judged = [state for state in states if state.state is not DeviceLoad.UNKNOWN]
     if not judged:
         return CannotTell("queues and waits are unknown (the samples have neither aqu-sz nor await)")
     return InOrder(" ".join(state.sentence for state in judged), decided)
@@ -66,7 +66,7 @@ def wal_device_reads(case: Case) -> Judgement:
 def storage_hardware(case: Case) -> Judgement:
     """Speak of hardware only where requests queue."""
     rows = known(case.evidence.devices, "the activity of devices")
-    queueing = [state for row in rows if (state := load_state(row)).state is LoadState.QUEUEING]
+    queueing = [state for row in rows if (state := load_state(row)).state is DeviceLoad.QUEUEING]
     if not queueing:
         return DoesNotApply("no device lets requests queue in this window")
     return Fires(
@@ -101,5 +101,5 @@ def _resolution(row: DeviceActivity, state: DeviceState) -> Resolution:
 
 
 def _none_full(states: list[DeviceState]) -> Resolution:
-    said = " ".join(state.sentence for state in states if state.state is not LoadState.UNKNOWN)
+    said = " ".join(state.sentence for state in states if state.state is not DeviceLoad.UNKNOWN)
     return Resolution("CON-45", f"No device is at 100 % here; waits and queues decide all the same. {said}".rstrip())

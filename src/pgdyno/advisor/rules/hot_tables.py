@@ -10,7 +10,7 @@ from contextlib import suppress
 from pgdyno.advisor.amounts import READ_BYTES, ROWS_WRITTEN, total
 from pgdyno.advisor.block_stack import place_of, unused_disks, volume_below
 from pgdyno.advisor.case import Case, Missing, known
-from pgdyno.advisor.device_figures import LoadState, load_state
+from pgdyno.advisor.device_figures import DeviceLoad, load_state
 from pgdyno.advisor.judgement import Fires, InOrder, Judgement
 from pgdyno.advisor.quoting import identifier, literal
 from pgdyno.model.evidence import TableActivity
@@ -167,7 +167,7 @@ def _lock(case: Case, table: TableActivity) -> list[str]:
 
 def _devices(case: Case) -> list[str]:
     rows = () if isinstance(case.evidence.devices, Unknown) else case.evidence.devices
-    return [state.sentence for row in rows if (state := load_state(row)).state is LoadState.QUEUEING]
+    return [state.sentence for row in rows if (state := load_state(row)).state is DeviceLoad.QUEUEING]
 
 
 def _unused(case: Case) -> list[str]:

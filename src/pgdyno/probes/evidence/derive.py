@@ -37,7 +37,7 @@ from pgdyno.probes.evidence.snapshot import Snapshot
 from pgdyno.probes.evidence.statistics import io_growth, statistics, table_growth
 from pgdyno.probes.evidence.tables import statements, tables, tiny_requests
 from pgdyno.probes.evidence.wal_rate import wal_rate
-from pgdyno.probes.evidence.working_set import Signs, working_set
+from pgdyno.probes.evidence.working_set import WorkingSetSigns, working_set
 from pgdyno.probes.evidence.workload_class import classify
 
 T = TypeVar("T")
@@ -177,7 +177,7 @@ def _working_set(
     known = [] if isinstance(sizes, Unknown) else [size for size in sizes if isinstance(size, int)]
     used = (last.get("buffers") or [{}])[0].get("used")
     shared = int(buffers) * block
-    signs = Signs(
+    signs = WorkingSetSigns(
         shared_buffers=shared,
         memory=limit,
         database_bytes=sum(known) if not isinstance(sizes, Unknown) and known and len(known) == len(sizes) else None,
@@ -191,8 +191,12 @@ def _working_set(
 
 
 def _with_window(
-    signs: Signs, first: Snapshot, last: Snapshot, devices: Sequence[DeviceActivity] | Unknown, inventory: Inventory
-) -> Signs:
+    signs: WorkingSetSigns,
+    first: Snapshot,
+    last: Snapshot,
+    devices: Sequence[DeviceActivity] | Unknown,
+    inventory: Inventory,
+) -> WorkingSetSigns:
     grown = database_growth(first, last)
     if isinstance(grown, Unknown) or not grown:
         return signs

@@ -13,14 +13,14 @@ from pgdyno.model.inventory import Inventory
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow, SampleValue
 from pgdyno.probes.evidence.bursts import burst
-from pgdyno.probes.host.reading import HostReading, rows
+from pgdyno.probes.host.reading import HostCounters, rows
 
 UPPER = ("dm-", "md", "loop", "zram", "ram", "sr", "drbd", "nbd")
 """Devices that lie on others, or in memory: their kB are counted where they arrive."""
 _NO_READING = Unknown("the host's counters were not read twice")
 
 
-def host_activity(readings: Sequence[HostReading], inventory: Inventory) -> HostActivity | Unknown:
+def host_activity(readings: Sequence[HostCounters], inventory: Inventory) -> HostActivity | Unknown:
     """Return what the host did between the first reading and the last; bursts come from all of them."""
     if len(readings) < 2 or readings[-1].t <= readings[0].t:
         return _NO_READING
@@ -50,7 +50,7 @@ def host_activity(readings: Sequence[HostReading], inventory: Inventory) -> Host
     )
 
 
-def device_activity(readings: Sequence[HostReading]) -> tuple[DeviceActivity, ...] | Unknown:
+def device_activity(readings: Sequence[HostCounters]) -> tuple[DeviceActivity, ...] | Unknown:
     """Return the devices' rows over the window, in the columns of iostat."""
     if len(readings) < 2 or readings[-1].t <= readings[0].t:
         return _NO_READING
@@ -86,7 +86,7 @@ def _device(values: Mapping[str, SampleValue]) -> DeviceActivity:
     )
 
 
-def _written_kb(before: HostReading, after: HostReading) -> float | None:
+def _written_kb(before: HostCounters, after: HostCounters) -> float | None:
     """Return kB written per second to the devices at the bottom."""
     if before.disks is None or after.disks is None or after.t <= before.t:
         return None
@@ -103,24 +103,24 @@ def _one(found: Sequence[SampleRow], table: str) -> dict[str, SampleValue] | Non
     return None
 
 
-def _value(row: Mapping[str, SampleValue] | None, name: str, last: HostReading) -> float | Unknown:
+def _value(row: Mapping[str, SampleValue] | None, name: str, last: HostCounters) -> float | Unknown:
     value = None if row is None else row.get(name)
     return float(value) if isinstance(value, int | float) else Unknown(last.failures.get("cpu", "it was not read"))
 
 
-def _swap(first: HostReading, last: HostReading, name: str) -> float | Unknown:
+def _swap(first: HostCounters, last: HostCounters, name: str) -> float | Unknown:
     if first.vmstat is None or last.vmstat is None or name not in first.vmstat or name not in last.vmstat:
         return Unknown(last.failures.get("memory", f"/proc/vmstat has no {name}"))
     return (last.vmstat[name] - first.vmstat[name]) * last.page_size / (last.t - first.t)
 
 
-def _kills(first: HostReading, last: HostReading) -> int | Unknown:
+def _kills(first: HostCounters, last: HostCounters) -> int | Unknown:
     if first.vmstat is None or last.vmstat is None or "oom_kill" not in last.vmstat:
         return Unknown("/proc/vmstat has no oom_kill; kernels have it since 4.13")
     return last.vmstat["oom_kill"] - first.vmstat.get("oom_kill", 0)
 
 
-def _network(first: HostReading, last: HostReading, inventory: Inventory) -> float | Unknown:
+def _network(first: HostCounters, last: HostCounters, inventory: Inventory) -> float | Unknown:
     """Return the busiest interface's share of its speed, the busier direction."""
     interfaces = inventory.host.network
     if isinstance(interfaces, Unknown):

@@ -122,7 +122,7 @@ class DeviceTotals:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class IostatComparison:
     """Two reports: `changes` are after / before - 1; `shares` is each device's part of the kB/s afterwards."""
 
     before: DeviceTotals
@@ -132,11 +132,11 @@ class Comparison:
     shares: dict[str, float]
 
 
-def compare(before: Sequence[DeviceActivity], after: Sequence[DeviceActivity]) -> Comparison:
+def compare(before: Sequence[DeviceActivity], after: Sequence[DeviceActivity]) -> IostatComparison:
     """Compare the sums of two sets of devices, such as one volume before and two after a table has moved."""
     was, now = totals(before), totals(after)
     shares = {row.device: _sum(row.read_kb_s, row.write_kb_s) / now.kb_s for row in after} if now.kb_s else {}
-    return Comparison(was, now, _change(was.requests_s, now.requests_s), _change(was.kb_s, now.kb_s), shares)
+    return IostatComparison(was, now, _change(was.requests_s, now.requests_s), _change(was.kb_s, now.kb_s), shares)
 
 
 def totals(rows: Sequence[DeviceActivity]) -> DeviceTotals:

@@ -17,7 +17,7 @@ from pgdyno.outside.documents import load_json
 from pgdyno.probes.evidence.captured_text import captured_text
 from pgdyno.probes.evidence.snapshot import ActivitySession, Snapshot, busiest_databases, opened, read_snapshot
 from pgdyno.probes.host.cpu import CpuShares
-from pgdyno.probes.host.reading import HostReading, parse_host
+from pgdyno.probes.host.reading import HostCounters, parse_host
 from pgdyno.targets.target import Target
 
 NO_HOST = Unknown("the server's host is not this one; --host ssh://... reads it")
@@ -36,7 +36,7 @@ class Observation:
     host_missing: Unknown = NO_HOST
     kernel_log: str | Unknown = field(default_factory=lambda: Unknown("the kernel's log was not read"))
 
-    def readings(self) -> list[HostReading]:
+    def readings(self) -> list[HostCounters]:
         """Return the host's readings, parsed; whose CPU time it was is not asked."""
         nobody = CpuShares(None, 0.0, 0.0)
         return [parse_host(t, nobody, texts) for t, texts in self.host]

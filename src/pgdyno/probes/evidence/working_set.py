@@ -32,7 +32,7 @@ class _Seen(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Signs:
+class WorkingSetSigns:
     """What is known: sizes in bytes, counts of the window. None is not known."""
 
     shared_buffers: int
@@ -60,7 +60,7 @@ def classify_size(size: int, shared_buffers: int, memory: int) -> WorkingSetClas
     return WorkingSetClass.RAM_ONCE if size <= memory else WorkingSetClass.EXCEEDS
 
 
-def working_set(signs: Signs) -> WorkingSet | Unknown:
+def working_set(signs: WorkingSetSigns) -> WorkingSet | Unknown:
     """Estimate the working set; unknown, with the bounds, when nothing says which class it is."""
     high, methods = _upper_bound(signs)
     low = 0
@@ -96,7 +96,7 @@ def working_set(signs: Signs) -> WorkingSet | Unknown:
     )
 
 
-def _upper_bound(signs: Signs) -> tuple[int | None, list[str]]:
+def _upper_bound(signs: WorkingSetSigns) -> tuple[int | None, list[str]]:
     known = {
         "the size of all databases": signs.database_bytes,
         "the size of the tables and indexes that were touched": signs.touched_bytes,
@@ -108,7 +108,7 @@ def _upper_bound(signs: Signs) -> tuple[int | None, list[str]]:
     return found[method], [method]
 
 
-def _window(signs: Signs) -> _Seen | None:
+def _window(signs: WorkingSetSigns) -> _Seen | None:
     if signs.blocks_hit is None or signs.blocks_read is None:
         return None
     asked = signs.blocks_hit + signs.blocks_read

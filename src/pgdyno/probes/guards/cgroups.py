@@ -15,7 +15,7 @@ Read = Callable[[Path], str]
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryGroup:
+class GuardedMemory:
     """A group of version 1 or 2 at its directory."""
 
     version: int
@@ -49,7 +49,7 @@ class MemoryGroup:
         return table(read(self.path / file)).get("oom_kill")
 
 
-def memory_groups(cgroups: str, mountinfo: str) -> list[MemoryGroup]:
+def memory_groups(cgroups: str, mountinfo: str) -> list[GuardedMemory]:
     """Return the groups around a process from its own to the root of the tree; that of version 1 is left out.
 
     It has no limit. That of version 2 is there because in a container it is the container's own group; on a host it has
@@ -67,10 +67,10 @@ def memory_groups(cgroups: str, mountinfo: str) -> list[MemoryGroup]:
         relative = os.path.relpath(path, shown) if path is not None else "."
         group = Path(folder) / relative
         while not relative.startswith("..") and group != Path(folder):
-            found.append(MemoryGroup(version, group))
+            found.append(GuardedMemory(version, group))
             group = group.parent
         if version == 2 and not relative.startswith(".."):
-            found.append(MemoryGroup(version, group))
+            found.append(GuardedMemory(version, group))
     return found
 
 

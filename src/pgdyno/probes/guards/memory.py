@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.model.guard import Absent
-from pgdyno.probes.guards.cgroups import MemoryGroup, memory_groups
+from pgdyno.probes.guards.cgroups import GuardedMemory, memory_groups
 from pgdyno.probes.host import memory, pressure
 from pgdyno.probes.host.reading import PAGE_SIZE, PROC
 
@@ -42,7 +42,7 @@ class MemoryReading:
 class MemoryReader:
     """Reads the memory that bounds one server. `groups` are those around its postmaster, from the inside out."""
 
-    def __init__(self, groups: list[MemoryGroup], proc: Path = PROC) -> None:
+    def __init__(self, groups: list[GuardedMemory], proc: Path = PROC) -> None:
         self._proc = proc
         self._groups = [group for group in groups if _has_controller(group)]
         self._pressure = self._pressure_file()
@@ -95,7 +95,7 @@ class MemoryReader:
             return Absent(f'"{self._pressure}" cannot be read: {error.strerror}')
 
 
-def _has_controller(group: MemoryGroup) -> bool:
+def _has_controller(group: GuardedMemory) -> bool:
     """Tell whether the memory controller acts in the group: in a v2 tree it may be left to v1, or to the parent."""
     return (group.path / ("memory.current" if group.version == 2 else "memory.usage_in_bytes")).exists()
 

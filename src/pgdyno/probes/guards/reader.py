@@ -26,7 +26,7 @@ UNSEEN = (BY_SQL_ALONE, ELSEWHERE, HIDDEN)
 
 
 @dataclass(frozen=True, slots=True)
-class LoadState:
+class GuardedLoad:
     """The running load: since when it runs, its transactions per second and p99 of now, its failures so far."""
 
     began_at: float
@@ -44,7 +44,7 @@ class Tick:
     memory: MemoryReading | Absent | Failed
     volumes: VolumesReading | Absent | Failed
     server: GuardRow | Failed
-    load: LoadState | None = None
+    load: GuardedLoad | None = None
 
 
 class HostReader:
@@ -94,7 +94,7 @@ class GuardReader:
         """End the session; the next tick opens another."""
         self._observer.close()
 
-    def read(self, t: float, load: LoadState | None = None) -> Tick:
+    def read(self, t: float, load: GuardedLoad | None = None) -> Tick:
         """Read everything now. Never raises for what host or server do."""
         memory, volumes = self._read_host()
         return Tick(t, memory, volumes, self._read_server(t), load)

@@ -33,20 +33,20 @@ class Neighbour:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ProcessSnapshot:
     """Every process at one moment, by pid; `at_s` is of the monotonic clock."""
 
     at_s: float
     stats: Mapping[int, ProcessStat]
 
 
-def look(proc: Path = PROC) -> Look:
+def look(proc: Path = PROC) -> ProcessSnapshot:
     """Read every process of this machine: some milliseconds for hundreds of them."""
     found = (read_stat(pid, proc) for pid in all_pids(proc))
-    return Look(time.monotonic(), {stat.pid: stat for stat in found if stat is not None})
+    return ProcessSnapshot(time.monotonic(), {stat.pid: stat for stat in found if stat is not None})
 
 
-def busiest(before: Look, after: Look, postmaster: int | None) -> tuple[Neighbour, ...]:
+def busiest(before: ProcessSnapshot, after: ProcessSnapshot, postmaster: int | None) -> tuple[Neighbour, ...]:
     """Return who used the most CPU between two looks, most first; nothing where they are the same moment.
 
     Left out are the kernel's threads, this process and the server, each with all that it started.

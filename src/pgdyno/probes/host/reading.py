@@ -21,7 +21,7 @@ PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
-class HostReading:
+class HostCounters:
     """Every counter of the host at `t`. A part is None when it could not be read; `failures` says why, by table."""
 
     t: float
@@ -38,12 +38,12 @@ class HostReading:
     """Mbit/s of the interfaces that tell it."""
 
 
-def read_host(t: float, shares: cpu.CpuShares, *, proc: Path = PROC, sys: Path = SYS) -> HostReading:
+def read_host(t: float, shares: cpu.CpuShares, *, proc: Path = PROC, sys: Path = SYS) -> HostCounters:
     """Read this machine now. What cannot be read is named in `failures` and costs only itself."""
     return parse_host(t, shares, read_texts(proc, sys))
 
 
-def parse_host(t: float, shares: cpu.CpuShares, host: HostTexts) -> HostReading:
+def parse_host(t: float, shares: cpu.CpuShares, host: HostTexts) -> HostCounters:
     """Make a reading of what a host said at `t`; errors as `read_host`."""
     failures: dict[str, str] = {}
 
@@ -54,7 +54,7 @@ def parse_host(t: float, shares: cpu.CpuShares, host: HostTexts) -> HostReading:
             failures[table] = str(error) or type(error).__name__
             return None
 
-    return HostReading(
+    return HostCounters(
         t=t,
         shares=shares,
         cpu=attempt("cpu", lambda: cpu.parse(host.text("stat"), host.ticks_per_s)),
@@ -69,12 +69,12 @@ def parse_host(t: float, shares: cpu.CpuShares, host: HostTexts) -> HostReading:
     )
 
 
-def unread_host(t: float, reason: str) -> HostReading:
+def unread_host(t: float, reason: str) -> HostCounters:
     """Return the reading of a host that could not be reached at `t`: every table is missing, for this reason."""
     return parse_host(t, cpu.CpuShares(None, 0.0, 0.0), HostTexts({}, dict.fromkeys(FILES, reason), None, 1, 1))
 
 
-def rows(before: HostReading | None, after: HostReading) -> list[SampleRow]:
+def rows(before: HostCounters | None, after: HostCounters) -> list[SampleRow]:
     """Return the rows of all host tables for the time between two readings; only gauges when there is no first one."""
     interval_s = None if before is None else after.t - before.t
     found: list[SampleRow] = []

@@ -20,11 +20,11 @@ from pgdyno.report.export import (
     tuned,
     udev,
 )
-from pgdyno.report.export.advice import Advice, advice_of
+from pgdyno.report.export.advice import ExportedAdvice, advice_of
 
 __all__ = ["FORMATS", "emit", "maker"]
 
-FORMATS: Mapping[str, Callable[[Advice], dict[str, str]]] = {
+FORMATS: Mapping[str, Callable[[ExportedAdvice], dict[str, str]]] = {
     "postgresql.conf": conf.files,
     "alter-system": alter_system.files,
     "sysctl": sysctl.files,
@@ -42,7 +42,7 @@ FORMATS: Mapping[str, Callable[[Advice], dict[str, str]]] = {
 _SHORT = {"conf": "postgresql.conf"}
 
 
-def maker(format: str) -> Callable[[Advice], dict[str, str]]:
+def maker(format: str) -> Callable[[ExportedAdvice], dict[str, str]]:
     """Return what makes the files of a format. Raises UsageError for one that is not one of FORMATS."""
     make = FORMATS.get(_SHORT.get(format, format))
     if make is None:

@@ -28,7 +28,7 @@ def _was(change: Change) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ExportedChange:
     """One change to be written, and the finding that it comes from."""
 
     change: Change
@@ -57,7 +57,7 @@ class Item:
 class LeftOut:
     """A change that is not written, and why."""
 
-    item: Item
+    item: ExportedChange
     reason: str
 
 
@@ -75,15 +75,15 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class ExportedAdvice:
     """The changes of the chosen findings, each knob once, on one target."""
 
-    items: tuple[Item, ...]
+    items: tuple[ExportedChange, ...]
     left_out: tuple[LeftOut, ...]
     inventory: Inventory
     date: str
 
-    def of(self, *kinds: ChangeKind) -> list[Item]:
+    def of(self, *kinds: ChangeKind) -> list[ExportedChange]:
         """Return the changes of these kinds in the order of the findings."""
         return [item for item in self.items if item.change.kind in kinds]
 
@@ -147,16 +147,16 @@ def comment(lines: Iterable[str], mark: str = "#") -> str:
     return "".join(f"{mark} {' '.join(line.split())}".rstrip() + "\n" for line in lines)
 
 
-def advice_of(findings: Sequence[Finding], inventory: Inventory, date: str) -> Advice:
+def advice_of(findings: Sequence[Finding], inventory: Inventory, date: str) -> ExportedAdvice:
     """Return the changes that may be written; what is refuted here, unchanged, or may not be set is left out."""
-    items: list[Item] = []
+    items: list[ExportedChange] = []
     left_out: list[LeftOut] = []
-    seen: dict[tuple[ChangeKind, str, str], Item] = {}
+    seen: dict[tuple[ChangeKind, str, str], ExportedChange] = {}
     for finding in findings:
         if finding.answer is not Answer.FINDING:
             continue
         for change in (*finding.changes, *_scheduled(finding)):
-            item = Item(change, finding.rule, finding.title, finding.state)
+            item = ExportedChange(change, finding.rule, finding.title, finding.state)
             key = (change.kind, change.knob, change.device)
             first = seen.get(key) if change.kind in _NAMED else None
             if finding.state is ProofState.REFUTED:
@@ -169,7 +169,7 @@ def advice_of(findings: Sequence[Finding], inventory: Inventory, date: str) -> A
             elif not _is_in_force(change, inventory):
                 seen[key] = item
                 items.append(item)
-    return Advice(tuple(items), tuple(left_out), inventory, date)
+    return ExportedAdvice(tuple(items), tuple(left_out), inventory, date)
 
 
 def _scheduled(finding: Finding) -> list[Change]:

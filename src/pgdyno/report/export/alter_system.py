@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.model.finding import ChangeKind
-from pgdyno.report.export.advice import Advice, comment
+from pgdyno.report.export.advice import ExportedAdvice, comment
 from pgdyno.report.export.quoting import alter_system_reset, alter_system_set
 
 NAME, UNDO = "pgdyno-advice.sql", "pgdyno-advice.undo.sql"
@@ -11,7 +11,7 @@ _KINDS = (ChangeKind.POSTGRESQL,)
 _RELOAD = "SELECT pg_reload_conf();\n"
 
 
-def files(advice: Advice) -> dict[str, str]:
+def files(advice: ExportedAdvice) -> dict[str, str]:
     """Return the statements and their undo, for psql as a superuser; each reloads at its end."""
     items = advice.of(*_KINDS)
     if not items:
@@ -25,7 +25,7 @@ def files(advice: Advice) -> dict[str, str]:
     return {NAME: text + note + _RELOAD, UNDO: undo + note + _RELOAD}
 
 
-def _undo(advice: Advice, name: str) -> str:
+def _undo(advice: ExportedAdvice, name: str) -> str:
     found = advice.found(name)
     if found.in_auto_conf is None and not found.is_default and found.text is not None and not found.overridden_by:
         # Its file is not shown: setting it again is right for either file, resetting only for one of them.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind
-from pgdyno.report.export.advice import Advice, comment
+from pgdyno.report.export.advice import ExportedAdvice, comment
 from pgdyno.report.export.linux_items import is_sysctl, pool_notes, sysctls_of
 from pgdyno.report.export.quoting import alter_system_reset, alter_system_set, yaml_scalar
 from pgdyno.report.export.sysctl import NAME as SYSCTL_FILE
@@ -29,7 +29,7 @@ Task = Sequence[str]
 """The lines of a task, the first without its dash."""
 
 
-def files(advice: Advice) -> dict[str, str]:
+def files(advice: ExportedAdvice) -> dict[str, str]:
     """Return the playbook and the one that undoes it; nothing where neither parameters nor sysctls change."""
     items, sysctls = advice.of(ChangeKind.POSTGRESQL), sysctls_of(advice)
     if not items and not sysctls.written:
@@ -56,14 +56,14 @@ def _is_here(change: Change) -> bool:
     return change.kind is ChangeKind.POSTGRESQL or is_sysctl(change)
 
 
-def _late(advice: Advice) -> frozenset[str]:
+def _late(advice: ExportedAdvice) -> frozenset[str]:
     """Return the parameters that are in force only after a restart."""
     server = advice.inventory.server
     settings = {} if isinstance(server, Unknown) else server.settings
     return frozenset(name for name, fact in settings.items() if fact.context == "postmaster")
 
 
-def _found(advice: Advice, name: str, otherwise: str) -> str:
+def _found(advice: ExportedAdvice, name: str, otherwise: str) -> str:
     """Return where the server listens; `otherwise` where it is not known."""
     server = advice.inventory.server
     fact = None if isinstance(server, Unknown) else server.settings.get(name)
@@ -76,7 +76,7 @@ def _set(name: str, value: str, late: frozenset[str]) -> Task:
     return _module(f"Set {name} to {value}", name, value, late)
 
 
-def _back(advice: Advice, name: str, late: frozenset[str]) -> Task:
+def _back(advice: ExportedAdvice, name: str, late: frozenset[str]) -> Task:
     """Return the task that brings a parameter back: as it stood in postgresql.auto.conf, else without a line there."""
     found = advice.found(name)
     unseen = found.in_auto_conf is None and not found.is_default and not found.overridden_by

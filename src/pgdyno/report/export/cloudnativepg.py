@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from pgdyno.model.finding import ChangeKind
-from pgdyno.report.export.advice import Advice, comment
+from pgdyno.report.export.advice import ExportedAdvice, comment
 from pgdyno.report.export.quoting import yaml_key, yaml_scalar
 from pgdyno.routes.auto_conf import list_words
 
@@ -17,7 +17,7 @@ _KINDS = (ChangeKind.POSTGRESQL,)
 _LIBRARIES = "shared_preload_libraries"
 
 
-def files(advice: Advice) -> dict[str, str]:
+def files(advice: ExportedAdvice) -> dict[str, str]:
     """Return the patch and its undo."""
     items = advice.of(*_KINDS)
     if not items:

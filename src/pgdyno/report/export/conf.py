@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pgdyno.model.finding import ChangeKind
-from pgdyno.report.export.advice import Advice, comment
+from pgdyno.report.export.advice import ExportedAdvice, comment
 from pgdyno.report.export.quoting import conf_line
 
 NAME, UNDO = "pgdyno-advice.conf", "pgdyno-advice.undo.conf"
 _KINDS = (ChangeKind.POSTGRESQL,)
 
 
-def files(advice: Advice) -> dict[str, str]:
+def files(advice: ExportedAdvice) -> dict[str, str]:
     """Return the fragment and its undo."""
     items = advice.of(*_KINDS)
     if not items:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pgdyno.model.finding import ChangeKind
-from pgdyno.report.export.advice import Advice, comment
+from pgdyno.report.export.advice import ExportedAdvice, comment
 
 NAME, UNDO = "pgdyno-advice-ddl.sql", "pgdyno-advice-ddl.undo.sql"
 _KINDS = (ChangeKind.DDL,)
 
 
-def files(advice: Advice) -> dict[str, str]:
+def files(advice: ExportedAdvice) -> dict[str, str]:
     """Return the statements and their undo in the opposite order; pgdyno never runs them."""
     items = advice.of(*_KINDS)
     if not items:

@@ -10,7 +10,7 @@ from pgdyno.model import linux
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind
 from pgdyno.model.inventory import HostInventory, Place, Purpose
-from pgdyno.report.export.advice import Advice
+from pgdyno.report.export.advice import ExportedAdvice
 
 EARLY = (linux.THP_ENABLED, linux.THP_DEFRAG, linux.GOVERNOR)
 LATE = (linux.SMT,)
@@ -63,7 +63,7 @@ def in_debugfs(host: HostInventory) -> bool:
     return isinstance(place, str) and place.startswith(_DEBUGFS)
 
 
-def sysctls_of(advice: Advice) -> Sysctls:
+def sysctls_of(advice: ExportedAdvice) -> Sysctls:
     """Sort the sysctls: only names that this kernel has are written, and one of two counterparts."""
     host = advice.inventory.host
     here = host.kernel.sysctls
@@ -110,13 +110,13 @@ def _as_found(name: str, here: Mapping[str, str]) -> tuple[str, str | None]:
     return name, here.get(name)
 
 
-def files_below_sys(advice: Advice, names: tuple[str, ...]) -> dict[str, Change]:
+def files_below_sys(advice: ExportedAdvice, names: tuple[str, ...]) -> dict[str, Change]:
     """Return the changes of these knobs, by name."""
     found = {item.change.knob: item.change for item in advice.of(ChangeKind.LINUX) if item.change.knob in names}
     return {name: change for name, change in found.items() if is_word(change.value)}
 
 
-def block_changes(advice: Advice) -> list[BlockChange]:
+def block_changes(advice: ExportedAdvice) -> list[BlockChange]:
     """Return every change of a block device; the catalogue's block knobs are meant for the server's own devices."""
     changes: list[BlockChange] = []
     for item in advice.of(ChangeKind.BLOCK, ChangeKind.LINUX):

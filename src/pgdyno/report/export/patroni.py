@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.model.finding import ChangeKind
-from pgdyno.report.export.advice import Advice, comment
+from pgdyno.report.export.advice import ExportedAdvice, comment
 from pgdyno.report.export.quoting import yaml_key, yaml_scalar
 
 NAME, UNDO = "pgdyno-advice.patroni.yaml", "pgdyno-advice.patroni.undo.yaml"
@@ -11,7 +11,7 @@ _KINDS = (ChangeKind.POSTGRESQL,)
 _BEGIN = "postgresql:\n  parameters:\n"
 
 
-def files(advice: Advice) -> dict[str, str]:
+def files(advice: ExportedAdvice) -> dict[str, str]:
     """Return the patch and its undo."""
     items = advice.of(*_KINDS)
     if not items:

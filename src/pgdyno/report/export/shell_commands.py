@@ -8,7 +8,7 @@ from pgdyno.advisor.block_stack import automatic_read_ahead_kb
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind
 from pgdyno.model.inventory import LogicalVolume
-from pgdyno.report.export.advice import Advice, comment
+from pgdyno.report.export.advice import ExportedAdvice, comment
 from pgdyno.report.export.linux_items import BlockChange, block_changes, is_block
 from pgdyno.report.export.systemd import is_scheduled_vacuum
 
@@ -18,7 +18,7 @@ _SECTORS = 2
 """Sectors of 512 bytes in one KiB: the unit of blockdev --setra and of lvchange --readahead."""
 
 
-def files(advice: Advice) -> dict[str, str]:
+def files(advice: ExportedAdvice) -> dict[str, str]:
     """Return the commands and their undo, as scripts that stop at the first error; nothing runs them."""
     forth, back = _block_lines(advice)
     for item in advice.of(ChangeKind.COMMAND, ChangeKind.MANUAL):
@@ -50,7 +50,7 @@ def _lines(commands: tuple[str, ...], *, by_hand: bool) -> str:
     return "".join(f"{command}\n" for command in commands)
 
 
-def _block_lines(advice: Advice) -> tuple[list[str], list[str]]:
+def _block_lines(advice: ExportedAdvice) -> tuple[list[str], list[str]]:
     forth: list[str] = []
     back: list[str] = []
     volumes = advice.inventory.host.volumes

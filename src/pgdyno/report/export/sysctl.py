@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pgdyno.model.finding import ChangeKind
-from pgdyno.report.export.advice import Advice, comment
+from pgdyno.report.export.advice import ExportedAdvice, comment
 from pgdyno.report.export.linux_items import is_sysctl, pool_notes, sysctls_of
 
 NAME, UNDO = "90-pgdyno-advice.conf", "90-pgdyno-advice.undo.conf"
 _KINDS = (ChangeKind.LINUX,)
 
 
-def files(advice: Advice) -> dict[str, str]:
+def files(advice: ExportedAdvice) -> dict[str, str]:
     """Return the file and its undo; comments alone where every name is gone from this kernel."""
     chosen = sysctls_of(advice)
     if not chosen.written and not chosen.listed:

@@ -14,7 +14,7 @@ from pgdyno.kernel.kernel_smt import CONTROL
 from pgdyno.kernel.persist import early_lines, kernel_unit
 from pgdyno.model import linux
 from pgdyno.model.finding import Change, ChangeKind
-from pgdyno.report.export.advice import SCHEDULE, Advice, comment
+from pgdyno.report.export.advice import SCHEDULE, ExportedAdvice, comment
 from pgdyno.report.export.linux_items import EARLY, files_below_sys, in_debugfs, is_word
 
 TMPFILES, UNIT, UNDO = "pgdyno-advice-tmpfiles.conf", "pgdyno-advice-kernel.service", "pgdyno-advice-systemd.undo.sh"
@@ -29,7 +29,7 @@ _PATHS = {
 _CALENDAR = re.compile(r"[\w*,:./ ~-]+")
 
 
-def files(advice: Advice) -> dict[str, str]:
+def files(advice: ExportedAdvice) -> dict[str, str]:
     """Return the files that are needed and one script that takes all of them back."""
     early = files_below_sys(advice, EARLY)
     late = _late(advice)
@@ -67,7 +67,7 @@ def _is_here(change: Change) -> bool:
     return change.knob in (*EARLY, linux.SMT, linux.MIGRATION_COST) or is_scheduled_vacuum(change)
 
 
-def _late(advice: Advice) -> list[tuple[str, str]]:
+def _late(advice: ExportedAdvice) -> list[tuple[str, str]]:
     """Return commands with their undo for what a unit must write."""
     found: list[tuple[str, str]] = []
     host = advice.inventory.host
@@ -97,7 +97,7 @@ def _write(value: str | None, path: str) -> str:
     return f"echo {shlex.quote(value)} > {path}"
 
 
-def _vacuum(advice: Advice, changes: Iterable[Change]) -> dict[str, str]:
+def _vacuum(advice: ExportedAdvice, changes: Iterable[Change]) -> dict[str, str]:
     commands = [command for change in changes for command in change.commands]
     events = [change.value for change in changes if change.knob == SCHEDULE and _CALENDAR.fullmatch(change.value)]
     # A unit is no shell: % is a specifier and $ a variable there (systemd.service(5)).

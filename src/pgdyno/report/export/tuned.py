@@ -6,7 +6,7 @@ import shlex
 
 from pgdyno.model import linux
 from pgdyno.model.finding import ChangeKind
-from pgdyno.report.export.advice import Advice, comment
+from pgdyno.report.export.advice import ExportedAdvice, comment
 from pgdyno.report.export.linux_items import (
     BlockChange,
     block_changes,
@@ -21,7 +21,7 @@ NAME, UNDO = f"{PROFILE}/tuned.conf", f"{PROFILE}/undo.sh"
 _KINDS = (ChangeKind.LINUX, ChangeKind.BLOCK)
 
 
-def files(advice: Advice) -> dict[str, str]:
+def files(advice: ExportedAdvice) -> dict[str, str]:
     """Return the profile, on top of the active one, and its undo."""
     sections = _sections(advice)
     if not sections:
@@ -40,7 +40,7 @@ def files(advice: Advice) -> dict[str, str]:
     return {NAME: text, UNDO: undo + f"rm -rf /etc/tuned/{PROFILE}\n"}
 
 
-def _sections(advice: Advice) -> dict[str, str]:
+def _sections(advice: ExportedAdvice) -> dict[str, str]:
     sections: dict[str, str] = {}
     sysctls = sysctls_of(advice).written
     if sysctls:

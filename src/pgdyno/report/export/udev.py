@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.kernel.persist import block_rule
 from pgdyno.model.finding import ChangeKind
 from pgdyno.model.inventory import HostInventory
-from pgdyno.report.export.advice import Advice, comment
+from pgdyno.report.export.advice import ExportedAdvice, comment
 from pgdyno.report.export.linux_items import BlockChange, block_changes, is_block
 
 NAME, UNDO = "90-pgdyno-advice.rules", "90-pgdyno-advice.undo.rules"
@@ -14,7 +14,7 @@ _MAPPED = ("lvm", "crypt", "mpath", "dm")
 _LOAD = "udevadm control --reload; udevadm trigger --subsystem-match=block --action=change"
 
 
-def files(advice: Advice) -> dict[str, str]:
+def files(advice: ExportedAdvice) -> dict[str, str]:
     """Return the rules and their undo."""
     changes = block_changes(advice)
     if not changes:

@@ -18,48 +18,48 @@ Bytes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Column:
+class CopyColumn:
     """Values of one column: a row of `cells` each, cut to `lengths` where that is not None."""
 
     cells: Bytes
     lengths: Int64s | None = None
 
 
-def integers(values: Int64s, width: int = 4) -> Column:
+def integers(values: Int64s, width: int = 4) -> CopyColumn:
     """Return a column of smallint (2), integer (4), or bigint and timestamptz (8)."""
-    return Column(_bytes(values.astype(f">i{width}"), width))
+    return CopyColumn(_bytes(values.astype(f">i{width}"), width))
 
 
-def nullable(column: Column, known: NDArray[np.bool_]) -> Column:
+def nullable(column: CopyColumn, known: NDArray[np.bool_]) -> CopyColumn:
     """Return the column with NULL wherever `known` is false."""
     width = column.cells.shape[1]
     lengths = np.full(len(known), width, np.int64) if column.lengths is None else column.lengths
-    return Column(column.cells, np.where(known, lengths, -1))
+    return CopyColumn(column.cells, np.where(known, lengths, -1))
 
 
-def money(cents: Int64s) -> Column:
+def money(cents: Int64s) -> CopyColumn:
     """Return a column of numeric with two digits after the point, at most 99,999,999.99 either way."""
     whole, rest = np.divmod(np.abs(cents), 100)
     sign = np.where(cents < 0, 0x4000, 0)
     return _numeric(weight=1, scale=2, sign=sign, digits=[whole // 10_000, whole % 10_000, rest * 100])
 
 
-def fraction(ten_thousandths: Int64s) -> Column:
+def fraction(ten_thousandths: Int64s) -> CopyColumn:
     """Return a column of numeric below 1 with four digits after the point."""
     return _numeric(weight=-1, scale=4, sign=np.zeros_like(ten_thousandths), digits=[ten_thousandths])
 
 
-def texts(cells: Bytes, lengths: Int64s | None = None) -> Column:
+def texts(cells: Bytes, lengths: Int64s | None = None) -> CopyColumn:
     """Return a column of text from ASCII bytes."""
-    return Column(np.ascontiguousarray(cells), lengths)
+    return CopyColumn(np.ascontiguousarray(cells), lengths)
 
 
-def constant(word: bytes, count: int) -> Column:
+def constant(word: bytes, count: int) -> CopyColumn:
     """Return a column that has the same text in every row."""
-    return Column(np.broadcast_to(np.frombuffer(word, np.uint8), (count, len(word))))
+    return CopyColumn(np.broadcast_to(np.frombuffer(word, np.uint8), (count, len(word))))
 
 
-def encode(columns: Sequence[Column]) -> bytes:
+def encode(columns: Sequence[CopyColumn]) -> bytes:
     """Return the rows of these columns, in COPY's binary format without header and trailer."""
     count, widths = len(columns[0].cells), [column.cells.shape[1] for column in columns]
     rows = np.empty((count, 2 + sum(4 + width for width in widths)), np.uint8)
@@ -78,10 +78,10 @@ def encode(columns: Sequence[Column]) -> bytes:
     return rows.tobytes() if present is None else rows[present].tobytes()
 
 
-def _numeric(*, weight: int, scale: int, sign: Int64s, digits: Sequence[Int64s]) -> Column:
+def _numeric(*, weight: int, scale: int, sign: Int64s, digits: Sequence[Int64s]) -> CopyColumn:
     count = len(sign)
     fields = [np.full(count, len(digits)), np.full(count, weight), sign, np.full(count, scale), *digits]
-    return Column(_bytes(np.stack(fields, axis=1).astype(">i2"), 2 * len(fields)))
+    return CopyColumn(_bytes(np.stack(fields, axis=1).astype(">i2"), 2 * len(fields)))
 
 
 def _bytes(values: NDArray[np.generic], width: int) -> Bytes:

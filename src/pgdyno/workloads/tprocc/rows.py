@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pgdyno.workloads.tprocc.binary_copy import (
     Bytes,
-    Column,
+    CopyColumn,
     Int64s,
     constant,
     encode,
@@ -35,7 +35,7 @@ _POOL = 1 << 16
 _ORIGINAL = np.frombuffer(b"ORIGINAL", np.uint8)
 
 
-class Source:
+class RowSource:
     """Random numbers and texts of one table and warehouse."""
 
     def __init__(self, *key: int) -> None:
@@ -47,7 +47,7 @@ class Source:
         """Return numbers of `low` to `high`, both included."""
         return self.random.integers(low, high, count, endpoint=True)
 
-    def letters(self, low: int, high: int, count: int) -> Column:
+    def letters(self, low: int, high: int, count: int) -> CopyColumn:
         """Return texts of `low` to `high` letters and digits."""
         cells = self._cells(high, count)
         return texts(cells, None if low == high else self.integers(low, high, count))
@@ -56,7 +56,7 @@ class Source:
         """Return texts of `width` digits."""
         return (self.random.integers(0, 10, (count, width)) + ord("0")).astype(np.uint8)
 
-    def data(self, count: int) -> Column:
+    def data(self, count: int) -> CopyColumn:
         """Return texts of 26 to 50 letters, every tenth with ORIGINAL somewhere inside."""
         cells, lengths = self._cells(50, count), self.integers(26, 50, count)
         marked = np.flatnonzero(self.random.random(count) < 0.1)
@@ -76,7 +76,7 @@ def last_name(number: int) -> str:
 
 def order_shape(warehouse: int) -> tuple[Int64s, Int64s]:
     """Return customer and number of lines of the first orders of a warehouse, district by district."""
-    source = Source(7, warehouse)
+    source = RowSource(7, warehouse)
     customers = np.concatenate([source.random.permutation(CUSTOMERS) + 1 for _ in range(DISTRICTS)])
     return customers, source.integers(5, 15, DISTRICTS * CUSTOMERS)
 
@@ -84,7 +84,7 @@ def order_shape(warehouse: int) -> tuple[Int64s, Int64s]:
 def item_rows(warehouses: int) -> Iterator[bytes]:
     """Yield the rows of `item`: 100,000, whatever the number of warehouses."""
     del warehouses
-    source, n = Source(1), ITEMS
+    source, n = RowSource(1), ITEMS
     yield encode(
         [
             integers(np.arange(1, n + 1)),
@@ -98,7 +98,7 @@ def item_rows(warehouses: int) -> Iterator[bytes]:
 
 def warehouse_rows(warehouses: int) -> Iterator[bytes]:
     """Yield the rows of `warehouse`."""
-    source, n = Source(2), warehouses
+    source, n = RowSource(2), warehouses
     yield encode(
         [
             integers(np.arange(1, n + 1)),
@@ -112,7 +112,7 @@ def warehouse_rows(warehouses: int) -> Iterator[bytes]:
 
 def district_rows(warehouses: int) -> Iterator[bytes]:
     """Yield the rows of `district`: ten of each warehouse."""
-    source, n = Source(3), DISTRICTS * warehouses
+    source, n = RowSource(3), DISTRICTS * warehouses
     yield encode(
         [
             integers(np.tile(np.arange(1, DISTRICTS + 1), warehouses)),
@@ -129,7 +129,7 @@ def district_rows(warehouses: int) -> Iterator[bytes]:
 def stock_rows(warehouses: int) -> Iterator[bytes]:
     """Yield the rows of `stock`: every item in every warehouse."""
     for warehouse in range(1, warehouses + 1):
-        source = Source(4, warehouse)
+        source = RowSource(4, warehouse)
         for first in range(1, ITEMS + 1, _CHUNK):
             n = min(_CHUNK, ITEMS + 1 - first)
             zeros = np.zeros(n, np.int64)
@@ -150,7 +150,7 @@ def stock_rows(warehouses: int) -> Iterator[bytes]:
 def customer_rows(warehouses: int) -> Iterator[bytes]:
     """Yield the rows of `customer`: 3,000 of each district; the first 1,000 have the names 0 to 999."""
     for warehouse in range(1, warehouses + 1):
-        source = Source(5, warehouse)
+        source = RowSource(5, warehouse)
         for district in range(1, DISTRICTS + 1):
             n = CUSTOMERS
             drawn = nurand(source.random, A_NAME, 0, 999, C_NAME_LOAD, n - 1_000)
@@ -185,7 +185,7 @@ def history_rows(warehouses: int) -> Iterator[bytes]:
     districts = integers(np.repeat(np.arange(1, DISTRICTS + 1), CUSTOMERS))
     customers = integers(np.tile(np.arange(1, CUSTOMERS + 1), DISTRICTS))
     for warehouse in range(1, warehouses + 1):
-        source, at = Source(6, warehouse), integers(np.full(n, warehouse))
+        source, at = RowSource(6, warehouse), integers(np.full(n, warehouse))
         letters = source.letters(12, 24, n)
         yield encode([customers, districts, at, districts, at, _moment(n), money(np.full(n, 1_000)), letters])
 
@@ -196,7 +196,7 @@ def order_rows(warehouses: int) -> Iterator[bytes]:
     delivered = numbers < FIRST_UNDELIVERED
     for warehouse in range(1, warehouses + 1):
         customers, lines = order_shape(warehouse)
-        source, n = Source(8, warehouse), len(numbers)
+        source, n = RowSource(8, warehouse), len(numbers)
         yield encode(
             [
                 integers(numbers),
@@ -225,7 +225,7 @@ def order_line_rows(warehouses: int) -> Iterator[bytes]:
     numbers, districts = _order_keys()
     for warehouse in range(1, warehouses + 1):
         _, lines = order_shape(warehouse)
-        source = Source(9, warehouse)
+        source = RowSource(9, warehouse)
         for first in range(0, len(numbers), CUSTOMERS):
             part = slice(first, first + CUSTOMERS)
             counts = lines[part]
@@ -255,12 +255,12 @@ def _order_keys() -> tuple[Int64s, Int64s]:
     return numbers, np.repeat(np.arange(1, DISTRICTS + 1), CUSTOMERS)
 
 
-def _address(source: Source, count: int) -> tuple[Column, ...]:
+def _address(source: RowSource, count: int) -> tuple[CopyColumn, ...]:
     zip_code = np.concatenate([source.digits(4, count), np.full((count, 5), ord("1"), np.uint8)], axis=1)
     return (*(source.letters(10, 20, count) for _ in range(3)), source.letters(2, 2, count), texts(zip_code))
 
 
-def _moment(count: int) -> Column:
+def _moment(count: int) -> CopyColumn:
     return integers(np.full(count, EPOCH_US), 8)
 
 

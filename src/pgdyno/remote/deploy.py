@@ -10,10 +10,10 @@ from pathlib import Path
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, PgdynoError
 from pgdyno.model.shapes import shaped
 from pgdyno.outside.documents import load_json
-from pgdyno.remote import doorman, wire
+from pgdyno.remote import bootstrap, wire
 from pgdyno.remote.address import HostAddress
 from pgdyno.remote.client import AgentClient
-from pgdyno.remote.shipment import Shipment
+from pgdyno.remote.payload import Payload
 from pgdyno.remote.ssh import SshConnection
 
 INSTALLED = "/usr/local/libexec/pgdyno-agent"
@@ -59,7 +59,7 @@ def look_at(connection: SshConnection, *, for_sudo: bool = False) -> HostLook:
     """
     names = " ".join(f"/usr/bin/{name}" if for_sudo else name for name in _PYTHONS)
     script = _FIND_PYTHON.format(names=names, failed=_NO_PYTHON)
-    answer = connection.run(["sh", "-c", script, _doorman_text(), "look"])
+    answer = connection.run(["sh", "-c", script, _bootstrap_text(), "look"])
     if answer.status == _NO_PYTHON:
         raise EnvironmentUnsuitable(
             f"{connection.address} has no python3 of version 3.11 or newer{' in /usr/bin' if for_sudo else ''}",
@@ -77,10 +77,10 @@ def look_at(connection: SshConnection, *, for_sudo: bool = False) -> HostLook:
         return shaped(HostLook, {name: found[name] for name in HostLook.__slots__})
 
 
-def send(connection: SshConnection, look: HostLook, shipment: Shipment) -> str:
+def send(connection: SshConnection, look: HostLook, payload: Payload) -> str:
     """Put the agent into the user's cache folder on the host and return its path. Raises EnvironmentUnsuitable."""
-    command = _doorman(look, "receive", shipment)
-    answer = connection.run(command, data=shipment.data, timeout_s=300)
+    command = _bootstrap(look, "receive", payload)
+    answer = connection.run(command, data=payload.data, timeout_s=300)
     found = _json_of(answer.output)
     if "path" not in found:
         raise EnvironmentUnsuitable(
@@ -95,20 +95,20 @@ def start_agent(
     connection: SshConnection,
     request: HostRequest,
     look: HostLook,
-    shipment: Shipment,
+    payload: Payload,
     reword: Callable[[PgdynoError], PgdynoError],
 ) -> AgentClient:
     """Start an agent, sending it first when it is not there. Raises EnvironmentUnsuitable when it cannot run."""
-    first, client = _launch(connection, request, look, shipment, reword)
+    first, client = _launch(connection, request, look, payload, reword)
     if "missing" in first:
         client.close()
-        send(connection, look, shipment)
-        first, client = _launch(connection, request, look, shipment, reword)
+        send(connection, look, payload)
+        first, client = _launch(connection, request, look, payload, reword)
     try:
         if "hello" not in first:
             raise EnvironmentUnsuitable(f"{request.address}: the agent cannot be started", detail=str(first)[:2000])
         with wire.understood(str(request.address)):
-            _check_version(request, wire.mapping(first["hello"]), shipment)
+            _check_version(request, wire.mapping(first["hello"]), payload)
     except EnvironmentUnsuitable:
         client.close()
         raise
@@ -119,11 +119,11 @@ def _launch(
     connection: SshConnection,
     request: HostRequest,
     look: HostLook,
-    shipment: Shipment,
+    payload: Payload,
     reword: Callable[[PgdynoError], PgdynoError],
 ) -> tuple[wire.Json, AgentClient]:
     user = request.sudo_user
-    command = ["sudo", "-n", "-H", "-u", user, "--", INSTALLED] if user else _doorman(look, "launch", shipment)
+    command = ["sudo", "-n", "-H", "-u", user, "--", INSTALLED] if user else _bootstrap(look, "launch", payload)
     log = connection.new_log()
     client = AgentClient(connection.start(command, log), str(request.address), log, reword=reword)
     try:
@@ -133,13 +133,13 @@ def _launch(
         raise (_no_sudo(request, error) if user else _no_agent(look, error)) from error
 
 
-def _doorman(look: HostLook, act: str, shipment: Shipment) -> list[str]:
-    return [look.python, "-IS", "-c", _doorman_text(), act, shipment.digest]
+def _bootstrap(look: HostLook, act: str, payload: Payload) -> list[str]:
+    return [look.python, "-IS", "-c", _bootstrap_text(), act, payload.digest]
 
 
-def _doorman_text() -> str:
-    """Return the doorman as one line without quotes or backslashes, which every login shell leaves as it is."""
-    text = base64.b64encode(Path(doorman.__file__).read_bytes()).decode()
+def _bootstrap_text() -> str:
+    """Return the bootstrap as one line without quotes or backslashes, which every login shell leaves as it is."""
+    text = base64.b64encode(Path(bootstrap.__file__).read_bytes()).decode()
     return f'import base64; exec(base64.b64decode("{text}"))'
 
 
@@ -153,11 +153,11 @@ def _json_of(output: bytes) -> dict[str, str]:
     return found if isinstance(found, dict) else {}
 
 
-def _check_version(request: HostRequest, hello: wire.Json, shipment: Shipment) -> None:
-    if hello.get("digest") != shipment.digest:
+def _check_version(request: HostRequest, hello: wire.Json, payload: Payload) -> None:
+    if hello.get("digest") != payload.digest:
         raise EnvironmentUnsuitable(
             f'"{INSTALLED}" on {request.address} is the agent of another pgdyno',
-            detail=f"It is {hello.get('version')} of SHA-256 {hello.get('digest')}, needed is {shipment.digest}.",
+            detail=f"It is {hello.get('version')} of SHA-256 {hello.get('digest')}, needed is {payload.digest}.",
             hint=f"Install it anew, as it says there: pgdyno host sudoers {request.flags}",
         )
 

@@ -9,7 +9,7 @@ from pgdyno.model.configuration import Configuration
 from pgdyno.model.figure import Table
 from pgdyno.model.trial import Role, Trial, TrialState
 from pgdyno.model.verdict import Metric, Verdict
-from pgdyno.report import circumstances, figures
+from pgdyno.report import figures, provenance
 from pgdyno.report.neighbours import metric_value, trial_points
 from pgdyno.report.reading import Fields, PairReading, interval_of, pairs_of, verdict_of, verdicts_of
 from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Section, TableBlock
@@ -118,7 +118,7 @@ def noise_facts(result: Fields) -> tuple[tuple[str, str], ...]:
 
 
 def _states_table(trials: Sequence[Trial]) -> Table:
-    counts = circumstances.state_counts(trials)
+    counts = provenance.state_counts(trials)
     rows = tuple((state.value, str(count), STATE_MEANINGS[state]) for state, count in counts.items())
     return Table(("state", "trials", "meaning"), rows, ("trials",))
 

@@ -1,7 +1,7 @@
 """What is sent to a database host: one reproducible zip that its python3 runs, and nothing else has to be there.
 
 It holds pgdyno's lowest layers and three pure-Python distributions: psycopg, which loads the host's own libpq,
-typing_extensions, and platformdirs. Nothing compiled. The name of a shipment is its SHA-256: one content, one name.
+typing_extensions, and platformdirs. Nothing compiled. The name of a payload is its SHA-256: one content, one name.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ OWN = (
 DISTRIBUTIONS = ("psycopg", "typing_extensions", "platformdirs")
 _SUFFIXES = (".py", "/METADATA", "LICENSE", "LICENSE.txt")
 _THE_DAY = (1980, 1, 1, 0, 0, 0)
-"""The earliest time that a zip can hold: a shipment says nothing about when it was made."""
+"""The earliest time that a zip can hold: a payload says nothing about when it was made."""
 _MAIN = '''"""Run the agent; sudo may have started us by a descriptor, but the watchdogs need the file's own name."""
 import os
 import sys
@@ -59,7 +59,7 @@ sys.exit(main())
 
 
 @dataclass(frozen=True, slots=True)
-class Shipment:
+class Payload:
     """An executable zip and its SHA-256 in hex."""
 
     data: bytes
@@ -67,8 +67,8 @@ class Shipment:
 
 
 @functools.cache
-def build(interpreter: str) -> Shipment:
-    """Build the shipment whose first line names this interpreter of the host.
+def build(interpreter: str) -> Payload:
+    """Build the payload whose first line names this interpreter of the host.
 
     The same code and interpreter give the same bytes on every machine. Raises EnvironmentUnsuitable when one of the
     distributions is not installed with its sources.
@@ -83,7 +83,7 @@ def build(interpreter: str) -> Shipment:
             entry.external_attr = 0o100644 << 16
             archive.writestr(entry, data)
     data = content.getvalue()
-    return Shipment(data, hashlib.sha256(data).hexdigest())
+    return Payload(data, hashlib.sha256(data).hexdigest())
 
 
 def _own_files() -> Iterator[tuple[str, bytes]]:

@@ -42,7 +42,7 @@ from pgdyno.undo.watch import Deadlines
 _SSHD = ("sshd", "sshd-session")
 
 
-class Desk:
+class Dispatcher:
     """One agent's work: at most one server and one session on it."""
 
     def __init__(self) -> None:

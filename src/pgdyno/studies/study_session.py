@@ -54,7 +54,7 @@ from pgdyno.undo.watch import Deadlines
 from pgdyno.workloads.registry import check_driving, make_workload
 from pgdyno.workloads.sized import SizedWorkload
 from pgdyno.workloads.study_data import StudyData
-from pgdyno.workloads.working_set import WorkingSet, sized, without_class
+from pgdyno.workloads.working_set import SizedClass, sized, without_class
 
 OWN_SESSIONS = 6
 """Sessions that a study opens beside the load's: probes, reset, read-back, locks; as many as are reserved."""
@@ -98,7 +98,7 @@ class StudyRequest:
 
 
 @dataclass
-class Stand:
+class StudySession:
     """An open stand: the study with its laboratory, and the session that will put the server back."""
 
     store: Store
@@ -123,7 +123,7 @@ def open_stand(
     watcher: Watcher,
     announce: Callable[[str], None],
     clock: Callable[[], float] = time.time,
-) -> Iterator[Stand]:
+) -> Iterator[StudySession]:
     """Open the target, load the data, begin the undo session and yield the stand.
 
     Whatever happens inside, an error or SIGINT, SIGTERM or SIGHUP included, the server is put back and the study is
@@ -196,7 +196,7 @@ def open_stand(
             clock=clock,
         )
         try:
-            yield Stand(store, target, facts, study, laboratory, session, data, outage)
+            yield StudySession(store, target, facts, study, laboratory, session, data, outage)
         except BaseException as error:
             store.hurry()
             ending.state = _state_after(error)
@@ -324,7 +324,7 @@ def _study(
     facts: Facts,
     workload: WorkloadSpec,
     now: float,
-    working_set: WorkingSet | None,
+    working_set: SizedClass | None,
 ) -> Study:
     if request.resume is not None:
         return _resumed(request.resume, store, facts, workload, other_environment=request.other_environment)

@@ -1,11 +1,11 @@
-"""What runs on the host before the agent does: look at the host, take the shipment in, start it.
+"""What runs on the host before the agent does: look at the host, take the payload in, start it.
 
-    python3 -IS -c DOORMAN look
-    python3 -IS -c DOORMAN receive DIGEST     the shipment on stdin
-    python3 -IS -c DOORMAN launch DIGEST      becomes the agent
+    python3 -IS -c BOOTSTRAP look
+    python3 -IS -c BOOTSTRAP receive DIGEST     the payload on stdin
+    python3 -IS -c BOOTSTRAP launch DIGEST      becomes the agent
 
 Travels as the text of this file, so it imports the standard library alone and nothing of ours. Prints one JSON object.
-The shipment lies in the cache folder of the remote user, which only he can enter, named by its SHA-256.
+The payload lies in the cache folder of the remote user, which only he can enter, named by its SHA-256.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import tempfile
 from pathlib import Path
 
 
-def shipment_folder() -> Path:
-    """Return where shipments lie, as pgdyno's own cache folder is found."""
+def payload_folder() -> Path:
+    """Return where payloads lie, as pgdyno's own cache folder is found."""
     home = os.environ.get("PGDYNO_HOME")
     cache = (
         Path(home) / "cache" if home else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pgdyno"
@@ -38,7 +38,7 @@ def look(path: Path, digest: str) -> dict[str, object]:
         "version": ".".join(map(str, sys.version_info[:3])),
         "user": pwd.getpwuid(os.geteuid()).pw_name,
         "libpq": ctypes.util.find_library("pq"),
-        "folder": str(shipment_folder()),
+        "folder": str(payload_folder()),
         "sudo": shutil.which("sudo"),
     }
 
@@ -60,7 +60,7 @@ def receive(path: Path, digest: str) -> dict[str, object]:
 
 
 def launch(path: Path, digest: str) -> dict[str, object]:  # noqa: RET503 - where no answer is returned, execv has replaced this process
-    """Become the agent, if the shipment is whole and in a folder that only we can change."""
+    """Become the agent, if the payload is whole and in a folder that only we can change."""
     try:
         folder, file = path.parent.stat(), path.stat()
     except FileNotFoundError:
@@ -76,7 +76,7 @@ def main(words: list[str]) -> None:
     digest = words[1] if len(words) > 1 else ""
     act = {"look": look, "receive": receive, "launch": launch}[words[0]]
     try:
-        answer = act(shipment_folder() / f"{digest}.pyz", digest)
+        answer = act(payload_folder() / f"{digest}.pyz", digest)
     except OSError as error:
         answer = {"refused": str(error)}
     print(json.dumps(answer), flush=True)  # noqa: T201 - stdout is the protocol here
