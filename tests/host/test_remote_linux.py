@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pwd
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +43,7 @@ server = pytest.fixture(foreign_debian)
 
 
 def as_user(sshd: Sshd, user: str) -> HostRequest:
+    shutil.chown(sshd.home, user, pwd.getpwnam(user).pw_gid)  # root keeps no bundles in a folder of somebody else's
     return HostRequest(HostAddress.parse(replace(sshd, user=user).url))
 
 
