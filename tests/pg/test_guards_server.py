@@ -111,7 +111,7 @@ def test_deadlocks(target: Target, tmp_path: Path) -> None:
 
 def test_temporary_files(target: Target, tmp_path: Path, stack: ExitStack) -> None:
     def sort() -> None:
-        connection = stack.enter_context(target.postgres.connect(load_database(study)))
+        connection = stack.enter_context(target.postgres.for_load(load_database(study)).connect())
         stack.callback(connection.cancel_safe)
         in_background(lambda: connection.execute(SORT))
 
@@ -140,7 +140,7 @@ def test_a_slot_that_keeps_wal(target: Target, tmp_path: Path, stack: ExitStack)
 
 def test_a_load_that_stands_still(target: Target, tmp_path: Path, stack: ExitStack) -> None:
     def lock() -> None:
-        connection = stack.enter_context(target.postgres.connect(load_database(study)))
+        connection = stack.enter_context(target.postgres.for_load(load_database(study)).connect())
         connection.execute("BEGIN")
         connection.execute("LOCK TABLE pgbench_accounts IN ACCESS EXCLUSIVE MODE")
 
@@ -159,7 +159,7 @@ def test_a_load_whose_slowest_take_far_too_long(target: Target, tmp_path: Path, 
     stack.callback(over.set)
 
     def stutter() -> None:
-        connection = stack.enter_context(target.postgres.connect(load_database(study)))
+        connection = stack.enter_context(target.postgres.for_load(load_database(study)).connect())
         connection.autocommit = False
 
         def lock() -> None:

@@ -157,7 +157,7 @@ def test_a_role_that_may_not_read_files_measures_all_the_same(target: Target, fa
 
 def from_outside(target: Target, dbname: str) -> int:
     """Read the table and return how many of its blocks were not in shared buffers."""
-    with target.postgres.connect(dbname) as session:
+    with target.postgres.for_load(dbname).connect() as session:
         session.execute("SET enable_seqscan = off")
         plan = session.execute("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT sum(scratch) FROM bench0001").fetchone()
     assert plan is not None

@@ -167,7 +167,7 @@ def test_plans_can_be_had_on_every_version_and_a_setting_changes_them(any_postgr
     postgres, name = any_postgres.target().postgres, "planned_by_test"
     postgres.execute(f"CREATE DATABASE {name}")
     try:
-        with postgres.connect(name) as connection:
+        with postgres.for_load(name).connect() as connection:
             connection.execute(ITEMS)
             connection.execute("ANALYZE item")
         before = plan_records(postgres, name, STATEMENTS)

@@ -173,7 +173,7 @@ def test_no_latency_contains_a_pause_and_the_pauses_are_there(target: Target, tm
 
 def test_functions_return_what_a_terminal_shows(target: Target) -> None:
     dbname = workload().reset(target, policy="always")
-    with target.postgres.connect(dbname) as connection, connection.transaction(force_rollback=True):
+    with target.postgres.for_load(dbname).connect() as connection, connection.transaction(force_rollback=True):
         lines = connection.execute("SELECT * FROM tproc_new_order(1, 2, 3, 7, 2, 0)").fetchall()
         written = connection.execute(
             "SELECT ol_i_id, ol_supply_w_id, ol_quantity, ol_amount, i_price, i_name, s_quantity FROM order_line"
@@ -253,7 +253,7 @@ BREAKS = {
 def test_each_condition_finds_what_breaks_it(target: Target) -> None:
     dbname = workload().reset(target, policy="always")  # what is broken below is chosen for the first population
     found: dict[str, bool] = {}
-    with target.postgres.connect(dbname) as connection:
+    with target.postgres.for_load(dbname).connect() as connection:
         for name, statement in BREAKS.items():
             (condition,) = [one for one in (*CONDITIONS, INITIAL) if name in one.names]
             with connection.transaction(force_rollback=True):
