@@ -136,7 +136,7 @@ def test_a_study_leaves_what_strangers_made_under_one_of_our_names(pgdyno_home, 
 
 def test_two_studies_of_one_load_do_not_drop_each_others_data(pgdyno_home, server, postgres):
     first = begin(
-        pgdyno_home, server, "bench", "-w", "tpcb-like", "-D", "scale=1", *WINDOW[:4], "--measure", "12", *WINDOW[6:]
+        pgdyno_home, server, "bench", "-w", "tpcb-like", "-D", "scale=1", *WINDOW[:4], "--measure", "20", *WINDOW[6:]
     )
     wait_until(postgres, "EXISTS (SELECT {})", first)
     second = pgdyno(pgdyno_home, server, "bench", "-w", "tpcb-like", "-D", "scale=1", *WINDOW)
