@@ -101,7 +101,7 @@ def demo_request(flags: Flags, options: TuneOptions) -> StudyRequest:
 
     target = TargetRequest(sandbox=flags.choice("sandbox"), keep=flags.on("keep"))
     bounds = Bounds()
-    plan = LoadPlan(clients=CLIENTS, jobs=1, warmup_s=1.0, measure_s=2.5)
+    plan = LoadPlan(clients=CLIENTS, jobs=1, warmup_s=1.0, measure_s=3.0)
     return StudyRequest(
         kind=StudyKind.TUNE,
         name="demo: YBIO reads that fit into memory",

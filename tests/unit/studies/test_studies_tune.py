@@ -264,6 +264,9 @@ def test_however_short_the_time_nothing_is_offered_that_was_not_measured_alone(b
         assert measured + len(bound) >= len(tuned.winner)
 
 
+OFF = {"io_method": "sync"}
+
+
 def wrong_at_first(monkeypatch, *settings, rounds=1):
     """Let the model choose these settings of what was found in its first rounds."""
     asked, choose = [], tune_module.frugal
@@ -272,7 +275,9 @@ def wrong_at_first(monkeypatch, *settings, rounds=1):
         asked.append(refused[-1])
         if len(asked) > rounds:
             return choose(search, found, most=most, refused=refused, **learnt)
-        part = Configuration.of({name: found.get(name, "off") for name in settings[: len(settings) + 1 - len(asked)]})
+        part = Configuration.of(
+            {name: found.get(name, OFF.get(name, "off")) for name in settings[: len(settings) + 1 - len(asked)]}
+        )
         return FrugalWinner(part, {}, ())
 
     monkeypatch.setattr(tune_module, "frugal", chosen)
