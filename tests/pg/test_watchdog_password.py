@@ -195,7 +195,7 @@ def test_an_attempt_that_failed_after_its_restart_is_repeated_without_one(
     assert f"PGPASSWORD=... pgdyno rollback {session.id}" in _table([left])
     restored = rollback(session.bundle)
     assert restored.is_whole
-    assert "settings not compared" in _story(session.bundle, restored)
+    assert "settings not compared" in _story(session.bundle.directory, restored)
     assert not restored.restarted
     assert "no password supplied" in (restored.not_compared or "")
     assert before.server.starts() == started + 1
