@@ -66,7 +66,7 @@ def test_a_client_that_is_served_badly_is_named():
 def test_no_failure_is_told_and_not_recorded_is_another_thing():
     none = dict.fromkeys(("crash", "restart", "deadlock"), 0)
     assert "no crash" in failures_text(RunEvidence(VERDICT, none))
-    assert "crashes 2" in failures_text(RunEvidence(VERDICT, {**none, "crash": 2}))
+    assert "2 crashes" in failures_text(RunEvidence(VERDICT, {**none, "crash": 2}))
     assert "not recorded" in failures_text(RunEvidence(VERDICT, None, failed_transactions=1234))
     assert failures_text(RunEvidence(VERDICT, None, 1234)).startswith("1,234 failed transactions")
 
