@@ -25,7 +25,7 @@ import sys
 from pgdyno.store.catalogue import Store
 from pgdyno.web.access import access_of
 from pgdyno.web.app import make_app
-from pgdyno.web.crowd import Limits
+from pgdyno.web.crowd import ConnectionLimits
 from pgdyno.web.server import bound_socket, run_server
 store, token, pem, limits = sys.argv[1], sys.argv[2] or None, sys.argv[3] or None, eval(sys.argv[4])
 listener = bound_socket("127.0.0.1", 0)
@@ -34,8 +34,8 @@ with Store.open(store) as opened:
     run_server(make_app(opened, access, event_s=0.05, limits=limits), listener, certificate=pem, key=pem, limits=limits,
                ready=lambda: print(listener.getsockname()[1], flush=True))
 """
-QUICK = "Limits(head_s=1.0, stall_s=1.5, stranger_stall_s=1.5, peer_streams=3)"
-PATIENT = "Limits(head_s=600)"
+QUICK = "ConnectionLimits(head_s=1.0, stall_s=1.5, stranger_stall_s=1.5, peer_streams=3)"
+PATIENT = "ConnectionLimits(head_s=600)"
 GET = b"GET /%s HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer " + TOKEN.encode() + b"\r\n\r\n"
 Connect = Callable[[], socket.socket]
 
