@@ -1,4 +1,4 @@
-"""The test stand: opens what a study needs, and puts all of it back however the study ends.
+"""The session of a study: opens what a study needs, and puts all of it back however the study ends.
 
 A little past 400 lines: what is opened in order is closed in the reverse order, and both are read together.
 """

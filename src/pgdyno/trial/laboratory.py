@@ -1,6 +1,6 @@
 """The executor of trials: carries out what the life cycle says, on a real target, and keeps what came of it.
 
-A little past 400 lines: each instruction of the life cycle is a step of one class, which is read in their order.
+Past 400 lines: each action of the life cycle is a step of one class, and the steps are read in their order.
 """
 
 from __future__ import annotations
