@@ -157,7 +157,8 @@ def test_a_dead_session_of_sql_is_put_back_after_one_that_began_in_between(
     session._held.let_go()  # as the kernel does for a process that is gone
     dead = UndoBundle(session.bundle.directory, replace(session.bundle.manifest, owner=DEAD))
     target = by_sql if route == "sql" else server.target()
-    with Session.begin(target, study="s", undo_root=tmp_path / "theirs") as between:
+    # Two accounts' sessions of one study and one second would have one name, and by its name a dead one knows its lock.
+    with Session.begin(target, study="between", undo_root=tmp_path / "theirs") as between:
         between.apply(Configuration.of({"work_mem": "9MB"}))
         with pytest.raises(ServerInUse, match="another session") as refused:
             rollback(dead)
