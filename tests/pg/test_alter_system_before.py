@@ -36,6 +36,7 @@ from pgdyno.targets.target import Target
 from pgdyno.undo import activation, rollback
 from pgdyno.undo.apply import Session
 from pgdyno.undo.bundle import UndoBundle
+from pgdyno.undo.undo_plan import undo_plan
 
 pytestmark = pytest.mark.pg
 
@@ -211,6 +212,12 @@ def test_what_a_person_sets_meanwhile_survives(server: Sandbox, tmp_path: Path) 
         activation.reload(target.postgres, target.control)
         with pytest.raises(EnvironmentUnsuitable, match="work_mem was changed by ALTER SYSTEM during the session"):
             session.apply(RESTARTED)
+        plan = undo_plan(session.bundle)
+        assert {
+            "  +random_page_cost = '3'",
+            "  note: work_mem was changed by somebody else since; that value stays",
+        } < {*plan}
+        assert not [line for line in plan if line.startswith(("  +work_mem", "  -work_mem", "  -log_min_messages"))]
         restored = session.rollback()
         after = auto_conf(server)
         assert b"work_mem = '6MB'" in after

@@ -247,7 +247,7 @@ def _next_command(error: PgdynoError) -> str:
     """Return what to type next where the error itself does not say: a server that was left changed comes first."""
     if isinstance(error, UsageError):
         return f"Run {_typed()} --help for the flags and their values."
-    return "Mend it and do it again; pgdyno rollback --list shows whether anything was left open."
+    return "Fix the problem and retry; pgdyno rollback --list shows whether anything was left open."
 
 
 def _typed() -> str:

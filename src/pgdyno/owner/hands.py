@@ -116,7 +116,7 @@ class Hands:
                 raise EnvironmentUnsuitable(
                     f'"{path}" would not be the same again after it was replaced: {doubt}',
                     detail="Nothing was changed.",
-                    hint="Mend what stands in the way, run pgdyno as the owner of the file, or set by SQL: --sql-only.",
+                    hint="Remove what is in the way, run pgdyno as the owner of the file, or set by SQL: --sql-only.",
                 )
 
     def restore(self, image: FileImage, data: bytes, found: str | None = None) -> bool:

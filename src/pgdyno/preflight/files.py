@@ -24,7 +24,7 @@ def would_be_overridden(
     broken = [f"{line.place}: {line.error}" for line in reading.rejected()]
     if broken:
         words = f"the files cannot be read as they are: {'; '.join(broken)}"
-        return refused(_CHECK, words, there=f"{len(broken)} lines", hint="Mend those lines first.")
+        return refused(_CHECK, words, there=f"{len(broken)} lines", hint="Fix those lines first.")
     names = list(names)
     asked = "1 knob" if len(names) == 1 else f"{len(names)} knobs"
     found = {name: obstacles[name] for name in names if name in obstacles}

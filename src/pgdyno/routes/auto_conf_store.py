@@ -18,6 +18,7 @@ from pgdyno.owner.hands import hands_of
 from pgdyno.routes.auto_conf import Line, plan
 from pgdyno.routes.auto_conf_file import Merged, merge, read_lines, written
 from pgdyno.routes.dropin import LONGEST
+from pgdyno.routes.file_change import diff
 from pgdyno.routes.route import Record
 from pgdyno.routes.route_names import may_hold_secret
 from pgdyno.routes.sql_route import AUTO_CONF, run_statements
@@ -117,11 +118,22 @@ class AutoConfStore:
             self._ask_server(found, merged)
             self._replace({})
         except OSError as error:
-            raise RollbackError(
-                f'"{self.shared.path}" could not be put back: {(error.strerror or str(error)).lower()}',
-                hint=f"Mend that and run pgdyno rollback {self._bundle.id}.",
-            ) from error
+            raise self._not_put_back(error) from error
         return [str(self.shared.path)]
+
+    def plan(self) -> list[str]:
+        """Return the lines that `put_back` would change. Raises RollbackError when the file cannot be read."""
+        try:
+            found = self._read()
+        except OSError as error:
+            raise self._not_put_back(error) from error
+        merged = self._merge(found, {})
+        # ALTER SYSTEM writes the line that it sets at the end: one that only stands elsewhere does not change.
+        lines = [data.splitlines(keepends=True) for data in (found, merged.data)]
+        kept = set(lines[0]) & set(lines[1])
+        before, after = (b"".join(line for line in each if line not in kept) for each in lines)
+        stays = [f"note: {name} was changed by somebody else since; that value stays" for name in merged.foreign]
+        return diff(self.shared.path, before, after) + stays
 
     def leftovers(self) -> Sequence[str]:
         """Return a sentence when a line of ours is not as it was; what others changed meanwhile is none of ours."""
@@ -136,6 +148,12 @@ class AutoConfStore:
     def foreign(self) -> frozenset[str]:
         """Return our names that stand at a value of somebody else, which stays."""
         return frozenset(self._merge(self._read(), {}).foreign)
+
+    def _not_put_back(self, error: OSError) -> RollbackError:
+        return RollbackError(
+            f'"{self.shared.path}" could not be put back: {(error.strerror or str(error)).lower()}',
+            hint=f"Fix the problem and run pgdyno rollback {self._bundle.id}.",
+        )
 
     def _read(self) -> bytes:
         return self._bundle.hands().read_whole(self.shared.path, LONGEST)

@@ -56,12 +56,6 @@ class FileChange:
         self.hands.put(self.path, self.merge.data, found_sum(self.found))
         return True
 
-    def diff(self) -> list[str]:
-        """Return the lines that will change, as a unified diff; values that may be secret are left out of it."""
-        before, after = ((data or b"").decode(errors="replace").splitlines() for data in (self.found, self.merge.data))
-        to = str(self.path) if self.merge.data is not None else "removed"
-        return [_masked(line) for line in difflib.unified_diff(before, after, str(self.path), to, n=0, lineterm="")]
-
 
 def changes_of(bundle: UndoBundle, dropin: DropIn, written: Written) -> list[FileChange]:
     """Return what becomes of each file of the bundle, the drop-in first. Reads only.
@@ -130,14 +124,21 @@ def _masked(line: str) -> str:
     return _VALUE.sub(r"\1(not shown)", line)
 
 
+def diff(path: Path, found: bytes | None, wanted: bytes | None) -> list[str]:
+    """Return the lines of a file that will change, as a unified diff; values that may be secret are left out of it."""
+    before, after = ((data or b"").decode(errors="replace").splitlines() for data in (found, wanted))
+    to = str(path) if wanted is not None else "removed"
+    return [_masked(line) for line in difflib.unified_diff(before, after, str(path), to, n=0, lineterm="")]
+
+
 def plan_lines(changes: Sequence[FileChange]) -> list[str]:
     """Return the plan for people: every line that will change, and what stays of others."""
     lines: list[str] = []
     for change in changes:
         if change.is_done():
             lines.append(f"{change.path}: nothing to change")
-        elif diff := change.diff():
-            lines += diff
+        elif changed := diff(change.path, change.found, change.merge.data):
+            lines += changed
         else:
             lines.append(f"{change.path}: time, owner or mode go back")
         lines += [f"note: {text}" for text in change.notes]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pgdyno.errors import EnvironmentUnsuitable, RollbackError, telling_files
 from pgdyno.model.configuration import Configuration
 from pgdyno.routes.dropin import TRIES, DropIn, block_of, render
-from pgdyno.routes.file_change import FileChange, changes_of
+from pgdyno.routes.file_change import FileChange, changes_of, plan_lines
 from pgdyno.routes.route import FILES, Record
 from pgdyno.routes.three_way import without_block
 from pgdyno.server import snapshot
@@ -142,6 +142,10 @@ class FileRoute:
                 break
         return list(changed)
 
+    def plan(self) -> list[str]:
+        """Return every line of the files that will change, and what stays of others; see `Route.plan`."""
+        return plan_lines(self.changes())
+
     def leftovers(self) -> Sequence[str]:
         """Return a sentence for each file that still holds something of ours."""
         changes = self.changes()
@@ -155,7 +159,7 @@ class FileRoute:
     def _not_put_back(self, path: str, error: OSError) -> RollbackError:
         return RollbackError(
             f'"{path}" could not be put back: {(error.strerror or str(error)).lower()}',
-            hint=f"Mend that and run pgdyno rollback {self._bundle.id}, or follow "
+            hint=f"Fix the problem and run pgdyno rollback {self._bundle.id}, or follow "
             f"{self._bundle.directory / 'UNDO.md'}.",
         )
 

@@ -68,6 +68,10 @@ class MixedRoute(FileRoute):
         """Put back the files, and our lines of postgresql.auto.conf; see `Route.put_back`."""
         return [*super().put_back(), *self._store.put_back()]
 
+    def plan(self) -> list[str]:
+        """Return every line that will change in the files and in postgresql.auto.conf; see `Route.plan`."""
+        return [*super().plan(), *self._store.plan()]
+
     def leftovers(self) -> Sequence[str]:
         """Return a sentence for each file, and each line of ours, that is not what it was."""
         return [*super().leftovers(), *self._store.leftovers()]

@@ -175,7 +175,7 @@ class PatroniRoute:
         return sorted(changes)
 
     def plan(self) -> list[str]:
-        """Return what `put_back` would change, for people. No effect on the cluster."""
+        """Return the parameters that `put_back` would patch; see `Route.plan`."""
         changes = self._changes(Configuration())
         return [
             f"Patroni's dynamic configuration: {name} {'goes' if value is None else f'= {value}'}"

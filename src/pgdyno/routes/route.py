@@ -54,6 +54,12 @@ class Route(Protocol):
         Idempotent. Raises OSError, EnvironmentUnsuitable or RollbackError when it cannot.
         """
 
+    def plan(self) -> list[str]:
+        """Return what `put_back` would change, line by line, for people; no value that may be secret. Reads only.
+
+        Errors as `put_back`.
+        """
+
     def leftovers(self) -> Sequence[str]:
         """Return a sentence for each thing that is not as it was before the session; empty after `put_back`."""
 

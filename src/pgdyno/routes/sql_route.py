@@ -143,7 +143,7 @@ class SqlRoute:
         return sorted({line.name for line in statements})
 
     def plan(self) -> list[str]:
-        """Return the statements that `put_back` would run, for people. No effect on the server."""
+        """Return the statements that `put_back` would run; see `Route.plan`."""
         now = self._lines()
         statements = plan(now, self._originals_in(now), self._ours_in(now))
         return [

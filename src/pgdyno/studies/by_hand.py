@@ -100,7 +100,7 @@ class StepConfirmation:
             raise EnvironmentUnsuitable(
                 f"step {name} is not {state}: {' '.join(manual.verify)} prints {found!r}",
                 detail=f'Its plan expects "{manual.expect}" when it is done.',
-                hint=f"Mend it, then: pgdyno experiment --resume {self.study} --confirm {_key(name, state)}",
+                hint=f"Fix it, then: pgdyno experiment --resume {self.study} --confirm {_key(name, state)}",
             )
         self.announce(f"step {name}: {state}, {' '.join(manual.verify)} prints {found!r}")
 

@@ -84,7 +84,7 @@ def _hint(search: Search) -> str:
     """Return what helps: a load that failed is no matter of a quiet machine."""
     states = {trial.state for trial in search.laboratory.store.trials(search.laboratory.study.id)}
     if TrialState.FAILED in states and not states & SPOILT:
-        return "Mend what made the load fail; the server's log may say more."
+        return "Find out why the load failed; the server's log may say more."
     return "Quieten the machine, or lengthen --warmup and --measure until the load is steady."
 
 

@@ -276,10 +276,11 @@ def search_space(facts: Facts, workload: WorkloadSpec, plan: LoadPlan, options: 
     )
     if not space.dimensions:
         asked = [out for out in space.excluded if not options.only or out.name in options.only]
+        remedies = dict.fromkeys(facts.obstacles[out.name].remedy for out in asked if out.name in facts.obstacles)
         raise EnvironmentUnsuitable(
             "there is no knob to search",
             detail="; ".join(f"{out.name}: {out.reason}" for out in asked),
-            hint="Lengthen --measure, allow restarts, or name knobs with --include.",
+            hint=" ".join(remedies) or "Lengthen --measure, allow restarts, or name knobs with --include.",
         )
     return space
 

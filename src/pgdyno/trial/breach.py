@@ -51,7 +51,7 @@ def tripped(breach: Breach, detail: str) -> GuardTripped:
     return GuardTripped(
         str(breach),
         detail=detail,
-        hint=f"Mend that, or set another limit: --guard {breach.name}=VALUE. Run pgdyno guards for all readings.",
+        hint=f"Fix the cause, or set another limit: --guard {breach.name}=VALUE. Run pgdyno guards for all readings.",
     )
 
 

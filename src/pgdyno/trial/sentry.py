@@ -270,7 +270,7 @@ def _refusal(breach: Breach) -> EnvironmentUnsuitable:
     return EnvironmentUnsuitable(
         f"{breach}, before anything was changed",
         detail=GUARDS[breach.name].reason,
-        hint=f"Mend that, or set another limit: --guard {breach.name}=VALUE. Run pgdyno guards for all readings.",
+        hint=f"Fix the cause, or set another limit: --guard {breach.name}=VALUE. Run pgdyno guards for all readings.",
     )
 
 

@@ -429,6 +429,6 @@ def damage_error(session: str, restored: Restored) -> RollbackError:
     return RollbackError(
         f"session {session} was rolled back, but the server is not as it was found",
         detail="\n".join(lines),
-        hint=f"Mend that and run pgdyno rollback {session} (with --dry-run it only prints each line that it will "
+        hint=f"Fix the problem and run pgdyno rollback {session} (with --dry-run it only prints each line that it will "
         f"change), or accept it with pgdyno rollback {session} --forget.",
     )

@@ -97,7 +97,7 @@ def refuse_broken_files(bundle: UndoBundle, postgres: Postgres) -> None:
             "our lines are gone from the files, but the server was not restarted: it would not start with a line "
             f"of somebody else, {rejected[0].place}",
             detail=rejected[0].error,
-            hint=f"Mend that and run pgdyno rollback {bundle.id}.",
+            hint=f"Fix the problem and run pgdyno rollback {bundle.id}.",
         )
 
 

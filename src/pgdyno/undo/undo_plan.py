@@ -6,10 +6,6 @@ from pathlib import Path
 
 from pgdyno.errors import ConnectError, PgdynoError
 from pgdyno.routes import route_record
-from pgdyno.routes.file_change import plan_lines
-from pgdyno.routes.file_route import FileRoute
-from pgdyno.routes.patroni_route import PatroniRoute
-from pgdyno.routes.sql_route import SqlRoute
 from pgdyno.server import postmaster_lock, snapshot
 from pgdyno.server.postgres import Postgres
 from pgdyno.server.snapshot import SettingState
@@ -39,12 +35,7 @@ def undo_plan(bundle: UndoBundle, postgres: Postgres | None = None) -> list[str]
 
 def _changes(bundle: UndoBundle, postgres: Postgres) -> list[str]:
     kernel = [f"put back {image.knob}" for image in bundle.manifest.kernel]
-    route = route_record.from_record(bundle, postgres)
-    if isinstance(route, FileRoute):
-        return plan_lines(route.changes()) + kernel
-    if isinstance(route, SqlRoute | PatroniRoute):
-        return [*route.plan(), *kernel]
-    return kernel
+    return [*route_record.from_record(bundle, postgres).plan(), *kernel]
 
 
 def _settings(bundle: UndoBundle, postgres: Postgres) -> list[str]:

@@ -71,7 +71,7 @@ class Watch:
             raise EnvironmentUnsuitable(
                 f"the watchdog of session {bundle.id} did not start",
                 detail=watch_record.last_words(bundle.directory) or f"It did not report within {_START_S:g} s.",
-                hint="Nothing was changed. Mend what the detail names and try again.",
+                hint="Nothing was changed. Fix what the detail names and retry.",
             )
         return watch
 
@@ -93,7 +93,7 @@ class Watch:
                 raise EnvironmentUnsuitable(
                     f"the watchdog could not put the server back if pgdyno was killed: {message}",
                     detail=detail,
-                    hint=f"Nothing was changed. {hint or 'Mend that and try again.'}",
+                    hint=f"Nothing was changed. {hint or 'Fix the problem and retry.'}",
                 )
 
     def see_to_it(self) -> None:

@@ -73,7 +73,7 @@ class CustomData:
                 raise WorkloadError(
                     "the workload's init script failed",
                     detail=error.detail,
-                    hint="Mend the file of --init and do it again: its database is made anew.",
+                    hint="Fix the file of --init and retry: its database is created again.",
                 ) from error
 
 

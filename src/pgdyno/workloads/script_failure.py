@@ -55,7 +55,7 @@ def script_error(
     Opens a session in `dbname` and prepares the statement there; nothing of it is run.
     """
     if syntax := _SYNTAX.search(stderr):
-        return ScriptError(f'script "{syntax[1]}", line {syntax[2]}: {syntax[3].strip()}', hint="Mend the script.")
+        return ScriptError(f'script "{syntax[1]}", line {syntax[2]}: {syntax[3].strip()}', hint="Fix the script.")
     failure = read_failure(stderr)
     if failure is None or failure.script >= len(scripts):
         return None
@@ -79,7 +79,7 @@ def script_error(
         detail=f"{state}; the statement is: {' '.join(command.text.split())[:_LONGEST]}",
         hint=f"Use -M simple: the protocol {protocol} cannot take this statement."
         if protocol_is_cause
-        else "Mend the script, or the --init script that makes its data; every run would fail at this statement.",
+        else "Fix the script, or the --init script that makes its data; every run would fail at this statement.",
         is_certain=sqlstate is not None,
     )
 

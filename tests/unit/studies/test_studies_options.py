@@ -1,11 +1,13 @@
 """Options survive the store, secrets do not."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from facts_from_params import make_facts
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.model.facts import Obstacle
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.model.verdict import Metric
 from pgdyno.studies.options import TuneOptions
@@ -64,3 +66,13 @@ def test_when_nothing_is_left_to_search_only_knobs_that_were_asked_for_say_why()
         search_space(make_facts(18), workload, LoadPlan(1, 1, 1.0, 2.0), options)
     assert caught.value.detail is not None
     assert [part.partition(":")[0] for part in caught.value.detail.split("; ")] == ["shared_buffers"]
+
+
+def test_when_all_that_was_asked_for_is_overridden_the_hint_says_what_takes_that_away():
+    facts = replace(
+        make_facts(18), obstacles={"work_mem": Obstacle("is set by ALTER ROLE", "Take it away with RESET.")}
+    )
+    workload = WorkloadSpec("select-only", {"scale": 1}, "f00", "reads", True)
+    with pytest.raises(EnvironmentUnsuitable, match="no knob to search") as caught:
+        search_space(facts, workload, LoadPlan(1, 1, 1.0, 30.0), TuneOptions(only=("work_mem",)))
+    assert caught.value.hint == "Take it away with RESET."

@@ -184,15 +184,15 @@ def test_a_watchdog_gives_up_only_where_trying_makes_no_sense(tmp_path: Path) ->
 def test_what_would_keep_a_watchdog_from_restoring_is_signed_too(tmp_path: Path) -> None:
     own = ProcessIdentity.own()
     watch_record.sign_in(tmp_path, WatchdogRole.FIRST, own)
-    watch_record.sign_in(tmp_path, WatchdogRole.SECOND, own, EnvironmentUnsuitable("no way in", hint="Mend it."))
+    watch_record.sign_in(tmp_path, WatchdogRole.SECOND, own, EnvironmentUnsuitable("no way in", hint="Fix it."))
     assert watch_record.entry(tmp_path, WatchdogRole.FIRST) == Entry(own)
-    assert watch_record.entry(tmp_path, WatchdogRole.SECOND) == Entry(own, ("no way in", None, "Mend it."))
+    assert watch_record.entry(tmp_path, WatchdogRole.SECOND) == Entry(own, ("no way in", None, "Fix it."))
     watch = Watch(cast("UndoBundle", SimpleNamespace(directory=tmp_path)), cast("Heart", None), [], {"password": "s3"})
     assert not watch.stands()  # one process in both roles is not two
     assert "s3" not in repr(watch)
     with pytest.raises(EnvironmentUnsuitable, match=r"could not put the server back.*no way in") as caught:
         watch.require_proof()
-    assert caught.value.hint == "Nothing was changed. Mend it."
+    assert caught.value.hint == "Nothing was changed. Fix it."
 
 
 @pytest.mark.parametrize("text", ["null", "[]", "{}", '{"obstacle": null}', '{"process": 1, "obstacle": [1]}'])
