@@ -21,6 +21,7 @@ from pgdyno.capture.server_queries import QUERIES
 from pgdyno.capture.take import take_capture
 from pgdyno.inventory.inspection import inspect, inspect_capture, write_capture
 from pgdyno.inventory.reading import read_inventory
+from pgdyno.linux.cpu import ServerCpu
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Purpose
 from pgdyno.sandbox.sandbox import Sandbox
@@ -269,7 +270,7 @@ def test_no_lock_of_others_is_waited_for(sandbox18: Sandbox) -> None:
 @pytest.mark.requirement("R-INV-19")
 def test_without_its_host_the_server_is_known_and_the_host_says_why_not(sandbox18: Sandbox) -> None:
     target = sandbox18.target()
-    elsewhere = inspect(replace(target, local=False))
+    elsewhere = inspect(replace(target, local=False, cpu=ServerCpu.unavailable("the server is not on this host")))
     assert isinstance(elsewhere.host.memory.ram_bytes, Unknown)
     assert "not on this host" in elsewhere.host.memory.ram_bytes.reason
     data = elsewhere.host.place(Purpose.DATA)

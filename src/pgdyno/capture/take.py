@@ -55,7 +55,7 @@ def _target_text(target: Target) -> str:
 def _no_host(target: Target) -> str | None:
     if isinstance(target.route, SqlRoute):
         return "only SQL is used (--sql-only)"
-    return None if target.local else "the server is not on this host; --host ssh://... looks at its own"
+    return None if target.local else f"{target.cpu.reason}; --host ssh://... looks at another host"
 
 
 def _read_host(target: Target, server: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -155,7 +155,7 @@ def checks(options: TuneOptions, plan: LoadPlan, *, ask: bool) -> Check:
             f"up to {options.trials} search trials over {len(knobs)} knob{'' if len(knobs) == 1 else 's'}, then "
             f"the proof; sets {', '.join(knobs)}"
         )
-        if sentences := reach_sentences(space, facts):
+        if sentences := reach_sentences(space, facts, options):
             words = "; ".join([words, *sentences])
         confirm_changes(target, workload, words, _outage(outage, options), ask=ask)
 

@@ -118,7 +118,8 @@ class ServerCpu:
     """CPU seconds of a server, from before the first moment it is asked; only differences mean something.
 
     `postmaster` returns the pid, None while the server is down. `group` is the cgroup that the server was started
-    in, when there is one. `source` says which way is in use, for the report.
+    in, when there is one. `source` says which way is in use, for the report, `reason` why there may be no
+    process to look at.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class ServerCpu:
     ) -> None:
         self._postmaster = postmaster
         self._group = group
-        self._reason = reason
+        self.reason = reason
         self._known: processes.ProcessStat | None = None
         self._mounts: Sequence[CgroupMount] = ()
 
@@ -174,7 +175,7 @@ class ServerCpu:
                 return Unknown(f'cgroup "{self._group.path}" cannot be read: {error.strerror}')
         pid = self.postmaster()
         if pid is None:
-            return Unknown(self._reason)
+            return Unknown(self.reason)
         used = processes.tree_cpu_s(pid)
         return Unknown("the server's processes changed during every reading") if used is None else used
 

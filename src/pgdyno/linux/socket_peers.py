@@ -29,11 +29,11 @@ def required_peer(folder: Path, port: str) -> dict[str, str]:
         trusted.add(place.st_uid)
     if owner not in trusted:
         raise ConnectError(
-            f'socket "{path}" belongs to user "{_name(owner)}", whom nobody named',
+            f'socket "{path}" belongs to user "{account_name(owner)}", whom nobody named',
             detail=f'Every user can make a socket in "{folder}", and a password would go to whoever did.',
             hint=f'If this is the server that you mean, name it: --target "host={folder} port={port}".',
         )
-    return {"requirepeer": _name(owner)}
+    return {"requirepeer": account_name(owner)}
 
 
 def _usual() -> set[int]:
@@ -43,7 +43,8 @@ def _usual() -> set[int]:
         return set()
 
 
-def _name(uid: int) -> str:
+def account_name(uid: int) -> str:
+    """Return the account of a user id, the number itself where it has no name."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -64,7 +64,7 @@ def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str],
             f"restart budget {options.restart_budget}: a proof alone takes about {options.proof_restarts}, so knobs "
             "that need a restart are not searched"
         )
-    for sentence in reach_sentences(space, laboratory.facts):
+    for sentence in reach_sentences(space, laboratory.facts, options):
         announce(sentence)
     search = Search(laboratory, space, starts, options)
     announce(f"noise floor: {options.noise_runs} runs of the baseline")
@@ -285,9 +285,13 @@ def search_space(facts: Facts, workload: WorkloadSpec, plan: LoadPlan, options: 
     return space
 
 
-def reach_sentences(space: SearchSpace, facts: Facts) -> list[str]:
-    """Return, for the plan, which knobs ALTER SYSTEM sets here, and which could not come into force and why."""
+def reach_sentences(space: SearchSpace, facts: Facts, options: TuneOptions) -> list[str]:
+    """Return, for the plan, which knobs ALTER SYSTEM sets here, and why others are left out.
+
+    Those are the knobs that could not come into force, and those that were asked for by name.
+    """
+    asked = {*options.only, *options.include}
     moved = [name for name in space.names() if name in facts.by_alter_system]
     said = [f"{', '.join(moved)} by ALTER SYSTEM, because postgresql.auto.conf sets them"] if moved else []
-    out = [f"{out.name} {out.reason}" for out in space.excluded if out.name in facts.obstacles]
+    out = [f"{out.name} {out.reason}" for out in space.excluded if out.name in facts.obstacles or out.name in asked]
     return [*said, *(f"left out: {words}" for words in out)]

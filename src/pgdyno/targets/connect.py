@@ -49,6 +49,14 @@ class Sighting:
         """Return the major version."""
         return self.version_num // 10_000
 
+    @property
+    def unseen(self) -> str:
+        """Say why its processes cannot be looked at, where they cannot."""
+        uid = self.peer.uid
+        if uid is None or os.geteuid() in (0, uid):
+            return "the server's processes are not on this host"
+        return f"the server runs as {socket_peers.account_name(uid)}, and only that account and root may look at it"
+
 
 def open_target(
     dsn: str | None,
@@ -80,7 +88,7 @@ def open_target(
         os_user=owner_of(sighting.data_directory) if pid is not None else None,
         disposable=False,
         directory=directory,
-        cpu=server_cpu(directory, pid),
+        cpu=server_cpu(directory, pid, sighting.unseen),
         client_bin_dir=client,
         local=pid is not None,
         no_control=control.saw if isinstance(control, Undetected) else None,
@@ -186,10 +194,10 @@ def _program_of(pid: int) -> Path | None:
         return Path(program).parent if program.startswith("/") else None
 
 
-def server_cpu(directory: Path | None, pid: int | None) -> ServerCpu:
-    """Return the meter of the server's CPU time; `pid` is its postmaster of now, None on another host."""
+def server_cpu(directory: Path | None, pid: int | None, unseen: str) -> ServerCpu:
+    """Return the meter of the server's CPU time; `pid` is its postmaster of now, None where it is `unseen`."""
     if pid is None:
-        return ServerCpu.unavailable("the server's processes are not on this host")
+        return ServerCpu.unavailable(unseen)
     group = CpuGroup.holding(pid) or CpuGroup.dedicated(pid)
     if directory is None:  # another user's server: only the postmaster of now is known
         return ServerCpu(lambda: pid if processes.alive(pid) else None, group)
@@ -209,7 +217,7 @@ def _control(
     if command is not None:
         return CommandControl(tuple(command), runner, postgres)
     if pid is None:
-        return Undetected("the server's processes are not on this host")
+        return Undetected(sighting.unseen)
     if directory is None:
         return Undetected(f'the data directory "{sighting.data_directory}" cannot be read by this user')
     return find_control(runner, postgres, read_signs(pid, directory, sighting.config_file), bin_dir)

@@ -61,7 +61,7 @@ def open_patroni(
         os_user=owner_of(sighting.data_directory) if pid is not None else None,
         disposable=False,
         directory=directory,
-        cpu=_leader_cpu(directory, pid),
+        cpu=_leader_cpu(directory, pid, sighting.unseen),
         client_bin_dir=client,
         local=pid is not None,
         route=PatroniRoute.open(api, postgres),
@@ -112,10 +112,10 @@ def _following_leader(api: PatroniApi, dsn: str) -> Postgres:
     return Postgres(make_conninfo(dsn, host=hosts, port=ports, target_session_attrs="read-write"))
 
 
-def _leader_cpu(directory: Path | None, pid: int | None) -> ServerCpu:
+def _leader_cpu(directory: Path | None, pid: int | None, unseen: str) -> ServerCpu:
     """Return the meter of this host's node while it leads: after a failover its CPU time is not the leader's."""
     if directory is None or pid is None:
-        return server_cpu(directory, pid)
+        return server_cpu(directory, pid, unseen)
 
     def postmaster() -> int | None:
         return None if (directory / "standby.signal").exists() else postmaster_lock.postmaster_pid(directory)

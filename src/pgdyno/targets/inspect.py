@@ -123,12 +123,12 @@ def _host_facts(target: Target, folder: Path | None) -> HostFacts:
     if isinstance(target.route, SqlRoute):
         return host.unknown_host("only SQL is used (--sql-only)")
     if not target.local:
-        return host.unknown_host("the server is not on this host")
+        return host.unknown_host(target.cpu.reason)
     return host.read_host(folder, target.cpu.postmaster())
 
 
 def _kernel_facts(target: Target, folder: Path | None) -> dict[str, KernelFact]:
     if not target.local:
-        return kernel_facts.unknown_kernel("the server is not on this host")
+        return kernel_facts.unknown_kernel(target.cpu.reason)
     hidden = nowhere("the server does not show its data directory to this role")
     return kernel_facts.read_kernel(hidden if folder is None else find_places(folder))

@@ -58,3 +58,13 @@ def test_only_its_own_account_or_root_speaks_for_a_directory(
     monkeypatch.setattr("pgdyno.server.postmaster_lock.read_lines", lambda _: ["1", str(tmp_path), "1000"])
     assert own_directory(Sighting(180_000, 1000.0, tmp_path, None, Peer(os.geteuid()))) == tmp_path
     assert own_directory(Sighting(180_000, 1000.0, tmp_path, None, peer)) is None
+
+
+@pytest.mark.parametrize(
+    ("uid", "words"), [(None, "are not on this host"), (0, "runs as root"), (2**31 - 3, "2147483645")]
+)
+def test_why_a_server_cannot_be_looked_at_is_told_as_it_is(
+    uid: int | None, words: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    assert words in Sighting(180_000, 1000.0, None, None, Peer(uid)).unseen

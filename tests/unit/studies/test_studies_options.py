@@ -12,7 +12,7 @@ from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.model.verdict import Metric
 from pgdyno.studies.options import TuneOptions
 from pgdyno.studies.target_request import TargetRequest
-from pgdyno.studies.tune import search_space
+from pgdyno.studies.tune import reach_sentences, search_space
 
 
 def test_tune_options_round_trip_through_json():
@@ -76,3 +76,12 @@ def test_when_all_that_was_asked_for_is_overridden_the_hint_says_what_takes_that
     with pytest.raises(EnvironmentUnsuitable, match="no knob to search") as caught:
         search_space(facts, workload, LoadPlan(1, 1, 1.0, 30.0), TuneOptions(only=("work_mem",)))
     assert caught.value.hint == "Take it away with RESET."
+
+
+def test_the_plan_says_why_a_knob_that_was_asked_for_is_left_out():
+    facts = replace(make_facts(18), obstacles={"jit": Obstacle("is set by ALTER ROLE", "RESET it.")})
+    options = TuneOptions(only=("work_mem", "shared_buffers", "jit"), reload_only=True)
+    workload = WorkloadSpec("select-only", {"scale": 1}, "f00", "reads", True)
+    space = search_space(facts, workload, LoadPlan(1, 1, 1.0, 30.0), options)
+    said = reach_sentences(space, facts, options)
+    assert {words.split()[2] for words in said if words.startswith("left out: ")} == {"jit", "shared_buffers"}
