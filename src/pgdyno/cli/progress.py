@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from pgdyno.model.guard import Colour
 from pgdyno.model.loading import LoadedShare
-from pgdyno.model.trial import TrialState
+from pgdyno.model.trial import Role, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.outside.words import printable, styled
 from pgdyno.report.wording import metric_text, purpose_text
@@ -155,7 +155,7 @@ class Progress:
             figures.append(f"foreign CPU {outcome.foreign_cpu_pct:.0f} % of a core")
         if trial.state is not TrialState.COMPLETE:
             figures.insert(0, f"{trial.state.value}, not used: {outcome.reason}")
-        elif outcome.figure(metric) is not None and outcome.figure(metric) == self._outlook.best:
+        elif trial.spec.role is Role.SEARCH and outcome.figure(metric) == self._outlook.best is not None:
             figures.insert(1, "the best so far")
         self.announce(f"{self._kept}, {self._purpose}: {', '.join(figures)}")
 

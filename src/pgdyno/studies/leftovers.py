@@ -163,7 +163,8 @@ def _dropin(target: Target, dropin: DropIn, undo_root: Path, needed: str) -> Lef
         refused = refused or f"it holds what pgdyno apply kept: pgdyno rollback {names} takes it back"
     elif rest:
         refused = refused or f"it holds lines that pgdyno did not write: {rest[0]}"
-    about = f"{settings} settings of a session that is over" if settings else "empty"
+    noun = "setting" if settings == 1 else "settings"
+    about = f"{settings} {noun} of a session that is over" if settings else "empty"
 
     def remove() -> str | None:
         if included:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -99,3 +100,15 @@ def test_every_strategy_of_the_search_has_plain_words() -> None:
     assert purpose_text("arm", "bench") == "run"
     assert purpose_text("effect", "without jit") == "effect of one setting without jit"
     assert purpose_text("rival", "rival hand-made") == "rival hand-made"
+
+
+@pytest.mark.parametrize(("role", "is_best"), [(Role.SEARCH, True), (Role.BASELINE, False)])
+def test_only_a_search_has_a_best_so_far(role: Role, is_best: bool) -> None:
+    spec = replace(SPEC, role=role)
+    progress = Progress(stream=(stream := Terminal()))
+    progress.outlook(OUTLOOK)
+    progress.trial_began(spec, 31, 31)
+    progress.trial_ended(
+        Trial(31, "s", spec, TrialState.COMPLETE, Outcome(TrialState.COMPLETE, server_cpu_ms_per_tx=0.2512))
+    )
+    assert ("the best so far" in stream.getvalue().rpartition("\x1b[2K")[2]) is is_best
