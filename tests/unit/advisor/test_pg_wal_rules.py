@@ -71,7 +71,12 @@ def test_synchronous_commit_off_is_flagged_and_not_changed():
 @pytest.mark.requirement("R-PG-22")
 def test_synchronous_commit_of_a_role_is_seen():
     server = make_server(overrides={"role batch": {"synchronous_commit": "off"}})
-    assert "role batch" in finding_of("synchronous-commit", make_case(server=server)).current
+    finding = finding_of("synchronous-commit", make_case(server=server))
+    assert finding.title.startswith("synchronous_commit is off for role batch:")
+    assert finding.proposed == "set by hand: ALTER ROLE batch RESET synchronous_commit;"
+    odd = make_server(overrides={"role x superuser; --": {"synchronous_commit": "off"}})
+    told = finding_of("synchronous-commit", make_case(server=odd)).proposed
+    assert told == "set by hand: ALTER ROLE or DATABASE ... RESET synchronous_commit;"
     unseen = make_server(overrides=Unknown("no right to read them"))
     reason = finding_of("synchronous-commit", make_case(server=unseen)).reason
     assert "what roles and databases set is unknown (no right to read them)" in reason

@@ -245,3 +245,10 @@ def test_every_format_marks_what_is_to_be_measured_first(format):
     changes = (pg("work_mem", "8MB"), sysctl("vm.swappiness", "0", "60"))
     for text in emit([finding(*changes, state=ProofState.NEEDS_TEST)], inventory(), format).values():
         assert "needs-test" in text
+
+
+def test_what_only_a_load_could_justify_is_marked_where_none_was_seen():
+    waiting = replace(finding(sysctl("vm.dirty_bytes", "536870912")), waits_for_load=True)
+    for one, is_marked in ((waiting, True), (replace(waiting, waits_for_load=False), False)):
+        text = emit([one], inventory(), "sysctl")["90-pgdyno-advice.conf"]
+        assert ("for a load, and none was seen here" in text) is is_marked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from pgdyno.advisor.amounts import FULL_TIMES, too_little_wal
@@ -14,6 +15,7 @@ from pgdyno.model.finding import Resolution, Severity
 from pgdyno.units import bytes_text
 
 MB = 1 << 20
+_PLAIN_NAMES = re.compile(r"(role [a-z_][a-z0-9_]*)?( in )?(database [a-z_][a-z0-9_]*)?")
 
 
 def wal_buffers(case: Case) -> Judgement:
@@ -82,24 +84,36 @@ def _full(case: Case) -> int | None:
 
 def synchronous_commit(case: Case) -> Judgement:
     """Flag synchronous_commit = off, for the server or for a role or database."""
-    where = [f"server: {case.text('synchronous_commit')}"] if case.text("synchronous_commit") == "off" else []
+    back = (
+        {} if case.text("synchronous_commit") != "off" else {"the server": "ALTER SYSTEM SET synchronous_commit = on;"}
+    )
     overrides = case.server.overrides
-    if not isinstance(overrides, Unknown):
-        where += [
-            f"{name}: off" for name, given in overrides.items() if given.get("synchronous_commit") in ("off", "false")
-        ]
+    for name, given in {} if isinstance(overrides, Unknown) else overrides.items():
+        if given.get("synchronous_commit") in ("off", "false"):
+            back[name] = f"ALTER {_subject(name)} RESET synchronous_commit;"
     decided = Resolution(
         "CON-22", "Never recommended: the lists that propose off give no figure, and 2017 measured no gain with it."
     )
-    if not where:
+    if not back:
         unseen = f"; what roles and databases set is {overrides}" if isinstance(overrides, Unknown) else ""
         return InOrder(f"synchronous_commit = {case.text('synchronous_commit')} for the server{unseen}.", (decided,))
     return Fires(
-        current=f"synchronous_commit = off ({', '.join(where)})",
-        proposed="synchronous_commit = on, set by hand",
-        evidence=(f"Off for {'; '.join(where)}.", f"wal_writer_delay = {shown(case, 'wal_writer_delay')}."),
+        current=f"synchronous_commit = off for {', '.join(back)}",
+        proposed=f"set by hand: {' '.join(back.values())}",
+        values={"for_whom": ", ".join(back)},
+        evidence=(f"wal_writer_delay = {shown(case, 'wal_writer_delay')}.",),
         resolutions=(decided,),
     )
+
+
+def _subject(override: str) -> str:
+    """Return the subject of ALTER for whom an override is of: `role app in database shop`.
+
+    A name that wants quotes is left to the reader: who chose it may have had this very line in mind.
+    """
+    if not _PLAIN_NAMES.fullmatch(override):
+        return "ROLE or DATABASE ..."
+    return override.replace("role ", "ROLE ", 1).replace("database ", "DATABASE ", 1).replace(" in ", " IN ", 1)
 
 
 def fsync(case: Case) -> Judgement:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from pgdyno.advisor.selection import is_waiting
 from pgdyno.errors import UsageError
 from pgdyno.knobs.policy import Durability, class_x_set_in, ruling_of
 from pgdyno.knobs.values import canonical_text
@@ -35,10 +36,13 @@ class ExportedChange:
     rule: str
     title: str
     state: ProofState = ProofState.PROPOSED
+    is_waiting: bool = False
 
     @property
     def mark(self) -> str:
         """Return in words that the change is to be measured before it is kept; empty where it is not."""
+        if self.is_waiting:
+            return "for a load, and none was seen here: measure it under yours before it is kept"
         return "needs-test: measure it here before it is kept" if self.state is ProofState.NEEDS_TEST else ""
 
     @property
@@ -156,7 +160,7 @@ def advice_of(findings: Sequence[Finding], inventory: Inventory, date: str) -> E
         if finding.answer is not Answer.FINDING:
             continue
         for change in (*finding.changes, *_scheduled(finding)):
-            item = ExportedChange(change, finding.rule, finding.title, finding.state)
+            item = ExportedChange(change, finding.rule, finding.title, finding.state, is_waiting(finding))
             key = (change.kind, change.knob, change.device)
             first = seen.get(key) if change.kind in _NAMED else None
             if finding.state is ProofState.REFUTED:
