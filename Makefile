@@ -73,7 +73,9 @@ nightly: $(DEV) ## Hours, as root: the long forms of kills, scenes and the hosti
 	$(BIN)/python bench/torture scenes --rounds $(NIGHT_ROUNDS) --seed $(SEED)
 	$(BIN)/python bench/torture hostile --moves $(NIGHT_MOVES) --seed $(SEED)
 	PGDYNO_TEST_REMOTE_KILLS=$(NIGHT_REMOTE) $(BIN)/pytest --timeout=7200 tests/host/test_torture_remote.py
-	if grep -q '^fuzz:' $(firstword $(MAKEFILE_LIST)); then $(MAKE) --no-print-directory fuzz; fi
+	PGDYNO_TEST_NIGHT=1 $(BIN)/pytest -m alone tests
+	PGDYNO_TEST_NIGHT=1 $(BIN)/pytest -n $(JOBS) --dist loadgroup -m "not alone" tests/pg tests/contract
+	$(MAKE) --no-print-directory fuzz
 
 lock: $(DEV) ## Resolve the lock files anew, needs pip-tools in .venv
 	$(PIP) pip-tools

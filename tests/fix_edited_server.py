@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fix_postgres import find_build, public_dir
+from fix_postgres import BUILDS, find_build, public_dir
 from foreign_server import running_foreign_server
 from pgdyno.control import PgCtl
 from pgdyno.model.configuration import Configuration
@@ -69,7 +69,7 @@ class Scene:
         return postmaster_lock.postmaster_pid(self.data) is None
 
 
-@pytest.fixture(scope="module", params=["debian-15", "embedded-18", "npm-13"])
+@pytest.fixture(scope="module", params=BUILDS)
 def foreign(request: pytest.FixtureRequest) -> Iterator[Target]:
     home, bin_dir = public_dir(), find_build(request.param)
     if bin_dir.is_relative_to(Path.home()):  # where the server's user may not go

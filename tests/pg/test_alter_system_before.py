@@ -13,7 +13,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from fix_postgres import find_build
+from fix_postgres import BUILDS, find_build
 from pgdyno.control import PgCtl
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.knobs.budget import TrialBudget
@@ -65,7 +65,7 @@ def searched(facts: Facts) -> tuple[set[str], dict[str, str]]:
     return set(space.names()), {out.name: out.reason for out in space.excluded}
 
 
-@pytest.fixture(scope="module", params=["npm-13", "debian-15", "embedded-18"])
+@pytest.fixture(scope="module", params=BUILDS)
 def server(request: pytest.FixtureRequest, server_home: Path) -> Iterator[Sandbox]:
     """A server with the seven settings in postgresql.auto.conf, restarted since."""
     name = request.param

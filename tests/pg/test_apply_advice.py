@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from advisor_case import make_host
-from fix_postgres import find_build
+from fix_postgres import BUILDS, find_build
 from pgdyno.advisor.rulebook import shipped_rules
 from pgdyno.cli.main import command as pgdyno_command
 from pgdyno.errors import PgdynoError
@@ -207,7 +207,7 @@ def has_the_advisor():
 @pytest.mark.slow
 @pytest.mark.requirement("R-PG-19", "R-ADV-07")
 @pytest.mark.skipif(not has_the_advisor(), reason="the rule max-wal-size is not in this tree")
-@pytest.mark.parametrize("build", ["npm-13", "npm-14", "debian-15", "npm-16", "npm-17", "embedded-18"])
+@pytest.mark.parametrize("build", BUILDS)
 def test_the_hint_of_the_log_is_gone_after_its_finding_was_applied(pgdyno_home, capsys, build):
     with opened(pgdyno_home, "a5", find_build(build)) as sandbox:
         main = sandbox.data_directory / "postgresql.conf"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fix_postgres import find_build
+from fix_postgres import BUILDS, find_build
 from pgdyno.control import PgCtl
 from pgdyno.errors import ApplyError
 from pgdyno.linux import processes
@@ -49,7 +49,7 @@ def test_the_kernel_tells_of_the_postmaster(any_postgres: Sandbox) -> None:
     assert processes.huge_pages_mapped(2**22 + 1) is None
 
 
-@pytest.mark.parametrize("build", ["embedded-18", "debian-15", "npm-13"])
+@pytest.mark.parametrize("build", BUILDS)
 def test_an_argument_is_named(make_sandbox: Callable[..., Sandbox], tmp_path: Path, build: str) -> None:
     sandbox = make_sandbox(f"arguments-{build}", bin_dir=find_build(build))
     sandbox.start()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fix_postgres import find_build
+from fix_postgres import BUILDS, find_build
 from pgdyno.model.configuration import Configuration
 from pgdyno.owner.runner import LocalRunner
 from pgdyno.preflight.examine import examine
@@ -33,7 +33,7 @@ with stand_in(LocalRunner(), Path(sys.argv[1]), sys.argv[2] or None) as folder:
 """
 
 
-@pytest.fixture(params=["debian-15", "embedded-18", "npm-13"])
+@pytest.fixture(params=BUILDS)
 def server(request: pytest.FixtureRequest, make_sandbox: Callable[..., Sandbox]) -> Sandbox:
     sandbox = make_sandbox("stands", bin_dir=find_build(request.param))
     sandbox.start()

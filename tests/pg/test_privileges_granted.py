@@ -14,7 +14,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from fix_postgres import find_build
+from fix_postgres import BUILDS, find_build
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.configuration import Configuration
 from pgdyno.sandbox.sandbox import Sandbox
@@ -41,7 +41,7 @@ def grant(postgres: Postgres, text: str) -> None:
             postgres.execute(sql.SQL(line.partition(";")[0]), None, database)  # type: ignore[arg-type] # as a DBA does
 
 
-@pytest.mark.parametrize("build", ["embedded-18", "debian-15", "npm-13"])
+@pytest.mark.parametrize("build", BUILDS)
 def test_a_role_is_told_what_it_lacks_and_works_with_it(
     make_sandbox: Callable[..., Sandbox], tmp_path: Path, build: str
 ) -> None:
