@@ -31,7 +31,6 @@ pytestmark = [
     pytest.mark.pg,
     pytest.mark.slow,
     pytest.mark.timeout(1800),
-    pytest.mark.alone,
 ]
 SHORT = ("in a restart", "SIGINT", "owner's worker", "both watchdogs", "first instant", "last instant")
 """Kinds of which each run has one; as many more are drawn from all."""
@@ -47,6 +46,7 @@ def test_every_scene_ends_with_the_server_as_it_was(server_home: Path, scene: st
     assert scenes.play_all(server_home, rounds=1, seed=5, names=(scene,)) == 0
 
 
+@pytest.mark.alone
 def test_kills_of_a_real_tune(server_home: Path) -> None:
     kills = Kills(server_home, random.Random(6), linux=os.geteuid() == 0)
     try:
@@ -108,6 +108,7 @@ def test_the_comparison_sees_what_a_server_takes_along(server_home: Path) -> Non
         sandbox.destroy()
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(os.geteuid() != 0, reason="kernel values are root's to write")
 def test_kernel_values_that_are_left_changed_are_told_and_put_back() -> None:
     """The guard itself, around every part of bench/torture and every test that runs alone."""
