@@ -24,7 +24,7 @@ from pgdyno.store.catalogue import Store
 from pgdyno.studies import advised
 from pgdyno.studies.proofs import proofs_of
 
-pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("cli")]
+pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("apply-advice")]
 HINT = "checkpoints are occurring too frequently"
 QUICK = ["--warmup", "1", "--measure", "2", "--foreign-cpu", "1000", "--steal", "100", "--guard", "throughput=off"]
 LOAD = ["-w", "select-only", "-D", "scale=1", "-c", "1", *QUICK, "--guard", "oom=99"]

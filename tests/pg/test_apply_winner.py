@@ -18,7 +18,7 @@ from pgdyno.studies.study_session import facts_image
 from pgdyno.studies.target_request import TargetRequest
 from pgdyno.targets.inspect import read_facts
 
-pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("cli")]
+pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("apply-winner")]
 SETTINGS = {"work_mem": "9MB", "shared_buffers": "96MB"}
 
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("cli")]
+pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("cli-studies")]
 
 QUICK = ["--warmup", "1", "--measure", "2", "--foreign-cpu", "1000", "--steal", "100"]
 LOAD = ["-w", "select-only", "-D", "scale=1", "-c", "1", *QUICK]

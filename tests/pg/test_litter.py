@@ -24,7 +24,7 @@ from pgdyno.server.own_databases import NAME, DatabaseState, look_into
 from pgdyno.server.postgres import Postgres
 from pgdyno.targets.target import Target
 
-pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("tuners")]
+pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("litter")]
 
 WINDOW = ["-c", "1", "--warmup", "1", "--measure", "2", "--foreign-cpu", "1000", "--steal", "100"]
 LOAD = ["-w", "select-only", "-D", "scale=1", *WINDOW]

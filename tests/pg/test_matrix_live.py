@@ -23,7 +23,7 @@ from pgdyno.linux import processes
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.workloads.dataset import PgbenchTables
 
-pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("cli")]
+pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("matrix-live")]
 
 QUICK = ["--warmup", "2", "--measure", "2", "--foreign-cpu", "1000", "--steal", "100", "--repetitions", "1"]
 UNUSABLE = {"unsteady", "disturbed"}

@@ -14,7 +14,7 @@ from test_cli_studies import LOAD, last_json, pgdyno
 from pgdyno.model.trial import TrialState
 from pgdyno.store.catalogue import Store
 
-pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("cli")]
+pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("night-live")]
 ANYWAY = ["--foreign-cpu", "100000", "--foreign-disk", "100000", "--foreign-sessions", "1000", "--look", "1"]
 TUNE = [
     "tune", *LOAD, "--only", "work_mem", "--reload-only", "--trials", "30", "--noise-runs", "3",

@@ -7,7 +7,7 @@ import json
 import pytest
 from test_cli_studies import QUICK, pgdyno
 
-pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("cli")]
+pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("script-errors")]
 DATA = "CREATE TABLE t AS SELECT 1 AS i;\n"
 
 

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("cli"), pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("staircase-live"), pytest.mark.slow, pytest.mark.timeout(900)]
 
 PLAN = """version = 2
 [plan]

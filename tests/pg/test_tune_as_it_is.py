@@ -17,7 +17,7 @@ from pgdyno.routes.auto_conf import Line
 from pgdyno.routes.sql_route import alter_system
 from pgdyno.sandbox.sandbox import Sandbox
 
-pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("cli")]
+pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("tune-as-it-is")]
 QUICK = ["-w", "select-only", "-D", "scale=1", "-c", "1", "--warmup", "1", "--measure", "2"]
 QUIET = ["--foreign-cpu", "1000", "--steal", "100"]
 LATE = 1.1

@@ -30,7 +30,7 @@ from pgdyno.undo import server_lock
 from pgdyno.undo.apply import Session
 from server_image import files_of, settings_of
 
-pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.xdist_group("tuners")]
+pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.xdist_group("two-tuners")]
 QUICK = ["-w", "select-only", "-D", "scale=1", "-c", "1", "--warmup", "1", "--measure", "2", "--foreign-cpu", "1000",
          "--steal", "100"]  # fmt: skip
 TUNE = ["--trials", "1", "--noise-runs", "3", "--pairs", "2", "3", "--only", "work_mem",

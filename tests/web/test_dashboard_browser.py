@@ -19,7 +19,7 @@ import pytest
 from fix_browser import Browser, Page
 from free_ports import free_ports
 
-pytestmark = [pytest.mark.web, pytest.mark.pg, pytest.mark.slow, pytest.mark.xdist_group("cli")]
+pytestmark = [pytest.mark.web, pytest.mark.pg, pytest.mark.slow, pytest.mark.xdist_group("dashboard-browser")]
 LOAD = ("-w", "select-only", "-D", "scale=1", "-c", "1", "--warmup", "2", "--foreign-cpu", "1000", "--steal", "100")
 FIGURE = """[...document.querySelectorAll(".running .figures div")].find(one => one.textContent.includes("throughput"))
   ?.querySelector("dd").textContent ?? ''"""

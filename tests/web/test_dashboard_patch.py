@@ -19,7 +19,7 @@ from pgdyno.model.trial import Outcome, Role, TrialSpec, TrialState
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 
-pytestmark = [pytest.mark.web, pytest.mark.xdist_group("cli")]
+pytestmark = [pytest.mark.web, pytest.mark.xdist_group("dashboard-patch")]
 STUDY = "tune-3fa94c"
 NARROW = 390
 WIDER = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
