@@ -16,7 +16,7 @@ import pytest
 
 from fix_postgres import DEBIAN_15
 from pgdyno.errors import ApplyError
-from pgdyno.linux.host import parse_meminfo
+from pgdyno.linux.meminfo import parse_meminfo
 from pgdyno.model.configuration import Configuration
 from pgdyno.owner.runner import LocalRunner
 from pgdyno.preflight.examine import examine

@@ -91,8 +91,8 @@ def test_a_server_that_is_down_has_a_reason(make_sandbox: Callable[..., Sandbox]
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_group_counts_a_program_from_its_first_instruction(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    mounts = [mount for mount in cpu.accounting_mounts() if mount.version == version]
-    monkeypatch.setattr(cpu, "accounting_mounts", lambda: mounts)
+    trees = [tree for tree in cpu.accounting_trees() if tree.version == version]
+    monkeypatch.setattr(cpu, "accounting_trees", lambda: trees)
     group = CpuGroup.create(f"test-{version}")
     if isinstance(group, Unknown):
         pytest.skip(group.reason)

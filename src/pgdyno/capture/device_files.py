@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pgdyno.linux.host import group_folders
+from pgdyno.linux.cgroups import group_folders
 from pgdyno.linux.kernel_tree import LIVE, Tree
 
 _BLOCK = "sys/class/block"

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pgdyno.capture.backup_tools import backup_folders
+from pgdyno.linux.mountinfo import mount_lines
 from pgdyno.model.inventory import Purpose
 
 Place = tuple[Purpose, str, str]
@@ -50,13 +51,9 @@ def look_at_mounts(mountinfo: str) -> str:
     Network file systems are left out: one whose server is gone would keep us for ever.
     """
     found: dict[str, object] = {}
-    for line in mountinfo.splitlines():
-        left, _, right = line.partition(" - ")
-        words, kind = left.split(), right.split()
-        if len(words) < 5 or len(kind) < 2 or not (kind[1].startswith("/dev/") or kind[0] in ("overlay", "tmpfs")):
-            continue
-        point = words[4].replace("\\040", " ")
-        found[point] = _statvfs(Path(point))
+    for mount in mount_lines(mountinfo):
+        if mount.source.startswith("/dev/") or mount.kind in ("overlay", "tmpfs"):
+            found[mount.point] = _statvfs(Path(mount.point))
     return json.dumps(found, indent=1) + "\n"
 
 

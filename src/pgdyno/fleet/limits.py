@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.linux.cgroups import cgroup_trees
 from pgdyno.model.trial import LoadPlan
 
 GROUP = "pgdyno-driver"
 """What the names of our groups begin with; the process id of their maker and the load generator's number follow."""
 PERIOD_US = 100_000
 """The kernel's own period of a CPU quota."""
-_ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,25 +121,14 @@ def _group(controller: Controller, label: str) -> Path:
 def _controller(name: str, mountinfo: str, cgroups: str) -> Controller:
     """Return where groups of a controller are made: v1 below our own group, v2 at the top, where no process may be."""
     unified: Path | None = None
-    for line in mountinfo.splitlines():
-        left, _, right = line.partition(" - ")
-        shown, folder = (_ESCAPE.sub(lambda m: chr(int(m[1], 8)), field) for field in left.split()[3:5])
-        kind, _, options = right.split(maxsplit=2)
-        if kind == "cgroup" and name in options.split(","):
-            return Controller(name, 1, Path(folder) / os.path.relpath(_own(name, cgroups), shown))
-        if kind == "cgroup2":
-            unified = Path(folder)
+    for tree in cgroup_trees(mountinfo):
+        if tree.version == 2:
+            unified = tree.folder
+        elif tree.may_bound(name):
+            return Controller(name, 1, tree.group_of(cgroups, name) or tree.folder)
     if unified is None:
         raise EnvironmentUnsuitable(
             f'no cgroup tree with the controller "{name}" is mounted',
             hint="Leave the limits of the load generators out on this host.",
         )
     return Controller(name, 2, unified)
-
-
-def _own(name: str, cgroups: str) -> str:
-    for line in cgroups.splitlines():
-        _, controllers, path = line.split(":", 2)
-        if name in controllers.split(","):
-            return path
-    return "/"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pgdyno.capture.texts import Capture
-from pgdyno.linux.host import group_folders, memory_limits
+from pgdyno.linux.cgroups import group_folders, memory_limits
 from pgdyno.model.facts import Unknown
 
 _NO_LIMIT = 1 << 60

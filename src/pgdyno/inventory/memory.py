@@ -8,7 +8,8 @@ from pgdyno.capture.texts import Capture
 from pgdyno.inventory.cgroups import group_available, group_oom_kills, memory_limit
 from pgdyno.inventory.machine import FIXED_PAGE, architecture_of
 from pgdyno.inventory.processor import features_of
-from pgdyno.linux.host import chosen, parse_meminfo
+from pgdyno.linux.host import chosen
+from pgdyno.linux.meminfo import parse_meminfo
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Memory, SwapArea
 

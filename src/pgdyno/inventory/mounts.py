@@ -7,10 +7,10 @@ from pathlib import PurePosixPath
 
 from pgdyno.capture.texts import Capture
 from pgdyno.inventory.devices import Devices, bytes_of
+from pgdyno.linux.mountinfo import mount_lines
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Mount, Place, Purpose
 
-_ESCAPE = re.compile(r"\\([0-7]{3})")
 _OF_THE_KERNEL = re.compile(
     "autofs|binfmt_misc|bpf|cgroup2?|configfs|debugfs|devpts|devtmpfs|efivarfs|fusectl|hugetlbfs|mqueue|nsfs|proc"
     "|pstore|ramfs|rpc_pipefs|securityfs|selinuxfs|sysfs|tracefs"
@@ -25,24 +25,15 @@ def read_mounts(capture: Capture) -> tuple[Mount, ...] | Unknown:
     sizes = capture.document("commands/statvfs.json")
     of_places = _asked_of_places(capture)
     mounts = []
-    for line in text.splitlines():
-        left, _, right = line.partition(" - ")
-        words, kind = left.split(), right.split()
-        if len(words) < 6 or len(kind) < 2 or _OF_THE_KERNEL.fullmatch(kind[0]):
+    for mount in mount_lines(text):
+        if _OF_THE_KERNEL.fullmatch(mount.kind):
             continue
-        point = unescaped(words[4])
-        asked = (sizes.get(point) if isinstance(sizes, dict) else None) or of_places.get(point)
+        asked = (sizes.get(mount.point) if isinstance(sizes, dict) else None) or of_places.get(mount.point)
         told = asked if isinstance(asked, dict) else {}
         why = Unknown(str(told.get("error") or sizes if isinstance(sizes, Unknown) else "this mount was not asked"))
-        mounts.append(
-            Mount(
-                point,
-                unescaped(kind[1]),
-                kind[0],
-                tuple(dict.fromkeys([*words[5].split(","), *(kind[2].split(",") if len(kind) > 2 else [])])),
-                *(_whole(told, name, why) for name in ("block_size", "size_bytes", "free_bytes")),
-            )
-        )
+        options = tuple(dict.fromkeys((*mount.options, *mount.of_filesystem)))
+        figures = (_whole(told, name, why) for name in ("block_size", "size_bytes", "free_bytes"))
+        mounts.append(Mount(mount.point, mount.source, mount.kind, options, *figures))
     return tuple(mounts)
 
 
@@ -73,11 +64,6 @@ def mount_of(path: str, mounts: tuple[Mount, ...]) -> Mount | None:
     return best
 
 
-def unescaped(text: str) -> str:
-    """Return a field of mountinfo with its octal escapes undone."""
-    return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), text)
-
-
 def _place(row: dict[str, object], mounts: tuple[Mount, ...] | Unknown, devices: Devices | Unknown) -> Place:
     purpose, path, name = Purpose(str(row["purpose"])), str(row["path"]), str(row.get("name") or "")
     if row.get("error"):
@@ -106,10 +92,7 @@ def _asked_of_places(capture: Capture) -> dict[str, dict[str, object]]:
     """Return what statvfs of the server's own directories said, by mount point."""
     listed = capture.document("commands/places.json")
     rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
-    points = []
-    for line in (capture.maybe("proc/self/mountinfo") or "").splitlines():
-        words = line.split()
-        points += [unescaped(words[4])] if len(words) > 5 else []
+    points = [mount.point for mount in mount_lines(capture.maybe("proc/self/mountinfo") or "")]
     found: dict[str, dict[str, object]] = {}
     for row in rows:
         path = PurePosixPath(str(row.get("real") or row.get("path")))

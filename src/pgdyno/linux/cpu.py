@@ -10,27 +10,17 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.linux import processes
+from pgdyno.linux.cgroups import CgroupTree, cgroup_trees
 from pgdyno.model.facts import Unknown
 
 log = logging.getLogger(__name__)
 
 PREFIX = "pgdyno-"
-_ESCAPE = re.compile(r"\\([0-7]{3})")
-
-
-@dataclass(frozen=True, slots=True)
-class CgroupMount:
-    """A mounted cgroup tree: `version` 1 (cpuacct) or 2, its folder, and the path inside that the folder shows."""
-
-    version: int
-    folder: Path
-    shown: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +37,16 @@ class CpuGroup:
         `label` holds letters, digits and dashes. Side effect on the host: one cgroup directory, until `remove`.
         """
         reasons = []
-        for mount in accounting_mounts():
-            parent = own_group(mount, "self")
+        for tree in accounting_trees():
+            parent = own_group(tree, "self")
             path = parent / f"{PREFIX}{label}"
             try:
                 path.mkdir(exist_ok=True)
-                group = cls(mount.version, path)
+                group = cls(tree.version, path)
                 group.seconds()
                 _check_enterable(path, parent)
             except (OSError, ValueError) as error:
-                reasons.append(f"cgroup v{mount.version}: {error}")
+                reasons.append(f"cgroup v{tree.version}: {error}")
                 continue
             return group
         return Unknown("; ".join(reasons) or "no cgroup tree that counts CPU is mounted")
@@ -64,33 +54,33 @@ class CpuGroup:
     @classmethod
     def holding(cls, pid: int) -> CpuGroup | None:
         """Return the group of ours that this process is in, so that a later session can go on with it."""
-        for mount in accounting_mounts():
-            path = own_group(mount, str(pid))
+        for tree in accounting_trees():
+            path = own_group(tree, str(pid))
             if path.name.startswith(PREFIX) and path.is_dir():
-                return cls(mount.version, path)
+                return cls(tree.version, path)
         return None
 
     @classmethod
     def dedicated(cls, pid: int) -> CpuGroup | None:
         """Return the group that a service manager gave to this postmaster alone, such as its systemd unit's."""
-        tree = {pid, *(stat.pid for stat in processes.children_of(pid))}
-        for mount in accounting_mounts():
-            path = own_group(mount, str(pid))
-            if path in (mount.folder, own_group(mount, "self")):
+        family = {pid, *(stat.pid for stat in processes.children_of(pid))}
+        for tree in accounting_trees():
+            path = own_group(tree, str(pid))
+            if path in (tree.folder, own_group(tree, "self")):
                 continue
             try:
-                group, members = cls(mount.version, path), (path / "cgroup.procs").read_text().split()
+                group, members = cls(tree.version, path), (path / "cgroup.procs").read_text().split()
                 group.seconds()
             except (OSError, ValueError):
                 continue
-            if {int(member) for member in members} <= tree:
+            if {int(member) for member in members} <= family:
                 return group
         return None
 
-    def holds(self, pid: int, mounts: Sequence[CgroupMount] | None = None) -> bool:
-        """Tell whether the process is in this very group. `mounts` are read anew where none are given."""
-        every = accounting_mounts() if mounts is None else mounts
-        return any(own_group(mount, str(pid)) == self.path for mount in every if mount.version == self.version)
+    def holds(self, pid: int, trees: Sequence[CgroupTree] | None = None) -> bool:
+        """Tell whether the process is in this very group. `trees` are read anew where none are given."""
+        every = accounting_trees() if trees is None else trees
+        return any(own_group(tree, str(pid)) == self.path for tree in every if tree.version == self.version)
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -133,7 +123,7 @@ class ServerCpu:
         self._group = group
         self.reason = reason
         self._known: processes.ProcessStat | None = None
-        self._mounts: Sequence[CgroupMount] = ()
+        self._trees: Sequence[CgroupTree] = ()
 
     @classmethod
     def unavailable(cls, reason: str) -> ServerCpu:
@@ -151,7 +141,7 @@ class ServerCpu:
             return known.pid
         pid = self._postmaster()
         self._known = None if pid is None else processes.read_stat(pid)
-        self._mounts = accounting_mounts() if self._group is not None and pid is not None else ()
+        self._trees = accounting_trees() if self._group is not None and pid is not None else ()
         return pid
 
     @property
@@ -183,36 +173,23 @@ class ServerCpu:
         if self._group is None:
             return False
         pid = self.postmaster()
-        return pid is None or self._group.holds(pid, self._mounts)
+        return pid is None or self._group.holds(pid, self._trees)
 
 
-def accounting_mounts(mountinfo: str | None = None) -> list[CgroupMount]:
-    """Return the mounted trees that count CPU without scheduling it, v2 first (proc(5): /proc/self/mountinfo)."""
-    text = Path("/proc/self/mountinfo").read_text() if mountinfo is None else mountinfo
-    mounts = []
-    for line in text.splitlines():
-        left, _, right = line.partition(" - ")
-        shown, folder = (_ESCAPE.sub(lambda m: chr(int(m[1], 8)), field) for field in left.split()[3:5])
-        kind, _, options = right.split(maxsplit=2)
-        controllers = set(options.split(","))
-        if kind == "cgroup2":
-            mounts.append(CgroupMount(2, Path(folder), shown))
-        elif kind == "cgroup" and "cpuacct" in controllers and "cpu" not in controllers:
-            mounts.append(CgroupMount(1, Path(folder), shown))
-    return sorted(mounts, key=lambda mount: -mount.version)
+def accounting_trees(mountinfo: str | None = None) -> list[CgroupTree]:
+    """Return the mounted trees that count CPU without scheduling it, v2 first."""
+    text = (processes.PROC / "self/mountinfo").read_text() if mountinfo is None else mountinfo
+    found = [tree for tree in cgroup_trees(text) if tree.may_bound("cpuacct") and "cpu" not in tree.controllers]
+    return sorted(found, key=lambda tree: -tree.version)
 
 
-def own_group(mount: CgroupMount, pid: str, text: str | None = None) -> Path:
-    """Return the directory of the group that a process is in (cgroups(7): /proc/PID/cgroup)."""
+def own_group(tree: CgroupTree, pid: str, text: str | None = None) -> Path:
+    """Return the directory of the group that a process is in, the tree's own where that is not shown."""
     try:
         lines = (processes.PROC / pid / "cgroup").read_text() if text is None else text
     except OSError:
-        return mount.folder
-    for line in lines.splitlines():
-        hierarchy, controllers, path = line.split(":", 2)
-        if (mount.version == 2 and hierarchy == "0") or (mount.version == 1 and "cpuacct" in controllers.split(",")):
-            return mount.folder / os.path.relpath(path, mount.shown)
-    return mount.folder
+        return tree.folder
+    return tree.group_of(lines, "cpuacct") or tree.folder
 
 
 def _check_enterable(path: Path, parent: Path) -> None:

@@ -6,17 +6,19 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
+from pgdyno.linux.cgroups import memory_limits
 from pgdyno.linux.cpu_places import cpu_places
+from pgdyno.linux.meminfo import parse_meminfo
+from pgdyno.linux.mountinfo import filesystem_of
 from pgdyno.model.facts import HostFacts, Unknown
 
 _PROC = Path("/proc")
 _SYS = Path("/sys")
 _NO_LIMIT_V1 = 1 << 60
 """The v1 memory controller writes a number near 2^63 for "no limit"."""
-_ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
 def read_host(data_directory: Path | None, pid: int | None = None) -> HostFacts:
@@ -76,17 +78,6 @@ def unknown_host(reason: str) -> HostFacts:
     )
 
 
-def parse_meminfo(text: str) -> dict[str, int]:
-    """Return /proc/meminfo as bytes; lines without a unit (HugePages_Total) are counts."""
-    facts = {}
-    for line in text.splitlines():
-        name, _, rest = line.partition(":")
-        words = rest.split()
-        if words and words[0].isdigit():
-            facts[name] = int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
-    return facts
-
-
 def cpu_model(text: str) -> str | Unknown:
     """Return the processor's name from /proc/cpuinfo: x86-64 `model name`, Power `cpu`, s390x `processor 0: ...`."""
     fields: dict[str, str] = {}
@@ -114,66 +105,6 @@ def smallest(ram: int | Unknown, limits: Iterable[int]) -> int | Unknown:
     if isinstance(ram, int):
         known.append(ram)
     return min(known) if known else ram
-
-
-def memory_limits(cgroups: str, mountinfo: str, read: Mapping[Path, str] | None = None) -> list[int]:
-    """Return every memory limit on the way up from a process's cgroup, v1 and v2 (`memory.max`, `limit_in_bytes`).
-
-    `cgroups` is /proc/PID/cgroup, `mountinfo` /proc/self/mountinfo; `read` replaces the file system in tests.
-    """
-    return group_limits(cgroups, mountinfo, "memory", "memory.max", "memory.limit_in_bytes", read)
-
-
-def group_limits(
-    cgroups: str, mountinfo: str, controller: str, file_v2: str, file_v1: str, read: Mapping[Path, str] | None = None
-) -> list[int]:
-    """Return the numbers in a controller's file on the way up from a process's cgroup, nearest group first."""
-    limits = []
-    for version, folders in _group_chains(cgroups, mountinfo, controller):
-        for folder in folders:
-            path = folder / (file_v2 if version == 2 else file_v1)
-            text = _text(path) if read is None else read.get(path)
-            if text is not None and text.strip().isdigit():
-                limits.append(int(text))
-    return limits
-
-
-def group_folders(cgroups: str, mountinfo: str, controller: str) -> list[Path]:
-    """Return the folders of a process's groups that a controller may bound, nearest group first."""
-    return [folder for _, folders in _group_chains(cgroups, mountinfo, controller) for folder in folders]
-
-
-def _group_chains(cgroups: str, mountinfo: str, controller: str) -> Iterator[tuple[int, list[Path]]]:
-    """Yield the version of each tree that can hold the controller, and its folders from the group upwards."""
-    for line in mountinfo.splitlines():
-        left, _, right = line.partition(" - ")
-        if not right.startswith("cgroup"):
-            continue
-        shown, folder = (_ESCAPE.sub(lambda m: chr(int(m[1], 8)), field) for field in left.split()[3:5])
-        kind, _, options = right.split(maxsplit=2)
-        if kind == "cgroup2" or controller in options.split(","):
-            path = _group_path(cgroups, "" if kind == "cgroup2" else controller)
-            relative = os.path.relpath(path or shown, shown)
-            yield 2 if kind == "cgroup2" else 1, _upwards(Path(folder), relative)
-
-
-def _group_path(cgroups: str, controller: str) -> str | None:
-    for line in cgroups.splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controller in controllers.split(","):
-            return path
-    return None
-
-
-def _upwards(folder: Path, relative: str) -> list[Path]:
-    if relative.startswith(".."):  # outside of what this mount shows
-        relative = "."
-    group, found = folder / relative, []
-    for part in [group, *group.parents]:
-        found.append(part)
-        if part == folder:
-            break
-    return found
 
 
 def _cgroup_limits(pid: int | None) -> list[int]:
@@ -246,17 +177,6 @@ def _filesystem(folder: Path | None) -> str | Unknown:
     except OSError as error:
         return Unknown(f'"{folder}" cannot be resolved: {error.strerror}')
     return filesystem_of(resolved, _text(_PROC / "self/mountinfo") or "")
-
-
-def filesystem_of(folder: Path, mountinfo: str) -> str | Unknown:
-    """Return the file system type of a resolved path from the text of /proc/self/mountinfo; the last mount wins."""
-    best, kind = -1, ""
-    for line in mountinfo.splitlines():
-        left, _, right = line.partition(" - ")
-        point = Path(_ESCAPE.sub(lambda m: chr(int(m[1], 8)), left.split()[4]))
-        if folder.is_relative_to(point) and len(point.parts) >= best:
-            best, kind = len(point.parts), right.split()[0]
-    return kind or Unknown("no mount holds the data directory")
 
 
 def _text(path: Path) -> str | None:

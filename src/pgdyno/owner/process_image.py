@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pgdyno.linux.cgroups import cgroup_trees
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.linux.processes import PROC
 from pgdyno.owner import memory_policy
@@ -242,16 +243,12 @@ def _join_cgroups(wanted: Mapping[str, str]) -> None:
 
 
 def _cgroup_folder(controllers: str, path: str) -> Path:
-    for line in (PROC / "self/mountinfo").read_text().splitlines():
-        left, _, right = line.partition(" - ")
-        kind, _, options = right.split(maxsplit=2)
-        is_it = kind == "cgroup2" if not controllers else set(controllers.split(",")) <= set(options.split(","))
-        if kind not in ("cgroup", "cgroup2") or not is_it:
-            continue
-        shown, mounted = left.split()[3:5]
-        relative = os.path.relpath(path, shown)
-        if not relative.startswith(".."):
-            return Path(mounted) / relative
+    for tree in cgroup_trees((PROC / "self/mountinfo").read_text()):
+        names = controllers.split(",")
+        is_it = set(names) <= tree.controllers if controllers else tree.version == 2
+        group = tree.group_of(f"0:{controllers}:{path}", names[0]) if is_it else None
+        if group is not None:
+            return group
     raise FileNotFoundError("no mount shows this group")
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.linux import host
+from pgdyno.linux.cgroups import group_limits, memory_limits
+from pgdyno.linux.meminfo import parse_meminfo
 from pgdyno.model.facts import Unknown
 
 _PROC = Path("/proc")
@@ -89,12 +91,12 @@ def read_host_limits(pid: int, *, inherits_ours: bool) -> StartHost:
     """
     mountinfo = _text(_PROC / "self/mountinfo")
     groups = [_text(_PROC / str(pid) / "cgroup")] + ([_text(_PROC / "self/cgroup")] if inherits_ours else [])
-    meminfo = host.parse_meminfo(_text(_PROC / "meminfo"))
+    meminfo = parse_meminfo(_text(_PROC / "meminfo"))
     ram: int | Unknown = meminfo.get("MemTotal", Unknown("/proc/meminfo has no MemTotal"))
-    pids = [n for group in groups for n in host.group_limits(group, mountinfo, "pids", "pids.max", "pids.max")]
+    pids = [n for group in groups for n in group_limits(group, mountinfo, "pids", "pids.max", "pids.max")]
     return StartHost(
         memory=meminfo,
-        memory_limit=host.smallest(ram, [n for group in groups for n in host.memory_limits(group, mountinfo)]),
+        memory_limit=host.smallest(ram, [n for group in groups for n in memory_limits(group, mountinfo)]),
         pools={pool.page_bytes: pool for pool in _pools(groups, mountinfo)},
         segment=segment_of(_text(_PROC / str(pid) / "smaps")),
         limits=_own_limits() if inherits_ours else parse_limits(_text(_PROC / str(pid) / "limits")),
@@ -171,7 +173,7 @@ def _cgroup_bytes(page_bytes: int, groups: list[str], mountinfo: str) -> int | N
         (f"hugetlb.{size}.max", f"hugetlb.{size}.limit_in_bytes"),
         (f"hugetlb.{size}.rsvd.max", f"hugetlb.{size}.rsvd.limit_in_bytes"),
     ]
-    found = [n for group in groups for v2, v1 in names for n in host.group_limits(group, mountinfo, "hugetlb", v2, v1)]
+    found = [n for group in groups for v2, v1 in names for n in group_limits(group, mountinfo, "hugetlb", v2, v1)]
     return min((n for n in found if n < 1 << 60), default=None)
 
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.linux.cgroups import group_folders
 from pgdyno.linux.cpu import PREFIX, CpuGroup
-from pgdyno.linux.host import filesystem_of, group_folders
+from pgdyno.linux.mountinfo import filesystem_of
 from pgdyno.units import bytes_text
 
 LEAST_BYTES = 64 << 20

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from pgdyno.linux import host
+from pgdyno.linux.cgroups import memory_limits
+from pgdyno.linux.meminfo import parse_meminfo
+from pgdyno.linux.mountinfo import filesystem_of
 from pgdyno.model.facts import Unknown
 
 V2 = "30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -19,7 +22,7 @@ def test_v2_takes_the_limits_of_all_ancestors() -> None:
         Path("/sys/fs/cgroup/system.slice/pg.service/memory.max"): "max\n",
         Path("/sys/fs/cgroup/system.slice/memory.max"): "4294967296\n",
     }
-    assert host.memory_limits("0::/system.slice/pg.service\n", V2, files) == [4 << 30]
+    assert memory_limits("0::/system.slice/pg.service\n", V2, files) == [4 << 30]
 
 
 def test_v1_no_limit_is_a_huge_number() -> None:
@@ -27,7 +30,7 @@ def test_v1_no_limit_is_a_huge_number() -> None:
         Path("/sys/fs/cgroup/memory/a/memory.limit_in_bytes"): "1073741824\n",
         Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"): "9223372036854771712\n",
     }
-    limits = host.memory_limits("4:memory:/a\n0::/\n", V1, files)
+    limits = memory_limits("4:memory:/a\n0::/\n", V1, files)
     assert limits == [1 << 30, 9223372036854771712]
     assert host.smallest(8 << 30, limits) == 1 << 30
     assert host.smallest(8 << 30, limits[1:]) == 8 << 30
@@ -36,12 +39,12 @@ def test_v1_no_limit_is_a_huge_number() -> None:
 
 def test_a_container_sees_its_own_group_as_the_root() -> None:
     files = {Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"): "2147483648\n"}
-    assert host.memory_limits("4:memory:/docker/abc\n", CONTAINER_V1, files) == [2 << 30]
+    assert memory_limits("4:memory:/docker/abc\n", CONTAINER_V1, files) == [2 << 30]
 
 
 def test_a_group_outside_of_the_mount_falls_back_to_the_mounts_root() -> None:
     files = {Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"): "2147483648\n"}
-    assert host.memory_limits("4:memory:/elsewhere\n", CONTAINER_V1, files) == [2 << 30]
+    assert memory_limits("4:memory:/elsewhere\n", CONTAINER_V1, files) == [2 << 30]
 
 
 def test_no_cgroup_leaves_ram_and_no_ram_leaves_its_reason() -> None:
@@ -52,7 +55,7 @@ def test_no_cgroup_leaves_ram_and_no_ram_leaves_its_reason() -> None:
 
 def test_meminfo_is_bytes_but_for_counts() -> None:
     text = "MemTotal:       24684084 kB\nSwapTotal:  0 kB\nHugePages_Total:     512\nHugepagesize: 2048 kB\n"
-    assert host.parse_meminfo(text) == {
+    assert parse_meminfo(text) == {
         "MemTotal": 24684084 * 1024,
         "SwapTotal": 0,
         "HugePages_Total": 512,
@@ -95,10 +98,10 @@ def test_the_nearest_mount_names_the_file_system() -> None:
         "3 1 8:3 / /var/lib/my\\040disk rw - btrfs /dev/sdc rw\n"
         "4 1 8:4 / /var/lib/postgresql rw - zfs tank rw\n"
     )
-    assert host.filesystem_of(Path("/var/lib/postgresql/18/main"), mounts) == "zfs"
-    assert host.filesystem_of(Path("/var/lib/postgresql2"), mounts) == "ext4"
-    assert host.filesystem_of(Path("/var/lib/my disk/data"), mounts) == "btrfs"
-    assert isinstance(host.filesystem_of(Path("/x"), ""), Unknown)
+    assert filesystem_of(Path("/var/lib/postgresql/18/main"), mounts) == "zfs"
+    assert filesystem_of(Path("/var/lib/postgresql2"), mounts) == "ext4"
+    assert filesystem_of(Path("/var/lib/my disk/data"), mounts) == "btrfs"
+    assert isinstance(filesystem_of(Path("/x"), ""), Unknown)
 
 
 def test_an_unseen_host_has_no_numbers() -> None:

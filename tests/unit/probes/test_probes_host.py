@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgdyno.linux.meminfo import parse_meminfo
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow, SampleValue
 from pgdyno.probes.host import cpu, disk, memory, net, pressure, process, reading
@@ -106,7 +107,7 @@ def test_a_server_count_that_began_anew_is_unknown_and_not_negative() -> None:
 def test_memory_is_in_bytes_and_what_is_missing_is_null() -> None:
     was = {"pswpin": 10, "pswpout": 20, "pgmajfault": 5, "oom_kill": 0}
     now = memory.parse_vmstat("nr_free_pages 5\npswpin 12\npswpout 25\npgmajfault 9\n")
-    row = named("memory", memory.row(memory.parse_meminfo(MEMINFO), was, now, 1.0, 4096))
+    row = named("memory", memory.row(parse_meminfo(MEMINFO), was, now, 1.0, 4096))
     assert (row["total_bytes"], row["dirty_bytes"], row["swap_used_bytes"]) == (1012300 * 1024, 12 * 1024, 1024 * 1024)
     assert (row["huge_pages_total"], row["huge_pages_free"]) == (3, 2)
     assert (row["swap_in_bytes"], row["swap_out_bytes"], row["major_faults"]) == (8192, 5 * 4096, 4)
@@ -114,7 +115,7 @@ def test_memory_is_in_bytes_and_what_is_missing_is_null() -> None:
 
 
 def test_the_first_row_of_memory_has_no_deltas() -> None:
-    row = named("memory", memory.row(memory.parse_meminfo(MEMINFO), None, {"pswpin": 1}, None, 4096))
+    row = named("memory", memory.row(parse_meminfo(MEMINFO), None, {"pswpin": 1}, None, 4096))
     assert (row["interval_s"], row["swap_in_bytes"], row["free_bytes"]) == (None, None, 966860 * 1024)
 
 

@@ -14,7 +14,7 @@ import pytest
 from pgdyno.control import CommandControl, PgCtl, detect
 from pgdyno.errors import EnvironmentUnsuitable, RestartError, UsageError
 from pgdyno.linux import cpu
-from pgdyno.linux.cpu import CgroupMount
+from pgdyno.linux.cgroups import CgroupTree
 from pgdyno.owner.runner import Completed, LocalRunner, command_failed
 from pgdyno.sandbox import cluster, registry
 from pgdyno.sandbox.registry import SandboxLock, SandboxRecord
@@ -99,14 +99,14 @@ HYBRID = (
 
 
 def test_only_trees_that_count_without_scheduling_are_used() -> None:
-    assert cpu.accounting_mounts(HYBRID) == [
-        CgroupMount(2, Path("/sys/fs/cgroup/my tree"), "/docker/abc"),
-        CgroupMount(1, Path("/sys/fs/cgroup/cpuacct"), "/"),
+    assert cpu.accounting_trees(HYBRID) == [
+        CgroupTree(2, Path("/sys/fs/cgroup/my tree"), "/docker/abc"),
+        CgroupTree(1, Path("/sys/fs/cgroup/cpuacct"), "/", frozenset({"rw", "cpuacct"})),
     ]
 
 
 def test_our_own_group_is_found_below_the_mount() -> None:
-    two, one = cpu.accounting_mounts(HYBRID)
+    two, one = cpu.accounting_trees(HYBRID)
     text = "4:cpu,cpuacct:/x\n3:cpuacct:/a/b\n0::/docker/abc/job\n"
     assert cpu.own_group(two, "self", text) == Path("/sys/fs/cgroup/my tree/job")
     assert cpu.own_group(one, "self", "3:cpuacct:/a/b\n") == Path("/sys/fs/cgroup/cpuacct/a/b")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgdyno.linux.cgroups import cgroup_trees
+
 NO_LIMIT = 1 << 60
 """The v1 controller writes a number near 2^63 for "no limit"."""
-_ESCAPE = re.compile(r"\\([0-7]{3})")
 Read = Callable[[Path], str]
 
 
@@ -53,24 +52,16 @@ def memory_groups(cgroups: str, mountinfo: str) -> list[GuardedMemory]:
     """Return the groups around a process from its own to the root of the tree; that of version 1 is left out.
 
     It has no limit. That of version 2 is there because in a container it is the container's own group; on a host it has
-    no files of memory. `cgroups` is /proc/PID/cgroup and `mountinfo` /proc/self/mountinfo (cgroups(7), proc(5)).
+    no files of memory. `cgroups` is /proc/PID/cgroup and `mountinfo` /proc/self/mountinfo.
     """
     found = []
-    for line in mountinfo.splitlines():
-        left, _, right = line.partition(" - ")
-        kind, _, options = right.split(maxsplit=2)
-        if kind != "cgroup2" and (kind != "cgroup" or "memory" not in options.split(",")):
-            continue
-        shown, folder = (_ESCAPE.sub(lambda match: chr(int(match[1], 8)), field) for field in left.split()[3:5])
-        version = 2 if kind == "cgroup2" else 1
-        path = _path_of(cgroups, "" if version == 2 else "memory")
-        relative = os.path.relpath(path, shown) if path is not None else "."
-        group = Path(folder) / relative
-        while not relative.startswith("..") and group != Path(folder):
-            found.append(GuardedMemory(version, group))
-            group = group.parent
-        if version == 2 and not relative.startswith(".."):
-            found.append(GuardedMemory(version, group))
+    for tree in cgroup_trees(mountinfo):
+        group = tree.group_of(cgroups, "memory")
+        if group is not None and tree.may_bound("memory"):
+            folders = tree.upwards(group)
+            found += [
+                GuardedMemory(tree.version, folder) for folder in (folders if tree.version == 2 else folders[:-1])
+            ]
     return found
 
 
@@ -78,14 +69,6 @@ def table(text: str) -> dict[str, int]:
     """Return lines of `name number` as a dictionary."""
     pairs = (line.split() for line in text.splitlines())
     return {words[0]: int(words[1]) for words in pairs if len(words) == 2 and words[1].isdigit()}
-
-
-def _path_of(cgroups: str, controller: str) -> str | None:
-    for line in cgroups.splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controller in controllers.split(","):
-            return path
-    return None
 
 
 def _number(text: str) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgdyno.linux.meminfo import parse_meminfo
 from pgdyno.model.guard import Absent
 from pgdyno.probes.guards.cgroups import GuardedMemory, memory_groups
 from pgdyno.probes.host import memory, pressure
@@ -55,7 +56,7 @@ class MemoryReader:
 
     def read(self) -> MemoryReading:
         """Read now. Raises OSError, ValueError or KeyError for what cannot be read."""
-        meminfo = memory.parse_meminfo((self._proc / "meminfo").read_text())
+        meminfo = parse_meminfo((self._proc / "meminfo").read_text())
         vmstat = memory.parse_vmstat((self._proc / "vmstat").read_text())
         rooms = [(meminfo["MemAvailable"], meminfo["MemTotal"], "the host")]
         for group in self._groups:

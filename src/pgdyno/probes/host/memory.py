@@ -23,17 +23,6 @@ _GAUGES = (
 _COUNTERS = ("pswpin", "pswpout", "pgmajfault", "oom_kill")
 
 
-def parse_meminfo(text: str) -> dict[str, int]:
-    """Parse /proc/meminfo: sizes in bytes, huge pages as counts."""
-    values: dict[str, int] = {}
-    for line in text.splitlines():
-        name, _, rest = line.partition(":")
-        fields = rest.split()
-        if fields:
-            values[name] = int(fields[0]) * (1024 if fields[1:] == ["kB"] else 1)
-    return values
-
-
 def parse_vmstat(text: str) -> dict[str, int]:
     """Parse the counters of /proc/vmstat that we keep; those that the kernel lacks are missing (oom_kill: 4.13)."""
     pairs = (line.split() for line in text.splitlines())

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pgdyno.linux.host_texts import FILES, SPEEDS, HostTexts, read_texts
+from pgdyno.linux.meminfo import parse_meminfo
 from pgdyno.model.samples import SampleRow
 from pgdyno.probes.host import cpu, disk, memory, net, pressure
 
@@ -58,7 +59,7 @@ def parse_host(t: float, shares: cpu.CpuShares, host: HostTexts) -> HostCounters
         t=t,
         shares=shares,
         cpu=attempt("cpu", lambda: cpu.parse(host.text("stat"), host.ticks_per_s)),
-        meminfo=attempt("memory", lambda: memory.parse_meminfo(host.text("meminfo"))),
+        meminfo=attempt("memory", lambda: parse_meminfo(host.text("meminfo"))),
         vmstat=attempt("memory", lambda: memory.parse_vmstat(host.text("vmstat"))),
         pressure=attempt("pressure", lambda: _parse_pressure(host)),
         disks=attempt("disk", lambda: disk.parse(host.text("diskstats"), host.devices)),
