@@ -113,22 +113,6 @@ def replace(path: Path, data: bytes, attributes: Attributes, *, just_before: Cal
     fsync_directory(path.parent)
 
 
-def replace_unchanged(path: Path, data: bytes, identity: tuple[int, ...]) -> bool:
-    """Put new bytes in place of a file, with its attributes, while its inode, size and time are these; else False."""
-    staged = temporary_path(path)
-    staged.unlink(missing_ok=True)
-    try:
-        write_new(staged, data, Attributes.of(path).without_time())
-        status = path.lstat()
-        if (status.st_ino, status.st_size, status.st_mtime_ns) != identity:
-            return False
-        staged.replace(path)
-    finally:
-        staged.unlink(missing_ok=True)
-    fsync_directory(path.parent)
-    return True
-
-
 def rehearse(path: Path) -> bool:
     """Tell whether a file that replaces this one gets its attributes; one beside it is made and removed."""
     wanted, staged = Attributes.of(path), temporary_path(path)

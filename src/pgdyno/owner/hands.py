@@ -128,17 +128,6 @@ class Hands:
         fields = None if attributes is None else asdict(attributes)
         self._call("replace", path=str(path), data=data, attributes=fields)
 
-    def identity(self, path: Path) -> tuple[int, int, int]:
-        """Return inode, size and modification time of a file. Raises FileNotFoundError."""
-        found = cast("dict[str, int] | None", self.call("look", {"path": str(path)}))
-        if found is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-        return int(found["st_ino"]), int(found["st_size"]), int(found["st_mtime_ns"])
-
-    def replace_unchanged(self, path: Path, data: bytes, identity: tuple[int, int, int]) -> bool:
-        """Put bytes in place of a file while it is still what `identity` returned; False when it is not."""
-        return self._call("replace_unchanged", path=str(path), data=data, identity=identity) is True
-
     def put(self, path: Path, data: bytes, found: str | None = None) -> None:
         """Give a file other bytes, in place where the disk is full; see `file_image.put`."""
         self._call("put", path=str(path), data=data, found=found)

@@ -92,12 +92,6 @@ def replace(path: str, data: bytes, attributes: Mapping[str, object] | None = No
         durable.replace(place, data, kept)
 
 
-def replace_unchanged(path: str, data: bytes, identity: Sequence[int], pins: Sequence[Pin] = ()) -> bool:
-    """Put bytes in place of a file while it is still the one of this inode, size and time; False when it is not."""
-    with entered(path, pins) as place:
-        return durable.replace_unchanged(place, data, tuple(identity))
-
-
 def put(path: str, data: bytes, found: str | None = None, pins: Sequence[Pin] = ()) -> None:
     """Give a file other bytes and leave its attributes, in place where the disk is full; see `file_image.put`."""
     with entered(path, pins) as place:
@@ -178,7 +172,6 @@ TASKS: Mapping[str, Callable[..., Answer]] = {
         restore,
         check_replaceable,
         replace,
-        replace_unchanged,
         put,
         sweep,
         remove,

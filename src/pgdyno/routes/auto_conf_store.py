@@ -7,17 +7,18 @@ it is still the very file that was read: ALTER SYSTEM holds a lock that only ses
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, PgdynoError, RollbackError
 from pgdyno.owner import durable
-from pgdyno.owner.file_image import digest
+from pgdyno.owner.file_image import digest, found_sum
 from pgdyno.owner.hands import hands_of
 from pgdyno.routes.auto_conf import Line, plan
 from pgdyno.routes.auto_conf_file import Merged, merge, read_lines, written
-from pgdyno.routes.dropin import LONGEST
+from pgdyno.routes.dropin import LONGEST, TRIES
 from pgdyno.routes.file_change import diff
 from pgdyno.routes.route import Record
 from pgdyno.routes.route_names import may_hold_secret
@@ -25,8 +26,6 @@ from pgdyno.routes.sql_route import AUTO_CONF, run_statements
 from pgdyno.server import postmaster_lock
 from pgdyno.server.postgres import Postgres
 from pgdyno.undo.bundle import UndoBundle
-
-_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,14 +187,18 @@ class AutoConfStore:
 
     def _replace(self, values: Mapping[str, str]) -> None:
         """Replace the file, if it is not as wanted, by one that is; only while it is the very file that was read."""
-        path, hands = self.shared.path, self._bundle.hands()
-        for _ in range(_TRIES):
-            before = hands.identity(path)
+        for tries in range(1, TRIES + 1):
             found = self._read()
             wanted = self._merge(found, values).data
-            if wanted == found or hands.replace_unchanged(path, wanted, before):
+            if wanted == found:
                 return
-        raise OSError(0, "it is being changed by others again and again")
+            try:
+                self._bundle.hands().put(self.shared.path, wanted, found_sum(found))
+            except OSError as error:
+                if error.errno != errno.ESTALE or tries == TRIES:
+                    raise
+            else:
+                return
 
     def _keep_foreign(self, found: bytes, merged: Merged) -> None:
         """Keep a copy of what somebody else set in lines of ours, which `pgdyno rollback --list` then names."""
