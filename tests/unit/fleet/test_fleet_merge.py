@@ -51,3 +51,11 @@ def test_what_one_generator_met_is_told_of_the_whole():
     assert [warning.kind for warning in whole.warnings] == [LoadWarningKind.DRIVER_THROTTLED]
     gone = Part(1, None, "it never connected")
     assert merge([part(0, first_s=0.5, every_s=0.01), gone], PLAN, began_at=ORIGIN).instances[1].began_at == ORIGIN
+
+
+def test_the_window_ends_where_the_first_generator_ended():
+    """What the others did afterwards was done with fewer clients."""
+    parts = [part(0, first_s=0.0, every_s=0.01, count=1000), part(1, first_s=0.0, every_s=0.01, count=700)]
+    whole = merge(parts, PLAN, began_at=ORIGIN, cores=2)
+    assert whole.ended_at == pytest.approx(ORIGIN + 7.0, rel=0, abs=0.01)
+    assert whole.window(whole.began_at, whole.ended_at).throughput == pytest.approx(200, rel=0.01)

@@ -144,3 +144,9 @@ def test_where_nothing_is_hopeless_or_another_figure_is_asked_for_no_trial_is_cu
         laboratory = SimulatedLaboratory(surface)
         searched(laboratory, replace(OPTIONS, metric=metric))
         assert not [trial for trial in laboratory.store.kept if ENDED_EARLY in trial.outcome.counters]
+
+
+@pytest.mark.parametrize("metric", [Metric.LATENCY_P99, Metric.SERVER_CPU, Metric.THROUGHPUT])
+def test_a_search_goes_the_way_that_its_metric_gets_better(metric):
+    search = searched(SimulatedLaboratory(shared_buffers_cliff, cv=0.02), replace(OPTIONS, metric=metric))
+    assert shared_buffers_cliff(search.winner()) > 1.0

@@ -59,7 +59,7 @@ def cpu_rows(seconds, **values):
 def test_a_steady_load_is_scored_from_the_shortest_warm_up_on():
     outcome = assess(load([200] * 8), cpu_rows(8, server_cpu_s=0.5), PLAN, Bounds())
     assert outcome.state is TrialState.COMPLETE
-    assert outcome.steady_from == pytest.approx(ORIGIN + 1.0)
+    assert outcome.steady_from == pytest.approx(ORIGIN + 1.0, rel=0, abs=0.01), "a share of an epoch is minutes"
     assert outcome.throughput == pytest.approx(200, rel=0.01)
     assert outcome.latency_ms is not None
     assert outcome.latency_ms.p99 == pytest.approx(2.0, rel=0.01)
@@ -177,7 +177,7 @@ def test_where_others_stay_a_run_is_used_and_says_so():
         (said,) = taken.warnings
         assert "cc (process 7) 98 %" in said
         assert "others stayed" in said
-    assert taken.steady_from == pytest.approx(ORIGIN + PLAN.warmup_s), "the window that was planned"
+    assert taken.steady_from == pytest.approx(ORIGIN + PLAN.warmup_s, rel=0, abs=0.01), "the window that was planned"
 
 
 def test_a_run_of_a_quiet_machine_is_judged_as_ever_where_others_stayed():
@@ -192,3 +192,11 @@ def test_a_run_of_a_quiet_machine_is_judged_as_ever_where_others_stayed():
 def test_a_load_of_no_length_has_nothing_to_be_judged_by():
     short = replace(load([3, 90]), ended_at=ORIGIN + 0.5)
     assert assess(short, cpu_rows(2, steal_pct=50.0), PLAN, Bounds()).state is TrialState.UNSTEADY
+
+
+@pytest.mark.parametrize("least_s", [1.0, 2.5])
+def test_the_shortest_warm_up_is_dropped_however_steady_a_load_begins(least_s):
+    outcome = assess(load([200] * 8), [], PLAN, Bounds(min_warmup_s=least_s))
+    assert outcome.steady_from == pytest.approx(ORIGIN + least_s, rel=0, abs=0.01)
+    assert outcome.counters["window_s"] == pytest.approx(8 - least_s, abs=0.01)
+    assert outcome.counters["window_transactions"] == pytest.approx(200 * (8 - least_s), abs=2)

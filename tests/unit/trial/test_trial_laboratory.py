@@ -55,6 +55,16 @@ def test_what_belongs_to_the_machine_or_the_user_ends_the_study(monkeypatch, tmp
     assert trial.state is state
 
 
+def test_a_sampled_second_ends_with_the_load(monkeypatch, tmp_path):
+    """Else the server's CPU in the window is thinned by the idle rest of that second."""
+    parts = Parts()
+    monkeypatch.setattr(module, "assess", lambda *_, **__: Outcome(TrialState.COMPLETE))
+    with made(monkeypatch, tmp_path, parts) as laboratory:
+        laboratory.run(SPEC)
+    order = [word for word in parts.said if word in ("mark", "finish load", "stop sampling")]
+    assert order == ["mark", "finish load", "stop sampling"]
+
+
 def test_a_load_is_never_left_running(monkeypatch, tmp_path):
     parts = Parts(reading=KeyboardInterrupt())
     with made(monkeypatch, tmp_path, parts) as laboratory, pytest.raises(KeyboardInterrupt):
