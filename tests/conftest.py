@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# Before NumPy is loaded: its threads spin, and the workers of xdist use every core already.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 pytest_plugins = [
     "fix_postgres",
     "fix_store",

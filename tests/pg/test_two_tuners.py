@@ -19,7 +19,7 @@ import click
 import pytest
 
 import pgdyno
-from fix_postgres import find_build, public_dir
+from fix_postgres import BUILDS, NIGHT, find_build, public_dir
 from pgdyno.model.study import StudyState
 from pgdyno.model.trial import TrialState
 from pgdyno.sandbox.sandbox import Sandbox
@@ -105,7 +105,7 @@ def account_of() -> Iterator[Callable[[str | None], Account]]:
         shutil.rmtree(home)
 
 
-@pytest.fixture(params=["debian-15", "embedded-18"])
+@pytest.fixture(params=BUILDS if NIGHT else BUILDS[:1])
 def server(request: pytest.FixtureRequest, make_sandbox: Callable[..., Sandbox]) -> Sandbox:
     sandbox = make_sandbox("twice", bin_dir=find_build(request.param))
     sandbox.start()

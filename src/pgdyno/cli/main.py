@@ -58,6 +58,8 @@ VERBS: dict[str, str] = {
     "completion": "Print the script that completes verbs, flags, knobs and studies in a shell.",
 }
 PROGRAM = "pgdyno"
+# Before NumPy is loaded: the matrices of a search are small, and threads that spin for them take the CPUs of the load.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 MODULES = {"import": "importing"}
 """The module of a verb whose name Python keeps for itself."""
 INTERRUPTED = 130

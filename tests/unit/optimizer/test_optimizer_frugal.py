@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from pgdyno.optimizer.rank import candidate
 SPACE = tuple(Dimension(f"k{i}", "integer", 8, 8192, True, default=32) for i in range(7))
 DEFAULT = {dimension.name: 32 for dimension in SPACE}
 NOISE = 0.03
+pytestmark = pytest.mark.xdist_group("optimizer-frugal")  # they share histories
 
 
 def truth(point: Mapping[str, Value]) -> float:
@@ -24,16 +26,17 @@ def truth(point: Mapping[str, Value]) -> float:
     return 1.0 * (float(point["k0"]) >= 256) + 0.1 * math.log(float(point["k1"]) / 32)
 
 
-def history_of(seed: int, trials: int = 40) -> list[ScoredPoint]:
+@cache
+def history_of(seed: int, trials: int = 40) -> tuple[ScoredPoint, ...]:
     rng = np.random.default_rng(seed)
     history: list[ScoredPoint] = []
     for trial in range(trials):
         point = DEFAULT if trial % 6 == 0 else ask(SPACE, history, seed=seed).point
         history.append(ScoredPoint(point, truth(point) + NOISE * float(rng.normal())))
-    return history
+    return tuple(history)
 
 
-def reduced(history: list[ScoredPoint], seed: int, **more: object) -> tuple[dict[str, Value], FrugalChoice]:
+def reduced(history: Sequence[ScoredPoint], seed: int, **more: object) -> tuple[dict[str, Value], FrugalChoice]:
     winner = dict(candidate(SPACE, history, seed=seed))
     asked = {"most": 5, "amounts": {}, "tolerance": None, "is_possible": lambda point: True, **more}
     return winner, reduce(SPACE, history, winner, noise_sd=NOISE, **asked)  # type: ignore[arg-type]

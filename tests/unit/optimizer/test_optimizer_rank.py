@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
+import pytest
 
 from pgdyno.knobs.dimension import Dimension
 from pgdyno.optimizer.ask import ask
@@ -16,16 +19,18 @@ from pgdyno.optimizer.stopping import EARLIEST, FLAT_FROM, PATIENCE, is_flat, sh
 
 SPACE = tuple(Dimension(f"k{i}", "integer", 8, 8192, True, default=32) for i in range(6))
 DEFAULT = {dimension.name: 32 for dimension in SPACE}
+pytestmark = pytest.mark.xdist_group("optimizer-rank")  # they share histories
 
 
-def history_of(trials: int, seed: int, noise: float, slope: float) -> list[ScoredPoint]:
+@cache
+def history_of(trials: int, seed: int, noise: float, slope: float) -> tuple[ScoredPoint, ...]:
     rng = np.random.default_rng(seed)
     history: list[ScoredPoint] = []
     for trial in range(trials):
         point = DEFAULT if trial % 10 == 0 else ask(SPACE, history, seed=seed).point
         value = slope * math.log(float(point["k0"]) / 32) + noise * float(rng.normal())
         history.append(ScoredPoint(point, value))
-    return history
+    return tuple(history)
 
 
 def test_rank_orders_by_posterior_mean_and_takes_back_luck() -> None:
@@ -53,7 +58,7 @@ def test_choose_keeps_the_default_where_nothing_helps() -> None:
     assert kept >= 19
 
 
-def costly(history: list[ScoredPoint], cost: float) -> list[ScoredPoint]:
+def costly(history: Sequence[ScoredPoint], cost: float) -> list[ScoredPoint]:
     """Make every point but the default worse by `cost`."""
     return [ScoredPoint(o.point, (o.value or 0.0) - cost * (o.point != DEFAULT)) for o in history]
 
