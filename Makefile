@@ -36,6 +36,7 @@ lint: $(DEV) ## Style, types, import contracts, generated pages, vendored files
 	$(BIN)/python tools/requirements_docs.py --check
 	$(BIN)/python tools/rule_docs.py --check
 	$(BIN)/python tools/advice_schema.py --check
+	$(BIN)/python tools/results_schema.py --check
 	$(BIN)/python tools/cli_docs.py --check
 	$(BIN)/python tools/vendor.py --check
 
@@ -52,6 +53,7 @@ docs: $(DEV) ## Write the generated pages of docs/reference anew
 	$(BIN)/python tools/requirements_docs.py
 	$(BIN)/python tools/rule_docs.py
 	$(BIN)/python tools/advice_schema.py
+	$(BIN)/python tools/results_schema.py
 	$(BIN)/python tools/cli_docs.py
 
 fuzz: $(DEV) ## Give every verb 5,000 hostile lists of flags, and every reader 5,000 damaged files; SEED=7 for others

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pgdyno.model.configuration import BASELINE
+from pgdyno.model.run_evidence import RunEvidence
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, Role, Trial, TrialSpec
 from pgdyno.sandbox.sandbox import Sandbox
@@ -14,7 +15,7 @@ from pgdyno.studies.study_session import facts_image
 from pgdyno.targets.inspect import read_facts
 from pgdyno.trial.assess import Bounds
 from pgdyno.trial.laboratory import Laboratory
-from pgdyno.trial.run_evidence import RunEvidence, read_evidence
+from pgdyno.trial.run_evidence import read_evidence
 from pgdyno.workloads.registry import make_workload
 
 ANY_MACHINE = Bounds(foreign_cpu_pct=1e6, steal_pct=100.0)

@@ -11,10 +11,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from pgdyno.model.bottleneck import BottleneckVerdict, Resource
 from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.results.bench import BenchResult, RunRecord
+from pgdyno.model.results.parts import StudyResult
+from pgdyno.model.run_evidence import RunEvidence
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.store.catalogue import Store
+from pgdyno.store.codec import result_from_json, to_json
+from pgdyno.studies.result import run_figures
 from study_recording import record
 
 BEGUN = 1_790_000_000.0
@@ -215,6 +221,11 @@ def add_tune(store: Store, *, seed: int = 7, seconds: int = 60, old_server: bool
     return study.id
 
 
+def tune_of(**told: object) -> StudyResult:
+    """Return the result of a tune that has these members, and of the rest what the example has."""
+    return result_from_json(StudyKind.TUNE, {**tune_json([], 1, 2), **told})
+
+
 def verdict_json(metric: str, ratio: float, lo: float, hi: float, word: str = "better") -> dict[str, object]:
     """Return a verdict as a result holds it."""
     return {
@@ -229,8 +240,13 @@ def verdict_json(metric: str, ratio: float, lo: float, hi: float, word: str = "b
     }
 
 
-def tune_result(pairs: Sequence[Mapping[str, object]], a_run: int, b_run: int) -> dict[str, object]:
-    """Return the result of the tune, in the shape of the tune verb."""
+def tune_result(pairs: Sequence[Mapping[str, object]], a_run: int, b_run: int) -> StudyResult:
+    """Return the result of the tune."""
+    return result_from_json(StudyKind.TUNE, tune_json(pairs, a_run, b_run))
+
+
+def tune_json(pairs: Sequence[Mapping[str, object]], a_run: int, b_run: int) -> dict[str, object]:
+    """Return the result of the tune, as the store holds it."""
     before = {name: old for name, old, *_ in EFFECTS}
     return {
         "study": "tune-3fa94c",
@@ -323,7 +339,8 @@ def tune_result(pairs: Sequence[Mapping[str, object]], a_run: int, b_run: int) -
 def add_keep(store: Store, *, word: str = "equivalent", ratio: float = 1.004) -> str:
     """Write a tune whose best candidate did not prove better, and return its id."""
     study = add_tune(store)
-    result = dict(store.study(study).result or {})
+    result = to_json(store.study(study).result)
+    assert isinstance(result, dict), "a tune has one"
     verdict = {**verdict_json("throughput", ratio, ratio - 0.012, ratio + 0.012, word), "pairs": 12}
     others = [verdict_json("latency_p99", 1.0, 0.985, 1.015, "equivalent")]
     kept = {"keep": True, "verdict": verdict, "others": others, "effects": [], "rivals": [], "fragment": "", "undo": ""}
@@ -331,8 +348,12 @@ def add_keep(store: Store, *, word: str = "equivalent", ratio: float = 1.004) ->
     measured = {"throughput": 1214.0 * ratio, "latency_ms": latency, "server_cpu_ms_per_tx": 1.388}
     candidate = {"name": "winner", "settings": WINNER, "run": None, **measured}
     unseen: dict[str, object] = {"winner": candidate, "confirmation": {"pairs": []}, "explanation": []}
-    store.update_study(study, result={**result, **kept, **unseen})
+    store.update_study(study, result=result_from_json(StudyKind.TUNE, {**result, **kept, **unseen}))
     return study
+
+
+NOTHING_SEEN = RunEvidence(BottleneckVerdict(Resource.UNKNOWN, None, ()))
+"""The evidence of a run without samples."""
 
 
 def add_bench(store: Store, *, seconds: int = 60, settings: Configuration = BASELINE) -> str:
@@ -342,17 +363,8 @@ def add_bench(store: Store, *, seconds: int = 60, settings: Configuration = BASE
     trial = store.begin_trial(study.id, TrialSpec(settings, Role.ARM, "bench", 1, 0))
     done = record(store, trial, outcome(rng, clock, 1240), rng, fast=False, seconds=seconds)
     store.finish_trial(trial, done)
-    assert done.latency_ms is not None
-    latency = {"p50": done.latency_ms.p50, "p95": done.latency_ms.p95, "p99": done.latency_ms.p99}
-    result = {
-        "study": study.id,
-        "run": trial,
-        "tps": done.throughput,
-        "latency_ms": latency,
-        "server_cpu_ms_per_tx": done.server_cpu_ms_per_tx,
-        "transactions": done.transactions,
-        "elapsed_s": 70.0,
-    }
+    told = RunRecord(figures=run_figures(store.trial(trial)), evidence=NOTHING_SEEN)
+    result = BenchResult(study=study.id, top=told, used=(trial,), runs=(told,), elapsed_s=70.0)
     store.update_study(study.id, state=StudyState.COMPLETE, result=result)
     return study.id
 
@@ -389,5 +401,5 @@ def add_ab(store: Store, *, word: str = "not resolved") -> str:
         "confirmation": {"pairs": pairs},
         "elapsed_s": 800.0,
     }
-    store.update_study(study.id, state=StudyState.COMPLETE, result=result)
+    store.update_study(study.id, state=StudyState.COMPLETE, result=result_from_json(StudyKind.AB, result))
     return study.id

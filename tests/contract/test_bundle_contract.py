@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from pgdyno.errors import UsageError
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.record import CheckRecord, InstanceRecord, PlanRecord, TextRecord
+from pgdyno.model.results.parts import StudyResult
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import Event, HistogramRow, SampleRow
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Role, Trial, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.bundles import export_studies, import_studies
+from result_example import made
 
 WORKLOAD = WorkloadSpec("tpcb-like", {"scale": 10}, "f00d", "TPC-B like", False)
 PLAN = LoadPlan(clients=4, jobs=2, warmup_s=1, measure_s=2, instances=2)
@@ -38,7 +40,7 @@ def stores(new_store: Callable[[], str]) -> Iterator[tuple[Store, Store]]:
 def make(store: Store, name: str, outcome: Outcome | None = None, note: str = "note", values: float = 1.5) -> Study:
     """Write a matrix of three finished trials and one that is still running, with a row in every table."""
     study = Study(
-        name, StudyKind.MATRIX, note, StudyState.RUNNING, 7.25, "db1", "e1", FACTS, WORKLOAD, PLAN, {"seed": 1}
+        name, StudyKind.STAIRCASE, note, StudyState.RUNNING, 7.25, "db1", "e1", FACTS, WORKLOAD, PLAN, {"seed": 1}
     )
     store.add_study(study)
     runs: list[int] = []
@@ -61,11 +63,19 @@ def make(store: Store, name: str, outcome: Outcome | None = None, note: str = "n
         if slot < 3:
             store.finish_trial(run, outcome or Outcome(TrialState.COMPLETE, throughput=1234.5 + slot))
             runs.append(run)
-    step = {"baseline_runs": runs[:2], "runs": {"before": {"qualified": runs[1], "all": runs}}}
-    result = {"run": runs[0], "runs": runs, "cells": [{"run": runs[2]}], "trials": {"complete": 3}, "elapsed_s": 3.5,
-              "steps": [step]}  # fmt: skip
-    store.update_study(study.id, result=result)
+    store.update_study(study.id, result=result_of(runs))
     return study
+
+
+def result_of(runs: list[int]) -> StudyResult:
+    """Return a result that names these runs in each of the ways in which one can."""
+    step = {
+        "baseline_runs": runs[:2],
+        "runs": {"before": {"qualified": runs[1], "all": runs}},
+        "pairs": [{"block": 1, "a_run": runs[0], "b_run": runs[2]}],
+    }
+    members = {"baseline": {"run": runs[0]}, "trials": {"complete": 3}, "elapsed_s": 3.5, "steps": [step]}
+    return made(StudyKind.STAIRCASE, members)
 
 
 def told(store: Store, trial: Trial) -> list[Any]:
@@ -95,9 +105,7 @@ def test_every_number_arrives_and_trials_are_renumbered(stores: tuple[Store, Sto
     assert [trial.spec.repeats for trial in after] == [None, after[0].id, after[1].id]
     arrived = there.study(study.id)
     numbers = [trial.id for trial in after]
-    step = {"baseline_runs": numbers[:2], "runs": {"before": {"qualified": numbers[1], "all": numbers}}}
-    expected = {"run": numbers[0], "runs": numbers, "cells": [{"run": numbers[2]}], "steps": [step]}
-    assert arrived.result == {**expected, "trials": {"complete": 3}, "elapsed_s": 3.5}
+    assert arrived.result == result_of(numbers)
     assert (arrived.state, arrived.environment, arrived.facts) == (StudyState.INTERRUPTED, "e1", FACTS)
     mark = arrived.options["imported"]
     assert isinstance(mark, dict)

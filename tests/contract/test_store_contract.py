@@ -24,11 +24,12 @@ from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.store.catalogue import Store
 from pgdyno.store.codec import plan_from_json
+from result_example import made
 
 WORKLOAD = WorkloadSpec("ybio", {"rows": 1000, "update_pct": 0.5, "hot": True, "s": "x"}, "f00d", "reads", False)
 OLD_PLAN = ["clients", "jobs", "warmup_s", "measure_s", "protocol", "rate", "connect_each", "reset", "seed"]
 PLAN = LoadPlan(clients=4, jobs=2, warmup_s=10.0, measure_s=20.0, rate=12.5, seed=3)
-RESULT = {"verdict": {"word": "better", "ratio": 3.1, "ci": [2.9, 3.3]}, "warnings": ["ü", None], "keep": False}
+RESULT = made(StudyKind.TUNE, {"verdict": {"word": "better", "ratio": 3.1, "ci": [2.9, None]}, "warnings": ["ü"]})
 OUTCOME = Outcome(
     TrialState.COMPLETE,
     began_at=100.25,

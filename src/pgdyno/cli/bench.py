@@ -15,6 +15,7 @@ from pgdyno.cli.study_request import carry_out, new_request, study_options
 
 if TYPE_CHECKING:
     from pgdyno.model.facts import Facts
+    from pgdyno.model.results.parts import StudyResult
     from pgdyno.model.trial import WorkloadSpec
     from pgdyno.server.outage import Outage
     from pgdyno.studies.study_session import StudySession
@@ -44,7 +45,7 @@ def command(**values: object) -> int:
 
         return print_load(flags)
     from pgdyno.cli.progress import Progress
-    from pgdyno.cli.study import check_report_path, confirm_changes, exit_code, outage_text, settings_from
+    from pgdyno.cli.study import check_report_path, confirm_changes, outage_text, settings_from
     from pgdyno.knobs.constraints import require
     from pgdyno.knobs.policy import check_settings
     from pgdyno.model.configuration import BASELINE
@@ -77,8 +78,8 @@ def command(**values: object) -> int:
         changes=bool(settings),
     )
 
-    def body(stand: StudySession) -> dict[str, object]:
+    def body(stand: StudySession) -> StudyResult:
         configuration = check_settings(settings, stand.facts) if settings else BASELINE
         return bench_result(stand.laboratory, bench(stand.laboratory, configuration, flags.whole("runs")))
 
-    return exit_code(carry_out(request, flags, store, progress, body))
+    return int(carry_out(request, flags, store, progress, body).exit_code)

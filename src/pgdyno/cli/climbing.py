@@ -20,6 +20,7 @@ from pgdyno.model.study import StudyKind
 if TYPE_CHECKING:
     from pgdyno.cli.progress import Progress
     from pgdyno.model.facts import Facts
+    from pgdyno.model.results.parts import StudyResult
     from pgdyno.model.study import Study
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.plan import Plan
@@ -71,7 +72,7 @@ def _climb(
     from pgdyno.studies.by_hand import GatedRuns, gate_of
     from pgdyno.studies.plan_check import check_plan
     from pgdyno.studies.staircase import Staircase, StaircaseResult
-    from pgdyno.studies.staircase_result import exit_code, staircase_result, unfinished_result
+    from pgdyno.studies.staircase_result import staircase_result, unfinished_result
 
     plan = options.read_plan()
 
@@ -79,7 +80,7 @@ def _climb(
         check_plan(plan, facts, source=options.source, steps=options.chosen(plan))
         return _words(plan, options)
 
-    def body(stand: StudySession) -> dict[str, object]:
+    def body(stand: StudySession) -> StudyResult:
         runner, here = stand.target.runner, stand.target.local and stand.target.remote is None
         gate = gate_of(
             plan,
@@ -107,7 +108,7 @@ def _climb(
         purpose,
         other_environment=any(step.by_hand is not None for step in plan.steps),
     )
-    return int(exit_code(conduct(experiment, flags, store, progress, body, resumed)))
+    return int(conduct(experiment, flags, store, progress, body, resumed).exit_code)
 
 
 def _ask(question: str) -> bool | None:
@@ -148,16 +149,17 @@ def _options(flags: Flags, store: Store, text: str, name: str) -> StaircaseOptio
 
 def _candidates(store: Store, name: str, options: StaircaseOptions) -> tuple[tuple[str, ...], str]:
     """Return which steps a sandbox study proposed, and its name; its figures stay where they are."""
+    from pgdyno.model.results.staircase import StaircaseResult as Climbed
+
     study = store.study(name)
-    result = study.result or {}
-    if result.get("stage") != "sandbox" or "unfinished" in result:
+    result = study.told(Climbed)
+    if result is None or result.stage != "sandbox" or result.unfinished:
         raise UsageError(
             f"study {study.id} is no finished sandbox stage", hint="pgdyno experiment --plan FILE --stage sandbox"
         )
     if options.read_plan().stage != "large":
         raise UsageError("--candidates is for the stage large", hint="Add --stage large.")
-    found = result.get("candidates")
-    return tuple(str(one) for one in found) if isinstance(found, list) else (), study.id
+    return result.candidates, study.id
 
 
 def _words(plan: Plan, options: StaircaseOptions) -> str:

@@ -16,6 +16,7 @@ from pgdyno.errors import UsageError
 from pgdyno.model.verdict import STRICT_CONFIDENCE
 
 if TYPE_CHECKING:
+    from pgdyno.model.results.pair import PairResult
     from pgdyno.model.trial import Trial
     from pgdyno.studies.comparison import RunComparison
 
@@ -94,8 +95,9 @@ def command(**values: object) -> int:
 
 
 def _compare_runs(flags: Flags) -> int:
+    from pgdyno.model.results.parts import EXIT_CODES
+    from pgdyno.model.shapes import plain
     from pgdyno.model.verdict import Metric
-    from pgdyno.report.judgement import EXIT_CODES
     from pgdyno.stats.sequential import Design
     from pgdyno.studies.comparison import compare_runs
 
@@ -108,27 +110,28 @@ def _compare_runs(flags: Flags) -> int:
         if output is not None or chosen != "text":
             from pgdyno.report.build import build_pair_report
 
-            emit(build_pair_report(store, _as_json(comparison)), chosen, output)
+            emit(build_pair_report(store, _record(comparison)), chosen, output)
     if flags.on("as_json"):
-        click.echo(json.dumps(_as_json(comparison)))
+        click.echo(json.dumps(plain(_record(comparison))))
     elif output is None and chosen == "text":
         _print(comparison)
     return int(EXIT_CODES[comparison.verdict.word])
 
 
-def _as_json(comparison: RunComparison) -> dict[str, object]:
-    from pgdyno.studies.result import run_json, verdict_json
+def _record(comparison: RunComparison) -> PairResult:
+    from pgdyno.model.results.pair import Different, PairResult, Setting
+    from pgdyno.studies.result import run_figures
 
-    return {
-        "verdict": verdict_json(comparison.verdict),
-        "interleaved": comparison.interleaved,
-        "note": comparison.note,
-        "a": run_json(comparison.a),
-        "b": run_json(comparison.b),
-        "differences": [{"knob": n, "a": a, "b": b} for n, a, b in comparison.differences],
-        "plans": [change.to_json() for change in comparison.plans],
-        "environment": [{"what": what, "a": a, "b": b} for what, a, b in comparison.environment],
-    }
+    return PairResult(
+        verdict=comparison.verdict,
+        interleaved=comparison.interleaved,
+        note=comparison.note,
+        a=run_figures(comparison.a),
+        b=run_figures(comparison.b),
+        differences=tuple(Setting(knob=n, a=a, b=b) for n, a, b in comparison.differences),
+        plans=comparison.plans,
+        environment=tuple(Different(what=what, a=a, b=b) for what, a, b in comparison.environment),
+    )
 
 
 def _print(comparison: RunComparison) -> None:

@@ -8,6 +8,7 @@ copied from one cache into the other. The whole search space is searched, and no
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,6 +46,7 @@ def command(**values: object) -> int:
     holds shared_buffers = 4GB.
     """
     from pgdyno.cli.progress import Progress
+    from pgdyno.cli.study import told_json
     from pgdyno.cli.tune import run_tune
     from pgdyno.server import places
 
@@ -65,7 +67,7 @@ def command(**values: object) -> int:
             request,
             options,
             Flags({"report": report, "as_json": False}),
-            keep_result=lambda result: _write(output / "result.json", result),
+            keep_result=lambda result: _write(output / "result.json", told_json(store, result)),
         )
     click.echo(f"\nresult   {output / 'result.json'}\nreport   {report}")
     return code
@@ -115,5 +117,5 @@ def demo_request(flags: Flags, options: TuneOptions) -> StudyRequest:
     )
 
 
-def _write(path: Path, result: dict[str, object]) -> None:
+def _write(path: Path, result: Mapping[str, object]) -> None:
     write_text(path, json.dumps(result, indent=2) + "\n")

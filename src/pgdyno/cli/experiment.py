@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pgdyno.cli.progress import Progress
     from pgdyno.model.configuration import Configuration
     from pgdyno.model.facts import Facts
+    from pgdyno.model.results.parts import StudyResult
     from pgdyno.stats.sequential import Design
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.study_session import StudySession
@@ -101,7 +102,7 @@ def command(**values: object) -> int:
     equivalent, 1 for worse, 3 for not resolved; of a plan 0 when a step was kept; 6 when a step waits for a person.
     """
     from pgdyno.cli.progress import Progress
-    from pgdyno.cli.study import check_report_path, exit_code
+    from pgdyno.cli.study import check_report_path
 
     flags = Flags(values)
     asked = [name for name in QUESTIONS if flags.values[name]]
@@ -114,7 +115,7 @@ def command(**values: object) -> int:
     if asked[0] not in ("ab", "rule"):
         return _other(asked[0], flags, store, progress)
     question = _of_files(flags) if asked[0] == "ab" else _of_rule(flags, store, progress)
-    return exit_code(run_question(question, flags, store, progress))
+    return int(run_question(question, flags, store, progress).exit_code)
 
 
 def _check_companions(flags: Flags, asked: str) -> None:
@@ -149,7 +150,7 @@ def _other(asked: str, flags: Flags, store: Store, progress: Progress) -> int:
     return resume(flags, store, progress, study)
 
 
-def run_question(question: Question, flags: Flags, store: Store, progress: Progress) -> dict[str, object]:
+def run_question(question: Question, flags: Flags, store: Store, progress: Progress) -> StudyResult:
     """Run the study of one question, print its result and return it."""
     from pgdyno.knobs.constraints import require
     from pgdyno.knobs.policy import check_settings
@@ -174,7 +175,7 @@ def run_question(question: Question, flags: Flags, store: Store, progress: Progr
             progress.announce(f"restart budget {budget}: enough for {pairs} of {design.max_pairs} pairs")
         return f"up to {pairs} pairs of trials"
 
-    def body(stand: StudySession) -> dict[str, object]:
+    def body(stand: StudySession) -> StudyResult:
         a, b, within = planned(stand.facts)
         comparison, blocks = ab(
             stand.laboratory, a, b, metric=metric, design=within, seed=seed, announce=progress.announce

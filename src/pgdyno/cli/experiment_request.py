@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pgdyno.cli.progress import Progress
     from pgdyno.control.restart_budget import RestartBudget
     from pgdyno.model.facts import Facts
+    from pgdyno.model.results.parts import StudyResult
     from pgdyno.model.study import Study, StudyKind
     from pgdyno.model.trial import WorkloadSpec
     from pgdyno.server.outage import Outage
@@ -43,9 +44,9 @@ def conduct(
     flags: Flags,
     store: Store,
     progress: Progress,
-    body: Callable[[StudySession], dict[str, object]],
+    body: Callable[[StudySession], StudyResult],
     resumed: Study | None = None,
-) -> dict[str, object]:
+) -> StudyResult:
     """Run an experiment, or go on with `resumed`, print its result and return it.
 
     Of a resumed one a new --restarts bounds the restarts, but whether they are made only where a knob needs one stays.

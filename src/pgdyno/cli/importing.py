@@ -89,7 +89,6 @@ def pods(**values: object) -> int:
 
     run.sh beside the manifests fetches it into logs/. Exit code 0 when every row came out whole, 3 when some did not.
     """
-    from pgdyno.cli.matrix import exit_code
     from pgdyno.cli.study import print_result
     from pgdyno.fleet.pod_log import read_pod
     from pgdyno.studies.imported_pods import import_pods
@@ -100,4 +99,4 @@ def pods(**values: object) -> int:
     with open_store(flags.text("store_url")) as store:
         result = import_pods(store, files, target=flags.text("label") or "")
         print_result(store, result, flags.on("as_json"))
-    return int(exit_code(result))
+    return int(result.exit_code)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +30,7 @@ from pgdyno.errors import ExitCode
 
 if TYPE_CHECKING:
     from pgdyno.model.facts import Facts
+    from pgdyno.model.results.parts import StudyResult
     from pgdyno.model.trial import LoadPlan, WorkloadSpec
     from pgdyno.server.outage import Outage
     from pgdyno.store.catalogue import Store
@@ -79,21 +79,14 @@ def command(**values: object) -> int:
     store, progress = open_store(flags.text("store_url")), Progress()
     request, plan = _resumed(store, resume, flags) if resume else _new(plan_of(flags), flags)
 
-    def body(stand: StudySession) -> dict[str, object]:
+    def body(stand: StudySession) -> StudyResult:
         from pgdyno.studies.matrix import run_matrix
         from pgdyno.studies.matrix_result import matrix_result
 
         return matrix_result(stand, plan, run_matrix(stand, plan, progress.announce))
 
     result = carry_out(request, flags, store, progress, body)
-    return int(exit_code(result))
-
-
-def exit_code(result: Mapping[str, object]) -> ExitCode:
-    """Return OK for a matrix whose rows all came out whole, NOT_RESOLVED for another."""
-    rows = result["rows"]
-    assert isinstance(rows, list), "a matrix has rows"
-    return ExitCode.OK if all(row["state"] == "complete" for row in rows) else ExitCode.NOT_RESOLVED
+    return int(result.exit_code)
 
 
 def _new(plan: MatrixPlan, flags: Flags) -> tuple[StudyRequest, MatrixPlan]:

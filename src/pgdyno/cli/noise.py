@@ -13,11 +13,11 @@ from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import open_store, target_options, workload_options
 from pgdyno.cli.safety import safety_options
 from pgdyno.cli.study_request import carry_out, new_request, study_options
-from pgdyno.errors import ExitCode
 from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS
 
 if TYPE_CHECKING:
     from pgdyno.model.facts import Facts
+    from pgdyno.model.results.parts import StudyResult
     from pgdyno.model.trial import WorkloadSpec
     from pgdyno.server.outage import Outage
     from pgdyno.studies.study_session import StudySession
@@ -72,10 +72,10 @@ def command(**values: object) -> int:
         changes=restarts,
     )
 
-    def body(stand: StudySession) -> dict[str, object]:
+    def body(stand: StudySession) -> StudyResult:
         runs = run_noise(stand.laboratory, budget_s=60 * flags.real("minutes"), announce=progress.announce)
         effect, seed = flags.real("smallest_effect"), flags.whole("seed")
         return noise_result(stand.laboratory, runs, design=design, effect=effect, seed=seed)
 
     result = carry_out(request, flags, store, progress, body)
-    return int(ExitCode.OK if result["word"] == "measured" else ExitCode.NOT_RESOLVED)
+    return int(result.exit_code)

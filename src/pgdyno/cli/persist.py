@@ -87,18 +87,19 @@ def _chosen(
 
 
 def _winner(store: Store, name: str) -> Mapping[str, str]:
+    from pgdyno.model.results.tune import TuneResult
     from pgdyno.model.study import StudyKind
 
     tunes = [study for study in store.studies() if study.kind is StudyKind.TUNE]
     if name == "last" and not tunes:
         raise UsageError("the store has no tune", hint="Begin one: pgdyno tune --linux.")
     study = tunes[0] if name == "last" else store.study(name)
-    if study.result is None or study.kind is not StudyKind.TUNE:
+    result = study.told(TuneResult)
+    if result is None:
         raise UsageError(f"study {study.id} is not a finished tune", hint="pgdyno store list shows them.")
-    if study.result.get("keep"):
+    if result.keep:
         raise UsageError(f"study {study.id} ended with: keep your configuration", hint="There is nothing to persist.")
-    knobs = study.result.get("linux")
-    return {str(name): str(value) for name, value in knobs.items()} if isinstance(knobs, Mapping) else {}
+    return result.linux
 
 
 def _artefact_json(file: Artefact) -> dict[str, object]:

@@ -47,13 +47,13 @@ def command(study: str, wanted: str | None, output: Path | None, store_url: str 
     """
     from pgdyno.model.trial import Trial
     from pgdyno.report.build import build_report, build_run_report
-    from pgdyno.studies.result import run_json
+    from pgdyno.studies.bench import run_record
 
     chosen = wanted or FORMATS.get(output.suffix.lower() if output else "", "text")
     with open_store(store_url) as store:
         found = find(store, study)
         if isinstance(found, Trial):
-            report = build_run_report(store, found.id, run_json(found))
+            report = build_run_report(store, run_record(store, store.study(found.study_id), found))
         else:
             report = build_report(store, found.id)
     emit(report, chosen, output)

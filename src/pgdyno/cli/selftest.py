@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,10 +14,11 @@ from pgdyno.cli.help_groups import GroupedCommand
 from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import open_store, store_option, target_options, target_request
 from pgdyno.cli.safety import safety, safety_options
-from pgdyno.errors import ExitCode, PgdynoError
+from pgdyno.errors import PgdynoError
 
 if TYPE_CHECKING:
     from pgdyno.model.facts import Facts
+    from pgdyno.model.results.selftest import SelftestResult
     from pgdyno.model.trial import WorkloadSpec
     from pgdyno.server.outage import Outage
     from pgdyno.studies.study_session import StudySession
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pgdyno.targets.target import Target
 
 CASES = ("equal", "cache", "planner", "wal")
-CODES = {"pass": ExitCode.OK, "fail": ExitCode.FINDINGS, "not resolved here": ExitCode.NOT_RESOLVED}
 _SLOW = ("throughput", "p99")
 """Guards that end a trial because it is slow: a sabotage is meant to be."""
 
@@ -104,7 +103,7 @@ def command(**values: object) -> int:
     )
     before: dict[str, str] = {}
 
-    def body(stand: StudySession) -> dict[str, object]:
+    def body(stand: StudySession) -> SelftestResult:
         before.update({name: row.setting for name, row in stand.facts.settings.items()})
         outcomes = run_selftest(
             stand.laboratory, stand.data, cases, design=design, seed=flags.whole("seed"), announce=progress.announce
@@ -114,18 +113,15 @@ def command(**values: object) -> int:
     result = run_study(request, store, progress, body, None)
     left, reason = _left_changed(server, before)
     result = with_restored(result, left, reason)
-    store.update_study(str(result["study"]), result=result)
+    store.update_study(result.study, result=result)
     if (report := flags.path("report")) is not None:
         from pgdyno.report.build import build_report
         from pgdyno.report.html import write_html
 
-        write_html(build_report(store, str(result["study"])), report)
+        write_html(build_report(store, result.study), report)
         progress.announce(f"report: {report}")
-    if flags.on("as_json"):
-        click.echo(json.dumps(result))
-    else:
-        print_result(store, result, as_json=False)
-    return int(CODES[str(result["word"])])
+    print_result(store, result, flags.on("as_json"))
+    return int(result.exit_code)
 
 
 def _left_changed(server: TargetRequest, before: Mapping[str, str]) -> tuple[list[str] | None, str | None]:

@@ -129,12 +129,13 @@ def _silent(store: Store) -> dict[str, Live]:
 
 
 def _summary(study: Study, trials: dict[str, int], live: Live | None) -> dict[str, object]:
+    from pgdyno.model.shapes import plain
     from pgdyno.model.study import StudyState
     from pgdyno.report.judgement import JUDGES, judged
     from pgdyno.studies.aftermath import Aftermaths
 
     is_silent = live is not None and study.state is StudyState.RUNNING
-    verdict = (study.result or {}).get("verdict")
+    verdict = None if study.result is None else study.result.headline
     return {
         "id": study.id,
         "kind": study.kind.value,
@@ -147,7 +148,7 @@ def _summary(study: Study, trials: dict[str, int], live: Live | None) -> dict[st
         "environment": study.environment,
         "workload": study.workload.description,
         "trials": trials,
-        "verdict": verdict,
+        "verdict": plain(verdict),
         "judgement": judged(study).to_json() if study.result and study.kind in JUDGES else None,
     }
 
@@ -158,13 +159,17 @@ def _as_json(store: Store, found: Study | Trial) -> dict[str, object]:
     if isinstance(found, Study):
         return {"study": found, "trials": store.trials(found.id)}
     from pgdyno.model.record import TextRecord
-    from pgdyno.studies.result import run_json
+    from pgdyno.model.shapes import plain
+    from pgdyno.studies.result import run_figures
     from pgdyno.trial.run_evidence import read_evidence
 
+    figures = plain(run_figures(found))
+    evidence = plain(read_evidence(store, store.study(found.study_id), found))
+    assert isinstance(figures, dict), "dataclasses are objects"
+    assert isinstance(evidence, dict), "dataclasses are objects"
     place = {"study": found.study_id, "spec": found.spec, "settings": dict(found.spec.configuration)}
-    evidence = read_evidence(store, store.study(found.study_id), found).to_json()
     texts = {one.name: one.text for one in store.records(found.id, TextRecord)}
-    return {**run_json(found), **place, **evidence, "events": store.events(found.id), "texts": texts}
+    return {**figures, **place, **evidence, "events": store.events(found.id), "texts": texts}
 
 
 def _print(store: Store, found: Study | Trial) -> None:
@@ -226,14 +231,16 @@ def _print_study(study: Study, trials: list[Trial]) -> None:
 
 
 def _print_trial(store: Store, trial: Trial) -> None:
+    from pgdyno.model.shapes import plain
     from pgdyno.model.trial import TrialState
-    from pgdyno.studies.result import run_json
+    from pgdyno.studies.result import run_figures
 
     click.echo(f"trial     {trial.id} of study {trial.study_id}: {trial.spec.role.value}, arm {trial.spec.arm}")
     for line in trial.spec.configuration.fragment().splitlines() or ["the server's own settings"]:
         click.echo(f"settings  {line}")
     lines = []
-    known = run_json(trial)
+    known = plain(run_figures(trial))
+    assert isinstance(known, dict), "a dataclass is an object"
     if trial.state is TrialState.COMPLETE:
         del known["reason"]
     for name, value in known.items():

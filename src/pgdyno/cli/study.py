@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -17,38 +17,37 @@ from pgdyno.outputs import check_output
 
 if TYPE_CHECKING:
     from pgdyno.cli.progress import Progress
-    from pgdyno.model.study import Study
+    from pgdyno.model.results.parts import StudyResult
     from pgdyno.model.trial import WorkloadSpec
     from pgdyno.server.outage import Outage
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.study_session import StudyRequest, StudySession
     from pgdyno.targets.target import Target
 
-Result = dict[str, object]
+R = TypeVar("R", bound="StudyResult")
 PLAN_WIDTH = 120
 
 
 def run_study(
-    request: StudyRequest, store: Store, progress: Progress, body: Callable[[StudySession], Result], report: Path | None
-) -> Result:
+    request: StudyRequest, store: Store, progress: Progress, body: Callable[[StudySession], R], report: Path | None
+) -> R:
     """Run `body` on an open stand, keep its result, put the server back and write the report.
 
     Raises RollbackError when the server could not be put back whole; the result was kept before.
     """
-    from pgdyno.studies.outages import outage_json, outage_sentence
+    from pgdyno.studies.outages import outage_record, outage_sentence
     from pgdyno.studies.study_session import open_stand
 
     with open_stand(request, store, progress, progress.announce) as stand:
         result = body(stand)
         if request.changes:
             trials = store.trials(stand.study.id)
-            result["outage"] = outage_json(stand.outage, trials)
+            result = replace(result, outage=outage_record(stand.outage, trials))
             if sentence := outage_sentence(stand.outage, trials):
                 progress.announce(sentence)
         if report is not None:
-            result["report"] = str(report)
+            result = replace(result, report=str(report))
         stand.finish(result)
-    result |= _judgement(stand.study, result)  # not stored: it follows from what is
     if report is not None:
         from pgdyno.report.build import build_report
         from pgdyno.report.html import write_html
@@ -58,21 +57,14 @@ def run_study(
     return result
 
 
-def _judgement(study: Study, result: Result) -> Result:
-    """Return, of a kind that has one, the judgement that its report and the dashboard tell, too."""
-    from pgdyno.model.study import StudyState
+def told_json(store: Store, result: StudyResult) -> Mapping[str, object]:
+    """Return a result as `--json` prints it, with the judgement that its report and the dashboard tell, too."""
+    from pgdyno.model.shapes import plain
     from pgdyno.report.judgement import JUDGES, judged
 
-    if study.kind not in JUDGES:
-        return {}
-    return {"judgement": judged(replace(study, state=StudyState.COMPLETE, result=result)).to_json()}
-
-
-def exit_code(result: Mapping[str, object]) -> int:
-    """Return the exit code of a study that has a judgement."""
-    judgement = result["judgement"]
-    assert isinstance(judgement, dict), "run_study has added it"
-    return int(judgement["exit_code"])
+    study, told = store.study(result.study), plain(result)
+    assert isinstance(told, dict), "a result is an object"
+    return {**told, "judgement": judged(study).to_json()} if study.kind in JUDGES else told
 
 
 def confirm_changes(target: Target, workload: WorkloadSpec, plan: str, outage: str, *, ask: bool) -> None:
@@ -111,15 +103,15 @@ def outage_text(how_often: str, outage: Outage | None) -> str:
     return f"{how_often}, {outage}"
 
 
-def print_result(store: Store, result: Mapping[str, object], as_json: bool) -> None:
+def print_result(store: Store, result: StudyResult, as_json: bool) -> None:
     """Print one JSON object, or the short form of the report."""
     if as_json:
-        click.echo(json.dumps(result))
+        click.echo(json.dumps(told_json(store, result)))
         return
     from pgdyno.report.build import build_report
     from pgdyno.report.text import print_summary
 
-    print_summary(build_report(store, str(result["study"])), sys.stdout)
+    print_summary(build_report(store, result.study), sys.stdout)
 
 
 def check_report_path(report: Path | None) -> None:

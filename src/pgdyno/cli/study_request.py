@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pgdyno.cli.progress import Progress
     from pgdyno.control.restart_budget import RestartBudget
     from pgdyno.model.facts import Facts
+    from pgdyno.model.results.parts import StudyResult
     from pgdyno.model.study import Study, StudyKind
     from pgdyno.model.trial import LoadPlan, WorkloadSpec
     from pgdyno.server.outage import Outage
@@ -194,8 +195,8 @@ def carry_out(
     flags: Flags,
     store: Store,
     progress: Progress,
-    body: Callable[[StudySession], dict[str, object]],
-) -> dict[str, object]:
+    body: Callable[[StudySession], StudyResult],
+) -> StudyResult:
     """Run the study, write its report where one was asked for, print its result and return it."""
     from pgdyno.cli.study import print_result, run_study
 

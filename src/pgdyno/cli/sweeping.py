@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from pgdyno.cli.experiment_request import Experiment, conduct, design_of, drawn_seed
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.study_request import kept_options
-from pgdyno.errors import ExitCode, UsageError
+from pgdyno.errors import UsageError
 from pgdyno.model.study import StudyKind
 
 if TYPE_CHECKING:
     from pgdyno.cli.progress import Progress
     from pgdyno.model.facts import Facts
+    from pgdyno.model.results.parts import StudyResult
     from pgdyno.model.study import Study
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.study_session import StudySession
@@ -40,12 +41,12 @@ def _sweep(options: SweepOptions, flags: Flags, store: Store, progress: Progress
         options.configurations(facts)
         return options.words
 
-    def body(stand: StudySession) -> dict[str, object]:
+    def body(stand: StudySession) -> StudyResult:
         return measure(stand.laboratory, options, progress.announce)
 
     experiment = Experiment(StudyKind.SWEEP, options.name, {OPTION: options.to_json()}, options.knobs, purpose)
     result = conduct(experiment, flags, store, progress, body, resumed)
-    return int(ExitCode.NOT_RESOLVED if result["word"] == "not resolved" else ExitCode.OK)
+    return int(result.exit_code)
 
 
 def _options(flags: Flags) -> SweepOptions:

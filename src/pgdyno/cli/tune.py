@@ -32,6 +32,7 @@ from pgdyno.errors import UsageError
 if TYPE_CHECKING:
     from pgdyno.cli.progress import Progress
     from pgdyno.model.facts import Facts
+    from pgdyno.model.results.parts import StudyResult
     from pgdyno.model.trial import LoadPlan, WorkloadSpec
     from pgdyno.server.outage import Outage
     from pgdyno.store.catalogue import Store
@@ -100,10 +101,10 @@ def run_tune(
     request: StudyRequest,
     options: TuneOptions,
     flags: Flags,
-    keep_result: Callable[[dict[str, object]], None] | None = None,
+    keep_result: Callable[[StudyResult], None] | None = None,
 ) -> int:
     """Run the tune, print what it found and return the exit code."""
-    from pgdyno.cli.study import check_report_path, exit_code, print_result, run_study
+    from pgdyno.cli.study import check_report_path, print_result, run_study
     from pgdyno.model.facts import Unknown
     from pgdyno.studies.tune import too_short, tune
     from pgdyno.studies.tune_result import tune_result
@@ -117,7 +118,7 @@ def run_tune(
         raise too_short(options, "before it began: the way back alone may take that long")
     alarm = Alarm(watch)
 
-    def body(stand: StudySession) -> dict[str, object]:
+    def body(stand: StudySession) -> StudyResult:
         if watch is not None and stand.outage is not None and not isinstance(stand.outage.seconds, Unknown):
             watch.expect_restart(stand.outage.seconds)
             alarm.wind()
@@ -135,7 +136,7 @@ def run_tune(
     if keep_result is not None:
         keep_result(result)
     print_result(store, result, flags.on("as_json"))
-    return exit_code(result)
+    return int(result.exit_code)
 
 
 def checks(options: TuneOptions, plan: LoadPlan, *, ask: bool) -> Check:

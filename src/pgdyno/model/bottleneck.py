@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
+
+from pgdyno.model.shapes import Named
 
 
 class Resource(StrEnum):
@@ -29,7 +32,7 @@ class Candidate:
 
     resource: Resource
     share: float
-    is_short: bool
+    is_short: Annotated[bool, Named("short")]
     sentence: str
     threshold: str
 
@@ -47,22 +50,3 @@ class BottleneckVerdict:
     evidence: tuple[str, ...]
     candidates: tuple[Candidate, ...] = ()
     notes: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, object]:
-        """Return it as `bench --json` prints it under the key `bottleneck`."""
-        return {
-            "resource": self.resource.value,
-            "second": None if self.second is None else self.second.value,
-            "evidence": list(self.evidence),
-            "candidates": [
-                {
-                    "resource": one.resource.value,
-                    "share": round(one.share, 4),
-                    "short": one.is_short,
-                    "sentence": one.sentence,
-                    "threshold": one.threshold,
-                }
-                for one in self.candidates
-            ],
-            "notes": list(self.notes),
-        }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from typing import ClassVar
 
 BASELINE_NAME = "default"
 """The configuration that changes nothing: the server as it was found."""
@@ -32,6 +33,7 @@ class Cell:
     calls the default configuration by a name of its own.
     """
 
+    FORM: ClassVar = Mapping[str, str]
     instances: int
     clients: int
     jobs: int
@@ -53,10 +55,19 @@ class Cell:
         """Return the sessions of all load generators together."""
         return self.instances * self.clients
 
+    def form(self) -> Mapping[str, str]:
+        """Return it as JSON has it."""
+        return self.factors()
+
     def factors(self) -> dict[str, str]:
         """Return every factor as a word, for the trial that measures the cell; what is left as it is has none."""
         words = {field.name: str(getattr(self, field.name)) for field in fields(self)}
         return {name: word for name, word in words.items() if word}
+
+    @classmethod
+    def of_form(cls, form: Mapping[str, str]) -> Cell:
+        """Return what JSON says. Errors as those of `of_factors`."""
+        return cls.of_factors(form)
 
     @classmethod
     def of_factors(cls, factors: Mapping[str, str]) -> Cell:

@@ -1,102 +1,229 @@
-"""Fit what another host said into our dataclasses, strictly by their annotations. Pure.
+"""Fit plain JSON values into our dataclasses by their annotations, write them, and say their schema. Pure.
 
-The agent is this very version, so that a field of another type, one too many or one too few is no version's: it is
-something else that speaks there, and the rest of pgdyno need not be ready for it.
+An agent is this very version, so that a field of another type, one too many or one too few is no version's: it is
+something else that speaks there, and the rest of pgdyno need not be ready for it. What the store holds may be of
+another version: read with `strict=False`, a field that is not known is passed over, and a default stands for one that
+is missing. A type that is written unlike its fields has a FORM: the type of its plain value, with `form` and `of_form`.
 """
 
 from __future__ import annotations
 
+import math
 import types
-from collections.abc import Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from pgdyno.model.facts import Unknown
 
 T = TypeVar("T")
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+_Reader = Callable[[Any, str], object]
+_PLAIN = frozenset({bool, int, str, type(None)})
 
 
-def shaped(kind: type[T], value: object, where: str = "the answer") -> T:
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Marks a field that has this name in JSON: `Annotated[str, Named("from")]`."""
+
+    name: str
+
+
+FLAT = "flat"
+"""Marks a field whose members stand in JSON among those of the object that has it."""
+OMITTED = "omitted"
+"""Marks a field that is not written where it has its default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A field as JSON has it; `key` is empty for one that is flat."""
+
+    name: str
+    key: str
+    hint: Any
+    default: object
+    is_omitted: bool
+
+
+@cache
+def members_of(kind: Any) -> tuple[Member, ...]:  # noqa: ANN401 - an annotation
+    """Return the fields of a dataclass as JSON has them."""
+    hints = get_type_hints(kind, include_extras=True)
+    found = []
+    for one in fields(kind):
+        hint, marks = hints[one.name], getattr(hints[one.name], "__metadata__", ())
+        key = next((mark.name for mark in marks if isinstance(mark, Named)), one.name)
+        default = one.default if one.default_factory is MISSING else one.default_factory()
+        hint = hint.__origin__ if marks else hint
+        found.append(Member(one.name, "" if FLAT in marks else key, hint, default, OMITTED in marks))
+    return tuple(found)
+
+
+def shaped(kind: type[T], value: object, where: str = "the answer", *, strict: bool = True) -> T:
     """Return a JSON value as this type; a dataclass that is one already has its fields checked.
 
     Raises ValueError that names the field on anything that does not fit.
     """
-    return cast(T, _shaped(kind, value, where))
+    return cast(T, _reader(cast(Any, kind), strict)(value, where))
 
 
-def _shaped(kind: Any, value: object, where: str) -> object:  # noqa: ANN401 - annotations are of many types
+@cache
+def _reader(kind: Any, strict: bool) -> _Reader:  # noqa: ANN401 - annotations are of many types
     origin, parts = get_origin(kind), get_args(kind)
     if kind in (object, Any):
-        return value
+        return lambda value, where: value
     if origin in (Union, types.UnionType):
-        return _one_of(parts, value, where)
+        return _one_of([_reader(part, strict) for part in parts])
     if origin in (tuple, list, set, frozenset):
-        return _several(origin, parts, value, where)
+        return _several(origin, parts, strict)
     if origin is not None and issubclass(origin, Mapping):
-        if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-            raise _odd(value, where)
-        return {key: _shaped(parts[1], item, f"{where}.{key[:40]}") for key, item in value.items()}
+        return _mapping(*parts, strict=strict)
     if kind is Unknown:
-        return value if isinstance(value, Unknown) else Unknown(_reason(value, where))
-    if kind is float and type(value) is int:
-        return float(value)
-    if kind is Path and isinstance(value, str) and value:
-        return Path(value)
+        return lambda value, where: value if isinstance(value, Unknown) else Unknown(_reason(value, where))
+    if kind is Path:
+        return lambda value, where: Path(value) if isinstance(value, str) and value else _same(Path, value, where)
+    if hasattr(kind, "FORM"):
+        return _formed(kind, strict)
     if is_dataclass(kind):
-        return _built(kind, value, where)
+        return _built(kind, strict)
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return kind(value)
+        return lambda value, where: kind(value)
+    if kind is float:
+        return lambda value, where: float(value) if type(value) is int else _same(float, value, where)
+    return lambda value, where: _same(kind, value, where)
+
+
+def _same(kind: Any, value: object, where: str) -> object:  # noqa: ANN401 - an annotation
     if type(value) is not kind:
         raise _odd(value, where)
     return value
 
 
-def _one_of(kinds: tuple[Any, ...], value: object, where: str) -> object:
-    for kind in kinds:
-        try:
-            return _shaped(kind, value, where)
-        except ValueError:
-            continue
-    raise _odd(value, where)
+def _one_of(readers: list[_Reader]) -> _Reader:
+    def read(value: object, where: str) -> object:
+        said: ValueError | None = None
+        for reader in readers:
+            try:
+                return reader(value, where)
+            except ValueError as error:
+                said = said or error  # what is wrong inside an object tells more than that it is not None
+        raise said if said is not None and isinstance(value, Mapping | list) else _odd(value, where)
+
+    return read
 
 
-def _several(origin: Any, parts: tuple[Any, ...], value: object, where: str) -> object:  # noqa: ANN401 - an annotation, see `_shaped`
-    if not isinstance(value, list | tuple | frozenset | set):
-        raise _odd(value, where)
-    if origin is tuple and parts[-1:] != (...,):
-        if len(parts) != len(value):
+def _several(origin: Any, parts: tuple[Any, ...], strict: bool) -> _Reader:  # noqa: ANN401 - an annotation
+    def read(value: object, where: str) -> object:
+        if not isinstance(value, list | tuple | frozenset | set):
             raise _odd(value, where)
-        return tuple(_shaped(kind, item, where) for kind, item in zip(parts, value, strict=True))
-    return origin(_shaped(parts[0], item, f"{where}[{at}]") for at, item in enumerate(value))
+        if not is_fixed:
+            return origin(readers[0](item, f"{where}[{at}]") for at, item in enumerate(value))
+        if len(readers) != len(value):
+            raise _odd(value, where)
+        return tuple(reader(item, where) for reader, item in zip(readers, value, strict=True))
+
+    is_fixed = origin is tuple and parts[-1:] != (...,)
+    readers = [_reader(part, strict) for part in parts if part is not ...]
+    return read
 
 
-def _built(kind: Any, value: object, where: str) -> object:  # noqa: ANN401 - an annotation, see `_shaped`
-    hints = _hints(kind)
-    if isinstance(value, kind):
-        for name, hint in hints.items():
-            _shaped(hint, getattr(value, name), f"{where}.{name}")
+def _mapping(key: Any, item: Any, *, strict: bool) -> _Reader:  # noqa: ANN401 - annotations
+    def read(value: object, where: str) -> object:
+        if not isinstance(value, Mapping) or not all(isinstance(one, str | int) for one in value):
+            raise _odd(value, where)
+        return {key(one): reader(each, f"{where}.{str(one)[:40]}") for one, each in value.items()}
+
+    reader = _reader(item, strict)
+    return read
+
+
+def _formed(kind: Any, strict: bool) -> _Reader:  # noqa: ANN401 - an annotation
+    def read(value: object, where: str) -> object:
+        if isinstance(value, kind):
+            return value
+        try:
+            return kind.of_form(reader(value, where))
+        except KeyError as error:
+            raise ValueError(f"{where} has no {error.args[0]}") from error
+
+    reader = _reader(kind.FORM, strict)
+    return read
+
+
+def _built(kind: Any, strict: bool) -> _Reader:  # noqa: ANN401 - an annotation
+    def read(value: object, where: str) -> object:
+        if isinstance(value, kind):
+            for name, _, reader, _ in known:
+                reader(getattr(value, name), f"{where}.{name}")
+            return value
+        if not isinstance(value, Mapping) or (strict and not value.keys() <= keys):
+            raise _odd(value, where)
+        found = {}
+        for name, key, reader, is_needed in known:
+            if not key:
+                found[name] = reader(value, where)
+            elif key in value:
+                found[name] = reader(value[key], f"{where}.{key}")
+            elif is_needed:
+                raise ValueError(f"{where} has no {key}")
+        return kind(**found)
+
+    # a class may have itself among its fields: their readers are made when they are asked for
+    known = [(one.name, one.key, _late(one.hint, strict), one.default is MISSING) for one in members_of(kind)]
+    keys = frozenset(key for _, key, _, _ in known)
+    return read
+
+
+def _late(kind: Any, strict: bool) -> _Reader:  # noqa: ANN401 - an annotation
+    return lambda value, where: _reader(kind, strict)(value, where)
+
+
+def plain(value: object) -> Json:
+    """Return plain JSON for a value made of dataclasses, mappings, sequences, enums, paths and scalars.
+
+    A number that is not finite becomes null, because JSON has no such number; an `Unknown` becomes
+    `{"unknown": reason}`. Raises TypeError on anything else.
+    """
+    if type(value) in _PLAIN:
+        # Asked first, because most values are: ten thousand trials have half a million. A type out of a set is sure to
+        # be JSON's own, and mypy narrows by isinstance alone, which also lets through the enums below.
+        return value  # type: ignore[return-value]  # see above
+    if isinstance(value, Enum):
+        return plain(value.value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Unknown):
+        return {"unknown": value.reason}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if hasattr(type(value), "FORM"):
+        return plain(cast(Any, value).form())
+    if is_dataclass(value) and not isinstance(value, type):
+        return _written(value)
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, bool | int | str):
         return value
-    if not isinstance(value, Mapping) or not value.keys() <= hints.keys():
-        raise _odd(value, where)
-    absent = [name for name in _required(kind) if name not in value]
-    if absent:
-        raise ValueError(f"{where} has no {absent[0]}")
-    return kind(**{name: _shaped(hints[name], item, f"{where}.{name}") for name, item in value.items()})
+    if isinstance(value, PurePath):
+        return str(value)
+    raise TypeError(f"a {type(value).__name__} cannot be kept as JSON: {value!r:.200}")
 
 
-@cache
-def _hints(kind: Any) -> dict[str, object]:  # noqa: ANN401 - an annotation, see `_shaped`
-    known = get_type_hints(kind)
-    return {field.name: known[field.name] for field in fields(cast(Any, kind)) if field.init}
-
-
-@cache
-def _required(kind: Any) -> tuple[str, ...]:  # noqa: ANN401 - an annotation, see `_shaped`
-    every = fields(cast(Any, kind))
-    return tuple(one.name for one in every if one.init and one.default is MISSING and one.default_factory is MISSING)
+def _written(value: object) -> Json:
+    found: dict[str, Json] = {}
+    for one in members_of(cast(Any, type(value))):
+        item = getattr(value, one.name)
+        if one.is_omitted and item == one.default:
+            continue
+        if one.key:
+            found[one.key] = plain(item)
+        else:
+            found |= cast(dict[str, Json], plain(item))
+    return found
 
 
 def _reason(value: object, where: str) -> str:

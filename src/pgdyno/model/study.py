@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeVar
 
 from pgdyno.model.configuration import Configuration
+from pgdyno.model.results.parts import StudyResult
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
-from pgdyno.model.verdict import Interval, Metric, Verdict
+from pgdyno.model.verdict import Metric, Verdict
+
+R = TypeVar("R", bound=StudyResult)
 
 
 class StudyKind(StrEnum):
@@ -79,46 +83,21 @@ class Study:
     workload: WorkloadSpec
     plan: LoadPlan
     options: Mapping[str, object] = field(default_factory=dict)
-    result: Mapping[str, object] | None = None
+    result: StudyResult | None = None
 
     @property
     def metric(self) -> Metric:
         """Return the metric that was asked for; throughput where the kind asks for none."""
         return metric_asked(self.kind, self.options)
 
+    def told(self, kind: type[R]) -> R | None:
+        """Return the result of this type, None where the study has none yet, or is of another kind."""
+        return self.result if isinstance(self.result, kind) else None
+
     @property
     def was_read(self) -> bool:
         """Return True when others made its runs, and all that is known of them was read from files."""
         return self.kind is StudyKind.IMPORTED or self.options.get(PRINTED) is True
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """The measured effect of one retained setting: the winner against the winner without it."""
-
-    knob: str
-    before: str
-    after: str
-    interval: Interval
-    why: str
-    durability: str
-    context: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unmeasured:
-    """A retained setting whose own effect was not measured: it cannot go alone, or an earlier version kept it."""
-
-    knob: str
-    before: str
-    after: str
-    why: str
-    durability: str
-    context: str
-
-
-Retained = Effect | Unmeasured
-"""A setting of the winner, as reports list it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +124,10 @@ class Comparison:
     others: tuple[Verdict, ...] = ()
     left_out: str = ""
     """The runs that were too thin for the metric, in words; empty where none was."""
+
+
+def files_of(study: Study) -> list[tuple[str, str]]:
+    """Return the files that a study was read from, each with its SHA-256; none for one that was measured here."""
+    files = study.options.get("files")
+    rows = files if isinstance(files, list | tuple) else ()
+    return [(str(one.get("name", "")), str(one.get("sha256", ""))) for one in rows if isinstance(one, Mapping)]

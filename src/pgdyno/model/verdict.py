@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated, ClassVar
 
+from pgdyno.model.shapes import FLAT
 from pgdyno.units import digits_text
 
 STRICT_CONFIDENCE, STRICT_MIN_PAIRS = 0.9975, 4
@@ -74,13 +77,39 @@ _SHORT = {
 
 
 @dataclass(frozen=True, slots=True)
+class IntervalForm:
+    """An interval in JSON, which has no infinity: an upper end that does not exist is null."""
+
+    ratio: float
+    ci: tuple[float, float | None]
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
 class Interval:
     """An estimate of a ratio with its confidence interval; `confidence` such as 0.95."""
+
+    FORM: ClassVar = IntervalForm
 
     ratio: float
     lo: float
     hi: float
     confidence: float
+
+    @property
+    def is_closed(self) -> bool:
+        """Return True where it has an upper end: too few pairs give none."""
+        return math.isfinite(self.hi)
+
+    def form(self) -> IntervalForm:
+        """Return it as JSON has it."""
+        return IntervalForm(self.ratio, (self.lo, self.hi if self.is_closed else None), self.confidence)
+
+    @classmethod
+    def of_form(cls, form: IntervalForm) -> Interval:
+        """Return what JSON says."""
+        low, high = form.ci
+        return cls(form.ratio, low, math.inf if high is None else high, form.confidence)
 
     def __str__(self) -> str:
         return f"{digits_text(self.ratio)}x [{digits_text(self.lo)}, {digits_text(self.hi)}]"
@@ -100,7 +129,7 @@ class Verdict:
     """
 
     word: Word
-    interval: Interval
+    interval: Annotated[Interval, FLAT]
     pairs: int
     metric: Metric
     smallest_effect: float

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from pgdyno.model.run_evidence import LockFigures
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow
 
 FIRST = ("RowExclusiveLock", "AccessShareLock", "ExclusiveLock")
 """The modes that a load's own statements and transactions take; listed even when none was seen."""
-
-
-@dataclass(frozen=True, slots=True)
-class LockFigures:
-    """Concurrency of one mode over `moments` readings; a count is no rate."""
-
-    mode: str
-    mean: float
-    most: float
-    waiting_mean: float
-    waiting_most: float
 
 
 def lock_figures(rows: Iterable[SampleRow], from_s: float, to_s: float) -> tuple[LockFigures, ...]:

@@ -12,8 +12,8 @@ from pgdyno.model.figure import Figure, Table
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial
 from pgdyno.report import chapters, provenance
+from pgdyno.report.facts_image import server_of
 from pgdyno.report.levels import levels, listed
-from pgdyno.report.reading import Fields
 from pgdyno.report.sections import (
     Block,
     Charts,
@@ -76,7 +76,7 @@ def _from_runs(figure: Figure, runs: str) -> Figure:
 
 def limits(study: Study, trials: Sequence[Trial] = ()) -> tuple[Block, ...]:
     """Say what the figures of a study do not promise."""
-    version = Fields(study.facts).child("server").text("version")
+    version = server_of(study).text("version")
     what = f"PostgreSQL {version} and the versions listed here" if version else "one version of PostgreSQL"
     load = listed(levels(study, trials, "mode"), "and") or study.workload.description or study.workload.name
     said = limit_sentences(study.target, what, load)

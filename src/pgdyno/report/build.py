@@ -6,13 +6,18 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pgdyno.model.matrix_json import row_from_json
+from pgdyno.model.results.bench import BenchResult, RunRecord
+from pgdyno.model.results.matrix import MatrixResult
+from pgdyno.model.results.pair import PairResult
+from pgdyno.model.results.parts import Compared
+from pgdyno.model.results.sweep import SweepResult
+from pgdyno.model.results.tune import TuneResult
 from pgdyno.model.samples import HistogramRow
 from pgdyno.model.study import Study, StudyKind
 from pgdyno.model.trial import Role, Trial, TrialState
 from pgdyno.report.compose import StudyRecord, compose
+from pgdyno.report.facts_image import host_of
 from pgdyno.report.pair_page import pair_page
-from pgdyno.report.reading import Fields, side_of, sides_of
 from pgdyno.report.sections import Report
 from pgdyno.report.side_names import names_of
 from pgdyno.report.traces import LoadBin, RunTrace, bin_seconds, usual_spacing_s
@@ -55,13 +60,16 @@ def build_report(store: Store, study_id: str) -> Report:
     )
 
 
-def build_run_report(store: Store, run: int, result: Mapping[str, object]) -> Report:
-    """Return the report of one run of any study; `result` is the run as `store show --json` prints it.
+def build_run_report(store: Store, told: RunRecord) -> Report:
+    """Return the report of one run of any study.
 
     Raises UsageError when there is no such run.
     """
+    run = told.figures.run
+    assert run is not None, "a run of this store"
     trial = store.trial(run)
     study = store.study(trial.study_id)
+    result = BenchResult(study=study.id, top=told, runs=(told,))
     seen = [] if trial.outcome is None else [_read_trace(store, study, trial, "the run")]
     report = compose(
         StudyRecord(
@@ -69,7 +77,7 @@ def build_run_report(store: Store, run: int, result: Mapping[str, object]) -> Re
             (trial,),
             tuple(seen),
             {one: records for one, records in store.study_records(study.id).items() if one == run},
-            evidence={run: read_evidence(store, study, trial)},
+            evidence={run: told.evidence},
             store=store.name,
         )
     )
@@ -80,9 +88,9 @@ def build_run_report(store: Store, run: int, result: Mapping[str, object]) -> Re
     return replace(report, kind="run", lead=lead, label=f"run {run} of study {study.id}")
 
 
-def build_pair_report(store: Store, result: Mapping[str, object]) -> Report:
+def build_pair_report(store: Store, result: PairResult) -> Report:
     """Return the report of two runs; `result` is what `compare --json` prints of them."""
-    trials = [store.trial(run) for side in ("a", "b") if (run := Fields(result).child(side).whole("run")) is not None]
+    trials = [store.trial(side.run) for side in (result.a, result.b) if side.run is not None]
     studies = {trial.id: store.study(trial.study_id) for trial in trials}
     shown = {trial.id: trial for trial in trials}
     records = {run: found for study in dict.fromkeys(trial.study_id for trial in trials)
@@ -99,7 +107,7 @@ def build_pair_report(store: Store, result: Mapping[str, object]) -> Report:
             evidence={run: read_evidence(store, studies[run], trial) for run, trial in shown.items()},
             store=store.name,
         ),
-        Fields(result),
+        result,
     )
 
 
@@ -127,16 +135,15 @@ def _of_cell(study: Study, trial: Trial) -> Study:
 def recorded_runs(study: Study, trials: Sequence[Trial]) -> list[tuple[str, Trial]]:
     """Return the runs to show in the flight recorder: those that the result names, else the first usable one."""
     by_id = {trial.id: trial for trial in trials}
-    result = Fields(study.result or {})
-    if study.kind is StudyKind.BENCH:
-        wanted = [("the run", side_of(result).run)]
-    else:
-        names = names_of(study.kind, keep=result.flag("keep"))
-        before, after = sides_of(result)
-        wanted = [(names.reference, before.run), (names.subject, after.run)]
-        if study.kind is StudyKind.SWEEP:  # its sides are levels, and the first one may be the one that was taken
-            own = [result.child(side).text("name") for side in ("baseline", "winner")]
-            wanted = [(name, run) for name, (_, run) in dict(zip(own, wanted, strict=True)).items()]
+    result, wanted = study.result, list[tuple[str, int | None]]()
+    if isinstance(result, BenchResult):
+        wanted = [("the run", result.top.figures.run)]
+    elif isinstance(result, SweepResult):  # its sides are levels, and the first one may be the one that was taken
+        wanted = list({side.name: side.run for side in (result.baseline, result.winner) if side is not None}.items())
+    elif isinstance(result, Compared):
+        names = names_of(study.kind, keep=isinstance(result, TuneResult) and result.keep)
+        sides = ((names.reference, result.baseline), (names.subject, result.winner))
+        wanted = [(name, side.run) for name, side in sides if side is not None]
     found = [(name, by_id[run]) for name, run in wanted if run is not None and run in by_id]
     if found:
         return [(name, trial) for name, trial in found if trial.outcome is not None]
@@ -149,11 +156,11 @@ def recorded_runs(study: Study, trials: Sequence[Trial]) -> list[tuple[str, Tria
 
 def cell_runs(study: Study, trials: Sequence[Trial]) -> list[Trial]:
     """Return the last complete run of each row of a matrix: what held it back is told beside its figures."""
-    if study.kind is not StudyKind.MATRIX:
+    result = study.told(MatrixResult)
+    if result is None:
         return []
     complete = {trial.id: trial for trial in trials if trial.state is TrialState.COMPLETE}
-    rows = [row_from_json(item.members) for item in Fields(study.result or {}).children("rows")]
-    measured = [complete.keys() & set(row.trials) for row in rows if row is not None]
+    measured = [complete.keys() & set(one.row.trials) for one in result.rows]
     return [complete[max(runs)] for runs in measured if runs]
 
 
@@ -168,7 +175,7 @@ def _read_trace(store: Store, study: Study, trial: Trial, name: str) -> RunTrace
         began_at=outcome.began_at,
         steady_from=outcome.steady_from,
         ended_at=outcome.ended_at,
-        cores=Fields(study.facts).child("host").whole("cores"),
+        cores=host_of(study).whole("cores"),
         load=load_bins(store.histograms(trial.id), outcome.began_at, outcome.ended_at, bin_s),
         samples=samples,
         events=store.events(trial.id),

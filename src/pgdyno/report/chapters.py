@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.figure import Figure, Table
-from pgdyno.model.study import Effect, Retained, Study, StudyKind
+from pgdyno.model.results.ab import AbResult
+from pgdyno.model.results.tune import Effect, Retained, TuneResult
+from pgdyno.model.study import Study, StudyKind
 from pgdyno.model.trial import BY_HAND, Trial
-from pgdyno.model.verdict import Metric, Verdict, Word
+from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.report import figures, provenance
 from pgdyno.report.judgement import together_text
 from pgdyno.report.neighbours import phases, trial_points
-from pgdyno.report.reading import Fields, Side, verdict_of
 from pgdyno.report.recorder import align, recorder, without_quiet
 from pgdyno.report.sections import Block, Charts, FactList, Prose, Section, Snippet, Strips, TableBlock
 from pgdyno.report.traces import RunTrace
@@ -64,13 +65,11 @@ ONE_SIDE = (StudyKind.BENCH, StudyKind.NOISE)
 """Kinds whose runs are not compared: they have no order to draw and no verdict."""
 
 
-def change(
-    result: Fields, retained: Sequence[Retained], verdict: Verdict | None, data_bytes: float | None
-) -> Section | None:
+def change(result: TuneResult, verdict: Verdict | None, data_bytes: float | None) -> Section | None:
     """Say what to change, what each change is worth, and how to undo it; or that nothing is to be changed."""
     question = "Which settings, what is each one worth, how do I undo it?"
-    settings = Configuration.of(result.child("winner").settings("settings"))
-    if result.flag("keep"):
+    settings, retained = winner_of(result), result.retained
+    if result.keep:
         return Section("change", "What to change", question, keep_blocks(result, verdict))
     if not settings:
         return None
@@ -86,29 +85,33 @@ def change(
         smallest = verdict.smallest_effect if verdict else 0.0
         blocks.append(Charts((figures.forest(effects, smallest_effect=smallest, total=verdict),)))
     blocks += snippets(result, settings)
-    if result.child("search").members and result.members.get("keep") is False:
-        blocks.append(Snippet("Put it in force, with the way back", f"pgdyno apply --study {result.text('study')}"))
-    undo = result.text("undo") or "Remove these lines again, then restart or reload PostgreSQL."
+    blocks.append(Snippet("Put it in force, with the way back", f"pgdyno apply --study {result.study}"))
+    undo = result.undo or "Remove these lines again, then restart or reload PostgreSQL."
     blocks.append(Snippet("Undo", undo))
     return Section("change", "What to change", question, tuple(blocks))
 
 
-def snippets(result: Fields, settings: Configuration) -> tuple[Block, ...]:
+def winner_of(result: TuneResult) -> Configuration:
+    """Return the settings of the winner, or of the best candidate where the configuration stays."""
+    return Configuration.of({} if result.winner is None else result.winner.settings)
+
+
+def snippets(result: TuneResult, settings: Configuration) -> tuple[Block, ...]:
     """Return what is to be copied: lines for the server, and for the host where Linux knobs are among them."""
-    server = result.text("fragment") or settings.postgresql().fragment()
+    server = result.fragment or settings.postgresql().fragment()
     host = "".join(f"{name} = {value}\n" for name, value in settings.linux().items())
     found = (("Lines for postgresql.conf", server), ("For the host: pgdyno persist makes the files", host))
     return tuple(Snippet(title, text) for title, text in found if text)
 
 
-def keep_blocks(result: Fields, verdict: Verdict | None) -> tuple[Block, ...]:
+def keep_blocks(result: TuneResult, verdict: Verdict | None) -> tuple[Block, ...]:
     """Say that the configuration stays, and name the best candidate, which did not prove better."""
     if verdict is None:
         return (Prose(("Nothing: no configuration but the baseline was measured, so nothing is known of any other.",)),)
-    best = result.child("winner").settings("settings") or result.child("search").settings("best")
+    best = result.best
     said = ["Nothing: keep your configuration. None that was tried proved better."]
-    together = verdict_of(result.child("together"))
-    if together is not None and together.word is Word.BETTER and verdict.word is not Word.BETTER:
+    together = result.together
+    if together is not None and result.is_only_together:
         said = [f"Nothing: keep your configuration. {together_text(result)}; a longer tune may tell which matter."]
         said.append(f"{sentence(together, 'all that was found', 'the baseline')}.")
     said.append(f"{sentence(verdict, 'the best candidate', 'the baseline')}.")
@@ -150,12 +153,11 @@ def size_text(settings: Configuration, data_bytes: float | None) -> str:
     return f"{told}{number_text(buffers / data_bytes * 100)} % of it fits."
 
 
-def unpruned_text(result: Fields, settings: Mapping[str, str]) -> str:
+def unpruned_text(result: TuneResult, settings: Mapping[str, str]) -> str:
     """Say what leaving out the other settings of the search's best configuration cost."""
-    verdict, best = verdict_of(result.child("unpruned")), result.child("search").settings("best")
-    taken_back = result.settings("taken_back")
+    verdict, best, taken_back = result.unpruned, result.search.best, result.taken_back
     fewer = taken_back or settings
-    if verdict is None or len(best) <= len(fewer):
+    if verdict is None or not verdict.interval.is_closed or len(best) <= len(fewer):
         return ""
     kept = (
         f"{next(iter(fewer))} alone"
@@ -186,9 +188,9 @@ def effects_table(retained: Sequence[Retained]) -> Table:
     return Table(columns, rows, ("effect", "interval"))
 
 
-def arms(sides: tuple[Side, Side]) -> Section:
+def arms(result: AbResult) -> Section:
     """Say in which settings the two arms of an A/B experiment differ."""
-    a, b = (side.settings for side in sides)
+    a, b = ({} if side is None else side.settings for side in (result.baseline, result.winner))
     names = sorted({name for name in (*a, *b) if a.get(name) != b.get(name)})
     rows = tuple((name, a.get(name, "as found"), b.get(name, "as found")) for name in names)
     table = TableBlock(Table(("setting", "A", "B"), rows), f"A and B differ in {plural(len(names), 'setting')}.")
@@ -206,24 +208,24 @@ def own_settings(trials: Sequence[Trial]) -> Section | None:
     return Section("change", "What was set", "With which settings was it measured?", (table,))
 
 
-def explanation(result: Fields) -> Section | None:
+def explanation(result: TuneResult) -> Section | None:
     """Give the sentences that say why the change works, with the measured numbers in them."""
-    sentences = result.texts("explanation")
+    sentences = result.explanation
     if not sentences:
         return None
-    title = "What the best candidate did" if result.flag("keep") else "Why it works"
+    title = "What the best candidate did" if result.keep else "Why it works"
     return Section("why", title, "What did the server do differently?", (Prose(sentences, points=True),))
 
 
-def search(trials: Sequence[Trial], metric: Metric, result: Fields) -> Section | None:
+def search(trials: Sequence[Trial], metric: Metric, result: TuneResult | None) -> Section | None:
     """Show every trial of the search in order."""
     if len(trials) < 2:
         return None
     points = trial_points(trials, metric)
-    figure = figures.history(points, pair_sd=result.child("noise_floor").number("pair_sd"), phases=phases(points))
+    figure = figures.history(points, pair_sd=result.noise_floor.pair_sd if result else None, phases=phases(points))
     blocks: list[Block] = [Charts((figure,))]
-    if stopped := result.child("search").text("stopped"):
-        early = result.child("search").whole("ended_early") or 0
+    if result is not None and (stopped := result.search.stopped):
+        early = result.search.ended_early
         cut = f" {plural(early, 'hopeless trial')} ended at half of the window." if early else ""
         blocks.insert(0, Prose((f"The search ended: {stopped}.{cut}",)))
     return Section("search", "The search", "How did it come to this configuration?", tuple(blocks))

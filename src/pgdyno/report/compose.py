@@ -6,10 +6,14 @@ the study has: a bench run has no verdict, an unfinished study no result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from pgdyno.model.study import Retained, StudyKind
+from pgdyno.model.results.ab import AbResult
+from pgdyno.model.results.bench import BenchResult, RunFigures
+from pgdyno.model.results.parts import Compared, Side, StudyResult
+from pgdyno.model.results.tune import TuneResult
+from pgdyno.model.study import StudyKind
 from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.report import chapters, provenance, reliability
 from pgdyno.report.appendix import closed
@@ -18,20 +22,9 @@ from pgdyno.report.digest import digest
 from pgdyno.report.gain_memory import gain_memory
 from pgdyno.report.held_back_section import held_back_section
 from pgdyno.report.imported_page import imported_page
-from pgdyno.report.judgement import judged, used_runs
+from pgdyno.report.judgement import judged
 from pgdyno.report.matrix_page import matrix_page
 from pgdyno.report.noise_page import noise_page
-from pgdyno.report.reading import (
-    Fields,
-    effects_of,
-    measured_only_baseline,
-    open_verdict_of,
-    pairs_of,
-    side_of,
-    sides_of,
-    unmeasured_of,
-    verdicts_of,
-)
 from pgdyno.report.reads import reads_section
 from pgdyno.report.run_details import plan_section, run_details
 from pgdyno.report.sections import Report, Section, Tile, Tone
@@ -56,11 +49,10 @@ def compose(record: StudyRecord) -> Report:
 
 def compared(record: StudyRecord) -> Report:
     """Return the report of a bench, an A/B or a tune: one side, or one against the other."""
-    study, result = record.study, Fields(record.study.result or {})
-    verdict = open_verdict_of(result.child("verdict"))
-    measured = effects_of(result, verdict.interval.confidence if verdict else 0.95)
-    retained: tuple[Retained, ...] = (*measured, *unmeasured_of(result))
-    origin = provenance.provenance(study, record.trials, result.number("elapsed_s"))
+    study, result = record.study, record.study.result
+    verdict = result.headline if isinstance(result, Compared) else None
+    retained = result.retained if isinstance(result, TuneResult) else ()
+    origin = provenance.provenance(study, record.trials, result.elapsed_s if result else None)
     said = judged(study)
     return Report(
         study=study.id,
@@ -73,9 +65,9 @@ def compared(record: StudyRecord) -> Report:
             f"{plural(study.plan.clients, 'client')}, on {study.target}{_own(record)}"
         ),
         stamp=provenance.stamp(study, record.trials, retained),
-        tiles=_tiles(study.kind, result, verdict),
-        sections=_sections(record, result, verdict, retained),
-        digest=digest(study, record.trials, result, verdict, retained),
+        tiles=_tiles(result),
+        sections=_sections(record, result, verdict),
+        digest=digest(study, record.trials, result),
         provenance=origin,
     )
 
@@ -86,54 +78,57 @@ def _own(record: StudyRecord) -> str:
     return f", with {plural(own, 'setting')} of its own" if own else ""
 
 
-def _tiles(kind: StudyKind, result: Fields, verdict: Verdict | None) -> tuple[Tile, ...]:
-    if not result.members:
+def _tiles(result: StudyResult | None) -> tuple[Tile, ...]:
+    if isinstance(result, BenchResult):
+        return _bench_tiles(result.usable[-1].figures) if result.usable else ()
+    if not isinstance(result, Compared) or result.baseline is None or result.winner is None:
         return ()
-    is_bench = kind is StudyKind.BENCH
-    if is_bench or measured_only_baseline(result):
-        used = used_runs(result)[0] if is_bench else []
-        if is_bench and not used:
-            return ()
-        side = side_of(used[-1]) if is_bench else sides_of(result)[0]
-        measured = [(metric, value) for metric in BENCH_METRICS if (value := side.value(metric)) is not None]
-        tiles = tuple(tile(None, metric, None, value) for metric, value in measured)
-        nopm = used[-1].child("counters").number("nopm") if is_bench else None
-        orders = () if nopm is None else (Tile("new orders", f"{number_text(nopm)} NOPM", "", "", "", Tone.NEUTRAL),)
-        return (*orders, *tiles)
-    before, after = sides_of(result)
-    verdicts = {one.metric: one for one in (*verdicts_of(result), *((verdict,) if verdict else ()))}
+    before, after, verdict = result.baseline, result.winner, result.verdict
+    keep = isinstance(result, TuneResult) and result.keep
+    if keep and verdict is None:
+        return _one_sided(before)
+    verdicts = {one.metric: one for one in (*result.closed_others, *((verdict,) if verdict else ()))}
     tiles = tuple(
         tile(verdicts.get(metric), metric, before.value(metric), after.value(metric))
         for metric in dict.fromkeys((*((verdict.metric,) if verdict else ()), *TILE_METRICS))
     )
-    if not result.flag("keep"):
-        return tiles
-    return tuple(replace(one, label=f"best candidate: {one.label}") for one in tiles)
+    return tuple(replace(one, label=f"best candidate: {one.label}") for one in tiles) if keep else tiles
 
 
-def _sections(
-    record: StudyRecord, result: Fields, verdict: Verdict | None, retained: Sequence[Retained]
-) -> tuple[Section, ...]:
-    study, names = record.study, names_of(record.study.kind, keep=result.flag("keep"))
+def _bench_tiles(run: RunFigures) -> tuple[Tile, ...]:
+    nopm = run.counters.get("nopm")
+    orders = () if nopm is None else (Tile("new orders", f"{number_text(nopm)} NOPM", "", "", "", Tone.NEUTRAL),)
+    return (*orders, *_one_sided(run))
+
+
+def _one_sided(side: RunFigures | Side) -> tuple[Tile, ...]:
+    measured = [(metric, value) for metric in BENCH_METRICS if (value := side.value(metric)) is not None]
+    return tuple(tile(None, metric, None, value) for metric, value in measured)
+
+
+def _sections(record: StudyRecord, result: StudyResult | None, verdict: Verdict | None) -> tuple[Section, ...]:
+    study, trials = record.study, record.trials
+    tune = result if isinstance(result, TuneResult) else None
+    pairs = result.confirmation.pairs if isinstance(result, Compared) else ()
+    names = names_of(study.kind, keep=tune is not None and tune.keep)
     metric = verdict.metric if verdict else study.metric
+    is_tune, is_bench = study.kind is StudyKind.TUNE, study.kind is StudyKind.BENCH
     candidates = (
-        chapters.change(result, retained, verdict, provenance.data_bytes(record.trials))
-        if study.kind is StudyKind.TUNE
-        else None,
-        chapters.arms(sides_of(result)) if study.kind is StudyKind.AB and result.members else None,
-        chapters.own_settings(record.trials) if study.kind is StudyKind.BENCH else None,
-        chapters.explanation(result),
-        gain_memory(result, metric),
-        reliability.confidence(record.trials, result, verdict, names.subject, names.reference),
-        reads_section(record.trials, pairs_of(result), (names.reference, names.subject)),
-        chapters.search(record.trials, metric, result) if study.kind is StudyKind.TUNE else None,
+        None if tune is None else chapters.change(tune, verdict, provenance.data_bytes(trials)),
+        chapters.arms(result) if isinstance(result, AbResult) else None,
+        chapters.own_settings(trials) if is_bench else None,
+        None if tune is None else chapters.explanation(tune),
+        None if tune is None else gain_memory(tune.pareto, metric),
+        reliability.confidence(trials, result, verdict, names.subject, names.reference),
+        reads_section(trials, pairs, (names.reference, names.subject)),
+        chapters.search(trials, metric, tune) if is_tune else None,
         held_back_section(record.held_back),
-        plan_section(result, (names.reference, names.subject)),
+        plan_section(result.plans, (names.reference, names.subject)) if isinstance(result, Compared) else None,
         chapters.flight(record.traces),
         run_details(record.judged),
-        sizes_of(record.trials) if study.kind is StudyKind.BENCH else None,
-        reliability.unsuccessful(record.trials, result, metric) if study.kind is StudyKind.TUNE else None,
-        chapters.about(study, record.trials),
+        sizes_of(trials) if is_bench else None,
+        reliability.unsuccessful(trials, tune, metric) if is_tune else None,
+        chapters.about(study, trials),
     )
     return tuple(section for section in candidates if section is not None)
 

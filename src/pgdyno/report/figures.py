@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgdyno.model.figure import Axis, Band, Figure, FigureKind, Mark, Series, Table
-from pgdyno.model.study import Effect
+from pgdyno.model.results.tune import Effect
 from pgdyno.model.trial import Role, TrialState
 from pgdyno.model.verdict import Interval, Metric, Verdict
 from pgdyno.report.scales import log_bounds, nice_bounds

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.figure import Table
+from pgdyno.model.results.tune import ParetoPoint
 from pgdyno.model.verdict import Metric
-from pgdyno.report.reading import Fields, open_interval_of
 from pgdyno.report.sections import Section, TableBlock
 from pgdyno.report.wording import plural, settings_text
 from pgdyno.units import bytes_text
@@ -18,9 +20,8 @@ CAPTION = (
 )
 
 
-def gain_memory(result: Fields, metric: Metric) -> Section | None:
+def gain_memory(points: Sequence[ParetoPoint], metric: Metric) -> Section | None:
     """List gain against memory; None where there is nothing to choose between."""
-    points = result.children("pareto")
     if len(points) < 2:
         return None
     rows = tuple(_row(point) for point in points)
@@ -29,14 +30,13 @@ def gain_memory(result: Fields, metric: Metric) -> Section | None:
     return Section("memory", "Gain against memory", "What would less memory cost?", (block,))
 
 
-def _row(point: Fields) -> tuple[str, str, str, str, str]:
-    settings, ratio = Configuration.of(point.settings("settings")), open_interval_of(point.child("ratio"))
-    memory, runs = point.number("memory_bytes"), point.whole("runs") or 0
+def _row(point: ParetoPoint) -> tuple[str, str, str, str, str]:
+    settings = Configuration.of(point.settings)
     if not settings:
         known, against = "the baseline", ""
-    elif point.text("basis") == "measured":
-        known, against = f"measured in {plural(runs, 'pair')}", "" if ratio is None else str(ratio)
+    elif point.basis == "measured":
+        known, against = f"measured in {plural(point.runs, 'pair')}", str(point.ratio)
     else:
-        known, against = f"expected by the model, of {plural(runs, 'run')}", "" if ratio is None else f"about {ratio}"
-    taken = "taken" if point.flag("taken") else ""
-    return ("" if memory is None else bytes_text(memory), against, known, settings_text(settings), taken)
+        known, against = f"expected by the model, of {plural(point.runs, 'run')}", f"about {point.ratio}"
+    taken = "taken" if point.taken else ""
+    return (bytes_text(point.memory_bytes), against, known, settings_text(settings), taken)

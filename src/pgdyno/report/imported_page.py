@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pgdyno.model.figure import Table
+from pgdyno.model.results.imported import ImportedResult
+from pgdyno.model.study import files_of
 from pgdyno.model.trial import Trial
 from pgdyno.report import provenance
-from pgdyno.report.reading import Fields
 from pgdyno.report.runs_page import runs_page
 from pgdyno.report.sections import Block, FactList, Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.study_record import StudyRecord
@@ -22,11 +23,11 @@ TIMES = (("calls", "calls"), ("avg_ms", "mean ms"), ("p50_ms", "p50 ms"), ("p95_
 
 def imported_page(record: StudyRecord) -> Report:
     """Return the page; runs that have no orders a minute keep the plain form of any list of runs."""
-    study, result = record.study, Fields(record.study.result or {})
+    study, result = record.study, record.study.told(ImportedResult)
     if not any(trial.outcome and "nopm" in trial.outcome.counters for trial in record.trials):
         return runs_page(record)
-    sentences = result.texts("sentences")
-    unknown = _UNKNOWN.format("" if (study.result or {}).get("machine_told") else "the machine, of ")
+    sentences = () if result is None else result.sentences
+    unknown = _UNKNOWN.format("" if result is not None and result.machine_told else "the machine, of ")
     told: tuple[Block, ...] = (Prose(sentences, points=True), Prose((unknown,)))
     answer = Section("answer", "Answer", "What do the files say?", told)
     times = _times(record.trials)
@@ -34,15 +35,15 @@ def imported_page(record: StudyRecord) -> Report:
     if times:
         caption = "Each procedure for itself: percentiles of several cannot be put together."
         sections.append(Section("times", "Times", "How long did a procedure take?", (TableBlock(times, caption),)))
-    files = [(item.text("name"), f"sha256 {item.text('sha256')}") for item in Fields(study.options).children("files")]
+    files = [(name, f"sha256 {seal}") for name, seal in files_of(study)]
     facts = FactList((("said to be made on", study.target), ("workload", study.workload.description), *files))
     sections.append(Section("about", "Environment and method", "Where do these figures come from?", (facts,)))
     pointer = Section("report", "The full report", "", (FactList((("read", f"pgdyno report {study.id}"),)),))
     return Report(
         study=study.id,
         kind=study.kind.value,
-        title=result.text("title") or f"{plural(len(record.trials), 'run')}, imported",
-        word=result.text("word") or study.state.value,
+        title=result.title if result else f"{plural(len(record.trials), 'run')}, imported",
+        word=result.word if result else study.state.value,
         tone=Tone.NEUTRAL,
         lead=capital(f"{study.workload.description}, on {study.target}"),
         stamp="Read from files: environment, settings and disturbances unknown",

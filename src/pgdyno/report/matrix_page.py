@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from pgdyno.model.figure import Table
 from pgdyno.model.matrix import BASELINE_NAME, MatrixRow, SkippedCell
-from pgdyno.model.matrix_json import row_from_json, skipped_from_json
-from pgdyno.model.study import PRINTED
+from pgdyno.model.results.matrix import MatrixResult
 from pgdyno.report import chapters, provenance
 from pgdyno.report.held_back_section import QUESTION, WORDS
 from pgdyno.report.matrix_charts import curves_sections
@@ -22,7 +21,6 @@ from pgdyno.report.matrix_words import (
     matrix_table,
     side_table,
 )
-from pgdyno.report.reading import Fields
 from pgdyno.report.run_details import failures_text
 from pgdyno.report.sections import Block, FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.side_plans import plans_of_sides
@@ -42,12 +40,12 @@ PRINTED_CAPTION = "TPS, LAT in ms, CPU % and locks as the table has them, which 
 
 def matrix_page(record: StudyRecord) -> Report:
     """Return the report of a matrix; one that is not finished has no rows yet and says so."""
-    study, result = record.study, Fields(record.study.result or {})
-    rows = [row for item in result.children("rows") if (row := row_from_json(item.members)) is not None]
-    skipped = [one for item in result.children("skipped") if (one := skipped_from_json(item.members)) is not None]
-    printed = result.flag(PRINTED)
-    answer = _answer(rows, skipped, result)
-    table = Section("matrix", "Matrix", "What did each cell reach?", _table_blocks(rows, result))
+    study, result = record.study, record.study.told(MatrixResult)
+    rows = [] if result is None else [one.row for one in result.rows]
+    skipped = () if result is None else result.skipped
+    printed = result is not None and result.printed
+    answer = _answer(rows, skipped, () if result is None else result.notes)
+    table = Section("matrix", "Matrix", "What did each cell reach?", _table_blocks(rows, result) if result else ())
     sections = [
         *((answer,) if answer else ()),
         *((table,) if rows else ()),
@@ -75,7 +73,7 @@ def matrix_page(record: StudyRecord) -> Report:
         digest=tuple(
             section for section in (answer, table, _comparisons(rows) if rows else None) if section and section.blocks
         ),
-        provenance=provenance.provenance(study, record.trials, result.number("elapsed_s")),
+        provenance=provenance.provenance(study, record.trials, result.elapsed_s if result else None),
     )
 
 
@@ -104,20 +102,20 @@ def _tiles(rows: Sequence[MatrixRow]) -> tuple[Tile, ...]:
     )  # fmt: skip
 
 
-def _answer(rows: Sequence[MatrixRow], skipped: Sequence[SkippedCell], result: Fields) -> Section | None:
+def _answer(rows: Sequence[MatrixRow], skipped: Sequence[SkippedCell], notes: Sequence[str]) -> Section | None:
     if not rows:
         return None
     sentences = [*best_sentences(rows), *curve_sentences(rows)]
     blocks: list[Block] = [Prose(tuple(sentences), points=True)]
-    if notice := [*notices(rows, skipped), *result.texts("notes")]:
+    if notice := [*notices(rows, skipped), *notes]:
         blocks.append(Notice(tuple(notice)))
     return Section("answer", "Answer", "Which cell is best, and where does more load stop to help?", tuple(blocks))
 
 
-def _table_blocks(rows: Sequence[MatrixRow], result: Fields) -> tuple[Block, ...]:
+def _table_blocks(rows: Sequence[MatrixRow], result: MatrixResult) -> tuple[Block, ...]:
     systems = any(row.system or (row.cores is not None and row.vcpus is not None) for row in rows)
-    said = " ".join(filter(None, (CAPTION, result.text("data"), result.text("driver"))))
-    caption = PRINTED_CAPTION if result.flag(PRINTED) else said
+    said = " ".join(filter(None, (CAPTION, result.data, result.driver)))
+    caption = PRINTED_CAPTION if result.printed else said
     return (TableBlock(matrix_table(rows, systems=systems), caption),)
 
 
@@ -214,7 +212,7 @@ def _skipped(skipped: Sequence[SkippedCell]) -> Section:
     )
 
 
-def _method(result: Fields) -> Section:
-    rows = [(name, value) for name, value in result.settings("method").items()]
-    rows += [(f"{name} network", value) for name, value in result.settings("network").items()]
+def _method(result: MatrixResult | None) -> Section:
+    rows = [] if result is None else list(result.method.items())
+    rows += [] if result is None else [(f"{name} network", value) for name, value in result.network.items()]
     return Section("method", "How the cells were run", "What was the same for all cells?", (FactList(tuple(rows)),))

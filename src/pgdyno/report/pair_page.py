@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pgdyno.model.figure import Table
+from pgdyno.model.results.bench import RunFigures
+from pgdyno.model.results.pair import PairResult
 from pgdyno.model.verdict import Metric
 from pgdyno.report import chapters, provenance
 from pgdyno.report.appendix import closed
 from pgdyno.report.data_checks import with_checks
 from pgdyno.report.held_back_section import held_back_section
-from pgdyno.report.reading import Fields, Side, side_of, verdict_of
 from pgdyno.report.run_details import plan_section, run_details
 from pgdyno.report.sections import Block, Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.study_record import StudyRecord
@@ -17,31 +18,30 @@ from pgdyno.report.wording import TONES, capital, quantity_text, sentence, tile
 QUESTION = "How does the second run stand beside the first?"
 
 
-def pair_page(record: StudyRecord, result: Fields) -> Report:
+def pair_page(record: StudyRecord, result: PairResult) -> Report:
     """Return the report of two runs; `result` is what `compare --json` prints, the record holds these runs alone."""
     study = record.study
-    a, b = (side_of(result.child(name)) for name in ("a", "b"))
+    a, b = result.a, result.b
     names = f"run {a.run}", f"run {b.run}"
-    verdict = verdict_of(result.child("verdict")) if result.flag("interleaved") else None
+    verdict = result.verdict if result.interleaved and result.verdict.interval.is_closed else None
     title = f"{capital(names[1])} beside {names[0]}: not resolved, one pair that is not interleaved proves nothing"
     blocks: list[Block] = [
-        Prose((f"{capital(result.text('note'))}.",)),
+        Prose((f"{capital(result.note)}.",)),
         TableBlock(_figures(a, b, names), "Figures of the two runs."),
     ]
-    differ = tuple((one.text("knob"), one.text("a") or "as found", one.text("b") or "as found")
-                   for one in result.children("differences"))  # fmt: skip
+    differ = tuple((one.knob, one.a or "as found", one.b or "as found") for one in result.differences)
     if differ:
         blocks.append(
             TableBlock(Table(("setting", *names), differ), "Settings, and factors of a plan, in which they differ.")
         )
-    unlike = tuple((one.text("what"), one.text("a"), one.text("b")) for one in result.children("environment"))
+    unlike = tuple((one.what, one.a, one.b) for one in result.environment)
     if unlike:
         blocks.append(TableBlock(Table(("what", *names), unlike), "Where their servers and hosts differ."))
     method = None if verdict else (chapters.COUNTED,)
     found = (
         Section("answer", "Answer", QUESTION, tuple(blocks)),
         held_back_section(record.held_back),
-        plan_section(result, names),
+        plan_section(result.plans, names),
         chapters.flight(record.traces),
         run_details(record.judged),
         chapters.about(study, record.trials, method),
@@ -65,7 +65,7 @@ def pair_page(record: StudyRecord, result: Fields) -> Report:
     return closed(record, with_checks(report, record))
 
 
-def _figures(a: Side, b: Side, names: tuple[str, str]) -> Table:
+def _figures(a: RunFigures, b: RunFigures, names: tuple[str, str]) -> Table:
     rows = []
     for metric in Metric:
         before, after = a.value(metric), b.value(metric)

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pgdyno.model.project import ROW_METRICS, Criterion, Measured, Peak, Project, Scenario, row_metric
+from pgdyno.model.results.parts import Compared
 from pgdyno.model.samples import SampleValue
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Outcome, Trial, TrialState
 from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.report.provenance import state_counts
-from pgdyno.report.reading import Fields, verdict_of, verdicts_of
 from pgdyno.report.side_names import names_of
 from pgdyno.report.wording import number_text, plural, sentence
 
@@ -144,9 +144,9 @@ def _ratio(metric: Metric, pairs: Sequence[tuple[Study, Sequence[Trial]]]) -> Me
 
 
 def _verdicts(study: Study) -> Iterator[Verdict]:
-    result = Fields(study.result or {})
-    head = verdict_of(result.child("verdict"))
-    yield from (*((head,) if head is not None else ()), *verdicts_of(result))
+    result = study.told(Compared)
+    found = () if result is None else (result.verdict, *result.others)
+    yield from (one for one in found if one is not None and one.interval.is_closed)
 
 
 def _of_runs(criterion: Criterion, trials: Sequence[Trial]) -> Measured | None:

@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from pgdyno import __version__
-from pgdyno.model.study import PRINTED, SAMPLES, Retained, Study, StudyKind
+from pgdyno.model.results.tune import Retained
+from pgdyno.model.study import PRINTED, SAMPLES, Study, StudyKind
 from pgdyno.model.trial import Trial, TrialState, WorkloadSpec
+from pgdyno.report.facts_image import host_of, server_of, settings_of
 from pgdyno.report.levels import levels, listed
-from pgdyno.report.reading import Fields
 from pgdyno.report.sections import FactList
 from pgdyno.report.wording import DURABILITY_MEANINGS, number_text, plural
 from pgdyno.units import bytes_text, seconds_text
@@ -25,15 +26,15 @@ DURABILITY_DEFAULTS = {"fsync": "on", "full_page_writes": "on", "synchronous_com
 
 def stamp(study: Study, trials: Sequence[Trial], retained: Sequence[Retained]) -> str:
     """Return the line that goes with the headline: version, machine, size of the data, durability."""
-    host, server = Fields(study.facts).child("host"), Fields(study.facts).child("server")
+    host, server = host_of(study), server_of(study)
     parts = [
         f"PostgreSQL {server.text('version') or 'of unknown version'}",
-        f"{host.text('architecture')} with {host.text('cores')} cores, {_bytes(host, 'ram_bytes')}"
+        f"{host.text('architecture')} with {host.text('cores')} cores, {host.bytes('ram_bytes')}"
         if host.text("architecture")
         else "its machine was not recorded",
         f"data {data_text(study, trials)}",
-        f"Linux {_fact(host, 'kernel')}" if host.text("kernel") else "",
-        _durability(study.facts),
+        f"Linux {host.fact('kernel')}" if host.text("kernel") else "",
+        _durability(study),
         durability_class(retained),
     ]
     return " · ".join(part for part in parts if part)
@@ -48,7 +49,7 @@ def data_bytes(trials: Sequence[Trial]) -> float | None:
 
 def data_text(study: Study, trials: Sequence[Trial]) -> str:
     """Write the size of the data against the memory that the server may use."""
-    size, host = data_bytes(trials), Fields(study.facts).child("host")
+    size, host = data_bytes(trials), host_of(study)
     if size is None:
         return "of unknown size (not recorded)"
     memory = host.number("memory_limit_bytes") or host.number("ram_bytes")
@@ -65,7 +66,7 @@ def durability_class(retained: Sequence[Retained]) -> str:
 
 def environment(study: Study, trials: Sequence[Trial]) -> FactList:
     """Return the host and the server as the study found them, and the size of the load's data."""
-    host, server = Fields(study.facts).child("host"), Fields(study.facts).child("server")
+    host, server = host_of(study), server_of(study)
     if "files" in study.options:
         return _told_environment(study, trials)
     rows = (
@@ -73,17 +74,17 @@ def environment(study: Study, trials: Sequence[Trial]) -> FactList:
         ("PostgreSQL", f"{server.text('version')}, block size {server.text('block_size')} bytes"),
         ("extensions", ", ".join(server.texts("extensions")) or "none"),
         ("connections", f"at most {server.text('max_connections')}"),
-        ("data checksums", _switch(server, "data_checksums")),
-        ("standbys attached", _fact(server, "standbys")),
-        ("durability of the server", _durability(study.facts)),
-        ("processor", f"{_fact(host, 'cpu_model')}, {host.text('cores')} cores, {host.text('architecture')}"),
-        ("virtualization", _fact(host, "virtualization")),
-        ("memory", f"{_bytes(host, 'ram_bytes')}, limit {_bytes(host, 'memory_limit_bytes')}"),
+        ("data checksums", server.switch("data_checksums")),
+        ("standbys attached", server.fact("standbys")),
+        ("durability of the server", _durability(study)),
+        ("processor", f"{host.fact('cpu_model')}, {host.text('cores')} cores, {host.text('architecture')}"),
+        ("virtualization", host.fact("virtualization")),
+        ("memory", f"{host.bytes('ram_bytes')}, limit {host.bytes('memory_limit_bytes')}"),
         ("data of the load", data_text(study, trials)),
-        ("swap", _bytes(host, "swap_total_bytes")),
-        ("transparent huge pages", _fact(host, "transparent_huge_pages")),
-        ("kernel", _fact(host, "kernel")),
-        ("data file system", f"{_fact(host, 'data_filesystem')}, {_bytes(host, 'data_disk_free_bytes')} free"),
+        ("swap", host.bytes("swap_total_bytes")),
+        ("transparent huge pages", host.fact("transparent_huge_pages")),
+        ("kernel", host.fact("kernel")),
+        ("data file system", f"{host.fact('data_filesystem')}, {host.bytes('data_disk_free_bytes')} free"),
         ("storage devices", "not recorded by a study; pgdyno inspect lists them"),
         ("network", _network(study, trials)),
         ("driver", _driver(study, trials)),
@@ -95,7 +96,7 @@ def environment(study: Study, trials: Sequence[Trial]) -> FactList:
 
 def _told_environment(study: Study, trials: Sequence[Trial]) -> FactList:
     """Return what files of others tell; all they leave out is one unknown, and not a list of them."""
-    host, server = Fields(study.facts).child("host"), Fields(study.facts).child("server")
+    host, server = host_of(study), server_of(study)
     rows = (
         ("target", study.target),
         ("PostgreSQL", server.text("version") or NOT_TOLD),
@@ -115,12 +116,12 @@ def _told_environment(study: Study, trials: Sequence[Trial]) -> FactList:
 
 def _origin(study: Study) -> str:
     """Say that a study came from another store in a bundle; empty for one that was measured from here."""
-    mark = Fields(study.options).child("imported")
-    at = mark.number("at")
-    if at is None:
+    mark = study.options.get("imported")
+    at = mark.get("at") if isinstance(mark, Mapping) else None
+    if not isinstance(mark, Mapping) or not isinstance(at, int | float):
         return ""
     when = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")
-    return f"imported on {when} from bundle {mark.text('bundle')[:12]} of pgdyno {mark.text('pgdyno')}"
+    return f"imported on {when} from bundle {str(mark.get('bundle', ''))[:12]} of pgdyno {mark.get('pgdyno', '')}"
 
 
 def _network(study: Study, trials: Sequence[Trial]) -> str:
@@ -241,25 +242,9 @@ def run_ranges(ids: Sequence[int]) -> str:
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
-def _fact(fields: Fields, name: str) -> str:
-    """Return a fact as text; one that is not known says why."""
-    reason = fields.child(name).text("unknown")
-    return f"unknown ({reason})" if reason else fields.text(name) or "unknown"
-
-
-def _bytes(fields: Fields, name: str) -> str:
-    count = fields.number(name)
-    return _fact(fields, name) if count is None else bytes_text(count)
-
-
-def _switch(fields: Fields, name: str) -> str:
-    value = fields.members.get(name)
-    return ("on" if value else "off") if isinstance(value, bool) else _fact(fields, name)
-
-
-def _durability(facts: Mapping[str, object]) -> str:
-    if "settings" not in facts:
+def _durability(study: Study) -> str:
+    if "settings" not in study.facts:
         return ""
-    settings = Fields(facts).child("settings")
+    settings = settings_of(study)
     found = ((name, settings.text(name) or default) for name, default in DURABILITY_DEFAULTS.items())
     return ", ".join(f"{name} {value}" for name, value in found if value)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from pgdyno.model.figure import Table
+from pgdyno.model.results.parts import Pair
 from pgdyno.model.trial import Trial
-from pgdyno.report.reading import PairReading
 from pgdyno.report.sections import Block, Notice, Section, TableBlock
 from pgdyno.report.wording import number_text, plural
 
@@ -25,7 +25,7 @@ OWN = "Physical reads are requests to disks by the server's own cgroup."
 SIDES = "Medians of the runs behind the verdict."
 
 
-def reads_section(trials: Sequence[Trial], pairs: Sequence[PairReading], sides: tuple[str, str]) -> Section | None:
+def reads_section(trials: Sequence[Trial], pairs: Sequence[Pair], sides: tuple[str, str]) -> Section | None:
     """Return the table of reads, one row a run; None when no run counted them.
 
     Where the verdict rests on pairs of runs their two sides come first, and the runs, of a tune many, are folded.
@@ -109,7 +109,7 @@ def _table(columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> Table
 
 
 def _sides(
-    counted: Sequence[tuple[Trial, Mapping[str, float]]], pairs: Sequence[PairReading], names: tuple[str, str]
+    counted: Sequence[tuple[Trial, Mapping[str, float]]], pairs: Sequence[Pair], names: tuple[str, str]
 ) -> tuple[tuple[str, ...], ...]:
     """Return a row for each side of the pairs, empty where either has no counted run."""
     by_run = {trial.id: _figures(counters) for trial, counters in counted}

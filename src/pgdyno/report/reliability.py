@@ -7,11 +7,14 @@ from collections.abc import Iterable, Sequence, Set
 from pgdyno.model.alike import told_once
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.figure import Table
+from pgdyno.model.results.ab import AbResult
+from pgdyno.model.results.bench import BenchResult
+from pgdyno.model.results.parts import Compared, Pair, StudyResult
+from pgdyno.model.results.tune import Dropped, TuneResult
 from pgdyno.model.trial import Role, Trial, TrialState
 from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.report import figures, provenance
 from pgdyno.report.neighbours import metric_value, trial_points
-from pgdyno.report.reading import Fields, PairReading, interval_of, pairs_of, verdict_of, verdicts_of
 from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Section, TableBlock
 from pgdyno.report.wording import (
     STATE_MEANINGS,
@@ -30,22 +33,22 @@ MANY = 8
 
 
 def confidence(
-    trials: Sequence[Trial], result: Fields, verdict: Verdict | None, subject: str, reference: str
+    trials: Sequence[Trial], result: StudyResult | None, verdict: Verdict | None, subject: str, reference: str
 ) -> Section | None:
     """Show the pairs behind the verdict, the noise floor, and the runs that were not used."""
     blocks: list[Block] = []
     warnings = warnings_of(result)
     if warnings:
         blocks.append(Notice(warnings))
-    if verdict is not None:
+    if verdict is not None and isinstance(result, Compared):
         blocks.append(
             Charts((figures.pairs(_metric_rows(trials, result, verdict), subject=subject, reference=reference),))
         )
-    if result.children("rivals"):
+    if isinstance(result, TuneResult) and result.rivals:
         blocks.append(Prose(rival_sentences(result)))
         blocks.append(TableBlock(_rivals_table(result), "Rivals ran in the same blocks as baseline and winner."))
-    facts = noise_facts(result)
-    if facts:
+    if isinstance(result, TuneResult):
+        facts = noise_facts(result)
         blocks.append(FactList(facts))
     if len(trials) > 1:
         blocks.append(TableBlock(_states_table(trials), f"{plural(len(trials), 'trial')} by how they ended."))
@@ -54,30 +57,32 @@ def confidence(
     return Section("confidence", title, question, tuple(blocks)) if blocks else None
 
 
-def warnings_of(result: Fields) -> tuple[str, ...]:
+def warnings_of(result: StudyResult | None) -> tuple[str, ...]:
     """Return notes and warnings; those that differ in their numbers alone are told once, with how many they are."""
-    return told_once((*result.texts("notes"), *result.texts("warnings")))
+    if isinstance(result, BenchResult):
+        return told_once(result.top.figures.warnings)
+    notes = result.notes if isinstance(result, AbResult | TuneResult) else ()
+    return told_once((*notes, *(result.warnings if isinstance(result, TuneResult) else ())))
 
 
-def rival_sentences(result: Fields) -> tuple[str, ...]:
+def rival_sentences(result: TuneResult) -> tuple[str, ...]:
     """Say what share of each rival's figure the winner reaches; empty without a rival."""
     found = []
-    subject = "The best candidate" if result.flag("keep") else "The winner"
-    for rival in result.children("rivals"):
-        verdict, share = verdict_of(rival.child("verdict")), interval_of(rival.child("winner_over_rival"))
-        settings = settings_text(rival.settings("settings"))
-        if share is not None:
-            metric = verdict.metric if verdict else Metric.THROUGHPUT
+    subject = "The best candidate" if result.keep else "The winner"
+    for rival in result.rivals:
+        share, settings = rival.winner_over_rival, settings_text(rival.settings)
+        if share.is_closed:
+            metric = rival.verdict.metric if rival.verdict else Metric.THROUGHPUT
             found.append(
-                f"{subject} reaches {share_text(share)} of the {metric.label} of {rival.text('name')} "
+                f"{subject} reaches {share_text(share)} of the {metric.label} of {rival.name} "
                 f"({settings}), measured in the same blocks: {difference_text(share, metric)}."
             )
     return tuple(found)
 
 
-def _metric_rows(trials: Sequence[Trial], result: Fields, verdict: Verdict) -> list[figures.MetricRow]:
-    by_run, pairs = {trial.id: trial for trial in trials}, pairs_of(result)
-    others = [one for one in verdicts_of(result) if one.metric is not verdict.metric]
+def _metric_rows(trials: Sequence[Trial], result: Compared, verdict: Verdict) -> list[figures.MetricRow]:
+    by_run, pairs = {trial.id: trial for trial in trials}, result.confirmation.pairs
+    others = [one for one in result.closed_others if one.metric is not verdict.metric]
     return [
         figures.MetricRow(
             one,
@@ -91,29 +96,24 @@ def _metric_rows(trials: Sequence[Trial], result: Fields, verdict: Verdict) -> l
     ]
 
 
-def _pair_ratio(pair: PairReading, runs: dict[int, Trial], metric: Metric, *, primary: bool) -> float | None:
+def _pair_ratio(pair: Pair, runs: dict[int, Trial], metric: Metric, *, primary: bool) -> float | None:
     a, b = (metric_value(runs[run].outcome, metric) if run in runs else None for run in (pair.a_run, pair.b_run))
     if primary and pair.a is not None and pair.b is not None:
         a, b = pair.a, pair.b
     return b / a if a and b else None
 
 
-def noise_facts(result: Fields) -> tuple[tuple[str, str], ...]:
+def noise_facts(result: TuneResult) -> tuple[tuple[str, str], ...]:
     """Return the noise of this machine under this load, in words; what cannot be told is said, not computed."""
-    noise = result.child("noise_floor")
-    cv, detectable, pairs = noise.number("cv"), noise.number("detectable"), noise.whole("pairs")
-    if cv is None:
-        return ()
-    runs, odd = noise.count("runs"), noise.child("odd")
-    single = f"{digits_text(cv * 100, 2)} %, coefficient of variation of {plural(runs, 'equal run')}"
-    if (ratio := odd.number("ratio")) is not None:
-        single += (
-            f"; one more (trial {odd.whole('run')}) stood at {digits_text(ratio, 2)} times the others and is left out"
-        )
+    noise, detectable = result.noise_floor, result.noise_floor.detectable
+    runs, odd = len(noise.runs), noise.odd
+    single = f"{digits_text(noise.cv * 100, 2)} %, coefficient of variation of {plural(runs, 'equal run')}"
+    if odd is not None and odd.ratio is not None:
+        single += f"; one more (trial {odd.run}) stood at {digits_text(odd.ratio, 2)} times the others and is left out"
     if detectable is None or detectable > MOST_EFFECT or runs < RUNS_TO_TELL:  # kept by an earlier version, perhaps
         effect = f"unknown: {why_untold(runs)}"
     else:
-        effect = f"{digits_text(detectable * 100, 2)} % with {plural(pairs or 0, 'pair')}"
+        effect = f"{digits_text(detectable * 100, 2)} % with {plural(noise.pairs, 'pair')}"
     return (("noise of a single run", single), ("smallest effect that shows", effect))
 
 
@@ -123,25 +123,27 @@ def _states_table(trials: Sequence[Trial]) -> Table:
     return Table(("state", "trials", "meaning"), rows, ("trials",))
 
 
-def _rivals_table(result: Fields) -> Table:
+def _rivals_table(result: TuneResult) -> Table:
     rows = []
-    for rival in result.children("rivals"):
-        verdict, share = verdict_of(rival.child("verdict")), interval_of(rival.child("winner_over_rival"))
+    for rival in result.rivals:
+        verdict = rival.verdict
         rows.append(
             (
-                rival.text("name"),
-                ", ".join(f"{name} = {value}" for name, value in rival.settings("settings").items()),
-                "not measured" if verdict is None else f"{verdict.word.value}: {verdict.interval}",
-                "" if share is None else str(share),
+                rival.name,
+                ", ".join(f"{name} = {value}" for name, value in rival.settings.items()),
+                "not measured"
+                if verdict is None or not verdict.interval.is_closed
+                else f"{verdict.word.value}: {verdict.interval}",
+                str(rival.winner_over_rival) if rival.winner_over_rival.is_closed else "",
             )
         )
     return Table(("rival", "settings", "against the baseline", "winner against the rival"), tuple(rows))
 
 
-def unsuccessful(trials: Sequence[Trial], result: Fields, metric: Metric) -> Section | None:
+def unsuccessful(trials: Sequence[Trial], result: TuneResult | None, metric: Metric) -> Section | None:
     """List what was tried and did not help: dropped settings, refused, failed and beaten configurations."""
     blocks: list[Block] = []
-    dropped = result.children("dropped")
+    dropped = () if result is None else result.dropped
     if dropped:
         caption = f"{plural(len(dropped), 'setting')} of the search's best configuration did not earn a place."
         blocks.append(TableBlock(Table(("settings dropped together", "why"), _dropped_rows(dropped)), caption))
@@ -160,21 +162,17 @@ def unsuccessful(trials: Sequence[Trial], result: Fields, metric: Metric) -> Sec
                 table, f"{plural(len(worse), 'searched configuration')} ran below the baseline in a single run.", True
             )
         )
-    excluded = result.child("search").children("excluded")
+    excluded = () if result is None else result.search.excluded
     if excluded:
-        table = Table(
-            ("why not searched", "knobs"), _gathered((item.text("reason"), item.text("knob")) for item in excluded)
-        )
+        table = Table(("why not searched", "knobs"), _gathered((item.reason, item.knob) for item in excluded))
         blocks.append(TableBlock(table, f"Left alone: {plural(len(excluded), 'knob')} of the catalogue.", folded=True))
     question = "What was tried and did not help?"
     return Section("unsuccessful", "Tried without success", question, tuple(blocks)) if blocks else None
 
 
-def _dropped_rows(dropped: Sequence[Fields]) -> tuple[tuple[str, str], ...]:
+def _dropped_rows(dropped: Sequence[Dropped]) -> tuple[tuple[str, str], ...]:
     """Return a row for each reason with all its settings; a reason need not repeat their names."""
-    rows = _gathered(
-        (item.text("why"), f"{item.text('knob')} {item.text('from')} → {item.text('to')}") for item in dropped
-    )
+    rows = _gathered((item.why or "", f"{item.knob} {item.before} → {item.after}") for item in dropped)
     return tuple((settings, why.split(" dropped: ", 1)[-1]) for why, settings in rows)
 
 
@@ -187,17 +185,21 @@ def _gathered(pairs: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 
 def _failed_rows(
-    trials: Sequence[Trial], result: Fields, bad: Set[TrialState]
+    trials: Sequence[Trial], result: TuneResult | None, bad: Set[TrialState]
 ) -> tuple[tuple[str, str, str, str], ...]:
     rows = [
         (str(trial.id), trial.state.value, settings_text(trial.spec.configuration), _reason(trial))
         for trial in trials
         if trial.state in bad
     ]
-    if TrialState.REFUSED in bad and not any(trial.state is TrialState.REFUSED for trial in trials):
+    if (
+        result is not None
+        and TrialState.REFUSED in bad
+        and not any(trial.state is TrialState.REFUSED for trial in trials)
+    ):
         rows += [
-            ("", "refused", settings_text(Configuration.of(item.settings("settings"))), item.text("reason"))
-            for item in result.children("refused")
+            ("", "refused", settings_text(Configuration.of(item.settings)), item.reason or "")
+            for item in result.refused
         ]
     return tuple(rows)
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from pgdyno.model.figure import Table
 from pgdyno.model.record import ClientRecord
+from pgdyno.model.results.parts import PlanChange
+from pgdyno.model.run_evidence import RunEvidence
 from pgdyno.probes.server_failures import failure_text
-from pgdyno.report.reading import Fields
 from pgdyno.report.sections import Block, FactList, Notice, Prose, Section, TableBlock
 from pgdyno.report.wording import capital, number_text, plural
 from pgdyno.stats.smoothness import CAVEAT
-from pgdyno.trial.run_evidence import RunEvidence
 
 MOST_CLIENTS = 64
 """So many clients are listed, the slowest first; the store has them all."""
@@ -58,13 +58,13 @@ def failures_text(one: RunEvidence) -> str:
     return f"{said}; no crash, PANIC, shutdown, kill, lost session or deadlock of the server"
 
 
-def plan_section(result: Fields, names: tuple[str, str]) -> Section | None:
+def plan_section(found: Sequence[PlanChange], names: tuple[str, str]) -> Section | None:
     """List the statements whose plans differ between the two sides; None where no plans were recorded."""
-    changes = _plan_changes(result)
+    changes = _plan_changes(found)
     if not changes:
         return None
     blocks: list[Block] = [Prose((f"{capital(_counted(changes))} {SHAPE}",))]
-    told = tuple(f"{one.text('statement')}: {', '.join(one.texts('what'))}." for one in changes if one.texts("what"))
+    told = tuple(f"{one.statement}: {', '.join(one.what)}." for one in changes if one.what)
     if told:
         blocks.append(Prose(told, points=True))
     table = Table(("plan", "statement", *names), tuple(_plan_row(one) for one in changes))
@@ -72,7 +72,9 @@ def plan_section(result: Fields, names: tuple[str, str]) -> Section | None:
     return Section("plans", "Execution plans", "Did a statement get another plan?", tuple(blocks))
 
 
-def side_plan_section(places: Sequence[tuple[str, Fields]], what: str, names: tuple[str, str]) -> Section | None:
+def side_plan_section(
+    places: Sequence[tuple[str, Sequence[PlanChange]]], what: str, names: tuple[str, str]
+) -> Section | None:
     """List for each step, level or configuration, `(its name, where it has its plans)`, the plans that it changed.
 
     `what` is the word for them, `names` are those of the two sides. None where no plan was recorded.
@@ -82,12 +84,9 @@ def side_plan_section(places: Sequence[tuple[str, Fields]], what: str, names: tu
         return None
     said = [f"{name}: {_counted(changes)}" for name, changes in known]
     said += [
-        f"{name}, {one.text('statement')}: {', '.join(one.texts('what'))}."
-        for name, changes in known
-        for one in changes
-        if one.texts("what")
+        f"{name}, {one.statement}: {', '.join(one.what)}." for name, changes in known for one in changes if one.what
     ]
-    rows = tuple((name, *_plan_row(one)) for name, changes in known for one in changes if one.text("word") != "same")
+    rows = tuple((name, *_plan_row(one)) for name, changes in known for one in changes if one.word != "same")
     blocks: list[Block] = [Prose((SHAPE,)), Prose(tuple(said), points=True)]
     if rows:
         table = Table((what, "plan", "statement", *names), rows)
@@ -95,24 +94,23 @@ def side_plan_section(places: Sequence[tuple[str, Fields]], what: str, names: tu
     return Section("plans", "Execution plans", "Did a statement get another plan?", tuple(blocks))
 
 
-def _plan_changes(place: Fields) -> list[Fields]:
-    """Return what was compared, those that changed first; a bench lists plans, and compares none."""
-    found = [one for one in place.children("plans") if one.text("word")]
+def _plan_changes(found: Sequence[PlanChange]) -> list[PlanChange]:
+    """Return what was compared, those that changed first."""
     return [*_with_word(found, "changed"), *_with_word(found, "unknown"), *_with_word(found, "same")]
 
 
-def _with_word(changes: Sequence[Fields], word: str) -> list[Fields]:
-    return [one for one in changes if one.text("word") == word]
+def _with_word(changes: Sequence[PlanChange], word: str) -> list[PlanChange]:
+    return [one for one in changes if one.word == word]
 
 
-def _counted(changes: Sequence[Fields]) -> str:
+def _counted(changes: Sequence[PlanChange]) -> str:
     changed, unknown, same = (len(_with_word(changes, word)) for word in ("changed", "unknown", "same"))
     said = f"{plural(changed, 'statement')} of {len(changes)} changed the shape of its plan; {same} kept it"
     return f"{said}; {unknown} could not be compared." if unknown else f"{said}."
 
 
-def _plan_row(one: Fields) -> tuple[str, ...]:
-    return one.text("word"), one.text("statement"), " or ".join(one.texts("before")), " or ".join(one.texts("after"))
+def _plan_row(one: PlanChange) -> tuple[str, ...]:
+    return one.word, one.statement, " or ".join(one.before), " or ".join(one.after)
 
 
 def clients_table(clients: Sequence[ClientRecord]) -> Table:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pgdyno.model.figure import Table
+from pgdyno.model.results.imported import ImportedResult
 from pgdyno.model.trial import Trial
 from pgdyno.report import chapters, provenance
-from pgdyno.report.reading import Fields
 from pgdyno.report.sections import Block, Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import capital, plural, rounded_text
@@ -15,8 +15,8 @@ COLUMNS = ("run", "what", "transactions/s", "p50 ms", "p99 ms", "state")
 
 def runs_page(record: StudyRecord) -> Report:
     """Return the report: the result's own title and sentences, and a table of the runs."""
-    study, result = record.study, Fields(record.study.result or {})
-    sentences = result.texts("sentences")
+    study, result = record.study, record.study.told(ImportedResult)
+    sentences = () if result is None else result.sentences
     told: tuple[Block, ...] = (Prose(sentences, points=len(sentences) > 1),) if sentences else ()
     runs = Section("runs", "Runs", "What was measured?", (TableBlock(runs_table(record.trials), _caption(record)),))
     flight = () if (found := chapters.flight(record.traces)) is None else (found,)
@@ -24,15 +24,15 @@ def runs_page(record: StudyRecord) -> Report:
     return Report(
         study=study.id,
         kind=study.kind.value,
-        title=result.text("title") or f"{capital(study.kind.value)}: {study.state.value}",
-        word=result.text("word") or study.state.value,
-        tone=Tone.NEUTRAL if result.members else Tone.UNSURE,
+        title=result.title if result else f"{capital(study.kind.value)}: {study.state.value}",
+        word=result.word if result else study.state.value,
+        tone=Tone.NEUTRAL if result else Tone.UNSURE,
         lead=capital(f"{study.workload.description or study.workload.name}, on {study.target}"),
         stamp=provenance.stamp(study, record.trials, ()),
         tiles=(),
         sections=(*answer, *flight, runs, chapters.about(study, record.trials)),
         digest=(*answer, runs),
-        provenance=provenance.provenance(study, record.trials, result.number("elapsed_s")),
+        provenance=provenance.provenance(study, record.trials, result.elapsed_s if result else None),
     )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pgdyno.model.figure import Table
+from pgdyno.model.results.selftest import CaseRecord, CaseWord, SelftestResult
 from pgdyno.report import chapters, provenance
-from pgdyno.report.reading import Fields, interval_of
 from pgdyno.report.runs_page import runs_table
 from pgdyno.report.sections import Notice, Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.study_record import StudyRecord
@@ -17,12 +17,12 @@ COLUMNS = ("case", "what was done", "expected", "found", "throughput against bef
 
 def selftest_page(record: StudyRecord) -> Report:
     """Return the report."""
-    study, result = record.study, Fields(record.study.result or {})
-    cases = result.children("cases")
-    word = result.text("word") or study.state.value
+    study, result = record.study, record.study.told(SelftestResult)
+    cases = () if result is None else result.cases
+    word = result.word.value if result else study.state.value
     table = Table(COLUMNS, tuple(_row(case) for case in cases), ("pairs",))
     blocks: list[Prose | Notice | TableBlock] = [TableBlock(table, _CAPTION)]
-    reasons = tuple(f"{case.text('name')}: {case.text('reason')}." for case in cases if case.text("reason"))
+    reasons = tuple(f"{case.name}: {case.reason}." for case in cases if case.reason)
     if reasons:
         blocks.append(Notice(reasons))
     answer = Section("cases", "Cases", "Does the method find what is there, and nothing else?", tuple(blocks))
@@ -35,7 +35,7 @@ def selftest_page(record: StudyRecord) -> Report:
     return Report(
         study=study.id,
         kind=study.kind.value,
-        title=result.text("title") or f"No answer: the study is {study.state.value}",
+        title=result.title if result else f"No answer: the study is {study.state.value}",
         word=word,
         tone=TONES_OF.get(word, Tone.UNSURE),
         lead=f"Self-test on {study.target}, {plural(study.plan.clients, 'client')}",
@@ -43,7 +43,7 @@ def selftest_page(record: StudyRecord) -> Report:
         tiles=(),
         sections=(answer, runs, chapters.about(study, record.trials)),
         digest=(answer,),
-        provenance=provenance.provenance(study, record.trials, result.number("elapsed_s")),
+        provenance=provenance.provenance(study, record.trials, result.elapsed_s if result else None),
     )
 
 
@@ -53,20 +53,12 @@ _CAPTION = (
 )
 
 
-def _row(case: Fields) -> tuple[str, ...]:
-    verdict = case.child("verdict")
-    interval = interval_of(verdict)
-    ratio = verdict.number("ratio")
-    against = str(interval) if interval else f"{digits_text(ratio, 2)}x" if ratio is not None else ""
-    found = verdict.text("word") or ("as it was" if case.text("result") == "pass" else "")
-    expected = " or ".join(case.texts("expected")) or "as it was"
-    pairs = verdict.whole("pairs")
-    return (
-        case.text("name"),
-        case.text("what"),
-        expected,
-        found,
-        against,
-        "" if pairs is None else str(pairs),
-        case.text("result"),
-    )
+def _row(case: CaseRecord) -> tuple[str, ...]:
+    verdict = case.verdict
+    found, against, pairs = "as it was" if case.result is CaseWord.AS_EXPECTED else "", "", ""
+    if verdict is not None:
+        span = verdict.interval
+        found, pairs = verdict.word.value, str(verdict.pairs)
+        against = str(span) if span.is_closed else f"{digits_text(span.ratio, 2)}x"
+    expected = " or ".join(word.value for word in case.expected) or "as it was"
+    return (case.name, case.what, expected, found, against, pairs, case.result.value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pgdyno.model.record import PlanRecord
-from pgdyno.report.reading import Fields
 from pgdyno.report.run_details import side_plan_section
 from pgdyno.report.sections import Section
 from pgdyno.report.study_record import StudyRecord
@@ -19,8 +18,7 @@ def plans_of_sides(record: StudyRecord, sides: Sides, what: str, names: tuple[st
     """List the statements whose plans differ between each side and its reference; None where no plan was recorded."""
     places = []
     for name, before, after in sides:
-        compared = plan_changes(*([_plans(record, run) for run in runs] for runs in (before, after)))
-        places.append((name, Fields({"plans": [change.to_json() for change in compared]})))
+        places.append((name, plan_changes(*([_plans(record, run) for run in runs] for runs in (before, after)))))
     return side_plan_section(places, what, names)
 
 

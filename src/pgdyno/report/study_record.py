@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pgdyno.model.bottleneck import BottleneckVerdict
 from pgdyno.model.change import ChangeRecord
 from pgdyno.model.record import Record
+from pgdyno.model.run_evidence import RunEvidence
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial
 from pgdyno.report.traces import RunTrace
-from pgdyno.trial.run_evidence import RunEvidence
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pgdyno.model.figure import Axis, Band, Figure, FigureKind, Mark, Series, Table
-from pgdyno.report.reading import Fields, interval_of
+from pgdyno.model.results.parts import SweepFigures
+from pgdyno.model.verdict import Metric
 from pgdyno.report.scales import edge
 from pgdyno.report.staircase_figure import CUT
 from pgdyno.report.wording import (
     capital,
     change_text,
     gained_text,
-    metric_named,
     number_text,
     range_text,
 )
@@ -20,41 +20,40 @@ LOG_FROM = 8.0
 COLUMNS = ("gain over the first level", "interval", "may be the best")
 
 
-def sweep_figure(sweep: Fields, metric: str) -> Figure:
+def sweep_figure(sweep: SweepFigures, metric: Metric) -> Figure:
     """Draw a sweep's result. Levels that are words stand in their order; gains are above 1 for better ones."""
-    name = metric_named(metric).label
-    levels = sweep.children("levels")
-    numbers = [level.number("number") for level in levels]
+    name, levels = metric.label, sweep.levels
+    numbers = [level.number for level in levels]
     known = [number for number in numbers if number is not None]
     numeric = len(known) == len(levels)
     xs = tuple(known) if numeric else tuple(float(place) for place in range(len(levels)))
-    gains = [interval_of(level.child("gain")) for level in levels]
+    gains = [level.gain if level.gain.is_closed else None for level in levels]
     scale = "log" if numeric and min(xs) > 0 and max(xs) / min(xs) >= LOG_FROM else "linear"
     rows = tuple(
         (
-            level.text("level"),
-            number_text(level.number("figure")),
+            level.level,
+            number_text(level.figure),
             change_text(gain.ratio) if gain and place else "",
             range_text(gain) if gain and place else "",
-            "yes" if level.flag("in_region") else "no",
+            "yes" if level.in_region else "no",
         )
         for place, (level, gain) in enumerate(zip(levels, gains, strict=True))
     )
-    region = [x for x, level in zip(xs, levels, strict=True) if level.flag("in_region")]
-    taken = "" if sweep.flag("flat") else sweep.text("chosen")  # where no level differs none is the one to take
-    chosen = [x for x, level in zip(xs, levels, strict=True) if level.text("level") == taken]
+    region = [x for x, level in zip(xs, levels, strict=True) if level.in_region]
+    taken = "" if sweep.flat else sweep.chosen  # where no level differs none is the one to take
+    chosen = [x for x, level in zip(xs, levels, strict=True) if level.level == taken]
     drawn = [100 * gain.ratio for gain in gains if gain]
     top = edge(drawn, [100 * gain.hi for gain in gains if gain])
     said = (
-        f"{sweep.whole('blocks')} blocks, all levels once in each, in an order drawn by lot. The intervals of all "
+        f"{sweep.blocks} blocks, all levels once in each, in an order drawn by lot. The intervals of all "
         "pairs of levels hold together (Student on log ratios of the blocks, Bonferroni)."
     )
     return Figure(
         kind=FigureKind.LINES,
-        id=f"sweep-{sweep.text('knob').replace('.', '-')}",
-        title=capital(sweep.text("sentence")),
-        question=f"Which {sweep.text('knob')} is the right one?",
-        x=Axis(sweep.text("knob"), unit=sweep.text("unit") if numeric else "", scale=scale),
+        id=f"sweep-{sweep.knob.replace('.', '-')}",
+        title=capital(sweep.sentence),
+        question=f"Which {sweep.knob} is the right one?",
+        x=Axis(sweep.knob, unit=sweep.unit if numeric else "", scale=scale),
         y=Axis(f"{gained_text(metric)}, against the first level", unit="%", hi=top),
         series=(
             Series(
@@ -63,7 +62,7 @@ def sweep_figure(sweep: Fields, metric: str) -> Figure:
                 tuple(100 * gain.ratio if gain else None for gain in gains),
                 tuple(100 * gain.lo if gain else None for gain in gains),
                 tuple(100 * gain.hi if gain else None for gain in gains),
-                labels=tuple(level.text("level") for level in levels),
+                labels=tuple(level.level for level in levels),
                 group="total",
             ),
         ),
@@ -71,5 +70,5 @@ def sweep_figure(sweep: Fields, metric: str) -> Figure:
         marks=(Mark("y", 100.0, "first level", "reference"), *(Mark("x", x, "taken") for x in chosen[:1])),
         table=Table(("level", f"median {name}", *COLUMNS), rows, (f"median {name}", *COLUMNS[:2])),
         caption=said if top is None else f"{said} {CUT}",
-        n=sum(level.count("runs") for level in levels),
+        n=sum(len(level.runs) for level in levels),
     )

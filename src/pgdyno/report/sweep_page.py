@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pgdyno.model.figure import Table
+from pgdyno.model.results.parts import SweepFigures
+from pgdyno.model.results.sweep import UNRESOLVED, FactorialFigures, SweepResult
+from pgdyno.model.verdict import Metric
 from pgdyno.report import chapters, provenance
 from pgdyno.report.held_back_section import held_back_section
-from pgdyno.report.reading import Fields, interval_of, verdict_of
 from pgdyno.report.run_details import run_details
 from pgdyno.report.runs_page import runs_page, runs_table
 from pgdyno.report.sections import Block, Charts, FactList, Prose, Report, Section, TableBlock, Tone
@@ -15,7 +17,6 @@ from pgdyno.report.sweep_figure import sweep_figure
 from pgdyno.report.wording import (
     capital,
     change_text,
-    metric_named,
     number_text,
     plural,
     range_text,
@@ -30,20 +31,22 @@ EACH = (
 
 def sweep_page(record: StudyRecord) -> Report:
     """Return the report of a sweep or a factorial; of an unfinished one the list of its runs."""
-    study, result = record.study, Fields(record.study.result or {})
-    if not result.members:
+    study, result = record.study, record.study.told(SweepResult)
+    if result is None:
         return runs_page(record)
-    sweep, metric = result.child("sweep"), result.text("metric")
-    is_sweep = bool(sweep.members)
-    answer = _sweep(sweep, metric) if is_sweep else _factorial(result.child("factorial"), metric)
+    if result.factorial is not None:
+        answer = _factorial(result.factorial, result.metric)
+    else:
+        assert result.sweep is not None, "a sweep, or a factorial"
+        answer = _sweep(result.sweep, result.metric)
     table = TableBlock(runs_table(record.trials), f"{plural(len(record.trials), 'run')}, in their order.", folded=True)
     runs = Section("runs", "Runs", "What was measured?", (table,))
     return Report(
         study=study.id,
         kind=study.kind.value,
-        title=capital(result.text("title")),
-        word=result.text("word"),
-        tone=Tone.UNSURE if result.text("word") == "not resolved" else Tone.NEUTRAL,
+        title=capital(result.title),
+        word=result.word,
+        tone=Tone.UNSURE if result.word == UNRESOLVED else Tone.NEUTRAL,
         lead=capital(f"{study.workload.description or study.workload.name}, on {study.target}"),
         stamp=provenance.stamp(study, record.trials, ()),
         tiles=(),
@@ -52,7 +55,7 @@ def sweep_page(record: StudyRecord) -> Report:
             for section in (
                 answer,
                 held_back_section(record.held_back),
-                plans_of_arms(record, _arms(result), "level" if is_sweep else "arm"),
+                plans_of_arms(record, result.arms, "level" if result.sweep else "arm"),
                 chapters.flight(record.traces),
                 run_details(record.judged),
                 runs,
@@ -61,22 +64,15 @@ def sweep_page(record: StudyRecord) -> Report:
             if section is not None
         ),
         digest=(_short(answer), _pointer(study.id)),
-        provenance=provenance.provenance(study, record.trials, result.number("elapsed_s")),
+        provenance=provenance.provenance(study, record.trials, result.elapsed_s),
     )
 
 
-def _arms(result: Fields) -> list[str]:
-    """Return the names of the levels, or of the arms of a factorial, the reference first."""
-    levels = [one.text("level") for one in result.child("sweep").children("levels")]
-    return levels or [one.text("name") for one in result.child("factorial").children("arms")]
-
-
-def _sweep(sweep: Fields, metric: str) -> Section:
-    region = ", ".join(sweep.texts("region"))
-    said = [f"Levels of {sweep.text('knob')}: {', '.join(one.text('level') for one in sweep.children('levels'))}."]
-    if not sweep.flag("flat"):
-        said.append(f"Optimum region: {region}. The plateau begins at {sweep.text('plateau')}.")
-        said.append(f"The level to take is {sweep.text('chosen')}: nothing above it is shown to be better.")
+def _sweep(sweep: SweepFigures, metric: Metric) -> Section:
+    said = [f"Levels of {sweep.knob}: {', '.join(one.level for one in sweep.levels)}."]
+    if not sweep.flat:
+        said.append(f"Optimum region: {', '.join(sweep.region)}. The plateau begins at {sweep.plateau}.")
+        said.append(f"The level to take is {sweep.chosen}: nothing above it is shown to be better.")
     figure = sweep_figure(sweep, metric)
     blocks: list[Block] = [Prose((" ".join(said),))]
     if figure.table is not None:
@@ -84,21 +80,21 @@ def _sweep(sweep: Fields, metric: str) -> Section:
     return Section("sweep", "The sweep", figure.question, (*blocks, Charts((figure,))))
 
 
-def _factorial(found: Fields, metric: str) -> Section:
+def _factorial(found: FactorialFigures, metric: Metric) -> Section:
     rows = []
-    for arm in found.children("arms"):
-        verdict = verdict_of(arm.child("verdict"))
+    for arm in found.arms:
+        verdict = arm.verdict if arm.verdict is not None and arm.verdict.interval.is_closed else None
         rows.append((
-            arm.text("name"),
-            settings_text(arm.settings("settings")),
-            number_text(arm.number("throughput")),
+            arm.side.name,
+            settings_text(arm.side.settings),
+            number_text(arm.side.throughput),
             change_text(verdict.interval.ratio) if verdict else "",
             range_text(verdict.interval) if verdict else "",
             verdict.word.value if verdict else "",
         ))  # fmt: skip
-    name = metric_named(metric).label
+    name = metric.label
     columns = ("arm", "settings", "transactions/s", f"{name} against neither", "interval", "word")
-    rest = interval_of(found.child("interaction"))
+    rest = found.interaction if found.interaction.is_closed else None
     said = f"It is of {name}. Both times neither, over the one times the other: 1 when the two effects multiply."
     shown = f"The interaction ratio is {rest}. {said}" if rest is not None else said
     blocks: tuple[Block, ...] = (

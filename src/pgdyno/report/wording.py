@@ -67,15 +67,9 @@ CONTEXT_MEANINGS = {
 NOT_MEASURED = "not measured"
 
 
-def metric_named(metric: str) -> Metric:
-    """Return the metric of this name; a study of old has none, and is of throughput."""
-    return Metric(metric) if metric in {*Metric} else Metric.THROUGHPUT
-
-
-def gained_text(metric: str) -> str:
+def gained_text(metric: Metric) -> str:
     """Name what grows as a metric gets better: its inverse where less is better."""
-    known = metric_named(metric)
-    return known.label if known.higher_is_better else f"1 / {known.label}"
+    return metric.label if metric.higher_is_better else f"1 / {metric.label}"
 
 
 def number_text(value: float | None) -> str:

@@ -69,11 +69,6 @@ class Outage:
             return f"unknown: {self.seconds.reason}"
         return f"{self.kind} {_duration(self.seconds)} each ({self.basis})"
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain JSON values."""
-        unknown = isinstance(self.seconds, Unknown)
-        return {"seconds": None if unknown else self.seconds, "kind": self.kind, "basis": self.basis, "text": str(self)}
-
 
 def estimate(reading: OutageReading) -> Outage:
     """Return the time that the shutdown's checkpoint will take at most, unknown where the server's rate is."""

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean, stdev
+
+from pgdyno.model.run_evidence import Smoothness
 
 FEWEST_SECONDS = 5
 CAVEAT = (
     "Even throughput is a hint at even response times and proves nothing for a single user: a total can be smooth "
     "while one client waits. The table of clients shows that."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Smoothness:
-    """`cv` is the coefficient of variation of the transactions per second over `seconds` whole seconds.
-
-    `least` and `most` are the slowest and the fastest second; `empty` counts seconds without any transaction.
-    """
-
-    cv: float
-    seconds: int
-    least: float
-    most: float
-    empty: int
 
 
 def smoothness(per_second: Sequence[float]) -> Smoothness | None:

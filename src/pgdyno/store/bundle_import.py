@@ -152,12 +152,11 @@ class _Reader:
                 "pgdyno": self.bundle.manifest.pgdyno,
                 "trials": {str(old): new for old, new in ids.items()},
             }
-            marked = replace(
-                study,
-                options={**study.options, IMPORTED: mark},
-                result=None if study.result is None else _renumbered(dict(study.result), ids),
-            )
-            values = codec.study_to_row(marked)
+            values = codec.study_to_row(replace(study, options={**study.options, IMPORTED: mark}))
+            result = values["result"]
+            if isinstance(result, dict):
+                values["result"] = _renumbered(result, ids)
+                codec.result_from_json(study.kind, values["result"])
             self.connection.execute(
                 STUDY.update()
                 .where(STUDY.c.id == self.study)

@@ -14,6 +14,7 @@ from sqlalchemy.engine import Connection, Engine
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.model.change import ChangeRecord
 from pgdyno.model.record import Record
+from pgdyno.model.results.parts import StudyResult
 from pgdyno.model.samples import Event, HistogramRow, SampleRow, SampleValue
 from pgdyno.model.study import Study, StudyState
 from pgdyno.model.trial import Outcome, Trial, TrialSpec, TrialState
@@ -98,7 +99,7 @@ class Store:
         study_id: str,
         *,
         state: StudyState | None = None,
-        result: Mapping[str, object] | None = None,
+        result: StudyResult | None = None,
         options: Mapping[str, object] | None = None,
     ) -> None:
         """Replace what is given of a study's state, result and options."""

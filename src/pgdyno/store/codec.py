@@ -8,53 +8,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields, is_dataclass
-from enum import Enum
-from pathlib import PurePath
+from dataclasses import asdict, fields
 from typing import TypedDict, TypeVar
 
 from pgdyno.errors import StoreError
 from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.configuration import Configuration
-from pgdyno.model.facts import Unknown
+from pgdyno.model.results.kinds import RESULTS
+from pgdyno.model.results.parts import StudyResult
+from pgdyno.model.shapes import Json, plain, shaped
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Role, Trial, TrialSpec, TrialState, WorkloadSpec
 
-_PLAIN = frozenset({bool, int, str})
 _NO_VALUE = (ValueError, KeyError, TypeError, StoreError)
 """What comes of a row that holds no study or no trial."""
-Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 Row = Mapping[str, object]
 T = TypeVar("T", str, int, bool)
 
 
 def to_json(value: object) -> Json:
-    """Return plain JSON for a value made of dataclasses, mappings, sequences, enums, paths and scalars.
+    """Return plain JSON, as `model.shapes.plain`. Raises StoreError on what cannot be kept as JSON."""
+    try:
+        return plain(value)
+    except TypeError as error:
+        raise StoreError(str(error).partition(":")[0], detail=str(error)) from error
 
-    A number that is not finite becomes null, because JSON has no such number; an `Unknown` becomes
-    `{"unknown": reason}`. Raises StoreError on anything else.
+
+def result_from_json(kind: StudyKind, value: object) -> StudyResult:
+    """Return the result of a study of this kind, whichever version wrote it. Raises ValueError that names the field.
+
+    What a later version added is passed over; what an earlier one did not have yet has the default of its field.
     """
-    if value is None or type(value) in _PLAIN:
-        # Asked first, because most values are: ten thousand trials have half a million. A type out of a set is sure to
-        # be JSON's own, and mypy narrows by isinstance alone, which also lets through the enums below.
-        return value  # type: ignore[return-value]  # see above
-    if isinstance(value, Enum):
-        return to_json(value.value)
-    if isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Unknown):
-        return {"unknown": value.reason}
-    if isinstance(value, Mapping):
-        return {str(key): to_json(item) for key, item in value.items()}
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, PurePath):
-        return str(value)
-    if isinstance(value, list | tuple):
-        return [to_json(item) for item in value]
-    raise StoreError(f"a {type(value).__name__} cannot be kept as JSON", detail=repr(value)[:200])
+    return shaped(RESULTS[kind], value, "the result", strict=False)
 
 
 def change_to_row(change: ChangeRecord) -> dict[str, object]:
@@ -106,10 +91,10 @@ def _unreadable(what: str, error: Exception) -> StoreError:
 
 
 def _study(row: Row) -> Study:
-    result = row["result"]
+    result, kind = row["result"], StudyKind(_required(row, "kind", str))
     return Study(
         id=_required(row, "id", str),
-        kind=StudyKind(_required(row, "kind", str)),
+        kind=kind,
         name=_required(row, "name", str),
         state=StudyState(_required(row, "state", str)),
         created_at=_float(row, "created_at"),
@@ -119,7 +104,7 @@ def _study(row: Row) -> Study:
         workload=workload_from_json(_mapping(row["workload"], "workload")),
         plan=plan_from_json(_mapping(row["plan"], "plan")),
         options=_mapping(row["options"], "options"),
-        result=None if result is None else _mapping(result, "result"),
+        result=None if result is None else result_from_json(kind, result),
     )
 
 

@@ -9,6 +9,7 @@ from pgdyno.control.restart_budget import RestartBudget
 from pgdyno.errors import UsageError
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
+from pgdyno.model.results.ab import AbResult
 from pgdyno.model.study import Comparison
 from pgdyno.model.trial import Role
 from pgdyno.model.verdict import Metric
@@ -16,9 +17,9 @@ from pgdyno.stats.sequential import Design, is_final
 from pgdyno.studies.blocks import JUDGEABLE, Blocks, block_order, run_blocks
 from pgdyno.studies.drowned import tighter_elsewhere
 from pgdyno.studies.explain import user_time
-from pgdyno.studies.inside import inside_json
+from pgdyno.studies.inside import inside
 from pgdyno.studies.judging import compare_arms, verdict_of
-from pgdyno.studies.result import company_json, comparison_json, count_states, refused_json
+from pgdyno.studies.result import company_of, compared, count_states, refusals
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.restarts import Restarts, needs_restart
 
@@ -103,7 +104,7 @@ def _too_small(
     )
 
 
-def ab_result(laboratory: Laboratory, comparison: Comparison, blocks: Blocks) -> dict[str, object]:
+def ab_result(laboratory: Laboratory, comparison: Comparison, blocks: Blocks) -> AbResult:
     """Return the result that `experiment --ab --json` prints; A stands as `baseline` and B as `winner`."""
     study = laboratory.study
     trials = laboratory.store.trials(study.id)
@@ -113,14 +114,14 @@ def ab_result(laboratory: Laboratory, comparison: Comparison, blocks: Blocks) ->
         tighter_elsewhere(comparison, [trial for block in blocks.complete for trial in block.values()]),
         user_time(blocks.trials(A), blocks.trials(B), comparison.b.configuration),
     )
-    return {
-        "study": study.id,
-        **comparison_json(comparison, blocks, laboratory.facts),
-        **inside_json(laboratory, blocks, A, B),
-        "notes": [note for note in notes if note],
-        "refused": refused_json(trials),
-        "trials": count_states(trials),
-        "environment": study.environment,
-        "elapsed_s": laboratory.spent_s,
-        **company_json(trials),
-    }
+    return AbResult(
+        study=study.id,
+        **compared(comparison, blocks, laboratory.facts),
+        **inside(laboratory, blocks, A, B),
+        notes=tuple(note for note in notes if note),
+        refused=refusals(trials),
+        trials=count_states(trials),
+        environment=study.environment,
+        elapsed_s=laboratory.spent_s,
+        beside_others=company_of(trials),
+    )

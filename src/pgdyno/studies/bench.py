@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.results.bench import BenchResult, RunRecord, Size
+from pgdyno.model.study import Study
 from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
+from pgdyno.store.catalogue import Store
 from pgdyno.studies.blocks import run_repeating
-from pgdyno.studies.result import count_states, run_json
+from pgdyno.studies.result import count_states, run_figures
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.run_evidence import read_evidence
 from pgdyno.workloads.sized import AFTER, BEFORE, counted
-
-FIGURES = ("tps", "latency_ms", "server_cpu_ms_per_tx")
-"""What a bench is asked for: at the top of its result only where a run was used."""
 
 
 def bench(laboratory: Laboratory, configuration: Configuration = BASELINE, runs: int = 1) -> list[Trial]:
@@ -23,36 +25,31 @@ def bench(laboratory: Laboratory, configuration: Configuration = BASELINE, runs:
     ]
 
 
-def bench_result(laboratory: Laboratory, trials: list[Trial]) -> dict[str, object]:
-    """Return the result: the figures of the last run that was used at the top, every run below.
-
-    Where none was used, the top has the state and the reason of the last one, and no figure of it.
-    """
+def bench_result(laboratory: Laboratory, trials: list[Trial]) -> BenchResult:
+    """Return the result: the figures of the last run that was used at the top, every run below."""
     study = laboratory.study
     used = [trial for trial in trials if trial.state is TrialState.COMPLETE]
-    top = _run(laboratory, (used or trials)[-1])
-    every = laboratory.store.trials(study.id)
-    return {
-        "study": study.id,
-        **(top if used else {name: None if name in FIGURES else value for name, value in top.items()}),
-        "used": [trial.id for trial in used],
-        "runs": [_run(laboratory, trial) for trial in trials],
-        "trials": count_states(every),
-        "environment": study.environment,
-        "elapsed_s": laboratory.spent_s,
-    }
+    runs = tuple(run_record(laboratory.store, study, trial) for trial in trials)
+    top = next(one for one in reversed(runs) if not used or one.figures.state is TrialState.COMPLETE)
+    if not used:
+        top = replace(top, figures=replace(top.figures, tps=None, latency_ms=None, server_cpu_ms_per_tx=None))
+    return BenchResult(
+        study=study.id,
+        top=top,
+        used=tuple(trial.id for trial in used),
+        runs=runs,
+        trials=count_states(laboratory.store.trials(study.id)),
+        environment=study.environment,
+        elapsed_s=laboratory.spent_s,
+    )
 
 
-def _run(laboratory: Laboratory, trial: Trial) -> dict[str, object]:
-    return {
-        **run_json(trial),
-        "sizes": _sizes(trial),
-        **read_evidence(laboratory.store, laboratory.study, trial).to_json(),
-    }
-
-
-def _sizes(trial: Trial) -> dict[str, object]:
-    """Return the bytes of the database and of its largest tables, before and after the run."""
+def run_record(store: Store, study: Study, trial: Trial) -> RunRecord:
+    """Return one run with its sizes and what is known beside its score."""
     counters = {} if trial.outcome is None else trial.outcome.counters
     before, after = counted(counters, BEFORE), counted(counters, AFTER)
-    return {name: {"before": size, "after": after.get(name)} for name, size in before.items()}
+    return RunRecord(
+        figures=run_figures(trial),
+        sizes={name: Size(before=size, after=after.get(name)) for name, size in before.items()},
+        evidence=read_evidence(store, study, trial),
+    )

@@ -13,6 +13,7 @@ from typing import Any
 
 from pgdyno.errors import UsageError
 from pgdyno.model.record import PlanRecord
+from pgdyno.model.results.parts import PlanChange
 from pgdyno.model.study import Study, StudyKind
 from pgdyno.model.trial import Trial, TrialState
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
@@ -20,7 +21,7 @@ from pgdyno.stats.sequential import Design, judge
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.blocks import metric_of
 from pgdyno.studies.platform_reading import circumstances
-from pgdyno.trial.plan_changes import PlanChange, plan_changes
+from pgdyno.trial.plan_changes import plan_changes
 from pgdyno.units import bytes_text
 
 

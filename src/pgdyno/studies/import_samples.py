@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgdyno.model.configuration import BASELINE
+from pgdyno.model.results.imported import ImportedResult
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.study import SAMPLES, Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.probes.evidence.sample_files import SampleFile
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.new_study import imported, study_id
+from pgdyno.studies.new_study import keep_import, study_id
 from pgdyno.units import seconds_text
 
 
@@ -33,7 +34,7 @@ def named(name: str, text: str, samples: SampleFile) -> NamedSamples:
 
 def import_samples(
     store: Store, files: Sequence[NamedSamples], *, target: str = "", now: float | None = None
-) -> dict[str, object]:
+) -> ImportedResult:
     """Keep each file as a run with its samples, all in one study, and return its result. Nothing is measured."""
     at = time.time() if now is None else now
     tool = files[0].samples.tool
@@ -51,16 +52,17 @@ def import_samples(
         plan=LoadPlan(clients=1, jobs=1, warmup_s=0.0, measure_s=longest),
         options={"files": [{"name": file.name, "sha256": file.sha256} for file in files]},
     )
-    with imported(store, study) as result:
-        runs = [_keep(store, study, block, file) for block, file in enumerate(files, 1)]
-        result |= {
-            "title": f"{len(runs)} file{'s' * (len(runs) != 1)} of {tool}, imported",
-            "word": "imported",
-            "sentences": [text for file in files for text in _sentences(file)],
-            "runs": runs,
-            "state": "complete",
-        }
-    return result
+
+    def body() -> ImportedResult:
+        runs = tuple(_keep(store, study, block, file) for block, file in enumerate(files, 1))
+        return ImportedResult(
+            study=study.id,
+            title=f"{len(runs)} file{'s' * (len(runs) != 1)} of {tool}, imported",
+            sentences=tuple(text for file in files for text in _sentences(file)),
+            runs=runs,
+        )
+
+    return keep_import(store, study, body)
 
 
 def _keep(store: Store, study: Study, block: int, file: NamedSamples) -> int:

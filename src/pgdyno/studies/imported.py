@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.record import TextRecord
+from pgdyno.model.results.imported import ImportedResult
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.new_study import imported, study_id
+from pgdyno.studies.new_study import keep_import, study_id
 from pgdyno.workloads.hammerdb.run import HammerRun
 
 MOST_TEXT = 1_000_000
@@ -30,7 +31,7 @@ class ImportedFile:
 
 def import_hammerdb(
     store: Store, files: Sequence[ImportedFile], *, target: str = "", now: float | None = None
-) -> dict[str, object]:
+) -> ImportedResult:
     """Keep the runs of these files as one study, and return its result. Nothing is measured and no server is asked."""
     at = time.time() if now is None else now
     first = next(run for file in files for run in file.runs)
@@ -52,18 +53,19 @@ def import_hammerdb(
         ),
         options={"files": [{"name": file.name, "sha256": _hash(file.text)} for file in files]},
     )
-    with imported(store, study) as result:
+
+    def body() -> ImportedResult:
         numbers = [_keep(store, study, number, file) for number, file in enumerate(files, 1)]
         count = sum(map(len, numbers))
-        result |= {
-            "title": f"{count} run{'s' * (count != 1)} of HammerDB, imported",
-            "word": "imported",
-            "machine_told": all(run.machine for file in files for run in file.runs),
-            "sentences": [_sentence(file.name, run) for file in files for run in file.runs],
-            "runs": [number for found in numbers for number in found],
-            "state": "complete",
-        }
-    return result
+        return ImportedResult(
+            study=study.id,
+            title=f"{count} run{'s' * (count != 1)} of HammerDB, imported",
+            machine_told=all(run.machine for file in files for run in file.runs),
+            sentences=tuple(_sentence(file.name, run) for file in files for run in file.runs),
+            runs=tuple(number for found in numbers for number in found),
+        )
+
+    return keep_import(store, study, body)
 
 
 def _keep(store: Store, study: Study, block: int, file: ImportedFile) -> list[int]:

@@ -17,13 +17,14 @@ from pgdyno.fleet.pod_log import PodLog, PodRunLog
 from pgdyno.knobs.policy import worst_class
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.matrix import Cell
+from pgdyno.model.results.matrix import MatrixResult
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.matrix import label
-from pgdyno.studies.matrix_result import data_sentence, rows_result
+from pgdyno.studies.matrix_result import data_sentence, rows_parts
 from pgdyno.studies.matrix_rows import CellRun, Surroundings, build_row, group_runs
-from pgdyno.studies.new_study import imported, study_id
+from pgdyno.studies.new_study import keep_import, study_id
 from pgdyno.trial.assess import Bounds, assess
 from pgdyno.workloads.client_latency import client_records
 from pgdyno.workloads.registry import make_workload
@@ -87,7 +88,7 @@ def merged(job: PodJob) -> LoadResult:
 
 def import_pods(
     store: Store, files: Sequence[tuple[PodLog, str]], *, target: str = "", now: float | None = None
-) -> dict[str, object]:
+) -> MatrixResult:
     """Keep the runs of these pods, each with its text, as one matrix, and return its result."""
     at = time.time() if now is None else now
     jobs = jobs_of(pod for pod, _ in files)
@@ -108,11 +109,13 @@ def import_pods(
             "files": [{"name": pod.name, "sha256": hashlib.sha256(text.encode()).hexdigest()} for pod, text in files]
         },
     )
-    with imported(store, study) as result:
+
+    def body() -> MatrixResult:
         for job in jobs:
             _keep(store, study, job)
-        result |= _result(store, study, jobs)
-    return result
+        return _result(store, study, jobs)
+
+    return keep_import(store, study, body)
 
 
 def _keep(store: Store, study: Study, job: PodJob) -> None:
@@ -151,25 +154,23 @@ def _outcome(load: LoadResult, run: PodRunLog) -> Outcome:
     return assess(load, (), run.plan, Bounds())
 
 
-def _result(store: Store, study: Study, jobs: Sequence[PodJob]) -> dict[str, object]:
+def _result(store: Store, study: Study, jobs: Sequence[PodJob]) -> MatrixResult:
     trials = store.trials(study.id)
     runs = group_runs([_cell_run(store, trial) for trial in trials])
     around = Surroundings(durability=_durability(jobs))
     cells = dict.fromkeys(job.run.cell for job in jobs)
     rows = [replace(build_row(cell, runs.get(cell, []), around), driver_cpu_pct=None) for cell in _in_order(cells)]
-    return {
-        **rows_result(rows),
-        "skipped": [],
-        "data": data_sentence([False]),
-        "driver": "The load generators ran as pods of a cluster, away from the database's host.",
-        "method": _method(jobs[0].run, jobs),
-        "network": dict(jobs[0].run.network),
-        "notes": _notes(jobs),
-        "refused": [],
-        "trials": {},
-        "environment": study.environment,
-        "elapsed_s": sum(t.outcome.ended_at - t.outcome.began_at for t in trials if t.outcome is not None),
-    }
+    return MatrixResult(
+        study=study.id,
+        **rows_parts(rows),
+        data=data_sentence([False]),
+        driver="The load generators ran as pods of a cluster, away from the database's host.",
+        method=_method(jobs[0].run, jobs),
+        network=dict(jobs[0].run.network),
+        notes=tuple(_notes(jobs)),
+        environment=study.environment,
+        elapsed_s=sum(t.outcome.ended_at - t.outcome.began_at for t in trials if t.outcome is not None),
+    )
 
 
 def _cell_run(store: Store, trial: Trial) -> CellRun:

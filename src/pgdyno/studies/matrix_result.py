@@ -1,77 +1,93 @@
-"""The result of a matrix as plain JSON: rows, skipped cells, and what was the same for all of them."""
+"""The result of a matrix: rows, skipped cells, and what was the same for all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict
 
 from pgdyno.model.matrix import Cell, MatrixRow
-from pgdyno.model.matrix_json import row_to_json, skipped_to_json
+from pgdyno.model.results.matrix import (
+    CellFigure,
+    ContrastLoad,
+    ContrastRecord,
+    LittleRecord,
+    LockGrowthRecord,
+    MatrixResult,
+    RowRecord,
+)
 from pgdyno.stats.matrix import best_by_mode, contrasts, curves, knee, little, lock_growth
 from pgdyno.studies.matrix import Matrix
 from pgdyno.studies.matrix_plan import MatrixPlan
-from pgdyno.studies.result import count_states, refused_json, verdict_json
+from pgdyno.studies.result import count_states, refusals
 from pgdyno.studies.study_session import StudySession
 from pgdyno.workloads.registry import make_workload
 
 
-def matrix_result(stand: StudySession, plan: MatrixPlan, matrix: Matrix) -> dict[str, object]:
+def matrix_result(stand: StudySession, plan: MatrixPlan, matrix: Matrix) -> MatrixResult:
     """Return what `pgdyno matrix --json` prints and what the report is made from."""
     rows, study = matrix.rows, stand.study
-    return {
-        "study": study.id,
-        **rows_result(rows),
-        "skipped": [skipped_to_json(one) for one in matrix.skipped],
-        "data": data_sentence([_reads_only(plan, row.cell) for row in rows]),
-        "driver": driver_sentence(stand, rows),
-        "method": method(plan),
-        "network": dict(plan.network),
-        "notes": [],
-        "refused": refused_json(matrix.trials),
-        "trials": count_states(matrix.trials),
-        "environment": study.environment,
-        "elapsed_s": stand.laboratory.spent_s,
-    }
+    return MatrixResult(
+        study=study.id,
+        **rows_parts(rows),
+        skipped=tuple(matrix.skipped),
+        data=data_sentence([_reads_only(plan, row.cell) for row in rows]),
+        driver=driver_sentence(stand, rows),
+        method=method(plan),
+        network=dict(plan.network),
+        refused=refusals(matrix.trials),
+        trials=count_states(matrix.trials),
+        environment=study.environment,
+        elapsed_s=stand.laboratory.spent_s,
+    )
 
 
-def rows_result(rows: Sequence[MatrixRow]) -> dict[str, object]:
+class RowsParts(TypedDict):
+    """What rows give to a result."""
+
+    rows: tuple[RowRecord, ...]
+    best: CellFigure | None
+    best_by_mode: tuple[CellFigure, ...]
+    knees: tuple[CellFigure, ...]
+    lock_growth: tuple[LockGrowthRecord, ...]
+    contrasts: tuple[ContrastRecord, ...]
+
+
+def rows_parts(rows: Sequence[MatrixRow]) -> RowsParts:
     """Return the rows and all that follows from them alone."""
-    best_rows = [{"cell": row.cell.factors(), "tps": row.tps} for row in best_by_mode(rows)]
+    best_rows = tuple(CellFigure(cell=row.cell, tps=row.tps) for row in best_by_mode(rows))
+    found = curves(rows)
+    growths = (lock_growth(curve) for curve in found)
     return {
-        "rows": [{**row_to_json(row), **_checks(row)} for row in rows],
+        "rows": tuple(RowRecord(row=row, connections=row.cell.connections, little=_little(row)) for row in rows),
         "best": best_rows[0] if best_rows else None,
         "best_by_mode": best_rows,
-        "knees": [{"cell": row.cell.factors(), "tps": row.tps} for curve in curves(rows) if (row := knee(curve))],
-        "lock_growth": [
-            {"load": growth.load, "throughput": growth.throughput, "locks": dict(growth.locks)}
-            for curve in curves(rows)
-            if (growth := lock_growth(curve)) is not None
-        ],
-        "contrasts": _contrasts(rows),
+        "knees": tuple(CellFigure(cell=row.cell, tps=row.tps) for curve in found if (row := knee(curve))),
+        "lock_growth": tuple(
+            LockGrowthRecord(load=one.load, throughput=one.throughput, locks=one.locks)
+            for one in growths
+            if one is not None
+        ),
+        "contrasts": tuple(
+            ContrastRecord(
+                axis=one.axis,
+                before=one.level_a,
+                after=one.level_b,
+                load=ContrastLoad(instances=one.a.cell.instances, clients=one.a.cell.clients),
+                a=one.a.cell,
+                b=one.b.cell,
+                change_pct=100 * one.change,
+                verdict=one.verdict,
+            )
+            for one in contrasts(rows)
+        ),
     }
 
 
-def _checks(row: MatrixRow) -> dict[str, object]:
+def _little(row: MatrixRow) -> LittleRecord | None:
     check = little(row)
     if check is None:
-        return {"little": None}
-    names = ("demand", "edges", "deviation", "flagged")
-    return {"little": {name: getattr(check, name) for name in names}}
-
-
-def _contrasts(rows: Sequence[MatrixRow]) -> list[object]:
-    return [
-        {
-            "axis": one.axis,
-            "from": one.level_a,
-            "to": one.level_b,
-            "load": {"instances": one.a.cell.instances, "clients": one.a.cell.clients},
-            "a": one.a.cell.factors(),
-            "b": one.b.cell.factors(),
-            "change_pct": 100 * one.change,
-            "verdict": None if one.verdict is None else verdict_json(one.verdict),
-        }
-        for one in contrasts(rows)
-    ]
+        return None
+    return LittleRecord(demand=check.demand, edges=check.edges, deviation=check.deviation, flagged=check.flagged)
 
 
 def _reads_only(plan: MatrixPlan, cell: Cell) -> bool:

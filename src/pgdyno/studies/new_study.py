@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import TypeVar
 
+from pgdyno.model.results.parts import StudyResult
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.store.catalogue import Store
 
@@ -16,17 +17,19 @@ def study_id(kind: StudyKind, at: float) -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(at))}-{kind.value}-{secrets.token_hex(2)}"
 
 
-@contextmanager
-def imported(store: Store, study: Study) -> Iterator[dict[str, object]]:
-    """Put a study of files into the store, and complete it with the result that is filled in inside.
+R = TypeVar("R", bound=StudyResult)
+
+
+def keep_import(store: Store, study: Study, body: Callable[[], R]) -> R:
+    """Put a study of files into the store, complete it with the result of `body`, and return that.
 
     A study that cannot be kept to its end is marked as failed, with what was kept of it.
     """
     store.add_study(study)
-    result: dict[str, object] = {"study": study.id}
     try:
-        yield result
+        result = body()
     except BaseException:
         store.update_study(study.id, state=StudyState.FAILED)
         raise
     store.update_study(study.id, state=StudyState.COMPLETE, result=result)
+    return result

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.configuration import BASELINE
+from pgdyno.model.results.noise import (
+    MEASURED,
+    TOO_NOISY,
+    BestHour,
+    EffectInTime,
+    HourFigures,
+    MetricNoise,
+    NoiseAdvice,
+    NoiseDesign,
+    NoiseResult,
+    PairsInTime,
+    WindowFigures,
+    WindowLength,
+)
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
-from pgdyno.model.verdict import Metric
+from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.stats.detect import (
     SecondsSeries,
     WindowNoise,
@@ -21,13 +35,13 @@ from pgdyno.stats.detect import (
     neighbour_correlation,
     noise_by_window,
     pairs_for,
-    run_figures,
 )
+from pgdyno.stats.detect import run_figures as window_figures
 from pgdyno.stats.noise import odd_run
 from pgdyno.stats.sequential import Design, judge
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.blocks import LOST_BLOCKS, metric_of, run_repeating
-from pgdyno.studies.result import count_states, run_json, verdict_json
+from pgdyno.studies.result import count_states, run_figures
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.units import digits_text
 
@@ -87,7 +101,7 @@ def run_noise(laboratory: Laboratory, *, budget_s: float, announce: Callable[[st
 
 def noise_result(
     laboratory: Laboratory, runs: Sequence[Trial], *, design: Design, effect: float, seed: int
-) -> dict[str, object]:
+) -> NoiseResult:
     """Return the result: for each metric the noise, the table and what to use; one odd run is left out and named."""
     study, store = laboratory.study, laboratory.store
     figures = [figure for trial in runs if (figure := _figure(trial, Metric.THROUGHPUT)) is not None]
@@ -95,47 +109,43 @@ def noise_result(
     used = [trial for place, trial in enumerate(runs) if place != odd]
     early = [max(0.0, _window_s(trial) - study.plan.measure_s) for trial in used]
     timing = Timing(float(np.median([_beside_s(trial) for trial in used])), float(np.median(early)))
-    metrics = [_metric_json(store, used, metric, timing, design, effect, seed) for metric in METRICS]
-    trials = store.trials(study.id)
-    first = metrics[0]
-    return {
-        "study": study.id,
-        "title": _title(first),
-        "word": "measured" if first.get("hour") else "too noisy",
-        "metrics": metrics,
-        "design": {"confidence": design.confidence, "power": 0.8, "smallest_effect": effect},
-        "beside_s": timing.beside_s,
-        "early_s": timing.early_s,
-        "warmup_s": study.plan.warmup_s,
-        "odd": None if odd is None else run_json(runs[odd]),
-        "runs": [run_json(trial) for trial in used],
-        "trials": count_states(trials),
-        "environment": study.environment,
-        "elapsed_s": laboratory.spent_s,
-    }
+    metrics = tuple(_metric(store, used, metric, timing, design, effect, seed) for metric in METRICS)
+    return NoiseResult(
+        study=study.id,
+        title=_title(metrics[0].hour),
+        word=MEASURED if metrics[0].hour else TOO_NOISY,
+        metrics=metrics,
+        design=NoiseDesign(confidence=design.confidence, power=0.8, smallest_effect=effect),
+        beside_s=timing.beside_s,
+        early_s=timing.early_s,
+        warmup_s=study.plan.warmup_s,
+        odd=None if odd is None else run_figures(runs[odd]),
+        runs=tuple(run_figures(trial) for trial in used),
+        trials=count_states(store.trials(study.id)),
+        environment=study.environment,
+        elapsed_s=laboratory.spent_s,
+    )
 
 
-def _metric_json(
+def _metric(
     store: Store, runs: Sequence[Trial], metric: Metric, timing: Timing, design: Design, effect: float, seed: int
-) -> dict[str, object]:
+) -> MetricNoise:
     every = [series_of(store, trial, metric) for trial in runs]
     series = _long_enough([one for one in every if one is not None])
     if len(series) < 3:
-        reason = _too_few(metric)
-        return {"metric": metric.value, "reason": reason, "windows": []}
-    figures = run_figures(series)
+        return MetricNoise(metric=metric, reason=_too_few(metric))
+    figures = window_figures(series)
     noises = noise_by_window(series)
-    windows = [_window_json(noise, len(series), timing, design) for noise in noises]
-    verdict = _aa(runs, metric, design, seed)
-    return {
-        "metric": metric.value,
-        "cv": float(figures.std(ddof=1) / figures.mean()),
-        "neighbours": neighbour_correlation(figures),
-        "windows": windows,
-        "hour": _best_hour(windows),
-        "advice": _cheapest(noises, len(series), timing, design, effect),
-        "aa": verdict,
-    }
+    windows = tuple(_window(noise, len(series), timing, design) for noise in noises)
+    return MetricNoise(
+        metric=metric,
+        cv=float(figures.std(ddof=1) / figures.mean()),
+        neighbours=neighbour_correlation(figures),
+        windows=windows,
+        hour=_best_hour(windows),
+        advice=_cheapest(noises, len(series), timing, design, effect),
+        aa=_aa(runs, metric, design, seed),
+    )
 
 
 def _long_enough(series: Sequence[SecondsSeries]) -> list[SecondsSeries]:
@@ -144,45 +154,42 @@ def _long_enough(series: Sequence[SecondsSeries]) -> list[SecondsSeries]:
     return [one for one in series if one.above.size >= least]
 
 
-def _window_json(noise: WindowNoise, runs: int, timing: Timing, design: Design) -> dict[str, object]:
+def _window(noise: WindowNoise, runs: int, timing: Timing, design: Design) -> WindowFigures:
     pair_s = timing.pair_s(noise.window_s)
     hour = int(HOUR_S // pair_s)
     worst = at_most(noise.pair_sd, runs)
-    cells = [
-        {"pairs": pairs, "minutes": pairs * pair_s / 60, "detectable": detectable(noise.pair_sd, pairs, design)}
-        for pairs in PAIRS
-    ]
-    return {
-        "window_s": noise.window_s,
-        "measure_s": timing.measure_s(noise.window_s),
-        "measured": noise.measured,
-        "pair_sd": noise.pair_sd,
-        "pair_s": pair_s,
-        "cells": cells,
-        "hour": {
-            "pairs": hour,
-            "detectable": detectable(noise.pair_sd, hour, design),
-            "at_most": detectable(worst, hour, design),
-        },
-    }
+    return WindowFigures(
+        length=_length(noise, timing),
+        pair_sd=noise.pair_sd,
+        pair_s=pair_s,
+        cells=tuple(
+            EffectInTime(pairs=pairs, minutes=pairs * pair_s / 60, detectable=detectable(noise.pair_sd, pairs, design))
+            for pairs in PAIRS
+        ),
+        hour=HourFigures(
+            pairs=hour,
+            detectable=detectable(noise.pair_sd, hour, design),
+            at_most=detectable(worst, hour, design),
+        ),
+    )
 
 
-def _best_hour(windows: Sequence[Mapping[str, object]]) -> dict[str, object] | None:
+def _length(noise: WindowNoise, timing: Timing) -> WindowLength:
+    return WindowLength(window_s=noise.window_s, measure_s=timing.measure_s(noise.window_s), measured=noise.measured)
+
+
+def _best_hour(windows: Sequence[WindowFigures]) -> BestHour | None:
     """Return the window that shows the smallest effect in an hour, None when none shows any."""
-    found: list[tuple[float, dict[str, object]]] = []
-    for window in windows:
-        hour = window["hour"]
-        assert isinstance(hour, Mapping), "made above"
-        smallest = hour["detectable"]
-        if isinstance(smallest, float):
-            kept = {key: window[key] for key in ("window_s", "measure_s", "measured")}
-            found.append((smallest, {**kept, **hour}))
-    return min(found, key=lambda one: one[0])[1] if found else None
+    found = [(one.hour.detectable, one) for one in windows if one.hour.detectable is not None]
+    if not found:
+        return None
+    _, best = min(found, key=lambda one: one[0])
+    return BestHour(length=best.length, hour=best.hour)
 
 
 def _cheapest(
     noises: Sequence[WindowNoise], runs: int, timing: Timing, design: Design, effect: float
-) -> dict[str, object] | None:
+) -> NoiseAdvice | None:
     """Return window and pairs that show the effect of interest in the shortest time, None when nothing does.
 
     `at_most` are the pairs that the largest noise would need which so few runs leave possible, with 90 % confidence.
@@ -197,16 +204,13 @@ def _cheapest(
         return None
     minutes, noise, pairs = min(found, key=lambda one: one[0])
     most = pairs_for(at_most(noise.pair_sd, runs), effect, design)
-    sure = None if most is None else {"pairs": most, "minutes": most * timing.pair_s(noise.window_s) / 60}
-    return {
-        "at_most": sure,
-        "effect": effect,
-        "window_s": noise.window_s,
-        "measure_s": timing.measure_s(noise.window_s),
-        "measured": noise.measured,
-        "pairs": pairs,
-        "minutes": minutes,
-    }
+    sure = None if most is None else PairsInTime(pairs=most, minutes=most * timing.pair_s(noise.window_s) / 60)
+    return NoiseAdvice(
+        at_most=sure,
+        effect=effect,
+        length=_length(noise, timing),
+        need=PairsInTime(pairs=pairs, minutes=minutes),
+    )
 
 
 def _too_few(metric: Metric) -> str:
@@ -215,7 +219,7 @@ def _too_few(metric: Metric) -> str:
     return "the measured windows are too short: lengthen --measure"
 
 
-def _aa(runs: Sequence[Trial], metric: Metric, design: Design, seed: int) -> dict[str, object] | None:
+def _aa(runs: Sequence[Trial], metric: Metric, design: Design, seed: int) -> Verdict | None:
     """Judge the runs against themselves: neighbours are pairs, and a coin says which of the two is B."""
     chance = random.Random(seed)  # noqa: S311 - a seeded order that must repeat
     a: list[float] = []
@@ -227,7 +231,7 @@ def _aa(runs: Sequence[Trial], metric: Metric, design: Design, seed: int) -> dic
         if first is not None and second is not None and len(a) < design.max_pairs:
             a.append(first)
             b.append(second)
-    return verdict_json(judge(a, b, metric=metric, design=design)) if len(a) >= 2 else None
+    return judge(a, b, metric=metric, design=design) if len(a) >= 2 else None
 
 
 def series_of(store: Store, trial: Trial, metric: Metric) -> SecondsSeries | None:
@@ -282,10 +286,9 @@ def _figure(trial: Trial, metric: Metric) -> float | None:
     return None if trial.outcome is None else metric_of(trial.outcome, metric)
 
 
-def _title(metric: Mapping[str, object]) -> str:
-    hour = metric.get("hour")
-    if not isinstance(hour, Mapping):
+def _title(best: BestHour | None) -> str:
+    if best is None or best.hour.detectable is None:
         return "The runs differ too much to show any effect below a doubling in an hour"
-    effect, pairs, window = hour["detectable"], hour["pairs"], hour["window_s"]
-    assert isinstance(effect, float), "an hour that shows nothing is None"
-    return f"An hour shows effects from {digits_text(100 * effect, 2)} % on: {pairs} pairs with windows of {window:g} s"
+    effect = digits_text(100 * best.hour.detectable, 2)
+    window = best.length.window_s
+    return f"An hour shows effects from {effect} % on: {best.hour.pairs} pairs with windows of {window:g} s"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pgdyno.model.facts import Unknown
+from pgdyno.model.results.parts import OutageFigures, OutageRecord
 from pgdyno.model.trial import OUTAGE, Trial
 from pgdyno.server.outage import Outage, measured, read_outage
 from pgdyno.store.catalogue import Store
@@ -27,14 +29,19 @@ def expected_outage(target: Target, store: Store) -> Outage:
     return measured(seconds[:LATEST]) if seconds else read_outage(target.postgres)
 
 
-def outage_json(expected: Outage | None, trials: Sequence[Trial]) -> dict[str, object]:
-    """Return what was expected beside what this study's restarts took; each is null where there is nothing to say."""
+def outage_record(expected: Outage | None, trials: Sequence[Trial]) -> OutageRecord:
+    """Return what was expected beside what this study's restarts took."""
     seconds = _seconds(trials)
-    return {
-        "expected": None if expected is None else expected.to_json(),
-        "measured": measured(seconds).to_json() if seconds else None,
-        "restarts": len(seconds),
-    }
+    return OutageRecord(
+        expected=None if expected is None else _figures(expected),
+        measured=_figures(measured(seconds)) if seconds else None,
+        restarts=len(seconds),
+    )
+
+
+def _figures(outage: Outage) -> OutageFigures:
+    known = None if isinstance(outage.seconds, Unknown) else outage.seconds
+    return OutageFigures(seconds=known, kind=outage.kind, basis=outage.basis, text=str(outage))
 
 
 def outage_sentence(expected: Outage | None, trials: Sequence[Trial]) -> str | None:

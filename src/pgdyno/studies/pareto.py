@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pgdyno.knobs.memory import demand
 from pgdyno.knobs.space import point_to_configuration
 from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.results.tune import ParetoPoint
 from pgdyno.model.trial import TrialState
 from pgdyno.model.verdict import Interval, Verdict
 from pgdyno.optimizer.rank import leads
@@ -21,7 +22,6 @@ from pgdyno.stats.distributions import ndtri
 from pgdyno.stats.paired import interval
 from pgdyno.studies.options import TuneOptions
 from pgdyno.studies.proof import BASE, FOUND
-from pgdyno.studies.result import interval_json
 from pgdyno.studies.tuned import Tuned
 from pgdyno.trial.laboratory import Laboratory
 
@@ -44,16 +44,16 @@ class Point:
     runs: int
     is_taken: bool = False
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain JSON values."""
-        return {
-            "settings": dict(self.settings),
-            "memory_bytes": round(self.memory_bytes),
-            "ratio": interval_json(self.ratio),
-            "basis": self.basis,
-            "runs": self.runs,
-            "taken": self.is_taken,
-        }
+    def record(self) -> ParetoPoint:
+        """Return it as the result keeps it."""
+        return ParetoPoint(
+            settings=dict(self.settings),
+            memory_bytes=round(self.memory_bytes),
+            ratio=self.ratio,
+            basis=self.basis,
+            runs=self.runs,
+            taken=self.is_taken,
+        )
 
 
 def gain_against_memory(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> list[Point]:

@@ -18,13 +18,14 @@ from typing import cast
 from pgdyno.errors import UsageError
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.matrix import BASELINE_NAME, Cell, MatrixRow
+from pgdyno.model.results.matrix import MatrixResult
 from pgdyno.model.study import PRINTED, Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.outside.documents import load_csv, load_json
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.matrix import label
-from pgdyno.studies.matrix_result import rows_result
-from pgdyno.studies.new_study import imported, study_id
+from pgdyno.studies.matrix_result import rows_parts
+from pgdyno.studies.new_study import keep_import, study_id
 
 LATENCY, CPU = "printed.latency_ms", "printed.cpu_pct"
 """The counters of a run that hold what its row says, because no sample does."""
@@ -89,7 +90,7 @@ def read_table(text: str, name: str, plain: PrintedTable, table: str = "") -> li
 
 def import_rows(
     store: Store, rows: Sequence[MatrixRow], *, name: str, text: str, target: str = "", now: float | None = None
-) -> dict[str, object]:
+) -> MatrixResult:
     """Keep the rows as a matrix, each as a run of its cell, and return its result."""
     at = time.time() if now is None else now
     first = rows[0].cell
@@ -109,21 +110,20 @@ def import_rows(
         plan=LoadPlan(first.clients, first.jobs, 0.0, 0.0, instances=first.instances),
         options={PRINTED: True, "files": [{"name": name, "sha256": hashlib.sha256(text.encode()).hexdigest()}]},
     )
-    with imported(store, study) as result:
+
+    def body() -> MatrixResult:
         kept = [replace(row, trials=(_keep(store, study, row, slot),)) for slot, row in enumerate(rows)]
-        result |= {
-            **rows_result(kept),
-            PRINTED: True,
-            "skipped": [],
-            "driver": "",
-            "method": {"rows": f"{len(rows)} of {name}"},
-            "network": {},
-            "notes": [_UNKNOWN],
-            "refused": [],
-            "trials": {},
-            "environment": study.environment,
-        }
-    return result
+        return MatrixResult(
+            study=study.id,
+            **rows_parts(kept),
+            printed=True,
+            driver="",
+            method={"rows": f"{len(rows)} of {name}"},
+            notes=(_UNKNOWN,),
+            environment=study.environment,
+        )
+
+    return keep_import(store, study, body)
 
 
 def _keep(store: Store, study: Study, row: MatrixRow, slot: int) -> int:

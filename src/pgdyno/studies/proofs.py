@@ -11,7 +11,10 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import RuleProof
 from pgdyno.model.inventory import Inventory
 from pgdyno.model.linux import THP_DEFRAG, THP_ENABLED
-from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.model.results.ab import AbResult
+from pgdyno.model.results.staircase import StaircaseResult
+from pgdyno.model.study import Study, StudyState
+from pgdyno.model.verdict import Verdict
 from pgdyno.store.catalogue import Store
 
 OPTION = "rule"
@@ -82,33 +85,28 @@ def _tested(study: Study) -> list[tuple[Mapping[str, object], RuleProof]]:
 
     Steps of the sandbox stage prove nothing, and neither does what could not be interleaved.
     """
-    if study.state is not StudyState.COMPLETE or study.result is None:
-        return []
-    if study.kind is StudyKind.AB and study.options.get(OPTION):
-        tried = [(_table(study.options.get(OPTION)), _table(study.result.get("verdict")))]
-    elif study.kind is StudyKind.STAIRCASE and study.result.get("stage") != "sandbox":
-        steps = study.result.get("steps")
-        tables = [_table(step) for step in steps] if isinstance(steps, list) else []
+    result = study.result if study.state is StudyState.COMPLETE else None
+    tried: list[tuple[Mapping[str, object], Verdict | None]] = []
+    if isinstance(result, AbResult) and study.options.get(OPTION):
+        tried = [(_table(study.options.get(OPTION)), result.verdict)]
+    elif isinstance(result, StaircaseResult) and result.stage != "sandbox":
         tried = [
-            ({"ids": step.get("rules"), "settings": step.get("settings")}, _table(step.get("verdict")))
-            for step in tables
-            if step.get("interleaved") is True
+            ({"ids": list(step.rules), "settings": step.settings}, step.verdict)
+            for step in result.steps
+            if step.interleaved
         ]
-    else:
-        return []
-    return [(what, _proof(study, what, verdict)) for what, verdict in tried if verdict]
+    return [(what, _proof(study, what, verdict)) for what, verdict in tried if verdict is not None]
 
 
-def _proof(study: Study, tried: Mapping[str, object], verdict: Mapping[str, object]) -> RuleProof:
-    interval = verdict.get("ci")
-    low, high = interval if isinstance(interval, list) and len(interval) == 2 else (None, None)
+def _proof(study: Study, tried: Mapping[str, object], verdict: Verdict) -> RuleProof:
+    low, high = verdict.interval.form().ci
     return RuleProof(
         study=study.id,
-        verdict=str(verdict.get("word")),
-        ratio=_number(verdict.get("ratio")),
-        lo=_number(low),
-        hi=_number(high),
-        metric=str(verdict.get("metric", "throughput")),
+        verdict=verdict.word.value,
+        ratio=verdict.interval.ratio,
+        lo=low,
+        hi=high,
+        metric=verdict.metric.value,
         settings=tuple(sorted((name, str(value)) for name, value in _table(tried.get("settings")).items())),
     )
 
@@ -120,7 +118,3 @@ def _rules(tried: Mapping[str, object]) -> list[str]:
 
 def _table(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None

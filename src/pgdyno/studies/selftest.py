@@ -7,20 +7,21 @@ tested is the method here: target, load, clocks, noise and rule. Everything is u
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass, replace
 
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable
 from pgdyno.knobs.policy import check_settings
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.facts import Facts
+from pgdyno.model.results.parts import Pair
+from pgdyno.model.results.selftest import CaseRecord, CaseWord, SelftestResult
 from pgdyno.model.trial import Role, Trial, TrialSpec
 from pgdyno.model.verdict import Metric, Verdict, Word
 from pgdyno.stats.sequential import Design, is_final
 from pgdyno.studies.ab import A, B
 from pgdyno.studies.blocks import Blocks, run_blocks
 from pgdyno.studies.judging import verdict_of
-from pgdyno.studies.result import count_states, pairs_json, verdict_json
+from pgdyno.studies.result import count_states, pairs_of
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.units import parse_quantity
 from pgdyno.workloads.protocol import Workload
@@ -28,14 +29,6 @@ from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.study_data import StudyData
 
 Parameters = Mapping[str, str | int | float | bool]
-
-
-class CaseResult(StrEnum):
-    """How a case ended."""
-
-    AS_EXPECTED = "pass"
-    MISSED = "fail"
-    NOT_RESOLVED = "not resolved here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +43,11 @@ class SelftestCase:
     settings: Mapping[str, str]
     expected: tuple[Word, ...]
 
-    def judge(self, word: Word) -> CaseResult:
+    def judge(self, word: Word) -> CaseWord:
         """Say what the word means for the test: a sabotage that is not resolved was not missed, only not shown."""
         if word in self.expected:
-            return CaseResult.AS_EXPECTED
-        return CaseResult.NOT_RESOLVED if word is Word.NOT_RESOLVED else CaseResult.MISSED
+            return CaseWord.AS_EXPECTED
+        return CaseWord.NOT_RESOLVED if word is Word.NOT_RESOLVED else CaseWord.MISSED
 
 
 _LOOKUPS: Parameters = {"scale": 2}
@@ -106,10 +99,10 @@ class CaseOutcome:
     """What came of a case; `reason` says why there is no verdict."""
 
     case: SelftestCase
-    result: CaseResult
+    result: CaseWord
     verdict: Verdict | None = None
     reason: str | None = None
-    pairs: Sequence[object] = field(default_factory=tuple)
+    pairs: tuple[Pair, ...] = ()
 
 
 class _With:
@@ -173,7 +166,7 @@ def _run_case(
 ) -> CaseOutcome:
     reason = obstacle(case, laboratory.facts)
     if reason is not None:
-        return CaseOutcome(case, CaseResult.NOT_RESOLVED, reason=reason)
+        return CaseOutcome(case, CaseWord.NOT_RESOLVED, reason=reason)
 
     def is_enough(blocks: Blocks) -> bool:
         found = verdict_of(blocks, A, B, Metric.THROUGHPUT, design)
@@ -194,73 +187,70 @@ def _run_case(
         )
     except (ApplyError, EnvironmentUnsuitable) as error:
         said = f"{error.message}: {error.detail}" if error.detail else error.message
-        return CaseOutcome(case, CaseResult.NOT_RESOLVED, reason=said)
+        return CaseOutcome(case, CaseWord.NOT_RESOLVED, reason=said)
     verdict = verdict_of(blocks, A, B, Metric.THROUGHPUT, design)
     if verdict is None:
-        return CaseOutcome(case, CaseResult.NOT_RESOLVED, reason="fewer than two pairs could be measured")
-    return CaseOutcome(case, case.judge(verdict.word), verdict, pairs=pairs_json(blocks, A, B))
+        return CaseOutcome(case, CaseWord.NOT_RESOLVED, reason="fewer than two pairs could be measured")
+    return CaseOutcome(case, case.judge(verdict.word), verdict, pairs=pairs_of(blocks, A, B))
 
 
-def selftest_result(laboratory: Laboratory, outcomes: Sequence[CaseOutcome]) -> dict[str, object]:
+def selftest_result(laboratory: Laboratory, outcomes: Sequence[CaseOutcome]) -> SelftestResult:
     """Return the result; whether the server was put back is added when it was (`with_restored`)."""
     study = laboratory.study
-    return {
-        "study": study.id,
-        **_summary([outcome.result for outcome in outcomes]),
-        "cases": [_case_json(outcome) for outcome in outcomes],
-        "trials": count_states(laboratory.store.trials(study.id)),
-        "environment": study.environment,
-        "elapsed_s": laboratory.spent_s,
-    }
+    word, title = _summary([outcome.result for outcome in outcomes])
+    return SelftestResult(
+        study=study.id,
+        word=word,
+        title=title,
+        cases=tuple(_record(outcome) for outcome in outcomes),
+        trials=count_states(laboratory.store.trials(study.id)),
+        environment=study.environment,
+        elapsed_s=laboratory.spent_s,
+    )
 
 
-def with_restored(
-    result: Mapping[str, object], left: Sequence[str] | None, reason: str | None = None
-) -> dict[str, object]:
+def with_restored(result: SelftestResult, left: Sequence[str] | None, reason: str | None = None) -> SelftestResult:
     """Return the result with the case that the server is as it was: `left` names the settings that are not."""
-    ended = CaseResult.NOT_RESOLVED if left is None else CaseResult.MISSED if left else CaseResult.AS_EXPECTED
-    said = reason if left is None else f"still changed: {', '.join(left)}" if left else None
-    case: dict[str, object] = {
-        "name": "restored",
-        "what": "every setting of the server is what it was before",
-        "harm": "",
-        "settings": {},
-        "expected": [],
-        "result": ended.value,
-        "reason": said,
-        "verdict": None,
-        "pairs": [],
-    }
-    before = result["cases"]
-    assert isinstance(before, list), "made by selftest_result"
-    cases = [*before, case]
-    return {**result, **_summary([CaseResult(str(one["result"])) for one in cases]), "cases": cases}
+    case = CaseRecord(
+        name="restored",
+        what="every setting of the server is what it was before",
+        harm="",
+        settings={},
+        expected=(),
+        result=CaseWord.NOT_RESOLVED if left is None else CaseWord.MISSED if left else CaseWord.AS_EXPECTED,
+        reason=reason if left is None else f"still changed: {', '.join(left)}" if left else None,
+        verdict=None,
+        pairs=(),
+    )
+    cases = (*result.cases, case)
+    word, title = _summary([one.result for one in cases])
+    return replace(result, word=word, title=title, cases=cases)
 
 
-def _summary(results: Sequence[CaseResult]) -> dict[str, object]:
-    failed, open_ = results.count(CaseResult.MISSED), results.count(CaseResult.NOT_RESOLVED)
-    passed = results.count(CaseResult.AS_EXPECTED)
-    word = CaseResult.MISSED if failed else CaseResult.NOT_RESOLVED if open_ else CaseResult.AS_EXPECTED
+def _summary(results: Sequence[CaseWord]) -> tuple[CaseWord, str]:
+    failed, open_ = results.count(CaseWord.MISSED), results.count(CaseWord.NOT_RESOLVED)
+    passed = results.count(CaseWord.AS_EXPECTED)
+    word = CaseWord.MISSED if failed else CaseWord.NOT_RESOLVED if open_ else CaseWord.AS_EXPECTED
     counts = [f"{passed} of {len(results)} cases pass"]
     counts += [f"{failed} fail{'s' if failed == 1 else ''}"] if failed else []
     counts += [f"{open_} not resolved here"] if open_ else []
-    return {"word": word.value, "title": ", ".join(counts)}
+    return word, ", ".join(counts)
 
 
-def _case_json(outcome: CaseOutcome) -> dict[str, object]:
+def _record(outcome: CaseOutcome) -> CaseRecord:
     case = outcome.case
-    return {
-        "name": case.name,
-        "what": case.what,
-        "harm": case.harm,
-        "workload": case.workload,
-        "settings": dict(case.settings),
-        "expected": [word.value for word in case.expected],
-        "result": outcome.result.value,
-        "reason": outcome.reason,
-        "verdict": None if outcome.verdict is None else verdict_json(outcome.verdict),
-        "pairs": list(outcome.pairs),
-    }
+    return CaseRecord(
+        name=case.name,
+        what=case.what,
+        harm=case.harm,
+        workload=case.workload,
+        settings=dict(case.settings),
+        expected=case.expected,
+        result=outcome.result,
+        reason=outcome.reason,
+        verdict=outcome.verdict,
+        pairs=outcome.pairs,
+    )
 
 
 def changed_settings(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:

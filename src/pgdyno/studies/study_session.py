@@ -20,6 +20,7 @@ from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.guard import GuardPlan
 from pgdyno.model.job import JOB
 from pgdyno.model.linux import is_linux_knob
+from pgdyno.model.results.parts import StudyResult
 from pgdyno.model.study import RESUMED_BY, Study, StudyKind, StudyState, metric_asked
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.model.verdict import Metric
@@ -111,7 +112,7 @@ class StudySession:
     outage: Outage | None = None
     """How long a restart was expected to take."""
 
-    def finish(self, result: Mapping[str, object]) -> None:
+    def finish(self, result: StudyResult) -> None:
         """Keep the result and call the study complete."""
         self.store.update_study(self.study.id, state=StudyState.COMPLETE, result=result)
 

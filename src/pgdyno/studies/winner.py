@@ -8,6 +8,7 @@ from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.finding import Answer, Change, ChangeKind, Cost, Depth, Finding, ProofState, RuleGroup, RuleProof
+from pgdyno.model.results.tune import TuneResult
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.verdict import Word
 from pgdyno.store.bundle_import import IMPORTED
@@ -43,10 +44,11 @@ def settings_of(study: Study) -> Mapping[str, str]:
             f"study {study.id} is {study.state.value} and has no verdict",
             hint=f"Finish it first: pgdyno tune --resume {study.id}.",
         )
-    verdict, winner = _table(study.result.get("verdict")), _table(study.result.get("winner"))
-    settings = {str(name): str(value) for name, value in _table(winner.get("settings")).items()}
-    word = str(verdict.get("word", "none, nothing but the baseline was measured"))
-    if study.result.get("keep") is not False or word != Word.BETTER or not settings:
+    result = study.result
+    assert isinstance(result, TuneResult), "the result of a tune"
+    settings = {} if result.winner is None else dict(result.winner.settings)
+    word = "none, nothing but the baseline was measured" if result.verdict is None else result.verdict.word.value
+    if result.keep or word != Word.BETTER or not settings:
         raise UsageError(
             f"study {study.id} has no confirmed winner: its verdict is {word}",
             detail="Keep the configuration that is there.",
@@ -105,10 +107,11 @@ def _of(image: Mapping[str, object], part: str, name: str) -> object:
 def winner_of(study: Study, facts: Facts) -> Finding:
     """Return a tune's winner as a finding that was tested. `facts` are those of the server now. Errors as above."""
     settings = Configuration.of(dict(settings_of(study)))
-    verdict = _table((study.result or {}).get("verdict"))
-    low, high = (*bounds, None, None)[:2] if isinstance(bounds := verdict.get("ci"), list) else (None, None)
-    ratio, metric = _number(verdict.get("ratio")), str(verdict.get("metric"))
-    figure = "" if ratio is None else f", {metric} {ratio:.3g} times that of the baseline"
+    result = study.told(TuneResult)
+    assert result is not None, "it has settings"
+    assert result.verdict is not None, "it is better"
+    span, metric = result.verdict.interval, result.verdict.metric.value
+    figure = f", {metric} {span.ratio:.3g} times that of the baseline"
     linux = settings.linux()
     return Finding(
         rule=study.id,
@@ -128,15 +131,9 @@ def winner_of(study: Study, facts: Facts) -> Finding:
         cost=Cost.RESTART,
         origin=ORIGIN,
         state=ProofState.TESTED,
-        proof=RuleProof(
-            study.id, Word.BETTER.value, ratio, _number(low), _number(high), metric, tuple(settings.items())
-        ),
+        proof=RuleProof(study.id, Word.BETTER.value, span.ratio, *span.form().ci, metric, tuple(settings.items())),
     )
 
 
 def _table(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None

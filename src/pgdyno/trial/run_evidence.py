@@ -7,62 +7,28 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 
 from pgdyno.model.bottleneck import BottleneckVerdict, Resource
 from pgdyno.model.facts import Unknown
 from pgdyno.model.record import CheckRecord, ClientRecord, PlanRecord
+from pgdyno.model.run_evidence import RunEvidence
 from pgdyno.model.samples import HistogramRow, SampleRow, SampleValue
 from pgdyno.model.study import Study
 from pgdyno.model.trial import LoadPlan, Outcome, Trial
 from pgdyno.probes.counter_scope import devices_hold, scope_notes
 from pgdyno.probes.evidence.warm_up import warm_up
 from pgdyno.probes.held_back import held_back
-from pgdyno.probes.lock_figures import LockFigures, lock_figures
+from pgdyno.probes.lock_figures import lock_figures
 from pgdyno.probes.network_path import OVER_NETWORK, PAUSE_S, ROUND_TRIP_MS, ROUND_TRIPS, link_speeds
 from pgdyno.probes.run_figures import LoadShape, read_figures
 from pgdyno.probes.server_failures import COUNTER, FAILURES
-from pgdyno.stats.smoothness import Smoothness, smoothness
+from pgdyno.stats.smoothness import smoothness
 from pgdyno.store.catalogue import Store
 from pgdyno.trial.alignment import by_second
 from pgdyno.units import parse_quantity
 
 TABLES = ("cpu", "disk", "net", "sessions", "waits", "locks", "memory")
 """What the verdict reads."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunEvidence:
-    """Everything that one run's samples say beside its score.
-
-    `failures` counts what failed in the server, None where that was not recorded; `filling` are the signs that caches
-    still filled in the measured window, empty when there were none; `scope` says what the host's counters cover.
-    """
-
-    held_back: BottleneckVerdict
-    failures: Mapping[str, int] | None = None
-    failed_transactions: int = 0
-    smoothness: Smoothness | None = None
-    locks: tuple[LockFigures, ...] = ()
-    clients: tuple[ClientRecord, ...] = ()
-    filling: tuple[str, ...] = ()
-    scope: tuple[str, ...] = ()
-    plans: tuple[PlanRecord, ...] = ()
-    checks: tuple[CheckRecord, ...] = ()
-
-    def to_json(self) -> dict[str, object]:
-        """Return it as `bench --json` prints it beside the run's figures."""
-        return {
-            "bottleneck": self.held_back.to_json(),
-            "failures": None if self.failures is None else dict(self.failures),
-            "smoothness": None if self.smoothness is None else asdict(self.smoothness),
-            "locks": [asdict(one) for one in self.locks],
-            "clients": [asdict(one) for one in self.clients],
-            "not_steady": list(self.filling),
-            "scope": list(self.scope),
-            "plans": [asdict(one) for one in self.plans],
-            "checks": [asdict(one) for one in self.checks],
-        }
 
 
 def read_evidence(store: Store, study: Study, trial: Trial) -> RunEvidence:

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.model.live import Live
+from pgdyno.model.shapes import plain
 from pgdyno.model.study import Study
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
@@ -100,7 +101,7 @@ def _report(store: Store, study: str, wanted: str) -> str:
 
 def _study_json(study: Study) -> dict[str, object]:
     """Return what a list of studies has of one; its report has the rest."""
-    verdict = (study.result or {}).get("verdict")
+    verdict = None if study.result is None else plain(study.result.headline)
     return {
         "study": study.id, "kind": study.kind, "name": study.name, "state": study.state,
         "created_at": study.created_at, "target": study.target, "workload": study.workload.name, "verdict": verdict,

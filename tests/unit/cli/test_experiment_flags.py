@@ -9,6 +9,7 @@ from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.stats.boundary import critical_values
 from pgdyno.store.catalogue import Store
+from result_example import made
 from simulated_laboratory import simulated_study
 
 PLAN = 'version = 2\n[plan]\n[[step]]\nname = "one"\nsettings = { work_mem = "8MB" }\n'
@@ -37,7 +38,11 @@ def store(tmp_path):
         for name, kind, stage in (("a-sandbox", "staircase", "sandbox"), ("b-large", "staircase", "large"),
                                   ("c-tune", "tune", "")):  # fmt: skip
             opened.add_study(replace(simulated_study(), id=name, kind=StudyKind(kind)))
-            opened.update_study(name, state=StudyState.COMPLETE, result={"stage": stage, "candidates": ["one"]})
+            opened.update_study(
+                name,
+                state=StudyState.COMPLETE,
+                result=made(StudyKind(kind), {"stage": stage, "candidates": ["one"]}),
+            )
     return path
 
 

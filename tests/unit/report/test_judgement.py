@@ -8,12 +8,13 @@ from pathlib import Path
 
 import study_example as example
 from pgdyno.errors import ExitCode
-from pgdyno.model.study import Study
+from pgdyno.model.study import Study, StudyKind
 from pgdyno.report.build import build_report
 from pgdyno.report.judgement import judged
 from pgdyno.report.text import print_summary
 from pgdyno.store.catalogue import Store
 from pgdyno.web.overview import OverviewReader
+from result_example import made
 
 FOREIGN = "foreign CPU was 182 % of a core, above the bound of 15 %"
 
@@ -26,7 +27,7 @@ def run(number: int, state: str = "complete", tps: float = 551.0) -> dict[str, o
 def bench(store: Store, *runs: dict[str, object], top: int = -1) -> Study:
     """Keep a bench of these runs, with one of them at the top, as earlier versions had the last one."""
     study = example.add_bench(store)
-    store.update_study(study, result={"study": study, **runs[top], "runs": list(runs)})
+    store.update_study(study, result=made(StudyKind.BENCH, {"study": study, **runs[top], "runs": list(runs)}))
     return store.study(study)
 
 

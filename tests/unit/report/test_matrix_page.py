@@ -11,8 +11,8 @@ import pytest
 from matrix_example import made_row, seed_rows
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.matrix import Cell, MatrixRow, SkippedCell
-from pgdyno.model.matrix_json import row_to_json, skipped_to_json
 from pgdyno.model.record import PlanRecord
+from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind
 from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
 from pgdyno.report import html, markdown
@@ -27,6 +27,7 @@ from pgdyno.report.scales import ticks
 from pgdyno.report.sections import Charts, Report, TableBlock
 from pgdyno.report.text import print_report
 from pgdyno.store.catalogue import Store
+from result_example import made
 from study_example import make_study
 from study_recording import record_filling
 
@@ -36,14 +37,14 @@ SMT8 = seed_rows("power_smt8", configuration=CONFIGURATIONS)
 
 def page(rows: list[MatrixRow], skipped: tuple[SkippedCell, ...] = ()) -> Report:
     result = {
-        "rows": [row_to_json(row) for row in rows],
-        "skipped": [skipped_to_json(one) for one in skipped],
+        "rows": [plain(row) for row in rows],
+        "skipped": [plain(one) for one in skipped],
         "data": "Every cell keeps its data.",
         "driver": "The load generators ran on the server's host.",
         "method": {"each run": "30 s"},
         "network": {"admin": "VLAN 10"},
     }
-    return compose(StudyRecord(replace(make_study(StudyKind.MATRIX), result=result), ()))
+    return compose(StudyRecord(replace(make_study(StudyKind.MATRIX), result=made(StudyKind.MATRIX, result)), ()))
 
 
 def text(report: Report) -> str:
@@ -52,7 +53,7 @@ def text(report: Report) -> str:
 
 def test_the_caption_says_with_which_data_a_cell_begins_where_that_was_kept() -> None:
     assert "our own session excluded. Every cell keeps its data. The load generators ran" in text(page(SMT8))
-    older = replace(make_study(StudyKind.MATRIX), result={"rows": [row_to_json(row) for row in SMT8]})
+    older = replace(make_study(StudyKind.MATRIX), result=made(StudyKind.MATRIX, {"rows": [plain(row) for row in SMT8]}))
     assert "keeps its data" not in text(compose(StudyRecord(older, ())))
 
 
@@ -253,7 +254,7 @@ def test_what_held_each_cell_back_is_told_of_its_last_complete_run(tmp_path: Pat
         runs = [record_filling(store, store.study("m1")).id for _ in range(2)]
         begun = store.begin_trial("m1", TrialSpec(BASELINE, Role.CELL, "cell", 1, 0))
         rows = [replace(made_row(4, 80.0), trials=(*runs, begun)), made_row(8, 90.0)]
-        store.update_study("m1", result={"rows": [row_to_json(row) for row in rows]})
+        store.update_study("m1", result=made(StudyKind.MATRIX, {"rows": [plain(row) for row in rows]}))
         report = build_report(store, "m1")
     (section,) = [one for one in report.sections if one.id == "held-back"]
     table, failures, evidence = section.blocks
@@ -273,7 +274,7 @@ def test_plans_of_a_configuration_stand_beside_those_of_the_baseline_under_the_s
     ]  # fmt: skip
     shapes = {1: "Seq Scan", 2: "Seq Scan", 3: "Index Scan", 4: "Index Scan", 5: "Index Scan"}
     records = {run: (PlanRecord("q", shape, shape),) for run, shape in shapes.items()}
-    study = replace(make_study(StudyKind.MATRIX), result={"rows": [row_to_json(row) for row in rows]})
+    study = replace(make_study(StudyKind.MATRIX), result=made(StudyKind.MATRIX, {"rows": [plain(row) for row in rows]}))
     (section,) = [one for one in compose(StudyRecord(study, (), records=records)).sections if one.id == "plans"]
     block = section.blocks[-1]
     assert isinstance(block, TableBlock)

@@ -1,8 +1,8 @@
 """The table of reads: the two sides of the verdict first, the many runs of a tune folded under them."""
 
 from pgdyno.model.configuration import BASELINE
+from pgdyno.model.results.parts import Pair
 from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
-from pgdyno.report.reading import PairReading
 from pgdyno.report.reads import reads_of_steps, reads_section
 from pgdyno.report.sections import Notice, TableBlock
 
@@ -16,7 +16,7 @@ def trial(number, rows, *, reason=None, **counters):
 
 
 def pair(a, b):
-    return PairReading("block 1", None, None, a, b)
+    return Pair(block=1, a=None, b=None, a_run=a, b_run=b)
 
 
 TRIALS = [trial(n, 100.0 * n) for n in range(1, 8)]

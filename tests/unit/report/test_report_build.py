@@ -9,6 +9,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from io import StringIO
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -16,7 +17,9 @@ import study_example as example
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.record import CheckRecord, InstanceRecord, PlanRecord, TextRecord
-from pgdyno.model.study import StudyKind, StudyState, Unmeasured
+from pgdyno.model.results.tune import Unmeasured
+from pgdyno.model.shapes import plain
+from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.model.trial import Role, TrialSpec
 from pgdyno.report import chapters, html, markdown
 from pgdyno.report.appendix import limits
@@ -25,6 +28,7 @@ from pgdyno.report.payload import report_json
 from pgdyno.report.sections import FactList, Prose, Report, Section, Snippet, Strips, TableBlock, Tone
 from pgdyno.report.text import print_report
 from pgdyno.store.catalogue import Store
+from result_example import made
 
 MOST_BYTES = 3_000_000
 HOSTILE = '</script><script>alert(1)</script> & "quoted" {{ 7 * 7 }} `tick` | pipe'
@@ -154,7 +158,7 @@ def test_a_bench_that_never_became_steady_shows_no_number(tmp_path: Path) -> Non
     def unsteady(store: Store) -> str:
         study = example.add_bench(store)
         result = {"study": study, "run": 1, "state": "unsteady", "reason": "throughput fell by 74%", "tps": None}
-        store.update_study(study, result=result)
+        store.update_study(study, result=made(StudyKind.BENCH, {**result, "runs": [result]}))
         return study
 
     report = make(tmp_path, unsteady)
@@ -313,9 +317,11 @@ def test_a_level_of_a_sweep_that_is_first_and_taken_is_recorded_once(tmp_path: P
         bench = example.add_bench(store)
         (run,) = (trial.id for trial in store.trials(bench))
         side = {"name": "1MB", "settings": {}, "run": run, "latency_ms": {}}
-        sweep = replace(store.study(bench), kind=StudyKind.SWEEP, result={"baseline": side, "winner": side})
+        sweep = replace(
+            store.study(bench), kind=StudyKind.SWEEP, result=made(StudyKind.SWEEP, {"baseline": side, "winner": side})
+        )
         assert [(name, trial.id) for name, trial in recorded_runs(sweep, store.trials(bench))] == [("1MB", run)]
-        other = {"baseline": side, "winner": {**side, "name": "4MB"}}
+        other = made(StudyKind.SWEEP, {"baseline": side, "winner": {**side, "name": "4MB"}})
         names = [name for name, _ in recorded_runs(replace(sweep, result=other), store.trials(bench))]
         assert names == ["1MB", "4MB"]
 
@@ -338,7 +344,9 @@ def test_a_number_stays_with_its_unit_on_the_page() -> None:
 def with_result(tmp_path: Path, **members: object) -> Report:
     with Store.open(tmp_path / "store.db") as store:
         study = example.add_tune(store)
-        store.update_study(study, result={**(store.study(study).result or {}), **members})
+        store.update_study(
+            study, result=made(StudyKind.TUNE, {**cast(Any, plain(store.study(study).result)), **members})
+        )
         return build_report(store, study)
 
 
@@ -372,7 +380,10 @@ def test_a_result_without_what_a_setting_needs_claims_nothing_of_restarts(tmp_pa
     ],
 )
 def test_what_a_change_interrupts_follows_from_every_setting(contexts: tuple[str, ...], told: str) -> None:
-    retained = [Unmeasured(f"knob_{number}", "1", "2", "", "A", one) for number, one in enumerate(contexts)]
+    retained = [
+        Unmeasured(knob=f"knob_{number}", before="1", after="2", why="", durability="A", context=one)
+        for number, one in enumerate(contexts)
+    ]
     assert f"2 settings to change. {told}" in chapters.need_text(2, retained)
     assert "kernel" not in [row[5] for row in chapters.effects_table(retained).rows], "a word for people"
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.model.figure import Figure
+from pgdyno.model.results.tune import Effect
 from pgdyno.model.samples import Event
-from pgdyno.model.study import Effect
 from pgdyno.model.trial import Role, TrialState
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 from pgdyno.report.figures import MetricRow, TrialPoint, forest, history, pairs
@@ -36,7 +36,8 @@ def compare(name: str, drawn: object) -> None:
 
 
 def effect(knob: str, ratio: float, lo: float, hi: float) -> Effect:
-    return Effect(knob, "1", "2", Interval(ratio, lo, hi, 0.95), "why", "A", "user")
+    told = {"knob": knob, "before": "1", "after": "2", "why": "why", "durability": "A", "context": "user"}
+    return Effect(**told, interval=Interval(ratio, lo, hi, 0.95), word=Word.BETTER)
 
 
 def points() -> list[TrialPoint]:

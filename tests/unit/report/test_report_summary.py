@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import study_example as example
+from pgdyno.model.results.tune import SearchFigures, TuneResult
 from pgdyno.model.study import StudyState
 from pgdyno.model.trial import TUNE_PROOF_BLOCKS, Role, TrialState
 from pgdyno.model.verdict import Interval, Metric
@@ -19,12 +21,12 @@ from pgdyno.report import html, markdown
 from pgdyno.report.build import build_report
 from pgdyno.report.figures import TrialPoint
 from pgdyno.report.neighbours import phases
-from pgdyno.report.reading import Fields
 from pgdyno.report.reliability import noise_facts, rival_sentences, warnings_of
 from pgdyno.report.sections import Report, Tone
 from pgdyno.report.text import print_report, print_summary
 from pgdyno.report.wording import difference_text
 from pgdyno.store.catalogue import Store
+from result_example import part
 
 GOLDEN = Path(__file__).parent / "golden"
 MOST_LINES = 48
@@ -121,8 +123,10 @@ def test_keep_cannot_be_misread_in_any_format(tmp_path: Path, word: str, ratio: 
 def test_where_nothing_but_the_baseline_was_measured_nothing_is_claimed(tmp_path: Path) -> None:
     def nothing_found(store: Store) -> str:
         study = example.add_keep(store)
-        result = dict(store.study(study).result or {})
-        store.update_study(study, result={**result, "verdict": None, "winner": result["baseline"], "search": {}})
+        result = store.study(study).told(TuneResult)
+        assert result is not None
+        search = part(SearchFigures, {})
+        store.update_study(study, result=replace(result, verdict=None, winner=result.baseline, search=search))
         return study
 
     report = make(tmp_path, nothing_found)
@@ -141,8 +145,11 @@ def test_an_interval_without_an_end_is_a_verdict_all_the_same(tmp_path: Path) ->
 
     def open_ended(store: Store) -> str:
         study = example.add_keep(store, word="not resolved", ratio=1.01)
-        result = dict(store.study(study).result or {})
-        store.update_study(study, result={**result, "verdict": {**result["verdict"], "ci": [0.9, None], "pairs": 2}})
+        result = store.study(study).told(TuneResult)
+        assert result is not None
+        assert result.verdict is not None
+        open_end = replace(result.verdict, interval=replace(result.verdict.interval, lo=0.9, hi=math.inf), pairs=2)
+        store.update_study(study, result=replace(result, verdict=open_end))
         return study
 
     report = make(tmp_path, open_ended)
@@ -170,7 +177,7 @@ def test_a_rival_is_told_in_words() -> None:
     def said(lo: float, hi: float) -> str:
         over = {"ratio": (lo + hi) / 2, "ci": [lo, hi]}
         rival = {"name": "by-hand", "settings": {"jit": "off"}, "winner_over_rival": over}
-        return rival_sentences(Fields({"rivals": [rival]}))[0]
+        return rival_sentences(part(TuneResult, {"rivals": [rival]}))[0]
 
     assert said(0.8, 1.2).startswith("The winner reaches 100 % [80, 120] of the throughput of by-hand (jit = off)")
     assert said(0.8, 1.2).endswith("no difference is shown.")
@@ -181,7 +188,7 @@ def test_a_rival_is_told_in_words() -> None:
 
 def test_warnings_that_differ_in_a_number_are_told_once() -> None:
     texts = ["77 transactions in 6 s are few", "93 transactions in 6 s are few", "the load only reads"]
-    assert warnings_of(Fields({"warnings": texts})) == (
+    assert warnings_of(part(TuneResult, {"warnings": texts})) == (
         "77 transactions in 6 s are few (and 1 more like it)",
         "the load only reads",
     )
@@ -229,7 +236,7 @@ def test_settings_dropped_for_one_reason_share_a_row(tmp_path: Path) -> None:
     ],
 )
 def test_the_noise_is_told_in_words_and_never_as_a_nonsense_figure(noise, single, effect) -> None:
-    rows = dict(noise_facts(Fields({"noise_floor": noise})))
+    rows = dict(noise_facts(part(TuneResult, {"noise_floor": noise})))
     assert single in rows["noise of a single run"]
     assert effect in rows["smallest effect that shows"]
     assert "e+" not in rows["smallest effect that shows"]

@@ -10,13 +10,18 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from pgdyno.model.figure import Axis, Table
-from pgdyno.model.study import Effect
-from pgdyno.model.verdict import Interval, Metric
+from pgdyno.model.results.tune import Effect
+from pgdyno.model.verdict import Interval, Metric, Word
 from pgdyno.report import markdown, text_charts
 from pgdyno.report.figures import forest
 from pgdyno.report.sections import Report, Section, TableBlock, Tone
 from pgdyno.report.text import render
 from pgdyno.report.wording import change_text, number_text, plural, range_text, tile
+
+
+def effect(knob: str, before: str, after: str, interval: Interval) -> Effect:
+    told = {"knob": knob, "before": before, "after": after, "why": "", "durability": "A", "context": "user"}
+    return Effect(**told, interval=interval, word=Word.BETTER)
 
 
 def test_a_sparkline_rises_from_low_to_high() -> None:
@@ -33,7 +38,7 @@ def test_a_sparkline_is_never_wider_than_asked(values: list[float | None], width
 
 
 def test_rows_show_the_interval_around_the_estimate() -> None:
-    figure = forest([Effect("jit", "on", "off", Interval(1.2, 1.1, 1.3, 0.95), "", "A", "user")], smallest_effect=0.02)
+    figure = forest([effect("jit", "on", "off", Interval(1.2, 1.1, 1.3, 0.95))], smallest_effect=0.02)
     line = text_charts.rows(figure, 100)[0]
     assert line.startswith("jit on → off")
     assert line.index("│") < line.index("├") < line.index("●") < line.index("┤")
@@ -43,7 +48,7 @@ def test_rows_show_the_interval_around_the_estimate() -> None:
 @pytest.mark.parametrize("width", [60, 80, 100])
 def test_rows_fit_and_show_every_interval_whole(width: int) -> None:
     interval = Interval(0.3184, 0.3121, 0.3252, 0.95)
-    effects = [Effect(knob, "4", "1", interval, "", "A", "user") for knob in ("jit", "max_parallel_workers_per_gather")]
+    effects = [effect(knob, "4", "1", interval) for knob in ("jit", "max_parallel_workers_per_gather")]
     for line in text_charts.rows(forest(effects, smallest_effect=0.02), width)[:2]:
         assert len(line) <= width
         assert line.endswith("0.318x [0.312, 0.325]")

@@ -12,19 +12,21 @@ from pgdyno.errors import UsageError
 from pgdyno.model.bottleneck import BottleneckVerdict, Candidate, Resource
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.record import PlanRecord
+from pgdyno.model.results.parts import PlanChange
+from pgdyno.model.run_evidence import RunEvidence, Smoothness
+from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind
 from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.report.build import build_report
 from pgdyno.report.held_back_section import WORDS, headline, held_back_section
 from pgdyno.report.markdown import render
-from pgdyno.report.reading import Fields
 from pgdyno.report.run_details import failures_text, plan_section, run_details, side_plan_section, slow_clients
 from pgdyno.report.side_plans import plans_of_arms
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.stats.smoothness import CAVEAT, Smoothness
+from pgdyno.stats.smoothness import CAVEAT
 from pgdyno.store.catalogue import Store
-from pgdyno.trial.plan_changes import PlanChange
-from pgdyno.trial.run_evidence import RunEvidence, read_evidence
+from pgdyno.trial.run_evidence import read_evidence
+from result_example import made
 from study_example import make_study
 from study_recording import client, record_filling
 
@@ -84,28 +86,30 @@ def test_evenness_of_both_sides_stands_with_its_caveat():
 
 def test_plans_that_changed_are_listed_with_both_shapes():
     changes = [
-        PlanChange("SELECT 1", ("Seq Scan on t",), ("Index Scan on t",), "changed"),
+        PlanChange(
+            "SELECT 1", ("Seq Scan on t",), ("Index Scan on t",), "changed", ("Seq Scan on t became Index Scan on t",)
+        ),
         PlanChange("SELECT 2", ("Result",), ("Result",), "same"),
         PlanChange("SELECT 3", ("unknown: x",), ("Result",), "unknown"),
     ]
-    section = plan_section(Fields({"plans": [change.to_json() for change in changes]}), ("A", "B"))
+    section = plan_section(changes, ("A", "B"))
     table = section.blocks[-1].table
     assert "SELECT 1: Seq Scan on t became Index Scan on t." in texts(section.blocks[1])
     assert table.columns == ("plan", "statement", "A", "B")
     assert table.rows[0] == ("changed", "SELECT 1", "Seq Scan on t", "Index Scan on t")
     assert "1 statement of 3 changed" in texts(section.blocks[0])
     assert "1 could not be compared" in texts(section.blocks[0])
-    assert plan_section(Fields({}), ("A", "B")) is None
-    assert plan_section(Fields({"plans": [{"statement": "SELECT 1", "plan": "Result"}]}), ("A", "B")) is None
+    assert plan_section((), ("A", "B")) is None
 
 
 def test_plans_are_listed_by_the_step_that_changed_them():
-    turned = PlanChange("SELECT 1", ("Seq Scan on t",), ("Index Scan on t",), "changed")
+    turned = PlanChange(
+        "SELECT 1", ("Seq Scan on t",), ("Index Scan on t",), "changed", ("Seq Scan on t became Index Scan on t",)
+    )
     kept = PlanChange("SELECT 2", ("Result",), ("Result",), "same")
     unknown = PlanChange("SELECT 3", ("unknown: x",), ("Result",), "unknown")
     places = [
-        (name, Fields({"plans": [change.to_json() for change in changes]}))
-        for name, changes in (("step a", [kept, turned]), ("step b", [kept, unknown]), ("step c", []))
+        (name, changes) for name, changes in (("step a", [kept, turned]), ("step b", [kept, unknown]), ("step c", []))
     ]
     section = side_plan_section(places, "step", ("without it", "with it"))
     said, table = texts(section.blocks[1]), section.blocks[-1].table
@@ -119,7 +123,7 @@ def test_plans_are_listed_by_the_step_that_changed_them():
         ("step b", "unknown", "SELECT 3", "unknown: x", "Result"),
     )
     assert side_plan_section(places[2:], "step", ("without it", "with it")) is None
-    (_, only_same) = side_plan_section([("step b", Fields({"plans": [kept.to_json()]}))], "step", ("a", "b")).blocks
+    (_, only_same) = side_plan_section([("step b", [kept])], "step", ("a", "b")).blocks
     assert "0 statements of 1" in texts(only_same)
 
 
@@ -148,13 +152,15 @@ def test_json_and_report_say_the_same_of_a_recorded_run(store):
     study = store.study("bench-1")
     trial = record_filling(store, study)
     found = read_evidence(store, study, trial)
-    image = found.to_json()
+    image = plain(found)
     assert image["bottleneck"]["resource"] == found.held_back.resource.value == "client"
     assert image["failures"] == {"crash": 0, "restart": 0}
     assert [one["client"] for one in image["clients"]] == [0, 1]
     assert image["plans"] == [{"statement": "SELECT 1", "shape": "abc", "plan": "Result"}]
     assert image["checks"] == [{"condition": "C01", "violations": 0, "meaning": "sums agree"}]
-    store.update_study(study.id, result={"study": study.id, "run": trial.id, "tps": 20.0, **image})
+    store.update_study(
+        study.id, result=made(StudyKind.BENCH, {"study": study.id, "run": trial.id, "tps": 20.0, **image})
+    )
     page = render(build_report(store, study.id))
     assert "What held it back?" in page
     assert "Inside the runs" in page

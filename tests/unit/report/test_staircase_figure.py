@@ -19,6 +19,7 @@ from pgdyno.report.markdown import render
 from pgdyno.report.staircase_figure import StairRow, staircase
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.text_charts import framed_chart
+from result_example import made
 from simulated_laboratory import simulated_study
 
 FIGURES = json.loads((Path(__file__).parents[2] / "data/staircase/figures_2017.json").read_text())
@@ -150,7 +151,9 @@ def record(**changes):
         "verdict": {**VERDICT, "word": "better", "ratio": 1.21, "ci": [1.18, 1.24]},
         "effects_left_out": {}, "drift": {"sentence": ""}, "sentences": [], **changes,
     }  # fmt: skip
-    study = replace(simulated_study(), kind=StudyKind.STAIRCASE, state=StudyState.COMPLETE, result=result)
+    study = replace(
+        simulated_study(), kind=StudyKind.STAIRCASE, state=StudyState.COMPLETE, result=made(StudyKind.STAIRCASE, result)
+    )
     return StudyRecord(study, ())
 
 

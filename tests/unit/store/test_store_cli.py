@@ -23,6 +23,7 @@ from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
+from result_example import made
 
 WORKLOAD = WorkloadSpec("select-only", {"scale": 1}, "f", "select-only at scale 1", True)
 
@@ -34,7 +35,7 @@ def path(tmp_path: Path) -> Path:
             plan, facts = LoadPlan(4, 1, 1.0, 1.0), {"host": {}}
             kind, state = StudyKind.AB, StudyState.COMPLETE
             store.add_study(Study(name, kind, "n", state, created, "sandbox", "abc", facts, WORKLOAD, plan))
-        store.update_study("20260102-two", result={"verdict": {"word": "better", "ratio": 2.5}})
+        store.update_study("20260102-two", result=made(StudyKind.AB, {"verdict": {"word": "better", "ratio": 2.5}}))
         run = store.begin_trial("20260102-two", TrialSpec(Configuration.of({"work_mem": "64MB"}), Role.ARM, "b", 3, 1))
         store.add_records(run, [TextRecord("runit.log", "one\ntwo\n")])
         store.add_events(run, [Event(1.0, "checkpoint", "checkpoint_timeout was over")])
@@ -59,7 +60,9 @@ def test_list_tells_a_bench_whose_run_was_not_used(path: Path) -> None:
     with Store.open(path) as store:
         one = replace(store.study("20260101-one"), id="20260103-three", kind=StudyKind.BENCH)
         store.add_study(one)
-        store.update_study(one.id, result={"runs": [{"state": "disturbed", "reason": "foreign CPU"}]})
+        store.update_study(
+            one.id, result=made(StudyKind.BENCH, {"runs": [{"state": "disturbed", "reason": "foreign CPU"}]})
+        )
     assert re.search("20260103-three.* complete .* disturbed", run(path, "list").stdout)
     rows = json.loads(run(path, "list", "--json").stdout)
     (judgement,) = (row["judgement"] for row in rows if row["id"] == one.id)

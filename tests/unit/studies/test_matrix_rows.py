@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from pgdyno.model.configuration import BASELINE
-from pgdyno.model.matrix import Cell
-from pgdyno.model.matrix_json import row_from_json, row_to_json, skipped_from_json
+from pgdyno.model.matrix import Cell, MatrixRow
 from pgdyno.model.record import CheckRecord
+from pgdyno.model.shapes import plain, shaped
 from pgdyno.model.trial import LatencySummary, Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.stats.matrix import little
 from pgdyno.studies.cell_workload import HISTORY, history_check
@@ -96,7 +96,7 @@ def test_what_windows_cut_is_pooled_by_their_seconds_and_unknown_where_one_does_
     assert check is not None
     assert check.busy == pytest.approx(CELL.connections - 1 / 40)
     assert build_row(CELL, [*runs, run(3)], Surroundings()).edges is None
-    assert row_from_json(row_to_json(row)) == row
+    assert shaped(MatrixRow, plain(row)) == row
 
 
 def cut(one: CellRun, edges_s: float) -> CellRun:
@@ -149,9 +149,9 @@ def test_the_first_baseline_and_what_a_kill_ended_are_no_runs_of_a_cell() -> Non
 
 def test_a_row_comes_back_from_json() -> None:
     row = build_row(CELL, [sampled(run(1)), run(2)], Surroundings(system="x86_64", vcpus=2, durability={}))
-    assert row_from_json(row_to_json(row)) == row
-    assert row_from_json({"cell": {"instances": "x"}}) is None
-    assert skipped_from_json({}) is None
+    assert shaped(MatrixRow, plain(row)) == row
+    with pytest.raises(ValueError, match=r"the answer\.cell has no clients"):
+        shaped(MatrixRow, {"cell": {"instances": "1"}})
 
 
 @pytest.mark.requirement("R-BEN-20")

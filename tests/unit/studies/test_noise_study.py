@@ -12,6 +12,7 @@ from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import HistogramRow, SampleRow
+from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.model.trial import Outcome, Role, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
@@ -21,6 +22,7 @@ from pgdyno.report.text import print_report, print_summary
 from pgdyno.stats.histogram import LatencyHistogram
 from pgdyno.stats.sequential import Design
 from pgdyno.store.catalogue import Store
+from pgdyno.store.codec import result_from_json
 from pgdyno.studies.noise import FEWEST_RUNS, noise_result, run_noise, series_of
 from simulated_laboratory import SimulatedLaboratory, flat, simulated_study
 
@@ -69,7 +71,7 @@ def noisy(store, count=12, cv=0.03, plan=None, **more):
     study = store.study("s1")
     study = replace(study, plan=replace(study.plan, **(plan or {})))
     laboratory = SimpleNamespace(study=study, store=store, spent_s=count * (SECONDS + 4.0))
-    return runs, noise_result(laboratory, runs, design=DESIGN, effect=0.02, seed=1)
+    return runs, plain(noise_result(laboratory, runs, design=DESIGN, effect=0.02, seed=1))
 
 
 def test_the_table_has_every_window_with_its_minutes_and_effects(store):
@@ -103,7 +105,7 @@ def test_the_minutes_are_those_of_runs_with_the_flags_that_are_proposed(store, m
     for window in result["metrics"][0]["windows"]:
         assert window["measure_s"] == pytest.approx(max(2.0, window["window_s"] - early))
         assert window["pair_s"] == pytest.approx(2 * (4.0 + early + window["measure_s"]))
-    store.update_study("s1", result=result)
+    store.update_study("s1", result=result_from_json(StudyKind.NOISE, result))
     text = io.StringIO()
     print_report(build_report(store, "s1"), text)
     advice = result["metrics"][0]["advice"]
@@ -124,7 +126,7 @@ def test_one_run_that_stands_apart_is_left_out_and_named(store):
     counts[3] /= 4
     runs = [add_run(store, i, row) for i, row in enumerate(counts, start=1)]
     laboratory = SimpleNamespace(study=store.study("s1"), store=store, spent_s=100.0)
-    result = noise_result(laboratory, runs, design=DESIGN, effect=0.02, seed=1)
+    result = plain(noise_result(laboratory, runs, design=DESIGN, effect=0.02, seed=1))
     assert result["odd"]["run"] == runs[3].id
     assert result["metrics"][0]["cv"] < 0.1
 
@@ -147,7 +149,7 @@ def test_seconds_are_those_that_lie_whole_in_the_window(store):
 
 def test_the_page_shows_the_answer_in_every_format(store):
     _, result = noisy(store)
-    store.update_study("s1", result=result)
+    store.update_study("s1", result=result_from_json(StudyKind.NOISE, result))
     report = build_report(store, "s1")
     text, short = io.StringIO(), io.StringIO()
     print_report(report, text)

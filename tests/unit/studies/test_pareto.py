@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.shapes import plain
 from pgdyno.model.verdict import Interval, Metric, Word
 from pgdyno.report.gain_memory import gain_memory
-from pgdyno.report.reading import Fields
 from pgdyno.studies.options import TuneOptions
 from pgdyno.studies.pareto import Point, front
 from pgdyno.studies.tune import tune
@@ -30,8 +30,12 @@ def slope(settings):
     return 1 + min(1.0, math.log2(size / (128 << 20)) / 6)
 
 
-@cache
 def tuned(tolerance, surface=slope):
+    return plain(outcome(tolerance, surface))
+
+
+@cache
+def outcome(tolerance, surface=slope):
     options = replace(OPTIONS, tolerance=tolerance)
     laboratory = SimulatedLaboratory(surface, cv=0.02)
     return tune_result(laboratory, tune(laboratory, options, lambda _: None), options)
@@ -68,7 +72,7 @@ def test_the_list_says_of_each_point_whether_it_was_measured():
 
 
 def test_the_page_tells_the_models_points_from_measured_ones():
-    section = gain_memory(Fields(tuned(None)), Metric.THROUGHPUT)
+    section = gain_memory(outcome(None).pareto, Metric.THROUGHPUT)
     rows = section.blocks[0].table.rows
     assert len(rows) == len(tuned(None)["pareto"])
     for row, one in zip(rows[1:], tuned(None)["pareto"][1:], strict=True):
@@ -91,7 +95,7 @@ def test_of_points_that_another_beats_in_both_only_baseline_and_taken_stay():
 
 
 def test_a_study_of_an_earlier_version_has_no_such_section():
-    assert gain_memory(Fields({}), Metric.THROUGHPUT) is None
+    assert gain_memory((), Metric.THROUGHPUT) is None
 
 
 @pytest.mark.parametrize("word", list(Word))

@@ -17,6 +17,7 @@ from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.proofs import OPTION, proofs_of, rule_option
+from result_example import made
 
 HOST = {"architecture": "x86_64", "kernel": "6.1.0", "page_size": 4096, "ram_bytes": 128 * GB}
 SERVER = {"version_num": 180000, "data_directory": "/data"}
@@ -37,7 +38,7 @@ def study(
     values = {
         "state": StudyState.COMPLETE,
         "options": {OPTION: rule_option(rules, settings or {"work_mem": "8MB"})},
-        "result": {"verdict": verdict},
+        "result": made(StudyKind.AB, {"verdict": verdict}),
     }
     spec = WorkloadSpec("ybio", {}, "f", "reads", False)
     plan = LoadPlan(clients=1, jobs=1, warmup_s=1, measure_s=2)

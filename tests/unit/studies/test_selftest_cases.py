@@ -9,6 +9,7 @@ import pytest
 
 from facts_from_params import make_facts
 from pgdyno.knobs.policy import check_settings
+from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 from pgdyno.report import html, markdown
@@ -20,7 +21,7 @@ from pgdyno.studies import selftest
 from pgdyno.studies.selftest import (
     CASES,
     CaseOutcome,
-    CaseResult,
+    CaseWord,
     changed_settings,
     chosen,
     obstacle,
@@ -45,10 +46,10 @@ SURFACES = {
 @pytest.mark.parametrize(
     ("word", "result"),
     [
-        (Word.WORSE, CaseResult.AS_EXPECTED),
-        (Word.NOT_RESOLVED, CaseResult.NOT_RESOLVED),
-        (Word.EQUIVALENT, CaseResult.MISSED),
-        (Word.BETTER, CaseResult.MISSED),
+        (Word.WORSE, CaseWord.AS_EXPECTED),
+        (Word.NOT_RESOLVED, CaseWord.NOT_RESOLVED),
+        (Word.EQUIVALENT, CaseWord.MISSED),
+        (Word.BETTER, CaseWord.MISSED),
     ],
 )
 def test_a_sabotage_must_come_out_worse(name, word, result):
@@ -58,7 +59,7 @@ def test_a_sabotage_must_come_out_worse(name, word, result):
 @pytest.mark.parametrize("word", list(Word))
 def test_equal_must_make_no_claim(word):
     expected = word in (Word.EQUIVALENT, Word.NOT_RESOLVED)
-    assert BY_NAME["equal"].judge(word) is (CaseResult.AS_EXPECTED if expected else CaseResult.MISSED)
+    assert BY_NAME["equal"].judge(word) is (CaseWord.AS_EXPECTED if expected else CaseWord.MISSED)
 
 
 @pytest.mark.parametrize("major", [13, 18])
@@ -100,18 +101,18 @@ def cases(monkeypatch):
 
 @pytest.mark.parametrize(
     ("surface", "result"),
-    [("harmed", CaseResult.AS_EXPECTED), ("equal", CaseResult.MISSED), ("helped", CaseResult.MISSED)],
+    [("harmed", CaseWord.AS_EXPECTED), ("equal", CaseWord.MISSED), ("helped", CaseWord.MISSED)],
 )
 def test_the_verdict_decides(cases, surface, result):
     _, (outcome,) = cases(surface)
     if surface == "equal" and outcome.verdict.word is Word.NOT_RESOLVED:
-        result = CaseResult.NOT_RESOLVED
+        result = CaseWord.NOT_RESOLVED
     assert outcome.result is result
 
 
 def test_a_case_that_cannot_be_measured_does_not_keep_the_others_from_theirs(cases):
     _, outcomes = cases("harmed", ("cache", "planner"), fails=lambda settings: "shared_buffers" in settings)
-    assert [outcome.result for outcome in outcomes] == [CaseResult.NOT_RESOLVED, CaseResult.AS_EXPECTED]
+    assert [outcome.result for outcome in outcomes] == [CaseWord.NOT_RESOLVED, CaseWord.AS_EXPECTED]
     assert "cannot be measured" in outcomes[0].reason
 
 
@@ -150,12 +151,12 @@ def result_of(*outcomes):
 def test_the_whole_is_as_good_as_its_worst_case(words, left, word):
     first, second = words
     result = result_of(outcome("equal", Word(first), 1.0), outcome("cache", Word(second), 0.2))
-    assert with_restored(result, left, "gone")["word"] == word
+    assert with_restored(result, left, "gone").word == word
 
 
 def test_the_page_has_a_row_a_case_in_every_format(tmp_path):
     result = with_restored(result_of(outcome("equal", Word.EQUIVALENT, 1.0), outcome("wal", Word.WORSE, 0.01)), ["x"])
-    json.dumps(result)
+    json.dumps(plain(result))
     with Store.open(tmp_path / "s.db") as store:
         store.add_study(replace(simulated_study(), kind=StudyKind.SELFTEST, state=StudyState.COMPLETE))
         store.update_study("s1", result=result)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from pgdyno.model.results.staircase import StaircaseResult
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.report.build import build_report
 from pgdyno.report.markdown import render
@@ -19,12 +20,12 @@ from staircase_climbing import options, surface
 from study_example import make_study
 
 
-def stopped(after: int) -> list[dict[str, object]]:
+def stopped(after: int) -> list[StaircaseResult]:
     """Return what was kept of a staircase, step by step, that a signal ended in this trial."""
     wanted, laboratory = options(min_pairs=8), SimulatedLaboratory(surface, cv=0.01, kill_after=after)
     gate = gate_of(wanted.read_plan(), laboratory.study, (), ask=lambda _: None, verify=None, announce=print,
                    resumed=False)  # fmt: skip
-    kept: list[dict[str, object]] = []
+    kept: list[StaircaseResult] = []
     staircase = Staircase(
         GatedRuns(laboratory, gate), laboratory.facts, wanted, lambda _: None,
         lambda found: kept.append(unfinished_result(laboratory, found, wanted)),
@@ -37,7 +38,7 @@ def stopped(after: int) -> list[dict[str, object]]:
 def test_the_page_of_a_stopped_staircase_shows_its_finished_steps(tmp_path) -> None:
     kept = stopped(after=50)
     assert 1 <= len(kept) < 5
-    assert kept[-1]["steps"][0]["step"] == "good"
+    assert kept[-1].steps[0].step == "good"
     study: Study = replace(make_study(StudyKind.STAIRCASE, "staircase-1"), result=kept[-1])
     with Store.open(tmp_path / "s.db") as store:
         store.add_study(replace(study, state=StudyState.INTERRUPTED))

@@ -7,14 +7,19 @@ from types import SimpleNamespace
 
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.facts import Unknown
+from pgdyno.model.shapes import plain
 from pgdyno.model.trial import OUTAGE, Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.server.outage import Outage
 from pgdyno.studies import outages
-from pgdyno.studies.outages import LATEST, expected_outage, outage_json, outage_sentence
+from pgdyno.studies.outages import LATEST, expected_outage, outage_record, outage_sentence
 from simulated_laboratory import simulated_study
 
 ESTIMATE = Outage(30.0, "at most", "an estimate")
 TARGET = SimpleNamespace(name="simulated", postgres=None)
+
+
+def told_of(expected, found):
+    return plain(outage_record(expected, found))
 
 
 def trials(*seconds):
@@ -66,7 +71,7 @@ def test_only_the_latest_restarts_count(monkeypatch):
 
 
 def test_in_the_end_both_are_told():
-    told = outage_json(ESTIMATE, trials(2.0, 3.0, None, 7.0))
+    told = told_of(ESTIMATE, trials(2.0, 3.0, None, 7.0))
     assert told["restarts"] == 3
     assert told["expected"]["seconds"] == 30.0
     assert told["measured"]["seconds"] == 3.0
@@ -76,7 +81,7 @@ def test_in_the_end_both_are_told():
 
 
 def test_a_study_without_restarts_has_nothing_to_tell():
-    assert outage_json(None, trials(None)) == {"expected": None, "measured": None, "restarts": 0}
+    assert told_of(None, trials(None)) == {"expected": None, "measured": None, "restarts": 0}
     assert outage_sentence(ESTIMATE, trials(None)) is None
     assert "expected" not in outage_sentence(None, trials(1.0))
-    assert outage_json(Outage(Unknown("no rate"), "unknown", "no rate"), [])["expected"]["seconds"] is None
+    assert told_of(Outage(Unknown("no rate"), "unknown", "no rate"), [])["expected"]["seconds"] is None

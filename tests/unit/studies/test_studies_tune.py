@@ -6,6 +6,7 @@ import pytest
 
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode
 from pgdyno.model.configuration import Configuration
+from pgdyno.model.shapes import plain
 from pgdyno.model.trial import Role, TrialState
 from pgdyno.model.verdict import Metric, Word
 from pgdyno.optimizer import rank
@@ -36,12 +37,13 @@ def test_the_one_knob_that_matters_is_found_proved_and_left_alone():
     assert verdict.word is Word.BETTER
     assert verdict.interval.lo < 3.4 < verdict.interval.hi
     assert tuned.proof.rival_shares["4GB"].lo < 1 < tuned.proof.rival_shares["4GB"].hi
-    result = tune_result(laboratory, tuned, OPTIONS)
+    typed = tune_result(laboratory, tuned, OPTIONS)
+    result = plain(typed)
     assert [effect["knob"] for effect in result["effects"]] == ["shared_buffers"]
     assert result["effects"][0]["from"] == "128MB"
     assert not result["keep"]
     assert any("Reads became hits" in sentence for sentence in result["explanation"])
-    assert judged(replace(laboratory.study, result=result)).code is ExitCode.OK
+    assert judged(replace(laboratory.study, result=typed)).code is ExitCode.OK
 
 
 def test_the_proof_rests_on_trials_of_its_own():
@@ -57,7 +59,8 @@ def test_where_nothing_helps_the_answer_is_to_keep_the_configuration():
     for seed in range(5):
         laboratory = SimulatedLaboratory(flat, seed=seed)
         tuned, _ = run(laboratory)
-        result = tune_result(laboratory, tuned, OPTIONS)
+        typed = tune_result(laboratory, tuned, OPTIONS)
+        result = plain(typed)
         assert result["keep"]
         assert result["fragment"] == ""
         assert result["verdict"]["word"] in (Word.EQUIVALENT, Word.NOT_RESOLVED, Word.WORSE)
@@ -66,18 +69,20 @@ def test_where_nothing_helps_the_answer_is_to_keep_the_configuration():
 def test_a_tune_that_had_no_time_to_try_anything_claims_nothing():
     laboratory = SimulatedLaboratory(shared_buffers_cliff)
     tuned, _ = run(laboratory, replace(OPTIONS, budget_s=70.0))
-    result = tune_result(laboratory, tuned, OPTIONS)
+    typed = tune_result(laboratory, tuned, OPTIONS)
+    result = plain(typed)
     assert result["search"]["trials"] == 0
     assert result["verdict"] is None
-    assert judged(replace(laboratory.study, result=result)).code is ExitCode.NOT_RESOLVED
+    assert judged(replace(laboratory.study, result=typed)).code is ExitCode.NOT_RESOLVED
     assert any("no configuration was tried" in note and "--budget" in note for note in result["notes"])
 
 
 def test_a_tune_whose_candidates_all_fail_claims_nothing():
     laboratory = SimulatedLaboratory(shared_buffers_cliff, fails=lambda settings: bool(settings))
     tuned, _ = run(laboratory)
-    result = tune_result(laboratory, tuned, OPTIONS)
-    assert judged(replace(laboratory.study, result=result)).code is ExitCode.NOT_RESOLVED
+    typed = tune_result(laboratory, tuned, OPTIONS)
+    result = plain(typed)
+    assert judged(replace(laboratory.study, result=typed)).code is ExitCode.NOT_RESOLVED
     assert any("none of the" in note for note in result["notes"])
 
 
@@ -120,7 +125,7 @@ def test_one_odd_baseline_is_asked_again_and_left_out_of_the_noise(odd):
     assert tuned.noise.odd_ratio == pytest.approx(0.065, rel=0.3)
     assert odd not in [trial.id for trial in (*tuned.noise.runs, *tuned.search.baselines)]
     assert tuned.noise.floor.cv < 0.15
-    assert 0 < tune_result(laboratory, tuned, OPTIONS)["noise_floor"]["detectable"] < 1
+    assert 0 < tune_result(laboratory, tuned, OPTIONS).noise_floor.detectable < 1
 
 
 def test_baselines_that_all_differ_are_noise_and_tell_no_effect():
@@ -128,7 +133,7 @@ def test_baselines_that_all_differ_are_noise_and_tell_no_effect():
     laboratory = SimulatedLaboratory(shared_buffers_cliff, odd=odd)
     tuned, _ = run(laboratory)
     assert tuned.noise.odd is None
-    assert tune_result(laboratory, tuned, OPTIONS)["noise_floor"]["detectable"] is None
+    assert tune_result(laboratory, tuned, OPTIONS).noise_floor.detectable is None
 
 
 def test_disturbed_trials_are_repeated_and_not_used():
@@ -149,14 +154,15 @@ def test_a_machine_that_is_never_quiet_is_called_unsuitable():
 def test_a_machine_with_a_busy_core_gets_an_answer_that_is_called_less_certain():
     laboratory = SimulatedLaboratory(shared_buffers_cliff, disturbed=1.0, shared=True, drowned=0.3)
     tuned, said = run(laboratory)
-    result = tune_result(laboratory, tuned, OPTIONS)
+    typed = tune_result(laboratory, tuned, OPTIONS)
+    result = plain(typed)
     states = [trial.state for trial in laboratory.store.kept]
     assert states.count(TrialState.DISTURBED) == 2, "no run more is burnt than it takes to know"
     assert not result["keep"]
     assert result["verdict"]["metric"] == Metric.SERVER_CPU
     assert any("server CPU per transaction" in line and "that decides" in line for line in said)
     assert any("that decides" in note for note in result["notes"])
-    judgement = judged(replace(laboratory.study, result=result))
+    judgement = judged(replace(laboratory.study, result=typed))
     assert judgement.code is ExitCode.OK
     assert "less certain, as others used the machine" in judgement.title
     assert Metric.THROUGHPUT in {one["metric"] for one in result["others"]}
@@ -173,16 +179,18 @@ def test_beside_others_where_nothing_helps_nothing_is_offered():
     for seed in range(4):
         laboratory = SimulatedLaboratory(flat, seed=seed, disturbed=1.0, shared=True, drowned=0.3)
         tuned, _ = run(laboratory)
-        result = tune_result(laboratory, tuned, OPTIONS)
+        typed = tune_result(laboratory, tuned, OPTIONS)
+        result = plain(typed)
         assert result["keep"]
-        assert "less certain" in judged(replace(laboratory.study, result=result)).title
+        assert "less certain" in judged(replace(laboratory.study, result=typed)).title
 
 
 def test_failing_configurations_are_learned_from_and_never_win():
     laboratory = SimulatedLaboratory(shared_buffers_cliff, fails=lambda s: s.get("io_method") == "sync")
     tuned, _ = run(laboratory)
     assert tuned.winner.get("io_method") != "sync"
-    result = tune_result(laboratory, tuned, OPTIONS)
+    typed = tune_result(laboratory, tuned, OPTIONS)
+    result = plain(typed)
     failed = [trial for trial in laboratory.store.kept if trial.state is TrialState.FAILED]
     assert len(result["refused"]) >= len(failed)
 
@@ -219,7 +227,8 @@ def test_of_what_the_search_found_only_the_settings_that_matter_win_each_measure
     tuned, _ = run(laboratory, options)
     assert len(tuned.found) > 6
     assert set(tuned.winner) == {"shared_buffers", "work_mem"}
-    result = tune_result(laboratory, tuned, options)
+    typed = tune_result(laboratory, tuned, options)
+    result = plain(typed)
     assert not result["keep"]
     assert {one["knob"] for one in result["effects"]} == set(tuned.winner)
     assert result["unmeasured"] == []
@@ -254,7 +263,8 @@ def test_however_short_the_time_nothing_is_offered_that_was_not_measured_alone(b
     laboratory = SimulatedLaboratory(work_mem_and_buffers, seed=seed)
     tuned, _ = run(laboratory, options)
     assert laboratory.clock_s <= laboratory.stopwatch.end_s
-    result = tune_result(laboratory, tuned, options)
+    typed = tune_result(laboratory, tuned, options)
+    result = plain(typed)
     bound = [one["knob"] for one in result["unmeasured"]]
     assert not [name for name in bound if tuned.search.accepts(tuned.winner.without(name))]
     assert tuned.proof is not None
@@ -304,11 +314,12 @@ def test_what_only_proved_better_as_a_whole_is_not_offered(monkeypatch):
     tuned, _ = run(laboratory)
     assert tuned.proof.is_vetoed
     assert tuned.proof.together.word is Word.BETTER
-    result = tune_result(laboratory, tuned, OPTIONS)
+    typed = tune_result(laboratory, tuned, OPTIONS)
+    result = plain(typed)
     assert result["keep"]
     assert result["fragment"] == ""
     assert any("a setting that is not explained is not offered" in note for note in result["notes"])
-    judgement = judged(replace(laboratory.study, result=result))
+    judgement = judged(replace(laboratory.study, result=typed))
     assert judgement.code is ExitCode.NOT_RESOLVED
     assert "none of them is explained" in judgement.title
 
@@ -319,7 +330,8 @@ def test_a_setting_that_costs_nothing_in_the_proof_goes(monkeypatch):
     tuned, _ = run(laboratory)
     assert list(tuned.proof.gone) == ["jit"]
     assert set(tuned.winner) == {"shared_buffers"}
-    result = tune_result(laboratory, tuned, OPTIONS)
+    typed = tune_result(laboratory, tuned, OPTIONS)
+    result = plain(typed)
     assert result["verdict"]["word"] == Word.BETTER
     assert [one["knob"] for one in result["effects"]] == ["shared_buffers"]
     assert result["unmeasured"] == []

@@ -8,11 +8,13 @@ import pytest
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.sweeping import _options
 from pgdyno.errors import EnvironmentUnsuitable, PolicyError, UsageError
+from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind
 from pgdyno.model.verdict import Metric
 from pgdyno.report.markdown import render
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.sweep_page import sweep_page
+from pgdyno.store.codec import result_from_json
 from pgdyno.studies.sweep import level_numbers
 from pgdyno.studies.sweep_options import SweepOptions
 from pgdyno.studies.sweep_result import measure
@@ -28,11 +30,11 @@ def by_buffers(settings):
 
 def measured(options, surface, **lab):
     laboratory = SimulatedLaboratory(surface, **{"cv": 0.01, **lab})
-    return measure(laboratory, options, lambda _: None), laboratory
+    return plain(measure(laboratory, options, lambda _: None)), laboratory
 
 
 def page(result, laboratory):
-    study = replace(laboratory.study, kind=StudyKind.SWEEP, result=result)
+    study = replace(laboratory.study, kind=StudyKind.SWEEP, result=result_from_json(StudyKind.SWEEP, result))
     return sweep_page(StudyRecord(study, tuple(laboratory.store.kept)))
 
 
@@ -94,7 +96,7 @@ def test_a_run_without_the_figure_costs_its_block_and_not_the_study(options):
     said = []
     laboratory = Gaps(by_buffers, cv=0.01)
     laboratory.lost = (2, 6, 7)
-    result = measure(laboratory, options, said.append)
+    result = plain(measure(laboratory, options, said.append))
     assert result["word"] in ("plateau", "not resolved", "equivalent", "independent"), result["word"]
     text = render(page(result, laboratory))
     assert "server CPU per transaction" in text, "the reader is told of what"

@@ -102,7 +102,7 @@ def test_a_resumed_study_decides_as_it_did_before(seed: int, budget_s: float) ->
         assert again.store.kept[:kept] == first
         if kept == len(whole.store.kept):
             assert len(again.store.kept) == kept
-            assert tune_result(again, tuned, options)["verdict"] == expected["verdict"]
+            assert tune_result(again, tuned, options).verdict == expected.verdict
 
 
 def test_room_is_what_trials_took_here_and_restarts_are_kept_for_the_way_back() -> None:

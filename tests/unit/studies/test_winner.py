@@ -18,6 +18,7 @@ from pgdyno.studies.accept import prepare
 from pgdyno.studies.study_session import facts_image
 from pgdyno.studies.target_request import TargetRequest
 from pgdyno.studies.winner import check_server, request_of, settings_of, tune_of, winner_of
+from result_example import made
 from study_example import make_study
 
 BETTER = {"word": "better", "ratio": 1.4, "ci": [1.2, None], "metric": "throughput", "pairs": 6}
@@ -30,12 +31,13 @@ def facts(**server):
 
 def tune(**fields):
     result = {"keep": False, "verdict": BETTER, "winner": {"settings": {"work_mem": "8MB", "vm.swappiness": "1"}}}
-    values = {"state": StudyState.COMPLETE, "result": result, "facts": facts_image(facts())}
+    values = {"state": StudyState.COMPLETE, "result": made(StudyKind.TUNE, result), "facts": facts_image(facts())}
     return replace(make_study(), **{**values, **fields})
 
 
 def result(word, **more):
-    return {"keep": word != "better", "verdict": {**BETTER, "word": word}, "winner": {"settings": {}}, **more}
+    told = {"keep": word != "better", "verdict": {**BETTER, "word": word}, "winner": {"settings": {}}, **more}
+    return made(StudyKind.TUNE, told)
 
 
 @pytest.mark.parametrize(
@@ -46,8 +48,15 @@ def result(word, **more):
         ({"result": result("not resolved")}, "no confirmed winner: its verdict is not resolved"),
         ({"result": result("equivalent")}, "its verdict is equivalent"),
         ({"result": result("worse", keep=False)}, "its verdict is worse"),
-        ({"result": {"keep": True, "verdict": None}}, "nothing but the baseline was measured"),
-        ({"result": {"verdict": BETTER, "winner": {"settings": {"work_mem": "8MB"}}}}, "no confirmed winner"),
+        ({"result": made(StudyKind.TUNE, {"keep": True, "verdict": None})}, "nothing but the baseline was measured"),
+        (
+            {
+                "result": made(
+                    StudyKind.TUNE, {"keep": True, "verdict": BETTER, "winner": {"settings": {"work_mem": "8MB"}}}
+                )
+            },
+            "no confirmed winner",
+        ),
     ],
 )
 def test_only_a_confirmed_winner_is_taken(fields, said):
@@ -68,7 +77,9 @@ def test_a_winner_is_a_tested_finding_of_both_kinds():
 
 def test_what_can_lose_data_is_refused_whatever_a_store_says(monkeypatch):
     monkeypatch.setattr(accept, "read_facts", lambda _: facts())
-    forged = tune(result={"keep": False, "verdict": BETTER, "winner": {"settings": {"fsync": "off"}}})
+    forged = tune(
+        result=made(StudyKind.TUNE, {"keep": False, "verdict": BETTER, "winner": {"settings": {"fsync": "off"}}})
+    )
     with pytest.raises(PolicyError, match="class X"):
         prepare(object(), [winner_of(forged, facts())], force=True)
 

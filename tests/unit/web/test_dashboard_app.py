@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +17,9 @@ import study_example as example
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.job import JobState
 from pgdyno.model.live import Live, LiveIndicator, LivePoint
+from pgdyno.model.results.tune import TuneResult
 from pgdyno.model.study import StudyState
+from pgdyno.model.verdict import Word
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.store.queue import Queue
@@ -283,10 +286,13 @@ def test_the_queue_and_what_failed_are_shown(store: Store, monkeypatch: pytest.M
 def test_a_tune_that_measured_nothing_but_the_baseline_is_no_advice_to_keep_it(store: Store) -> None:
     study = example.add_keep(store)
     assert "your configuration" in ask(make_app(store, OPEN), "/").body
-    open_end = {**(store.study(study).result or {})["verdict"], "word": "not resolved", "ci": [0.9, None]}
-    store.update_study(study, result={**(store.study(study).result or {}), "verdict": open_end})
+    kept = store.study(study).told(TuneResult)
+    open_end = replace(
+        kept.verdict, word=Word.NOT_RESOLVED, interval=replace(kept.verdict.interval, lo=0.9, hi=math.inf)
+    )
+    store.update_study(study, result=replace(kept, verdict=open_end))
     assert "your configuration" in ask(make_app(store, OPEN), "/").body, "others were measured: the end is open"
-    store.update_study(study, result={**(store.study(study).result or {}), "verdict": None})
+    store.update_study(study, result=replace(kept, verdict=None))
     drawn = ask(make_app(store, OPEN), "/").body
     assert "not resolved" in drawn
     assert "no configuration but the baseline was measured" in drawn

@@ -159,8 +159,8 @@ def test_imported_runs_are_a_study_of_the_same_store(tmp_path: Path) -> None:
     ]
     with Store.open(tmp_path / "s.db") as store:
         result = import_hammerdb(store, files, now=1_700_000_000.0)
-        report = build_report(store, str(result["study"]))
-        trials = store.trials(str(result["study"]))
+        report = build_report(store, result.study)
+        trials = store.trials(result.study)
     assert [trial.spec.factors for trial in trials] == [{"users": "4"}, {"users": "16"}]
     assert all(trial.outcome and trial.outcome.throughput is None for trial in trials), "TPM is no throughput"
     blocks = [block for section in report.sections for block in section.blocks]
@@ -175,8 +175,8 @@ def kept(tmp_path: Path, *names: str) -> tuple[str, str]:
     files = [ImportedFile(name, read(name), parse_results(read(name), source=name)) for name in names]
     with Store.open(tmp_path / "s.db") as store:
         result = import_hammerdb(store, files)
-        report = build_report(store, str(result["study"]))
-        target = store.study(str(result["study"])).target
+        report = build_report(store, result.study)
+        target = store.study(result.study).target
     prose = [block for section in report.sections for block in section.blocks if isinstance(block, Prose)]
     return target, " ".join(sentence for block in prose for sentence in block.sentences)
 

@@ -1,0 +1,59 @@
+"""The JSON Schema of results, from their types alone. Pure."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, is_dataclass
+from enum import Enum
+from typing import Any, Union, get_args, get_origin
+
+from pgdyno.model.shapes import Json, members_of
+
+_PLAIN = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
+
+
+def schema_of(kind: Any, known: dict[str, Json]) -> dict[str, Json]:  # noqa: ANN401 - an annotation
+    """Return the schema of a type; what it says of dataclasses goes into `known`, by their names."""
+    origin, parts = get_origin(kind), [one for one in get_args(kind) if one is not ...]
+    if origin in (Union, types.UnionType):
+        return {"anyOf": [schema_of(one, known) for one in parts]}
+    if origin is tuple and ... in get_args(kind):
+        return {"type": "array", "items": schema_of(parts[0], known)}
+    if origin is tuple:
+        return {"type": "array", "prefixItems": [schema_of(one, known) for one in parts], "minItems": len(parts)}
+    if origin is not None and issubclass(origin, Mapping):
+        return {"type": "object", "additionalProperties": schema_of(parts[1], known)}
+    if hasattr(kind, "FORM"):
+        return schema_of(kind.FORM, known)
+    if is_dataclass(kind):
+        name = getattr(kind, "__name__", "")
+        if name not in known:
+            known[name] = None
+            known[name] = _object(kind, known)
+        return {"$ref": f"#/$defs/{name}"}
+    if issubclass(kind, Enum):
+        return {"enum": [one.value for one in kind]}
+    return {"type": _PLAIN[kind]}
+
+
+def _object(kind: Any, known: dict[str, Json]) -> dict[str, Json]:  # noqa: ANN401 - an annotation
+    properties: dict[str, Json] = {}
+    required: list[Json] = []
+    _collect(kind, known, properties, required)
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _collect(
+    kind: Any,  # noqa: ANN401 - an annotation
+    known: dict[str, Json],
+    properties: dict[str, Json],
+    required: list[Json],
+) -> None:
+    for one in members_of(kind):
+        if not one.key:
+            _collect(getattr(one.hint, "FORM", one.hint), known, properties, required)
+            continue
+        properties[one.key] = schema_of(one.hint, known)
+        if one.default is MISSING or not one.is_omitted:
+            required.append(one.key)

@@ -1,0 +1,23 @@
+"""What an A/B comparison comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pgdyno.errors import ExitCode
+from pgdyno.model.results.parts import EXIT_CODES, Company, Compared
+from pgdyno.model.shapes import OMITTED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbResult(Compared):
+    """B against A. `notes` are sentences on the pairs; `beside_others` is missing where nobody was on the machine."""
+
+    notes: tuple[str, ...] = ()
+    beside_others: Annotated[Company | None, OMITTED] = None
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Return what the verdict's word says."""
+        return ExitCode.NOT_RESOLVED if self.verdict is None else EXIT_CODES[self.verdict.word]
