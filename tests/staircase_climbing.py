@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from pgdyno.model.shapes import plain
 from pgdyno.studies.by_hand import GatedRuns, gate_of
 from pgdyno.studies.staircase import Staircase
 from pgdyno.studies.staircase_options import StaircaseOptions
@@ -53,4 +54,5 @@ def climb(wanted, *, confirmed=(), ask=lambda _: None, verify=None, resumed=Fals
     gate = gate_of(wanted.read_plan(), laboratory.study, confirmed, ask=ask, verify=verify, announce=said.append,
                    resumed=resumed)  # fmt: skip
     found = Staircase(GatedRuns(laboratory, gate), laboratory.facts, wanted, said.append).climb()
-    return found, staircase_result(laboratory, found, wanted), laboratory, said
+    result = staircase_result(laboratory, found, wanted)
+    return found, {**plain(result), "exit_code": result.exit_code}, laboratory, said

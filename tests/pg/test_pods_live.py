@@ -77,7 +77,7 @@ def test_pods_begin_together_and_their_output_becomes_a_row(
     assert abs(began[0] - began[1]) < 1.0, "the gate opens for both"
     with Store.open(tmp_path / "store.db") as store:
         result = import_pods(store, files)
-        (trial,) = store.trials(str(result["study"]))
+        (trial,) = store.trials(result.study)
         seconds = len(store.samples(trial.id, "sessions")["t"])
     assert trial.spec.role is Role.CELL
     assert trial.outcome is not None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from pgdyno.errors import UsageError
 from pgdyno.fleet.pod_log import read_pod
+from pgdyno.model.shapes import plain
 from pgdyno.report import markdown
 from pgdyno.report.build import build_report
 from pgdyno.store.catalogue import Store
@@ -21,7 +22,8 @@ def imported(tmp_path: Path, *texts: str) -> tuple[dict[str, Any], str]:
     files = [(read_pod(text, name=f"{place}.log"), text) for place, text in enumerate(texts)]
     with Store.open(tmp_path / "store.db") as store:
         result = import_pods(store, files, target="db1 of the lab")
-        return result, " ".join(markdown.render(build_report(store, str(result["study"]))).replace("\\", "").split())
+        said = markdown.render(build_report(store, result.study)).replace("\\", "")
+    return cast("dict[str, Any]", plain(result)), " ".join(said.split())
 
 
 @pytest.mark.requirement("R-BEN-02", "R-BEN-05", "R-MON-04")

@@ -31,5 +31,5 @@ def test_an_import_that_breaks_off_leaves_no_study_that_seems_to_run(tmp_path: P
             import_samples(store, [NamedSamples("a", "0", whole), NamedSamples("b", "0", broken)])
         assert [study.state for study in store.studies()] == [StudyState.FAILED]
         done = import_samples(store, [NamedSamples("a", "0", whole)])
-        assert store.study(str(done["study"])).state is StudyState.COMPLETE
-        assert store.study(str(done["study"])).result == done
+        assert store.study(done.study).state is StudyState.COMPLETE
+        assert store.study(done.study).result == done

@@ -14,7 +14,6 @@ from pgdyno.studies.manual_step import AFTER, BEFORE
 from pgdyno.studies.run_identity import common_fingerprint, differences
 from pgdyno.studies.staircase import Staircase
 from pgdyno.studies.staircase_options import StaircaseOptions
-from pgdyno.studies.staircase_result import exit_code
 from simulated_laboratory import SimulatedLaboratory
 from staircase_climbing import climb, options, surface
 
@@ -37,7 +36,7 @@ def test_good_harmful_and_neutral_steps_and_the_product_is_the_end():
     assert result["product"]["ratio"] == pytest.approx(1.4 * 1.2, rel=0.05)
     assert set(found.proof.effects) == {"good", "better"}
     assert found.proof.effects["better"].interval.ratio == pytest.approx(1.2, rel=0.05)
-    assert exit_code(result) == 0
+    assert result["exit_code"] == 0
     assert any("step 2/5 harmful" in line and "left" in line for line in said), "progress says k of n and time left"
 
 
@@ -100,7 +99,7 @@ def test_a_plan_ends_when_its_steps_gain_nothing():
     assert list(found.outcomes.values()) == ["null", "null"]
     assert "2 steps in a row" in result["stopped"]
     assert result["stopped"].endswith("; not run: neutral, better, after-harm"), "nobody misses them unseen"
-    assert exit_code(result) == 3
+    assert result["exit_code"] == 3
     _, all_run, _, _ = climb(options(), surface=lambda settings: 1.0)
     assert all_run["stopped"].startswith("no step of 3 gave more than the noise")
     assert "verdict" not in all_run
@@ -220,7 +219,7 @@ def test_one_step_alone():
     found, result, _, _ = climb(options(only="better"))
     assert found.outcomes == {"better": "keep"}
     assert found.proof is None
-    assert exit_code(result) == 0
+    assert result["exit_code"] == 0
 
 
 def test_options_survive_the_store():

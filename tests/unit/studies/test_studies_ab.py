@@ -26,7 +26,7 @@ def test_what_was_measured_before_the_disturbance_is_judged():
     comparison, result = run(BASELINE, quiet=8)
     assert comparison.verdict.word is Word.NOT_RESOLVED
     assert comparison.verdict.pairs == 4
-    (note,) = result["notes"]
+    (note,) = result.notes
     assert note.startswith("3 of 7 blocks could not be completed, as their trials were disturbed or never steady")
     assert note.endswith(": foreign CPU (and 8 more like it)")
 
@@ -34,7 +34,7 @@ def test_what_was_measured_before_the_disturbance_is_judged():
 def test_a_verdict_that_was_final_before_the_disturbance_carries_no_note():
     comparison, result = run(LARGE, quiet=8)
     assert comparison.verdict.word is Word.BETTER
-    assert not any("blocks could not be completed" in note for note in result["notes"])
+    assert not any("blocks could not be completed" in note for note in result.notes)
 
 
 def test_a_single_pair_is_not_judged():
@@ -56,7 +56,7 @@ def test_beside_others_the_words_name_the_metric_that_would_tell_more(drowned, t
         seed=1,
         announce=lambda text: None,
     )
-    notes = [note for note in ab_result(laboratory, comparison, blocks)["notes"] if "--metric server_cpu" in note]
+    notes = [note for note in ab_result(laboratory, comparison, blocks).notes if "--metric server_cpu" in note]
     assert comparison.verdict.metric is Metric.THROUGHPUT
     assert len(notes) == told
     assert all("times tighter" in note and "not how long it waits" in note for note in notes)
@@ -84,7 +84,7 @@ def run_p99(thin, **more):
 def test_a_thin_run_is_left_out_with_its_block_and_named():
     laboratory, (comparison, blocks) = run_p99({7})
     assert comparison.verdict.pairs == len(blocks.complete) - 1
-    (note,) = [note for note in ab_result(laboratory, comparison, blocks)["notes"] if "left out" in note]
+    (note,) = [note for note in ab_result(laboratory, comparison, blocks).notes if "left out" in note]
     assert "run 7 (11 transactions)" in note
     assert "p99 latency" in note
 

@@ -4,9 +4,10 @@ from dataclasses import fields, replace
 
 import pytest
 
-from pgdyno.cli.compare import _as_json, _print
+from pgdyno.cli.compare import _print, _record
 from pgdyno.errors import UsageError
 from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind
 from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric, Word
@@ -72,7 +73,7 @@ def test_runs_of_two_versions_are_warned_of_their_checksums(store, capsys):
     assert found.environment == (("PostgreSQL", "17.9", "18.3"), ("data checksums", "off", "on"))
     _print(found)
     assert "warning: data checksums differs: off and on" in capsys.readouterr().out
-    assert _as_json(found)["environment"] == [
+    assert plain(_record(found))["environment"] == [
         {"what": "PostgreSQL", "a": "17.9", "b": "18.3"},
         {"what": "data checksums", "a": "off", "b": "on"},
     ]

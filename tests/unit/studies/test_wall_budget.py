@@ -67,7 +67,7 @@ def test_trials_never_outlast_the_budget(
         assert len([t for t in laboratory.store.kept if t.state is TrialState.COMPLETE]) <= options.noise_runs
     else:
         result = tune_result(laboratory, tuned, options)
-        assert tuned.proof is not None or result["keep"]
+        assert tuned.proof is not None or result.keep
         if tuned.proof is None:
             assert judged(replace(laboratory.study, result=result)).code is ExitCode.NOT_RESOLVED
             assert tuned.notes
