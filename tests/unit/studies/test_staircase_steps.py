@@ -102,7 +102,7 @@ def test_a_plan_ends_when_its_steps_gain_nothing():
     assert result["exit_code"] == 3
     _, all_run, _, _ = climb(options(), surface=lambda settings: 1.0)
     assert all_run["stopped"].startswith("no step of 3 gave more than the noise")
-    assert "verdict" not in all_run
+    assert all_run["verdict"] is None
 
 
 @pytest.mark.requirement("R-EXP-05", "R-EXP-06")
