@@ -130,11 +130,18 @@ def test_memory_of_the_servers_cgroup(bounded: Sandbox, memory_group: Path, tmp_
 def test_a_process_killed_for_want_of_memory(
     bounded: Sandbox, memory_group: Path, tmp_path: Path, stack: ExitStack
 ) -> None:
-    limits = "memory=0.001%", "memory-stall=off"
-    with guarded(bounded.target(), tmp_path, *limits, harm=eat(memory_group, 2000 * MB, stack)) as study:
-        assert study.run().state is TrialState.FAILED
-        assert_answered(study, "oom")
-        assert f'killed in the server\'s cgroup "{memory_group}"' in study.watched.notices[-2]
+    # Just before it kills, the kernel has nothing left in the group: a tick that falls there sees that first.
+    for _ in range(3):
+        limits = "memory=0.001%", "memory-stall=off"
+        with guarded(bounded.target(), tmp_path, *limits, harm=eat(memory_group, 2000 * MB, stack)) as study:
+            assert study.run().state is TrialState.FAILED
+            outcome = study.last().outcome
+            if outcome is not None and (outcome.reason or "").startswith("guard memory: 0 B"):
+                continue
+            assert_answered(study, "oom")
+            assert f'killed in the server\'s cgroup "{memory_group}"' in study.watched.notices[-2]
+            return
+    pytest.fail("no kill was seen in three of them")
 
 
 def test_a_process_killed_elsewhere_is_seen_and_is_not_the_servers(bounded: Sandbox, tmp_path: Path) -> None:
