@@ -58,6 +58,7 @@ def test_kills_of_a_real_tune(server_home: Path) -> None:
     assert any(kill.doing != "no session" for kill in kills.done), summary(kills.done)
 
 
+@pytest.mark.alone  # beside others a session may find no time to work between two moves
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to lose")
 def test_a_hostile_owner_gains_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     folder = fix_postgres.public_dir()

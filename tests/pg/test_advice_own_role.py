@@ -62,7 +62,7 @@ def test_the_page_says_whose_value_it_is(overridden: Sandbox, tmp_path: Path) ->
     assert "1.17 TB" not in json.dumps(work_mem)
     assert work_mem["answer"] in ("ok", "unknown")  # whether a query spilled is not known of so young a server
     assert "server: off" not in json.dumps(durable)
-    assert "role postgres: off" in str(durable["current"])
+    assert "off for role postgres" in str(durable["current"])
 
 
 def test_a_role_that_may_not_read_files_says_unknown(overridden: Sandbox, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from pgdyno.store.catalogue import Store
 from pgdyno.studies.study_session import facts_image
 from pgdyno.studies.target_request import TargetRequest
 from pgdyno.targets.inspect import read_facts
+from result_example import made
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("apply-winner")]
 SETTINGS = {"work_mem": "9MB", "shared_buffers": "96MB"}
@@ -59,7 +60,7 @@ def add_tune(home, sandbox, word="better", **fields):
         "id": f"tune-{sandbox}", "kind": StudyKind.TUNE, "name": "a tune", "state": StudyState.COMPLETE,
         "created_at": 1_790_000_000.0, "target": f"sandbox {sandbox}", "environment": facts.environment_hash(),
         "facts": facts_image(facts), "workload": WorkloadSpec("select-only", {}, "0" * 12, "reads", True),
-        "plan": LoadPlan(clients=1, jobs=1, warmup_s=1, measure_s=2), "result": result,
+        "plan": LoadPlan(clients=1, jobs=1, warmup_s=1, measure_s=2), "result": made(StudyKind.TUNE, result),
         "options": {"target": TargetRequest(sandbox=sandbox).to_json()},
     }  # fmt: skip
     with Store.open(home / "data" / "pgdyno.db") as store:

@@ -127,13 +127,13 @@ def test_an_import_is_a_study_of_its_own_kind_with_samples_by_run(tmp_path):
     with Store.open(tmp_path / "s.db") as store:
         samples = read_iostat(REPORTS, source="db1.txt", interval_s=5.0)
         result = import_samples(store, [named("db1.txt", REPORTS, samples)], now=1_700_000_000.0)
-        study = store.study(str(result["study"]))
+        study = store.study(result.study)
         (trial,) = store.trials(study.id)
         assert study.kind is StudyKind.IMPORTED
         assert study.target.startswith("Linux 6.1 (db1)")
         assert trial.outcome.throughput is None
         assert store.samples(trial.id, "disk")["aqu_sz"] == [3.0, 5.0]
-        assert any("sda: mean rkB/s 1,200.00" in text for text in result["sentences"])
+        assert any("sda: mean rkB/s 1,200.00" in text for text in result.sentences)
 
 
 @pytest.mark.requirement("R-MON-12")
