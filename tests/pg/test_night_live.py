@@ -14,7 +14,7 @@ from test_cli_studies import LOAD, last_json, pgdyno
 from pgdyno.model.trial import TrialState
 from pgdyno.store.catalogue import Store
 
-pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("night-live")]
+pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("night-live"), pytest.mark.timeout(600)]
 ANYWAY = ["--foreign-cpu", "100000", "--foreign-disk", "100000", "--foreign-sessions", "1000", "--look", "1"]
 TUNE = [
     "tune", *LOAD, "--only", "work_mem", "--reload-only", "--trials", "30", "--noise-runs", "3",
@@ -171,7 +171,7 @@ def state_of(home):
         return store.studies()[0].state.value
 
 
-def until(found, timeout=120):
+def until(found, timeout=240):
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         if (value := found()) is not None and value is not False:
