@@ -63,7 +63,7 @@ def cpu_of(words: tuple[str, ...], source: Path, home: Path) -> tuple[float, flo
     if words[0] == "serve":
         assert process.stdout is not None
         url = next(line.split()[-1] for line in process.stdout if b"http://" in line).decode()
-        urllib.request.urlopen(url, timeout=30).read()  # noqa: S310 - our own page
+        urllib.request.urlopen(url, timeout=30).read()  # noqa: S310 - an http URL of the server that was started two lines above
         process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=120)
     if process.returncode not in (0, 1):

@@ -2,6 +2,8 @@
 
 `add_tune(store)` writes a tune of 60-odd trials of a YBIO-like load whose numbers hang together; two of its runs have
 every sample table. Nothing in it was measured.
+
+A little past 400 lines: one study whose parts agree with each other, read from its first number to its last.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.study_session import facts_image
+from pgdyno.studies.environment_change import facts_image
 from pgdyno.studies.target_request import TargetRequest
 from pgdyno.targets.inspect import read_facts
 from result_example import made

@@ -71,7 +71,7 @@ def _climb(
 ) -> int:
     from pgdyno.studies.by_hand import GatedRuns, gate_of
     from pgdyno.studies.plan_check import check_plan
-    from pgdyno.studies.staircase import Staircase, StaircaseResult
+    from pgdyno.studies.staircase import Staircase, StaircaseCourse
     from pgdyno.studies.staircase_result import staircase_result, unfinished_result
 
     plan = options.read_plan()
@@ -93,7 +93,7 @@ def _climb(
         )
         runs = GatedRuns(stand.laboratory, gate)
 
-        def keep(found: StaircaseResult) -> None:
+        def keep(found: StaircaseCourse) -> None:
             store.update_study(stand.study.id, result=unfinished_result(stand.laboratory, found, options))
 
         found = Staircase(runs, stand.facts, options, progress.announce, keep).climb()
@@ -149,10 +149,10 @@ def _options(flags: Flags, store: Store, text: str, name: str) -> StaircaseOptio
 
 def _candidates(store: Store, name: str, options: StaircaseOptions) -> tuple[tuple[str, ...], str]:
     """Return which steps a sandbox study proposed, and its name; its figures stay where they are."""
-    from pgdyno.model.results.staircase import StaircaseResult as Climbed
+    from pgdyno.model.results.staircase import StaircaseResult
 
     study = store.study(name)
-    result = study.told(Climbed)
+    result = study.told(StaircaseResult)
     if result is None or result.stage != "sandbox" or result.unfinished:
         raise UsageError(
             f"study {study.id} is no finished sandbox stage", hint="pgdyno experiment --plan FILE --stage sandbox"

@@ -33,7 +33,7 @@ class CgroupTree:
         """
         path = path_of(cgroups, "" if self.version == 2 else controller)
         relative = os.path.relpath(path or self.shown, self.shown)
-        return None if relative.startswith("..") else self.folder / relative
+        return None if Path(relative).parts[:1] == ("..",) else self.folder / relative
 
     def upwards(self, group: Path) -> list[Path]:
         """Return a group's folder and those around it, the tree's own last."""

@@ -6,19 +6,20 @@ import types
 from collections.abc import Mapping
 from dataclasses import MISSING, is_dataclass
 from enum import Enum
-from typing import Any, Union, get_args, get_origin
+from typing import Union
 
-from pgdyno.model.shapes import Json, members_of
+from pgdyno.model.shapes import Annotation, Json, members_of, taken_apart
 
 _PLAIN = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 
 
-def schema_of(kind: Any, known: dict[str, Json]) -> dict[str, Json]:  # noqa: ANN401 - an annotation
+def schema_of(kind: Annotation, known: dict[str, Json]) -> dict[str, Json]:
     """Return the schema of a type; what it says of dataclasses goes into `known`, by their names."""
-    origin, parts = get_origin(kind), [one for one in get_args(kind) if one is not ...]
+    origin, every = taken_apart(kind)
+    parts = [one for one in every if one is not ...]
     if origin in (Union, types.UnionType):
         return {"anyOf": [schema_of(one, known) for one in parts]}
-    if origin is tuple and ... in get_args(kind):
+    if origin is tuple and ... in every:
         return {"type": "array", "items": schema_of(parts[0], known)}
     if origin is tuple:
         return {"type": "array", "prefixItems": [schema_of(one, known) for one in parts], "minItems": len(parts)}
@@ -37,7 +38,7 @@ def schema_of(kind: Any, known: dict[str, Json]) -> dict[str, Json]:  # noqa: AN
     return {"type": _PLAIN[kind]}
 
 
-def _object(kind: Any, known: dict[str, Json]) -> dict[str, Json]:  # noqa: ANN401 - an annotation
+def _object(kind: Annotation, known: dict[str, Json]) -> dict[str, Json]:
     properties: dict[str, Json] = {}
     required: list[Json] = []
     _collect(kind, known, properties, required)
@@ -45,7 +46,7 @@ def _object(kind: Any, known: dict[str, Json]) -> dict[str, Json]:  # noqa: ANN4
 
 
 def _collect(
-    kind: Any,  # noqa: ANN401 - an annotation
+    kind: Annotation,
     known: dict[str, Json],
     properties: dict[str, Json],
     required: list[Json],

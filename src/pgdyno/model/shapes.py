@@ -15,12 +15,14 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path, PurePath
-from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, TypeAlias, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from pgdyno.model.facts import Unknown
 
 T = TypeVar("T")
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+Annotation: TypeAlias = Any
+"""A class, a union or a generic type, as it stands behind a field: `typing` has no narrower name for that."""
 _Reader = Callable[[Any, str], object]
 _PLAIN = frozenset({bool, int, str, type(None)})
 
@@ -39,18 +41,18 @@ OMITTED = "omitted"
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class JsonMember:
     """A field as JSON has it; `key` is empty for one that is flat."""
 
     name: str
     key: str
-    hint: Any
+    hint: Annotation
     default: object
     is_omitted: bool
 
 
 @cache
-def members_of(kind: Any) -> tuple[Member, ...]:  # noqa: ANN401 - an annotation
+def members_of(kind: Annotation) -> tuple[JsonMember, ...]:
     """Return the fields of a dataclass as JSON has them."""
     hints = get_type_hints(kind, include_extras=True)
     found = []
@@ -59,7 +61,7 @@ def members_of(kind: Any) -> tuple[Member, ...]:  # noqa: ANN401 - an annotation
         key = next((mark.name for mark in marks if isinstance(mark, Named)), one.name)
         default = one.default if one.default_factory is MISSING else one.default_factory()
         hint = hint.__origin__ if marks else hint
-        found.append(Member(one.name, "" if FLAT in marks else key, hint, default, OMITTED in marks))
+        found.append(JsonMember(one.name, "" if FLAT in marks else key, hint, default, OMITTED in marks))
     return tuple(found)
 
 
@@ -71,9 +73,14 @@ def shaped(kind: type[T], value: object, where: str = "the answer", *, strict: b
     return cast(T, _reader(cast(Any, kind), strict)(value, where))
 
 
+def taken_apart(kind: Annotation) -> tuple[Annotation, tuple[Annotation, ...]]:
+    """Return the generic type behind an annotation, None where it is none, and what stands in its brackets."""
+    return get_origin(kind), get_args(kind)
+
+
 @cache
-def _reader(kind: Any, strict: bool) -> _Reader:  # noqa: ANN401 - annotations are of many types
-    origin, parts = get_origin(kind), get_args(kind)
+def _reader(kind: Annotation, strict: bool) -> _Reader:
+    origin, parts = taken_apart(kind)
     if kind in (object, Any):
         return lambda value, where: value
     if origin in (Union, types.UnionType):
@@ -97,7 +104,7 @@ def _reader(kind: Any, strict: bool) -> _Reader:  # noqa: ANN401 - annotations a
     return lambda value, where: _same(kind, value, where)
 
 
-def _same(kind: Any, value: object, where: str) -> object:  # noqa: ANN401 - an annotation
+def _same(kind: Annotation, value: object, where: str) -> object:
     if type(value) is not kind:
         raise _odd(value, where)
     return value
@@ -116,7 +123,7 @@ def _one_of(readers: list[_Reader]) -> _Reader:
     return read
 
 
-def _several(origin: Any, parts: tuple[Any, ...], strict: bool) -> _Reader:  # noqa: ANN401 - an annotation
+def _several(origin: Annotation, parts: tuple[Annotation, ...], strict: bool) -> _Reader:
     def read(value: object, where: str) -> object:
         if not isinstance(value, list | tuple | frozenset | set):
             raise _odd(value, where)
@@ -131,7 +138,7 @@ def _several(origin: Any, parts: tuple[Any, ...], strict: bool) -> _Reader:  # n
     return read
 
 
-def _mapping(key: Any, item: Any, *, strict: bool) -> _Reader:  # noqa: ANN401 - annotations
+def _mapping(key: Annotation, item: Annotation, *, strict: bool) -> _Reader:
     def read(value: object, where: str) -> object:
         if not isinstance(value, Mapping) or not all(isinstance(one, str | int) for one in value):
             raise _odd(value, where)
@@ -141,7 +148,7 @@ def _mapping(key: Any, item: Any, *, strict: bool) -> _Reader:  # noqa: ANN401 -
     return read
 
 
-def _formed(kind: Any, strict: bool) -> _Reader:  # noqa: ANN401 - an annotation
+def _formed(kind: Annotation, strict: bool) -> _Reader:
     def read(value: object, where: str) -> object:
         if isinstance(value, kind):
             return value
@@ -154,7 +161,7 @@ def _formed(kind: Any, strict: bool) -> _Reader:  # noqa: ANN401 - an annotation
     return read
 
 
-def _built(kind: Any, strict: bool) -> _Reader:  # noqa: ANN401 - an annotation
+def _built(kind: Annotation, strict: bool) -> _Reader:
     def read(value: object, where: str) -> object:
         if isinstance(value, kind):
             for name, _, reader, _ in known:
@@ -178,7 +185,7 @@ def _built(kind: Any, strict: bool) -> _Reader:  # noqa: ANN401 - an annotation
     return read
 
 
-def _late(kind: Any, strict: bool) -> _Reader:  # noqa: ANN401 - an annotation
+def _late(kind: Annotation, strict: bool) -> _Reader:
     return lambda value, where: _reader(kind, strict)(value, where)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pgdyno.model.results.ab import AbResult
-from pgdyno.model.results.bench import BenchResult, RunFigures
+from pgdyno.model.results.bench import BenchResult, RunSummary
 from pgdyno.model.results.parts import Compared, Side, StudyResult
 from pgdyno.model.results.tune import TuneResult
 from pgdyno.model.study import StudyKind
@@ -95,13 +95,13 @@ def _tiles(result: StudyResult | None) -> tuple[Tile, ...]:
     return tuple(replace(one, label=f"best candidate: {one.label}") for one in tiles) if keep else tiles
 
 
-def _bench_tiles(run: RunFigures) -> tuple[Tile, ...]:
+def _bench_tiles(run: RunSummary) -> tuple[Tile, ...]:
     nopm = run.counters.get("nopm")
     orders = () if nopm is None else (Tile("new orders", f"{number_text(nopm)} NOPM", "", "", "", Tone.NEUTRAL),)
     return (*orders, *_one_sided(run))
 
 
-def _one_sided(side: RunFigures | Side) -> tuple[Tile, ...]:
+def _one_sided(side: RunSummary | Side) -> tuple[Tile, ...]:
     measured = [(metric, value) for metric in BENCH_METRICS if (value := side.value(metric)) is not None]
     return tuple(tile(None, metric, None, value) for metric, value in measured)
 

@@ -12,7 +12,7 @@ from pgdyno.errors import ExitCode
 from pgdyno.model.alike import told_once
 from pgdyno.model.results.ab import AbResult
 from pgdyno.model.results.bench import BenchResult, RunRecord
-from pgdyno.model.results.parts import Company
+from pgdyno.model.results.parts import RunsBesideOthers
 from pgdyno.model.results.tune import TuneResult
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import TrialState
@@ -116,7 +116,7 @@ def _comparison(study: Study, result: AbResult | TuneResult, verdict: Verdict) -
     return Judgement(title, verdict.word.value, TONES[verdict.word], said, result.exit_code)
 
 
-def _company(company: Company | None) -> str:
+def _company(company: RunsBesideOthers | None) -> str:
     """Return what makes an answer less certain, empty on a machine that was left to its study."""
     if company is None:
         return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.model.figure import Table
-from pgdyno.model.results.bench import RunFigures
+from pgdyno.model.results.bench import RunSummary
 from pgdyno.model.results.pair import PairResult
 from pgdyno.model.verdict import Metric
 from pgdyno.report import chapters, provenance
@@ -65,7 +65,7 @@ def pair_page(record: StudyRecord, result: PairResult) -> Report:
     return closed(record, with_checks(report, record))
 
 
-def _figures(a: RunFigures, b: RunFigures, names: tuple[str, str]) -> Table:
+def _figures(a: RunSummary, b: RunSummary, names: tuple[str, str]) -> Table:
     rows = []
     for metric in Metric:
         before, after = a.value(metric), b.value(metric)

@@ -8,10 +8,18 @@ from pgdyno.knobs.policy import ruling_of
 from pgdyno.knobs.values import setting_text
 from pgdyno.model.facts import NOT_OF_ENVIRONMENT, OF_SERVER, Facts, SettingFact
 from pgdyno.model.linux import SWAP_AREA
+from pgdyno.model.shapes import plain
 
 MOST_NAMED = 5
 _OF_OTHERS = ("client", "session", "override")
 """Sources of settings that are not the server's own configuration."""
+
+
+def facts_image(facts: Facts) -> dict[str, object]:
+    """Return the facts as a study keeps them in JSON: host, server, Linux knobs, settings that are not built-in."""
+    changed = {n: s.setting for n, s in facts.settings.items() if s.setting != s.boot_val and s.source != "default"}
+    kernel = {name: plain(fact.value) for name, fact in facts.kernel.items()}
+    return {"host": plain(facts.host), "server": plain(facts.server), "settings": changed, "kernel": kernel}
 
 
 def environment_changes(before: Mapping[str, object], now: Mapping[str, object]) -> str | None:

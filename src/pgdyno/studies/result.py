@@ -11,29 +11,29 @@ from pgdyno.knobs.values import setting_text
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.linux import COUNTERPARTS
-from pgdyno.model.results.bench import RunFigures
-from pgdyno.model.results.parts import Company, Confirmation, Pair, Percentiles, Refusal, Side
-from pgdyno.model.results.tune import Dropped, Effect, NoiseFloor, OddRun, Unmeasured
+from pgdyno.model.results.bench import RunSummary
+from pgdyno.model.results.parts import Confirmation, Pair, Percentiles, RefusedTrial, RunsBesideOthers, Side
+from pgdyno.model.results.tune import Dropped, Effect, NoiseRecord, OddRun, Unmeasured
 from pgdyno.model.study import Arm, Comparison
 from pgdyno.model.trial import Outcome, Trial, TrialState
 from pgdyno.model.verdict import Metric, Verdict
-from pgdyno.stats.noise import NoiseFloor as NoiseEstimate
+from pgdyno.stats.noise import NoiseFloor
 from pgdyno.studies.blocks import Blocks, metric_of
 from pgdyno.studies.drowned import beside_others
 from pgdyno.studies.judging import representative
 from pgdyno.studies.proof import BASE, WINNER
 
 
-def company_of(trials: Sequence[Trial]) -> Company | None:
+def company_of(trials: Sequence[Trial]) -> RunsBesideOthers | None:
     """Return how many runs were used beside others, and of how many; None where none was."""
     used = sum(trial.state is TrialState.COMPLETE for trial in trials)
     beside = beside_others(trials)
-    return Company(runs=beside, of=used) if beside else None
+    return RunsBesideOthers(runs=beside, of=used) if beside else None
 
 
-def noise_floor(noise: NoiseEstimate, runs: Sequence[Trial], odd: Trial | None, ratio: float | None) -> NoiseFloor:
+def noise_floor(noise: NoiseFloor, runs: Sequence[Trial], odd: Trial | None, ratio: float | None) -> NoiseRecord:
     """Return the noise floor; `odd` is the run that was left out, None where none was."""
-    return NoiseFloor(
+    return NoiseRecord(
         cv=noise.cv,
         pair_sd=noise.pair_sd,
         pairs=6,
@@ -97,10 +97,10 @@ def _figure(trial: Trial, metric: Metric) -> float | None:
     return metric_of(trial.outcome, metric) if trial.outcome else None
 
 
-def run_figures(trial: Trial) -> RunFigures:
+def run_figures(trial: Trial) -> RunSummary:
     """Return one run, as `bench --json` prints it."""
     outcome = trial.outcome or Outcome(state=trial.state)
-    return RunFigures(
+    return RunSummary(
         run=trial.id,
         state=trial.state,
         reason=outcome.reason,
@@ -126,11 +126,11 @@ def count_states(trials: Sequence[Trial]) -> dict[str, int]:
     return dict(Counter(trial.state.value for trial in trials))
 
 
-def refusals(trials: Sequence[Trial]) -> tuple[Refusal, ...]:
+def refusals(trials: Sequence[Trial]) -> tuple[RefusedTrial, ...]:
     """Return the trials that could not be measured, with the reason."""
     lost = (TrialState.REFUSED, TrialState.VOID, TrialState.FAILED)
     return tuple(
-        Refusal(run=t.id, state=t.state, settings=dict(t.spec.configuration), reason=_reason(t))
+        RefusedTrial(run=t.id, state=t.state, settings=dict(t.spec.configuration), reason=_reason(t))
         for t in trials
         if t.state in lost
     )

@@ -87,7 +87,7 @@ class StairProof:
 
 
 @dataclass
-class StaircaseResult:
+class StaircaseCourse:
     """All that a staircase found. `proof` is None when no step was kept, and in the sandbox stage."""
 
     plan: Plan
@@ -117,18 +117,18 @@ class Staircase:
         facts: Facts,
         options: StaircaseOptions,
         announce: Callable[[str], None],
-        keep: Callable[[StaircaseResult], None] = lambda _: None,
+        keep: Callable[[StaircaseCourse], None] = lambda _: None,
     ) -> None:
         self._keep = keep
         self.options = options
         self.plan = options.read_plan()
         self.design = options.design(self.plan)
         self._runs, self._facts, self._announce = runs, facts, announce
-        self._found = StaircaseResult(self.plan, check_settings(self.plan.baseline, facts))
+        self._found = StaircaseCourse(self.plan, check_settings(self.plan.baseline, facts))
         self._steps = options.chosen(self.plan)
         self._time = TimeLeft(runs.study.plan.duration_s, proof=self.plan.stage != "sandbox" and not options.only)
 
-    def climb(self) -> StaircaseResult:
+    def climb(self) -> StaircaseCourse:
         """Run the whole staircase. Leaves the server in some trial's configuration."""
         found, options = self._found, self.options
         self._measure_noise()

@@ -10,11 +10,11 @@ from pgdyno.model.facts import Facts
 from pgdyno.model.results.parts import Start, SweepFigures, SweepLevel
 from pgdyno.model.results.staircase import (
     DriftRecord,
-    InForce,
     Interaction,
     PhaseRecord,
     Product,
     QualifiedRuns,
+    ReadBack,
     SameRecord,
     StaircaseResult,
     StairNoise,
@@ -30,8 +30,7 @@ from pgdyno.studies.manual_step import AFTER, BEFORE
 from pgdyno.studies.phases import phases_of
 from pgdyno.studies.result import compared, count_states, current_text, pairs_of, refusals, side_of
 from pgdyno.studies.run_identity import common_fingerprint, differences, settings_fingerprints
-from pgdyno.studies.staircase import ALL, BASE, StepResult, candidates_of
-from pgdyno.studies.staircase import StaircaseResult as Staircase
+from pgdyno.studies.staircase import ALL, BASE, StaircaseCourse, StepResult, candidates_of
 from pgdyno.studies.staircase_options import StaircaseOptions
 from pgdyno.studies.staircase_rules import DROP, SKIPPED, end_sentence
 from pgdyno.studies.sweep import SweepFound, level_numbers
@@ -39,7 +38,7 @@ from pgdyno.trial.laboratory import Laboratory
 
 
 def staircase_result(
-    laboratory: Laboratory, found: Staircase, options: StaircaseOptions, *, unfinished: str = ""
+    laboratory: Laboratory, found: StaircaseCourse, options: StaircaseOptions, *, unfinished: str = ""
 ) -> StaircaseResult:
     """Return the result with title and sentences; every figure in them is computed from the runs."""
     study, facts, noise = laboratory.study, laboratory.facts, found.noise
@@ -81,7 +80,7 @@ def staircase_result(
     return result
 
 
-def unfinished_result(laboratory: Laboratory, found: Staircase, options: StaircaseOptions) -> StaircaseResult:
+def unfinished_result(laboratory: Laboratory, found: StaircaseCourse, options: StaircaseOptions) -> StaircaseResult:
     """Return the result after some steps: what a report shows of a staircase that never came to its end."""
     left = f"{len(found.climbs)} of {len(options.chosen(found.plan))} steps were finished"
     return staircase_result(laboratory, found, options, unfinished=left)
@@ -104,7 +103,7 @@ def start_of(facts: Facts, baseline: Mapping[str, str]) -> Start:
     return Start(settings=dict(baseline), differs=differs, out_of_the_box=not differs and not baseline)
 
 
-def _with_ends(result: StaircaseResult, found: Staircase, laboratory: Laboratory) -> StaircaseResult:
+def _with_ends(result: StaircaseResult, found: StaircaseCourse, laboratory: Laboratory) -> StaircaseResult:
     """Return the result with the proof, the product of the kept steps and what the one leaves of the other."""
     steps = [climb.comparison.verdict.interval for climb in found.kept if climb.comparison and climb.settings]
     if not steps:
@@ -168,7 +167,7 @@ def _step(climb: StepResult, laboratory: Laboratory, following: float | None, me
             after=common_fingerprint(study, after[0]),
             differs=differences(before[0], after[0]),
         ),
-        in_force=InForce(before=settings_fingerprints(before), after=settings_fingerprints(after)),
+        in_force=ReadBack(before=settings_fingerprints(before), after=settings_fingerprints(after)),
         pairs=pairs_of(climb.blocks, BEFORE, AFTER, metric),
         plans=plans_of(laboratory.store, climb.blocks, BEFORE, AFTER),
     )
@@ -220,7 +219,7 @@ def sweep_figures(found: SweepFound, facts: Facts) -> SweepFigures:
     )
 
 
-def _sentences(ended: str, found: Staircase, options: StaircaseOptions) -> tuple[str, ...]:
+def _sentences(ended: str, found: StaircaseCourse, options: StaircaseOptions) -> tuple[str, ...]:
     said = []
     if found.proof is not None:
         verdict = found.proof.comparison.verdict

@@ -1,6 +1,6 @@
 """The session of a study: opens what a study needs, and puts all of it back however the study ends.
 
-A little past 400 lines: what is opened in order is closed in the reverse order, and both are read together.
+What is opened in order is closed in the reverse order, and both are read together.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType, TracebackType
 
 from pgdyno.control.restart_budget import RestartBudget
 from pgdyno.errors import EnvironmentUnsuitable, RollbackError, ScriptError, StoreError, UsageError
-from pgdyno.model.facts import Facts, Unknown
+from pgdyno.model.facts import Facts
 from pgdyno.model.guard import GuardPlan
 from pgdyno.model.job import JOB
 from pgdyno.model.linux import is_linux_knob
@@ -31,7 +31,7 @@ from pgdyno.server.outage import Outage
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.studies.company_look import PAIRED, FirstLook, looker
-from pgdyno.studies.environment_change import environment_changes, settings_changes
+from pgdyno.studies.environment_change import environment_changes, facts_image, settings_changes
 from pgdyno.studies.new_study import study_id
 from pgdyno.studies.opening import opened as opened  # for verbs that import it from here
 from pgdyno.studies.outages import expected_outage
@@ -380,23 +380,6 @@ def _resumed(name: str, store: Store, facts: Facts, workload: WorkloadSpec, *, o
     store.abandon_running(study.id)
     store.update_study(study.id, state=StudyState.RUNNING)
     return study
-
-
-def facts_image(facts: Facts) -> dict[str, object]:
-    """Return the facts as JSON values: host, server, Linux knobs, settings that differ from the built-in default."""
-    changed = {n: s.setting for n, s in facts.settings.items() if s.setting != s.boot_val and s.source != "default"}
-    kernel = {name: _plain(fact.value) for name, fact in facts.kernel.items()}
-    return {"host": _plain(facts.host), "server": _plain(facts.server), "settings": changed, "kernel": kernel}
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Unknown):
-        return {"unknown": value.reason}
-    if is_dataclass(value) and not isinstance(value, type):
-        return {key: _plain(getattr(value, key)) for key in asdict(value)}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    return value
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.verdict import Word
 from pgdyno.store.bundle_import import IMPORTED
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.study_session import facts_image
+from pgdyno.studies.environment_change import facts_image
 from pgdyno.studies.target_request import TargetRequest
 
 ORIGIN = "tune"

@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pgdyno.model.samples import SampleRow
+from pgdyno.model.samples import Event, SampleRow
 from pgdyno.model.trial import BESIDE_OTHERS, LoadPlan, Outcome, TrialState
+from pgdyno.probes.server_failures import count_failures, failure_warning, without_our_own
 from pgdyno.probes.window import (
     counters,
     foreign_cpu_pct,
@@ -178,6 +179,15 @@ def _state(load: LoadResult, disturbed: str | None) -> tuple[TrialState, str | N
     if load.partial is not None:
         return TrialState.PARTIAL, load.partial
     return (TrialState.DISTURBED, disturbed) if disturbed else (TrialState.COMPLETE, None)
+
+
+def with_failures(outcome: Outcome, events: Sequence[Event]) -> Outcome:
+    """Return the outcome with the counts of what failed in the server, and a warning where anything grave did."""
+    theirs = without_our_own(events)
+    counts = count_failures(theirs)
+    warning = failure_warning(counts, theirs)
+    warnings = outcome.warnings if warning is None else (*outcome.warnings, warning)
+    return replace(outcome, counters={**outcome.counters, **counts}, warnings=warnings)
 
 
 def disturbance(foreign: float | None, steal: float | None, bounds: Bounds, used_by: str) -> str | None:

@@ -19,25 +19,23 @@ from pgdyno.knobs.constraints import check
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.guard import Breach
-from pgdyno.model.record import ClientRecord
 from pgdyno.model.samples import Event
 from pgdyno.model.study import Study
 from pgdyno.model.trial import OUTAGE, LoadPlan, Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.probes.counter_scope import devices_hold
 from pgdyno.probes.host.neighbours import in_words
-from pgdyno.probes.network_path import OVER_NETWORK, PAUSE_S, ROUND_TRIPS, is_elsewhere
 from pgdyno.probes.sampler import Sampler
-from pgdyno.probes.server_failures import CUT, count_failures, failure_warning, without_our_own
+from pgdyno.probes.server_failures import CUT
 from pgdyno.server.snapshot import fingerprint_of
 from pgdyno.store.catalogue import Store
 from pgdyno.targets.target import Target
-from pgdyno.trial.assess import Bounds, assess
+from pgdyno.trial.assess import Bounds, assess, with_failures
 from pgdyno.trial.breach import Baselines, ending, tripped
 from pgdyno.trial.company import Company, Look, wait_and_look
 from pgdyno.trial.hopeless import Rates, poor_outcome
 from pgdyno.trial.lifecycle import Phase, Transition, TrialAction, TrialEvent, begin, step
 from pgdyno.trial.pace import Pace
-from pgdyno.trial.recorded import given_back
+from pgdyno.trial.recorded import difference, given_back
 from pgdyno.trial.restarts import Restarts
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
 from pgdyno.trial.stopwatch import Stopwatch
@@ -47,8 +45,7 @@ from pgdyno.trial.work import Work
 from pgdyno.undo.apply import When
 from pgdyno.undo.session import ServerSession
 from pgdyno.workloads.buffer_warmth import warm_buffers
-from pgdyno.workloads.client_latency import client_records
-from pgdyno.workloads.protocol import LoadResult, RunningLoad, Workload
+from pgdyno.workloads.protocol import RunningLoad, Workload
 
 APPLY_S = 900.0
 """Longer than this an apply hangs: it may restart twice, there and back, and each restart has a bound of its own."""
@@ -194,7 +191,7 @@ class Laboratory:
         if trial.spec != spec:
             raise StoreError(
                 f"trial {trial.id} of study {self.study.id} is not the one that the plan has at this place",
-                detail=_difference(trial.spec, spec),
+                detail=difference(trial.spec, spec),
                 hint="Its options, its plan or pgdyno itself have changed since it was begun: begin a new one.",
             )
         return trial
@@ -411,7 +408,7 @@ class Laboratory:
         if self._sentry is not None:
             self._sentry.check()
         warmed = {"warmed_bytes": float(work.warmed_bytes)} if work.warmed_bytes else {}
-        more = {**size, **warmed, **_road(work)}
+        more = {**size, **warmed, **work.network_counters()}
         work.outcome = self._examine(replace(outcome, counters={**outcome.counters, **more}), work)
         return TrialEvent.ASSESSED
 
@@ -446,12 +443,12 @@ class Laboratory:
         if work.events:
             self.store.add_events(work.run_id, work.events)
         if work.batch is not None:
-            outcome = _with_failures(outcome, [*work.batch.events, *work.events])
+            outcome = with_failures(outcome, [*work.batch.events, *work.events])
             self.store.add_samples(work.run_id, work.batch.rows)
             self.store.add_events(work.run_id, work.batch.events)
         if work.load is not None:
             self.store.add_histograms(work.run_id, work.load.histograms)
-            self.store.add_records(work.run_id, [*work.load.instances, *_clients(work.load, outcome), *work.records])
+            self.store.add_records(work.run_id, [*work.load.instances, *work.clients(outcome), *work.records])
             work.load.discard_logs()
         self.store.finish_trial(work.run_id, outcome)
 
@@ -475,45 +472,9 @@ def _discard(running: RunningLoad) -> None:
         running.finish().discard_logs()
 
 
-def _road(work: Work) -> dict[str, float]:
-    """Return the counters of the way to the server; of a load that connects by another one, whether it leaves us."""
-    assert work.load is not None, "a load that ended is assessed"
-    assert work.batch is not None, "sampling has ended before"
-    trips = {} if work.load.round_trips is None else {ROUND_TRIPS: work.load.round_trips}
-    road = {OVER_NETWORK: float(is_elsewhere(work.plan.host))} if work.plan.host else work.batch.road
-    pause = {PAUSE_S: work.load.pause_s} if work.load.pause_s else {}
-    return {**road, **trips, **pause}
-
-
-def _with_failures(outcome: Outcome, events: Sequence[Event]) -> Outcome:
-    """Add the counts of what failed in the server, and flag the run where anything grave did."""
-    theirs = without_our_own(events)
-    counts = count_failures(theirs)
-    warning = failure_warning(counts, theirs)
-    warnings = outcome.warnings if warning is None else (*outcome.warnings, warning)
-    return replace(outcome, counters={**outcome.counters, **counts}, warnings=warnings)
-
-
-def _clients(load: LoadResult, outcome: Outcome) -> list[ClientRecord]:
-    """Return the clients' latencies in the measured window, of the whole load where there was none."""
-    begin = outcome.steady_from if outcome.steady_from is not None else load.began_at
-    return client_records(load.log.between(begin, load.ended_at))
-
-
 def _ends_study(error: PgdynoError, work: Work) -> bool:
     """Tell whether every trial would fail like this one: not where its configuration may be the cause."""
     return isinstance(error, ScriptError) and (error.is_certain or work.spec.configuration == BASELINE)
-
-
-def _difference(recorded: TrialSpec, planned: TrialSpec) -> str:
-    """Name what differs between two trials: role and arm, and each setting with both values."""
-    old, new = recorded.configuration, planned.configuration
-    knobs = [
-        f"{name} was {old.get(name, 'as found')}, is {new.get(name, 'as found')}"
-        for name in sorted(old.keys() | new.keys())
-        if old.get(name) != new.get(name)
-    ]
-    return "; ".join((f"recorded {recorded.role} {recorded.arm}, planned {planned.role} {planned.arm}", *knobs))
 
 
 def _words(error: PgdynoError) -> str:

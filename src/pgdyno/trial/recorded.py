@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pgdyno.model.trial import Trial, TrialState
+from pgdyno.model.trial import Trial, TrialSpec, TrialState
 
 SPOILT = frozenset({TrialState.DISTURBED, TrialState.UNSTEADY, TrialState.PARTIAL})
 """Measured, and not used because of the machine or the load generators: said nothing of the configuration."""
@@ -41,3 +41,14 @@ def _spoilt_from(kept: list[Trial]) -> int:
     while place and kept[place - 1].state in SPOILT:
         place -= 1
     return place
+
+
+def difference(recorded: TrialSpec, planned: TrialSpec) -> str:
+    """Name what differs between two trials: role and arm, and each setting with both values."""
+    old, new = recorded.configuration, planned.configuration
+    knobs = [
+        f"{name} was {old.get(name, 'as found')}, is {new.get(name, 'as found')}"
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name)
+    ]
+    return "; ".join((f"recorded {recorded.role} {recorded.arm}, planned {planned.role} {planned.arm}", *knobs))

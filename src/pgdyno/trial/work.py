@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from pgdyno.model.record import Record
+from pgdyno.model.record import ClientRecord, Record
 from pgdyno.model.samples import Event
 from pgdyno.model.trial import LoadPlan, Outcome, TrialSpec
+from pgdyno.probes.network_path import OVER_NETWORK, PAUSE_S, ROUND_TRIPS, is_elsewhere
 from pgdyno.probes.sampler import SampleBatch, Sampler
 from pgdyno.trial.hopeless import Rates
+from pgdyno.workloads.client_latency import client_records
 from pgdyno.workloads.protocol import LoadResult, RunningLoad, Workload
 
 
@@ -46,3 +48,19 @@ class Work:
     def driver_pids(self) -> Sequence[int]:
         """Return the processes that are load generators and not foreign."""
         return self.running.pids if self.running else ()
+
+    def network_counters(self) -> dict[str, float]:
+        """Return the counters of the way to the server; of a load with one of its own, whether that leaves the host."""
+        assert self.load is not None, "a load that ended is assessed"
+        assert self.batch is not None, "sampling has ended before"
+        trips = {} if self.load.round_trips is None else {ROUND_TRIPS: self.load.round_trips}
+        host = self.plan.host
+        path = {OVER_NETWORK: float(is_elsewhere(host))} if host else self.batch.road
+        pause = {PAUSE_S: self.load.pause_s} if self.load.pause_s else {}
+        return {**path, **trips, **pause}
+
+    def clients(self, outcome: Outcome) -> list[ClientRecord]:
+        """Return the clients' latencies in the measured window, of the whole load where there was none."""
+        assert self.load is not None, "a load that ended has clients"
+        begin = outcome.steady_from if outcome.steady_from is not None else self.load.began_at
+        return client_records(self.load.log.between(begin, self.load.ended_at))

@@ -43,7 +43,7 @@ ORDER BY relkind <> 'i', oid
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class BlockRange:
     """Blocks `first` to `last` of a relation, both included."""
 
     oid: int
@@ -88,10 +88,10 @@ def warm_buffers(
     return done * block, None
 
 
-def stretches(relations: Sequence[tuple[int, int]], room: int) -> Iterator[Stretch]:
+def stretches(relations: Sequence[tuple[int, int]], room: int) -> Iterator[BlockRange]:
     """Yield the parts to be read of relations given as oid and blocks, until `room` blocks are full."""
     for oid, blocks in relations:
         for first in range(0, min(blocks, room), STRETCH):
             last = min(first + STRETCH, blocks, room) - 1
-            yield Stretch(oid, first, last)
+            yield BlockRange(oid, first, last)
         room -= min(blocks, room)

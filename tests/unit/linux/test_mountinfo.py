@@ -52,6 +52,7 @@ def test_groups_are_found_in_what_a_tree_shows_and_not_outside_of_it() -> None:
     assert memory.upwards(group) == [Path("/c/mem/b/c"), Path("/c/mem/b"), Path("/c/mem")]
     assert memory.group_of("4:memory:/elsewhere\n", "memory") is None
     assert memory.group_of("", "memory") == Path("/c/mem")
+    assert memory.group_of("4:memory:/docker/a/..b\n", "memory") == Path("/c/mem/..b"), "a name may begin with dots"
     assert unified.group_of(text, "memory") == Path("/c/one/x")
     assert path_of(text, "hugetlb") == "/docker/a/b/c"
     assert path_of(text, "pids") is None

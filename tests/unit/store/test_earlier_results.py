@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from json_schema import errors
 from pgdyno.cli.store import command
 from pgdyno.model.results.kinds import RESULTS
 from pgdyno.model.shapes import plain
@@ -24,6 +25,8 @@ from pgdyno.store.catalogue import Store
 
 DUMP = Path(__file__).parents[2] / "data" / "stores" / "before-typed-results.sql.gz"
 """Measured with the code of 48a1800; of most runs the samples were left out."""
+
+SCHEMA = Path(__file__).parents[3] / "docs" / "reference" / "results.schema.json"
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +75,14 @@ def test_what_was_stored_is_written_again_as_it_was_but_for_keys_that_came_later
         for name, before in stored.items():
             now = plain(store.study(name).result)
             assert _lost(before, now, name) == [], "no member may be lost, and none may change"
+
+
+def test_every_result_is_as_the_published_schema_says(path: Path) -> None:
+    published = json.loads(SCHEMA.read_text())
+    with Store.open(path) as store:
+        for study in store.studies():
+            found = errors({study.kind.value: plain(study.result)}, published)
+            assert list(found) == [], study.id
 
 
 def _lost(before: object, now: object, where: str) -> list[str]:

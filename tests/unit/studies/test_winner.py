@@ -15,7 +15,7 @@ from pgdyno.store.bundle_import import IMPORTED
 from pgdyno.store.catalogue import Store
 from pgdyno.studies import accept
 from pgdyno.studies.accept import prepare
-from pgdyno.studies.study_session import facts_image
+from pgdyno.studies.environment_change import facts_image
 from pgdyno.studies.target_request import TargetRequest
 from pgdyno.studies.winner import check_server, request_of, settings_of, tune_of, winner_of
 from result_example import made

@@ -1,4 +1,7 @@
-"""The dashboard as an application: who is let in, what is answered, and that every figure is the store's."""
+"""The dashboard as an application: who is let in, what is answered, and that every figure is the store's.
+
+A little past 400 lines: the tests share one application with its store, and that is most of the set-up.
+"""
 
 from __future__ import annotations
 

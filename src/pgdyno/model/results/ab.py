@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from pgdyno.errors import ExitCode
-from pgdyno.model.results.parts import EXIT_CODES, Company, Compared
+from pgdyno.model.results.parts import EXIT_CODES, Compared, RunsBesideOthers
 from pgdyno.model.shapes import OMITTED
 
 
@@ -15,7 +15,7 @@ class AbResult(Compared):
     """B against A. `notes` are sentences on the pairs; `beside_others` is missing where nobody was on the machine."""
 
     notes: tuple[str, ...] = ()
-    beside_others: Annotated[Company | None, OMITTED] = None
+    beside_others: Annotated[RunsBesideOthers | None, OMITTED] = None
 
     @property
     def exit_code(self) -> ExitCode:

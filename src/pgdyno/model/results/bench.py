@@ -23,7 +23,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunFigures:
+class RunSummary:
     """One run: how it ended and what it counted."""
 
     run: int | None
@@ -63,7 +63,7 @@ class RunFigures:
 class RunRecord:
     """One run with what is known beside its score."""
 
-    figures: Annotated[RunFigures, FLAT]
+    figures: Annotated[RunSummary, FLAT]
     sizes: Mapping[str, Size] = field(default_factory=dict)
     evidence: Annotated[RunEvidence, FLAT]
 

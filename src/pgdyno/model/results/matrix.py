@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pgdyno.errors import ExitCode
 from pgdyno.model.matrix import Cell, MatrixRow, SkippedCell
-from pgdyno.model.results.parts import Refusal, StudyResult
+from pgdyno.model.results.parts import RefusedTrial, StudyResult
 from pgdyno.model.shapes import FLAT, OMITTED, Named
 from pgdyno.model.verdict import Verdict
 
@@ -87,7 +87,7 @@ class MatrixResult(StudyResult):
     method: Mapping[str, str]
     network: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    refused: tuple[Refusal, ...] = ()
+    refused: tuple[RefusedTrial, ...] = ()
     printed: Annotated[bool, OMITTED] = False
 
     @property

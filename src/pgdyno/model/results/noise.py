@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from pgdyno.errors import ExitCode
-from pgdyno.model.results.bench import RunFigures
+from pgdyno.model.results.bench import RunSummary
 from pgdyno.model.results.parts import StudyResult
 from pgdyno.model.shapes import FLAT
 from pgdyno.model.verdict import Metric, Verdict
@@ -115,8 +115,8 @@ class NoiseResult(StudyResult):
     beside_s: float
     early_s: float = 0.0
     warmup_s: float | None = None
-    odd: RunFigures | None
-    runs: tuple[RunFigures, ...]
+    odd: RunSummary | None
+    runs: tuple[RunSummary, ...]
 
     @property
     def exit_code(self) -> ExitCode:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pgdyno.model.results.bench import RunFigures
+from pgdyno.model.results.bench import RunSummary
 from pgdyno.model.results.parts import PlanChange
 from pgdyno.model.verdict import Verdict
 
@@ -34,8 +34,8 @@ class PairResult:
     verdict: Verdict
     interleaved: bool
     note: str
-    a: RunFigures
-    b: RunFigures
+    a: RunSummary
+    b: RunSummary
     differences: tuple[Setting, ...]
     plans: tuple[PlanChange, ...]
     environment: tuple[Different, ...]

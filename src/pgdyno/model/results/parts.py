@@ -41,7 +41,7 @@ class OutageRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class RefusedTrial:
     """A trial that could not be measured, with the reason."""
 
     run: int | None
@@ -51,7 +51,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Company:
+class RunsBesideOthers:
     """How many runs were used beside others on the machine, and of how many."""
 
     runs: int
@@ -172,7 +172,7 @@ class Compared(StudyResult):
     confirmation: Confirmation = Confirmation()
     inside: Mapping[str, InsideRun | None] = field(default_factory=dict)
     plans: tuple[PlanChange, ...] = ()
-    refused: tuple[Refusal, ...] = ()
+    refused: tuple[RefusedTrial, ...] = ()
 
     @property
     def headline(self) -> Verdict | None:

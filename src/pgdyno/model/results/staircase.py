@@ -47,7 +47,7 @@ class SameRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InForce:
+class ReadBack:
     """Fingerprints of the settings that were read back before and after."""
 
     before: tuple[str, ...]
@@ -79,7 +79,7 @@ class StepRecord:
     others: Annotated[tuple[Verdict, ...], OMITTED] = ()
     runs: Annotated[Mapping[str, QualifiedRuns], OMITTED] = field(default_factory=dict)
     same: Annotated[SameRecord | None, OMITTED] = None
-    in_force: Annotated[InForce | None, OMITTED] = None
+    in_force: Annotated[ReadBack | None, OMITTED] = None
     pairs: Annotated[tuple[Pair, ...], OMITTED] = ()
     plans: Annotated[tuple[PlanChange, ...], OMITTED] = ()
 

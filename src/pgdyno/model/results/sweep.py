@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from pgdyno.errors import ExitCode
-from pgdyno.model.results.parts import Refusal, Side, Start, StudyResult, SweepFigures
+from pgdyno.model.results.parts import RefusedTrial, Side, Start, StudyResult, SweepFigures
 from pgdyno.model.shapes import FLAT, OMITTED
 from pgdyno.model.verdict import Interval, Metric, Verdict
 
@@ -43,7 +43,7 @@ class SweepResult(StudyResult):
     baseline: Annotated[Side | None, OMITTED] = None
     winner: Annotated[Side | None, OMITTED] = None
     factorial: Annotated[FactorialFigures | None, OMITTED] = None
-    refused: tuple[Refusal, ...] = ()
+    refused: tuple[RefusedTrial, ...] = ()
 
     @property
     def exit_code(self) -> ExitCode:

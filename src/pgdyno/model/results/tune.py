@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from pgdyno.errors import ExitCode
-from pgdyno.model.results.parts import Company, Compared
+from pgdyno.model.results.parts import Compared, RunsBesideOthers
 from pgdyno.model.shapes import FLAT, OMITTED, Named
 from pgdyno.model.verdict import Interval, Verdict, Word
 
@@ -56,7 +56,7 @@ class OddRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoiseFloor:
+class NoiseRecord:
     """The noise of single runs; `detectable` is the effect that so many pairs would show with 80 % power.
 
     It is None where the runs differ too much to tell, or are fewer than four.
@@ -121,7 +121,7 @@ class TuneResult(Compared):
     """
 
     keep: bool
-    noise_floor: NoiseFloor
+    noise_floor: NoiseRecord
     effects: tuple[Effect, ...] = ()
     unmeasured: tuple[Unmeasured, ...] = ()
     dropped: tuple[Dropped, ...] = ()
@@ -137,7 +137,7 @@ class TuneResult(Compared):
     unpruned: Annotated[Verdict | None, OMITTED] = None
     together: Annotated[Verdict | None, OMITTED] = None
     taken_back: Annotated[Mapping[str, str], OMITTED] = field(default_factory=dict)
-    beside_others: Annotated[Company | None, OMITTED] = None
+    beside_others: Annotated[RunsBesideOthers | None, OMITTED] = None
 
     @property
     def retained(self) -> tuple[Retained, ...]:
