@@ -120,13 +120,19 @@ def change_text(ratio: float) -> str:
     return f"{digits_text(ratio)}x" if ratio >= 2 else f"{(ratio - 1) * 100:+.3g} %".replace("-", "−")
 
 
+FAR = 1000
+"""A bound beyond so many times bounds nothing: its digits would only look exact."""
+
+
 def range_text(interval: Interval) -> str:
     """Write the bounds of an interval in the form that `change_text` gives its estimate."""
     if interval.ratio >= 2:
         return f"[{digits_text(interval.lo)}, {digits_text(interval.hi)}]"
     bounds = [(bound - 1) * 100 for bound in (interval.lo, interval.hi)]
-    told = (f"{bound:+,.0f}" if abs(bound) >= 1000 else f"{bound:+.3g}" for bound in bounds)
-    return f"[{', '.join(told).replace('-', '−')}] %"
+    low, high = (f"{bound:+,.0f}" if abs(bound) >= 1000 else f"{bound:+.3g}" for bound in bounds)
+    if interval.hi > FAR:
+        return f"[{low} %, over {FAR:,}x]".replace("-", "−")
+    return f"[{low}, {high}] %".replace("-", "−")
 
 
 def bare_range_text(interval: Interval) -> str:

@@ -97,6 +97,7 @@ def test_an_interval_is_told_like_its_estimate() -> None:
     assert range_text(Interval(1.118, 1.096, 1.141, 0.95)) == "[+9.6, +14.1] %"
     assert range_text(Interval(3.1, 2.9, 3.3, 0.95)) == "[2.9, 3.3]"
     assert range_text(Interval(0.846, 0.038, 18.9, 0.95)) == "[−96.2, +1,790] %"
+    assert range_text(Interval(1.4, 0.1, 1.4e15, 0.95)) == "[−90 %, over 1,000x]", "digits that only look exact"
 
 
 def test_numbers_of_people() -> None:
