@@ -60,6 +60,19 @@ def test_the_plan_of_a_change_runs_no_program_of_the_owner_as_root(lair: Lair, p
         postgres.fetch("SELECT pg_reload_conf()")
 
 
+def test_a_server_whose_programs_do_not_run_is_read_and_not_restarted(lair: Lair, pgdyno_home: Path) -> None:
+    program = lair.target.bin_dir / "postgres"
+    spy = program.read_text()
+    try:
+        program.write_text("#!/bin/sh\nexit 1\n")
+        told = open_target(lair.target.postgres.conninfo)
+        assert told.control is None
+        assert told.no_control == f'"{program}" does not run as user nobody'
+        assert "PostgreSQL" in _run(lair, ["inspect"])
+    finally:
+        program.write_text(spy)
+
+
 def _run(lair: Lair, words: list[str]) -> str:
     """Run a verb as root on the lair's server, see who ran its programs, and return what the verb printed."""
     lair.log.write_text("")

@@ -15,7 +15,7 @@ from pgdyno.control.pg_ctl import PgCtl, options_of
 from pgdyno.control.pg_ctlcluster import PgCtlCluster
 from pgdyno.control.protocol import Control
 from pgdyno.control.systemd import SystemdControl
-from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.linux import processes
 from pgdyno.owner.hands import hands_of
 from pgdyno.owner.runner import Runner
@@ -81,8 +81,9 @@ def find_control(
         return Undetected(f"there is no pg_ctl beside the server's program ({bin_dir or 'its folder cannot be seen'})")
     try:
         options = options_at_start(signs.data_directory)
-    except EnvironmentUnsuitable as error:
-        return Undetected(f"{error.message} ({error.detail})")
+        env = binaries.find_build(runner, bin_dir, signs.owner).env
+    except (EnvironmentUnsuitable, UsageError) as error:  # reading verbs need no restart
+        return Undetected(f"{error.message} ({error.detail})" if error.detail else error.message)
     return PgCtl(
         runner=runner,
         bin_dir=bin_dir,
@@ -90,7 +91,7 @@ def find_control(
         log_file=log_file or signs.data_directory / "pgdyno-server.log",
         user=signs.owner,
         options=options,
-        env=binaries.find_build(runner, bin_dir, signs.owner).env,
+        env=env,
     )
 
 
