@@ -127,3 +127,8 @@ def digits_text(value: float, digits: int = 3) -> str:
 
 
 _BEYOND_MEASURE = 1e12
+
+
+def percent_text(share: float, digits: int = 0) -> str:
+    """Write a share in percent with so many decimals: `17 %`, `99.5 %`."""
+    return f"{100 * share:.{digits}f} %"

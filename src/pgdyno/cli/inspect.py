@@ -37,11 +37,9 @@ _CRITICALITY = ("business-critical", "production", "development", "test")
     "--pg-settings",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="With --root: pg_settings as CSV, JSON or psql prints it.",
+    help="pg_settings as CSV, JSON or psql prints it.",
 )
-@click.option(
-    "--pg-conf", metavar="FILE", type=click.Path(path_type=Path), help="With --root: a postgresql.conf instead."
-)
+@click.option("--pg-conf", metavar="FILE", type=click.Path(path_type=Path), help="A postgresql.conf instead.")
 @click.option("--pg-version", metavar="N", help="The version of --pg-conf or --pg-settings, such as 16, 14.4 or 9.5.")
 @click.option(
     "--criticality", type=click.Choice(_CRITICALITY), help="What depends on the database; no server knows it."
@@ -81,15 +79,10 @@ def _inventory(flags: Flags) -> Inventory:
     files = {"settings": flags.path("pg_settings"), "conf": flags.path("pg_conf")}
     if flags.values["window"] is not None and folder is None:
         raise UsageError("--window is for --capture", hint="pgdyno advise --window SECONDS judges a window at once.")
-    if root is not None:
+    if root is not None or any(files.values()):
         if folder is not None:
-            raise UsageError("--root reads a captured folder and --capture writes one", hint="Give one of them.")
+            raise UsageError("--capture writes what a live server says", hint="Leave --root and --pg-... out.")
         return inspect_capture(root, settings=files["settings"], conf=files["conf"], version=flags.text("pg_version"))
-    if any(files.values()):
-        raise UsageError(
-            "--pg-settings and --pg-conf stand in for a server that cannot be asked",
-            hint="Give them with --root DIR, the folder of what is known of its host.",
-        )
     from pgdyno.studies.opening import opened
 
     with opened(target_request(flags)) as target:

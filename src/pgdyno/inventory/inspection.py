@@ -35,14 +35,16 @@ def write_capture(target: Target, folder: Path) -> Inventory:
 
 
 def inspect_capture(
-    folder: Path, *, settings: Path | None = None, conf: Path | None = None, version: str | None = None
+    folder: Path | None, *, settings: Path | None = None, conf: Path | None = None, version: str | None = None
 ) -> Inventory:
     """Return the inventory of a captured folder or of loose outputs; see docs/reference/inspect.md.
 
-    `settings` (pg_settings) or `conf` (postgresql.conf of `version`) stand in for the server's part. Raises
-    UsageError on files that cannot be read, EnvironmentUnsuitable when the folder holds nothing that we know.
+    `settings` (pg_settings) or `conf` (postgresql.conf of `version`) stand in for the server's part, and without a
+    folder for all of it. Raises UsageError on files that cannot be read, EnvironmentUnsuitable when the folder holds
+    nothing that we know.
     """
-    inventory = read_inventory(with_settings(load_folder(folder), settings=settings, conf=conf, version=version))
+    found = Capture({}, origin=str(settings or conf)) if folder is None else load_folder(folder)
+    inventory = read_inventory(with_settings(found, settings=settings, conf=conf, version=version))
     if is_empty(inventory):
         raise EnvironmentUnsuitable(
             f'folder "{folder}" holds nothing that can be read as a capture',

@@ -14,7 +14,7 @@ from pgdyno.model.bottleneck import BottleneckVerdict, Candidate, Resource
 from pgdyno.probes.evidence.bottleneck import CPU_BUSY_PCT, DISK_QUEUE, NETWORK_BUSY, WAITING_SHARE
 from pgdyno.probes.held_back_notes import notes
 from pgdyno.probes.run_figures import RunFigures
-from pgdyno.units import digits_text
+from pgdyno.units import digits_text, percent_text
 
 DRIVER_BUSY_PCT = 70.0
 """CPU of a driver's thread above which it answers late, in percent of a core; the load's own warning uses it too."""
@@ -81,7 +81,8 @@ def _nothing(run: RunFigures) -> str:
     if run.cpu is not None and running >= OUTSIDE_SHARE:
         whose = "its one session" if run.load.clients == 1 else f"its {run.load.clients} sessions"
         return (
-            f"{_percent(running)} of the time {whose} ran, on CPUs that were {run.cpu.busy:.0f} % busy: a faster core "
+            f"{percent_text(running)} of the time {whose} ran, on CPUs that were {run.cpu.busy:.0f} % "
+            "busy: a faster core "
             "or less work for each statement would help, and more sessions at once would use what was free."
         )
     return "No resource met its threshold: see what each of them showed."
@@ -95,19 +96,21 @@ def _blind(run: RunFigures) -> str | None:
     if run.load.on_the_road is None and outside >= OUTSIDE_SHARE:
         missing = "a round trip takes" if run.load.round_trip_ms is None else "many round trips a transaction makes"
         return (
-            f"{_percent(outside)} of the sessions' time passed outside the server, on the network or in the client: "
+            f"{percent_text(outside)} of the sessions' time passed outside the server, on the network or "
+            "in the client: "
             f"how {'long ' if run.load.round_trip_ms is None else ''}{missing} is not known."
         )
     running = _running(run)
     if run.cpu is None and running >= OUTSIDE_SHARE:
         return (
-            f"{_percent(running)} of the sessions' time was spent running or waiting for a CPU, and the CPUs of the "
+            f"{percent_text(running)} of the sessions' time was spent running or waiting for a CPU, and "
+            "the CPUs of the "
             "server's host were not sampled."
         )
     reading = _part(run, sum(run.waiting(*_IO, but=_WAL).values()))
     if not run.devices and reading >= WAITING_SHARE:
         return (
-            f"{_percent(reading)} of the sessions' time went into I/O of data, and no device that holds them was "
+            f"{percent_text(reading)} of the sessions' time went into I/O of data, and no device that holds them was "
             "sampled: disks and page cache cannot be told apart."
         )
     return None
@@ -123,7 +126,7 @@ def _cpu(run: RunFigures) -> Candidate | None:
         f"The {cpu.cpus:.0f} CPUs were {cpu.busy:.0f} % busy ({parts}); {cpu.run_queue:.1f} threads ran or were ready"
     )
     shares = (("the server had", cpu.server_share), ("the driver", cpu.driver_share), ("others", cpu.foreign_share))
-    known = [f"{name} {share:.0%}".replace("%", " %") for name, share in shares if share is not None]
+    known = [f"{name} {percent_text(share)}" for name, share in shares if share is not None]
     said += f"; of the busy time {', '.join(known)}." if known else "."
     share = _running(run)
     if is_short and run.load.driver_is_here and not _rate_is_reached(run):
@@ -142,7 +145,7 @@ def _disk(run: RunFigures) -> Candidate | None:
     share, device = _part(run, sum(waits.values())), max(run.devices, key=lambda one: one.queue, default=None)
     queue, iowait = 0.0 if device is None else device.queue, 0.0 if run.cpu is None else run.cpu.iowait
     is_busy = queue >= DISK_QUEUE or iowait >= 100 * WAITING_SHARE
-    said = f"{_percent(share)} of the sessions' time went into I/O of data{_named(waits)}"
+    said = f"{percent_text(share)} of the sessions' time went into I/O of data{_named(waits)}"
     if device is not None:
         said += f"; {device.device} had {queue:.1f} requests under way"
         waited = (("read", device.r_await_ms), ("write", device.w_await_ms))
@@ -152,7 +155,7 @@ def _disk(run: RunFigures) -> Candidate | None:
     if share >= WAITING_SHARE and device is not None and not is_busy:
         said += " No device was busy with it: these were copies from the page cache."
     bound = (
-        f"(Threshold {_percent(WAITING_SHARE)} of the time, and {DISK_QUEUE:.0f} request under way or "
+        f"(Threshold {percent_text(WAITING_SHARE)} of the time, and {DISK_QUEUE:.0f} request under way or "
         f"{100 * WAITING_SHARE:.0f} % iowait: waits alone may be the page cache, a busy device alone may be in time.)"
     )
     return Candidate(Resource.DISK, share, share >= WAITING_SHARE and is_busy, said, bound)
@@ -164,7 +167,7 @@ def _wal(run: RunFigures) -> Candidate | None:
     waits = run.waiting(*_WAL)
     share = _part(run, sum(waits.values()))
     flushes = [one for one in run.devices if one.f_await_ms is not None]
-    said = f"{_percent(share)} of the sessions' time was waiting for WAL to be written and flushed{_named(waits)}"
+    said = f"{percent_text(share)} of the sessions' time was waiting for WAL to be written and flushed{_named(waits)}"
     slow = max(flushes, key=lambda one: one.f_await_ms or 0.0, default=None)
     said += "." if slow is None else f"; a flush of {slow.device} took {digits_text(slow.f_await_ms or 0.0)} ms."
     return Candidate(Resource.WAL_FLUSH, share, share >= WAITING_SHARE, said, _of_time())
@@ -175,7 +178,7 @@ def _locks(run: RunFigures) -> Candidate | None:
         return None
     waits = run.waiting(*_LOCKS, but=_WAL)
     share = _part(run, sum(waits.values()))
-    said = f"{_percent(share)} of the sessions' time was waiting for locks{_named(waits)}."
+    said = f"{percent_text(share)} of the sessions' time was waiting for locks{_named(waits)}."
     return Candidate(Resource.LOCKS, share, share >= WAITING_SHARE, said, _of_time())
 
 
@@ -183,7 +186,8 @@ def _network(run: RunFigures) -> Candidate | None:
     load, busiest = run.load, max(run.links, key=lambda one: one.share or 0.0, default=None)
     if busiest is None and run.active is None:
         return None
-    bound = f"(Threshold {_percent(NETWORK_BUSY)} of an interface's speed, or {_percent(WAITING_SHARE)} of the time.)"
+    bound = f"(Threshold {percent_text(NETWORK_BUSY)} of an interface's speed, or "
+    f"{percent_text(WAITING_SHARE)} of the time.)"
     if load.over_network is False:
         said = "No network lies between: the load came by a Unix socket or by loopback."
         return Candidate(Resource.NETWORK, 0.0, False, said, bound)
@@ -194,13 +198,15 @@ def _network(run: RunFigures) -> Candidate | None:
     if load.round_trip_ms is not None:
         said = f"A round trip to the server took {load.round_trip_ms:.2f} ms"
         if load.round_trips is not None:
-            said += f", and a transaction makes {digits_text(load.round_trips)}: {_percent(road)} of the sessions' time"
+            said += (
+                f", and a transaction makes {digits_text(load.round_trips)}: {percent_text(road)} of the sessions' time"
+            )
         said += ". "
     writes = run.waiting(*_SENDING)
-    said += f"{_percent(_part(run, sum(writes.values())))} of the sessions' time was sending results to the client"
+    said += f"{percent_text(_part(run, sum(writes.values())))} of the sessions' time was sending results to the client"
     said += " that is too slow to take them" if writes and not sending else ""
     said += (
-        f"; of interfaces with a known speed {busiest.interface} was the busiest, with {_percent(used)} of it."
+        f"; of interfaces with a known speed {busiest.interface} was the busiest, with {percent_text(used)} of it."
         if busiest
         else "; no interface tells its speed."
     )
@@ -226,18 +232,19 @@ def _client(run: RunFigures) -> Candidate | None:
     is_outside = outside is not None and share >= OUTSIDE_SHARE and (is_its_turn or is_pausing)
     said = []
     if outside is not None:
-        how = "passed" if not road else f"passed, without {_percent(road)} on the network,"
+        how = "passed" if not road else f"passed, without {percent_text(road)} on the network,"
         said.append(
-            f"{_percent(passed)} of the sessions' time {how} outside the server, between an answer and the "
+            f"{percent_text(passed)} of the sessions' time {how} outside the server, between an answer and the "
             f"next statement of {load.clients} {'client' if load.clients == 1 else 'clients'}."
         )
     if load.pausing >= SEEN_SHARE:
         said.append(
-            f"{_percent(load.pausing)} were pauses that the load asks for: latencies have those of a script in them, "
+            f"{percent_text(load.pausing)} were pauses that the load asks for: latencies have those of a "
+            "script in them, "
             "not those between two calls of a session."
         )
     if writes:
-        said.append(f"{_percent(writes)} was spent sending results that the client did not take in time.")
+        said.append(f"{percent_text(writes)} was spent sending results that the client did not take in time.")
     if busy is not None:
         said.append(f"Each of the driver's threads used {busy:.0f} % of a core.")
     if run.driver_host_busy is not None:
@@ -245,7 +252,8 @@ def _client(run: RunFigures) -> Candidate | None:
     if is_outside and not _is_saturated(run) and not writes:
         said.append("More clients would ask more of the server.")
     bound = (
-        f"(Threshold {_percent(OUTSIDE_SHARE)} of the time in a closed loop while CPUs were free or scripts paused, or "
+        f"(Threshold {percent_text(OUTSIDE_SHARE)} of the time in a closed loop while CPUs were free or "
+        "scripts paused, or "
         f"{DRIVER_BUSY_PCT:.0f} % of a core: a thread that is busier answers late.)"
     )
     return Candidate(Resource.CLIENT, min(1.0, share), is_outside or _is_saturated(run), " ".join(said), bound)
@@ -312,10 +320,6 @@ def _named(waits: dict[str, float]) -> str:
     return f" (most in {next(iter(waits))})" if waits else ""
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
 def _of_time() -> str:
     again = "without it the sessions would do nearly half as much again"
-    return f"(Threshold {_percent(WAITING_SHARE)} of the time: {again}.)"
+    return f"(Threshold {percent_text(WAITING_SHARE)} of the time: {again}.)"

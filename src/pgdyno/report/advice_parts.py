@@ -51,7 +51,7 @@ def head(advice: Advice) -> Iterator[RenderableType]:
         yield Text(f"load: {load}", style="dim")
     yield Text(f"evidence: {words.window_text(advice)}", style="dim")
     for remark in advice.remarks:
-        yield Text(f"mind: {remark}", style="yellow")
+        yield Text(f"note: {remark}", style="yellow")
 
 
 def next_rows(advice: Advice, again: Again, *, is_whole: bool) -> list[tuple[str, str]]:

@@ -63,8 +63,12 @@ def short_page(advice: Advice) -> Iterator[RenderableType]:
 
 def _told(finding: Finding, number: int | None = None) -> Iterator[RenderableType]:
     mark, style = MARKS[finding.severity]
-    line = Text("" if number is None else f"{number}  ", style="bold").append(mark, style=style)
-    yield under(line.append(f" {finding.rule}", style="bold").append(f"  {finding.title}", "not bold"))
+    title = Table.grid()  # two columns, so that a title of two lines keeps clear of the number
+    title.add_column(no_wrap=True)
+    title.add_column(overflow="fold")
+    line = Text(mark, style=style).append(f" {finding.rule}", style="bold").append(f"  {finding.title}", "not bold")
+    title.add_row("" if number is None else Text(f"{number}  ", style="bold"), line)
+    yield under(title)
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")

@@ -73,7 +73,7 @@ def _doubts(trials: Sequence[Trial], result: TuneResult, settings: Configuration
         ("dropped", f"{plural(len(dropped), 'setting')}: {', '.join(dropped)}" if dropped else ""),
         *reliability.noise_facts(result),
         ("trials", _states(trials)),
-        *(("mind", warning) for warning in reliability.warnings_of(result)[:MOST_WARNINGS]),
+        *(("note", warning) for warning in reliability.warnings_of(result)[:MOST_WARNINGS]),
     ]
     return _facts(rows)
 
@@ -95,7 +95,7 @@ def _ab(trials: Sequence[Trial], result: AbResult) -> tuple[Section, ...]:
         if one.word == "changed"
     ]
     facts = _facts(
-        [("trials", _states(trials)), *held, *plans, *(("mind", text) for text in reliability.warnings_of(result))]
+        [("trials", _states(trials)), *held, *plans, *(("note", text) for text in reliability.warnings_of(result))]
     )
     return (chapters.arms(result), _section("confidence", "How sure is it?", (*judged, *facts)))
 
@@ -110,7 +110,7 @@ def _bench(trials: Sequence[Trial], result: BenchResult | None) -> tuple[Section
         *(chapters.run_facts(trial).rows if trial is not None else ()),
         *(reads_facts(trial) if trial is not None else ()),
         *(() if shown is None else _held_back("held back by", shown.evidence)),
-        *(("mind", warning) for warning in reliability.warnings_of(result)),
+        *(("note", warning) for warning in reliability.warnings_of(result)),
     ]
     title = "The run" if used else "The run, which was not used"
     section, own = _section("run", title, _facts(rows)), chapters.own_settings(trials)

@@ -22,7 +22,7 @@ from pgdyno.report.wording import (
     plural,
     sentence,
 )
-from pgdyno.units import digits_text
+from pgdyno.units import digits_text, percent_text
 
 HISTORY_ROLES = (Role.BASELINE, Role.SEARCH, Role.CONFIRM, Role.PRUNE, Role.EFFECT, Role.RIVAL, Role.ARM)
 
@@ -198,7 +198,7 @@ def _forest_title(effects: Sequence[Effect]) -> str:
 
 def _equivalence_band(smallest_effect: float) -> Band:
     bounds = 1 / (1 + smallest_effect), 1 + smallest_effect
-    return Band("y", *bounds, f"too small to matter (within {smallest_effect:.0%})")
+    return Band("y", *bounds, f"too small to matter (within {percent_text(smallest_effect)})")
 
 
 def pairs(rows: Sequence[MetricRow], *, subject: str, reference: str) -> Figure:

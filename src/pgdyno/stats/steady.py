@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pgdyno.errors import UsageError
+from pgdyno.units import percent_text
 
 Floats = NDArray[np.float64]
 
@@ -108,7 +109,9 @@ def _search(counts: Floats, need: int, bin_s: float, *, counted: bool = True) ->
     if not counted:
         share = abs(left / right - 1) if right else 1.0
     direction = "rose" if rises else "fell"
-    return Steady(None, f"{what} {direction} by {share:.0%} about {split * bin_s:g} s into the run and did not settle")
+    return Steady(
+        None, f"{what} {direction} by {percent_text(share)} about {split * bin_s:g} s into the run and did not settle"
+    )
 
 
 def _is_warmup(head: Floats, tail: Floats) -> bool:

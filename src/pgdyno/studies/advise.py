@@ -12,9 +12,7 @@ from pgdyno.advisor.case import Case
 from pgdyno.advisor.engine import advise, facts_used
 from pgdyno.advisor.rulebook import load_rules
 from pgdyno.advisor.selection import depth_for
-from pgdyno.capture.texts import Capture
-from pgdyno.inventory.inspection import inspect, inspect_capture, with_settings
-from pgdyno.inventory.reading import read_inventory
+from pgdyno.inventory.inspection import inspect, inspect_capture
 from pgdyno.model.advice import Advice
 from pgdyno.model.classes import Criticality
 from pgdyno.model.evidence import Evidence
@@ -87,11 +85,7 @@ def advise_offline(files: OfflineFiles, request: AdviceRequest, *, store: Store 
     """
     load_rules(request.rules)
     settings, conf, version = files.pg_settings, files.pg_conf, files.pg_version
-    if files.root is None:
-        empty = Capture({}, origin=str(settings or conf))
-        inventory = read_inventory(with_settings(empty, settings=settings, conf=conf, version=version))
-    else:
-        inventory = inspect_capture(files.root, settings=settings, conf=conf, version=version)
+    inventory = inspect_capture(files.root, settings=settings, conf=conf, version=version)
     work = _work(store, inventory)
     evidence = evidence_of_capture(
         files.root,

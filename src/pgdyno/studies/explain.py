@@ -11,7 +11,7 @@ from pgdyno.model.trial import Trial, WorkloadSpec
 from pgdyno.model.verdict import Metric
 from pgdyno.probes.held_back_notes import physical_share
 from pgdyno.studies.judging import median_of
-from pgdyno.units import bytes_text, digits_text, parse_quantity
+from pgdyno.units import bytes_text, digits_text, parse_quantity, percent_text
 
 SHARED_BUFFERS = "shared_buffers"
 MISSING = 0.01
@@ -134,7 +134,7 @@ def user_time(baseline: Sequence[Trial], winner: Sequence[Trial], settings: Conf
     rates = median_of(baseline, Metric.THROUGHPUT), median_of(winner, Metric.THROUGHPUT)
     if before is None or after is None or rates[0] is None or rates[1] is None:
         return None
-    figures = f"User time went from {before:.1%} to {after:.1%} of all CPUs".replace("%", " %")
+    figures = f"User time went from {percent_text(before, 1)} to {percent_text(after, 1)} of all CPUs"
     if rates[1] > rates[0] and after <= before:
         return f"{figures}: throughput rose and user time did not, which a lower migration cost does not explain."
     return f"{figures}."

@@ -261,7 +261,7 @@ def test_longer_timeout_needs_room_for_its_wal():
 def test_burst_of_full_pages_is_explained():
     counters = Statistics(Window(60, "sampled"), full_page_image_share=0.8, wal_bytes_per_commit=9000.0)
     finding = finding_of("full-page-burst", make_case(statistics=counters))
-    assert finding.title == "Full-page images are up to 80% of the WAL"
+    assert finding.title == "Full-page images are up to 80 % of the WAL"
     assert "whole page" in finding.why
     rare = Statistics(Window(60, "sampled"), full_page_image_share=0.1)
     assert finding_of("full-page-burst", make_case(statistics=rare)).answer is Answer.OK

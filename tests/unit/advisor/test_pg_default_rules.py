@@ -101,4 +101,4 @@ def test_try_that_fell_back_is_found():
 @pytest.mark.requirement("R-ADV-18")
 def test_small_machines_are_told_their_share():
     finding = finding_of("default-configuration", make_case(make_host(ram_bytes=512 * MB)))
-    assert "25.0% of the 512 MB" in finding.evidence[1]
+    assert "25.0 % of the 512 MB" in finding.evidence[1]

@@ -73,10 +73,10 @@ def test_synchronous_commit_of_a_role_is_seen():
     server = make_server(overrides={"role batch": {"synchronous_commit": "off"}})
     finding = finding_of("synchronous-commit", make_case(server=server))
     assert finding.title.startswith("synchronous_commit is off for role batch:")
-    assert finding.proposed == "set by hand: ALTER ROLE batch RESET synchronous_commit;"
+    assert finding.proposed == "set by hand: ALTER ROLE batch RESET synchronous_commit"
     odd = make_server(overrides={"role x superuser; --": {"synchronous_commit": "off"}})
     told = finding_of("synchronous-commit", make_case(server=odd)).proposed
-    assert told == "set by hand: ALTER ROLE or DATABASE ... RESET synchronous_commit;"
+    assert told == "set by hand: ALTER ROLE or DATABASE ... RESET synchronous_commit"
     unseen = make_server(overrides=Unknown("no right to read them"))
     reason = finding_of("synchronous-commit", make_case(server=unseen)).reason
     assert "what roles and databases set is unknown (no right to read them)" in reason
@@ -118,7 +118,7 @@ def test_compression_takes_a_word_that_the_build_knows(major, expected):
     case = make_case(server=make_server(major), statistics=images)
     finding = finding_of("wal-compression", replace(case, evidence=replace(case.evidence, host=busy)))
     assert (finding.changes[0].value, finding.state) == (expected, ProofState.NEEDS_TEST)
-    assert "up to 80% of the WAL" in finding.evidence[0]
+    assert "up to 80 % of the WAL" in finding.evidence[0]
     full = HostActivity(Window(60, "sampled"), idle_pct=0.0)
     finding = finding_of("wal-compression", replace(case, evidence=replace(case.evidence, host=full)))
     assert "a loss is as likely" in finding.evidence[1]

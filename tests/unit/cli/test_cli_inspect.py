@@ -51,7 +51,8 @@ def test_settings_and_configuration_files_stand_in_for_the_server(tmp_path: Path
     assert isinstance(error_of("--root", folder, "--pg-conf", str(conf)), UsageError)
     assert isinstance(error_of("--root", folder, "--pg-version", "13"), UsageError)
     assert isinstance(error_of("--root", folder, "--pg-settings", str(tmp_path / "absent")), UsageError)
-    assert isinstance(error_of("--pg-conf", str(conf), "--pg-version", "13"), UsageError)
+    assert "PostgreSQL 13" in run("--pg-conf", str(conf), "--pg-version", "13").output
+    assert isinstance(error_of("--pg-conf", str(conf), "--pg-version", "13", "--capture", folder), UsageError)
 
 
 def test_where_nothing_can_be_read_the_environment_is_unsuitable(tmp_path: Path) -> None:

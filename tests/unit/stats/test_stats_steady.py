@@ -136,7 +136,7 @@ def test_a_latency_that_drifts_through_the_whole_run_is_not_steady(clients, pace
 def test_a_latency_that_falls_is_named():
     counts, totals = closed_loop(lambda at: 0.25 - 0.004 * at, 2)
     found = find_steady(counts, bin_s=0.25, min_window_s=2.0, latency_per_bin=totals)
-    assert found.reason == "latency fell by 23% about 15 s into the run and did not settle"
+    assert found.reason == "latency fell by 23 % about 15 s into the run and did not settle"
 
 
 @pytest.mark.parametrize("latency_s", [0.25, 0.02])
@@ -155,7 +155,7 @@ def test_latencies_that_only_scatter_are_steady(latency_s, clients):
 def test_the_reason_tells_what_happened_and_when():
     steady = find_steady([100] * 30 + [60] * 30, bin_s=1, min_window_s=20)
     assert steady.start is None
-    assert steady.reason == "throughput fell by 40% about 30 s into the run and did not settle"
+    assert steady.reason == "throughput fell by 40 % about 30 s into the run and did not settle"
 
 
 def test_the_reason_of_a_warmup_is_in_seconds():

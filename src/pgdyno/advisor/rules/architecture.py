@@ -10,7 +10,7 @@ from pgdyno.advisor.judgement import DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.model.evidence import HostActivity
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Severity
-from pgdyno.units import binary_text
+from pgdyno.units import binary_text, percent_text
 
 STEAL_PCT = 5.0
 BUFFERS_SHARE = 0.5
@@ -149,7 +149,9 @@ def container_limits(case: Case) -> Judgement:
         return DoesNotApply(f"no limit is below what the host has ({binary_text(ram)})")
     share = case.number("shared_buffers") / limit if case.has("shared_buffers") else 0.0
     if share > BUFFERS_SHARE:
-        evidence.append(f"shared_buffers is {share:.0%} of the limit: the rest holds neither sessions nor page cache.")
+        evidence.append(
+            f"shared_buffers is {percent_text(share)} of the limit: the rest holds neither sessions nor page cache."
+        )
     return Fires(
         current=f"limit {binary_text(limit)}"
         + (f", {processor.usable} CPUs" if isinstance(processor.usable, int) else ""),

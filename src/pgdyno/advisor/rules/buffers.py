@@ -32,7 +32,7 @@ from pgdyno.advisor.planned import (
 from pgdyno.model.evidence import Statistics, WorkingSetClass, WorkloadClass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity
-from pgdyno.units import bytes_text
+from pgdyno.units import bytes_text, percent_text
 
 NEAR = 0.8
 """A value within a fifth of the start value is as good as it."""
@@ -52,7 +52,7 @@ def shared_buffers(case: Case) -> Judgement:
     small = kind in SMALL_SHARES
     evidence = [
         f"The server may use {bytes_text(memory)} of memory ({case.host.memory.limited_by}); shared_buffers holds "
-        f"{bytes_text(current)}, {current / memory:.1%} of it."
+        f"{bytes_text(current)}, {percent_text(current / memory, 1)} of it."
     ]
     if work is not None:
         evidence.append(
@@ -146,7 +146,7 @@ def effective_cache_size(case: Case) -> Judgement:
     if NEAR * proposal <= current <= memory:
         return InOrder(f"{fact}.")
     change = change_to(case, "effective_cache_size", proposal)
-    more = "more than there is" if current > memory else f"{current / memory:.0%} of it"
+    more = "more than there is" if current > memory else f"{percent_text(current / memory)} of it"
     return Fires(
         changes=(change,),
         current=f"effective_cache_size = {change.current}",
@@ -240,21 +240,25 @@ def buffer_cache_small(case: Case) -> Judgement:
     current, memory = case.number("shared_buffers"), memory_of(case)
     work = working_set_of(case)
     if hit >= LOW_HIT_RATIO:
-        return InOrder(f"{hit:.1%} of the blocks were found in shared_buffers = {shown(case, 'shared_buffers')}.")
+        return InOrder(
+            f"{percent_text(hit, 1)} of the blocks were found in shared_buffers = {shown(case, 'shared_buffers')}."
+        )
     few = _only_filled(numbers, current)
     if few is not None:
-        return InOrder(f"{hit:.1%} of the blocks were found in shared_buffers, but {few}.")
+        return InOrder(f"{percent_text(hit, 1)} of the blocks were found in shared_buffers, but {few}.")
     if work is not None and work.kind in SMALL_SHARES and current >= NEAR * SMALL_SHARES[work.kind] * memory:
         return InOrder(
-            f"{hit:.1%} of the blocks were found in shared_buffers, but the working set {work.kind}: "
+            f"{percent_text(hit, 1)} of the blocks were found in shared_buffers, but the working set {work.kind}: "
             "the page cache holds more of it."
         )
     size = _database_bytes(case)
     if current >= memory / 4 or (size is not None and current >= size):
-        return InOrder(f"{hit:.1%} of the blocks were found, and shared_buffers has its share of the memory.")
+        return InOrder(
+            f"{percent_text(hit, 1)} of the blocks were found, and shared_buffers has its share of the memory."
+        )
     evidence = [
-        f"{hit:.1%} of the blocks were found in shared_buffers = {shown(case, 'shared_buffers')}, "
-        f"{current / memory:.1%} of {bytes_text(memory)}."
+        f"{percent_text(hit, 1)} of the blocks were found in shared_buffers = {shown(case, 'shared_buffers')}, "
+        f"{percent_text(current / memory, 1)} of {bytes_text(memory)}."
     ]
     if not isinstance(numbers.evictions_s, Unknown):
         evidence.append(f"{numbers.evictions_s:.0f} buffers a second were evicted to make room.")
@@ -266,7 +270,7 @@ def buffer_cache_small(case: Case) -> Judgement:
         proposed=f"shared_buffers = {bytes_text(planned_bytes)} (shared-buffers)"
         if planned_bytes > current
         else "a larger shared_buffers",
-        values={"hit": f"{hit:.0%}"},
+        values={"hit": percent_text(hit)},
         evidence=tuple(evidence),
     )
 

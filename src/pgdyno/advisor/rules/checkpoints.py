@@ -33,7 +33,7 @@ from pgdyno.advisor.wal_size import cap_bytes, cycles, power_of_two, wanted_byte
 from pgdyno.model.evidence import CHECKPOINT_SETTINGS, WAL_RATE_BY_LOG, LogEvidence
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity
-from pgdyno.units import bytes_text, seconds_text
+from pgdyno.units import bytes_text, percent_text, seconds_text
 
 MIN = 60.0
 LONG_TIMEOUT_S = 15 * MIN
@@ -284,18 +284,18 @@ def full_page_burst(case: Case) -> Judgement:
     if isinstance(share, Unknown):
         return CannotTell(f"the share of full-page images in the WAL is unknown ({share.reason})")
     if little is not None:
-        return InOrder(f"Full-page images are at most {share:.0%} of the WAL, but {little}.")
+        return InOrder(f"Full-page images are at most {percent_text(share)} of the WAL, but {little}.")
     if share < HEAVY_IMAGES:
-        return InOrder(f"Full-page images are at most {share:.0%} of the WAL.")
+        return InOrder(f"Full-page images are at most {percent_text(share)} of the WAL.")
     per_commit = numbers.wal_bytes_per_commit
-    evidence = [f"Full-page images are up to {share:.0%} of the WAL in the window ({IMAGES_COUNTED})."]
+    evidence = [f"Full-page images are up to {percent_text(share)} of the WAL in the window ({IMAGES_COUNTED})."]
     if not isinstance(per_commit, Unknown):
         evidence.append(f"A transaction writes {bytes_text(per_commit)} of WAL on average.")
     return Fires(
         current=f"checkpoint_timeout = {shown(case, 'checkpoint_timeout')}, "
         f"max_wal_size = {shown(case, 'max_wal_size')}",
         proposed="longer distances between checkpoints (max-wal-size, checkpoint-timeout)",
-        values={"share": f"{share:.0%}"},
+        values={"share": percent_text(share)},
         evidence=tuple(evidence),
         severity=Severity.NOTE,
     )

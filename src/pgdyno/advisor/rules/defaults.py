@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.advisor.case import Case
 from pgdyno.advisor.judgement import Fires, InOrder, Judgement
 from pgdyno.advisor.planned import is_set, memory_of, shown
-from pgdyno.units import bytes_text
+from pgdyno.units import bytes_text, percent_text
 
 KNOBS = (
     "shared_buffers",
@@ -34,6 +34,7 @@ def default_configuration(case: Case) -> Judgement:
         proposed="the sizes that the other rules compute, one at a time",
         evidence=(
             f"{values}: all at their defaults.",
-            f"shared_buffers is {buffers / memory:.1%} of the {bytes_text(memory)} that the server may use.",
+            f"shared_buffers is {percent_text(buffers / memory, 1)} "
+            f"of the {bytes_text(memory)} that the server may use.",
         ),
     )

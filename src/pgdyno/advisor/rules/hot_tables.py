@@ -17,7 +17,7 @@ from pgdyno.model.evidence import TableActivity
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Resolution, Severity
 from pgdyno.model.inventory import Purpose
-from pgdyno.units import bytes_text, seconds_text
+from pgdyno.units import bytes_text, percent_text, seconds_text
 
 DOMINATES = 0.5
 """The source moved a table that made up more than half of the traffic."""
@@ -42,7 +42,7 @@ def hot_tables(case: Case) -> Judgement:
     waiting = [i for i in ranked if not tables[i].tablespace]
     if not ranked:
         top = max(led, default=(0.0, -1))[0]
-        return InOrder(f"No table makes up half of the I/O or of the growth; the most is {top:.0%}.")
+        return InOrder(f"No table makes up half of the I/O or of the growth; the most is {percent_text(top)}.")
     if not waiting:
         return InOrder(f"{tables[ranked[0]].name} dominates and lies in tablespace {tables[ranked[0]].tablespace}.")
     table = tables[waiting[0]]
@@ -98,7 +98,7 @@ def _shares(tables: Sequence[TableActivity], weight: Callable[[TableActivity], f
 def tablespace_name(table: TableActivity) -> str:
     """Return the table's name with `_ts`, safe as part of a path and never beginning with `pg_`."""
     plain = re.sub(r"[^a-z0-9_]+", "_", table.name.lower()).strip("_") or "table"
-    return f"{plain.removeprefix('pg_')[:50]}_ts"
+    return re.sub(r"^(pg_)+", "", f"{plain[:50]}_ts")
 
 
 def tablespace_ddl(table: TableActivity, name: str, folder: str) -> Change:
@@ -148,7 +148,7 @@ def _volume(case: Case, name: str, folder: str) -> tuple[Change, ...]:
 
 def _evidence(table: TableActivity, at: int, shares: dict[str, list[float]]) -> list[str]:
     return [
-        f"{table.schema}.{table.name} has {share[at]:.1%} of {measure}."
+        f"{table.schema}.{table.name} has {percent_text(share[at], 1)} of {measure}."
         for measure, share in shares.items()
         if share[at]
     ]

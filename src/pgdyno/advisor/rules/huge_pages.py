@@ -10,7 +10,7 @@ from pgdyno.advisor.shared_memory import SMALL_BUFFERS, Need, need_now, need_pro
 from pgdyno.model import linux
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Cost, Resolution, Severity
-from pgdyno.units import binary_text
+from pgdyno.units import binary_text, percent_text
 
 GIB = 1 << 30
 WASTE = 1.1
@@ -213,8 +213,8 @@ def _proposed(pages: int, page: int) -> str:
 def _costs(case: Case, pool: float, buffers: float) -> tuple[str, ...]:
     memory = known(case.host.memory.limit_bytes, "the memory limit")
     return (
-        f"shared_buffers is {buffers / memory:.0%} of the memory of {binary_text(memory)}; the source measured 5.7 % "
-        "at a quarter and 11 % at a half.",
+        f"shared_buffers is {percent_text(buffers / memory)} of the memory of {binary_text(memory)}; "
+        "the source measured 5.7 % at a quarter and 11 % at a half.",
         f"A pool of {binary_text(pool)} is locked: {binary_text(max(0.0, memory - pool))} remain for the page cache "
         "and all else.",
     )
@@ -224,7 +224,7 @@ def _budget(case: Case, pool: float) -> tuple[str, ...]:
     memory = case.host.memory.limit_bytes
     doubts = []
     if not isinstance(memory, Unknown) and pool > 0.75 * memory:
-        share = f"{pool / memory:.0%} of the memory of {binary_text(memory)}"
+        share = f"{percent_text(pool / memory)} of the memory of {binary_text(memory)}"
         doubts.append(f"a pool of {binary_text(pool)} takes {share}; check the rest first")
     if isinstance(case.host.virtualization.container, str):
         doubts.append("the pool belongs to the host, and the container must be allowed its share (hugetlb limits)")

@@ -8,7 +8,7 @@ from pgdyno.model import linux
 from pgdyno.model.evidence import SPILL_SETTINGS, HostActivity, LogEvidence
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Severity
-from pgdyno.units import binary_text
+from pgdyno.units import binary_text, percent_text
 
 
 def oom_kills(case: Case) -> Judgement:
@@ -76,7 +76,7 @@ def _memory(case: Case) -> list[str]:
     if isinstance(memory.limit_bytes, int) and case.has("shared_buffers"):
         buffers = case.number("shared_buffers")
         found.append(
-            f"shared_buffers = {binary_text(buffers)} is {buffers / memory.limit_bytes:.0%} of "
+            f"shared_buffers = {binary_text(buffers)} is {percent_text(buffers / memory.limit_bytes)} of "
             f"{binary_text(memory.limit_bytes)} ({memory.limited_by})."
         )
     if memory.swap == ():

@@ -23,6 +23,7 @@ from pgdyno.model.evidence import WorkloadClass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Resolution
 from pgdyno.model.inventory import BlockDevice, LogicalVolume, Purpose
+from pgdyno.units import percent_text
 
 SWEEP_KB = (0, 16, 32, 64, 128, 256, 512)
 RANDOM_ONLY = 0.01
@@ -119,7 +120,7 @@ def read_ahead_sweep(case: Case) -> Judgement:
     statistics = known(case.evidence.statistics, "the statistics window")
     scans = known(statistics.analytic_share, "the share of sequential scans")
     if policy("PostgreSQL", direct_io=_direct(case), random_only=scans <= RANDOM_ONLY) is not ReadAhead.SWEEP:
-        return InOrder(f"{scans:.1%} of the rows come from sequential scans: the rule read-ahead holds.")
+        return InOrder(f"{percent_text(scans, 1)} of the rows come from sequential scans: the rule read-ahead holds.")
     devices = tops(case)
     if not devices:
         return CannotTell("the devices below the data files are unknown (no place was read)")
@@ -128,9 +129,9 @@ def read_ahead_sweep(case: Case) -> Judgement:
         changes=tuple(change_of(top, values[0]) for top in devices),
         current=", ".join(f"{top.effective_kb} KiB on {top.node}" for top in devices),
         proposed=f"a sweep over {', '.join(str(kb) for kb in SWEEP_KB)} KiB",
-        evidence=(f"The load is {workload} with {scans:.1%} of its rows from sequential scans.",),
+        evidence=(f"The load is {workload} with {percent_text(scans, 1)} of its rows from sequential scans.",),
         alternatives=tuple(f"blockdev --setra {2 * kb} {shlex.quote(devices[0].node)} ({kb} KiB)" for kb in values[1:]),
-        resolutions=(_resolution("sweep", f"{scans:.1%} of the rows come from sequential scans"),),
+        resolutions=(_resolution("sweep", f"{percent_text(scans, 1)} of the rows come from sequential scans"),),
     )
 
 

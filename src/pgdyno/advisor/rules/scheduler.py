@@ -11,6 +11,7 @@ from pgdyno.model import linux
 from pgdyno.model.evidence import Concurrency, DeviceActivity, HostActivity
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Resolution, Severity
+from pgdyno.units import percent_text
 
 DEBUGFS_FILE = "/sys/kernel/debug/sched/migration_cost_ns"
 DEFAULT_NS, LOWERED_NS = 500_000, 50_000
@@ -106,8 +107,8 @@ def _no_bottleneck(case: Case) -> tuple[bool, str]:
         return False, f"disks are the bottleneck: {', '.join(slow)} with long queues and slow answers"
     network = known(host.network_utilization, "the use of the network")
     if network > NETWORK_MOST:
-        return False, f"the network is the bottleneck: {network:.0%} of its speed is used"
-    return True, f"No bottleneck: {iowait:.3g} % waiting for I/O, {network:.0%} of the network's speed."
+        return False, f"the network is the bottleneck: {percent_text(network)} of its speed is used"
+    return True, f"No bottleneck: {iowait:.3g} % waiting for I/O, {percent_text(network)} of the network's speed."
 
 
 def _is_slow(device: DeviceActivity) -> bool:

@@ -7,6 +7,7 @@ from pgdyno.advisor.judgement import CannotTell, Fires, InOrder, Judgement
 from pgdyno.advisor.planned import active_sessions, shown, usable_cpus
 from pgdyno.model.evidence import Concurrency
 from pgdyno.model.facts import Unknown
+from pgdyno.units import percent_text
 
 CROWDED = 2.0
 """Active sessions for each CPU from which they mostly wait for one."""
@@ -98,7 +99,7 @@ def lock_growth(case: Case) -> Judgement:
     return Fires(
         current=f"{waiting:.3g} sessions wait for a lock",
         proposed="fewer sessions at a time: a pool, and shorter transactions",
-        values={"share": f"{waiting / active:.0%}"},
+        values={"share": percent_text(waiting / active)},
         evidence=(
             f"{waiting:.3g} of {active:.3g} active sessions wait for a lock on average"
             + (f": {names}." if names else "."),

@@ -6,6 +6,7 @@ from pgdyno.advisor.case import Case, known
 from pgdyno.advisor.judgement import Fires, InOrder, Judgement
 from pgdyno.model.evidence import Statement
 from pgdyno.model.facts import Unknown
+from pgdyno.units import percent_text
 
 DOMINANT = 0.25
 SLOW_MS = 10.0
@@ -33,9 +34,9 @@ def statements_first(case: Case) -> Judgement:
         return InOrder("No statement takes a quarter of the time with slow calls, spills or many reads.")
     share = sum(one.time_share for one in heavy)
     return Fires(
-        current=f"{len(heavy)} statement{'s take' if len(heavy) > 1 else ' takes'} {share:.0%} of the time",
+        current=f"{len(heavy)} statement{'s take' if len(heavy) > 1 else ' takes'} {percent_text(share)} of the time",
         proposed="EXPLAIN (ANALYZE, BUFFERS) of each; an index or another form of the statement",
-        values={"share": f"{share:.0%}"},
+        values={"share": percent_text(share)},
         evidence=tuple(_sentence(one) for one in heavy[:5]),
     )
 
@@ -60,7 +61,7 @@ def _sentence(one: Statement) -> str:
     text = " ".join(one.query.split())
     where = f" in {one.database}" if one.database else ""
     return (
-        f"{one.time_share:.0%} of the time{where}: {one.calls} calls of {one.mean_ms:.3g} ms, "
+        f"{percent_text(one.time_share)} of the time{where}: {one.calls} calls of {one.mean_ms:.3g} ms, "
         f"{one.rows_per_call:.3g} rows and {one.reads_per_call:.3g} blocks read each: {text[:120]}"
     )
 
@@ -70,7 +71,7 @@ def tiny_requests(case: Case) -> Judgement:
     counted = case.evidence.tiny_requests
     if isinstance(counted, Unknown):
         return _tiny_of_list(case)
-    fact = f"{counted.calls_share:.0%} of the calls take less than {TINY_MS:g} ms and touch one row"
+    fact = f"{percent_text(counted.calls_share)} of the calls take less than {TINY_MS:g} ms and touch one row"
     rate = counted.calls_s
     few = counted.calls < TINY_CALLS if isinstance(rate, Unknown) else rate < TINY_CALLS_S
     if counted.calls_share < TINY_SHARE or few:
@@ -78,16 +79,16 @@ def tiny_requests(case: Case) -> Judgement:
     per_second = "" if isinstance(rate, Unknown) else f", {rate:.0f} a second"
     return _tiny(
         counted.calls_share,
-        f"{fact}{per_second}; in the server they take {counted.time_share:.0%} of the time, and the round trips come "
-        "on top.",
+        f"{fact}{per_second}; in the server they take {percent_text(counted.time_share)} of the time, "
+        "and the round trips come on top.",
     )
 
 
 def _tiny(share: float, *evidence: str) -> Fires:
     return Fires(
-        current=f"{share:.0%} of the calls are tiny",
+        current=f"{percent_text(share)} of the calls are tiny",
         proposed="fetch and change rows in sets, by arrays, joins or COPY",
-        values={"share": f"{share:.0%}"},
+        values={"share": percent_text(share)},
         evidence=evidence,
     )
 

@@ -12,6 +12,7 @@ from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, J
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Resolution, Severity
 from pgdyno.model.inventory import BlockDevice, ChannelDevice, HostInventory, Purpose
+from pgdyno.units import percent_text
 
 BUSY_NETWORK = 0.7
 """From this share of an interface's speed on, bursts wait."""
@@ -114,11 +115,14 @@ def network_path(case: Case) -> Judgement:
         share = host.network_utilization
         if share >= BUSY_NETWORK:
             return Fires(
-                current=f"{share:.0%} of the busiest interface's speed",
+                current=f"{percent_text(share)} of the busiest interface's speed",
                 proposed="a faster path",
-                evidence=(f"The busiest interface carries {share:.0%} of its speed.", f"Interfaces: {listed}."),
+                evidence=(
+                    f"The busiest interface carries {percent_text(share)} of its speed.",
+                    f"Interfaces: {listed}.",
+                ),
             )
-        return InOrder(f"The busiest interface carries {share:.0%} of its speed: {listed}.")
+        return InOrder(f"The busiest interface carries {percent_text(share)} of its speed: {listed}.")
     return InOrder(f"No two interfaces share a port: {listed}. How busy they are was not measured.")
 
 

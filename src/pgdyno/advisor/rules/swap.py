@@ -7,7 +7,7 @@ from pgdyno.advisor.judgement import Fires, InOrder, Judgement
 from pgdyno.model import linux
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Severity
-from pgdyno.units import binary_text
+from pgdyno.units import binary_text, percent_text
 
 MIB = 1 << 20
 LEAST, MOST = 512 * MIB, 2048 * MIB
@@ -52,7 +52,7 @@ def swapping(case: Case) -> Judgement:
     evidence = [figures]
     try:
         buffers, memory = case.number("shared_buffers"), known(case.host.memory.limit_bytes, "the memory limit")
-        evidence.append(f"shared_buffers is {buffers / memory:.0%} of the memory of {binary_text(memory)}.")
+        evidence.append(f"shared_buffers is {percent_text(buffers / memory)} of the memory of {binary_text(memory)}.")
     except Missing:
         pass
     alternatives = ["vm.swappiness of 1 to 10 keeps the memory of processes longer than cached file pages."]

@@ -9,7 +9,7 @@ from pgdyno.advisor.planned import change_to, cost_of, is_standby, moment_text, 
 from pgdyno.model.evidence import TableActivity
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity
-from pgdyno.units import bytes_text
+from pgdyno.units import bytes_text, percent_text
 
 MB = 1 << 20
 MOSTLY_READ = 0.05
@@ -102,7 +102,7 @@ def _against_off(case: Case) -> str | None:
     if isinstance(share, Unknown):
         return f"the share of writes is unknown ({share.reason})"
     if share > MOSTLY_READ:
-        return f"{share:.0%} of the rows touched are written, which is more than {MOSTLY_READ:.0%}"
+        return f"{percent_text(share)} of the rows touched are written, which is more than {percent_text(MOSTLY_READ)}"
     tables = case.evidence.tables
     if isinstance(tables, Unknown):
         return f"whether statistics drift is unknown ({tables.reason})"
@@ -125,7 +125,7 @@ def _read_only(case: Case) -> str:
     counted = case.evidence.statistics
     assert not isinstance(counted, Unknown), "only asked where it is known"
     assert not isinstance(counted.write_share, Unknown), "only asked where it is known"
-    return f"{counted.write_share:.1%} of the rows touched are written, and no table's content drifts."
+    return f"{percent_text(counted.write_share, 1)} of the rows touched are written, and no table's content drifts."
 
 
 def _ages(case: Case) -> tuple[str, ...]:
@@ -183,8 +183,8 @@ def autovacuum_cost(case: Case) -> Judgement:
         current=f"the limit in force is {limit:g}",
         proposed=f"autovacuum_vacuum_cost_limit = {change.value}",
         evidence=(
-            f"{share:.0%} of the rows of {table.schema}.{table.name} ({bytes_text(table.bytes)}) are dead, with "
-            f"autovacuum_max_workers = {shown(case, 'autovacuum_max_workers')}, which share the limit, and "
+            f"{percent_text(share)} of the rows of {table.schema}.{table.name} ({bytes_text(table.bytes)}) are dead, "
+            f"with autovacuum_max_workers = {shown(case, 'autovacuum_max_workers')}, which share the limit, and "
             f"autovacuum_vacuum_cost_delay = {shown(case, 'autovacuum_vacuum_cost_delay')}.",
         ),
         needs_test=True,

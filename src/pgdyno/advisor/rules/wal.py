@@ -12,7 +12,7 @@ from pgdyno.advisor.planned import change_to, cost_of, counted, is_standby, plan
 from pgdyno.advisor.wal_pressure import HEAVY_IMAGES, IMAGE_SETTINGS, IMAGES_COUNTED
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity
-from pgdyno.units import bytes_text
+from pgdyno.units import bytes_text, percent_text
 
 MB = 1 << 20
 _PLAIN_NAMES = re.compile(r"(role [a-z_][a-z0-9_]*)?( in )?(database [a-z_][a-z0-9_]*)?")
@@ -85,12 +85,12 @@ def _full(case: Case) -> int | None:
 def synchronous_commit(case: Case) -> Judgement:
     """Flag synchronous_commit = off, for the server or for a role or database."""
     back = (
-        {} if case.text("synchronous_commit") != "off" else {"the server": "ALTER SYSTEM SET synchronous_commit = on;"}
+        {} if case.text("synchronous_commit") != "off" else {"the server": "ALTER SYSTEM SET synchronous_commit = on"}
     )
     overrides = case.server.overrides
     for name, given in {} if isinstance(overrides, Unknown) else overrides.items():
         if given.get("synchronous_commit") in ("off", "false"):
-            back[name] = f"ALTER {_subject(name)} RESET synchronous_commit;"
+            back[name] = f"ALTER {_subject(name)} RESET synchronous_commit"
     decided = Resolution(
         "CON-22", "Never recommended: the lists that propose off give no figure, and 2017 measured no gain with it."
     )
@@ -99,7 +99,7 @@ def synchronous_commit(case: Case) -> Judgement:
         return InOrder(f"synchronous_commit = {case.text('synchronous_commit')} for the server{unseen}.", (decided,))
     return Fires(
         current=f"synchronous_commit = off for {', '.join(back)}",
-        proposed=f"set by hand: {' '.join(back.values())}",
+        proposed=f"set by hand: {', '.join(back.values())}",
         values={"for_whom": ", ".join(back)},
         evidence=(f"wal_writer_delay = {shown(case, 'wal_writer_delay')}.",),
         resolutions=(decided,),
@@ -164,15 +164,18 @@ def wal_compression(case: Case) -> Judgement:
     if isinstance(share, Unknown):
         return CannotTell(f"the share of full-page images in the WAL is unknown ({share.reason})")
     if little is not None:
-        return InOrder(f"Full-page images are at most {share:.0%} of the WAL, but {little}.")
+        return InOrder(f"Full-page images are at most {percent_text(share)} of the WAL, but {little}.")
     if share < HEAVY_IMAGES:
-        return InOrder(f"Full-page images are at most {share:.0%} of the WAL: little to compress.")
+        return InOrder(f"Full-page images are at most {percent_text(share)} of the WAL: little to compress.")
     change = change_to(case, "wal_compression", "lz4" if "lz4" in case.row("wal_compression").enumvals else "on")
     return Fires(
         changes=(change,),
         current="wal_compression = off",
         proposed=f"wal_compression = {change.value}",
-        evidence=(f"Full-page images are up to {share:.0%} of the WAL in the window ({IMAGES_COUNTED}).", _idle(case)),
+        evidence=(
+            f"Full-page images are up to {percent_text(share)} of the WAL in the window ({IMAGES_COUNTED}).",
+            _idle(case),
+        ),
         needs_test=True,
         cost=cost_of(case, "wal_compression"),
     )

@@ -11,7 +11,7 @@ from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, J
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Resolution
 from pgdyno.model.inventory import Purpose
-from pgdyno.units import bytes_text
+from pgdyno.units import bytes_text, percent_text
 
 _OPENING = ("open_sync", "open_datasync")
 
@@ -98,9 +98,10 @@ def double_caching(case: Case) -> Judgement:
     ram = known(memory.ram_bytes, "RAM")
     if not isinstance(memory.page_cache_bytes, Unknown):
         evidence.append(f"The page cache holds {bytes_text(memory.page_cache_bytes)} of {bytes_text(ram)} RAM.")
+    twice = min(buffers, ram - buffers)
     evidence.append(
-        f"At worst {bytes_text(min(buffers, ram - buffers))} of RAM, {min(buffers, ram - buffers) / ram:.1%}, hold "
-        "second copies of pages in shared_buffers."
+        f"At worst {bytes_text(twice)} of RAM, {percent_text(twice / ram, 1)}, "
+        "hold second copies of pages in shared_buffers."
     )
     working = case.evidence.working_set
     if not isinstance(working, Unknown):

@@ -121,7 +121,7 @@ def _evidence(case: Case, data: Place, wal: Place, shared: frozenset[str], besid
     found.append(
         "The commit rate is unknown; the more commits, the more this matters."
         if commits is None
-        else f"The server commits {commits:.4g} times a second; each commit that wrote waits for the log."
+        else f"The server commits {_often(commits)}; each commit that wrote waits for the log."
     )
     rate = case.evidence.wal_rate_bytes_s
     if not isinstance(rate, Unknown):
@@ -134,6 +134,13 @@ def _commits(case: Case) -> float | None:
     if isinstance(statistics, Unknown) or isinstance(statistics.commits_s, Unknown):
         return None
     return statistics.commits_s
+
+
+def _often(per_second: float) -> str:
+    """Return how often something happens; a rate of an idle server is no figure, and would differ at each look."""
+    if per_second * 60 < 1:
+        return "less than once a minute"
+    return f"{per_second:.3g} times a second" if per_second >= 1 else f"{per_second * 60:.3g} times a minute"
 
 
 def _weight(case: Case) -> Severity | None:
@@ -151,10 +158,10 @@ def _weight(case: Case) -> Severity | None:
 
 def _resolution(condition: str, case: Case) -> Resolution:
     commits = _commits(case)
-    rate = "an unknown number of commits" if commits is None else f"{commits:.4g} commits"
+    rate = "an unknown number of commits" if commits is None else f"commits {_often(commits)}"
     return Resolution(
         "CON-24",
-        f"{condition}, with {rate} a second: separate disks are a rule of structure, worth 0 to 10 %.",
+        f"{condition}, with {rate}: separate disks are a rule of structure, worth 0 to 10 %.",
     )
 
 

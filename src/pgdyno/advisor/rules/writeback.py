@@ -11,7 +11,7 @@ from pgdyno.model import linux
 from pgdyno.model.evidence import HostActivity
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Resolution
-from pgdyno.units import binary_text
+from pgdyno.units import binary_text, percent_text
 
 MIB = 1 << 20
 BACKGROUND, FOREGROUND = 64 * MIB, 512 * MIB
@@ -117,7 +117,7 @@ def burst_sentences(case: Case) -> tuple[str, ...]:
     if isinstance(peak, Unknown) or isinstance(variation, Unknown):
         return ()
     word = "in bursts" if is_burst(peak, variation) else "evenly"
-    nothing = "" if isinstance(idle, Unknown) else f", and nothing was written in {idle:.0%} of the seconds"
+    nothing = "" if isinstance(idle, Unknown) else f", and nothing was written in {percent_text(idle)} of the seconds"
     return (
         f"The host wrote {word} in {host.window.seconds:.0f} s: the busiest second had {peak:.3g} times the mean, the "
         f"coefficient of variation was {variation:.2g}{nothing}.",

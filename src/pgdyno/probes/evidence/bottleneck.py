@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from pgdyno.model.evidence import Bottleneck, BottleneckKind, Concurrency, DeviceActivity, HostActivity
 from pgdyno.model.facts import Unknown
+from pgdyno.units import percent_text
 
 CPU_BUSY_PCT = 85.0
 """Above it queues for a CPU grow fast (M/M/c); steal counts as busy, because it is not there to be used."""
@@ -42,7 +43,9 @@ def _locks(sessions: Concurrency | Unknown) -> Bottleneck | None:
     waiting = _waiting(sessions, ("Lock:", "LWLock:"))
     if waiting is None or waiting[0] < WAITING_SHARE or waiting[2] < WAITING_SESSIONS:
         return None
-    return Bottleneck(BottleneckKind.LOCKS, f"{waiting[0]:.0%} of the working sessions waited for locks ({waiting[1]})")
+    return Bottleneck(
+        BottleneckKind.LOCKS, f"{percent_text(waiting[0])} of the working sessions waited for locks ({waiting[1]})"
+    )
 
 
 def _disk(
@@ -58,7 +61,7 @@ def _disk(
     if (waiting is None or waiting[0] < WAITING_SHARE) and iowait < 100 * WAITING_SHARE:
         return None
     words = f"{longest[0]:.1f} requests were under way on {longest[1].device}, {iowait:.0f} % iowait"
-    share = "" if waiting is None else f", {waiting[0]:.0%} of the working sessions waited for I/O"
+    share = "" if waiting is None else f", {percent_text(waiting[0])} of the working sessions waited for I/O"
     return Bottleneck(BottleneckKind.DISK, words + share)
 
 
@@ -66,7 +69,7 @@ def _network(host: HostActivity | Unknown) -> Bottleneck | None:
     used = host if isinstance(host, Unknown) else host.network_utilization
     if isinstance(used, Unknown) or used < NETWORK_BUSY:
         return None
-    return Bottleneck(BottleneckKind.NETWORK, f"the busiest interface was used to {used:.0%} of its speed")
+    return Bottleneck(BottleneckKind.NETWORK, f"the busiest interface was used to {percent_text(used)} of its speed")
 
 
 def _cpu(host: HostActivity | Unknown) -> Bottleneck | None:

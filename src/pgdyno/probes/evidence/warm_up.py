@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgdyno.model.facts import Unknown
+from pgdyno.units import percent_text
 
 GROWTH = 0.05
 """Growth of shared memory over the series that counts as filling."""
@@ -38,7 +39,7 @@ def warm_up(shared_bytes: Sequence[float], response_ms: Sequence[float]) -> Warm
     grown = shared_bytes[count - 1] / shared_bytes[0] - 1 if shared_bytes[0] > 0 else 1.0
     phases = []
     if grown >= GROWTH:
-        phases.append(f"shared memory grew by {grown:.0%}: shared_buffers were still filling")
+        phases.append(f"shared memory grew by {percent_text(grown)}: shared_buffers were still filling")
     worst = max(range(3), key=lambda place: means[place])
     others = [mean for place, mean in enumerate(means) if place != worst]
     if max(means[worst], 1e-9) >= STEP * max(sum(others) / 2, 1e-9):

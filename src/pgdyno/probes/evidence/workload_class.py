@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pgdyno.model.evidence import SAMPLED, Statistics, WorkloadClass
 from pgdyno.model.facts import NoLoad, Unknown
+from pgdyno.units import percent_text
 
 READ_ONLY_BELOW = 0.000_1
 """Share of rows written: less than one row in ten thousand is housekeeping of applications, no load."""
@@ -62,7 +63,7 @@ def classify(statistics: Statistics) -> tuple[WorkloadClass, str] | Unknown:
         )
     reads_each, writes_each = read / ended, written / ended
     words = (
-        f"{share:.2%} of the rows touched were written, "
+        f"{percent_text(share, 2)} of the rows touched were written, "
         f"{reads_each:,.1f} read and {writes_each:,.1f} written a transaction"
     )
     return _class(share, reads_each, writes_each, statistics.analytic_share), words
