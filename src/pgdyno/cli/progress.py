@@ -151,7 +151,7 @@ class Progress:
         metric = self._outlook.metric
         shown = dict.fromkeys((metric, Metric.THROUGHPUT, Metric.LATENCY_P99))
         figures = [metric_text(one, value) for one in shown if (value := outcome.figure(one)) is not None]
-        if outcome.foreign_cpu_pct is not None:
+        if outcome.foreign_cpu_pct is not None and trial.state is not TrialState.DISTURBED:  # the reason has it
             figures.append(f"foreign CPU {outcome.foreign_cpu_pct:.0f} % of a core")
         if trial.state is not TrialState.COMPLETE:
             figures.insert(0, f"{trial.state.value}, not used: {outcome.reason}")

@@ -112,3 +112,13 @@ def test_only_a_search_has_a_best_so_far(role: Role, is_best: bool) -> None:
         Trial(31, "s", spec, TrialState.COMPLETE, Outcome(TrialState.COMPLETE, server_cpu_ms_per_tx=0.2512))
     )
     assert ("the best so far" in stream.getvalue().rpartition("\x1b[2K")[2]) is is_best
+
+
+def test_what_disturbed_a_run_is_said_once() -> None:
+    progress = Progress(stream=(stream := Terminal()))
+    progress.trial_began(SPEC, 31, 31)
+    outcome = Outcome(TrialState.DISTURBED, "foreign CPU was 79 % of a core", throughput=418.0, foreign_cpu_pct=79.0)
+    progress.trial_ended(Trial(31, "s", SPEC, TrialState.DISTURBED, outcome))
+    said = " ".join(stream.getvalue().rpartition("\x1b[2K")[2].split())
+    assert said.count("foreign CPU") == 1
+    assert said.endswith("foreign CPU was 79 % of a core, 418 tps")
