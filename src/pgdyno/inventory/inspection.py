@@ -45,7 +45,7 @@ def inspect_capture(
     """
     found = Capture({}, origin=str(settings or conf)) if folder is None else load_folder(folder)
     inventory = read_inventory(with_settings(found, settings=settings, conf=conf, version=version))
-    if is_empty(inventory):
+    if folder is not None and is_empty(inventory):
         raise EnvironmentUnsuitable(
             f'folder "{folder}" holds nothing that can be read as a capture',
             detail="; ".join(f"{key}: {why}" for key, why in list(inventory.missing.items())[:3]) or None,
