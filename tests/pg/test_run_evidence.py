@@ -5,7 +5,7 @@ import signal
 import sqlite3
 import threading
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -197,7 +197,7 @@ def test_plans_of_a_database_that_is_gone_are_unknown(sandbox18):
 def test_sql_on_the_store_joins_runs_and_samples_of_each_second(lab, tmp_path):
     trial = lab.run("SELECT n FROM item WHERE id = 7;\n", SHORT)
     seconds = trial.outcome.ended_at - trial.outcome.began_at
-    with sqlite3.connect(tmp_path / "store.db") as database:
+    with closing(sqlite3.connect(tmp_path / "store.db")) as database, database:
         joined = database.execute(
             "SELECT s.name, count(*), min(cpu.t), max(cpu.t) FROM trial AS t JOIN study AS s ON s.id = t.study_id "
             "JOIN cpu ON cpu.run_id = t.id JOIN sessions ON sessions.run_id = t.id AND sessions.t = cpu.t "

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import pytest
 
@@ -49,7 +50,7 @@ def pgdyno(home, *words):
 
 
 def rows(home, query, *values):
-    with sqlite3.connect(home / "data" / "pgdyno.db") as connection:
+    with closing(sqlite3.connect(home / "data" / "pgdyno.db")) as connection, connection:
         return connection.execute(query, values).fetchall()
 
 

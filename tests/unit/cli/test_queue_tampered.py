@@ -4,6 +4,7 @@ import json
 import socket
 import sqlite3
 import sys
+from contextlib import closing
 
 import pytest
 from click.testing import CliRunner
@@ -45,7 +46,7 @@ def run(queue):
 
 
 def change(queue, statement, *values):
-    with sqlite3.connect(queue.path) as connection:
+    with closing(sqlite3.connect(queue.path)) as connection, connection:
         assert connection.execute(statement, values).rowcount > 0
     connection.close()
 

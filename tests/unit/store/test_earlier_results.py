@@ -8,6 +8,7 @@ import io
 import json
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -32,9 +33,8 @@ SCHEMA = Path(__file__).parents[3] / "docs" / "reference" / "results.schema.json
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("earlier") / "store.db"
-    with sqlite3.connect(found) as connection:
+    with closing(sqlite3.connect(found)) as connection, connection:
         connection.executescript(gzip.decompress(DUMP.read_bytes()).decode())
-    connection.close()
     return found
 
 

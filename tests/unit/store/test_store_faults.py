@@ -5,6 +5,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ SPEC = TrialSpec(BASELINE, Role.ARM, "a", 0, 0)
 def test_a_path_is_a_sqlite_file_and_its_folder_is_made(tmp_path: Path) -> None:
     path = tmp_path / "new" / "store.db"
     Store.open(path).close()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == (REVISION,)
     connection.close()
@@ -79,7 +80,7 @@ def test_opening_a_store_that_is_up_to_date_does_not_load_alembic(tmp_path: Path
 
 def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     Store.open(tmp_path / "x.db").close()
-    with sqlite3.connect(tmp_path / "x.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "x.db")) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
     connection.close()
     with pytest.raises(StoreError, match="schema 9999") as caught:
@@ -88,7 +89,7 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "x.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "x.db")) as connection, connection:
         connection.execute("CREATE TABLE study (x)")
     connection.close()
     with pytest.raises(StoreError, match="not ours"):
@@ -215,7 +216,7 @@ def test_a_kill_loses_at_most_the_running_trial(tmp_path: Path, after: int) -> N
         assert len(states) <= len(finished) + 2
         assert store.abandon_running("s1") == len(running)
         assert store.abandon_running("s1") == 0
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     connection.close()
 

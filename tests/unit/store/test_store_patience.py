@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -94,7 +94,7 @@ def test_readers_do_not_wait_for_a_writer(path: Path) -> None:
 
 
 def test_nobody_is_named_where_nobody_holds_it(path: Path) -> None:
-    with Store.open(path), sqlite3.connect(path):
+    with Store.open(path), closing(sqlite3.connect(path)):
         assert holder_text(str(path)) is None
     assert holder_text("in memory") is None
     assert holder_text("postgresql+psycopg://u@h/db") is None
