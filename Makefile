@@ -10,7 +10,7 @@ JOBS   ?= 4
 SEED   ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD^{tree} 2>/dev/null || echo 1))
 SHUFFLED = --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
-.PHONY: help venv demo test lint unit contract pg host web docs fuzz bench nightly lock system clean
+.PHONY: help venv demo test lint unit contract pg host web docs fuzz bench nightly wheel lock system clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -78,6 +78,9 @@ nightly: $(DEV) ## Hours, as root: the long forms of kills, scenes and the hosti
 	PGDYNO_TEST_NIGHT=1 $(BIN)/pytest -m alone tests
 	PGDYNO_TEST_NIGHT=1 $(BIN)/pytest -n $(JOBS) --dist loadgroup -m "not alone" tests/pg tests/contract
 	$(MAKE) --no-print-directory fuzz
+
+wheel: $(DEV) ## Build the wheel that pip and pipx install, into dist/
+	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
 
 lock: $(DEV) ## Resolve the lock files anew, needs pip-tools in .venv
 	$(PIP) pip-tools
