@@ -22,6 +22,8 @@ REPEATS = 2
 LOST_BLOCKS = 3
 """How many blocks in a row may be given up before the machine is called unsuitable."""
 NO_TIME = "the time was over"
+BASE, WINNER, FOUND = "baseline", "winner", "found"
+"""What the arms of a tune's proof are called. Not in `proof`, which loads the optimizer: a bench needs none of it."""
 JUDGEABLE = 2
 """So many complete blocks must there be for a comparison that had to stop short to be judged."""
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.trial import Role, TrialSpec
-from pgdyno.studies.blocks import metric_of, run_repeating
-from pgdyno.studies.proof import FOUND, WINNER, GivenUp, Proof
+from pgdyno.studies.blocks import FOUND, WINNER, metric_of, run_repeating
+from pgdyno.studies.proof import GivenUp, Proof
 from pgdyno.studies.search import Search
 
 ARM = "part of what was found"

@@ -20,8 +20,8 @@ from pgdyno.model.verdict import Interval, Verdict
 from pgdyno.optimizer.rank import leads
 from pgdyno.stats.distributions import ndtri
 from pgdyno.stats.paired import interval
+from pgdyno.studies.blocks import BASE, FOUND
 from pgdyno.studies.options import TuneOptions
-from pgdyno.studies.proof import BASE, FOUND
 from pgdyno.studies.tuned import Tuned
 from pgdyno.trial.laboratory import Laboratory
 

@@ -15,13 +15,12 @@ from pgdyno.optimizer.frugal import may_lose
 from pgdyno.stats.noninferiority import Removal, costs_nothing
 from pgdyno.stats.paired import log_ratios, t_interval
 from pgdyno.stats.sequential import Design, is_final
-from pgdyno.studies.blocks import JUDGEABLE, Blocks, run_blocks
+from pgdyno.studies.blocks import BASE, FOUND, JUDGEABLE, WINNER, Blocks, run_blocks
 from pgdyno.studies.judging import compare_arms, verdict_of
 from pgdyno.studies.options import TuneOptions
 from pgdyno.studies.restart_room import has_restarts
 from pgdyno.trial.laboratory import Laboratory
 
-BASE, WINNER, FOUND = "baseline", "winner", "found"
 WITHOUT, RIVAL = "without ", "rival "
 LOST, SHOWN = 1.0, 2.0
 """In standard errors: a loss so far above what may be lost ends a proof; an effect so large is a hint to the next."""

@@ -18,10 +18,9 @@ from pgdyno.model.study import Arm, Comparison
 from pgdyno.model.trial import Outcome, Trial, TrialState
 from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.stats.noise import NoiseFloor
-from pgdyno.studies.blocks import Blocks, metric_of
+from pgdyno.studies.blocks import BASE, WINNER, Blocks, metric_of
 from pgdyno.studies.drowned import beside_others
 from pgdyno.studies.judging import representative
-from pgdyno.studies.proof import BASE, WINNER
 
 
 def company_of(trials: Sequence[Trial]) -> RunsBesideOthers | None:

@@ -24,12 +24,13 @@ from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.trial import TUNE_PROOF_BLOCKS, LoadPlan, Role, Trial, WorkloadSpec
 from pgdyno.model.verdict import Metric, Word
+from pgdyno.studies.blocks import WINNER
 from pgdyno.studies.drowned import contradicts, drowned
 from pgdyno.studies.frugal import frugal
 from pgdyno.studies.missing import TRIALS, seek_missing
 from pgdyno.studies.noise_runs import floor_of, measure_noise
 from pgdyno.studies.options import TuneOptions
-from pgdyno.studies.proof import WINNER, GivenUp, Proof, needed_settings, prove
+from pgdyno.studies.proof import GivenUp, Proof, needed_settings, prove
 from pgdyno.studies.restart_room import arms_with_restarts
 from pgdyno.studies.search import Search
 from pgdyno.studies.tuned import Tuned

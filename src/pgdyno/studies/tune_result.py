@@ -8,12 +8,13 @@ from pgdyno.knobs.linux import load_all_knobs
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.results.tune import Excluded, Rival, SearchFigures, TuneResult
 from pgdyno.model.trial import ENDED_EARLY, Trial
+from pgdyno.studies.blocks import BASE, WINNER
 from pgdyno.studies.explain import explain
 from pgdyno.studies.inside import inside
 from pgdyno.studies.judging import representative, summarise
 from pgdyno.studies.options import TuneOptions
 from pgdyno.studies.pareto import gain_against_memory
-from pgdyno.studies.proof import BASE, WINNER, Proof
+from pgdyno.studies.proof import Proof
 from pgdyno.studies.result import (
     company_of,
     compared,

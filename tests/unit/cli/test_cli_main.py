@@ -64,6 +64,8 @@ def test_a_verb_that_only_reads_loads_what_it_reads_with(tmp_path, words, needle
             ("numpy", "sqlalchemy", "pgdyno.sandbox.sandbox", "pgdyno.remote.host"),
         ),
         ("pgdyno.studies.study_session", ("scipy", "jinja2")),
+        ("pgdyno.studies.bench", ("scipy", "jinja2", "rich")),
+        ("pgdyno.studies.staircase", ("scipy", "jinja2", "rich")),
     ],
 )
 def test_what_a_verb_begins_with_loads_no_more_than_that(module, needless):

@@ -9,10 +9,10 @@ import pytest
 
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
-from pgdyno.studies.blocks import Blocks
+from pgdyno.studies.blocks import BASE, FOUND, WINNER, Blocks
 from pgdyno.studies.missing import TRIALS, seek_missing
 from pgdyno.studies.options import TuneOptions
-from pgdyno.studies.proof import BASE, FOUND, WINNER, WITHOUT, GivenUp, is_hopeless, needed_settings
+from pgdyno.studies.proof import WITHOUT, GivenUp, is_hopeless, needed_settings
 from pgdyno.studies.tune import tune
 from pgdyno.units import parse_quantity
 from simulated_laboratory import SimulatedLaboratory, shared_buffers_cliff
