@@ -128,8 +128,20 @@ def server_home() -> Iterator[Path]:
 @pytest.fixture
 def pgdyno_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A PGDYNO_HOME of this test alone, whose sandboxes are removed at the end."""
+    for folder in home_of_sandboxes():
+        monkeypatch.setenv("PGDYNO_HOME", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def shared_home() -> Iterator[Path]:
+    """A PGDYNO_HOME whose sandboxes all tests of a file share; each gives PGDYNO_STORE for a store of its own."""
+    yield from home_of_sandboxes()
+
+
+def home_of_sandboxes() -> Iterator[Path]:
+    """Make a PGDYNO_HOME and remove it with its sandboxes."""
     folder = public_dir()
-    monkeypatch.setenv("PGDYNO_HOME", str(folder))
     yield folder
     for lock in (folder / "cache" / "sandboxes").glob("*.lock"):
         Sandbox.open_or_create(lock.stem, root=folder / "cache").destroy()

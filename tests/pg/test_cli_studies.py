@@ -10,10 +10,14 @@ import time
 
 import pytest
 
-pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("cli-studies")]
+from calm_load import calm
+
+pytestmark = pytest.mark.pg
+measures = pytest.mark.xdist_group("cli-studies")  # what takes a CPU does so one after another
 
 QUICK = ["--warmup", "1", "--measure", "2", "--foreign-cpu", "1000", "--steal", "100"]
 LOAD = ["-w", "select-only", "-D", "scale=1", "-c", "1", *QUICK]
+CALM = calm()
 # With no way by an index the lookup of one row reads the whole table: many times slower, whatever the machine does.
 SCANS_BY_INDEX = ("indexscan", "indexonlyscan", "bitmapscan")
 VERDICT = {"word", "ratio", "ci", "confidence", "pairs", "metric", "smallest_effect", "more_pairs"}
@@ -50,6 +54,7 @@ def conf(folder, name, text):
     return str(path)
 
 
+@measures
 @pytest.mark.requirement("R-BEN-09")
 def test_bench_prints_the_published_fields_and_the_store_has_the_run(pgdyno_home):
     done = bench(pgdyno_home, *LOAD, "--json")
@@ -72,6 +77,7 @@ def test_bench_prints_the_published_fields_and_the_store_has_the_run(pgdyno_home
     assert last_json(compared)["verdict"]["word"] == "not resolved"
 
 
+@measures
 def test_an_experiment_finds_a_sabotage_and_leaves_the_server_as_it_was(pgdyno_home, tmp_path):
     good, bad = (
         conf(tmp_path, "a.conf", ""),
@@ -93,7 +99,7 @@ def test_an_experiment_finds_a_sabotage_and_leaves_the_server_as_it_was(pgdyno_h
 
 def test_an_experiment_keeps_to_its_restart_budget_or_is_refused_beforehand(pgdyno_home, tmp_path):
     big, light = conf(tmp_path, "big.conf", "shared_buffers = 64MB\n"), conf(tmp_path, "light.conf", "work_mem = 8MB\n")
-    pairs = ["-w", "select-only", "-D", "scale=1", "-c", "1", *QUICK, "--pairs", "2", "2", "--json"]
+    pairs = [*CALM, "--pairs", "2", "2", "--json"]
     refused = pgdyno(pgdyno_home, "experiment", "--ab", big, light, "--restarts", "none", *pairs)
     assert refused.returncode == 2, refused.stderr
     assert "restart budget none is too small: 2 pairs need" in refused.stderr
@@ -109,6 +115,7 @@ def test_an_experiment_keeps_to_its_restart_budget_or_is_refused_beforehand(pgdy
     assert few["outage"]["measured"]["seconds"] > 0
 
 
+@measures
 def test_a_tune_ends_with_one_json_object_and_the_baseline_in_force(pgdyno_home, tmp_path):
     rival = conf(tmp_path, "rival.conf", "work_mem = 8MB\n")
     report = tmp_path / "tune.html"
@@ -134,7 +141,7 @@ def test_a_tune_ends_with_one_json_object_and_the_baseline_in_force(pgdyno_home,
 @pytest.mark.parametrize("delay_s", [2.0, 9.0])
 def test_a_killed_tune_is_rolled_back_and_resumed(pgdyno_home, delay_s):
     command = [
-        sys.executable, "-m", "pgdyno", "tune", *LOAD, "--trials", "2", "--noise-runs", "3", "--pairs", "2", "2",
+        sys.executable, "-m", "pgdyno", "tune", *CALM, "--trials", "2", "--noise-runs", "3", "--pairs", "2", "2",
         "--only", "work_mem", "--json",
     ]  # fmt: skip
     environment = {**os.environ, "PGDYNO_HOME": str(pgdyno_home)}
@@ -158,7 +165,7 @@ def test_a_killed_tune_is_rolled_back_and_resumed(pgdyno_home, delay_s):
 
 
 def test_an_interrupt_restores_and_says_so_and_how_to_go_on(pgdyno_home):
-    command = [sys.executable, "-m", "pgdyno", "experiment", "--sweep", "work_mem=4MB,8MB", *LOAD]
+    command = [sys.executable, "-m", "pgdyno", "experiment", "--sweep", "work_mem=4MB,8MB", *CALM]
     environment = {**os.environ, "PGDYNO_HOME": str(pgdyno_home)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as tuner:
         assert tuner.stderr is not None
@@ -212,17 +219,17 @@ BAD = {
 def test_bad_settings_are_refused_and_the_server_is_as_before(pgdyno_home, tmp_path):
     for text, (code, said) in BAD.items():
         files = conf(tmp_path, "a.conf", ""), conf(tmp_path, "b.conf", text)
-        done = pgdyno(pgdyno_home, "experiment", "--ab", *files, *LOAD, "--pairs", "3", "3")
+        done = pgdyno(pgdyno_home, "experiment", "--ab", *files, *CALM, "--pairs", "3", "3")
         assert done.returncode == code, (text, done.stderr)
         assert said in done.stderr
         assert "Traceback" not in done.stderr
         assert "trial 1" not in done.stderr, "nothing runs for what arithmetic can tell"
-    assert bench(pgdyno_home, *LOAD, "--json").returncode == 0
+    assert bench(pgdyno_home, *CALM, "--json").returncode == 0
 
 
 def test_a_server_that_dies_under_a_trial_costs_that_trial_and_not_the_tune(pgdyno_home):
     command = [
-        sys.executable, "-m", "pgdyno", "tune", *LOAD, "--trials", "2", "--noise-runs", "3", "--pairs", "2", "2",
+        sys.executable, "-m", "pgdyno", "tune", *CALM, "--trials", "2", "--noise-runs", "3", "--pairs", "2", "2",
         "--only", "work_mem", "--sandbox", "dies", "--json",
     ]  # fmt: skip
     environment = {**os.environ, "PGDYNO_HOME": str(pgdyno_home)}
@@ -278,7 +285,9 @@ def test_wrong_flags_are_told_as_any_other_error(pgdyno_home, words, said):
 
 
 def test_several_scripts_with_weights_make_one_mix(pgdyno_home, tmp_path):
-    one, two = (conf(tmp_path, f"{name}.sql", f"SELECT {value};\n") for name, value in (("one", 1), ("two", 2)))
+    one, two = (
+        conf(tmp_path, f"{name}.sql", f"SELECT {value}, pg_sleep(0.1);\n") for name, value in (("one", 1), ("two", 2))
+    )
     done = bench(pgdyno_home, "-w", "custom", "--script", f"{one}@3", "--script", two, "-c", "1", *QUICK, "--json")
     assert done.returncode == 0, done.stderr
     shown = pgdyno(pgdyno_home, "store", "show", "last")
@@ -286,7 +295,7 @@ def test_several_scripts_with_weights_make_one_mix(pgdyno_home, tmp_path):
 
 
 def test_a_script_that_changed_is_not_resumed_with(pgdyno_home, tmp_path):
-    script = conf(tmp_path, "mix.sql", "SELECT 1;\n")
+    script = conf(tmp_path, "mix.sql", "SELECT pg_sleep(0.1);\n")
     command = [
         sys.executable, "-m", "pgdyno", "tune", "-w", "custom", "--script", script, "-c", "1", *QUICK, "--only",
         "work_mem", "--noise-runs", "3",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -18,26 +17,14 @@ from typing import Any
 
 import pytest
 
-from fix_postgres import public_dir
 from pgdyno.linux import processes
-from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.workloads.dataset import PgbenchTables
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("matrix-live")]
 
-QUICK = ["--warmup", "2", "--measure", "2", "--foreign-cpu", "1000", "--steal", "100", "--repetitions", "1"]
+QUICK = ["--warmup", "1", "--measure", "2", "--foreign-cpu", "1000", "--steal", "100", "--repetitions", "1"]
 UNUSABLE = {"unsteady", "disturbed"}
 """What a shared machine may make of a run, whatever the code does."""
-
-
-@pytest.fixture(scope="module")
-def home() -> Iterator[Path]:
-    """A PGDYNO_HOME with one sandbox for all tests of this file; each keeps its studies in a store of its own."""
-    folder = public_dir()
-    yield folder
-    for lock in (folder / "cache" / "sandboxes").glob("*.lock"):
-        Sandbox.open_or_create(lock.stem, root=folder / "cache").destroy()
-    shutil.rmtree(folder)
 
 
 @dataclass(frozen=True)
@@ -53,8 +40,8 @@ class Place:
 
 
 @pytest.fixture
-def place(home: Path, tmp_path: Path) -> Place:
-    return Place(home, tmp_path / "store.db")
+def place(shared_home: Path, tmp_path: Path) -> Place:
+    return Place(shared_home, tmp_path / "store.db")
 
 
 def words(*more: str) -> list[str]:
@@ -103,7 +90,20 @@ def check_rows(rows: list[dict[str, Any]]) -> None:
 def test_a_matrix_of_two_loads_and_two_configurations(place: Place, tmp_path: Path) -> None:
     conf, report = tmp_path / "fast.conf", tmp_path / "matrix.html"
     conf.write_text("fsync = off\nmax_wal_size = 2GB\n")
-    load = ["--instances", "2", "--clients", "1,2", "--jobs", "1", "--conf", f"fast={conf}", "--report", str(report)]
+    load = [
+        "--instances",
+        "2",
+        "--clients",
+        "1,2",
+        "--jobs",
+        "1",
+        "--scale",
+        "2",
+        "--conf",
+        f"fast={conf}",
+        "--report",
+        str(report),
+    ]
     _, result = matrix(place, *load)
     rows = result["rows"]
     assert [(row["cell"]["configuration"], row["connections"]) for row in rows] == [
@@ -117,7 +117,7 @@ def test_a_matrix_of_two_loads_and_two_configurations(place: Place, tmp_path: Pa
     assert len(before) <= 1, "every cell begins with the same data"
     for row in usable:
         tables = sum(size for name, size in row["bytes_before"].items() if name != "database")
-        assert tables == pytest.approx(PgbenchTables(10).estimated_bytes, rel=0.05)
+        assert tables == pytest.approx(PgbenchTables(2).estimated_bytes, rel=0.05)
         assert row["bytes_after"]["pgbench_history"] > row["bytes_before"]["pgbench_history"]
         assert row["locks"].keys() == {"row_exclusive", "access_share", "exclusive"}
         assert row["driver_cpu_pct"] <= row["cpu_pct"] <= 100

@@ -9,12 +9,14 @@ import time
 from datetime import datetime, timedelta
 
 import pytest
-from test_cli_studies import LOAD, last_json, pgdyno
+from test_cli_studies import last_json, pgdyno
 
+from calm_load import calm
 from pgdyno.model.trial import TrialState
 from pgdyno.store.catalogue import Store
 
-pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("night-live"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.pg, pytest.mark.timeout(600)]
+LOAD = calm()
 ANYWAY = ["--foreign-cpu", "100000", "--foreign-disk", "100000", "--foreign-sessions", "1000", "--look", "1"]
 TUNE = [
     "tune", *LOAD, "--only", "work_mem", "--reload-only", "--trials", "30", "--noise-runs", "3",
@@ -104,8 +106,7 @@ def test_a_tune_survives_a_kill_of_its_runner_and_the_end_of_a_night(pgdyno_home
 
 @pytest.mark.requirement("R-EXP-10")
 def test_a_burner_disturbs_a_run_and_the_run_is_repeated(pgdyno_home):
-    words = [sys.executable, "-m", "pgdyno", "bench", "-w", "select-only", "-D", "scale=1", "-c", "1",
-             "--warmup", "1", "--measure", "3", "--steal", "100", "--foreign-cpu", "60"]  # fmt: skip
+    words = [sys.executable, "-m", "pgdyno", "bench", *LOAD, "--foreign-cpu", "60"]
     environment = {**os.environ, "PGDYNO_HOME": str(pgdyno_home)}
     with burner(), subprocess.Popen(words, env=environment, stdout=-3, stderr=-3) as bench:
         first = until(lambda: finished(pgdyno_home, 1))

@@ -25,7 +25,7 @@ def test_a_failover_in_the_middle_ends_restored_on_both_nodes(patroni: PatroniCl
     command = [
         *(sys.executable, "-m", "pgdyno", "experiment", "--patroni", patroni.api["alpha"]),
         *("--patroni-auth", str(patroni.auth_file), "--target", patroni.conninfo, "--yes", "--json"),
-        *("--ab", str(first), str(second), "-w", "select-only", "-D", "scale=1", "-c", "1"),
+        *("--ab", str(first), str(second), "-w", "select-only", "-D", "scale=1", "-c", "1", "-R", "50"),
         *("--warmup", "0.5", "--measure", "2", "--pairs", "2", "3", "--foreign-cpu", "10000", "--steal", "100"),
     ]
     environment = {**os.environ, "PGDYNO_HOME": str(server_home)}

@@ -7,7 +7,7 @@ import json
 import pytest
 from test_cli_studies import QUICK, pgdyno
 
-pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("script-errors")]
+pytestmark = pytest.mark.pg
 DATA = "CREATE TABLE t AS SELECT 1 AS i;\n"
 
 
@@ -25,14 +25,15 @@ DATA = "CREATE TABLE t AS SELECT 1 AS i;\n"
         ("\\set a nofunc(1)\nSELECT 1;\n", [], ['script "s", line 1', "unexpected function name"]),
     ],
 )
-def test_the_first_error_ends_the_study_and_is_told_with_its_place(pgdyno_home, tmp_path, script, words, said):
+def test_the_first_error_ends_the_study_and_is_told_with_its_place(shared_home, tmp_path, script, words, said):
     (tmp_path / "s.sql").write_text(script)
     (tmp_path / "init.sql").write_text(DATA)
     load = ["-w", "custom", "--script", str(tmp_path / "s.sql"), "--init", str(tmp_path / "init.sql"), "-c", "1"]
     options = ["--trials", "1", "--noise-runs", "3", "--only", "work_mem", "--reload-only"]
-    done = pgdyno(pgdyno_home, "tune", *load, *QUICK, *words, *options)
+    store = str(tmp_path / "store.db")
+    done = pgdyno(shared_home, "tune", *load, *QUICK, *words, *options, PGDYNO_STORE=store)
     assert done.returncode == 2, done.stderr
     assert [word for word in said if word not in done.stderr] == []
     assert "Quieten" not in done.stderr
-    (study,) = json.loads(pgdyno(pgdyno_home, "store", "list", "--json").stdout)
+    (study,) = json.loads(pgdyno(shared_home, "store", "list", "--store", store, "--json").stdout)
     assert (study["state"], sum(study["trials"].values())) == ("failed", 1)

@@ -12,21 +12,20 @@ from pathlib import Path
 
 import pytest
 
+from calm_load import calm
 from fix_postgres import BUILDS, NIGHT, find_build
 from pgdyno.routes.auto_conf import Line
 from pgdyno.routes.sql_route import alter_system
 from pgdyno.sandbox.sandbox import Sandbox
 
-pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("tune-as-it-is")]
-QUICK = ["-w", "select-only", "-D", "scale=1", "-c", "1", "--warmup", "1", "--measure", "2"]
-QUIET = ["--foreign-cpu", "1000", "--steal", "100"]
+pytestmark = pytest.mark.pg
 LATE = 1.1
 """A budget is kept to this factor: what follows the way back is the end of a process on a machine of any load."""
 
 
 def tune(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "pgdyno", "tune", *QUICK, *QUIET, *words, "--json"],
+        [sys.executable, "-m", "pgdyno", "tune", *calm(), *words, "--json"],
         capture_output=True,
         text=True,
         timeout=280,
@@ -74,8 +73,8 @@ def test_what_no_session_could_begin_on_is_refused_before_data_are_loaded(
 
 def test_a_budget_is_the_time_from_enter_to_the_prompt(pgdyno_home: Path) -> None:
     began = time.monotonic()
-    done = tune(pgdyno_home, "--budget", "75s")
-    assert time.monotonic() - began <= 75 * LATE
+    done = tune(pgdyno_home, "--budget", "50s")
+    assert time.monotonic() - began <= 50 * LATE
     assert done.returncode in (0, 3), done.stderr
 
 

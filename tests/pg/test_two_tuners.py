@@ -19,6 +19,7 @@ import click
 import pytest
 
 import pgdyno
+from calm_load import SCRIPT, calm
 from fix_postgres import BUILDS, NIGHT, find_build, public_dir
 from pgdyno.model.study import StudyState
 from pgdyno.model.trial import TrialState
@@ -30,9 +31,7 @@ from pgdyno.undo import server_lock
 from pgdyno.undo.apply import Session
 from server_image import files_of, settings_of
 
-pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.xdist_group("two-tuners")]
-QUICK = ["-w", "select-only", "-D", "scale=1", "-c", "1", "--warmup", "1", "--measure", "2", "--foreign-cpu", "1000",
-         "--steal", "100"]  # fmt: skip
+pytestmark = [pytest.mark.pg, pytest.mark.slow]
 TUNE = ["--trials", "1", "--noise-runs", "3", "--pairs", "2", "3", "--only", "work_mem",
         "--reload-only"]  # fmt: skip
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
@@ -116,6 +115,11 @@ def target_words(server: Sandbox) -> list[str]:
     return ["--target", server.target().postgres.conninfo, "--yes"]
 
 
+def load_of(account: Account) -> list[str]:
+    """Return the flags of a load whose script the account may read."""
+    return calm(Path(conf(account.home, "calm.sql", SCRIPT.read_text())))
+
+
 def conf(folder: Path, name: str, text: str) -> str:
     path = folder / name
     path.write_text(text)
@@ -133,14 +137,14 @@ def test_the_second_tuner_of_another_account_is_refused_and_the_first_goes_on(
     first, second = account_of(None if root_is_first else owner), account_of(owner if root_is_first else None)
     pair = [conf(first.home, "a.conf", ""), conf(first.home, "b.conf", "work_mem = 8MB\n")]
     before, files = settings_of(server), files_of(server.data_directory)
-    ab = ["experiment", "--ab", *pair, "--pairs", "6", "6", "--restarts", "none", *QUICK, "--json"]
+    ab = ["experiment", "--ab", *pair, "--pairs", "4", "4", "--restarts", "none", *load_of(first), "--json"]
     with first.start(*ab, *target_words(server)) as running:
         await_until(lambda: server_lock.look(server.data_directory), running)
         holder = server_lock.look(server.data_directory)
         assert holder is not None
         assert holder.process.pid == running.pid
         for words in (["bench"], ["tune", *TUNE]):
-            refused = second.run(*words, *QUICK, *target_words(server)[: 2 if words == ["bench"] else 3])
+            refused = second.run(*words, *load_of(second), *target_words(server)[: 2 if words == ["bench"] else 3])
             assert refused.returncode == 6, (words, refused.stderr)
             assert f"session {holder.session}" in refused.stderr
             assert f"Process {running.pid} of user {holder.user} is working on it" in refused.stderr
@@ -164,7 +168,7 @@ def test_after_a_kill_the_other_account_begins_when_the_watchdog_is_done(
     first = account_of(server.target().os_user)
     before, files = settings_of(server), files_of(server.data_directory)
     pair = [conf(first.home, "a.conf", "work_mem = 9MB\n"), conf(first.home, "b.conf", "work_mem = 8MB\n")]
-    ab = ["experiment", "--ab", *pair, "--pairs", "20", "20", "--restarts", "none", *QUICK]
+    ab = ["experiment", "--ab", *pair, "--pairs", "20", "20", "--restarts", "none", *load_of(first)]
     with first.start(*ab, *target_words(server)) as running:
         await_until(lambda: (server.data_directory / "pgdyno.conf").exists(), running)
         running.send_signal(signal.SIGKILL)
@@ -183,7 +187,7 @@ def test_a_study_that_runs_is_resumed_by_nobody_and_waits_for_a_store_that_is_lo
     shell = account_of(None)
     database = shell.home / "data" / "pgdyno.db"
     with (
-        shell.start("tune", *TUNE, *QUICK, "--json", *target_words(server)) as running,
+        shell.start("tune", *TUNE, *load_of(shell), "--json", *target_words(server)) as running,
         Store.open(shell_store(shell)) as store,
     ):
         await_until(lambda: store.studies() and store.trials(store.studies()[0].id), running)
@@ -195,7 +199,7 @@ def test_a_study_that_runs_is_resumed_by_nobody_and_waits_for_a_store_that_is_lo
             assert store.study(study).state is StudyState.RUNNING
         locker = sqlite3.connect(database, isolation_level=None)
         locker.execute("BEGIN EXCLUSIVE")
-        time.sleep(15)  # longer than a transaction waits by itself: the point of the test
+        time.sleep(12)  # longer than a transaction waits by itself: the point of the test
         assert running.poll() is None
         locker.execute("ROLLBACK")
         locker.close()
@@ -218,7 +222,10 @@ def test_a_store_that_stays_locked_does_not_keep_the_server_from_being_put_back(
     """SIGTERM while the study waits: the server first, and within the time that a watchdog would give."""
     shell = account_of(None)
     before, files = settings_of(server), files_of(server.data_directory)
-    with shell.start("tune", *TUNE, *QUICK, *target_words(server)) as running, Store.open(shell_store(shell)) as store:
+    with (
+        shell.start("tune", *TUNE, *load_of(shell), *target_words(server)) as running,
+        Store.open(shell_store(shell)) as store,
+    ):
         await_until(lambda: (server.data_directory / "pgdyno.conf").exists(), running)
         locker = sqlite3.connect(shell_store(shell), isolation_level=None)
         locker.execute("BEGIN EXCLUSIVE")
