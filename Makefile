@@ -10,7 +10,7 @@ JOBS   ?= 4
 SEED   ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD^{tree} 2>/dev/null || echo 1))
 SHUFFLED = --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
-.PHONY: help venv demo test lint unit contract pg host web docs fuzz bench nightly wheel lock system clean
+.PHONY: help venv demo test lint types pages unit contract pg host web docs fuzz bench nightly wheel lock system clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -26,9 +26,14 @@ test: $(DEV) system ## Install what is missing and run every check: what CI runs
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup $(SHUFFLED) -m "not alone" tests
 
 lint: $(DEV) ## Style, types, import contracts, generated pages, vendored files
+	$(MAKE) --no-print-directory -j 2 --output-sync=target types pages  # mypy takes as long as all the rest
+
+types:
+	$(BIN)/mypy
+
+pages:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/knob_docs.py --check
 	$(BIN)/python tools/sample_docs.py --check

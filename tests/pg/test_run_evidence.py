@@ -24,7 +24,9 @@ from real_laboratory import ITEMS, real_laboratory
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("run-evidence")]
 
-SHORT = LoadPlan(clients=4, jobs=1, warmup_s=2.0, measure_s=4.0)
+SHORT = LoadPlan(clients=4, jobs=1, warmup_s=1.0, measure_s=3.0)
+SLOW = replace(SHORT, rate=100.0)
+"""For what does not depend on how much work there is."""
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def lab(sandbox18, tmp_path):
 @pytest.mark.requirement("R-MON-14", "R-MON-04")
 def test_a_row_that_all_clients_want_is_a_lock_and_counted_by_mode(lab):
     script = "BEGIN;\nUPDATE item SET n = n + 1 WHERE id = 1;\nSELECT pg_sleep(0.02);\nEND;\n"
-    trial = lab.run(script, LoadPlan(clients=8, jobs=1, warmup_s=2.0, measure_s=4.0))
+    trial = lab.run(script, replace(SHORT, clients=8))
     found = lab.evidence(trial)
     assert trial.state in (TrialState.COMPLETE, TrialState.UNSTEADY)
     assert found.held_back.resource is Resource.LOCKS
@@ -51,7 +53,7 @@ def test_a_row_that_all_clients_want_is_a_lock_and_counted_by_mode(lab):
 
 @pytest.mark.requirement("R-MON-14")
 def test_a_throttled_client_is_held_back_by_nothing(lab):
-    trial = lab.run("SELECT n FROM item WHERE id = 7;\n", LoadPlan(1, 1, warmup_s=2.0, measure_s=4.0, rate=40.0))
+    trial = lab.run("SELECT n FROM item WHERE id = 7;\n", replace(SHORT, clients=1, rate=40.0))
     found = lab.evidence(trial).held_back
     assert found.resource is Resource.NONE
     assert "not asked for more" in found.evidence[0]
@@ -60,7 +62,7 @@ def test_a_throttled_client_is_held_back_by_nothing(lab):
 @pytest.mark.requirement("R-MON-14", "R-MON-01")
 def test_more_work_than_cpus_is_the_cpu(lab):
     clients = 3 * (os.cpu_count() or 2)
-    trial = lab.run("SELECT count(*) FROM generate_series(1, 30000);\n", LoadPlan(clients, 1, 2.0, 4.0))
+    trial = lab.run("SELECT count(*) FROM generate_series(1, 30000);\n", replace(SHORT, clients=clients))
     found = lab.evidence(trial).held_back
     assert found.resource is Resource.CPU
     (cpu,) = [one for one in found.candidates if one.resource is Resource.CPU]
@@ -90,7 +92,7 @@ def test_one_throttled_client_shows_in_the_table_of_clients(lab):
 
 @pytest.mark.requirement("R-MON-15", "R-MON-09")
 def test_a_run_without_failures_says_so(lab):
-    trial = lab.run("SELECT n FROM item WHERE id = 7;\n", SHORT)
+    trial = lab.run("SELECT n FROM item WHERE id = 7;\n", SLOW)
     found = lab.evidence(trial)
     assert found.failures is not None
     assert set(found.failures.values()) == {0}
@@ -126,7 +128,7 @@ def test_a_backend_that_is_killed_is_a_crash_that_is_counted_and_flags_the_run(m
     sandbox.start()
     with real_laboratory(sandbox, tmp_path) as lab:
         thread = _during_the_load(lab, lambda pid: os.kill(pid, signal.SIGKILL))
-        trial = lab.run("SELECT n FROM item WHERE id = 7;\n", SHORT)
+        trial = lab.run("SELECT n FROM item WHERE id = 7;\n", SLOW)
         thread.join()
         assert trial.state is TrialState.FAILED
         assert lab.evidence(trial).failures["crash"] == 1
@@ -141,7 +143,7 @@ def test_a_session_that_an_operator_ends_is_counted(make_sandbox, tmp_path):
     sandbox.start()
     with real_laboratory(sandbox, tmp_path) as lab:
         thread = _during_the_load(lab, lambda pid: lab.target.postgres.fetch("SELECT pg_terminate_backend(%s)", [pid]))
-        trial = lab.run("SELECT n FROM item WHERE id = 7;\n", replace(SHORT, measure_s=10.0))  # seen before the end
+        trial = lab.run("SELECT n FROM item WHERE id = 7;\n", replace(SLOW, measure_s=10.0))  # seen before the end
         thread.join()
         assert trial.state is TrialState.FAILED
         assert lab.evidence(trial).failures["session_killed"] == 1
@@ -150,7 +152,7 @@ def test_a_session_that_an_operator_ends_is_counted(make_sandbox, tmp_path):
 
 def test_the_statements_of_a_run_leave_their_plans(lab):
     script = "\\set id random(1, 2000)\nSELECT n FROM item WHERE id = :id;\nUPDATE item SET n = 1 WHERE id = :id;\n"
-    trial = lab.run(script, SHORT)
+    trial = lab.run(script, SLOW)
     plans = {one.statement: one.plan for one in lab.evidence(trial).plans}
     assert set(plans) == {"SELECT n FROM item WHERE id = $1", "UPDATE item SET n = 1 WHERE id = $1"}
     assert all("item" in plan for plan in plans.values())
@@ -195,7 +197,7 @@ def test_plans_of_a_database_that_is_gone_are_unknown(sandbox18):
 
 @pytest.mark.requirement("R-MON-01", "R-MON-07", "R-MON-06")
 def test_sql_on_the_store_joins_runs_and_samples_of_each_second(lab, tmp_path):
-    trial = lab.run("SELECT n FROM item WHERE id = 7;\n", SHORT)
+    trial = lab.run("SELECT n FROM item WHERE id = 7;\n", SLOW)
     seconds = trial.outcome.ended_at - trial.outcome.began_at
     with closing(sqlite3.connect(tmp_path / "store.db")) as database, database:
         joined = database.execute(

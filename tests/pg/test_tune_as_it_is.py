@@ -73,8 +73,8 @@ def test_what_no_session_could_begin_on_is_refused_before_data_are_loaded(
 
 def test_a_budget_is_the_time_from_enter_to_the_prompt(pgdyno_home: Path) -> None:
     began = time.monotonic()
-    done = tune(pgdyno_home, "--budget", "50s")
-    assert time.monotonic() - began <= 50 * LATE
+    done = tune(pgdyno_home, "--budget", "75s")
+    assert time.monotonic() - began <= 75 * LATE
     assert done.returncode in (0, 3), done.stderr
 
 

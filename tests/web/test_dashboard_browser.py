@@ -20,22 +20,8 @@ from fix_browser import Browser, Page
 from free_ports import free_ports
 
 pytestmark = [pytest.mark.web, pytest.mark.pg, pytest.mark.slow, pytest.mark.xdist_group("dashboard-browser")]
-LOAD = (
-    "-w",
-    "select-only",
-    "-D",
-    "scale=1",
-    "-c",
-    "1",
-    "-R",
-    "100",
-    "--warmup",
-    "2",
-    "--foreign-cpu",
-    "1000",
-    "--steal",
-    "100",
-)
+LOAD = ("-w", "select-only", "-D", "scale=1", "-c", "1", "-R", "100",
+        "--warmup", "1", "--foreign-cpu", "1000", "--steal", "100")  # fmt: skip
 FIGURE = """[...document.querySelectorAll(".running .figures div")].find(one => one.textContent.includes("throughput"))
   ?.querySelector("dd").textContent ?? ''"""
 DRAWN = """[...document.querySelectorAll(".running .strips canvas")].filter(canvas => canvas.width && canvas
