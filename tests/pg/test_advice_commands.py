@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from advise_command import run
-from fix_postgres import find_build
+from fix_postgres import NIGHT, find_build
 from pgdyno.sandbox.sandbox import Sandbox
 
 pytestmark = pytest.mark.pg
@@ -21,9 +21,13 @@ STATES: dict[str, tuple[str, ...]] = {
     "fsync-off": ("fsync = off", "full_page_writes = off"),
     "autovacuum-off": ("autovacuum = off",),
 }
+BUILDS = ("embedded-18", "debian-15")
+EVERYTHING = [(build, state) for build in BUILDS for state in STATES]
+PUSH = [*((BUILDS[0], state) for state in STATES), (BUILDS[1], "as-made")]
+"""Each state on one build and each build in one state."""
 
 
-@pytest.fixture(params=["embedded-18", "debian-15"], scope="module")
+@pytest.fixture(params=BUILDS, scope="module")
 def server(request: pytest.FixtureRequest, server_home: Path) -> Iterator[Sandbox]:
     """A server of its own, whose state the tests change by reloads."""
     name = f"commands-{request.param}"
@@ -37,7 +41,7 @@ def printed(text: str) -> list[list[str]]:
     return [shlex.split(command)[1:] for command in COMMAND.findall(text)]
 
 
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize(("server", "state"), EVERYTHING if NIGHT else PUSH, indirect=["server"])
 def test_no_printed_command_is_refused(server: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                        state: str) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
@@ -73,6 +77,7 @@ def test_the_page_of_an_idle_server_is_short_and_starts_with_nothing_for_a_load(
     assert waiting.isdisjoint(json.loads(document)["summary"]["best"])
 
 
+@pytest.mark.parametrize("server", BUILDS if NIGHT else BUILDS[:1], indirect=True)
 @pytest.mark.parametrize("rule", ["fsync", "autovacuum", "full-page-writes"])
 def test_apply_does_not_call_in_force_what_is_not(server: Sandbox, tmp_path: Path, rule: str) -> None:
     postgres = server.target().postgres
