@@ -43,6 +43,12 @@ if os.geteuid() == 0:
     os.environ["PYTEST_DEBUG_TEMPROOT"] = str(root_of_tests)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes long, in the random order else: what begins last would be waited for by all workers."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep what a test without a PGDYNO_HOME of its own writes out of the developer's folders."""

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from test_remote_session import Found, eventually, kill_all, pids_with
 
+from calm_load import calm
 from fix_sshd import Sshd
 from foreign_server import foreign_debian
 from pgdyno.errors import ConnectError
@@ -29,7 +30,22 @@ from pgdyno.undo.watch import Deadlines
 from pgdyno.workloads.template import APPLICATION_NAME
 
 pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.slow]
-LOAD = ["-w", "tpcb-like", "-D", "scale=1", "-c", "2", "--warmup", "2", "--measure", "3", "--yes", "--json"]
+LOAD = [
+    "-w",
+    "tpcb-like",
+    "-D",
+    "scale=1",
+    "-c",
+    "2",
+    "-R",
+    "200",
+    "--warmup",
+    "1",
+    "--measure",
+    "3",
+    "--yes",
+    "--json",
+]
 ROOMY = ["--foreign-cpu", "100000", "--steal", "100"]
 
 
@@ -90,7 +106,7 @@ def test_an_experiment_reloads_and_restarts_there(
     one = conf(tmp_path, "one.conf", ["work_mem = 8MB"])
     two = conf(tmp_path, "two.conf", ["shared_buffers = 48MB", "work_mem = 8MB"])
     pairs = ["--pairs", "2", "2", "--seed", "1"]
-    done = pgdyno("experiment", "--ab", one, two, *pairs, *where(sshd, server), *LOAD, *ROOMY)
+    done = pgdyno("experiment", "--ab", one, two, *pairs, *where(sshd, server), *calm(), "--yes", "--json")
     assert done.returncode in (0, 1, 3), done.stderr
     assert json.loads(done.stdout)["verdict"]["word"]
     (directory,) = bundle_directories(sshd.undo_root)

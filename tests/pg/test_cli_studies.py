@@ -97,6 +97,7 @@ def test_an_experiment_finds_a_sabotage_and_leaves_the_server_as_it_was(pgdyno_h
     assert not re.search(r"""(src|href)=["']?https?:""", report.read_text())
 
 
+@pytest.mark.slow
 def test_an_experiment_keeps_to_its_restart_budget_or_is_refused_beforehand(pgdyno_home, tmp_path):
     big, light = conf(tmp_path, "big.conf", "shared_buffers = 64MB\n"), conf(tmp_path, "light.conf", "work_mem = 8MB\n")
     pairs = [*CALM, "--pairs", "2", "2", "--json"]
@@ -138,6 +139,7 @@ def test_a_tune_ends_with_one_json_object_and_the_baseline_in_force(pgdyno_home,
     assert "complete" in again.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay_s", [2.0, 9.0])
 def test_a_killed_tune_is_rolled_back_and_resumed(pgdyno_home, delay_s):
     command = [
@@ -227,6 +229,7 @@ def test_bad_settings_are_refused_and_the_server_is_as_before(pgdyno_home, tmp_p
     assert bench(pgdyno_home, *CALM, "--json").returncode == 0
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_under_a_trial_costs_that_trial_and_not_the_tune(pgdyno_home):
     command = [
         sys.executable, "-m", "pgdyno", "tune", *CALM, "--trials", "2", "--noise-runs", "3", "--pairs", "2", "2",
@@ -294,6 +297,7 @@ def test_several_scripts_with_weights_make_one_mix(pgdyno_home, tmp_path):
     assert "one@3, two@1" in shown.stdout
 
 
+@pytest.mark.slow
 def test_a_script_that_changed_is_not_resumed_with(pgdyno_home, tmp_path):
     script = conf(tmp_path, "mix.sql", "SELECT pg_sleep(0.1);\n")
     command = [

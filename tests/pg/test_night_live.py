@@ -15,7 +15,7 @@ from calm_load import calm
 from pgdyno.model.trial import TrialState
 from pgdyno.store.catalogue import Store
 
-pytestmark = [pytest.mark.pg, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.timeout(600)]
 LOAD = calm()
 ANYWAY = ["--foreign-cpu", "100000", "--foreign-disk", "100000", "--foreign-sessions", "1000", "--look", "1"]
 TUNE = [
@@ -106,7 +106,7 @@ def test_a_tune_survives_a_kill_of_its_runner_and_the_end_of_a_night(pgdyno_home
 
 @pytest.mark.requirement("R-EXP-10")
 def test_a_burner_disturbs_a_run_and_the_run_is_repeated(pgdyno_home):
-    words = [sys.executable, "-m", "pgdyno", "bench", *LOAD, "--foreign-cpu", "60"]
+    words = [sys.executable, "-m", "pgdyno", "bench", *LOAD, "--foreign-cpu", "20"]
     environment = {**os.environ, "PGDYNO_HOME": str(pgdyno_home)}
     with burner(), subprocess.Popen(words, env=environment, stdout=-3, stderr=-3) as bench:
         first = until(lambda: finished(pgdyno_home, 1))
@@ -182,13 +182,11 @@ def until(found, timeout=240):
 
 
 class burner:
-    """Something else that uses every CPU."""
+    """Something else that uses a whole CPU: on a machine that is busy with other tests, what it can get of one."""
 
     def __enter__(self):
-        code = "while True: pass"
-        self._hot = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(os.cpu_count() or 1)]
+        self._hot = subprocess.Popen([sys.executable, "-c", "while True: pass"])
 
     def __exit__(self, *_):
-        for one in self._hot:
-            one.kill()
-            one.wait()
+        self._hot.kill()
+        self._hot.wait()

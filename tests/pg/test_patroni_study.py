@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from calm_load import calm
 from fix_patroni import PatroniCluster
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.xdist_group("patroni"), pytest.mark.timeout(600)]
@@ -25,8 +26,7 @@ def test_a_failover_in_the_middle_ends_restored_on_both_nodes(patroni: PatroniCl
     command = [
         *(sys.executable, "-m", "pgdyno", "experiment", "--patroni", patroni.api["alpha"]),
         *("--patroni-auth", str(patroni.auth_file), "--target", patroni.conninfo, "--yes", "--json"),
-        *("--ab", str(first), str(second), "-w", "select-only", "-D", "scale=1", "-c", "1", "-R", "50"),
-        *("--warmup", "0.5", "--measure", "2", "--pairs", "2", "3", "--foreign-cpu", "10000", "--steal", "100"),
+        *("--ab", str(first), str(second), *calm(), "--pairs", "2", "3"),
     ]
     environment = {**os.environ, "PGDYNO_HOME": str(server_home)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as study:

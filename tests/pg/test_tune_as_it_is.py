@@ -18,7 +18,7 @@ from pgdyno.routes.auto_conf import Line
 from pgdyno.routes.sql_route import alter_system
 from pgdyno.sandbox.sandbox import Sandbox
 
-pytestmark = pytest.mark.pg
+pytestmark = [pytest.mark.pg, pytest.mark.slow]
 LATE = 1.1
 """A budget is kept to this factor: what follows the way back is the end of a process on a machine of any load."""
 
