@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 RUN    := $(VENV)/.run-stamp
 DEV    := $(VENV)/.dev-stamp
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-JOBS   ?= 4
+JOBS   ?= 6
 # Order and random examples of the tests go by what the commit holds: others with every change, the same for everyone.
 SEED   ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD^{tree} 2>/dev/null || echo 1))
 SHUFFLED = --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
