@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from fix_patroni import PatroniCluster
+from pgdyno.control import PgCtl
 from pgdyno.errors import ApplyError
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.sandbox.sandbox import Sandbox
@@ -42,6 +44,29 @@ def test_a_session_by_sql_alone(make_sandbox: Callable[..., Sandbox], tmp_path: 
         session.apply(RELOADED)
     assert path.read_bytes() == before
     assert target.postgres.fetch("SHOW work_mem") == [{"work_mem": "6MB"}]
+
+
+def test_a_restart_command_that_fails_once_is_given_another_try(
+    make_sandbox: Callable[..., Sandbox], tmp_path: Path
+) -> None:
+    sandbox = make_sandbox("sql-restarts")
+    sandbox.start()
+    control = sandbox.target().control
+    assert isinstance(control, PgCtl)
+    restart = [control.bin_dir / "pg_ctl", "restart", "-w", "-D", control.data_directory, "-l", control.log_file]
+    switch = ["setpriv", "--reuid", control.user, "--regid", control.user, "--clear-groups"] if control.user else []
+    library = f"LD_LIBRARY_PATH={control.bin_dir.parent / 'lib'}"
+    line = shlex.join(["env", library, *map(str, [*switch, *restart])])
+    failing, tries = tmp_path / "failing", tmp_path / "tries"
+    command = tmp_path / "restart"
+    command.write_text(f"#!/bin/sh\necho >> {tries}\nif rm {failing} 2>/dev/null; then exit 1; fi\nexec {line}\n")
+    command.chmod(0o755)
+    target = open_sql_only(sandbox.target().postgres.conninfo, restart_command=[str(command)])
+    with Session.begin(target, study="s", undo_root=tmp_path / "undo") as session:
+        assert session.apply(Configuration.of({"shared_buffers": "64MB"})).restarted
+        failing.touch()
+    assert target.postgres.fetch("SHOW shared_buffers") != [{"shared_buffers": "64MB"}]
+    assert tries.read_text().count("\n") == 3, "the trial's, the one that failed, the one that worked"
 
 
 def test_by_sql_alone_undone_by_hand(make_sandbox: Callable[..., Sandbox], tmp_path: Path) -> None:
