@@ -43,7 +43,7 @@ def write(rate: int, seconds: int, speed: float) -> None:
         moments = sorted(chance.randrange(1_000_000) for _ in range(rate))
         latencies = (min(int(chance.lognormvariate(6.9, 0.5)), 900_000) for _ in range(rate))
         lines = (
-            b"%d %d %d 0 %b %06d\n" % (number % CLIENTS, 100_000 + number, latency, EPOCH, micros)
+            b"%d %d %d 0 %b %d\n" % (number % CLIENTS, 100_000 + number, latency, EPOCH, micros)
             for number, (micros, latency) in enumerate(zip(moments, latencies, strict=True))
         )
         blocks.append(b"".join(lines))

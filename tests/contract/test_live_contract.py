@@ -86,6 +86,13 @@ def test_every_state_survives_json(points: list[LivePoint], text: str) -> None:
     assert Live.from_json(state.to_json()) == state
 
 
+@given(points=st.lists(POINTS, max_size=5))
+def test_a_point_is_rounded_once_and_has_all_its_figures(points: list[LivePoint]) -> None:
+    assert [point.shortened() for point in points] == points
+    rough = LivePoint(1_700_000_000.123, 1234.5678, cpu_pct=99.9999999)
+    assert rough.shortened() == LivePoint(1_700_000_000.1, 1234.6, cpu_pct=100.0)
+
+
 @pytest.mark.parametrize(
     "broken", [{}, {"study": "a"}, {**STATE.to_json(), "lamps": 3}, {**STATE.to_json(), "points": [1]}]
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from operator import attrgetter
 from typing import Any
 
 from pgdyno.model.verdict import Metric
@@ -29,6 +30,13 @@ class LivePoint:
     iops: float | None = None
     disk_mb_per_s: float | None = None
     active: float | None = None
+
+    def shortened(self) -> LivePoint:
+        """Return the point as a strip can show it: tenths of a second, and five digits of a figure.
+
+        To be asked once, when the point is made: the board is written each second with all points.
+        """
+        return LivePoint(round(self.t, 1), *(_short(figure) for figure in _figures(self)[1:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +100,7 @@ class Live:
         values: dict[str, object] = {field.name: getattr(self, field.name) for field in fields(self)}
         values["lamps"] = [asdict(lamp) for lamp in self.lamps]
         values["notices"] = [asdict(notice) for notice in self.notices]
-        values["points"] = [[_short(getattr(point, name)) for name in POINT_COLUMNS] for point in self.points]
+        values["points"] = [_figures(point) for point in self.points]
         return values
 
     @classmethod
@@ -112,13 +120,12 @@ class Live:
 
 POINT_COLUMNS = tuple(field.name for field in fields(LivePoint))
 """The order of a point's figures in JSON."""
+_figures = attrgetter(*POINT_COLUMNS)
 
 
 def _short(value: float | None) -> float | None:
-    """Round to what a strip can show: a tenth of a second, five digits of a figure."""
-    if value is None:
-        return None
-    return round(value, 1) if value > 1e8 else float(f"{value:.5g}")
+    """Round to what a strip can show: five digits."""
+    return None if value is None else float(f"{value:.5g}")
 
 
 def _objects(values: object) -> Sequence[Mapping[str, Any]]:

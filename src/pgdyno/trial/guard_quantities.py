@@ -123,7 +123,8 @@ def _replication(history: History, row: GuardRow) -> list[GuardReading]:
         name: (history.ticks[0].t, row.lsn - behind) for name, behind in origin.behind.items()
     }
     for seen_at, seen in history.rows():
-        replayed |= {name: (seen_at, lsn) for name, lsn in seen.standbys.items()}
+        if seen.standbys:  # a history has minutes of ticks, most servers have none
+            replayed |= {name: (seen_at, lsn) for name, lsn in seen.standbys.items()}
     lag: GuardReading = GuardReading("replication-lag", t, NO_STANDBY)
     behind: GuardReading = GuardReading("replication-bytes", t, NO_STANDBY)
     if replayed:

@@ -119,7 +119,7 @@ class LiveRecorder:
             point = latest_point(sampler.latest(), now)
             if load is not None:
                 point = replace(point, tps=load.tps, p99_ms=load.p99_ms)
-            self._points.append(point)
+            self._points.append(point.shortened())
         self._watcher.reading(elapsed_s, duration_s, load, sampler)
 
     def guards(self, lamps: Sequence[Indicator]) -> None:

@@ -46,44 +46,47 @@ class LogFold:
         """Count the transactions. Raises WorkloadError when the disk does not take them."""
         if not len(log):
             return
-        ends, quarters = log.end_us, log.end_us // QUARTER_US
+        quarters = log.end_us // QUARTER_US
         key = (quarters - quarters.min()) * (int(log.script.max()) + 1) + log.script
-        order = np.argsort(key.astype(np.uint16) if key.max() < 1 << 16 else key, kind="stable")
-        starts = np.flatnonzero(np.diff(key[order], prepend=-1))
-        ok = (log.status == Status.OK)[order]
-        latency = np.where(ok, log.latency_us[order], 0)
-        skipped = (log.status == Status.SKIPPED)[order]
-        buckets = bucket_of(latency[ok])
+        if (key[1:] < key[:-1]).any():  # what one thread logs of one script is in order
+            order = np.argsort(key.astype(np.uint16) if key.max() < 1 << 16 else key, kind="stable")
+            log, key, quarters = log[order], key[order], quarters[order]
+        starts = np.append(0, np.flatnonzero(key[1:] != key[:-1]) + 1)
+        ok, lag, retries = log.status == Status.OK, log.lag_us, log.retries
+        latency = np.where(ok, log.latency_us, 0)
         committed = np.add.reduceat(ok, starts, dtype=np.int64)
-        lag, retries = log.lag_us, log.retries
+        offset = np.cumsum(committed) - committed
         columns: dict[str, Int64s | np.int64] = {
-            "quarter": quarters[order][starts],
-            "script": log.script[order][starts].astype(np.int64),
-            "offset": self._kept + np.cumsum(committed) - committed,
+            "quarter": quarters[starts],
+            "script": log.script[starts].astype(np.int64),
+            "offset": self._kept + offset,
             "committed": committed,
-            "skipped": np.add.reduceat(skipped, starts, dtype=np.int64),
+            "skipped": np.add.reduceat(log.status == Status.SKIPPED, starts, dtype=np.int64),
             "every": np.diff(starts, append=key.size),
-            "retried": np.int64(0) if retries is None else np.add.reduceat(retries[order] > 0, starts, dtype=np.int64),
+            "retried": np.int64(0) if retries is None else np.add.reduceat(retries > 0, starts, dtype=np.int64),
             "total_us": np.add.reduceat(latency, starts),
             "max_us": np.maximum.reduceat(latency, starts),
-            "lag_us": np.int64(0) if lag is None else np.add.reduceat(np.where(ok, lag[order], 0), starts),
-            "every_lag_us": np.int64(0) if lag is None else np.add.reduceat(lag[order], starts),
+            "lag_us": np.int64(0) if lag is None else np.add.reduceat(np.where(ok, lag, 0), starts),
+            "every_lag_us": np.int64(0) if lag is None else np.add.reduceat(lag, starts),
             "spool": np.int64(0),
         }
         piece = np.zeros((len(COLUMNS), starts.size), np.int64)
         for row, name in enumerate(COLUMNS):
             piece[row] = columns[name]
         self._pieces.append(piece)
-        self._keep(buckets, None if log.client is None else log.client[order][ok])
-        self._keep_edges(ends[order][ok], latency[ok])
-        self._keep_recent(ends[order][ok] // 1_000_000, buckets)
         self._has_lag &= lag is not None
         self._has_clients &= log.client is not None
-        self._first_began_us = min(self._first_began_us, int((ends - log.latency_us).min()))
-        self._first_end_us = min(self._first_end_us, int(ends.min()))
-        self._last_end_us = max(self._last_end_us, int(ends.max()))
-        self.committed += buckets.size
-        self.failed += len(log) - buckets.size - int(np.count_nonzero(skipped))
+        self._first_began_us = min(self._first_began_us, int((log.end_us - log.latency_us).min()))
+        self._first_end_us = min(self._first_end_us, int(log.end_us.min()))
+        self._last_end_us = max(self._last_end_us, int(log.end_us.max()))
+        self.failed += len(log) - int(committed.sum()) - int(piece[COLUMNS.index("skipped")].sum())
+        if not ok.all():
+            log, quarters = log[ok], quarters[ok]
+        self.committed += len(log)
+        buckets = bucket_of(log.latency_us)
+        self._keep(buckets, log.client)
+        self._keep_edges(log, quarters)
+        self._keep_recent(piece[0] * QUARTER_US // 1_000_000, offset, buckets)
 
     def mean_ms(self) -> float | None:
         """Return the mean latency of the newest five seconds or six, within 0.1 %; None when nothing committed."""
@@ -133,27 +136,30 @@ class LogFold:
             ) from error
         self._kept += buckets.size
 
-    def _keep_edges(self, ends: Int64s, latency: Int64s) -> None:
+    def _keep_edges(self, log: TransactionLog, quarters: Int64s) -> None:
         """Note when those began that ran across a boundary of quarters: added where they begin to, taken off after."""
-        began = ends - np.minimum(latency, HIGHEST_US)
-        first, last = np.maximum(began // QUARTER_US, self._first_quarter - 1) + 1, ends // QUARTER_US
-        across = np.flatnonzero(last >= first)
+        began = log.end_us - np.minimum(log.latency_us, HIGHEST_US)
         origin = self._first_quarter * QUARTER_US
-        for sign, at in ((1, first[across]), (-1, last[across] + 1)):
-            quarters, place = np.unique(at, return_inverse=True)
-            sums = np.bincount(place, weights=began[across] - origin, minlength=quarters.size)
-            for quarter, count, total in zip(quarters, np.bincount(place), sums, strict=True):
+        across = np.flatnonzero((began < quarters * QUARTER_US) & (quarters >= self._first_quarter))
+        began, last = began[across], quarters[across]
+        first = np.maximum(began // QUARTER_US, self._first_quarter - 1) + 1
+        for sign, at in ((1, first), (-1, last + 1)):
+            numbers, place = np.unique(at, return_inverse=True)
+            sums = np.bincount(place, weights=began - origin, minlength=numbers.size)
+            for quarter, count, total in zip(numbers, np.bincount(place), sums, strict=True):
                 before = self._boundaries[int(quarter)]
                 more = sign * int(count), sign * (int(total) + int(count) * origin)
                 self._boundaries[int(quarter)] = before[0] + more[0], before[1] + more[1]
 
-    def _keep_recent(self, seconds: Int64s, buckets: Int64s) -> None:
-        """Count into the newest seconds; `seconds` ascend."""
-        starts = np.flatnonzero(np.diff(seconds, prepend=-1))
-        for start, end in zip(starts, np.append(starts, seconds.size)[1:], strict=True):
-            second, before = int(seconds[start]), self._recent.get(int(seconds[start]), np.zeros(0, np.int64))
-            counts = np.bincount(buckets[start:end], minlength=before.size)
-            counts[: before.size] += before
-            self._recent[second] = counts
-        newest = max(self._recent, default=0)
+    def _keep_recent(self, seconds: Int64s, offset: Int64s, buckets: Int64s) -> None:
+        """Count into the newest seconds, which ascend; those of a piece begin at `offset`."""
+        newest = max(int(seconds[-1]), max(self._recent, default=0))
         self._recent = {second: counts for second, counts in self._recent.items() if second >= newest - RECENT_S}
+        firsts = np.flatnonzero(np.diff(seconds, prepend=-1))
+        starts = np.append(offset[firsts], buckets.size)
+        for second, start, end in zip(seconds[firsts].tolist(), starts[:-1], starts[1:], strict=True):
+            if second >= newest - RECENT_S and end > start:
+                before = self._recent.get(second, np.zeros(0, np.int64))
+                counts = np.bincount(buckets[start:end], minlength=before.size)
+                counts[: before.size] += before
+                self._recent[second] = counts

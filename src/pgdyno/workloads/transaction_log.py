@@ -44,6 +44,19 @@ class TransactionLog:
     def __len__(self) -> int:
         return len(self.end_us)
 
+    def __getitem__(self, which: NDArray[np.intp] | NDArray[np.bool_]) -> TransactionLog:
+        """Return some of the transactions: those at these places in their order, or those marked."""
+        lag, retries, client = self.lag_us, self.retries, self.client
+        return TransactionLog(
+            self.end_us[which],
+            self.latency_us[which],
+            self.script[which],
+            self.status[which],
+            None if lag is None else lag[which],
+            None if retries is None else retries[which],
+            None if client is None else client[which],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Tally:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from exact_log import tally
 from pgdyno.workloads import pgbench_log
+from pgdyno.workloads.log_words import read_columns
 from pgdyno.workloads.pgbench_log import PgbenchLogFormat, PgbenchLogReader, parse_lines
 from pgdyno.workloads.transaction_log import Status, TransactionLog
 
@@ -189,3 +190,47 @@ def test_of_a_paced_log_every_odd_line_of_a_client_is_a_pause() -> None:
     assert parsed.paused_us == 2_500_000
     assert parsed.malformed == 0
     assert len(parse_lines(data, PLAIN).log) == 5
+
+
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.integers(0, 9_999_999),
+            st.integers(1, 10**9),
+            st.integers(0, 10**8),
+            st.integers(0, 11),
+            st.one_of(st.just(1_700_000_000), st.integers(10**7, 10**10)),
+            st.integers(0, 999_999),
+        ),
+        min_size=1,
+    )
+)
+def test_the_usual_form_of_script_epoch_and_client_reads_as_every_other(rows: list[tuple[int, ...]]) -> None:
+    data = "".join(f"{' '.join(map(str, row))}\n" for row in rows).encode()
+    whole, without = read_columns(data, 6), read_columns(data, 6, counter=False)
+    assert whole is not None
+    assert whole.T.tolist() == [list(row) for row in rows]
+    assert without is not None
+    assert without[[0, 2, 3, 4, 5]].tolist() == whole[[0, 2, 3, 4, 5]].tolist()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"5 1 0 3968319 67 5679173",  # a space where an epoch of ten digits would be
+        b"0 1 2 0 1700000000 1234567890123456",
+        b"0  2 0 1700000000 5",
+        b"0 2 0 1700000000 5",
+        b"0\t1 2 0 1700000000 5",
+        b"0 1 2\x100 1700000000 5",
+        b"12345678901234567 1 2 0 1700000000 5",
+    ],
+)
+def test_only_whole_lines_of_the_form_are_read_at_once(line: bytes) -> None:
+    words = line.split(b" ")
+    found = read_columns(b"1 2 3 4 1700000000 6\n" + line + b"\n", 6, counter=False)
+    if len(words) == 6 and all(word.isdigit() and len(word) < 16 for word in words):
+        assert found is not None
+        assert [int(value) for value in found[:, 1]][2:] == [int(word) for word in words][2:]
+    else:
+        assert found is None
