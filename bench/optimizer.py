@@ -1,22 +1,27 @@
-"""Print how near to the optimum a search ends: pgdyno's optimiser beside random search and Optuna's TPE.
+"""Print how near to the optimum a search ends: pgdyno's optimiser beside random search, a plain GP, TPE and SMAC.
 
-    python bench/optimizer.py [--surfaces DIR ...] [--only NAME,NAME] [--members 1,2] [--seeds 20]
-                              [--methods choose,tune,random,tpe] [--starts default,advice] [--jobs 2]
+    python bench/optimizer.py [--surfaces DIR ...] [--only NAME,NAME] [--members 1,2] [--unknown] [--seeds 20]
+                              [--searches own,random,gp,tpe,smac] [--starts default,advice] [--jobs 2]
                               [--vary ask.CAUTION=1,2,3]
 
 Normalised regret is (best - returned) / (best - default) of the true performance, without noise, of the configuration
-that a method would return: 0 is the optimum, 1 the default, above 1 is worse than the default. `worse` is the share of
-seeds that end below the default. `choose` is what the optimiser's judgement of the search's own trials returns, `tune`
-what a tune takes: its candidate if fresh pairs call it better (up to 24 pairs beside the trials). Each line names its
-start: the default alone, or the surface's rules of thumb after it (only where it has some). Trial by trial, all methods
-meet the same noise. Means are over families of surfaces, which `steps-1` and `steps-2` share, with 95 % intervals over
-families; the lines below compare each method with the first one, family by family.
+that a search would return: 0 is the optimum, 1 the default, above 1 is worse than the default. The shares are of the
+seeds that end below the default, and of those that return it. Each search answers in several ways. Of pgdyno's,
+`choose` is what the judgement of its own trials returns, `tune` the candidate of a tune, whole, if fresh pairs call it
+better (up to 24 pairs beside the trials), and `offered` what a tune without a bound of time would offer of it: the few
+settings that it can leave out one by one, chosen by the model, after such pairs. The veto of the proof and what follows
+it are left out. Of others, the bare name is their best measurement, and `proved` that point after the same pairs.
+
+Each line names its start: the default alone, or the rules of thumb of the surface (only where it has some). The trials
+of pgdyno's search include the default, measured anew in every ten. Trial by trial, all searches meet the same noise.
+Means are over families of surfaces, which `steps-1` and `steps-2` share, with 95 % intervals over families; below them
+each answer less that of `tune` (or the first one), with intervals over families and over surfaces.
 
 DIR holds a `surfaces.py` of the interface that `surfaces/surfaces.py` describes, and may be given again; without it the
-project's own synthetic surfaces are used. `--members` takes other members of their families. `--vary` runs `tune` with
-a constant of a module of the optimiser at each value, and says for each family what the value that is best on all
-others comes to there: nothing is told of a family that it was chosen on. docs/explanation/optimizer.md discusses the
-figures.
+project's own synthetic surfaces are used. `--members` takes other members of their families, `--unknown` the families
+that nothing of the optimiser was chosen on. `--vary` runs `tune` with a constant of a module of the optimiser at each
+value, and says for each family what the value that is best on all others comes to there: nothing is told of a family
+that it was chosen on. docs/explanation/optimizer.md discusses the figures.
 """
 
 from __future__ import annotations
@@ -32,7 +37,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,7 +47,8 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import t as student
 
-from search_methods import METHODS, Surface, Surfaces, load_surfaces
+from search_methods import Surface, Surfaces, load_surfaces
+from search_peers import NEEDS, SEARCHES
 
 CHECKPOINTS = (20, 30, 50)
 OWN_SURFACES = Path(__file__).resolve().parent / "surfaces"
@@ -55,17 +61,16 @@ class Job:
 
     folder: Path
     surface: str
-    method: str
+    search: str
     seed: int
     start: str
     constant: str = ""
     value: float = 0.0
     """A constant of the optimiser, as `ask.CAUTION`, and its value here."""
 
-    @property
-    def label(self) -> str:
-        """Return how a line names the method and its start."""
-        return f"{self.method} {self.value:g}" if self.constant else f"{self.method} from {self.start}"
+    def label(self, answer: str) -> str:
+        """Return how a line names the answer and its start."""
+        return f"{answer} {self.value:g}" if self.constant else f"{answer} from {self.start}"
 
     @property
     def family(self) -> str:
@@ -76,11 +81,13 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How a search ended: regret and whether it is worse than the default, at each checkpoint."""
+    """How a search ended by one answer, at each checkpoint: its regret, whether it is worse than the default, or it."""
 
     job: Job
+    label: str
     regret: tuple[float, ...]
     worse: tuple[bool, ...]
+    kept: tuple[bool, ...]
     failed: int
     cpu_s: float
 
@@ -91,21 +98,21 @@ def surfaces(folder: Path) -> Surfaces:
     return load_surfaces(folder)
 
 
-def run(job: Job) -> Score:
-    """Run a search and score what it returns."""
+def run(job: Job) -> list[Score]:
+    """Run a search and score each of its answers."""
     surface = surfaces(job.folder).get(job.surface)
     advice = surface.advice if job.start == "advice" else ()
     with set_to(job.constant, job.value):
-        search = METHODS[job.method](surface, max(CHECKPOINTS), job.seed, CHECKPOINTS, advice)
+        search = SEARCHES[job.search](surface, max(CHECKPOINTS), job.seed, CHECKPOINTS, advice)
     default = surface.true(surface.default)[0]
-    ends = [surface.true(dict(search.returned[trial]))[0] for trial in CHECKPOINTS]
-    return Score(
-        job,
-        regret=tuple(regret(surface, default, end) for end in ends),
-        worse=tuple(end < default - 1e-9 for end in ends),
-        failed=search.failed,
-        cpu_s=search.cpu_s,
-    )
+    scores = []
+    for answer, points in search.returned.items():
+        ends = [surface.true(dict(points[trial]))[0] for trial in CHECKPOINTS]
+        regrets = tuple(regret(surface, default, end) for end in ends)
+        worse = tuple(end < default - 1e-9 for end in ends)
+        kept = tuple(points[trial] == surface.default for trial in CHECKPOINTS)
+        scores.append(Score(job, job.label(answer), regrets, worse, kept, search.failed, search.cpu_s))
+    return scores
 
 
 @contextmanager
@@ -134,30 +141,37 @@ def regret(surface: Surface, default: float, end: float) -> float:
 
 def print_surface(name: str, scores: Sequence[Score], flat: bool) -> None:
     """Print the lines of one surface, a line per method."""
-    for method in dict.fromkeys(score.job.label for score in scores):
-        mine = [score for score in scores if score.job.label == method]
-        means = "".join(f"{statistics.fmean(s.regret[i] for s in mine):8.2f}" for i in range(len(CHECKPOINTS)))
+    for method in _labels(scores):
+        mine = [score for score in scores if score.label == method]
+        means = "".join(f"{statistics.fmean(s.regret[i] for s in mine):8.2f}" for i in _PLACES)
         last = [score.regret[-1] for score in mine]
         deviation = statistics.stdev(last) if len(last) > 1 else 0.0
-        worse = "".join(f"{statistics.fmean(s.worse[i] for s in mine):7.0%}" for i in range(len(CHECKPOINTS)))
+        worse = "".join(f"{statistics.fmean(s.worse[i] for s in mine):6.0%}" for i in _PLACES)
+        kept = "".join(f"{statistics.fmean(s.kept[i] for s in mine):6.0%}" for i in _PLACES)
         failed = statistics.fmean(score.failed for score in mine)
         cpu_ms = 1e3 * statistics.fmean(score.cpu_s for score in mine)
         note = "  loss in %: nothing is better than the default here" if flat else ""
-        print(f"{name:16}{method:20}{means}{deviation:8.2f} {worse}{failed:8.1f}{cpu_ms:8.0f}{note}", flush=True)
+        print(f"{name:16}{method:24}{means}{deviation:8.2f} {worse}{kept}{failed:8.1f}{cpu_ms:8.0f}{note}", flush=True)
+
+
+def by_surface(scores: Sequence[Score]) -> dict[str, list[float]]:
+    """Return the mean regret at each checkpoint of each surface."""
+    names = dict.fromkeys(score.job.surface for score in scores)
+    regrets = {name: [score.regret for score in scores if score.job.surface == name] for name in names}
+    return {name: [statistics.fmean(regret[i] for regret in found) for i in _PLACES] for name, found in regrets.items()}
 
 
 def by_family(scores: Sequence[Score]) -> dict[str, list[float]]:
     """Return the mean regret at each checkpoint of each family: members weigh alike, and so do their seeds."""
-    found: dict[str, list[float]] = {}
-    for family in dict.fromkeys(score.job.family for score in scores):
-        mine = [score for score in scores if score.job.family == family]
-        members = [[s.regret for s in mine if s.job.surface == name] for name in {s.job.surface for s in mine}]
-        found[family] = [statistics.fmean(statistics.fmean(r[i] for r in one) for one in members) for i in _PLACES]
-    return found
+    family = {score.job.surface: score.job.family for score in scores}
+    found: dict[str, list[list[float]]] = {}
+    for name, regrets in by_surface(scores).items():
+        found.setdefault(family[name], []).append(regrets)
+    return {name: [statistics.fmean(one[i] for one in members) for i in _PLACES] for name, members in found.items()}
 
 
 def text_of(values: Sequence[float]) -> str:
-    """Return a mean with its 95 % interval over families."""
+    """Return a mean with its 95 % interval over these values."""
     mean, count = statistics.fmean(values), len(values)
     half = float(student.ppf(0.975, count - 1)) * statistics.stdev(values) / math.sqrt(count) if count > 1 else math.inf
     return f"{mean:6.3f} +- {half:.3f}"
@@ -167,40 +181,51 @@ _PLACES = range(len(CHECKPOINTS))
 
 
 def print_means(scores: Sequence[Score]) -> None:
-    """Print the means over families with their intervals, then how each method differs from the first one."""
-    means = {label: by_family([s for s in scores if s.job.label == label]) for label in _labels(scores)}
-    first = next(iter(means))
-    for label, found in means.items():
-        cells = "   ".join(text_of([values[i] for values in found.values()]) for i in _PLACES)
-        print(f"{f'mean of {len(found)}':16}{label:20}{cells}", flush=True)
-    for label, found in list(means.items())[1:]:
-        shared = [family for family in found if family in means[first]]
-        cells = "   ".join(text_of([found[f][i] - means[first][f][i] for f in shared]) for i in _PLACES)
-        print(f"{'less that of':16}{first:20}{cells}   {label}", flush=True)
+    """Print the means over families with their intervals, then how each answer differs from that of a tune."""
+    of_label = {label: [score for score in scores if score.label == label] for label in _labels(scores)}
+    for label, mine in of_label.items():
+        print_line("mean of {} families", label, by_family(mine))
+    first = next((label for label in of_label if label.startswith("tune from")), next(iter(of_label)))
+    for grouped, unit in ((by_family, "families"), (by_surface, "surfaces")):
+        least = grouped(of_label[first])
+        print(f"less that of {first}:")
+        for label, mine in of_label.items():
+            found = {name: values for name, values in grouped(mine).items() if name in least}
+            less = {name: [values[i] - least[name][i] for i in _PLACES] for name, values in found.items()}
+            if label != first:
+                print_line("mean of {} " + unit, label, less)
+
+
+def print_line(head: str, label: str, found: Mapping[str, Sequence[float]]) -> None:
+    """Print means with their intervals at each checkpoint."""
+    cells = "   ".join(text_of([values[i] for values in found.values()]) for i in _PLACES)
+    print(f"{head.format(len(found)):20}{label:24}{cells}", flush=True)
 
 
 def _labels(scores: Sequence[Score]) -> list[str]:
-    return list(dict.fromkeys(score.job.label for score in scores))
+    return list(dict.fromkeys(score.label for score in scores))
 
 
 def print_left_out(scores: Sequence[Score]) -> None:
     """Print, for each family, the regret there of the value that is best on all others."""
-    means = {label: by_family([s for s in scores if s.job.label == label]) for label in _labels(scores)}
+    means = {label: by_family([score for score in scores if score.label == label]) for label in _labels(scores)}
     families = list(next(iter(means.values())))
     chosen: list[list[float]] = []
     for left_out in families:
         others = {label: np.mean([found[f] for f in families if f != left_out]) for label, found in means.items()}
         best = min(others, key=lambda label: float(others[label]))
         chosen.append(means[best][left_out])
-        print(f"{left_out:16}{best:20}" + "".join(f"{value:8.2f}" for value in means[best][left_out]), flush=True)
+        print(f"{left_out:16}{best:24}" + "".join(f"{value:8.2f}" for value in means[best][left_out]), flush=True)
     cells = "   ".join(text_of([values[i] for values in chosen]) for i in _PLACES)
-    print(f"{'left out, mean':36}{cells}", flush=True)
+    print(f"{'left out, mean':40}{cells}", flush=True)
 
 
-def names_in(folder: Path, members: Sequence[str], only: Sequence[str]) -> list[str]:
+def names_in(folder: Path, members: Sequence[str], only: Sequence[str], unknown: bool) -> list[str]:
     """Return the surfaces of a folder that are asked for; of a family that numbers its members, these members."""
     names: list[str] = []
-    for name in surfaces(folder).PROBLEMS:
+    for name in (
+        getattr(surfaces(folder), "UNKNOWN", surfaces(folder).PROBLEMS) if unknown else surfaces(folder).PROBLEMS
+    ):
         family, _, number = name.rpartition("-")
         is_numbered = bool(family) and number.isdecimal()
         asked = [one for one in only if one == name or (is_numbered and one.rpartition("-")[0] == family)]
@@ -215,35 +240,39 @@ def main() -> None:
     parser.add_argument("--surfaces", type=Path, action="append", help="may be given again")
     parser.add_argument("--only", default="", help="names of surfaces, separated by commas")
     parser.add_argument("--members", default="", help="members of numbered families, separated by commas")
+    parser.add_argument("--unknown", action="store_true", help="families that nothing was chosen on")
     parser.add_argument("--vary", default="", help="MODULE.CONSTANT=VALUE,VALUE of pgdyno.optimizer")
-    parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--seeds", type=int, default=20, help="how many")
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--searches", default=",".join(SEARCHES))
     parser.add_argument("--starts", default="default,advice")
     parser.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args()
     only, members = ([one for one in text.split(",") if one] for text in (args.only, args.members))
     folders = [folder.resolve() for folder in args.surfaces or [OWN_SURFACES]]
-    named = [(folder, name) for folder in folders for name in names_in(folder, members, only)]
-    methods = [name for name in args.methods.split(",") if name in METHODS]
-    if "tpe" in methods and importlib.util.find_spec("optuna") is None:
-        methods.remove("tpe")
-        print("tpe is left out: optuna is not installed (pip install 'pgdyno[bench]')")
+    named = [(folder, name) for folder in folders for name in names_in(folder, members, only, args.unknown)]
+    searches = [name for name in args.searches.split(",") if name in SEARCHES]
+    for name in [name for name in searches if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None]:
+        searches.remove(name)
+        print(f"{name} is left out: the package {NEEDS[name]} is not installed")
     heads = "".join(f"{'@' + str(trial):>8}" for trial in CHECKPOINTS)
-    shares = "".join(f"{'@' + str(trial):>7}" for trial in CHECKPOINTS)
-    print(f"{'':36}{'mean regret':>24}{'':9}{'worse than default':>21}")
-    print(f"{'surface':16}{'method and start':20}{heads}{'sd':>8} {shares}{'failed':>8}{'ms/ask':>8}")
+    shares = "".join(f"{'@' + str(trial):>6}" for trial in CHECKPOINTS)
+    print(f"{'':40}{'mean regret':>24}{'':9}{'worse than default':>18}{'keeps default':>18}")
+    print(f"{'surface':16}{'answer and start':24}{heads}{'sd':>8} {shares}{shares}{'failed':>8}{'ms/ask':>8}")
     scores: list[Score] = []
+    seeds = range(args.first_seed, args.first_seed + args.seeds)
     constant, _, values = args.vary.partition("=")
     with ProcessPoolExecutor(args.jobs) as pool:
         for folder, name in named:
             surface = surfaces(folder).get(name)
             flat = surface.best - surface.true(surface.default)[0] < FLAT
             starts = [start for start in args.starts.split(",") if start == "default" or surface.advice]
-            runs = [(start, m, 0.0) for start in starts for m in methods]
+            runs = [(start, search, 0.0) for start in starts for search in searches]
             if constant:
-                runs = [("default", "tune", float(value)) for value in values.split(",")]
-            jobs = [Job(folder, name, m, s, start, constant, v) for start, m, v in runs for s in range(args.seeds)]
-            scored = list(pool.map(run, jobs))
+                runs = [("default", "own", float(value)) for value in values.split(",")]
+            jobs = [Job(folder, name, one, s, start, constant, v) for start, one, v in runs for s in seeds]
+            scored = [score for scores_of_one in pool.map(run, jobs) for score in scores_of_one]
+            scored = [score for score in scored if not constant or score.label.startswith("tune")]
             print_surface(name, scored, flat)
             scores += [] if flat else scored
     if scores:

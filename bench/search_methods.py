@@ -1,7 +1,8 @@
-"""The search methods that `optimizer.py` measures: the project's own, random search, and Optuna's TPE.
+"""What the searches that `optimizer.py` measures share, and the project's own search.
 
-Each is given the same start (the default, then the surface's rule-of-thumb points or none), the same number of trials
-and the same noise, and says after some numbers of trials which point it would return.
+Each search is given the same start (the default, then the surface's rule-of-thumb points or none), the same number of
+trials and the same noise, and says after some numbers of trials which points it would return: its own answer, and that
+answer where fresh pairs call it better than the default, which is how a tune takes one.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -20,9 +21,12 @@ from numpy.random import Generator
 from pgdyno.knobs.dimension import Dimension, Value
 from pgdyno.model.verdict import Metric, Word
 from pgdyno.optimizer.ask import ask
+from pgdyno.optimizer.frugal import reduce
 from pgdyno.optimizer.observation import ScoredPoint
 from pgdyno.optimizer.rank import candidate, choose
 from pgdyno.stats.sequential import Design, is_final, judge
+from pgdyno.studies.options import TuneOptions
+from pgdyno.studies.tune import MOST_SETTINGS
 
 Point = Mapping[str, Value]
 BASELINE_EVERY = 10
@@ -55,9 +59,9 @@ class Surfaces(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search that ran: the point it would return after each checkpoint, failed trials, CPU seconds per suggestion."""
+    """A search that ran: what each way to answer returns after each checkpoint, failed trials, CPU s per suggestion."""
 
-    returned: Mapping[int, Point]
+    returned: Mapping[str, Mapping[int, Point]]
     failed: int
     cpu_s: float
 
@@ -106,52 +110,33 @@ def noise(seed: int, trial: int) -> Generator:
     return np.random.default_rng([seed, trial, 99])
 
 
-Take = Callable[[Sequence[Dimension], Sequence[ScoredPoint], int], Point]
+NOISE_RUNS = TuneOptions().noise_runs
 SCREENING = Design(max_pairs=24)
 """The pairs of baseline and winner in a proof, beside the trials of the search; their rule is that of `pgdyno tune`."""
 
 
 def own(surface: Surface, trials: int, seed: int, checkpoints: Sequence[int], advice: Sequence[Point]) -> Search:
-    """Run the project's optimiser and return what `choose` says: no fresh pairs."""
-    return _own(surface, trials, seed, checkpoints, advice, lambda space, history, _: choose(space, history))
+    """Run the project's optimiser.
+
+    `choose` is what the judgement of its own trials returns, `tune` the candidate of a tune, if proved, and `offered`
+    the few settings of that candidate which a tune would prove.
+    """
+    dimensions = dimensions_of(surface)
+    history, cpu_s = searched(surface, trials, seed, advice)
+    returned: dict[str, dict[int, Point]] = {"choose": {}, "tune": {}, "offered": {}}
+    for trial in checkpoints:
+        known = history[:trial]
+        returned["choose"][trial] = choose(dimensions, known)
+        found = candidate(dimensions, known, seed=seed)
+        returned["tune"][trial] = proved(surface, found, seed, trial)
+        returned["offered"][trial] = proved(surface, few_of(surface, found, known, seed), seed, trial)
+    return Search(returned, sum(seen.value is None for seen in history), cpu_s)
 
 
-def own_tune(surface: Surface, trials: int, seed: int, checkpoints: Sequence[int], advice: Sequence[Point]) -> Search:
-    """Run the project's optimiser and return what a tune takes: its candidate, where fresh pairs call it better."""
-
-    def take(dimensions: Sequence[Dimension], history: Sequence[ScoredPoint], trial: int) -> Point:
-        found = candidate(dimensions, history, seed=seed)
-        is_better = screened(surface, found, np.random.default_rng([seed, trial, 7]))
-        return found if is_better else surface.default
-
-    return _own(surface, trials, seed, checkpoints, advice, take)
-
-
-def screened(surface: Surface, found: Point, rng: Generator) -> bool:
-    """Return whether fresh pairs, judged as a tune judges them, call this point better than the default."""
-    a: list[float] = []
-    b: list[float] = []
-    while len(a) < SCREENING.max_pairs:
-        pair = surface.measure(dict(surface.default), rng), surface.measure(dict(found), rng)
-        if pair[0] is None or pair[1] is None:
-            return False
-        a.append(float(np.exp(pair[0])))
-        b.append(float(np.exp(pair[1])))
-        if len(a) < SCREENING.min_pairs:
-            continue
-        verdict = judge(a, b, metric=Metric.THROUGHPUT, design=SCREENING)
-        if is_final(verdict, SCREENING):
-            return verdict.word is Word.BETTER
-    return False
-
-
-def _own(
-    surface: Surface, trials: int, seed: int, checkpoints: Sequence[int], advice: Sequence[Point], take: Take
-) -> Search:
-    """Run the project's optimiser, with the default measured anew every tenth trial."""
+def searched(surface: Surface, trials: int, seed: int, advice: Sequence[Point]) -> tuple[list[ScoredPoint], float]:
+    """Return the trials of the project's search and CPU seconds a suggestion; every tenth measures the default anew."""
     dimensions = dimensions_of(surface)
     history: list[ScoredPoint] = []
-    returned: dict[int, Point] = {}
     cpu_s = 0.0
     for trial in range(1, trials + 1):
         began = time.process_time()
@@ -161,86 +146,42 @@ def _own(
             point = ask(dimensions, history, starts=advice, seed=seed).point
         cpu_s += time.process_time() - began
         history.append(ScoredPoint(point, surface.measure(dict(point), noise(seed, trial))))
-        if trial in checkpoints:
-            returned[trial] = take(dimensions, history, trial)
-    return Search(returned, sum(seen.value is None for seen in history), cpu_s / trials)
+    return history, cpu_s / trials
 
 
-def random_search(
-    surface: Surface, trials: int, seed: int, checkpoints: Sequence[int], advice: Sequence[Point]
-) -> Search:
-    """Run random search: the best single measurement is returned."""
-    dimensions, rng = dimensions_of(surface), np.random.default_rng([seed, 99])
-
-    def suggest() -> Point:
-        return {dimension.name: dimension.from_unit(float(rng.random())) for dimension in dimensions}
-
-    return _best_observed(surface, trials, seed, checkpoints, advice, suggest, lambda point, value: None)
-
-
-def optuna_tpe(surface: Surface, trials: int, seed: int, checkpoints: Sequence[int], advice: Sequence[Point]) -> Search:
-    """Run Optuna's multivariate TPE; a failed trial is told as the worst value seen, the best measurement returned."""
-    import optuna
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    dimensions = dimensions_of(surface)
-    unit = optuna.distributions.FloatDistribution(0.0, 1.0)
-    spread: dict[str, optuna.distributions.BaseDistribution] = {
-        d.name: optuna.distributions.CategoricalDistribution(d.choices) if d.kind == "choice" else unit
-        for d in dimensions
-    }
-    study = optuna.create_study(
-        direction="maximize",
-        sampler=optuna.samplers.TPESampler(seed=seed, multivariate=True),
+def few_of(surface: Surface, found: Point, history: Sequence[ScoredPoint], seed: int) -> Point:
+    """Return the part of a candidate that a tune without a bound of time or restarts would prove first."""
+    if found == surface.default:
+        return found
+    floor = [surface.measure(dict(surface.default), np.random.default_rng([seed, run, 8])) for run in range(NOISE_RUNS)]
+    noise_sd = float(np.std([value for value in floor if value is not None], ddof=1))
+    left = reduce(
+        dimensions_of(surface),
+        history,
+        found,
+        noise_sd=noise_sd,
+        most=MOST_SETTINGS,
+        amounts={},
+        tolerance=None,
+        is_possible=lambda _: True,
     )
-    worst = [surface.true(surface.default)[0]]
-
-    def suggest() -> Point:
-        drawn = study.ask(spread).params
-        return {d.name: drawn[d.name] if d.kind == "choice" else d.decode((drawn[d.name],)) for d in dimensions}
-
-    def tell(point: Point, value: float | None) -> None:
-        worst.append(min(worst[-1], value if value is not None else worst[-1]))
-        told = {d.name: point[d.name] if d.kind == "choice" else d.encode(point[d.name])[0] for d in dimensions}
-        study.add_trial(
-            optuna.trial.create_trial(params=told, distributions=spread, value=worst[-1] if value is None else value)
-        )
-
-    return _best_observed(surface, trials, seed, checkpoints, advice, suggest, tell)
+    return left.point
 
 
-def _best_observed(
-    surface: Surface,
-    trials: int,
-    seed: int,
-    checkpoints: Sequence[int],
-    advice: Sequence[Point],
-    suggest: Callable[[], Point],
-    tell: Callable[[Point, float | None], None],
-) -> Search:
-    starts = [surface.default, *advice]
-    best: tuple[float, Point] = (-np.inf, surface.default)
-    returned: dict[int, Point] = {}
-    failed, cpu_s = 0, 0.0
-    for trial in range(1, trials + 1):
-        began = time.process_time()
-        point = starts.pop(0) if starts else suggest()
-        cpu_s += time.process_time() - began
-        value = surface.measure(dict(point), noise(seed, trial))
-        failed += value is None
-        if value is not None and value > best[0]:
-            best = (value, point)
-        began = time.process_time()
-        tell(point, value)
-        cpu_s += time.process_time() - began
-        if trial in checkpoints:
-            returned[trial] = best[1]
-    return Search(returned, failed, cpu_s / trials)
-
-
-METHODS: dict[str, Callable[[Surface, int, int, Sequence[int], Sequence[Point]], Search]] = {
-    "choose": own,
-    "tune": own_tune,
-    "random": random_search,
-    "tpe": optuna_tpe,
-}
+def proved(surface: Surface, found: Point, seed: int, trial: int) -> Point:
+    """Return what was found after this trial if fresh pairs, judged as a tune judges them, call it better."""
+    rng = np.random.default_rng([seed, trial, 7])
+    a: list[float] = []
+    b: list[float] = []
+    while len(a) < SCREENING.max_pairs and found != surface.default:
+        pair = surface.measure(dict(surface.default), rng), surface.measure(dict(found), rng)
+        if pair[0] is None or pair[1] is None:
+            break
+        a.append(float(np.exp(pair[0])))
+        b.append(float(np.exp(pair[1])))
+        if len(a) < SCREENING.min_pairs:
+            continue
+        verdict = judge(a, b, metric=Metric.THROUGHPUT, design=SCREENING)
+        if is_final(verdict, SCREENING):
+            return found if verdict.word is Word.BETTER else surface.default
+    return surface.default

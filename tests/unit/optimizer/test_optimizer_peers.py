@@ -1,0 +1,64 @@
+"""What the benchmark of optimisers says of each search: its answers, and the surfaces that nothing was chosen on."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import optimizer as bench
+from search_methods import SCREENING, load_surfaces, proved
+from search_peers import NEEDS, SEARCHES
+
+pytestmark = pytest.mark.xdist_group("optimizer-peers")
+SURFACES = load_surfaces(Path(bench.__file__).parent / "surfaces")
+PLAIN = {"own": {"choose", "tune", "offered"}, "random": {"random", "random proved"}, "gp": {"gp", "gp proved"}}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_search_answers_in_each_way_after_each_checkpoint(name):
+    surface = SURFACES.get("queue-5")
+    search = SEARCHES[name](surface, 12, 1, (6, 12), ())
+    assert set(search.returned) == PLAIN[name]
+    assert all(set(points) == {6, 12} for points in search.returned.values())
+    assert set(NEEDS) == set(SEARCHES) - set(PLAIN)
+
+
+def test_what_a_tune_would_offer_has_no_more_settings_than_it_can_leave_out_one_by_one():
+    surface = SURFACES.get("bottleneck-5")
+    returned = SEARCHES["own"](surface, 20, 1, (20,), ()).returned
+    whole, few = (
+        sum(returned[answer][20][name] != value for name, value in surface.default.items())
+        for answer in ("tune", "offered")
+    )
+    assert whole > 5 >= few > 0
+
+
+def test_pairs_prove_a_gain_and_nothing_else():
+    surface = SURFACES.get("cliff-5")
+    better = {**surface.default, "knob00": 2**17}
+    assert proved(surface, better, 1, 20) == better
+    kept = [proved(surface, {**surface.default, "knob06": "on"}, seed, 20) for seed in range(10)]
+    assert kept.count(surface.default) >= 9
+    assert SCREENING.max_pairs == 24
+
+
+@pytest.mark.parametrize("name", [*SURFACES.PROBLEMS, *SURFACES.UNKNOWN])
+def test_the_default_of_a_surface_runs_and_random_points_differ_from_it(name):
+    surface = SURFACES.get(name)
+    value, failed = surface.true(surface.default)
+    assert not failed
+    rng = np.random.default_rng(0)
+    others = [surface.true(surface.point(rng.random(len(surface.kinds))))[0] for _ in range(50)]
+    assert statistics.stdev(others) > 0
+    assert np.isfinite([value, *others]).all()
+
+
+def test_members_of_unknown_families_are_named_apart_from_those_of_known_ones():
+    folder = Path(bench.__file__).parent / "surfaces"
+    known, unknown = (set(bench.names_in(folder, ["21", "22"], [], flag)) for flag in (False, True))
+    assert {"cliff-21", "cliff-22"} <= known
+    assert {"ridge-21", "small-22"} <= unknown
+    assert not known & unknown
