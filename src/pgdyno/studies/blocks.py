@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -26,6 +26,18 @@ BASE, WINNER, FOUND = "baseline", "winner", "found"
 """What the arms of a tune's proof are called. Not in `proof`, which loads the optimizer: a bench needs none of it."""
 JUDGEABLE = 2
 """So many complete blocks must there be for a comparison that had to stop short to be judged."""
+
+
+class ArmUnmeasured(ApplyError):
+    """An arm failed twice in a row, or its configuration is not in force or refused."""
+
+    def __init__(self, arm: str, trial: Trial) -> None:
+        super().__init__(
+            f"arm {arm} cannot be measured: {trial.state}",
+            detail=trial.outcome.reason if trial.outcome else None,
+            hint=f"See `pgdyno store show {trial.id}` for the settings and what happened.",
+        )
+        self.arm = arm
 
 
 class Runs(Protocol):
@@ -66,6 +78,8 @@ class Blocks:
     lost: int = 0
     stopped_short: str = ""
     """Why the comparison ended before anyone had enough: the machine was too disturbed, or time over. Else empty."""
+    unmeasured: dict[str, str] = field(default_factory=dict)
+    """Arms that the comparison went on without, and why they could not be measured; they are not in `arms`."""
 
     def trials(self, arm: str) -> list[Trial]:
         """Return the trials of one arm, block by block."""
@@ -104,6 +118,7 @@ def run_blocks(
     factors: Mapping[str, str] | None = None,
     short_from: int | None = None,
     has_room: Callable[[int], bool] | None = None,
+    spare: Collection[str] = (),
 ) -> Blocks:
     """Run blocks until `is_enough` says so or `max_blocks` are complete; `factors` are those of every trial.
 
@@ -111,8 +126,8 @@ def run_blocks(
     the machine is too disturbed to go on and `short_from` blocks or more are complete, those are returned, with
     `stopped_short`: an interval that holds at every look holds there too. `has_room` is asked before each block whether
     so many trials fit into the time that is left; where they do not, or the time is over in mid-block, what is
-    complete is returned, with `stopped_short`.
-    Raises ApplyError when an arm's configuration is not in force or a load fails with it twice in a row, and
+    complete is returned, with `stopped_short`. A `spare` arm that cannot be measured leaves the comparison.
+    Raises ArmUnmeasured when another arm's configuration is not in force or a load fails with it twice in a row, and
     EnvironmentUnsuitable when the machine was too disturbed and there is nothing to give back.
     """
     blocks = Blocks(arms)
@@ -128,6 +143,13 @@ def run_blocks(
         except BudgetSpent:
             blocks.stopped_short = NO_TIME
             break
+        except ArmUnmeasured as error:
+            if error.arm not in spare:
+                raise
+            blocks.unmeasured[error.arm] = error.detail or error.message
+            blocks.arms = arms = {name: one for name, one in arms.items() if name != error.arm}
+            block += 1
+            continue
         block += 1
         if trials is None:
             blocks.lost += 1
@@ -162,12 +184,7 @@ def _run_block(
             # Once may have been somebody else's doing: a server that was killed, a network that broke.
             trial = run_repeating(laboratory.run, replace(spec, repeats=trial.id))
         if trial.state in (TrialState.VOID, TrialState.FAILED, TrialState.REFUSED):
-            reason = trial.outcome.reason if trial.outcome else None
-            raise ApplyError(
-                f"arm {arm} cannot be measured: {trial.state}",
-                detail=reason,
-                hint=f"See `pgdyno store show {trial.id}` for the settings and what happened.",
-            )
+            raise ArmUnmeasured(arm, trial)
         if trial.state is not TrialState.COMPLETE:
             return None
         trials[arm] = trial

@@ -77,8 +77,9 @@ def prove(
     `alone` names the settings of the winner that are left out one by one, `rivals` the rivals that there is time for.
     What was found runs beside a winner that is but a part of it, and may veto it: the model chose that part, and the
     model may be wrong. Where another part could still be proved, it does not take the fewest pairs to see that
-    (`noise_sd` is the scatter of ln(figure) of one trial): nothing is claimed by giving up. Returns None where the time
-    was over before there were pairs to judge.
+    (`noise_sd` is the scatter of ln(figure) of one trial): nothing is claimed by giving up. Only baseline and winner
+    are needed: another arm that cannot be measured is left out (`Blocks.unmeasured`). Returns None where the time was
+    over before there were pairs to judge.
     """
     arms: dict[str, Configuration] = {BASE: BASELINE, WINNER: winner}
     roles = {BASE: Role.BASELINE, WINNER: Role.CONFIRM}
@@ -97,11 +98,12 @@ def prove(
             return True
         if len(blocks.complete) < options.confirm_min:
             return False
-        verdicts = {arm: verdict_of(blocks, BASE, arm, metric, design) for arm in (WINNER, FOUND) if arm in arms}
+        both = (arm for arm in (WINNER, FOUND) if arm in blocks.arms)
+        verdicts = {arm: verdict_of(blocks, BASE, arm, metric, design) for arm in both}
         final = {arm for arm, verdict in verdicts.items() if verdict is not None and is_final(verdict, design)}
         if _is_vetoed(blocks, options, design) or (final == set(verdicts) and not _any_better(verdicts.values())):
             return True
-        effects = [verdict_of(blocks, arm, WINNER, metric, effect_design) for arm in arms if WITHOUT in arm]
+        effects = [verdict_of(blocks, arm, WINNER, metric, effect_design) for arm in blocks.arms if WITHOUT in arm]
         return WINNER in final and all(v is not None and is_final(v, effect_design) for v in effects)
 
     def has_room(trials: int) -> bool:
@@ -117,11 +119,15 @@ def prove(
         max_blocks=options.confirm_max,
         is_enough=is_enough,
         has_room=has_room,
+        spare=arms.keys() - {BASE, WINNER},
     )
     if blocks.stopped_short and len(blocks.complete) < JUDGEABLE:
         return None
     if not blocks.stopped_short and len(blocks.complete) < options.confirm_min:
         return GivenUp(blocks)
+    alone = [knob for knob in alone if WITHOUT + knob in blocks.arms or len(winner) == 1]
+    rivals = [name for name in rivals if RIVAL + name in blocks.arms]
+    with_found = FOUND in blocks.arms
     is_vetoed = _is_vetoed(blocks, options, design)
     gone = {} if is_vetoed else _what_goes(blocks, options, effect_design)
     answer = next((WITHOUT + knob for knob in gone), WINNER)

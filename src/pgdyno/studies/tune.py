@@ -24,13 +24,13 @@ from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.trial import TUNE_PROOF_BLOCKS, LoadPlan, Role, Trial, WorkloadSpec
 from pgdyno.model.verdict import Metric, Word
-from pgdyno.studies.blocks import WINNER
+from pgdyno.studies.blocks import FOUND, WINNER
 from pgdyno.studies.drowned import contradicts, drowned
 from pgdyno.studies.frugal import frugal
 from pgdyno.studies.missing import TRIALS, seek_missing
 from pgdyno.studies.noise_runs import floor_of, measure_noise
 from pgdyno.studies.options import TuneOptions
-from pgdyno.studies.proof import GivenUp, Proof, needed_settings, prove
+from pgdyno.studies.proof import RIVAL, WITHOUT, GivenUp, Proof, needed_settings, prove
 from pgdyno.studies.restart_room import arms_with_restarts
 from pgdyno.studies.search import Search
 from pgdyno.studies.tuned import Tuned
@@ -233,7 +233,12 @@ def _note_proof(tuned: Tuned, proof: Proof, options: TuneOptions) -> None:
             f"{proof.unpruned.sentence('what was proved', whole)}; which of them matter is not known, and a setting "
             "that is not explained is not offered: a longer --budget or more --trials"
         )
-    if bound := [name for name in tuned.winner if name not in proof.effects and name not in tuned.unexplained]:
+    unmeasured = proof.blocks.unmeasured
+    tuned.notes += [
+        f"{arm} could not be measured, and the proof does without: {why}" for arm, why in unmeasured.items()
+    ]
+    told = {*proof.effects, *tuned.unexplained, *(arm.removeprefix(WITHOUT) for arm in unmeasured)}
+    if bound := [name for name in tuned.winner if name not in told]:
         tuned.notes.append(
             f"without it the rest is refused here, so that it was not measured alone: {', '.join(bound)}"
         )
@@ -241,9 +246,9 @@ def _note_proof(tuned: Tuned, proof: Proof, options: TuneOptions) -> None:
         tuned.notes.append(f"the effects of single settings were measured with {', '.join(proof.gone)}")
     if unexplained := tuned.unexplained:
         tuned.notes.append(f"not offered, as these settings were not measured alone: {', '.join(unexplained)}")
-    if proof.together is None and proof.blocks.arms[WINNER] != found:
+    if proof.together is None and FOUND not in unmeasured and proof.blocks.arms[WINNER] != found:
         left_out.append(f"whether {whole} do better")
-    if left := [name for name in options.rivals if name not in proof.rivals]:
+    if left := [name for name in options.rivals if name not in proof.rivals and RIVAL + name not in unmeasured]:
         left_out.append(f"rivals {', '.join(left)}")
 
 

@@ -11,7 +11,7 @@ from pgdyno.model.verdict import Word
 from pgdyno.studies.drowned import contradicts
 from pgdyno.studies.frugal import FrugalWinner
 from pgdyno.studies.noise_runs import NoiseRuns
-from pgdyno.studies.proof import Proof
+from pgdyno.studies.proof import WITHOUT, Proof
 from pgdyno.studies.search import Search
 
 
@@ -55,7 +55,9 @@ class Tuned:
         return [
             name
             for name in self.winner
-            if name not in self.proof.effects and self.search.accepts(self.winner.without(name))
+            if name not in self.proof.effects
+            and WITHOUT + name not in self.proof.blocks.unmeasured
+            and self.search.accepts(self.winner.without(name))
         ]
 
     @property

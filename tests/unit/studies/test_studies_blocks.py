@@ -80,6 +80,22 @@ def test_an_arm_that_fails_again_cannot_be_measured():
         run_two_arms(bool)
 
 
+@pytest.mark.parametrize("fails_after", [0, 2])
+def test_a_spare_arm_that_cannot_be_measured_leaves_the_comparison(fails_after):
+    left = [True] * fails_after
+    laboratory = SimulatedLaboratory(flat, fails=lambda settings: "jit" in settings and not (left and left.pop()))
+    arms = {"A": BASELINE, "B": Configuration.of({"work_mem": "8MB"}), "C": Configuration.of({"jit": "off"})}
+    roles = dict.fromkeys(arms, Role.ARM)
+    blocks = run_blocks(
+        laboratory, arms, roles, seed=1, first_block=0, max_blocks=4, is_enough=lambda _: False, spare=("C",)
+    )
+    assert set(blocks.arms) == {"A", "B"}
+    assert list(blocks.unmeasured) == ["C"]
+    assert len(blocks.complete) == 4
+    assert len(blocks.pairs("A", "B", Metric.THROUGHPUT)[0]) == 4
+    assert blocks.lost == 0, "the machine had no part in it"
+
+
 @pytest.mark.parametrize(("quiet", "complete"), [(4, 2), (6, 3)])
 def test_a_machine_that_becomes_disturbed_leaves_the_blocks_that_were_complete(quiet, complete):
     _, blocks = run_two_arms(disturbed=lambda number, _: number > quiet, short_from=2, max_blocks=9)

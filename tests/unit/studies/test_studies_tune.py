@@ -237,6 +237,19 @@ def test_of_what_the_search_found_only_the_settings_that_matter_win_each_measure
     assert not [trial for trial in laboratory.store.kept if trial.spec.role is Role.PRUNE]
 
 
+def test_a_setting_without_which_the_load_fails_stays_and_is_said_to():
+    laboratory = SimulatedLaboratory(work_mem_and_buffers, seed=1, fails=lambda s: set(s) == {"shared_buffers"})
+    options = TuneOptions(seed=1, rivals={"larger": {"shared_buffers": "4GB"}})
+    tuned, _ = run(laboratory, options)
+    assert tuned.is_offered
+    assert set(tuned.winner) == {"shared_buffers", "work_mem"}
+    assert set(tuned.proof.effects) == {"shared_buffers"}
+    result = plain(tune_result(laboratory, tuned, options))
+    assert [one["knob"] for one in result["unmeasured"]] == ["work_mem"]
+    for arm in ("without work_mem", "rival larger"):
+        assert any(note.startswith(f"{arm} could not be measured") for note in result["notes"])
+
+
 @pytest.mark.requirement("R-TUN-08")
 def test_of_buffers_only_what_the_data_need_is_taken(monkeypatch):
     laboratory, data = SimulatedLaboratory(shared_buffers_cliff), 919 << 20
