@@ -98,8 +98,8 @@ def measure(rate: int, seconds: int, speed: float) -> dict[str, object]:
     from pgdyno.trial import laboratory as module
     from pgdyno.trial.live_recorder import LiveRecorder
     from pgdyno.trial.sentry import Sentry
-    from pgdyno.workloads.pgbench_command import DriverOptions, Pgbench, RunCommand
-    from pgdyno.workloads.pgbench_load import PgbenchLoad
+    from pgdyno.workloads.pgbench.command import DriverOptions, Pgbench, RunCommand
+    from pgdyno.workloads.pgbench.load import PgbenchLoad
     from pgdyno.workloads.registry import make_workload
     from pgdyno.workloads.script import Script
 

@@ -25,8 +25,8 @@ from pgdyno.optimizer.frugal import reduce
 from pgdyno.optimizer.observation import ScoredPoint
 from pgdyno.optimizer.rank import candidate, choose
 from pgdyno.stats.sequential import Design, is_final, judge
-from pgdyno.studies.options import TuneOptions
-from pgdyno.studies.tune import MOST_SETTINGS
+from pgdyno.studies.tune.options import TuneOptions
+from pgdyno.studies.tune.run import MOST_SETTINGS
 
 Point = Mapping[str, Value]
 BASELINE_EVERY = 10

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgdyno.model.trial import LatencySummary
-from pgdyno.workloads.folded_log import FoldedLog
-from pgdyno.workloads.log_fold import LogFold
-from pgdyno.workloads.transaction_log import Status, Tally, TransactionLog
+from pgdyno.workloads.pgbench.folded_log import FoldedLog
+from pgdyno.workloads.pgbench.log_fold import LogFold
+from pgdyno.workloads.pgbench.transaction_log import Status, Tally, TransactionLog
 
 
 def folded(*logs: TransactionLog, since_us: int = 0, first_client: int = 0) -> FoldedLog:

@@ -11,7 +11,7 @@ from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, Role, Trial, TrialSpec
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.environment_change import facts_image
+from pgdyno.studies.session.environment_change import facts_image
 from pgdyno.targets.inspect import read_facts
 from pgdyno.trial.assess import Bounds
 from pgdyno.trial.laboratory import Laboratory

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from pgdyno.model.shapes import plain
-from pgdyno.studies.by_hand import GatedRuns, gate_of
-from pgdyno.studies.staircase import Staircase
-from pgdyno.studies.staircase_options import StaircaseOptions
-from pgdyno.studies.staircase_result import staircase_result
+from pgdyno.studies.staircase.by_hand import GatedRuns, gate_of
+from pgdyno.studies.staircase.options import StaircaseOptions
+from pgdyno.studies.staircase.result import staircase_result
+from pgdyno.studies.staircase.run import Staircase
 from simulated_laboratory import SimulatedLaboratory
 
 PLAN = """version = 2

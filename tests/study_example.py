@@ -22,7 +22,7 @@ from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.store.catalogue import Store
 from pgdyno.store.codec import result_from_json, to_json
-from pgdyno.studies.result import run_figures
+from pgdyno.studies.pairs.result import run_figures
 from study_recording import record
 
 BEGUN = 1_790_000_000.0

@@ -1,4 +1,4 @@
-"""Write docs/reference/advice.schema.json from report/advice_json.py; `--check` exits 1 when it is stale."""
+"""Write docs/reference/advice.schema.json from report/advice/document.py; `--check` exits 1 when it is stale."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from generated import keep_page
-from pgdyno.report.advice_json import FORMAT, AdviceDocument
+from pgdyno.report.advice.document import FORMAT, AdviceDocument
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "advice.schema.json"
 
@@ -21,7 +21,7 @@ def schema() -> str:
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"pgdyno advise --json, format {FORMAT}",
-        "$comment": "Made by tools/advice_schema.py from src/pgdyno/report/advice_json.py: edit there.",
+        "$comment": "Made by tools/advice_schema.py from src/pgdyno/report/advice/document.py: edit there.",
     }
     return json.dumps(head | {name: value for name, value in body.items() if name not in head}, indent=1) + "\n"
 

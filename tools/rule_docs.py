@@ -16,7 +16,7 @@ from pgdyno.advisor.rulebook import Contradiction, Document, SourceStatement, co
 from pgdyno.advisor.vocabulary import FACTS, FUNCTIONS
 from pgdyno.knobs.linux import load_all_knobs
 from pgdyno.model.finding import Depth, RuleGroup
-from pgdyno.report.advice_words import RISKS, gain, source_long
+from pgdyno.report.advice.words import RISKS, gain, source_long
 from pgdyno.report.rule_words import kernel_range, measured_on, scope_text, version_range
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference" / "rules"

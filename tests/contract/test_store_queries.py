@@ -10,7 +10,7 @@ import pytest
 
 from pgdyno.fleet.pod_log import read_pod
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.imported_pods import import_pods
+from pgdyno.studies.matrix.imported_pods import import_pods
 from pod_example import pod_text
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -21,8 +21,8 @@ from pgdyno.model.inventory import Inventory, ServerInventory
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.binaries import embedded_bin_dir
 from pgdyno.store.catalogue import Store
-from pgdyno.studies import advised
-from pgdyno.studies.proofs import proofs_of
+from pgdyno.studies.advice import advised
+from pgdyno.studies.advice.proofs import proofs_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("apply-advice")]
 HINT = "checkpoints are occurring too frequently"
@@ -200,7 +200,7 @@ commands = ["blockdev --setra 0 /dev/sda"]
 
 
 def has_the_advisor():
-    composition = importlib.util.find_spec("pgdyno.studies.advise")
+    composition = importlib.util.find_spec("pgdyno.studies.advice.advise")
     return composition is not None and any(rule.id == "max-wal-size" for rule in shipped_rules())
 
 

@@ -14,8 +14,8 @@ from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.environment_change import facts_image
-from pgdyno.studies.target_request import TargetRequest
+from pgdyno.studies.session.environment_change import facts_image
+from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.inspect import read_facts
 from result_example import made
 

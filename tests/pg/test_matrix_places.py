@@ -13,8 +13,8 @@ import pytest
 
 from pgdyno.linux import processes
 from pgdyno.sandbox.sandbox import Sandbox
-from pgdyno.studies.cell_workload import pin_server
-from pgdyno.studies.matrix import room_of
+from pgdyno.studies.matrix.cell_workload import pin_server
+from pgdyno.studies.matrix.run import room_of
 from pgdyno.targets.inspect import read_facts
 
 pytestmark = pytest.mark.pg

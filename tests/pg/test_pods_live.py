@@ -15,10 +15,10 @@ from pgdyno.fleet.pod_log import read_pod
 from pgdyno.model.trial import Role
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.imported_pods import import_pods
-from pgdyno.studies.manifests import Cluster, PodServer, driver, job, runs
-from pgdyno.studies.matrix_plan import MatrixPlan
-from pgdyno.workloads.pgbench_command import find_pgbench
+from pgdyno.studies.matrix.imported_pods import import_pods
+from pgdyno.studies.matrix.manifests import Cluster, PodServer, driver, job, runs
+from pgdyno.studies.matrix.plan import MatrixPlan
+from pgdyno.workloads.pgbench.command import find_pgbench
 
 pytestmark = pytest.mark.pg
 

@@ -19,8 +19,8 @@ from pgdyno.server.postgres import Postgres
 from pgdyno.targets.target import Target
 from pgdyno.workloads.dataset import LoadSite, PgbenchTables
 from pgdyno.workloads.load_warnings import LoadWarningKind
-from pgdyno.workloads.pgbench_log import PgbenchLogFormat, parse_lines
-from pgdyno.workloads.pgbench_workload import PgbenchWorkload
+from pgdyno.workloads.pgbench.log import PgbenchLogFormat, parse_lines
+from pgdyno.workloads.pgbench.workload import PgbenchWorkload
 from pgdyno.workloads.protocol import LoadResult
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.template import APPLICATION_NAME

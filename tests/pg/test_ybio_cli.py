@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.sandbox.sandbox import Sandbox
-from pgdyno.studies.plan_file import parse_plan
+from pgdyno.studies.staircase.plan_file import parse_plan
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("ybio-cli")]
 ROOT = Path(__file__).parents[2]

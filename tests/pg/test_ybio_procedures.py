@@ -11,7 +11,7 @@ from psycopg import sql
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.postgres import Postgres
-from pgdyno.workloads.ybio_table import procedures, scattered_keys
+from pgdyno.workloads.ybio.table import procedures, scattered_keys
 
 pytestmark = pytest.mark.pg
 DATABASE = "ybio_by_hand"

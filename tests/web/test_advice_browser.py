@@ -8,8 +8,8 @@ import pytest
 
 from advice_example import whole
 from fix_browser import Browser, Page
-from pgdyno.report.advice_report import advice_report
-from pgdyno.report.html import write_html
+from pgdyno.report.advice.page import advice_report
+from pgdyno.report.drawing.html import write_html
 
 pytestmark = pytest.mark.web
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fix_browser import Browser
-from pgdyno.report.html import write_html
+from pgdyno.report.drawing.html import write_html
 from seed_charts import batch_windows, delays, locks, scaling
 from staircase_example import curves, page, staircase
 

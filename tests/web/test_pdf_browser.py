@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import study_example as example
-from pgdyno.report import pdf
-from pgdyno.report.build import build_report
+from pgdyno.report.drawing import pdf
 from pgdyno.report.sections import Report
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.reports import build_report
 from staircase_example import curves, page, staircase
 
 pytestmark = [

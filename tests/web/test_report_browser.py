@@ -9,9 +9,9 @@ import pytest
 
 import study_example as example
 from fix_browser import Browser, Page
-from pgdyno.report.build import build_report
-from pgdyno.report.html import write_html
+from pgdyno.report.drawing.html import write_html
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.reports import build_report
 
 pytestmark = pytest.mark.web
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pgdyno.model.finding import Finding, Severity
     from pgdyno.report.sections import Report
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.advise import AdviceRequest
+    from pgdyno.studies.advice.advise import AdviceRequest
 
 SEVERITIES = ("critical", "warning", "advice", "note")
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -114,13 +114,13 @@ def _check_names(flags: Flags) -> None:
     explained, document = flags.text("explain"), flags.text("document")
     rules = [rule.id for rule in load_rules(flags.paths("rules"))]
     if explained is not None:
-        from pgdyno.report.advice_explain import check_name
+        from pgdyno.report.advice.explain import check_name
 
         check_name(explained, rules)
     for form in flags.words("emit"):
         check_format(form)
     if document is not None:
-        from pgdyno.studies.advice_plan import document_keys
+        from pgdyno.studies.advice.steps import document_keys
 
         document_keys(document)
 
@@ -158,8 +158,8 @@ def _store(flags: Flags) -> Store | _NoStore:
 
 
 def _advice(flags: Flags, store: Store | None) -> Advice:
-    from pgdyno.studies.advise import OfflineFiles, advise_offline, advise_target
-    from pgdyno.studies.opening import opened
+    from pgdyno.studies.advice.advise import OfflineFiles, advise_offline, advise_target
+    from pgdyno.studies.session.opening import opened
 
     request = _request(flags)
     names = ("root", "pg_settings", "pg_conf")
@@ -173,7 +173,7 @@ def _advice(flags: Flags, store: Store | None) -> Advice:
 def _request(flags: Flags) -> AdviceRequest:
     from pgdyno.model.classes import Criticality
     from pgdyno.model.finding import Depth
-    from pgdyno.studies.advise import AdviceRequest
+    from pgdyno.studies.advice.advise import AdviceRequest
 
     depth, criticality = flags.text("depth"), flags.text("criticality")
     return AdviceRequest(
@@ -194,7 +194,7 @@ def _chosen(advice: Advice, flags: Flags) -> Advice:
 
     from pgdyno.advisor.selection import as_bad_as, at_depth, in_group
     from pgdyno.model.finding import RuleGroup, Severity
-    from pgdyno.studies.advice_plan import from_document
+    from pgdyno.studies.advice.steps import from_document
 
     group, severity = flags.text("group"), flags.text("severity")
     findings = at_depth(advice.findings, advice.depth)
@@ -209,7 +209,7 @@ def _chosen(advice: Advice, flags: Flags) -> Advice:
 def _write(advice: Advice, flags: Flags) -> None:
     plan, forms = flags.path("plan"), flags.words("emit")
     if plan is not None:
-        from pgdyno.studies.advise import plan_of
+        from pgdyno.studies.advice.advise import plan_of
 
         _save(plan, plan_of(advice))
     for flag, kind in (("report", "html"), ("markdown", "md")):
@@ -217,30 +217,30 @@ def _write(advice: Advice, flags: Flags) -> None:
         if path is not None:
             _save(path, _document(advice, kind))
     for form in dict.fromkeys(forms):
-        from pgdyno.report.advice_files import emitted
+        from pgdyno.report.advice.files import emitted
 
         print_files(emitted(advice, form), form, flags.path("output"))
     if forms:
         return
     if flags.on("as_json"):
-        from pgdyno.report.advice_json import advice_json
+        from pgdyno.report.advice.document import advice_json
 
         click.echo(advice_json(advice), nl=False)
     else:
         from pgdyno.cli.repeated import of_the_same_case
-        from pgdyno.report.advice_text import print_advice
+        from pgdyno.report.advice.text import print_advice
 
         print_advice(advice, sys.stdout, show_all=flags.on("show_all"), again=of_the_same_case())
 
 
 def _document(advice: Advice, kind: str) -> str:
-    from pgdyno.report.advice_report import advice_report
+    from pgdyno.report.advice.page import advice_report
 
     if kind == "html":
-        from pgdyno.report import html
+        from pgdyno.report.drawing import html
 
         return html.render(advice_report(advice))
-    from pgdyno.report import markdown
+    from pgdyno.report.drawing import markdown
 
     return markdown.render(advice_report(advice))
 
@@ -251,20 +251,20 @@ def _save(path: Path, text: str) -> None:
 
 
 def _explain_without_target(name: str, *, as_json: bool) -> int:
-    from pgdyno.report.advice_explain import explain_contradiction
+    from pgdyno.report.advice.explain import explain_contradiction
 
     return _print_explained(explain_contradiction(name, None), as_json=as_json)
 
 
 def _explain(name: str, advice: Advice, *, as_json: bool) -> int:
-    from pgdyno.report.advice_explain import explain
+    from pgdyno.report.advice.explain import explain
 
     return _print_explained(explain(name, advice), as_json=as_json)
 
 
 def _print_explained(report: Report, *, as_json: bool) -> int:
-    from pgdyno.report.payload import report_json
-    from pgdyno.report.text import print_report
+    from pgdyno.report.drawing.payload import report_json
+    from pgdyno.report.drawing.text import print_report
 
     if as_json:
         click.echo(report_json(report), nl=False)

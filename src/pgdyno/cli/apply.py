@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pgdyno.model.finding import Finding
     from pgdyno.model.study import Study
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.accept import Acceptance, InForce
-    from pgdyno.studies.advised import AdviceSource
-    from pgdyno.studies.target_request import TargetRequest
+    from pgdyno.studies.advice.accept import Acceptance, InForce
+    from pgdyno.studies.advice.advised import AdviceSource
+    from pgdyno.studies.session.target_request import TargetRequest
     from pgdyno.targets.target import Target
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -48,7 +48,7 @@ def source_options(function: F) -> F:
 
 def source(flags: Flags) -> AdviceSource:
     """Return what advice is made from."""
-    from pgdyno.studies.advised import AdviceSource
+    from pgdyno.studies.advice.advised import AdviceSource
 
     return AdviceSource(flags.paths("rule_files"), flags.number("window"), flags.paths("logs"))
 
@@ -76,7 +76,7 @@ def command(**values: object) -> int:
 
     With --study the server is the one that the tune was made on, unless flags name one.
     """
-    from pgdyno.studies.study_session import opened
+    from pgdyno.studies.session.study_session import opened
 
     flags = Flags(values)
     _check(flags)
@@ -101,7 +101,7 @@ def _check(flags: Flags) -> None:
     """Refuse flags that do not go together, before a server or a sandbox is opened."""
     rules, form = flags.words("rules"), flags.text("emit")
     if flags.text("study") is None:
-        from pgdyno.studies import advised
+        from pgdyno.studies.advice import advised
 
         if form is not None or flags.on("other_server"):
             flag = "--other-server" if form is None else "--emit"
@@ -124,7 +124,7 @@ def _check(flags: Flags) -> None:
 
 
 def _study(flags: Flags, store: Store) -> Study | None:
-    from pgdyno.studies.winner import settings_of, tune_of
+    from pgdyno.studies.tune.winner import settings_of, tune_of
 
     name = flags.text("study")
     if name is None:
@@ -138,7 +138,7 @@ def _request(flags: Flags, study: Study | None) -> TargetRequest:
     """Return the server that flags name, else the study's own; programs are those of the flags."""
     from dataclasses import replace
 
-    from pgdyno.studies.winner import request_of
+    from pgdyno.studies.tune.winner import request_of
 
     named = target_request(flags)
     if study is None or names_a_server(named):
@@ -147,14 +147,14 @@ def _request(flags: Flags, study: Study | None) -> TargetRequest:
 
 
 def _findings(flags: Flags, target: Target, store: Store) -> Sequence[Finding]:
-    from pgdyno.studies import advised
+    from pgdyno.studies.advice import advised
 
     findings, _ = advised.advise_on(target, source(flags), store=store, progress=_say)
     return advised.chosen(findings, flags.words("rules"), all_proved=flags.on("all_proved"))
 
 
 def _winner(flags: Flags, target: Target, study: Study) -> Sequence[Finding]:
-    from pgdyno.studies.winner import check_server, winner_of
+    from pgdyno.studies.tune.winner import check_server, winner_of
     from pgdyno.targets.inspect import read_facts
 
     facts = read_facts(target)
@@ -172,7 +172,7 @@ def _emit(target: Target, findings: Sequence[Finding], form: str, folder: Path |
 
 
 def _apply(flags: Flags, target: Target, store: Store, findings: Sequence[Finding], host: str | None) -> int:
-    from pgdyno.studies.accept import prepare, put_in_force
+    from pgdyno.studies.advice.accept import prepare, put_in_force
 
     acceptance = prepare(target, findings, force=flags.on("force"))
     _print_plan(target, acceptance, store)
@@ -196,8 +196,8 @@ def _say(text: str) -> None:
 
 def _print_plan(target: Target, acceptance: Acceptance, store: Store) -> None:
     from pgdyno.cli.study import outage_text
-    from pgdyno.studies.outages import expected_outage
-    from pgdyno.studies.winner import ORIGIN
+    from pgdyno.studies.session.outages import expected_outage
+    from pgdyno.studies.tune.winner import ORIGIN
 
     _say(f"target   {target.name}")
     for name, value in acceptance.configuration.items():
@@ -238,7 +238,7 @@ def _print_done(acceptance: Acceptance, done: InForce, host: str | None) -> None
 
 def _because(finding: Finding) -> dict[str, str]:
     """Return the rule that proposes a change, or the study that it won."""
-    from pgdyno.studies.winner import ORIGIN
+    from pgdyno.studies.tune.winner import ORIGIN
 
     return {"study" if finding.origin == ORIGIN else "rule": finding.rule}
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pgdyno.model.results.parts import StudyResult
     from pgdyno.model.trial import WorkloadSpec
     from pgdyno.server.outage import Outage
-    from pgdyno.studies.study_session import StudySession
+    from pgdyno.studies.session.study_session import StudySession
     from pgdyno.targets.target import Target
 
 
@@ -50,8 +50,8 @@ def command(**values: object) -> int:
     from pgdyno.knobs.policy import check_settings
     from pgdyno.model.configuration import BASELINE
     from pgdyno.model.study import StudyKind
-    from pgdyno.studies.bench import bench, bench_result
-    from pgdyno.studies.study_session import linux_knobs
+    from pgdyno.studies.bench.run import bench, bench_result
+    from pgdyno.studies.session.study_session import linux_knobs
 
     conf = flags.path("conf")
     settings = settings_from(conf) if conf else {}

@@ -17,7 +17,7 @@ from pgdyno.cli.options import target_options, target_request
 from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from pgdyno.studies.leftovers import Leftover
+    from pgdyno.studies.session.leftovers import Leftover
 
 KINDS = ("database", "drop-in", "log", "sandbox")
 
@@ -37,8 +37,8 @@ def command(**values: object) -> int:
     be dropped.
     """
     from pgdyno.server import places
-    from pgdyno.studies.leftovers import on_server, removable, sandboxes
-    from pgdyno.studies.opening import opened
+    from pgdyno.studies.session.leftovers import on_server, removable, sandboxes
+    from pgdyno.studies.session.opening import opened
 
     flags = Flags(values)
     request, undo_root = target_request(flags), places.state_dir() / "undo"

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pgdyno.model.results.parts import StudyResult
     from pgdyno.model.study import Study
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.plan import Plan
-    from pgdyno.studies.staircase_options import StaircaseOptions
-    from pgdyno.studies.study_session import StudySession
+    from pgdyno.studies.session.study_session import StudySession
+    from pgdyno.studies.staircase.options import StaircaseOptions
+    from pgdyno.studies.staircase.plan import Plan
 
 OPTION = "staircase"
 """The key of a study's options that holds those of its staircase."""
@@ -33,7 +33,7 @@ OPTION = "staircase"
 
 def run_plan(flags: Flags, store: Store, progress: Progress) -> int:
     """Run the plan of --plan, or the one that is made of the advice on the target."""
-    from pgdyno.studies.by_hand import check_confirmed
+    from pgdyno.studies.staircase.by_hand import check_confirmed
 
     path = flags.path("plan")
     text = plan_file_text(path) if path is not None else advice_text(flags, store, progress)
@@ -47,7 +47,7 @@ def run_plan(flags: Flags, store: Store, progress: Progress) -> int:
 
 def resume_plan(flags: Flags, store: Store, progress: Progress, study: Study) -> int:
     """Go on with an interrupted staircase; its own options hold, only what people confirm is new."""
-    from pgdyno.studies.staircase_options import StaircaseOptions
+    from pgdyno.studies.staircase.options import StaircaseOptions
 
     options = StaircaseOptions.from_json(kept_options(study, OPTION))
     return _climb(options, flags, store, progress, study)
@@ -55,9 +55,9 @@ def resume_plan(flags: Flags, store: Store, progress: Progress, study: Study) ->
 
 def advice_text(flags: Flags, store: Store, progress: Progress) -> str:
     """Return the plan that the advice on this target comes to; --source keeps one document's recommendations."""
-    from pgdyno.studies import advised
-    from pgdyno.studies.advice_plan import from_document, plan_text
-    from pgdyno.studies.study_session import opened
+    from pgdyno.studies.advice import advised
+    from pgdyno.studies.advice.steps import from_document, plan_text
+    from pgdyno.studies.session.study_session import opened
 
     # The sandbox is opened twice, for the advice and for the study: it has to outlive the first time.
     with opened(replace(target_request(flags), keep=True)) as target:
@@ -69,10 +69,10 @@ def advice_text(flags: Flags, store: Store, progress: Progress) -> str:
 def _climb(
     options: StaircaseOptions, flags: Flags, store: Store, progress: Progress, resumed: Study | None = None
 ) -> int:
-    from pgdyno.studies.by_hand import GatedRuns, gate_of
-    from pgdyno.studies.plan_check import check_plan
-    from pgdyno.studies.staircase import Staircase, StaircaseCourse
-    from pgdyno.studies.staircase_result import staircase_result, unfinished_result
+    from pgdyno.studies.staircase.by_hand import GatedRuns, gate_of
+    from pgdyno.studies.staircase.plan_check import check_plan
+    from pgdyno.studies.staircase.result import staircase_result, unfinished_result
+    from pgdyno.studies.staircase.run import Staircase, StaircaseCourse
 
     plan = options.read_plan()
 
@@ -118,7 +118,7 @@ def _ask(question: str) -> bool | None:
 
 def _options(flags: Flags, store: Store, text: str, name: str) -> StaircaseOptions:
     from pgdyno.model.verdict import Metric
-    from pgdyno.studies.staircase_options import StaircaseOptions
+    from pgdyno.studies.staircase.options import StaircaseOptions
 
     design, given = design_of(flags), flags.text("candidates")
     stop_after = flags.number("stop_after")

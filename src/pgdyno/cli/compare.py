@@ -18,7 +18,7 @@ from pgdyno.model.verdict import STRICT_CONFIDENCE
 if TYPE_CHECKING:
     from pgdyno.model.results.pair import PairResult
     from pgdyno.model.trial import Trial
-    from pgdyno.studies.comparison import RunComparison
+    from pgdyno.studies.pairs.comparison import RunComparison
 
 
 @click.command("compare")
@@ -99,7 +99,7 @@ def _compare_runs(flags: Flags) -> int:
     from pgdyno.model.shapes import plain
     from pgdyno.model.verdict import Metric
     from pgdyno.stats.sequential import Design
-    from pgdyno.studies.comparison import compare_runs
+    from pgdyno.studies.pairs.comparison import compare_runs
 
     output = flags.path("output")
     chosen = flags.text("wanted") or FORMATS.get(output.suffix.lower() if output else "", "text")
@@ -108,7 +108,7 @@ def _compare_runs(flags: Flags) -> int:
     with open_store(flags.text("store_url")) as store:
         comparison = compare_runs(store, first, second, Metric(flags.choice("metric")), design)
         if output is not None or chosen != "text":
-            from pgdyno.report.build import build_pair_report
+            from pgdyno.studies.reports import build_pair_report
 
             emit(build_pair_report(store, _record(comparison)), chosen, output)
     if flags.on("as_json"):
@@ -120,7 +120,7 @@ def _compare_runs(flags: Flags) -> int:
 
 def _record(comparison: RunComparison) -> PairResult:
     from pgdyno.model.results.pair import Different, PairResult, Setting
-    from pgdyno.studies.result import run_figures
+    from pgdyno.studies.pairs.result import run_figures
 
     return PairResult(
         verdict=comparison.verdict,
@@ -138,9 +138,9 @@ def _print(comparison: RunComparison) -> None:
     from rich.table import Table
 
     from pgdyno.model.verdict import Metric
-    from pgdyno.report.console import PlainConsole
+    from pgdyno.report.drawing.console import PlainConsole
     from pgdyno.report.wording import number_text
-    from pgdyno.studies.blocks import metric_of
+    from pgdyno.studies.pairs.blocks import metric_of
 
     def cell(trial: Trial, metric: Metric) -> str:
         figure = metric_of(trial.outcome, metric) if trial.outcome else None

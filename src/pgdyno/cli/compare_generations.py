@@ -13,14 +13,14 @@ from pgdyno.cli.report import FORMATS, emit
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
-    from pgdyno.report.platform_figures import Generation
+    from pgdyno.studies.platforms.figures import Generation
 
 _STEP = re.compile(r"(?P<step>[^=]{1,60})=(?P<metric>\d+(?:\.\d+)?)/(?P<clock>\d+(?:\.\d+)?)")
 
 
 def generations_command(flags: Flags) -> int:
     """Draw the steps that were given."""
-    from pgdyno.report.generations_page import generations_page, step_sentences
+    from pgdyno.studies.platforms.generations_page import generations_page, step_sentences
 
     steps = [_step(word) for word in flags.words("generations")]
     subject, output = flags.choice("subject"), flags.path("output")
@@ -36,7 +36,7 @@ def generations_command(flags: Flags) -> int:
 
 
 def _step(word: str) -> Generation:
-    from pgdyno.report.platform_figures import Generation
+    from pgdyno.studies.platforms.figures import Generation
 
     match = _STEP.fullmatch(word)
     if match is None or not float(match["metric"]) or not float(match["clock"]):

@@ -26,8 +26,8 @@ _NAMED = re.compile(r"([A-Za-z][\w.+ -]{0,30})=(.+)")
 
 def compare_command(flags: Flags) -> int:
     """Compare the two platforms that were named and write the page; NOT_RESOLVED when the comparison is invalid."""
-    from pgdyno.report.platforms_page import platforms_page
-    from pgdyno.studies.platforms import compare_platforms
+    from pgdyno.studies.platforms.comparing import compare_platforms
+    from pgdyno.studies.platforms.page import platforms_page
 
     first, second = read_both(flags)
     comparison = compare_platforms(first, second, own_settings=flags.on("own_settings"))
@@ -42,7 +42,7 @@ def compare_command(flags: Flags) -> int:
 
 def read_both(flags: Flags) -> tuple[Platform, Platform]:
     """Read both platforms with the names, counts and prices that were given for them."""
-    from pgdyno.studies.platform_reading import COUNTS, read_platform
+    from pgdyno.studies.platforms.reading import COUNTS, read_platform
 
     words = flags.words("platforms")
     given = [_named(word) for word in words]
@@ -107,7 +107,7 @@ def _study(flags: Flags, place: str) -> Iterator[tuple[Store, Study]]:
             yield store, store.study(place)
         return
     from pgdyno.studies.bundles import import_studies
-    from pgdyno.studies.platform_reading import KINDS
+    from pgdyno.studies.platforms.reading import KINDS
 
     with TemporaryDirectory(prefix="pgdyno-") as folder, Store.open(Path(folder) / "bundle.db") as store:
         import_studies(store, path)
@@ -150,6 +150,6 @@ def _print_json(comparison: PlatformComparison) -> None:
 
     import click
 
-    from pgdyno.report.platform_words import comparison_json
+    from pgdyno.studies.platforms.words import comparison_json
 
     click.echo(json.dumps(comparison_json(comparison)))

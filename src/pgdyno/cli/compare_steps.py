@@ -13,14 +13,14 @@ from pgdyno.cli.report import FORMATS, emit
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
-    from pgdyno.report.staircase_figure import StairRow
+    from pgdyno.studies.staircase.figure import StairRow
 
 _STEP = re.compile(r"(?P<name>[^=]{1,60})=(?P<percent>[+-]?\d{1,6}(?:\.\d+)?)\s*%?")
 
 
 def steps_command(flags: Flags) -> int:
     """Draw the staircase of the steps that were given."""
-    from pgdyno.report.steps_page import compounded, steps_page
+    from pgdyno.studies.staircase.steps_page import compounded, steps_page
 
     rows = [_step(word) for word in flags.words("steps")]
     subject, output, stated = flags.choice("subject"), flags.path("output"), flags.number("stated")
@@ -35,7 +35,7 @@ def steps_command(flags: Flags) -> int:
 
 
 def _step(word: str) -> StairRow:
-    from pgdyno.report.staircase_figure import StairRow
+    from pgdyno.studies.staircase.figure import StairRow
 
     match = _STEP.fullmatch(word)
     ratio = 1 + float(match["percent"]) / 100 if match else 0.0

@@ -21,8 +21,8 @@ from pgdyno.cli.options import open_store, store_option
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 
 if TYPE_CHECKING:
-    from pgdyno.studies.options import TuneOptions
-    from pgdyno.studies.study_session import StudyRequest
+    from pgdyno.studies.session.study_session import StudyRequest
+    from pgdyno.studies.tune.options import TuneOptions
 
 HAND_MADE = {"shared_buffers": "4GB"}
 """What a DBA who knows the answer would set: measured in the same blocks, to be beaten or matched."""
@@ -75,7 +75,7 @@ def command(**values: object) -> int:
 
 def demo_options(seed: int) -> TuneOptions:
     """Return a budget of seven minutes from Enter to the prompt; two quiet cores need less."""
-    from pgdyno.studies.options import TuneOptions
+    from pgdyno.studies.tune.options import TuneOptions
 
     return TuneOptions(
         seed=seed,
@@ -97,8 +97,8 @@ def demo_request(flags: Flags, options: TuneOptions) -> StudyRequest:
     from pgdyno.cli.tune import checks
     from pgdyno.model.study import StudyKind
     from pgdyno.model.trial import LoadPlan
-    from pgdyno.studies.study_session import StudyRequest
-    from pgdyno.studies.target_request import TargetRequest
+    from pgdyno.studies.session.study_session import StudyRequest
+    from pgdyno.studies.session.target_request import TargetRequest
     from pgdyno.trial.assess import Bounds
 
     target = TargetRequest(sandbox=flags.choice("sandbox"), keep=flags.on("keep"))

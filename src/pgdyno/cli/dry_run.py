@@ -12,7 +12,7 @@ from pgdyno.cli.options import target_request
 from pgdyno.errors import ExitCode
 
 if TYPE_CHECKING:
-    from pgdyno.workloads.pgbench_command import Pgbench
+    from pgdyno.workloads.pgbench.command import Pgbench
 
 
 def pgbench_of(flags: Flags, *, look: bool = True) -> Pgbench:
@@ -22,11 +22,11 @@ def pgbench_of(flags: Flags, *, look: bool = True) -> Pgbench:
     """
     from pgdyno.owner.runner import LocalRunner
     from pgdyno.server.binaries import client_bin_dir, find_build
-    from pgdyno.workloads.pgbench_command import Pgbench, find_pgbench
+    from pgdyno.workloads.pgbench.command import Pgbench, find_pgbench
 
     request = target_request(flags)
     if look and (request.dsn is not None or request.host is not None):
-        from pgdyno.studies.opening import opened
+        from pgdyno.studies.session.opening import opened
 
         with opened(request) as target:
             return find_pgbench(target)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pgdyno.model.results.parts import StudyResult
     from pgdyno.stats.sequential import Design
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.study_session import StudySession
+    from pgdyno.studies.session.study_session import StudySession
 
 
 QUESTIONS = ("ab", "rule", "plan", "from_advice", "sweep", "factorial", "resume")
@@ -131,7 +131,7 @@ def _check_companions(flags: Flags, asked: str) -> None:
     if flags.text("document") is not None and asked != "from_advice":
         raise UsageError("--source is for --from-advice", hint="Leave it out, or add --from-advice.")
     if (document := flags.text("document")) is not None:
-        from pgdyno.studies.advice_plan import document_keys
+        from pgdyno.studies.advice.steps import document_keys
 
         document_keys(document)
 
@@ -156,8 +156,8 @@ def run_question(question: Question, flags: Flags, store: Store, progress: Progr
     from pgdyno.knobs.policy import check_settings
     from pgdyno.model.study import StudyKind
     from pgdyno.model.verdict import Metric
-    from pgdyno.studies.ab import A, B, ab, ab_result, within_budget
-    from pgdyno.studies.proofs import OPTION
+    from pgdyno.studies.ab.run import A, B, ab, ab_result, within_budget
+    from pgdyno.studies.advice.proofs import OPTION
 
     design, metric = design_of(flags), Metric(flags.choice("metric"))
     seed, budget = drawn_seed(flags), budget_of(flags.text("restarts"))
@@ -201,9 +201,9 @@ def _of_rule(flags: Flags, store: Store, progress: Progress) -> Question:
     """Ask the advisor on the target, and return the rule's proposal as B."""
     from pgdyno.advisor.settable import parts_of
     from pgdyno.errors import PolicyError
-    from pgdyno.studies import advised
-    from pgdyno.studies.proofs import rule_option
-    from pgdyno.studies.study_session import opened
+    from pgdyno.studies.advice import advised
+    from pgdyno.studies.advice.proofs import rule_option
+    from pgdyno.studies.session.study_session import opened
 
     name = flags.choice("rule")
     advised.require([name], source(flags))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pgdyno.server.outage import Outage
     from pgdyno.stats.sequential import Design
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.study_session import StudySession
+    from pgdyno.studies.session.study_session import StudySession
     from pgdyno.targets.target import Target
 
 
@@ -51,7 +51,7 @@ def conduct(
 
     Of a resumed one a new --restarts bounds the restarts, but whether they are made only where a knob needs one stays.
     """
-    from pgdyno.studies.study_session import linux_knobs
+    from pgdyno.studies.session.study_session import linux_knobs
 
     kept = resumed.options.get("restarts") if resumed is not None else flags.text("restarts")
     budget = budget_of(flags.text("restarts")) or budget_of(None if kept is None else str(kept))

@@ -34,7 +34,7 @@ def command(**values: object) -> int:
     """
     from pgdyno.model.guard import Colour
     from pgdyno.probes.guards.reader import GuardReader
-    from pgdyno.studies.opening import opened
+    from pgdyno.studies.session.opening import opened
     from pgdyno.trial.guard_settings import guard_plan
     from pgdyno.trial.sentry import standings_now
 

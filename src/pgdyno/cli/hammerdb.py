@@ -39,7 +39,7 @@ def command(**values: object) -> None:
     from pgdyno.cli.study import print_result
     from pgdyno.server import places
     from pgdyno.server.postgres import Postgres
-    from pgdyno.studies.imported import ImportedFile, import_hammerdb
+    from pgdyno.studies.imported.hammerdb import ImportedFile, import_hammerdb
     from pgdyno.workloads.hammerdb.driver import find_program
     from pgdyno.workloads.hammerdb.results import parse_results
     from pgdyno.workloads.hammerdb.script import HammerTest

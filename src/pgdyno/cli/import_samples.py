@@ -56,7 +56,7 @@ COMMANDS: tuple[click.Command, ...] = (sadf, iostat)
 
 def _import(flags: Flags, read: Callable[[str, str], SampleFile]) -> None:
     from pgdyno.cli.study import print_result
-    from pgdyno.studies.import_samples import import_samples, named
+    from pgdyno.studies.imported.samples import import_samples, named
 
     texts = read_outputs(flags.paths("files"), "Name a file that this user may read.")
     files = [named(path.name, text, read(text, str(path))) for path, text in texts]

@@ -35,7 +35,7 @@ def hammerdb(**values: object) -> None:
     (hdbxtprofile.log) is given beside the log of the same tests.
     """
     from pgdyno.cli.study import print_result
-    from pgdyno.studies.imported import ImportedFile, import_hammerdb
+    from pgdyno.studies.imported.hammerdb import ImportedFile, import_hammerdb
     from pgdyno.workloads.hammerdb.results import parse_files
 
     flags = Flags(values)
@@ -67,7 +67,7 @@ def rows(**values: object) -> None:
     are compared by pgdyno compare --platforms.
     """
     from pgdyno.cli.study import print_result
-    from pgdyno.studies.printed_rows import PrintedTable, import_rows, read_table
+    from pgdyno.studies.matrix.printed_rows import PrintedTable, import_rows, read_table
 
     flags = Flags(values)
     path = Path(flags.text("file") or "")
@@ -91,7 +91,7 @@ def pods(**values: object) -> int:
     """
     from pgdyno.cli.study import print_result
     from pgdyno.fleet.pod_log import read_pod
-    from pgdyno.studies.imported_pods import import_pods
+    from pgdyno.studies.matrix.imported_pods import import_pods
 
     flags = Flags(values)
     texts = read_outputs(flags.paths("files"), "Name what kubectl logs printed.")

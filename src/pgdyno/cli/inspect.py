@@ -83,7 +83,7 @@ def _inventory(flags: Flags) -> Inventory:
         if folder is not None:
             raise UsageError("--capture writes what a live server says", hint="Leave --root and --pg-... out.")
         return inspect_capture(root, settings=files["settings"], conf=files["conf"], version=flags.text("pg_version"))
-    from pgdyno.studies.opening import opened
+    from pgdyno.studies.session.opening import opened
 
     with opened(target_request(flags)) as target:
         return inspect(target) if folder is None else _captured(target, folder, flags.number("window"))
@@ -91,7 +91,7 @@ def _inventory(flags: Flags) -> Inventory:
 
 def _captured(target: Target, folder: Path, window_s: float | None) -> Inventory:
     """Write what is known and what happens into a folder, and tell what was written."""
-    from pgdyno.studies.captured import capture_target
+    from pgdyno.studies.advice.captured import capture_target
 
     inventory, written = capture_target(target, folder, window_s=window_s, progress=lambda text: _say(f"{text} ..."))
     for line in written:

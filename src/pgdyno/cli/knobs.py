@@ -165,7 +165,7 @@ def _knob_json(knob: Knob) -> dict[str, object]:
 def _print_table(knobs: list[Knob]) -> None:
     from rich.table import Table
 
-    from pgdyno.report.console import PlainConsole
+    from pgdyno.report.drawing.console import PlainConsole
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("knob", "class", "range", "searched"):

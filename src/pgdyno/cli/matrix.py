@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from pgdyno.model.trial import LoadPlan, WorkloadSpec
     from pgdyno.server.outage import Outage
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.matrix_plan import MatrixPlan
-    from pgdyno.studies.study_session import StudyRequest, StudySession
+    from pgdyno.studies.matrix.plan import MatrixPlan
+    from pgdyno.studies.session.study_session import StudyRequest, StudySession
     from pgdyno.targets.target import Target
 
 
@@ -80,8 +80,8 @@ def command(**values: object) -> int:
     request, plan = _resumed(store, resume, flags) if resume else _new(plan_of(flags), flags)
 
     def body(stand: StudySession) -> StudyResult:
-        from pgdyno.studies.matrix import run_matrix
-        from pgdyno.studies.matrix_result import matrix_result
+        from pgdyno.studies.matrix.result import matrix_result
+        from pgdyno.studies.matrix.run import run_matrix
 
         return matrix_result(stand, plan, run_matrix(stand, plan, progress.announce))
 
@@ -91,7 +91,7 @@ def command(**values: object) -> int:
 
 def _new(plan: MatrixPlan, flags: Flags) -> tuple[StudyRequest, MatrixPlan]:
     from pgdyno.model.study import StudyKind
-    from pgdyno.studies.matrix_plan import to_json
+    from pgdyno.studies.matrix.plan import to_json
 
     server, first = target_request(flags), plan.cells()[0]
     request = new_request(
@@ -109,7 +109,7 @@ def _new(plan: MatrixPlan, flags: Flags) -> tuple[StudyRequest, MatrixPlan]:
 def _resumed(store: Store, name: str, flags: Flags) -> tuple[StudyRequest, MatrixPlan]:
     """Rebuild the request of an interrupted matrix from the store."""
     from pgdyno.model.study import StudyKind
-    from pgdyno.studies.matrix_file import plan_from_json
+    from pgdyno.studies.matrix.file import plan_from_json
 
     study = resumable(store, name, StudyKind.MATRIX)
     plan = plan_from_json(kept_options(study, "matrix"))
@@ -131,8 +131,8 @@ def _study_load(plan: MatrixPlan) -> LoadPlan:
 
 def _kernel_knobs(plan: MatrixPlan, target: Target, facts: Facts) -> tuple[str, ...]:
     """Return the Linux knobs of the cells that can be measured: one that cannot be changed here is not asked for."""
-    from pgdyno.studies.matrix import room_of, split
-    from pgdyno.studies.study_session import linux_knobs
+    from pgdyno.studies.matrix.run import room_of, split
+    from pgdyno.studies.session.study_session import linux_knobs
 
     return linux_knobs(*(plan.settings(cell) for cell in split(plan, room_of(target, facts, plan.placements))[0]))
 
@@ -142,7 +142,7 @@ def _checks(plan: MatrixPlan, *, ask: bool) -> Check:
 
     def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
         from pgdyno.cli.study import confirm_changes, outage_text
-        from pgdyno.studies.matrix import configurations, require_cells, room_of, split
+        from pgdyno.studies.matrix.run import configurations, require_cells, room_of, split
 
         cells, skipped = split(plan, room_of(target, facts, plan.placements))
         require_cells(cells, skipped)
@@ -158,7 +158,7 @@ def _checks(plan: MatrixPlan, *, ask: bool) -> Check:
 
 def _print_dry_run(plan: MatrixPlan, flags: Flags) -> int:
     from pgdyno.cli.dry_run import pgbench_of
-    from pgdyno.studies.matrix_dry_run import dry_run
+    from pgdyno.studies.matrix.dry_run import dry_run
 
     for line in dry_run(plan, pgbench_of(flags)):
         click.echo(line)
@@ -167,7 +167,7 @@ def _print_dry_run(plan: MatrixPlan, flags: Flags) -> int:
 
 def _write_manifests(plan: MatrixPlan, flags: Flags) -> int:
     from pgdyno.cli.dry_run import pgbench_of
-    from pgdyno.studies.manifests import Cluster, PodServer, write_manifests
+    from pgdyno.studies.matrix.manifests import Cluster, PodServer, write_manifests
 
     folder = flags.path("manifests")
     assert folder is not None, "the flag was given"

@@ -16,7 +16,7 @@ from pgdyno.cli.stack import F
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
-    from pgdyno.studies.matrix_plan import MatrixPlan
+    from pgdyno.studies.matrix.plan import MatrixPlan
 
 _NUMBERS = {"instances": "instances", "clients": "clients", "jobs": "jobs", "scale": "scales"}
 _WORDS = {"workload": "modes", "smt": "smt", "server_cpus": "server_cpus", "placement": "placements"}
@@ -62,7 +62,7 @@ def plan_of(flags: Flags) -> MatrixPlan:
     """Return the plan of file and flags, checked. Raises UsageError on either."""
     from pgdyno.cli.study import settings_from
     from pgdyno.fleet.start import allowed_cpus
-    from pgdyno.studies.matrix_plan import MatrixPlan, check, check_workloads, pods_of_totals, with_configurations
+    from pgdyno.studies.matrix.plan import MatrixPlan, check, check_workloads, pods_of_totals, with_configurations
 
     file = flags.path("plan_file")
     plan = MatrixPlan() if file is None else _read(file)
@@ -105,7 +105,7 @@ def _beyond_default(configurations: Mapping[str, Mapping[str, str]]) -> dict[str
 
 def _read(file: Path) -> MatrixPlan:
     from pgdyno.cli.study import settings_from
-    from pgdyno.studies.matrix_file import parse_matrix
+    from pgdyno.studies.matrix.file import parse_matrix
 
     text = read_text(file, "plan", hint="docs/reference/matrix.md has an example and every key.")
     return parse_matrix(text, lambda name: settings_from(file.parent / name), source=file.name)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pgdyno.model.results.parts import StudyResult
     from pgdyno.model.trial import WorkloadSpec
     from pgdyno.server.outage import Outage
-    from pgdyno.studies.study_session import StudySession
+    from pgdyno.studies.session.study_session import StudySession
     from pgdyno.targets.target import Target
 
 
@@ -48,7 +48,7 @@ def command(**values: object) -> int:
     from pgdyno.cli.study import check_report_path, confirm_changes, outage_text
     from pgdyno.model.study import StudyKind
     from pgdyno.stats.sequential import Design
-    from pgdyno.studies.noise import noise_result, run_noise
+    from pgdyno.studies.noise.run import noise_result, run_noise
 
     flags = Flags(values)
     check_report_path(flags.path("report"))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pgdyno.model.trial import LoadPlan
     from pgdyno.remote.deploy import HostRequest
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.target_request import TargetRequest
+    from pgdyno.studies.session.target_request import TargetRequest
 
 WORKLOADS = ("tpcb-like", "simple-update", "select-only", "ybio", "tprocc", "custom")
 
@@ -263,7 +263,7 @@ def open_store(url: str | None) -> Store:
 
 def target_request(flags: Flags) -> TargetRequest:
     """Build the target request; PG* variables name a server as they do for psql when no --target is given."""
-    from pgdyno.studies.target_request import TargetRequest
+    from pgdyno.studies.session.target_request import TargetRequest
 
     target, restart, host = flags.text("target"), flags.text("restart_command"), host_request(flags)
     if target is None and host is None and any(os.environ.get(name) for name in ("PGHOST", "PGSERVICE", "PGHOSTADDR")):

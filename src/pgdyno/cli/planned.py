@@ -22,7 +22,7 @@ class PlannedCommand(GroupedCommand):
         """Read the plan that is named, if one is, then parse."""
         path = named_plan(args)
         if path is not None:
-            from pgdyno.studies.plan_load import planned_load
+            from pgdyno.studies.session.plan_load import planned_load
 
             load = planned_load(plan_file_text(path), source=path.name)
             ctx.default_map = {**(ctx.default_map or {}), **load.flags}

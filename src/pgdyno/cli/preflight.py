@@ -33,7 +33,7 @@ def command(**values: object) -> int:
     from pgdyno.knobs.policy import check_settings
     from pgdyno.preflight.examine import examine
     from pgdyno.preflight.result import State
-    from pgdyno.studies.opening import opened
+    from pgdyno.studies.session.opening import opened
     from pgdyno.targets.inspect import read_facts
 
     flags = Flags(values)
@@ -51,7 +51,7 @@ def command(**values: object) -> int:
 def _print(results: list[Result]) -> None:
     from rich.table import Table
 
-    from pgdyno.report.console import PlainConsole
+    from pgdyno.report.drawing.console import PlainConsole
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("check", "state", "asked", "there", "why"):

@@ -49,7 +49,7 @@ def command(**values: object) -> int:
     missing; one that only adds to what is seen is marked optional.
     """
     from pgdyno.server.privileges import missing, privileges, read_role, script
-    from pgdyno.studies.opening import opened
+    from pgdyno.studies.session.opening import opened
 
     flags = Flags(values)
     with opened(target_request(flags)) as target:
@@ -68,7 +68,7 @@ def command(**values: object) -> int:
 def _print(found: list[Privilege], role: str, verb: str) -> None:
     from rich.table import Table
 
-    from pgdyno.report.console import PlainConsole
+    from pgdyno.report.drawing.console import PlainConsole
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("right", f"{role} for {verb}", "why"):

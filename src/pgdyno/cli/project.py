@@ -15,7 +15,7 @@ from pgdyno.cli.options import open_store, store_option
 
 if TYPE_CHECKING:
     from pgdyno.model.project import Amendment, Fixed, Project
-    from pgdyno.report.project_build import ProjectFacts
+    from pgdyno.studies.project.build import ProjectFacts
 
 
 @click.group("project")
@@ -35,7 +35,7 @@ _FILE = click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
 def new(path: Path) -> None:
     """Write a project file to fill in; one that exists is not overwritten."""
     from pgdyno.errors import UsageError
-    from pgdyno.studies.project_file import TEMPLATE
+    from pgdyno.studies.project.file import TEMPLATE
 
     if path.exists():
         raise UsageError(f'"{path}" is there already', hint="Name a new file, such as project.toml.")
@@ -47,8 +47,8 @@ def new(path: Path) -> None:
 @_FILE
 def fix(path: Path) -> None:
     """Fix goals, criteria and planned days, before the first run; the record lies beside the file."""
-    from pgdyno.studies.project_fix import fix as put_down
-    from pgdyno.studies.project_fix import record_path
+    from pgdyno.studies.project.fix import fix as put_down
+    from pgdyno.studies.project.fix import record_path
 
     fixed = put_down(_read(path), path, time.time())
     click.echo(f"fixed {fixed.at} by {fixed.by}, sha256 {fixed.sha256[:16]}: {record_path(path)}")
@@ -60,8 +60,8 @@ def fix(path: Path) -> None:
 def amend(path: Path, reason: str) -> None:
     """Put edits of what was fixed on record, with the old text, who and why."""
     from pgdyno.errors import UsageError
-    from pgdyno.studies.project_fix import amend as put_on_record
-    from pgdyno.studies.project_fix import read_record
+    from pgdyno.studies.project.fix import amend as put_on_record
+    from pgdyno.studies.project.fix import read_record
 
     project, record = _read(path), read_record(path)
     if record is None:
@@ -81,8 +81,8 @@ def check(**values: object) -> int:
     """Judge every criterion: exit code 0 when all are met, 1 when one is missed, 3 when one is open or not resolved."""
     from pgdyno.errors import ExitCode
     from pgdyno.model.project import CriterionStatus
-    from pgdyno.report.project_page import bound_text, judged, overall
     from pgdyno.report.wording import plural
+    from pgdyno.studies.project.page import bound_text, judged, overall
 
     flags = Flags(values)
     project, facts, fixed, edits = _known(Path(flags.choice("path")), flags.text("store_url"))
@@ -132,7 +132,7 @@ def check(**values: object) -> int:
 def report(**values: object) -> None:
     """Write the report: planned against actual, results, conclusion, sizing, checklists and amendments."""
     from pgdyno.cli.report import FORMATS, emit
-    from pgdyno.report.project_page import project_page
+    from pgdyno.studies.project.page import project_page
 
     flags = Flags(values)
     output = flags.path("output")
@@ -142,7 +142,7 @@ def report(**values: object) -> None:
 
 
 def _read(path: Path) -> Project:
-    from pgdyno.studies.project_file import parse_project
+    from pgdyno.studies.project.file import parse_project
 
     hint = f"Make one with pgdyno project new {path}." if not path.exists() else "Name a project file."
     return parse_project(read_text(path, "project", hint=hint), source=path.name)
@@ -150,8 +150,8 @@ def _read(path: Path) -> Project:
 
 def _known(path: Path, store_url: str | None) -> tuple[Project, ProjectFacts, Fixed | None, tuple[Amendment, ...]]:
     """Read the project, what the store knows of it, and its record; the store is opened only when studies are named."""
-    from pgdyno.report.project_build import read_project
-    from pgdyno.studies.project_fix import pending, read_record
+    from pgdyno.studies.project.build import read_project
+    from pgdyno.studies.project.fix import pending, read_record
 
     project, record = _read(path), read_record(path)
     if any(scenario.studies for scenario in project.scenarios):

@@ -26,7 +26,7 @@ from pgdyno.outputs import PUBLIC
 
 if TYPE_CHECKING:
     from pgdyno.model.job import Job
-    from pgdyno.studies.night import Night
+    from pgdyno.studies.night.runner import Night
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _WINDOW = click.option(
@@ -57,7 +57,7 @@ def add(words: tuple[str, ...], as_json: bool, store_url: str | None) -> None:
     Only a runner of this account, on this host, runs the job: others could have written the store.
     """
     from pgdyno.store.queue import Queue
-    from pgdyno.studies.own_jobs import OwnJobs
+    from pgdyno.studies.session.own_jobs import OwnJobs
 
     check_words(words)
     store = open_store(store_url)
@@ -100,7 +100,7 @@ def list_(as_json: bool, with_ended: bool, store_url: str | None) -> None:
 def remove(job_id: int, store_url: str | None) -> None:
     """Take a job out of the queue; one that runs stays."""
     from pgdyno.store.queue import Queue
-    from pgdyno.studies.own_jobs import OwnJobs
+    from pgdyno.studies.session.own_jobs import OwnJobs
 
     store = open_store(store_url)
     job = Queue(store).remove(job_id)
@@ -153,11 +153,11 @@ def run(
     """
     from pgdyno.cli.progress import Progress
     from pgdyno.store.engine import absolute
-    from pgdyno.studies.exclusive import ExclusiveLimits
-    from pgdyno.studies.night import NightPlan, NightRunner
-    from pgdyno.studies.night_window import NightWindow
-    from pgdyno.studies.night_work import NightWork, only_runner
-    from pgdyno.studies.study_session import signals_interrupt
+    from pgdyno.studies.night.runner import NightPlan, NightRunner
+    from pgdyno.studies.night.window import NightWindow
+    from pgdyno.studies.night.work import NightWork, only_runner
+    from pgdyno.studies.session.exclusive import ExclusiveLimits
+    from pgdyno.studies.session.study_session import signals_interrupt
 
     plan = NightPlan(NightWindow.parse(window, zone), restore_s, shortest_s, retry_s)
     ends, progress = _moment(until, plan.window), Progress()
@@ -197,8 +197,8 @@ def timer(
     from pgdyno.cli.queue_timer import SERVICE, TIMER, service_text, timer_text
     from pgdyno.server.postgres import redact
     from pgdyno.store.engine import absolute
-    from pgdyno.studies.night import HUNG_S
-    from pgdyno.studies.night_window import NightWindow
+    from pgdyno.studies.night.runner import HUNG_S
+    from pgdyno.studies.night.window import NightWindow
 
     parsed = NightWindow.parse(window, zone)
     if store_url is not None and redact(store_url) != store_url:
@@ -236,7 +236,7 @@ def _line(text: str) -> str:
 
 def _about(job: Job) -> list[str]:
     """Return how a job stands, a line each: its attempts and times, why, and where its log is."""
-    from pgdyno.studies.night_work import errors_of, log_of
+    from pgdyno.studies.night.work import errors_of, log_of
     from pgdyno.units import seconds_text
 
     parts = [f"attempt {job.attempts}"] if job.attempts else []
@@ -276,7 +276,7 @@ def _gravity(code: ExitCode) -> int:
 
 
 def _moment(text: str | None, window: object) -> float | None:
-    from pgdyno.studies.night_window import NightWindow
+    from pgdyno.studies.night.window import NightWindow
 
     if text is None:
         return None

@@ -15,7 +15,7 @@ from pgdyno.model.study import RESUMED_BY
 if TYPE_CHECKING:
     from pgdyno.model.job import Job
     from pgdyno.model.study import Study
-    from pgdyno.studies.target_request import TargetRequest
+    from pgdyno.studies.session.target_request import TargetRequest
 
 RUNS = ("bench", "experiment", "matrix", "noise", "selftest", "tune", "demo")
 """The verbs that measure and end by themselves with the server put back."""
@@ -116,7 +116,7 @@ def target_of(job: Job) -> TargetRequest:
     """Return the server that the job's words name."""
     from pgdyno.cli.flags import Flags
     from pgdyno.cli.options import target_request
-    from pgdyno.studies.target_request import TargetRequest
+    from pgdyno.studies.session.target_request import TargetRequest
 
     params = parsed(job.argv, job.folder)
     return target_request(Flags(params)) if "target" in params else TargetRequest()

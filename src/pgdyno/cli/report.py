@@ -46,8 +46,8 @@ def command(study: str, wanted: str | None, output: Path | None, store_url: str 
     Chromium or Chrome on the PATH. JSON holds every drawn number and all tables; CSV is a folder with a file for each.
     """
     from pgdyno.model.trial import Trial
-    from pgdyno.report.build import build_report, build_run_report
-    from pgdyno.studies.bench import run_record
+    from pgdyno.studies.bench.run import run_record
+    from pgdyno.studies.reports import build_report, build_run_report
 
     chosen = wanted or FORMATS.get(output.suffix.lower() if output else "", "text")
     with open_store(store_url) as store:
@@ -85,7 +85,7 @@ def emit(report: Report, chosen: str, output: Path | None) -> None:
         _write(report, chosen, output)
         click.echo(f"report: {output}", err=True)
     elif chosen == "text":
-        from pgdyno.report.text import print_report
+        from pgdyno.report.drawing.text import print_report
 
         print_report(report, sys.stdout)
     else:
@@ -94,20 +94,20 @@ def emit(report: Report, chosen: str, output: Path | None) -> None:
 
 def _content(report: Report, chosen: str) -> str:
     if chosen == "html":
-        from pgdyno.report import html
+        from pgdyno.report.drawing import html
 
         return html.render(report)
     if chosen == "md":
-        from pgdyno.report import markdown
+        from pgdyno.report.drawing import markdown
 
         return markdown.render(report)
     if chosen == "json":
-        from pgdyno.report.payload import report_json
+        from pgdyno.report.drawing.payload import report_json
 
         return report_json(report)
     from io import StringIO
 
-    from pgdyno.report.text import print_report
+    from pgdyno.report.drawing.text import print_report
 
     buffer = StringIO()
     print_report(report, buffer)
@@ -116,12 +116,12 @@ def _content(report: Report, chosen: str) -> str:
 
 def _write(report: Report, chosen: str, output: Path) -> None:
     if chosen == "pdf":
-        from pgdyno.report.pdf import write_pdf
+        from pgdyno.report.drawing.pdf import write_pdf
 
         write_pdf(report, output)
         return
     if chosen == "csv":
-        from pgdyno.report.tables import write_csv
+        from pgdyno.report.drawing.tables import write_csv
 
         write_csv(report, output)
         return

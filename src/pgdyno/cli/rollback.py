@@ -136,7 +136,7 @@ def _record(session: str, store_url: str | None) -> None:
     """Record that the changes of a session were taken back; a store that is gone does not undo the rollback."""
     import time
 
-    from pgdyno.studies.accept import record_rollback
+    from pgdyno.studies.advice.accept import record_rollback
 
     try:
         with open_store(store_url) as store:

@@ -75,7 +75,7 @@ def _print(rules: list[Rule]) -> None:
     from rich.table import Table
 
     from pgdyno.advisor.rule import title_without_target
-    from pgdyno.report.console import PlainConsole
+    from pgdyno.report.drawing.console import PlainConsole
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("rule", "group", "depth", "severity", "what"):

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pgdyno.model.results.selftest import SelftestResult
     from pgdyno.model.trial import WorkloadSpec
     from pgdyno.server.outage import Outage
-    from pgdyno.studies.study_session import StudySession
-    from pgdyno.studies.target_request import TargetRequest
+    from pgdyno.studies.session.study_session import StudySession
+    from pgdyno.studies.session.target_request import TargetRequest
     from pgdyno.targets.target import Target
 
 CASES = ("equal", "cache", "planner", "wal")
@@ -59,8 +59,8 @@ def command(**values: object) -> int:
     from pgdyno.model.study import StudyKind
     from pgdyno.model.trial import LoadPlan
     from pgdyno.stats.sequential import Design
-    from pgdyno.studies.selftest import chosen, run_selftest, selftest_result, with_restored
-    from pgdyno.studies.study_session import StudyRequest
+    from pgdyno.studies.selftest.run import chosen, run_selftest, selftest_result, with_restored
+    from pgdyno.studies.session.study_session import StudyRequest
     from pgdyno.trial.assess import Bounds
 
     flags = Flags(values)
@@ -115,8 +115,8 @@ def command(**values: object) -> int:
     result = with_restored(result, left, reason)
     store.update_study(result.study, result=result)
     if (report := flags.path("report")) is not None:
-        from pgdyno.report.build import build_report
-        from pgdyno.report.html import write_html
+        from pgdyno.report.drawing.html import write_html
+        from pgdyno.studies.reports import build_report
 
         write_html(build_report(store, result.study), report)
         progress.announce(f"report: {report}")
@@ -126,8 +126,8 @@ def command(**values: object) -> int:
 
 def _left_changed(server: TargetRequest, before: Mapping[str, str]) -> tuple[list[str] | None, str | None]:
     """Open the server again and return the settings that are not what they were; None with the reason if it cannot."""
-    from pgdyno.studies.opening import opened
-    from pgdyno.studies.selftest import changed_settings
+    from pgdyno.studies.selftest.run import changed_settings
+    from pgdyno.studies.session.opening import opened
     from pgdyno.targets.inspect import read_facts
 
     try:

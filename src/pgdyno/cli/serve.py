@@ -40,7 +40,7 @@ def command(
     that it may run beside a measurement or on another host; it changes nothing and fetches nothing from elsewhere.
     Ends with Ctrl-C.
     """
-    from pgdyno.studies.aftermath import Aftermaths
+    from pgdyno.studies.session.aftermath import Aftermaths
     from pgdyno.web.access import access_of, is_loopback, read_token
     from pgdyno.web.app import make_app
     from pgdyno.web.server import bound_socket, run_server

@@ -132,7 +132,7 @@ def _summary(study: Study, trials: dict[str, int], live: Live | None) -> dict[st
     from pgdyno.model.shapes import plain
     from pgdyno.model.study import StudyState
     from pgdyno.report.judgement import JUDGES, judged
-    from pgdyno.studies.aftermath import Aftermaths
+    from pgdyno.studies.session.aftermath import Aftermaths
 
     is_silent = live is not None and study.state is StudyState.RUNNING
     verdict = None if study.result is None else study.result.headline
@@ -160,7 +160,7 @@ def _as_json(store: Store, found: Study | Trial) -> dict[str, object]:
         return {"study": found, "trials": store.trials(found.id)}
     from pgdyno.model.record import TextRecord
     from pgdyno.model.shapes import plain
-    from pgdyno.studies.result import run_figures
+    from pgdyno.studies.pairs.result import run_figures
     from pgdyno.trial.run_evidence import read_evidence
 
     figures = plain(run_figures(found))
@@ -233,7 +233,7 @@ def _print_study(study: Study, trials: list[Trial]) -> None:
 def _print_trial(store: Store, trial: Trial) -> None:
     from pgdyno.model.shapes import plain
     from pgdyno.model.trial import TrialState
-    from pgdyno.studies.result import run_figures
+    from pgdyno.studies.pairs.result import run_figures
 
     click.echo(f"trial     {trial.id} of study {trial.study_id}: {trial.spec.role.value}, arm {trial.spec.arm}")
     for line in trial.spec.configuration.fragment().splitlines() or ["the server's own settings"]:

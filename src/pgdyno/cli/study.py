@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pgdyno.model.trial import WorkloadSpec
     from pgdyno.server.outage import Outage
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.study_session import StudyRequest, StudySession
+    from pgdyno.studies.session.study_session import StudyRequest, StudySession
     from pgdyno.targets.target import Target
 
 R = TypeVar("R", bound="StudyResult")
@@ -35,8 +35,8 @@ def run_study(
 
     Raises RollbackError when the server could not be put back whole; the result was kept before.
     """
-    from pgdyno.studies.outages import outage_record, outage_sentence
-    from pgdyno.studies.study_session import open_stand
+    from pgdyno.studies.session.outages import outage_record, outage_sentence
+    from pgdyno.studies.session.study_session import open_stand
 
     with open_stand(request, store, progress, progress.announce) as stand:
         result = body(stand)
@@ -49,8 +49,8 @@ def run_study(
             result = replace(result, report=str(report))
         stand.finish(result)
     if report is not None:
-        from pgdyno.report.build import build_report
-        from pgdyno.report.html import write_html
+        from pgdyno.report.drawing.html import write_html
+        from pgdyno.studies.reports import build_report
 
         write_html(build_report(store, stand.study.id), report)
         progress.announce(f"report: {report}")
@@ -108,8 +108,8 @@ def print_result(store: Store, result: StudyResult, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(told_json(store, result)))
         return
-    from pgdyno.report.build import build_report
-    from pgdyno.report.text import print_summary
+    from pgdyno.report.drawing.text import print_summary
+    from pgdyno.studies.reports import build_report
 
     print_summary(build_report(store, result.study), sys.stdout)
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pgdyno.model.trial import LoadPlan, WorkloadSpec
     from pgdyno.server.outage import Outage
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.study_session import StudyRequest, StudySession
-    from pgdyno.studies.target_request import TargetRequest
+    from pgdyno.studies.session.study_session import StudyRequest, StudySession
+    from pgdyno.studies.session.target_request import TargetRequest
     from pgdyno.targets.target import Target
 
 Check = Callable[["Target", "Facts", "WorkloadSpec", "Outage | None"], None]
@@ -92,7 +92,7 @@ def new_request(
 
     What a resumed study needs (target, bounds, safety) is kept among its options, beside its kind's own.
     """
-    from pgdyno.studies.study_session import StudyRequest
+    from pgdyno.studies.session.study_session import StudyRequest
 
     load, server, bound, safe = load or load_of(flags), target or target_request(flags), bounds(flags), safety(flags)
     return StudyRequest(
@@ -112,8 +112,8 @@ def new_request(
 
 def resumed_request(flags: Flags, study: Study, **course: Unpack[Course]) -> StudyRequest:
     """Rebuild the request of an interrupted study; --target, --keep-data, guards and watchdog still count."""
-    from pgdyno.studies.study_session import StudyRequest
-    from pgdyno.studies.target_request import TargetRequest
+    from pgdyno.studies.session.study_session import StudyRequest
+    from pgdyno.studies.session.target_request import TargetRequest
     from pgdyno.trial.assess import Bounds
 
     parts = {key: value for key, value in study.options.items() if isinstance(value, Mapping)}
@@ -142,8 +142,8 @@ def resumable(store: Store, name: str, *kinds: StudyKind) -> Study:
     it, StoreError when there is none of that name.
     """
     from pgdyno.model.study import StudyState
-    from pgdyno.studies.own_jobs import check_begun
-    from pgdyno.studies.ownership import check_resumable, runner_of, runs_elsewhere
+    from pgdyno.studies.session.own_jobs import check_begun
+    from pgdyno.studies.session.ownership import check_resumable, runner_of, runs_elsewhere
 
     words = " or ".join(kind.value for kind in kinds)
     running = None

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pgdyno.model.results.parts import StudyResult
     from pgdyno.model.study import Study
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.study_session import StudySession
-    from pgdyno.studies.sweep_options import SweepOptions
+    from pgdyno.studies.session.study_session import StudySession
+    from pgdyno.studies.sweep.options import SweepOptions
 
 OPTION = "sweep"
 
@@ -29,13 +29,13 @@ def run_sweep_study(flags: Flags, store: Store, progress: Progress) -> int:
 
 def resume_sweep(flags: Flags, store: Store, progress: Progress, study: Study) -> int:
     """Go on with an interrupted sweep or factorial."""
-    from pgdyno.studies.sweep_options import SweepOptions
+    from pgdyno.studies.sweep.options import SweepOptions
 
     return _sweep(SweepOptions.from_json(kept_options(study, OPTION)), flags, store, progress, study)
 
 
 def _sweep(options: SweepOptions, flags: Flags, store: Store, progress: Progress, resumed: Study | None = None) -> int:
-    from pgdyno.studies.sweep_result import measure
+    from pgdyno.studies.sweep.result import measure
 
     def purpose(facts: Facts) -> str:
         options.configurations(facts)
@@ -51,7 +51,7 @@ def _sweep(options: SweepOptions, flags: Flags, store: Store, progress: Progress
 
 def _options(flags: Flags) -> SweepOptions:
     from pgdyno.model.verdict import Metric
-    from pgdyno.studies.sweep_options import SweepOptions
+    from pgdyno.studies.sweep.options import SweepOptions
 
     design, sweep = design_of(flags), flags.text("sweep")
     knob, values = _named(sweep, "--sweep", "shared_buffers=32MB,64MB,128MB,512MB") if sweep else ("", "")

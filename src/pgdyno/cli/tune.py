@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from pgdyno.model.trial import LoadPlan, WorkloadSpec
     from pgdyno.server.outage import Outage
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.options import TuneOptions
-    from pgdyno.studies.study_session import StudyRequest, StudySession
+    from pgdyno.studies.session.study_session import StudyRequest, StudySession
+    from pgdyno.studies.tune.options import TuneOptions
     from pgdyno.targets.target import Target
 
 
@@ -106,8 +106,8 @@ def run_tune(
     """Run the tune, print what it found and return the exit code."""
     from pgdyno.cli.study import check_report_path, print_result, run_study
     from pgdyno.model.facts import Unknown
-    from pgdyno.studies.tune import too_short, tune
-    from pgdyno.studies.tune_result import tune_result
+    from pgdyno.studies.tune.result import tune_result
+    from pgdyno.studies.tune.run import too_short, tune
     from pgdyno.trial.stopwatch import Alarm, BudgetSpent, Stopwatch, process_began
 
     report = flags.path("report")
@@ -146,7 +146,7 @@ def checks(options: TuneOptions, plan: LoadPlan, *, ask: bool) -> Check:
         from pgdyno.cli.study import confirm_changes
         from pgdyno.knobs.constraints import require
         from pgdyno.knobs.policy import check_settings
-        from pgdyno.studies.tune import reach_sentences, search_space
+        from pgdyno.studies.tune.run import reach_sentences, search_space
 
         for name, settings in options.rivals.items():
             require(check_settings(settings, facts), facts, connections=plan.connections, what=f"rival {name}")
@@ -167,8 +167,8 @@ def _kernel_knobs(options: TuneOptions, plan: LoadPlan) -> KernelKnobs:
     """Return what names the Linux knobs that the search and its rivals may set."""
 
     def names(_: Target, facts: Facts, workload: WorkloadSpec) -> Sequence[str]:
-        from pgdyno.studies.study_session import linux_knobs
-        from pgdyno.studies.tune import search_space
+        from pgdyno.studies.session.study_session import linux_knobs
+        from pgdyno.studies.tune.run import search_space
 
         space = search_space(facts, workload, plan, options)
         return linux_knobs(space.names(), *options.rivals.values())
@@ -181,7 +181,7 @@ def _new(flags: Flags) -> tuple[StudyRequest, TuneOptions]:
     from pgdyno.cli.study import settings_from
     from pgdyno.model.study import StudyKind
     from pgdyno.model.verdict import Metric
-    from pgdyno.studies.options import TuneOptions
+    from pgdyno.studies.tune.options import TuneOptions
 
     least, most = flags.least_and_most("pairs")
     budget_min = flags.number("budget")
@@ -242,7 +242,7 @@ def _outage(outage: Outage | None, options: TuneOptions) -> str:
 def _resumed(store: Store, name: str, flags: Flags) -> tuple[StudyRequest, TuneOptions]:
     """Rebuild the request of an interrupted tune from the store."""
     from pgdyno.model.study import StudyKind
-    from pgdyno.studies.options import TuneOptions
+    from pgdyno.studies.tune.options import TuneOptions
 
     study = resumable(store, name, StudyKind.TUNE)
     options = TuneOptions.from_json(kept_options(study, "tune"))

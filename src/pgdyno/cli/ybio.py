@@ -25,7 +25,7 @@ def sql() -> None:
 
     Run it by psql, then: CALL setup(tab_rows => 1000000); VACUUM ANALYZE bench0001; CALL runit(run_duration => '0 s').
     """
-    from pgdyno.workloads.ybio_table import procedures
+    from pgdyno.workloads.ybio.table import procedures
 
     click.echo(procedures(), nl=False)
 
@@ -41,7 +41,7 @@ def sql() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def classes(**values: object) -> None:
     """List the classes of working sets with the rows and bytes that they are on a server. Reads only."""
-    from pgdyno.studies.opening import opened
+    from pgdyno.studies.session.opening import opened
     from pgdyno.targets.inspect import read_facts
     from pgdyno.workloads.working_set import CLASSES, measured_by
 

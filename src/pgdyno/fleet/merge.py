@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from pgdyno.model.record import InstanceRecord
 from pgdyno.model.trial import LoadPlan
-from pgdyno.workloads.folded_log import QUARTER_S, ceil_quarter, joined
 from pgdyno.workloads.load_warnings import LoadFacts, judge_load
+from pgdyno.workloads.pgbench.folded_log import QUARTER_S, ceil_quarter, joined
+from pgdyno.workloads.pgbench.transaction_log import Tally
 from pgdyno.workloads.result import Gap, LoadResult, SecondHistograms, count_bins
-from pgdyno.workloads.transaction_log import Tally
 
 
 @dataclass(frozen=True, slots=True)

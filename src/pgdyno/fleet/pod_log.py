@@ -18,9 +18,9 @@ from pgdyno.model.matrix import Cell
 from pgdyno.model.samples import SampleRow
 from pgdyno.model.trial import LoadPlan
 from pgdyno.outside.documents import load_json, unpack
-from pgdyno.workloads.log_fold import LogFold
-from pgdyno.workloads.pgbench_log import PgbenchLogFormat, parse_lines
-from pgdyno.workloads.progress import count_aborted, first_reason
+from pgdyno.workloads.pgbench.log import PgbenchLogFormat, parse_lines
+from pgdyno.workloads.pgbench.log_fold import LogFold
+from pgdyno.workloads.pgbench.progress import count_aborted, first_reason
 from pgdyno.workloads.result import LoadResult, SecondHistograms, count_bins
 
 PODS = Path(__file__).with_name("pods")

@@ -91,9 +91,9 @@ class Dashboard:
 
 def _report(store: Store, study: str, wanted: str) -> str:
     """Make a report; what makes one is loaded with the first of them, not with the dashboard."""
-    from pgdyno.report.build import build_report
-    from pgdyno.report.html import render
-    from pgdyno.report.payload import report_json
+    from pgdyno.report.drawing.html import render
+    from pgdyno.report.drawing.payload import report_json
+    from pgdyno.studies.reports import build_report
 
     report = build_report(store, study)
     return report_json(report) if wanted == "json" else render(report, home="/")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pgdyno.model.record import ClientRecord
-from pgdyno.workloads.folded_log import FoldedLog, mean_us, quantiles_us
+from pgdyno.workloads.pgbench.folded_log import FoldedLog, mean_us, quantiles_us
 
 
 def client_records(log: FoldedLog) -> list[ClientRecord]:

@@ -17,8 +17,8 @@ from pgdyno.targets.accounts import load_account
 from pgdyno.targets.target import Target
 from pgdyno.units import bytes_text
 from pgdyno.workloads.driver_process import DriverProcess
-from pgdyno.workloads.pgbench_command import Pgbench, init_argv
-from pgdyno.workloads.progress import first_reason, loaded_percent
+from pgdyno.workloads.pgbench.command import Pgbench, init_argv
+from pgdyno.workloads.pgbench.progress import first_reason, loaded_percent
 
 BYTES_PER_SCALE = 15_600_000
 """Tables and index of pgbench per unit of scale, fillfactor 100: 149.5 MiB measured at scale 10 (18.6)."""

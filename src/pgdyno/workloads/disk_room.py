@@ -6,7 +6,7 @@ from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.targets.target import Target
 from pgdyno.units import bytes_text
-from pgdyno.workloads.pgbench_workload import PgbenchWorkload
+from pgdyno.workloads.pgbench.workload import PgbenchWorkload
 from pgdyno.workloads.protocol import Workload
 
 ROOM = 2.2

@@ -10,8 +10,8 @@ from pgdyno.model.trial import LoadPlan
 from pgdyno.units import bytes_text
 from pgdyno.workloads.loop_command import check_loop_plan
 from pgdyno.workloads.parameters import Value
-from pgdyno.workloads.pgbench_command import Pgbench, RunCommand
-from pgdyno.workloads.pgbench_workload import PgbenchWorkload
+from pgdyno.workloads.pgbench.command import Pgbench, RunCommand
+from pgdyno.workloads.pgbench.workload import PgbenchWorkload
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.script import Script
 

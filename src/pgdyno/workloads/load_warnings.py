@@ -8,8 +8,8 @@ from enum import StrEnum
 import numpy as np
 
 from pgdyno.model.trial import LoadPlan
-from pgdyno.workloads.folded_log import FoldedLog
-from pgdyno.workloads.transaction_log import Tally
+from pgdyno.workloads.pgbench.folded_log import FoldedLog
+from pgdyno.workloads.pgbench.transaction_log import Tally
 
 DRIVER_SATURATED_PCT = 70.0
 """CPU of a pgbench thread above which it may be the driver that is measured, in percent of one core."""

@@ -9,8 +9,8 @@ from pathlib import Path
 from pgdyno.errors import UsageError
 from pgdyno.model.trial import LoadPlan
 from pgdyno.owner.account import Account
-from pgdyno.workloads.pgbench_command import LOG_NAME, check_plan
-from pgdyno.workloads.pgbench_log import PgbenchLogFormat
+from pgdyno.workloads.pgbench.command import LOG_NAME, check_plan
+from pgdyno.workloads.pgbench.log import PgbenchLogFormat
 from pgdyno.workloads.result import Gap
 from pgdyno.workloads.script import Script
 from pgdyno.workloads.session_loop import LoopJob, LoopStatement, read_gaps

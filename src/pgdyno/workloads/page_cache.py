@@ -19,7 +19,7 @@ from pgdyno.model.loading import LoadedShare
 from pgdyno.server.postgres import query_error
 from pgdyno.targets.target import Target
 from pgdyno.units import bytes_text, seconds_text
-from pgdyno.workloads.pgbench_workload import PgbenchWorkload
+from pgdyno.workloads.pgbench.workload import PgbenchWorkload
 from pgdyno.workloads.protocol import Progress, Workload
 
 FITS_SHARE = 0.75

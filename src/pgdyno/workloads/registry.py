@@ -8,15 +8,17 @@ from pathlib import Path
 
 from pgdyno.errors import UsageError, hinted
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
-from pgdyno.workloads import custom, ybio, ybio_figures
+from pgdyno.workloads import custom
 from pgdyno.workloads.dataset import PgbenchTables
 from pgdyno.workloads.loop_command import check_loop_plan
 from pgdyno.workloads.parameters import Parameter, Value, resolve
-from pgdyno.workloads.pgbench_command import DriverOptions
-from pgdyno.workloads.pgbench_workload import PgbenchWorkload
+from pgdyno.workloads.pgbench.command import DriverOptions
+from pgdyno.workloads.pgbench.workload import PgbenchWorkload
 from pgdyno.workloads.script import BUILTIN_STATEMENTS, Script, fingerprint
 from pgdyno.workloads.tprocc import workload as tprocc
 from pgdyno.workloads.tprocc.examiner import keep_start
+from pgdyno.workloads.ybio import figures as ybio_figures
+from pgdyno.workloads.ybio import workload as ybio
 
 _DRIVER_PARAMETERS = (
     Parameter("max_tries", 1, "tries of a transaction that fails by serialisation or deadlock", low=1, high=1000),

@@ -10,9 +10,9 @@ from pgdyno.model.record import InstanceRecord
 from pgdyno.model.samples import HistogramRow
 from pgdyno.model.trial import LatencySummary
 from pgdyno.stats.histogram import LatencyHistogram
-from pgdyno.workloads.folded_log import QUARTER_S, FoldedLog, ceil_quarter
 from pgdyno.workloads.load_warnings import LoadWarning
-from pgdyno.workloads.transaction_log import Int64s
+from pgdyno.workloads.pgbench.folded_log import QUARTER_S, FoldedLog, ceil_quarter
+from pgdyno.workloads.pgbench.transaction_log import Int64s
 
 BIN_S = QUARTER_S
 

@@ -14,7 +14,7 @@ from pgdyno.model.facts import Facts, Unknown
 from pgdyno.units import bytes_text, parse_quantity
 from pgdyno.workloads.disk_room import require_disk
 from pgdyno.workloads.parameters import Value
-from pgdyno.workloads.ybio_table import MOST_ROWS, row_bytes
+from pgdyno.workloads.ybio.table import MOST_ROWS, row_bytes
 
 CLASSES: Mapping[str, float] = {
     "fits-shared-buffers": 0.8,

@@ -42,7 +42,7 @@ from pgdyno.model.finding import (
     Severity,
 )
 from pgdyno.model.inventory import Inventory
-from pgdyno.report.advice_card import fact_rows
+from pgdyno.report.advice.card import fact_rows
 
 MEASURED = """
 [[rule]]
@@ -228,7 +228,7 @@ def test_nothing_known_is_unknown_everywhere_and_never_an_error() -> None:
 
 @pytest.mark.requirement("R-ARC-04")
 def test_an_unknown_architecture_gets_a_remark() -> None:
-    from pgdyno.studies.advise import AdviceRequest, advise_case
+    from pgdyno.studies.advice.advise import AdviceRequest, advise_case
 
     case = make_case(make_host(architecture="riscv64"))
     advice = advise_case("db1", case.inventory, case.evidence, AdviceRequest())

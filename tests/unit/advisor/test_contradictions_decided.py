@@ -12,9 +12,9 @@ from captured import CAPTURES
 from pgdyno.advisor.rulebook import contradictions, shipped_rules
 from pgdyno.model.advice import Advice
 from pgdyno.model.finding import Answer
-from pgdyno.report.advice_explain import explain_contradiction
+from pgdyno.report.advice.explain import explain_contradiction
 from pgdyno.report.sections import FactList
-from pgdyno.studies.advise import AdviceRequest, OfflineFiles, advise_offline
+from pgdyno.studies.advice.advise import AdviceRequest, OfflineFiles, advise_offline
 
 RULED = [name for name, one in contradictions().items() if " " not in one.decided_by]
 NEEDS_A_WINDOW = {"CON-19", "CON-39", "CON-40", "CON-45"}

@@ -15,9 +15,9 @@ from pgdyno.model.configuration import BASELINE
 from pgdyno.model.finding import Resolution
 from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.model.verdict import Word
-from pgdyno.report.advice_explain import explain_contradiction
+from pgdyno.report.advice.explain import explain_contradiction
+from pgdyno.report.drawing.text import print_report
 from pgdyno.report.provenance import workload
-from pgdyno.report.text import print_report
 from study_example import make_study
 
 PROJECT = Path(__file__).parents[3]
@@ -124,7 +124,7 @@ def test_times_are_upper_bounds_that_can_be_set() -> None:
 
 @pytest.mark.requirement("CON-42")
 def test_the_sandbox_is_the_default_target() -> None:
-    from pgdyno.studies.target_request import TargetRequest
+    from pgdyno.studies.session.target_request import TargetRequest
 
     assert (TargetRequest().dsn, TargetRequest().sandbox) == (None, "default")
 
@@ -154,9 +154,9 @@ def test_what_is_not_built_yet_is_said(name: str) -> None:
 
 @pytest.mark.requirement("CON-43")
 def test_denominators_stand_side_by_side_in_a_comparison_of_platforms() -> None:
-    from pgdyno.studies import platforms
+    from pgdyno.studies.platforms import comparing as platforms
 
-    assert f"studies/{Path(platforms.__file__).name}" in contradictions()["CON-43"].decided_by
+    assert f"studies/platforms/{Path(platforms.__file__).name}" in contradictions()["CON-43"].decided_by
 
 
 def test_what_a_rule_decided_here_is_told_with_the_rule() -> None:

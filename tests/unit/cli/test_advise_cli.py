@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import pgdyno.cli.advise as advise_verb
-import pgdyno.studies.advise as studies_advise
+import pgdyno.studies.advice.advise as studies_advise
 from advice_example import make_advice, make_finding, whole
 from pgdyno.cli.advise import command
 from pgdyno.cli.rules import command as rules_command
@@ -71,7 +71,7 @@ def test_the_depth_that_was_asked_for_is_shown() -> None:
     from advisor_case import make_case
     from pgdyno.model.classes import Criticality
     from pgdyno.model.finding import Depth
-    from pgdyno.studies.advise import AdviceRequest, advise_case
+    from pgdyno.studies.advice.advise import AdviceRequest, advise_case
 
     case = make_case()
 
@@ -94,7 +94,7 @@ def test_files_are_written(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.requirement("R-ADV-06")
 def test_emit_prints_files_or_writes_them(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import pgdyno.report.advice_files as advice_files
+    import pgdyno.report.advice.files as advice_files
 
     asked: list[str] = []
 

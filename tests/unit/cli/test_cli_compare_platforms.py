@@ -146,7 +146,7 @@ def test_generations(call: Call) -> None:
 
 
 def test_a_study_that_came_in_a_bundle_is_not_resumed(tmp_path: Path) -> None:
-    from pgdyno.studies.ownership import owning
+    from pgdyno.studies.session.ownership import owning
 
     bench(tmp_path / "a.db", "p1", "x86_64", 8, 60000)
     with Store.open(tmp_path / "a.db") as store:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from pgdyno.cli import main
 from pgdyno.cli.main import VERBS, command
-from pgdyno.studies.project_file import TEMPLATE
+from pgdyno.studies.project.file import TEMPLATE
 
 HEAVY = ("numpy", "scipy", "sqlalchemy", "psycopg", "rich", "jinja2", "pydantic", "psutil")
 
@@ -58,14 +58,14 @@ def test_a_verb_that_only_reads_loads_what_it_reads_with(tmp_path, words, needle
 @pytest.mark.parametrize(
     ("module", "needless"),
     [
-        ("pgdyno.web.app", ("numpy", "scipy", "psycopg", "pydantic", "pgdyno.report.build", "pgdyno.trial")),
+        ("pgdyno.web.app", ("numpy", "scipy", "psycopg", "pydantic", "pgdyno.studies.reports", "pgdyno.trial")),
         (
-            "pgdyno.studies.opening",
+            "pgdyno.studies.session.opening",
             ("numpy", "sqlalchemy", "pgdyno.sandbox.sandbox", "pgdyno.remote.host"),
         ),
-        ("pgdyno.studies.study_session", ("scipy", "jinja2")),
-        ("pgdyno.studies.bench", ("scipy", "jinja2", "rich")),
-        ("pgdyno.studies.staircase", ("scipy", "jinja2", "rich")),
+        ("pgdyno.studies.session.study_session", ("scipy", "jinja2")),
+        ("pgdyno.studies.bench.run", ("scipy", "jinja2", "rich")),
+        ("pgdyno.studies.staircase.run", ("scipy", "jinja2", "rich")),
     ],
 )
 def test_what_a_verb_begins_with_loads_no_more_than_that(module, needless):

@@ -8,7 +8,7 @@ import pytest
 
 from pgdyno.cli.lettering import let_letters_be_missing
 from pgdyno.model.verdict import Interval
-from pgdyno.report.text_charts import BLOCKS, GAP, GLYPHS
+from pgdyno.report.drawing.text_charts import BLOCKS, GAP, GLYPHS
 from pgdyno.report.wording import change_text, range_text
 
 

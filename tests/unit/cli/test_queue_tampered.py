@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from pgdyno.cli.queue import command
 from pgdyno.store.catalogue import Store
 from pgdyno.store.queue import Queue
-from pgdyno.studies.night_work import NightWork
+from pgdyno.studies.night.work import NightWork
 
 pytestmark = pytest.mark.requirement("R-EXP-09")
 
@@ -141,7 +141,7 @@ def test_a_row_without_words_is_named(queue, argv):
 def test_a_module_in_the_folder_of_a_job_is_not_ours(tmp_path, monkeypatch):
     """The real start: a folder with a `pgdyno` and a `click` of somebody else."""
     from pgdyno.model.job import Job
-    from pgdyno.studies.exclusive import ExclusiveLimits
+    from pgdyno.studies.session.exclusive import ExclusiveLimits
 
     monkeypatch.setenv("PGDYNO_HOME", str(tmp_path / "home"))
     folder = tmp_path / "job"

@@ -19,7 +19,7 @@ from pgdyno.model.job import Job
 from pgdyno.model.study import StudyKind
 from pgdyno.store.catalogue import Store
 from pgdyno.store.queue import Queue
-from pgdyno.studies.night import HUNG_S
+from pgdyno.studies.night.runner import HUNG_S
 from simulated_laboratory import simulated_study
 
 pytestmark = pytest.mark.requirement("R-EXP-09")

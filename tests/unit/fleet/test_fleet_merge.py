@@ -7,8 +7,8 @@ from exact_log import folded
 from pgdyno.fleet.merge import Part, merge
 from pgdyno.model.trial import LoadPlan
 from pgdyno.workloads.load_warnings import LoadWarningKind
+from pgdyno.workloads.pgbench.transaction_log import TransactionLog
 from pgdyno.workloads.result import LoadResult, SecondHistograms, count_bins
-from pgdyno.workloads.transaction_log import TransactionLog
 
 ORIGIN = 1_700_000_000.0
 PLAN = LoadPlan(clients=1, jobs=1, warmup_s=0.0, measure_s=10.0, instances=2)

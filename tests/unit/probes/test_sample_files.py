@@ -15,7 +15,7 @@ from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.study import StudyKind
 from pgdyno.probes.evidence.sample_files import read_iostat, read_sadf
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.import_samples import import_samples, named
+from pgdyno.studies.imported.samples import import_samples, named
 
 FILES = Path(__file__).parents[2] / "data" / "iostat"
 SADF = (FILES / "sadf_A.json").read_text()

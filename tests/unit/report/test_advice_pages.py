@@ -26,14 +26,14 @@ from pgdyno.model.evidence import (
     WorkloadClass,
 )
 from pgdyno.model.finding import Answer, Change, ChangeKind, Confidence, ProofState, RuleProof
-from pgdyno.report import html, markdown
-from pgdyno.report.advice_explain import explain
-from pgdyno.report.advice_figures import effect_bars
-from pgdyno.report.advice_json import advice_json
-from pgdyno.report.advice_report import advice_report
-from pgdyno.report.advice_text import print_advice, render
-from pgdyno.report.advice_words import gain, percent, state_text
-from pgdyno.report.text import print_report
+from pgdyno.report.advice.document import advice_json
+from pgdyno.report.advice.explain import explain
+from pgdyno.report.advice.figures import effect_bars
+from pgdyno.report.advice.page import advice_report
+from pgdyno.report.advice.text import print_advice, render
+from pgdyno.report.advice.words import gain, percent, state_text
+from pgdyno.report.drawing import html, markdown
+from pgdyno.report.drawing.text import print_report
 
 PROJECT = Path(__file__).parents[3]
 SCHEMA = json.loads((PROJECT / "docs" / "reference" / "advice.schema.json").read_text("utf-8"))

@@ -18,9 +18,9 @@ from pgdyno.model.advice import Advice
 from pgdyno.model.evidence import WorkloadClass
 from pgdyno.model.facts import NoLoad
 from pgdyno.model.finding import Answer, ProofState, RuleProof, Severity
-from pgdyno.report.advice_json import advice_json
-from pgdyno.report.advice_short import MOST_WARNINGS
-from pgdyno.report.advice_text import print_advice
+from pgdyno.report.advice.document import advice_json
+from pgdyno.report.advice.short import MOST_WARNINGS
+from pgdyno.report.advice.text import print_advice
 
 
 def short(advice: Advice, width: int = 100, *, show_all: bool = False) -> str:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from pgdyno.probes.evidence.sample_files import read_sadf
-from pgdyno.report.build import build_report
 from pgdyno.report.sections import Prose, Strips
 from pgdyno.report.traces import usual_spacing_s
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.import_samples import import_samples, named
+from pgdyno.studies.imported.samples import import_samples, named
+from pgdyno.studies.reports import build_report
 
 SADF = (Path(__file__).parents[2] / "data" / "iostat" / "sadf_A.json").read_text()
 MINUTES, HOLE = 10, range(20, 26)

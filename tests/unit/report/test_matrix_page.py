@@ -15,18 +15,18 @@ from pgdyno.model.record import PlanRecord
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind
 from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
-from pgdyno.report import html, markdown
 from pgdyno.report.appendix import limits
-from pgdyno.report.build import build_report
-from pgdyno.report.compose import StudyRecord, compose
-from pgdyno.report.matrix_charts import curves_sections
-from pgdyno.report.matrix_curves import MANY, knee_sentences
-from pgdyno.report.matrix_words import COLUMNS, best_sentences, little_table, matrix_table
+from pgdyno.report.drawing import html, markdown
+from pgdyno.report.drawing.text import print_report
 from pgdyno.report.provenance import environment, workload
 from pgdyno.report.scales import ticks
 from pgdyno.report.sections import Charts, Report, TableBlock
-from pgdyno.report.text import print_report
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.compose import StudyRecord, compose
+from pgdyno.studies.matrix.charts import curves_sections
+from pgdyno.studies.matrix.curves import MANY, knee_sentences
+from pgdyno.studies.matrix.words import COLUMNS, best_sentences, little_table, matrix_table
+from pgdyno.studies.reports import build_report
 from result_example import made
 from study_example import make_study
 from study_recording import record_filling

@@ -13,15 +13,15 @@ from pgdyno.model.evidence import DeviceActivity
 from pgdyno.model.figure import Figure, FigureKind
 from pgdyno.model.platform import PlatformComparison
 from pgdyno.probes.evidence.iostat import compare
-from pgdyno.report import html, markdown
-from pgdyno.report.generations_page import generations_page, step_sentences
+from pgdyno.report.drawing import html, markdown
+from pgdyno.report.drawing.text import print_report
 from pgdyno.report.iostat_page import iostat_page
-from pgdyno.report.platform_figures import Generation, ratio_bars, throughput_lines
-from pgdyno.report.platform_words import comparison_json, equal_load_sentences, headroom_sentences, title
-from pgdyno.report.platforms_page import platforms_page
 from pgdyno.report.sections import Report
-from pgdyno.report.text import print_report
-from pgdyno.studies.platforms import compare_platforms
+from pgdyno.studies.platforms.comparing import compare_platforms
+from pgdyno.studies.platforms.figures import Generation, ratio_bars, throughput_lines
+from pgdyno.studies.platforms.generations_page import generations_page, step_sentences
+from pgdyno.studies.platforms.page import platforms_page
+from pgdyno.studies.platforms.words import comparison_json, equal_load_sentences, headroom_sentences, title
 from platform_example import power, x86
 from seed_tables import Row, seed_rows
 

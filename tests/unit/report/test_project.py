@@ -26,8 +26,10 @@ from pgdyno.model.project import (
     row_metric,
 )
 from pgdyno.model.trial import TrialState
-from pgdyno.report import markdown
-from pgdyno.report.project_build import (
+from pgdyno.report.drawing import markdown
+from pgdyno.report.sections import Report, TableBlock
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.project.build import (
     ProjectFacts,
     busy_cores,
     greatest_mean,
@@ -35,11 +37,9 @@ from pgdyno.report.project_build import (
     scenario_facts,
     server_cores,
 )
-from pgdyno.report.project_page import judged, late_scenarios, overall, project_page
-from pgdyno.report.sections import Report, TableBlock
-from pgdyno.store.catalogue import Store
-from pgdyno.studies.project_file import TEMPLATE, parse_project
-from pgdyno.studies.project_fix import amend, fix, pending, read_record, record_path
+from pgdyno.studies.project.file import TEMPLATE, parse_project
+from pgdyno.studies.project.fix import amend, fix, pending, read_record, record_path
+from pgdyno.studies.project.page import judged, late_scenarios, overall, project_page
 
 SEED = Path(__file__).parents[2] / "data" / "projects" / "customer_benchmark.toml"
 NOW = 1_790_000_000.0

@@ -24,13 +24,14 @@ from pgdyno.model.results.tune import Unmeasured
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.model.trial import Role, TrialSpec
-from pgdyno.report import chapters, html, markdown
+from pgdyno.report import chapters
 from pgdyno.report.appendix import limits
-from pgdyno.report.build import build_report, load_bins, recorded_runs
-from pgdyno.report.payload import report_json
+from pgdyno.report.drawing import html, markdown
+from pgdyno.report.drawing.payload import report_json
+from pgdyno.report.drawing.text import print_report
 from pgdyno.report.sections import FactList, Prose, Report, Section, Snippet, Strips, TableBlock, Tone
-from pgdyno.report.text import print_report
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.reports import build_report, load_bins, recorded_runs
 from result_example import made
 
 MOST_BYTES = 3_000_000

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.model.figure import Axis, Band, Figure, FigureKind, Mark, Series
-from pgdyno.report import markdown, text_charts
-from pgdyno.report.frames import drawn_table, framed
-from pgdyno.report.payload import figure_payload, figures_json
+from pgdyno.report.drawing import markdown, text_charts
+from pgdyno.report.drawing.frames import drawn_table, framed
+from pgdyno.report.drawing.payload import figure_payload, figures_json
 from staircase_example import curves, page, staircase
 
 NUMBERS = st.none() | st.floats(allow_nan=True, allow_infinity=True, width=32)

@@ -11,10 +11,10 @@ from pgdyno.model.record import CheckRecord, TextRecord
 from pgdyno.model.study import StudyKind
 from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.report import data_checks
-from pgdyno.report.compose import compose
 from pgdyno.report.sections import Notice, Prose, Section, TableBlock
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.traces import RunTrace
+from pgdyno.studies.compose import compose
 from simulated_laboratory import simulated_study
 
 HOLDS = CheckRecord("C01", 0, "sums agree")

@@ -17,8 +17,8 @@ from pgdyno.model.results.tune import Effect
 from pgdyno.model.samples import Event
 from pgdyno.model.trial import Role, TrialState
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
+from pgdyno.report.drawing.payload import figures_json
 from pgdyno.report.figures import MetricRow, TrialPoint, forest, history, pairs
-from pgdyno.report.payload import figures_json
 from pgdyno.report.recorder import align, recorder
 from pgdyno.report.traces import LoadBin, RunTrace
 

@@ -13,13 +13,13 @@ from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.figure import Table
 from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
-from pgdyno.report import html, markdown
+from pgdyno.report.drawing import html, markdown
+from pgdyno.report.drawing.payload import MOST_NOTED, figure_payload
+from pgdyno.report.drawing.tables import MOST_PRINTED, MOST_ROWS, read_json, report_tables
+from pgdyno.report.drawing.text import render
 from pgdyno.report.figures import TrialPoint, history
 from pgdyno.report.neighbours import trial_points
-from pgdyno.report.payload import MOST_NOTED, figure_payload
 from pgdyno.report.sections import Charts, Report, Section, TableBlock, Tone
-from pgdyno.report.tables import MOST_PRINTED, MOST_ROWS, read_json, report_tables
-from pgdyno.report.text import render
 from study_example import make_study
 
 SETTINGS = "effective_io_concurrency = 200, jit = off, random_page_cost = 1.1, shared_buffers = 4GB, wal_buffers = 64MB"
@@ -124,7 +124,7 @@ def test_a_trial_is_compared_with_the_nearest_baselines_beside_it(drawn: list[tu
 
 
 def test_the_tables_of_a_large_report_come_back_from_json() -> None:
-    from pgdyno.report.payload import report_json
+    from pgdyno.report.drawing.payload import report_json
 
     report = large(3_000)
     assert read_json(report_json(report)) == report_tables(report)

@@ -17,15 +17,15 @@ from pgdyno.model.results.tune import SearchFigures, TuneResult
 from pgdyno.model.study import StudyState
 from pgdyno.model.trial import TUNE_PROOF_BLOCKS, Role, TrialState
 from pgdyno.model.verdict import Interval, Metric
-from pgdyno.report import html, markdown
-from pgdyno.report.build import build_report
+from pgdyno.report.drawing import html, markdown
+from pgdyno.report.drawing.text import print_report, print_summary
 from pgdyno.report.figures import TrialPoint
 from pgdyno.report.neighbours import phases
 from pgdyno.report.reliability import noise_facts, rival_sentences, warnings_of
 from pgdyno.report.sections import Report, Tone
-from pgdyno.report.text import print_report, print_summary
 from pgdyno.report.wording import difference_text
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.reports import build_report
 from result_example import part
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -20,16 +20,16 @@ from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.figure import Table
 from pgdyno.model.study import Study, StudyKind
 from pgdyno.model.verdict import Interval
-from pgdyno.report import html, markdown, pdf
-from pgdyno.report.build import build_report
-from pgdyno.report.compose import compose
-from pgdyno.report.noise_page import cell_text
-from pgdyno.report.payload import report_json
+from pgdyno.report.drawing import html, markdown, pdf
+from pgdyno.report.drawing.payload import report_json
+from pgdyno.report.drawing.tables import csv_text, read_csv, read_json, report_tables, write_csv
 from pgdyno.report.sections import Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.tables import csv_text, read_csv, read_json, report_tables, write_csv
 from pgdyno.report.wording import rounded_text, share_text
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.compose import compose
+from pgdyno.studies.noise.page import cell_text
+from pgdyno.studies.reports import build_report
 
 BARE_UNIT = re.compile(r"(?<![\w.])\d+(?:\.\d+)?\s?[GT]\b(?!i?B)")
 CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
@@ -101,9 +101,9 @@ def test_no_size_is_written_with_a_bare_letter(reports: dict[str, Report]) -> No
 
 @pytest.mark.requirement("R-REP-10")
 def test_no_word_of_the_product_has_a_size_with_a_bare_letter() -> None:
-    folder = Path(html.__file__).parents[1]
-    texts = {path: path.read_text("utf-8") for pattern in ("report/*.py", "advisor/rules/*.toml", "knobs/data/*.toml")
-             for path in folder.glob(pattern)}  # fmt: skip
+    folder = Path(html.__file__).parents[2]
+    written = ("report/**/*.py", "studies/**/*.py", "advisor/rules/*.toml", "knobs/data/*.toml")
+    texts = {path: path.read_text("utf-8") for pattern in written for path in folder.glob(pattern)}
     assert len(texts) > 30
     assert {str(path): found for path, text in texts.items() if (found := BARE_UNIT.findall(text))} == {}
 

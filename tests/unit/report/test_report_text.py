@@ -12,10 +12,10 @@ from rich.console import Console
 from pgdyno.model.figure import Axis, Table
 from pgdyno.model.results.tune import Effect
 from pgdyno.model.verdict import Interval, Metric, Word
-from pgdyno.report import markdown, text_charts
+from pgdyno.report.drawing import markdown, text_charts
+from pgdyno.report.drawing.text import render
 from pgdyno.report.figures import forest
 from pgdyno.report.sections import Report, Section, TableBlock, Tone
-from pgdyno.report.text import render
 from pgdyno.report.wording import change_text, number_text, plural, range_text, tile
 
 

@@ -17,14 +17,14 @@ from pgdyno.model.run_evidence import RunEvidence, Smoothness
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind
 from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
-from pgdyno.report.build import build_report
+from pgdyno.report.drawing.markdown import render
 from pgdyno.report.held_back_section import WORDS, headline, held_back_section
-from pgdyno.report.markdown import render
 from pgdyno.report.run_details import failures_text, plan_section, run_details, side_plan_section, slow_clients
 from pgdyno.report.side_plans import plans_of_arms
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.stats.smoothness import CAVEAT
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.reports import build_report
 from pgdyno.trial.run_evidence import read_evidence
 from result_example import made
 from study_example import make_study

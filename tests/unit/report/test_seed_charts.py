@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import study_example as example
-from pgdyno.report import html, text_charts
-from pgdyno.report.build import build_report
+from pgdyno.report.drawing import html, text_charts
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.reports import build_report
 from seed_charts import batch_windows, delays, locks, scaling
 
-STATIC = Path(html.__file__).parent / "static"
+STATIC = Path(html.__file__).parents[1] / "static"
 LEAST_CONTRAST = 3.0
 """What WCAG 2 asks of graphics; text has more."""
 

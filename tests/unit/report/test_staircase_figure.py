@@ -14,11 +14,11 @@ from pgdyno.model.record import PlanRecord
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.model.trial import BY_HAND, Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Interval
-from pgdyno.report.compose import compose
-from pgdyno.report.markdown import render
-from pgdyno.report.staircase_figure import StairRow, staircase
+from pgdyno.report.drawing.markdown import render
+from pgdyno.report.drawing.text_charts import framed_chart
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.text_charts import framed_chart
+from pgdyno.studies.compose import compose
+from pgdyno.studies.staircase.figure import StairRow, staircase
 from result_example import made
 from simulated_laboratory import simulated_study
 

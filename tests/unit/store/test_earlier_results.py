@@ -19,10 +19,10 @@ from pgdyno.cli.store import command
 from pgdyno.model.results.kinds import RESULTS
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind
-from pgdyno.report import html
-from pgdyno.report.build import build_report
-from pgdyno.report.text import print_report
+from pgdyno.report.drawing import html
+from pgdyno.report.drawing.text import print_report
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.reports import build_report
 
 DUMP = Path(__file__).parents[2] / "data" / "stores" / "before-typed-results.sql.gz"
 """Measured with the code of 48a1800; of most runs the samples were left out."""

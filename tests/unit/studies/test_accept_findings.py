@@ -14,9 +14,9 @@ from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.facts import KernelFact
 from pgdyno.model.finding import Answer, Change, ChangeKind, Depth, Finding, ProofState, RuleGroup, RuleProof
 from pgdyno.store.catalogue import Store
-from pgdyno.studies import accept
-from pgdyno.studies.accept import prepare, record_rollback
-from pgdyno.studies.advised import chosen
+from pgdyno.studies.advice import accept
+from pgdyno.studies.advice.accept import prepare, record_rollback
+from pgdyno.studies.advice.advised import chosen
 
 
 def finding(rule, *changes, **fields):

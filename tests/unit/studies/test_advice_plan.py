@@ -28,11 +28,12 @@ from pgdyno.model.finding import (
     StatedEffect,
 )
 from pgdyno.model.inventory import BlockDevice, Inventory
-from pgdyno.studies import plan_file, plan_load
-from pgdyno.studies.advice_plan import from_document, plan_text
-from pgdyno.studies.advise import AdviceRequest, OfflineFiles, advise_offline
-from pgdyno.studies.plan import Expected
-from pgdyno.studies.plan_file import parse_plan
+from pgdyno.studies.advice.advise import AdviceRequest, OfflineFiles, advise_offline
+from pgdyno.studies.advice.steps import from_document, plan_text
+from pgdyno.studies.session import plan_load
+from pgdyno.studies.staircase import plan_file
+from pgdyno.studies.staircase.plan import Expected
+from pgdyno.studies.staircase.plan_file import parse_plan
 
 SOURCE = Provenance("z16-epas-guide", "Huge pages", 2023, platform="IBM z16")
 ROOT = Path(__file__).parents[3]

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from pgdyno.studies.drift import find_drift
+from pgdyno.studies.pairs.drift import find_drift
 
 
 def rounds(shift, *, cv=0.01, seed=1, count=5):

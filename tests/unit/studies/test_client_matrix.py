@@ -15,7 +15,7 @@ from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.probes.evidence.knee import knee
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.client_matrix import client_matrix
+from pgdyno.studies.advice.client_matrix import client_matrix
 
 FACTS = {
     "host": {"architecture": "x86_64", "kernel": "6.1.0", "page_size": 4096, "ram_bytes": 128 * GB},

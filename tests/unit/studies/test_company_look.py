@@ -12,8 +12,8 @@ from pgdyno.cli.flags import Flags
 from pgdyno.model.facts import Unknown
 from pgdyno.model.study import StudyKind
 from pgdyno.probes.host.neighbours import Neighbour
-from pgdyno.studies.company_look import FirstLook, looker, said_of, warning
-from pgdyno.studies.exclusive import Activity
+from pgdyno.studies.session.company_look import FirstLook, looker, said_of, warning
+from pgdyno.studies.session.exclusive import Activity
 from pgdyno.trial.assess import Bounds
 
 pytestmark = pytest.mark.requirement("R-EXP-10")

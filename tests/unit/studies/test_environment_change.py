@@ -10,8 +10,8 @@ from pgdyno.model import linux
 from pgdyno.model.facts import KernelFact, Unknown
 from pgdyno.model.study import StudyKind
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.environment_change import MOST_NAMED, environment_changes, facts_image, settings_changes
-from pgdyno.studies.study_session import _resumed
+from pgdyno.studies.session.environment_change import MOST_NAMED, environment_changes, facts_image, settings_changes
+from pgdyno.studies.session.study_session import _resumed
 from study_example import make_study
 
 FACTS = make_facts(18)

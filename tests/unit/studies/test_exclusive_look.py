@@ -9,7 +9,7 @@ from pgdyno.linux.host_texts import HostTexts
 from pgdyno.model.facts import Unknown
 from pgdyno.probes.host.cpu import CpuShares
 from pgdyno.probes.host.reading import parse_host, unread_host
-from pgdyno.studies.exclusive import Activity, ExclusiveLimits, busy_sessions, disturbance, look, unknowns
+from pgdyno.studies.session.exclusive import Activity, ExclusiveLimits, busy_sessions, disturbance, look, unknowns
 
 pytestmark = pytest.mark.requirement("R-EXP-10")
 QUIET = Activity(3.0, {"sda": 0.2}, 0)

@@ -11,10 +11,10 @@ import pytest
 from pgdyno.errors import UsageError
 from pgdyno.fleet.pod_log import read_pod
 from pgdyno.model.shapes import plain
-from pgdyno.report import markdown
-from pgdyno.report.build import build_report
+from pgdyno.report.drawing import markdown
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.imported_pods import import_pods
+from pgdyno.studies.matrix.imported_pods import import_pods
+from pgdyno.studies.reports import build_report
 from pod_example import CELL, pod_text
 
 

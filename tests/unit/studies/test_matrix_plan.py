@@ -19,10 +19,10 @@ from matrix_example import seed_table
 from pgdyno.errors import PolicyError, UsageError
 from pgdyno.fleet.pod_log import read_pod
 from pgdyno.model.matrix import Cell
-from pgdyno.studies.manifests import Cluster, PodServer, job, lint, runs, write_manifests
-from pgdyno.studies.matrix_dry_run import command, dry_run
-from pgdyno.studies.matrix_file import parse_matrix, plan_from_json
-from pgdyno.studies.matrix_plan import (
+from pgdyno.studies.matrix.dry_run import command, dry_run
+from pgdyno.studies.matrix.file import parse_matrix, plan_from_json
+from pgdyno.studies.matrix.manifests import Cluster, PodServer, job, lint, runs, write_manifests
+from pgdyno.studies.matrix.plan import (
     MatrixPlan,
     Pod,
     Room,
@@ -35,7 +35,7 @@ from pgdyno.studies.matrix_plan import (
 )
 from pgdyno.units import seconds_text
 from pgdyno.workloads.dataset import PgbenchTables
-from pgdyno.workloads.pgbench_command import Pgbench
+from pgdyno.workloads.pgbench.command import Pgbench
 
 ROOT = Path(__file__).parents[3]
 TUNED = {"default": {}, "tuned": {"max_wal_size": "8GB"}}

@@ -12,9 +12,9 @@ from pgdyno.model.record import CheckRecord
 from pgdyno.model.shapes import plain, shaped
 from pgdyno.model.trial import LatencySummary, Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.stats.matrix import little
-from pgdyno.studies.cell_workload import HISTORY, history_check
-from pgdyno.studies.matrix_result import data_sentence
-from pgdyno.studies.matrix_rows import CellRun, Surroundings, build_row, group_runs
+from pgdyno.studies.matrix.cell_workload import HISTORY, history_check
+from pgdyno.studies.matrix.result import data_sentence
+from pgdyno.studies.matrix.rows import CellRun, Surroundings, build_row, group_runs
 
 CELL = Cell(2, 4, 1, "tpcb-like", 10, "default")
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import UsageError
-from pgdyno.studies.manifests import Cluster, PodServer, write_manifests
-from pgdyno.studies.matrix_dry_run import dry_run
-from pgdyno.studies.matrix_file import parse_matrix, plan_from_json
-from pgdyno.studies.matrix_plan import MatrixPlan, Value, check, check_workloads, to_json
-from pgdyno.workloads.pgbench_command import Pgbench
+from pgdyno.studies.matrix.dry_run import dry_run
+from pgdyno.studies.matrix.file import parse_matrix, plan_from_json
+from pgdyno.studies.matrix.manifests import Cluster, PodServer, write_manifests
+from pgdyno.studies.matrix.plan import MatrixPlan, Value, check, check_workloads, to_json
+from pgdyno.workloads.pgbench.command import Pgbench
 
 
 def no_files(name: str) -> dict[str, str]:

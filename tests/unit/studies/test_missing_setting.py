@@ -9,11 +9,11 @@ import pytest
 
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
-from pgdyno.studies.blocks import BASE, FOUND, WINNER, Blocks
-from pgdyno.studies.missing import TRIALS, seek_missing
-from pgdyno.studies.options import TuneOptions
-from pgdyno.studies.proof import WITHOUT, GivenUp, is_hopeless, needed_settings
-from pgdyno.studies.tune import tune
+from pgdyno.studies.pairs.blocks import BASE, FOUND, WINNER, Blocks
+from pgdyno.studies.tune.missing import TRIALS, seek_missing
+from pgdyno.studies.tune.options import TuneOptions
+from pgdyno.studies.tune.proof import WITHOUT, GivenUp, is_hopeless, needed_settings
+from pgdyno.studies.tune.run import tune
 from pgdyno.units import parse_quantity
 from simulated_laboratory import SimulatedLaboratory, shared_buffers_cliff
 

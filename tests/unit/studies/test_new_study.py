@@ -13,8 +13,8 @@ from pgdyno.model.samples import SampleRow
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.probes.evidence.sample_files import SampleFile
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.import_samples import NamedSamples, import_samples
-from pgdyno.studies.new_study import study_id
+from pgdyno.studies.imported.samples import NamedSamples, import_samples
+from pgdyno.studies.session.new_study import study_id
 
 
 def test_an_id_tells_moment_and_kind_and_two_of_one_second_apart() -> None:

@@ -12,8 +12,8 @@ from pgdyno.model.job import JobState
 from pgdyno.model.study import StudyState
 from pgdyno.store.catalogue import Store
 from pgdyno.store.queue import ABANDONED, Queue
-from pgdyno.studies.night import ATTEMPTS, HUNG_S, INTERRUPTED_CODE, NightPlan, NightRunner
-from pgdyno.studies.night_window import NightWindow
+from pgdyno.studies.night.runner import ATTEMPTS, HUNG_S, INTERRUPTED_CODE, NightPlan, NightRunner
+from pgdyno.studies.night.window import NightWindow
 from simulated_laboratory import simulated_study
 
 pytestmark = pytest.mark.requirement("R-EXP-09")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
-from pgdyno.studies.night_window import NightWindow
+from pgdyno.studies.night.window import NightWindow
 
 BERLIN = ZoneInfo("Europe/Berlin")
 pytestmark = pytest.mark.requirement("R-EXP-09")

@@ -16,14 +16,14 @@ from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.model.trial import Outcome, Role, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
-from pgdyno.report import html, markdown
-from pgdyno.report.build import build_report
-from pgdyno.report.text import print_report, print_summary
+from pgdyno.report.drawing import html, markdown
+from pgdyno.report.drawing.text import print_report, print_summary
 from pgdyno.stats.histogram import LatencyHistogram
 from pgdyno.stats.sequential import Design
 from pgdyno.store.catalogue import Store
 from pgdyno.store.codec import result_from_json
-from pgdyno.studies.noise import FEWEST_RUNS, noise_result, run_noise, series_of
+from pgdyno.studies.noise.run import FEWEST_RUNS, noise_result, run_noise, series_of
+from pgdyno.studies.reports import build_report
 from simulated_laboratory import SimulatedLaboratory, flat, simulated_study
 
 pytestmark = pytest.mark.requirement("R-EXP-11")

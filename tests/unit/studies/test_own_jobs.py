@@ -16,8 +16,8 @@ from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.job import JOB_DIGEST, Job
 from pgdyno.store.catalogue import Store
 from pgdyno.store.codec import study_from_row, study_to_row
-from pgdyno.studies import own_jobs
-from pgdyno.studies.own_jobs import FILE, OwnJobs, check_begun, job_digest, keep_begun, study_digest
+from pgdyno.studies.session import own_jobs
+from pgdyno.studies.session.own_jobs import FILE, OwnJobs, check_begun, job_digest, keep_begun, study_digest
 from simulated_laboratory import simulated_study
 
 pytestmark = pytest.mark.requirement("R-EXP-09")

@@ -21,7 +21,7 @@ from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.model.trial import Role, TrialSpec, TrialState
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
-from pgdyno.studies.ownership import owning, runner_of
+from pgdyno.studies.session.ownership import owning, runner_of
 from pgdyno.trial.live_recorder import first_state
 
 YEARS_S = 40 * 365 * 86400.0

@@ -12,12 +12,12 @@ import pytest
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.shapes import plain
 from pgdyno.model.verdict import Interval, Metric, Word
-from pgdyno.report.gain_memory import gain_memory
-from pgdyno.studies.options import TuneOptions
-from pgdyno.studies.pareto import Point, front
-from pgdyno.studies.tune import tune
-from pgdyno.studies.tune_result import tune_result
-from pgdyno.studies.tuned import Tuned
+from pgdyno.studies.tune.gain_memory import gain_memory
+from pgdyno.studies.tune.options import TuneOptions
+from pgdyno.studies.tune.pareto import Point, front
+from pgdyno.studies.tune.result import tune_result
+from pgdyno.studies.tune.run import tune
+from pgdyno.studies.tune.tuned import Tuned
 from pgdyno.units import parse_quantity
 from simulated_laboratory import SimulatedLaboratory, flat
 

@@ -6,7 +6,7 @@ import pytest
 
 from pgdyno.cli.planned import named_plan
 from pgdyno.errors import UsageError
-from pgdyno.studies.plan_load import planned_load
+from pgdyno.studies.session.plan_load import planned_load
 
 TEXT = """
 version = 1

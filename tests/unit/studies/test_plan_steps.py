@@ -10,9 +10,9 @@ import pytest
 from facts_from_params import make_facts
 from json_schema import errors
 from pgdyno.errors import PolicyError, UsageError
-from pgdyno.studies.plan import FactorLevel
-from pgdyno.studies.plan_check import check_plan
-from pgdyno.studies.plan_file import parse_plan
+from pgdyno.studies.staircase.plan import FactorLevel
+from pgdyno.studies.staircase.plan_check import check_plan
+from pgdyno.studies.staircase.plan_file import parse_plan
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = json.loads((ROOT / "docs/reference/plan.schema.json").read_text())

@@ -18,11 +18,11 @@ from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow, SampleValue
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
-from pgdyno.report import markdown
-from pgdyno.report.platforms_page import platforms_page
+from pgdyno.report.drawing import markdown
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.platform_reading import read_platform
-from pgdyno.studies.platforms import compare_platforms
+from pgdyno.studies.platforms.comparing import compare_platforms
+from pgdyno.studies.platforms.page import platforms_page
+from pgdyno.studies.platforms.reading import read_platform
 
 HOST = {"cores": 4, "physical_cores": 2, "sockets": 1, "kernel": "6.1", "page_size": 65536, "architecture": "ppc64le"}
 WORKLOAD = WorkloadSpec("tpcb-like", {"scale": 10}, "f00d", "TPC-B like", False)

@@ -12,7 +12,7 @@ from pgdyno.errors import UsageError
 from pgdyno.model.facts import Unknown
 from pgdyno.model.platform import Denominator, Matchup, Platform, PlatformComparison
 from pgdyno.stats.unpaired import ratio_interval
-from pgdyno.studies.platforms import compare_platforms
+from pgdyno.studies.platforms.comparing import compare_platforms
 from platform_example import TUNED, power, x86
 
 

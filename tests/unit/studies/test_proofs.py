@@ -16,7 +16,7 @@ from pgdyno.model.inventory import Inventory
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.proofs import OPTION, proofs_of, rule_option
+from pgdyno.studies.advice.proofs import OPTION, proofs_of, rule_option
 from result_example import made
 
 HOST = {"architecture": "x86_64", "kernel": "6.1.0", "page_size": 4096, "ram_bytes": 128 * GB}

@@ -12,13 +12,13 @@ from pgdyno.knobs.policy import check_settings
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
-from pgdyno.report import html, markdown
-from pgdyno.report.build import build_report
-from pgdyno.report.text import print_report
+from pgdyno.report.drawing import html, markdown
+from pgdyno.report.drawing.text import print_report
 from pgdyno.stats.sequential import Design
 from pgdyno.store.catalogue import Store
-from pgdyno.studies import selftest
-from pgdyno.studies.selftest import (
+from pgdyno.studies.reports import build_report
+from pgdyno.studies.selftest import run as selftest
+from pgdyno.studies.selftest.run import (
     CASES,
     CaseOutcome,
     CaseWord,

@@ -6,8 +6,8 @@ from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.trial import BY_HAND as FACTOR
 from pgdyno.model.trial import Role
 from pgdyno.model.verdict import Word
-from pgdyno.studies.by_hand import GatedRuns, gate_of
-from pgdyno.studies.staircase import Staircase
+from pgdyno.studies.staircase.by_hand import GatedRuns, gate_of
+from pgdyno.studies.staircase.run import Staircase
 from simulated_laboratory import SimulatedLaboratory
 from staircase_climbing import climb, options, surface
 

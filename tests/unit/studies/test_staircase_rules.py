@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
-from pgdyno.studies.plan import Manual, Plan, Step
-from pgdyno.studies.staircase_rules import end_sentence, outcome_of, stop_reason, why_not
+from pgdyno.studies.staircase.plan import Manual, Plan, Step
+from pgdyno.studies.staircase.rules import end_sentence, outcome_of, stop_reason, why_not
 
 
 def verdict(word, ratio, metric=Metric.THROUGHPUT):

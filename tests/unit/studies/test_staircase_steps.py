@@ -9,11 +9,11 @@ from pgdyno.model.facts import KernelFact
 from pgdyno.model.trial import Role
 from pgdyno.model.verdict import Metric, Word
 from pgdyno.stats.compound import product, quotient
-from pgdyno.studies.by_hand import GatedRuns, gate_of
-from pgdyno.studies.manual_step import AFTER, BEFORE
-from pgdyno.studies.run_identity import common_fingerprint, differences
-from pgdyno.studies.staircase import Staircase
-from pgdyno.studies.staircase_options import StaircaseOptions
+from pgdyno.studies.staircase.by_hand import GatedRuns, gate_of
+from pgdyno.studies.staircase.manual_step import AFTER, BEFORE
+from pgdyno.studies.staircase.options import StaircaseOptions
+from pgdyno.studies.staircase.run import Staircase
+from pgdyno.studies.staircase.run_identity import common_fingerprint, differences
 from simulated_laboratory import SimulatedLaboratory
 from staircase_climbing import climb, options, surface
 

@@ -8,13 +8,13 @@ import pytest
 
 from pgdyno.model.results.staircase import StaircaseResult
 from pgdyno.model.study import Study, StudyKind, StudyState
-from pgdyno.report.build import build_report
-from pgdyno.report.markdown import render
+from pgdyno.report.drawing.markdown import render
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.by_hand import GatedRuns, gate_of
-from pgdyno.studies.proofs import proofs_of
-from pgdyno.studies.staircase import Staircase
-from pgdyno.studies.staircase_result import unfinished_result
+from pgdyno.studies.advice.proofs import proofs_of
+from pgdyno.studies.reports import build_report
+from pgdyno.studies.staircase.by_hand import GatedRuns, gate_of
+from pgdyno.studies.staircase.result import unfinished_result
+from pgdyno.studies.staircase.run import Staircase
 from simulated_laboratory import SimulatedLaboratory
 from staircase_climbing import options, surface
 from study_example import make_study

@@ -8,7 +8,7 @@ from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.verdict import Metric, Word
 from pgdyno.stats.sequential import Design
-from pgdyno.studies.ab import ab, ab_result
+from pgdyno.studies.ab.run import ab, ab_result
 from simulated_laboratory import SimulatedLaboratory, shared_buffers_cliff
 
 LARGE = Configuration.of({"shared_buffers": "4GB"})

@@ -11,8 +11,8 @@ from pgdyno.control.restart_budget import RestartBudget
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.stats.sequential import Design
-from pgdyno.studies.ab import FIRST_BLOCK, A, B, within_budget
-from pgdyno.studies.blocks import block_order
+from pgdyno.studies.ab.run import FIRST_BLOCK, A, B, within_budget
+from pgdyno.studies.pairs.blocks import block_order
 
 FACTS = make_facts(18)
 BIG, BIGGER = Configuration.of({"shared_buffers": "1GB"}), Configuration.of({"shared_buffers": "2GB"})

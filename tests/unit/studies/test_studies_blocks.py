@@ -10,7 +10,7 @@ from pgdyno.errors import ApplyError, EnvironmentUnsuitable
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.trial import LatencySummary, Outcome, Role, TrialState
 from pgdyno.model.verdict import Metric
-from pgdyno.studies.blocks import block_order, metric_of, run_blocks
+from pgdyno.studies.pairs.blocks import block_order, metric_of, run_blocks
 from simulated_laboratory import SimulatedLaboratory, flat
 
 

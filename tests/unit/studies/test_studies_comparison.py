@@ -13,7 +13,7 @@ from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric, Word
 from pgdyno.stats.sequential import Design
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.comparison import _PLAN, compare_runs
+from pgdyno.studies.pairs.comparison import _PLAN, compare_runs
 from simulated_laboratory import simulated_study
 
 B = Configuration.of({"work_mem": "64MB"})

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.studies.drift import relative_scores
+from pgdyno.studies.pairs.drift import relative_scores
 
 
 @given(st.floats(-0.001, 0.001), st.floats(0.2, 5), st.integers(3, 12))

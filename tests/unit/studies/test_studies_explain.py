@@ -5,7 +5,7 @@ import pytest
 from facts_from_params import make_facts
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState, WorkloadSpec
-from pgdyno.studies.explain import explain, user_time
+from pgdyno.studies.pairs.explain import explain, user_time
 
 READS = WorkloadSpec("ybio", {}, "0" * 16, "reads", read_only=True)
 WRITES = WorkloadSpec("tpcb-like", {}, "1" * 16, "writes", read_only=False)

@@ -10,8 +10,8 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.shapes import plain
 from pgdyno.model.trial import OUTAGE, Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.server.outage import Outage
-from pgdyno.studies import outages
-from pgdyno.studies.outages import LATEST, expected_outage, outage_record, outage_sentence
+from pgdyno.studies.session import outages
+from pgdyno.studies.session.outages import LATEST, expected_outage, outage_record, outage_sentence
 from simulated_laboratory import simulated_study
 
 ESTIMATE = Outage(30.0, "at most", "an estimate")

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from pgdyno.knobs.space import starting_points
 from pgdyno.model.trial import ENDED_EARLY, Role, TrialState
 from pgdyno.model.verdict import Metric
-from pgdyno.studies.blocks import REPEATS
-from pgdyno.studies.noise_runs import measure_noise
-from pgdyno.studies.options import TuneOptions
-from pgdyno.studies.search import Search
-from pgdyno.studies.tune import search_space
+from pgdyno.studies.pairs.blocks import REPEATS
+from pgdyno.studies.tune.noise_runs import measure_noise
+from pgdyno.studies.tune.options import TuneOptions
+from pgdyno.studies.tune.run import search_space
+from pgdyno.studies.tune.search import Search
 from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff
 
 OPTIONS = TuneOptions(trials=16, noise_runs=4)

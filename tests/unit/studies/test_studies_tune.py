@@ -11,11 +11,11 @@ from pgdyno.model.trial import Role, TrialState
 from pgdyno.model.verdict import Metric, Word
 from pgdyno.optimizer import rank
 from pgdyno.report.judgement import judged
-from pgdyno.studies import tune as tune_module
-from pgdyno.studies.frugal import FrugalWinner
-from pgdyno.studies.options import TuneOptions
-from pgdyno.studies.tune import tune
-from pgdyno.studies.tune_result import tune_result
+from pgdyno.studies.tune import run as tune_module
+from pgdyno.studies.tune.frugal import FrugalWinner
+from pgdyno.studies.tune.options import TuneOptions
+from pgdyno.studies.tune.result import tune_result
+from pgdyno.studies.tune.run import tune
 from pgdyno.units import parse_quantity
 from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff
 

@@ -11,13 +11,13 @@ from pgdyno.errors import EnvironmentUnsuitable, PolicyError, UsageError
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind
 from pgdyno.model.verdict import Metric
-from pgdyno.report.markdown import render
+from pgdyno.report.drawing.markdown import render
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.sweep_page import sweep_page
 from pgdyno.store.codec import result_from_json
-from pgdyno.studies.sweep import level_numbers
-from pgdyno.studies.sweep_options import SweepOptions
-from pgdyno.studies.sweep_result import measure
+from pgdyno.studies.sweep.options import SweepOptions
+from pgdyno.studies.sweep.page import sweep_page
+from pgdyno.studies.sweep.result import measure
+from pgdyno.studies.sweep.run import level_numbers
 from simulated_laboratory import SimulatedLaboratory
 
 SWEEP = SweepOptions("shared_buffers", ("32MB", "64MB", "128MB", "512MB"), seed=3)

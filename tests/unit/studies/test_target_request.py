@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import UsageError
-from pgdyno.studies.target_request import TargetRequest
+from pgdyno.studies.session.target_request import TargetRequest
 
 REQUESTS = [
     TargetRequest(),

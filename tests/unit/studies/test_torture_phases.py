@@ -6,8 +6,8 @@ from itertools import groupby
 
 from steered import PHASES, phase_of
 
-from pgdyno.studies.options import TuneOptions
-from pgdyno.studies.tune import tune
+from pgdyno.studies.tune.options import TuneOptions
+from pgdyno.studies.tune.run import tune
 from simulated_laboratory import SimulatedLaboratory, shared_buffers_cliff
 
 

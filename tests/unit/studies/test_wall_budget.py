@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from pgdyno.errors import ExitCode, OutOfTime
 from pgdyno.model.trial import OUTAGE, Outcome, TrialState
 from pgdyno.report.judgement import judged
-from pgdyno.studies.options import TuneOptions
-from pgdyno.studies.tune import tune
-from pgdyno.studies.tune_result import tune_result
+from pgdyno.studies.tune.options import TuneOptions
+from pgdyno.studies.tune.result import tune_result
+from pgdyno.studies.tune.run import tune
 from pgdyno.trial.stopwatch import CLOSING_S, FIRST_RESTART_S, WALL, Alarm, BudgetSpent, Stopwatch, process_began
 from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff
 

@@ -13,11 +13,11 @@ from pgdyno.model.finding import ChangeKind, ProofState
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.store.bundle_import import IMPORTED
 from pgdyno.store.catalogue import Store
-from pgdyno.studies import accept
-from pgdyno.studies.accept import prepare
-from pgdyno.studies.environment_change import facts_image
-from pgdyno.studies.target_request import TargetRequest
-from pgdyno.studies.winner import check_server, request_of, settings_of, tune_of, winner_of
+from pgdyno.studies.advice import accept
+from pgdyno.studies.advice.accept import prepare
+from pgdyno.studies.session.environment_change import facts_image
+from pgdyno.studies.session.target_request import TargetRequest
+from pgdyno.studies.tune.winner import check_server, request_of, settings_of, tune_of, winner_of
 from result_example import made
 from study_example import make_study
 

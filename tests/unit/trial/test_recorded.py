@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
-from pgdyno.studies.options import TuneOptions
-from pgdyno.studies.tune import tune
+from pgdyno.studies.tune.options import TuneOptions
+from pgdyno.studies.tune.run import tune
 from pgdyno.trial.recorded import SPOILT, given_back
 from simulated_laboratory import SimulatedLaboratory, shared_buffers_cliff
 

@@ -10,8 +10,8 @@ from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow
 from pgdyno.model.trial import BESIDE_OTHERS, LoadPlan, TrialState
 from pgdyno.trial.assess import Bounds, assess
+from pgdyno.workloads.pgbench.transaction_log import TransactionLog
 from pgdyno.workloads.result import LoadResult, SecondHistograms, count_bins
-from pgdyno.workloads.transaction_log import TransactionLog
 
 ORIGIN = 1_700_000_000.0
 PLAN = LoadPlan(clients=2, jobs=1, warmup_s=3.0, measure_s=5.0)

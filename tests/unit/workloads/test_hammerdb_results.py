@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode, UsageError, WorkloadError
 from pgdyno.model.trial import TrialState
-from pgdyno.report.build import build_report
 from pgdyno.report.sections import FactList, Notice, Prose, TableBlock
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.imported import ImportedFile, import_hammerdb, outcome
+from pgdyno.studies.imported.hammerdb import ImportedFile, import_hammerdb, outcome
+from pgdyno.studies.reports import build_report
 from pgdyno.workloads.hammerdb.driver import find_program, run_hammerdb
 from pgdyno.workloads.hammerdb.results import parse_files, parse_results
 from pgdyno.workloads.hammerdb.run import HammerRun

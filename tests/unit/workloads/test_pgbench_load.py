@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pgdyno.errors import ScriptError
 from pgdyno.model.trial import LoadPlan
-from pgdyno.workloads.pgbench_command import DriverOptions, Pgbench, RunCommand
-from pgdyno.workloads.pgbench_load import PgbenchLoad
+from pgdyno.workloads.pgbench.command import DriverOptions, Pgbench, RunCommand
+from pgdyno.workloads.pgbench.load import PgbenchLoad
 from pgdyno.workloads.script import Script
 
 ENDS_EARLY = """#!/bin/sh

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
 from pgdyno.model.trial import LoadPlan
-from pgdyno.workloads.pgbench_command import DriverOptions, Pgbench, RunCommand
-from pgdyno.workloads.pgbench_workload import PgbenchWorkload
+from pgdyno.workloads.pgbench.command import DriverOptions, Pgbench, RunCommand
+from pgdyno.workloads.pgbench.workload import PgbenchWorkload
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.script_statements import split_script
 from pgdyno.workloads.tprocc import mix, statements

@@ -7,7 +7,7 @@ import pytest
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.trial import LoadPlan
-from pgdyno.workloads.pgbench_command import DriverOptions, Pgbench, RunCommand, init_argv, parse_version
+from pgdyno.workloads.pgbench.command import DriverOptions, Pgbench, RunCommand, init_argv, parse_version
 from pgdyno.workloads.script import Script
 
 PLAN = LoadPlan(clients=4, jobs=2, warmup_s=2.0, measure_s=5.5)

@@ -8,7 +8,7 @@ import pytest
 from exact_log import folded, select
 from pgdyno.model.trial import LoadPlan
 from pgdyno.workloads.load_warnings import LoadFacts, LoadWarningKind, judge_load
-from pgdyno.workloads.transaction_log import Tally, TransactionLog
+from pgdyno.workloads.pgbench.transaction_log import Tally, TransactionLog
 
 PLAN = LoadPlan(clients=4, jobs=2, warmup_s=0.0, measure_s=10.0)
 FACTS = LoadFacts(

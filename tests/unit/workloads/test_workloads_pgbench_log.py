@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exact_log import tally
-from pgdyno.workloads import pgbench_log
-from pgdyno.workloads.log_words import read_columns
-from pgdyno.workloads.pgbench_log import PgbenchLogFormat, PgbenchLogReader, parse_lines
-from pgdyno.workloads.transaction_log import Status, TransactionLog
+from pgdyno.workloads.pgbench import log as pgbench_log
+from pgdyno.workloads.pgbench.log import PgbenchLogFormat, PgbenchLogReader, parse_lines
+from pgdyno.workloads.pgbench.log_words import read_columns
+from pgdyno.workloads.pgbench.transaction_log import Status, TransactionLog
 
 PLAIN = PgbenchLogFormat()
 RATE = PgbenchLogFormat(lag=True)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pgdyno.workloads.progress import count_aborted, first_reason, loaded_percent, parse_progress
+from pgdyno.workloads.pgbench.progress import count_aborted, first_reason, loaded_percent, parse_progress
 
 # As written by pgbench 18.6, 15.18 and, without the count of failures, 14.
 V18 = "progress: 1795296016.782 s, 11386.4 tps, lat 0.346 ms stddev 0.687, 0 failed\n"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
 from pgdyno.workloads.parameters import Parameter, resolve
-from pgdyno.workloads.pgbench_workload import PgbenchWorkload
+from pgdyno.workloads.pgbench.workload import PgbenchWorkload
 from pgdyno.workloads.registry import WORKLOADS, make_workload
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "workloads.md"

@@ -17,14 +17,14 @@ from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, TrialState
 from pgdyno.sandbox.memory_group import count_reads
 from pgdyno.workloads.disk_room import ROOM, require_disk
 from pgdyno.workloads.loop_command import LoopCommand, SessionLoop
-from pgdyno.workloads.pgbench_load import gap_text
+from pgdyno.workloads.pgbench.load import gap_text
 from pgdyno.workloads.registry import check_driving, make_workload
 from pgdyno.workloads.result import Gap, away_s
 from pgdyno.workloads.script import Script
 from pgdyno.workloads.session_loop import LoopJob, LoopStatement
 from pgdyno.workloads.working_set import CLASSES, chosen, sized, without_class
-from pgdyno.workloads.ybio_figures import plan_shape, rates, reads_between
-from pgdyno.workloads.ybio_table import CHUNK, row_bytes, scattered_keys, segments_for
+from pgdyno.workloads.ybio.figures import plan_shape, rates, reads_between
+from pgdyno.workloads.ybio.table import CHUNK, row_bytes, scattered_keys, segments_for
 
 GB = 1 << 30
 

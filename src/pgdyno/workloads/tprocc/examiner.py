@@ -17,7 +17,7 @@ from pgdyno.model.record import MIX, P90, CheckRecord, Examination
 from pgdyno.model.trial import Outcome
 from pgdyno.server.postgres import Postgres, query_error
 from pgdyno.targets.target import Target
-from pgdyno.workloads.folded_log import FoldedLog, quantiles_us
+from pgdyno.workloads.pgbench.folded_log import FoldedLog, quantiles_us
 from pgdyno.workloads.result import LoadResult
 from pgdyno.workloads.template import APPLICATION_NAME
 from pgdyno.workloads.tprocc.conditions import CONDITIONS, INITIAL, ask

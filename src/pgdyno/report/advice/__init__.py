@@ -1,0 +1,1 @@
+"""The pages of advice: terminal, Markdown, HTML and JSON."""

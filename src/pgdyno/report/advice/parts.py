@@ -1,0 +1,97 @@
+"""What both terminal pages of advice are drawn with: head, marks of severity, headings, and the commands at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from pgdyno.advisor.selection import best_candidates
+from pgdyno.advisor.settable import can_be_applied, parts_of
+from pgdyno.model.advice import Advice, Again
+from pgdyno.model.finding import Answer, ChangeKind, Finding, Severity
+from pgdyno.report.advice import words
+
+MARKS = {
+    Severity.CRITICAL: ("[critical]", "bold red"),
+    Severity.WARNING: ("[warning]", "bold yellow"),
+    Severity.ADVICE: ("[advice]", "bold cyan"),
+    Severity.NOTE: ("[note]", "bold"),
+}
+_FORMS = {
+    ChangeKind.POSTGRESQL: "postgresql.conf",
+    ChangeKind.LINUX: "sysctl",
+    ChangeKind.DDL: "ddl",
+    ChangeKind.COMMAND: "commands",
+}
+
+
+def heading(text: str) -> Text:
+    """Return the heading of a section, with an empty line above it."""
+    return Text(f"\n{text}", style="bold underline")
+
+
+def under(part: RenderableType) -> Padding:
+    """Return a part of a section, indented under its heading."""
+    return Padding(part, (0, 0, 0, 2))
+
+
+def head(advice: Advice) -> Iterator[RenderableType]:
+    """Yield what was looked at: server, machine, load, time and what holds for all of it."""
+    yield Text(f"{words.server_text(advice)} at {advice.target}", style="bold")
+    machine = words.machine_text(advice)
+    yield Text(f"{machine}\n" if machine else "", style="dim").append(
+        f"{words.count_text(advice)}; depth {advice.depth}"
+    )
+    load = words.load_text(advice)
+    if load:
+        yield Text(f"load: {load}", style="dim")
+    yield Text(f"evidence: {words.window_text(advice)}", style="dim")
+    for remark in advice.remarks:
+        yield Text(f"note: {remark}", style="yellow")
+
+
+def next_rows(advice: Advice, again: Again, *, is_whole: bool) -> list[tuple[str, str]]:
+    """Return the commands to type next, each with its reason; `is_whole`: nothing of the advice was folded."""
+    best = best_candidates(advice.findings)
+    found = best or advice.answered(Answer.FINDING)[:1]
+    rule = found[0].rule if found else None
+    ours = next((one for one in best if can_be_applied(one)), None)
+    look, act = (f" {flags}" if flags else "" for flags in (again.look, again.act))
+    rows = []
+    if rule is not None:
+        rows.append((f"pgdyno advise{look} --explain {rule}", "everything about one rule: source, doubts, undo"))
+    if ours is not None:
+        it = "it" if ours.rule == rule else ours.rule
+        rows += [
+            (f"pgdyno experiment{act} --rule {ours.rule}", f"prove {it} here, in interleaved pairs"),
+            (f"pgdyno advise{look} --plan plan.toml", "an experiment of one factor a step"),
+        ]
+    form = next((form for one in best for form in _forms(one)), None)
+    if form is not None:
+        rows.append((f"pgdyno advise{look} --emit {form}", "the changes as files, each with its undo"))
+    if ours is not None:
+        rows.append((f"pgdyno apply{act} {ours.rule}", f"put {it} in force, with an undo on disk first"))
+    if not is_whole:
+        rows.append((f"pgdyno advise{look} --all", "everything, with evidence, doubts and reasons"))
+    return rows
+
+
+def _forms(finding: Finding) -> Iterator[str]:
+    """Yield the formats of --emit that hold changes of a finding."""
+    if not parts_of([finding]).refused:
+        yield from (_FORMS[change.kind] for change in finding.changes if change.kind in _FORMS)
+
+
+def next_steps(rows: list[tuple[str, str]]) -> Iterator[RenderableType]:
+    """Yield the section of the commands to type next."""
+    yield heading("Next")
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(style="dim", overflow="fold")
+    for command, why in rows:
+        grid.add_row(command, why)
+    yield under(grid)

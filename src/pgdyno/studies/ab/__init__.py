@@ -1,0 +1,1 @@
+"""Two configurations against each other: the A/B experiment and its page."""

@@ -1,0 +1,1 @@
+"""From a target or a capture to findings, from findings to steps, and from verdicts to proofs."""

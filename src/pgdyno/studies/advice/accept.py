@@ -1,0 +1,204 @@
+"""Put findings in force for good: checked, journalled, read back, recorded, and undone by `pgdyno rollback`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pgdyno.advisor.settable import SettableParts, parts_of
+from pgdyno.errors import EnvironmentUnsuitable, PolicyError, UsageError
+from pgdyno.knobs.constraints import check
+from pgdyno.knobs.policy import check_settings
+from pgdyno.knobs.values import canonical_text
+from pgdyno.model.change import ChangeAction, ChangeRecord
+from pgdyno.model.configuration import Configuration
+from pgdyno.model.facts import Facts
+from pgdyno.model.finding import Finding, ProofState
+from pgdyno.server import places
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.session.study_session import begin_session, linux_knobs, put_back_abandoned, signals_interrupt
+from pgdyno.studies.tune.winner import ORIGIN as WINNER
+from pgdyno.studies.who import who
+from pgdyno.targets.inspect import read_facts
+from pgdyno.targets.target import Target
+from pgdyno.trial.restarts import needs_restart
+from pgdyno.undo.apply import Applied
+from pgdyno.undo.watch import Deadlines
+
+STUDY = "apply"
+"""What a bundle of this verb says of its study."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """What will be put in force. `before` holds the values as found, `restart` the knobs that need one."""
+
+    findings: tuple[Finding, ...]
+    configuration: Configuration
+    before: Mapping[str, str]
+    restart: tuple[str, ...]
+    parts: SettableParts
+    facts: Facts
+
+    def rule_of(self, knob: str) -> Finding:
+        """Return the finding that proposes a knob."""
+        return next(found for found in self.findings for change in found.changes if change.knob == knob)
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """What came into force, and the session whose bundle takes it back."""
+
+    session: str
+    applied: Applied
+
+
+def prepare(target: Target, findings: Sequence[Finding], *, force: bool = False) -> Acceptance:
+    """Check findings against policy, server and the memory that is there. Reads only.
+
+    Raises PolicyError for class X, whatever the flags; UsageError for a finding that was found worse here, unless
+    forced, and for one with nothing that a session can set; EnvironmentUnsuitable for a standby, and where a joint
+    constraint forbids it.
+    """
+    for finding in findings:
+        _refuse_refuted(finding, force=force)
+    parts = parts_of(findings)
+    if parts.refused:
+        name, why = next(iter(parts.refused.items()))
+        raise PolicyError(
+            f'knob "{name}" is of class X and is not applied, whatever the flags',
+            detail=f"{why[0].upper()}{why[1:]}.",
+            hint=f"pgdyno knobs show {name} says what it risks; set it yourself, if you must.",
+        )
+    facts = read_facts(target)
+    if facts.server.in_recovery:
+        raise EnvironmentUnsuitable(f"{target.name} is a standby", hint="Apply on the primary.")
+    configuration = _changed(check_settings(parts.settings, facts), facts, findings)
+    connections = int(facts.settings["max_connections"].setting) if "max_connections" in facts.settings else 100
+    refusal = check(configuration, facts, connections=connections)
+    if refusal is not None and not force:
+        raise EnvironmentUnsuitable(
+            f"this would not be safe here: {refusal.reason}",
+            hint="Leave that rule out; --force overrules this one check, never the policy.",
+        )
+    return Acceptance(
+        findings=tuple(findings),
+        configuration=configuration,
+        before={name: _text(name, facts) for name in configuration},
+        restart=tuple(name for name in configuration if needs_restart(name, facts)),
+        parts=parts,
+        facts=facts,
+    )
+
+
+def put_in_force(
+    target: Target,
+    acceptance: Acceptance,
+    store: Store,
+    *,
+    announce: Callable[[str], None],
+    watch: Deadlines | None = None,
+    clock: Callable[[], float] = time.time,
+) -> InForce:
+    """Bring it into force in a session and keep it; any error or signal on the way puts the server back.
+
+    It is recorded in the store before it is kept: what stays is on record. Errors as `Session.apply`.
+    """
+    undo_root = places.ensure(places.state_dir() / "undo")
+    configuration = acceptance.configuration
+    kernel = linux_knobs(configuration)
+    with signals_interrupt():
+        put_back_abandoned(target, undo_root, announce, may_change=True)
+        with begin_session(target, STUDY, undo_root, kernel, watch or Deadlines()) as session:
+            announce(f"session {session.id}: the undo bundle is on disk, the watchdog stands")
+            applied = session.apply(configuration, restart="as-needed")
+            records = _records(target, acceptance, session.id, clock())
+            store.add_changes(records)
+            try:
+                session.keep()
+            except BaseException:
+                store.add_changes(taken_back(records, clock()))
+                raise
+    return InForce(session.id, applied)
+
+
+def taken_back(records: Sequence[ChangeRecord], at: float) -> list[ChangeRecord]:
+    """Return the records of the rollback of these changes."""
+    swapped = [replace(record, old=record.new, new=record.old) for record in records]
+    return [replace(record, at=at, who=who(), action=ChangeAction.ROLLBACK) for record in swapped]
+
+
+def record_rollback(store: Store, session: str, at: float) -> int:
+    """Record that a session's changes were taken back, once; return how many they were."""
+    known = store.changes(session=session)
+    if not known or any(record.action is ChangeAction.ROLLBACK for record in known):
+        return 0
+    store.add_changes(taken_back(known, at))
+    return len(known)
+
+
+def _refuse_refuted(finding: Finding, *, force: bool) -> None:
+    proof = finding.proof
+    if finding.state is not ProofState.REFUTED or proof is None or proof.verdict != "worse" or force:
+        return
+    raise UsageError(
+        f'rule "{finding.rule}" was refuted here: study {proof.study} found it {proof.verdict}',
+        hint="Leave it out, measure it again, or add --force.",
+    )
+
+
+def _changed(configuration: Configuration, facts: Facts, findings: Sequence[Finding]) -> Configuration:
+    """Return what differs from what is in force. Raises UsageError when nothing does, with what there is to do."""
+    changed = {name: value for name, value in configuration.items() if _text(name, facts) != value}
+    if changed:
+        return Configuration.of(changed)
+    if configuration:
+        there = ", ".join(f"{name} = {value}" for name, value in configuration.items())
+        raise UsageError(
+            f"there is nothing to set: {there} is in force already",
+            hint="pgdyno advise --all shows what it looks at.",
+        )
+    rule = findings[0].rule
+    raise UsageError(
+        f"{' and '.join(found.rule for found in findings)}: nothing of this can be set by pgdyno",
+        detail="; ".join(_for_people(found) for found in findings),
+        hint=f"pgdyno advise --explain {rule} says how it is done and undone.",
+    )
+
+
+def _for_people(finding: Finding) -> str:
+    lines = [line for change in finding.changes for line in change.commands]
+    return f"{finding.rule} is for you to do: {'; '.join(lines) or finding.proposed or finding.title}"
+
+
+def _text(name: str, facts: Facts) -> str:
+    row = facts.row(name)
+    if row is None:
+        return "unknown"
+    try:
+        return canonical_text(row, row.setting)
+    except UsageError:
+        return row.setting
+
+
+def _records(target: Target, acceptance: Acceptance, session: str, at: float) -> list[ChangeRecord]:
+    records = []
+    for knob, value in acceptance.configuration.items():
+        finding = acceptance.rule_of(knob)
+        records.append(
+            ChangeRecord(
+                at=at,
+                who=who(),
+                action=ChangeAction.APPLY,
+                target=target.name,
+                environment=acceptance.facts.environment_hash(),
+                session=session,
+                rule="" if finding.origin == WINNER else finding.rule,
+                knob=knob,
+                old=acceptance.before[knob],
+                new=value,
+                study=finding.proof.study if finding.proof else None,
+            )
+        )
+    return records

@@ -1,0 +1,178 @@
+"""Compose advice: what is known of a target, what happened on it, what the rules say, what was proved. Read-only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgdyno.advisor.applicability import generic_remark
+from pgdyno.advisor.case import Case
+from pgdyno.advisor.engine import advise, facts_used
+from pgdyno.advisor.rulebook import load_rules
+from pgdyno.advisor.selection import depth_for
+from pgdyno.inventory.inspection import inspect, inspect_capture
+from pgdyno.model.advice import Advice
+from pgdyno.model.classes import Criticality
+from pgdyno.model.evidence import Evidence
+from pgdyno.model.facts import Unknown
+from pgdyno.model.finding import Answer, Depth, RuleProof
+from pgdyno.model.inventory import Inventory
+from pgdyno.probes.evidence.gather import evidence_of_capture, gather
+from pgdyno.probes.evidence.own_work import OwnWork, log_zone
+from pgdyno.studies.advice.steps import plan_text
+
+if TYPE_CHECKING:
+    from pgdyno.store.catalogue import Store
+    from pgdyno.targets.target import Target
+
+Progress = Callable[[str], None]
+_MOST_MISSING = 3
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceRequest:
+    """What was asked for. `depth` None is chosen by the criticality; `window_s` None takes what the views hold."""
+
+    rules: tuple[Path, ...] = ()
+    depth: Depth | None = None
+    criticality: Criticality | None = None
+    window_s: float | None = None
+    logs: tuple[Path, ...] = ()
+    iostat: Path | None = None
+    sadf: Path | None = None
+    wal_device: str | None = None
+    """The device of the WAL as iostat or sadf names it; None takes it from the inventory."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineFiles:
+    """What stands for a target: a captured folder, and pg_settings or a postgresql.conf with its version."""
+
+    root: Path | None = None
+    pg_settings: Path | None = None
+    pg_conf: Path | None = None
+    pg_version: str | None = None
+
+
+def advise_target(target: Target, request: AdviceRequest, *, store: Store | None, progress: Progress) -> Advice:
+    """Return advice for a live target. Reads only; waits for the window when one was asked for."""
+    load_rules(request.rules)  # a mistake in a rule file is told before anybody waits
+    progress("reading host and server")
+    inventory = inspect(target)
+    progress("reading statistics and logs" if request.window_s is None else f"watching for {request.window_s:g} s")
+    work = _work(store, inventory)
+    evidence = gather(
+        target,
+        inventory,
+        window_s=request.window_s or 0.0,
+        logs=request.logs or None,
+        iostat=request.iostat,
+        sadf=request.sadf,
+        progress=progress,
+        wal_device=request.wal_device,
+        matrix=_matrix(store, inventory),
+        work=work,
+    )
+    return _with_remark(advise_case(target.name, inventory, evidence, request, proofs=_proofs(store, inventory)), work)
+
+
+def advise_offline(files: OfflineFiles, request: AdviceRequest, *, store: Store | None) -> Advice:
+    """Return advice for a captured folder, for settings from a file, or for both together. Needs no server.
+
+    Raises UsageError when a file cannot be read, EnvironmentUnsuitable when the folder holds nothing that is known.
+    """
+    load_rules(request.rules)
+    settings, conf, version = files.pg_settings, files.pg_conf, files.pg_version
+    inventory = inspect_capture(files.root, settings=settings, conf=conf, version=version)
+    work = _work(store, inventory)
+    evidence = evidence_of_capture(
+        files.root,
+        inventory,
+        logs=request.logs or None,
+        iostat=request.iostat,
+        sadf=request.sadf,
+        wal_device=request.wal_device,
+        matrix=_matrix(store, inventory),
+        work=work,
+    )
+    return _with_remark(
+        advise_case(inventory.origin, inventory, evidence, request, proofs=_proofs(store, inventory)), work
+    )
+
+
+def advise_case(
+    target: str,
+    inventory: Inventory,
+    evidence: Evidence,
+    request: AdviceRequest,
+    *,
+    proofs: Mapping[str, RuleProof] | None = None,
+) -> Advice:
+    """Judge all rules on what is known. Pure but for reading the rule files."""
+    if request.criticality is not None:
+        inventory = replace(inventory, criticality=request.criticality)
+    case = Case(inventory, evidence)
+    found = dict(proofs or {})
+    return Advice(
+        target=target,
+        inventory=inventory,
+        evidence=evidence,
+        findings=advise(inventory, evidence, load_rules(request.rules), found),
+        depth=request.depth or depth_for(inventory.criticality),
+        proofs=found,
+        remarks=tuple(_remarks(case)),
+        facts=facts_used(case),
+        environment=inventory.environment_hash(),
+    )
+
+
+def _remarks(case: Case) -> Sequence[str]:
+    remarks = [generic_remark(case)]
+    if isinstance(case.inventory.server, Unknown):
+        remarks.append(f"the server is {case.inventory.server}: only rules on the host were judged")
+    missing = sorted(case.inventory.missing.items())
+    if missing:
+        first = "; ".join(f"{name} ({reason})" for name, reason in missing[:_MOST_MISSING])
+        more = len(missing) - _MOST_MISSING
+        rest = f"; and {more} more, which pgdyno inspect lists" if more > 0 else ""
+        remarks.append(f"not everything could be read: {first}{rest}")
+    return [remark for remark in remarks if remark is not None]
+
+
+def _proofs(store: Store | None, inventory: Inventory) -> Mapping[str, RuleProof]:
+    if store is None:
+        return {}
+    # Brings the store's libraries, which advice without one does without.
+    from pgdyno.studies.advice.proofs import proofs_of
+
+    return proofs_of(store, inventory)
+
+
+def _work(store: Store | None, inventory: Inventory) -> OwnWork:
+    if store is None:
+        return OwnWork()
+    from pgdyno.studies.advice.own_intervals import own_work
+
+    return own_work(store, inventory)
+
+
+def _with_remark(advice: Advice, work: OwnWork) -> Advice:
+    """Name the studies of ours in the time that the evidence covers."""
+    evidence = advice.evidence
+    remark = work.remark(evidence.statistics, evidence.log, log_zone(advice.inventory))
+    return advice if remark is None else replace(advice, remarks=(*advice.remarks, remark))
+
+
+def _matrix(store: Store | None, inventory: Inventory) -> Sequence[tuple[int, float]]:
+    if store is None:
+        return ()
+    from pgdyno.studies.advice.client_matrix import client_matrix
+
+    return client_matrix(store, inventory)
+
+
+def plan_of(advice: Advice) -> str:
+    """Return an experiment plan in TOML: one factor a step, in the order of their dependencies."""
+    return plan_text(advice.answered(Answer.FINDING), advice.inventory)

@@ -1,0 +1,66 @@
+"""Findings on a live target, for the verbs that act on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.advisor.rulebook import load_rules, require_rule
+from pgdyno.errors import UsageError
+from pgdyno.model.finding import Answer, Finding, ProofState
+from pgdyno.model.inventory import Inventory
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.advice.advise import AdviceRequest, advise_target
+from pgdyno.targets.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceSource:
+    """What advice is made from: folders of further rules, the window that is watched, and log files."""
+
+    rules: tuple[Path, ...] = ()
+    window_s: float | None = None
+    logs: tuple[Path, ...] = ()
+
+
+Advised = tuple[Sequence[Finding], Inventory]
+
+
+def advise_on(target: Target, source: AdviceSource, *, store: Store, progress: Callable[[str], None]) -> Advised:
+    """Return the findings on a target with what was proved here before, and the inventory. Reads only."""
+    request = AdviceRequest(rules=source.rules, window_s=source.window_s, logs=source.logs)
+    advice = advise_target(target, request, store=store, progress=progress)
+    return advice.findings, advice.inventory
+
+
+def require(rules: Sequence[str], source: AdviceSource) -> None:
+    """Refuse names that no rule has, before anybody waits for a server. Raises UsageError with names that are near."""
+    known = [rule.id for rule in load_rules(source.rules)]
+    for name in rules:
+        require_rule(name, known)
+
+
+def chosen(findings: Sequence[Finding], rules: Sequence[str], *, all_proved: bool = False) -> tuple[Finding, ...]:
+    """Return the findings of these rules, in the order of the findings; `all_proved` adds those tested here.
+
+    Raises UsageError for a rule that is not there, or has nothing to say on this target, with its reason.
+    """
+    by_rule = {finding.rule: finding for finding in findings}
+    for rule in rules:
+        found = by_rule.get(rule)
+        if found is None:
+            fires = [finding.rule for finding in findings if finding.answer is Answer.FINDING]
+            raise UsageError(f'there is no rule "{rule}"', hint=f"Here fire: {', '.join(fires) or 'none'}.")
+        if found.answer is not Answer.FINDING:
+            raise UsageError(
+                f'rule "{rule}" proposes nothing here: it answers {found.answer}',
+                detail=found.reason or None,
+                hint=f"pgdyno advise --explain {rule} says what it looked at.",
+            )
+    return tuple(
+        finding
+        for finding in findings
+        if finding.rule in rules
+        or (all_proved and finding.answer is Answer.FINDING and finding.state is ProofState.TESTED)
+    )

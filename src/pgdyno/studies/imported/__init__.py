@@ -1,0 +1,1 @@
+"""Runs of other tools and samples of other machines: read, never measured here."""

@@ -1,0 +1,1 @@
+"""How much runs of the same configuration differ: the noise floor and its page."""

@@ -1,0 +1,1 @@
+"""Interleaved pairs: their blocks, their verdicts, and what is told of both sides."""

@@ -1,0 +1,171 @@
+"""Why the winner wins, in sentences made from what was measured: never only a score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdyno.model import linux
+from pgdyno.model.configuration import Configuration
+from pgdyno.model.facts import Facts, Unknown
+from pgdyno.model.trial import Trial, WorkloadSpec
+from pgdyno.model.verdict import Metric
+from pgdyno.probes.held_back_notes import physical_share
+from pgdyno.studies.pairs.judging import median_of
+from pgdyno.units import bytes_text, digits_text, parse_quantity, percent_text
+
+SHARED_BUFFERS = "shared_buffers"
+MISSING = 0.01
+"""Where less of the touched blocks is missing from shared buffers, reads do not explain a gain."""
+LESS = 0.1
+"""A share that fell by less than this is not told as a change."""
+
+
+def explain(
+    baseline: Sequence[Trial], winner: Sequence[Trial], settings: Configuration, facts: Facts, workload: WorkloadSpec
+) -> list[str]:
+    """Return the sentences, each resting on a counter of both arms; a counter that is unknown makes no sentence."""
+    before, after = _per_transaction(baseline), _per_transaction(winner)
+    candidates = (
+        _reads_became_hits(before, after, facts),
+        _double_buffering(before, after, settings, facts),
+        _cpu(baseline, winner),
+        user_time(baseline, winner, settings),
+        _temp_files(before, after),
+        _wal(before, after),
+        _read_only(workload),
+    )
+    return [sentence for sentence in candidates if sentence]
+
+
+def _per_transaction(trials: Sequence[Trial]) -> dict[str, float]:
+    """Return each counter per transaction, pooled over the trials' windows.
+
+    The server's own count of transactions is the divisor: it arrives with the same delay as the other counters.
+    """
+    totals: dict[str, float] = {}
+    for trial in trials:
+        for name, value in (trial.outcome.counters if trial.outcome else {}).items():
+            totals[name] = totals.get(name, 0.0) + value
+    transactions = totals.get("xact_commit", 0.0) + totals.get("xact_rollback", 0.0)
+    return {name: value / transactions for name, value in totals.items()} if transactions else {}
+
+
+def _became_hits(before: dict[str, float], after: dict[str, float]) -> bool:
+    """Tell whether fewer blocks are missing from shared buffers: of those touched, and for each transaction."""
+    was, now = _miss_share(before), _miss_share(after)
+    return (
+        was is not None
+        and now is not None
+        and was >= MISSING
+        and now <= (1 - LESS) * was
+        and after["blks_read"] <= (1 - LESS) * before["blks_read"]
+    )
+
+
+def _miss_share(counters: dict[str, float]) -> float | None:
+    if not {"blks_read", "blks_hit"} <= counters.keys():
+        return None
+    touched = counters["blks_read"] + counters["blks_hit"]
+    return counters["blks_read"] / touched if touched > 0 else None
+
+
+def _reads_became_hits(before: dict[str, float], after: dict[str, float], facts: Facts) -> str | None:
+    was, now = _miss_share(before), _miss_share(after)
+    if was is None or now is None or not _became_hits(before, after):
+        return None
+    touched, size = before["blks_read"] + before["blks_hit"], bytes_text(before["blks_read"] * facts.server.block_size)
+    return (
+        f"Reads became hits: per transaction {_blocks(before['blks_read'])} of {_blocks(touched)} blocks "
+        f"({100 * was:.0f} %) were not in shared buffers and had to be copied in ({size}); "
+        f"with the winner {_blocks(after['blks_read'])} ({100 * now:.0f} %) are."
+    )
+
+
+def _blocks(count: float) -> str:
+    return f"{count:,.0f}" if count >= 10 or count == 0 else digits_text(count, 2)
+
+
+def _double_buffering(
+    before: dict[str, float], after: dict[str, float], settings: Configuration, facts: Facts
+) -> str | None:
+    """Say where the missing blocks came from: the kernel's page cache, unless the disk was read as much."""
+    if "disk_read_bytes" not in before or not {SHARED_BUFFERS} <= settings.keys() & facts.settings.keys():
+        return None
+    if not _became_hits(before, after):
+        return None
+    physical = physical_share(before["blks_read"], facts.server.block_size, before["disk_read_bytes"])
+    if physical is None:
+        return None
+    if physical > 0.5:
+        return (
+            f"{100 * physical:.0f} % of those blocks came from the disk: the working set fits neither shared buffers "
+            "nor the kernel's page cache."
+        )
+    old = float(facts.settings[SHARED_BUFFERS].setting) * facts.server.block_size
+    new = parse_quantity(settings[SHARED_BUFFERS], facts.settings[SHARED_BUFFERS].unit) * facts.server.block_size
+    ram = facts.host.ram_bytes
+    of_ram = "" if isinstance(ram, Unknown) else f" of this machine's {bytes_text(ram)}"
+    gone = 1 - after["blks_read"] / before["blks_read"]
+    return (
+        f"Double buffering: {100 * (1 - physical):.1f} % of those copies were served by the kernel's page cache and "
+        "not by the disk. The pages were in memory already, once in the page cache; each read copied them again into "
+        f"{bytes_text(old)} of shared buffers, which soon evicted them. With {bytes_text(new)}{of_ram} "
+        f"{100 * gone:.0f} % of these copies are no longer made."
+    )
+
+
+def _cpu(baseline: Sequence[Trial], winner: Sequence[Trial]) -> str | None:
+    before, after = median_of(baseline, Metric.SERVER_CPU), median_of(winner, Metric.SERVER_CPU)
+    if before is None or after is None or abs(after / before - 1) < 0.02:
+        return None
+    word = "fell" if after < before else "rose"
+    figures = f"from {digits_text(before)} ms to {digits_text(after)} ms ({after / before:.2f} of it)"
+    return f"Server CPU per transaction {word} {figures}."
+
+
+def user_time(baseline: Sequence[Trial], winner: Sequence[Trial], settings: Configuration) -> str | None:
+    """Say whether a gain of the scheduler's migration cost shows as user time, as its source has it; else None.
+
+    A machine that does more useful work spends more time in user code. A gain without it deserves doubt.
+    """
+    if linux.MIGRATION_COST not in settings:
+        return None
+    before, after = _user_share(baseline), _user_share(winner)
+    rates = median_of(baseline, Metric.THROUGHPUT), median_of(winner, Metric.THROUGHPUT)
+    if before is None or after is None or rates[0] is None or rates[1] is None:
+        return None
+    figures = f"User time went from {percent_text(before, 1)} to {percent_text(after, 1)} of all CPUs"
+    if rates[1] > rates[0] and after <= before:
+        return f"{figures}: throughput rose and user time did not, which a lower migration cost does not explain."
+    return f"{figures}."
+
+
+def _user_share(trials: Sequence[Trial]) -> float | None:
+    counted = [trial.outcome.counters for trial in trials if trial.outcome]
+    capacity = sum(counters.get("cpu_capacity_s", 0.0) for counters in counted)
+    return sum(counters.get("user_cpu_s", 0.0) for counters in counted) / capacity if capacity else None
+
+
+def _temp_files(before: dict[str, float], after: dict[str, float]) -> str | None:
+    was, now = before.get("temp_bytes"), after.get("temp_bytes")
+    if was is None or now is None or was < 8192 or now > 0.9 * was:
+        return None
+    return (
+        f"Sorts and hashes spill less: {bytes_text(was)} of temporary files per transaction became {bytes_text(now)}."
+    )
+
+
+def _wal(before: dict[str, float], after: dict[str, float]) -> str | None:
+    was, now = before.get("wal_bytes"), after.get("wal_bytes")
+    if was is None or now is None or was < 64 or abs(now / was - 1) < 0.1:
+        return None
+    return f"WAL per transaction went from {bytes_text(was)} to {bytes_text(now)}."
+
+
+def _read_only(workload: WorkloadSpec) -> str | None:
+    if not workload.read_only:
+        return None
+    return (
+        "This load only reads. Under writes, checkpoints and WAL come in as well: measure again before carrying "
+        "this over."
+    )

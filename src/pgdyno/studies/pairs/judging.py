@@ -1,0 +1,116 @@
+"""From blocks to verdicts and arms: the bridge between trials and `stats`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.model.configuration import Configuration
+from pgdyno.model.study import Arm, Comparison
+from pgdyno.model.trial import Trial
+from pgdyno.model.verdict import Metric, Verdict
+from pgdyno.stats.sequential import Design, judge
+from pgdyno.studies.pairs.blocks import Blocks, metric_of
+
+BEYOND = 5
+"""A quantile is judged where each run has this many transactions beyond it: below, it is but the run's few slowest."""
+THIN_SHARE = 0.25
+"""Of the blocks, so many may be left out for a run with too few transactions; more, and the rest is a selection."""
+QUANTILES = {Metric.LATENCY_P50: 0.50, Metric.LATENCY_P95: 0.95, Metric.LATENCY_P99: 0.99}
+OTHERS = (Metric.LATENCY_P50, Metric.LATENCY_P95, Metric.LATENCY_P99, Metric.SERVER_CPU)
+
+
+def verdict_of(blocks: Blocks, a: str, b: str, metric: Metric, design: Design) -> Verdict | None:
+    """Return the verdict on B against A for one metric.
+
+    Blocks with a run of too few transactions for the quantile are left out. None when fewer than two blocks have both
+    figures, or when more than THIN_SHARE of the blocks would be left out: then it is the load that is too thin.
+    """
+    thin = _thin_blocks(blocks, (a, b), metric)
+    if len(thin) > THIN_SHARE * len(blocks.complete):
+        return None
+    kept = [block for number, block in enumerate(blocks.complete) if number not in thin]
+    left, right = Blocks(blocks.arms, kept).pairs(a, b, metric)
+    if len(left) < 2:
+        return None
+    return judge(left, right, metric=metric, design=design)
+
+
+def _thin_blocks(blocks: Blocks, arms: Sequence[str], metric: Metric) -> dict[int, Trial]:
+    """Return the blocks with a run that has too few transactions for the metric, and the first such run of each."""
+    found: dict[int, Trial] = {}
+    for number, block in enumerate(blocks.complete):
+        run = next((block[arm] for arm in arms if _is_thin(block[arm], metric)), None)
+        if run is not None:
+            found[number] = run
+    return found
+
+
+def _is_thin(trial: Trial, metric: Metric) -> bool:
+    count = _transactions(trial)
+    return metric in QUANTILES and count is not None and count * (1 - QUANTILES[metric]) < BEYOND
+
+
+def _transactions(trial: Trial) -> float | None:
+    return None if trial.outcome is None else trial.outcome.counters.get("window_transactions")
+
+
+def left_out_note(blocks: Blocks, arms: Sequence[str], metric: Metric) -> str:
+    """Name the runs whose blocks were left out of the verdict; empty where none was."""
+    thin = _thin_blocks(blocks, arms, metric).values()
+    if not thin:
+        return ""
+    runs = ", ".join(f"run {trial.id} ({_transactions(trial):.0f} transactions)" for trial in thin)
+    return f"left out, with the rest of its block: {runs}, too few for {metric.label}"
+
+
+def compare_arms(blocks: Blocks, a: str, b: str, metric: Metric, design: Design) -> Comparison:
+    """Return B against A on the study's metric, with the verdicts on all the others beside it."""
+    verdict = verdict_of(blocks, a, b, metric, design)
+    if verdict is None:
+        raise EnvironmentUnsuitable(
+            f"{metric.label} cannot be judged: the runs have too few transactions for it",
+            detail=left_out_note(blocks, (a, b), metric) or None,
+            hint="Lengthen --measure, or choose another --metric.",
+        )
+    every = [m for m in (Metric.THROUGHPUT, *OTHERS) if m is not metric]
+    others = tuple(v for m in every if (v := verdict_of(blocks, a, b, m, design)) is not None)
+    return Comparison(arm_of(blocks, a), arm_of(blocks, b), verdict, others, left_out_note(blocks, (a, b), metric))
+
+
+def arm_of(blocks: Blocks, name: str) -> Arm:
+    """Summarise one arm of complete blocks."""
+    return summarise(name, blocks.arms[name], blocks.trials(name))
+
+
+def summarise(name: str, configuration: Configuration, trials: Sequence[Trial]) -> Arm:
+    """Summarise trials of one configuration: medians of their figures, each percentile from its own histogram."""
+    return Arm(
+        name=name,
+        configuration=configuration,
+        trials=tuple(trial.id for trial in trials),
+        throughput=median_of(trials, Metric.THROUGHPUT),
+        latency_p50=median_of(trials, Metric.LATENCY_P50),
+        latency_p95=median_of(trials, Metric.LATENCY_P95),
+        latency_p99=median_of(trials, Metric.LATENCY_P99),
+        server_cpu_ms_per_tx=median_of(trials, Metric.SERVER_CPU),
+    )
+
+
+def median_of(trials: Iterable[Trial], metric: Metric) -> float | None:
+    """Return the median of a metric over trials; None when no trial has it."""
+    figures = sorted(
+        figure
+        for trial in trials
+        if trial.outcome is not None and (figure := metric_of(trial.outcome, metric)) is not None
+    )
+    if not figures:
+        return None
+    middle = len(figures) // 2
+    return figures[middle] if len(figures) % 2 else (figures[middle - 1] + figures[middle]) / 2
+
+
+def representative(trials: Sequence[Trial]) -> int:
+    """Return the id of the trial whose throughput is nearest to the median: the one to show in a flight recorder."""
+    middle = median_of(trials, Metric.THROUGHPUT) or 0.0
+    return min(trials, key=lambda t: abs(((t.outcome.throughput if t.outcome else None) or 0.0) - middle)).id

@@ -1,0 +1,227 @@
+"""What the results of several kinds of study are made of, from their trials."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+from pgdyno.knobs.catalogue import Catalogue, TakesEffect
+from pgdyno.knobs.values import setting_text
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.facts import Facts
+from pgdyno.model.linux import COUNTERPARTS
+from pgdyno.model.results.bench import RunSummary
+from pgdyno.model.results.parts import Confirmation, Pair, Percentiles, RefusedTrial, RunsBesideOthers, Side
+from pgdyno.model.results.tune import Dropped, Effect, NoiseRecord, OddRun, Unmeasured
+from pgdyno.model.study import Arm, Comparison
+from pgdyno.model.trial import Outcome, Trial, TrialState
+from pgdyno.model.verdict import Metric, Verdict
+from pgdyno.stats.noise import NoiseFloor
+from pgdyno.studies.pairs.blocks import BASE, WINNER, Blocks, metric_of
+from pgdyno.studies.pairs.drowned import beside_others
+from pgdyno.studies.pairs.judging import representative
+
+
+def company_of(trials: Sequence[Trial]) -> RunsBesideOthers | None:
+    """Return how many runs were used beside others, and of how many; None where none was."""
+    used = sum(trial.state is TrialState.COMPLETE for trial in trials)
+    beside = beside_others(trials)
+    return RunsBesideOthers(runs=beside, of=used) if beside else None
+
+
+def noise_floor(noise: NoiseFloor, runs: Sequence[Trial], odd: Trial | None, ratio: float | None) -> NoiseRecord:
+    """Return the noise floor; `odd` is the run that was left out, None where none was."""
+    return NoiseRecord(
+        cv=noise.cv,
+        pair_sd=noise.pair_sd,
+        pairs=6,
+        detectable=noise.detectable(6),
+        runs=tuple(trial.id for trial in runs),
+        odd=None if odd is None else OddRun(run=odd.id, ratio=ratio),
+    )
+
+
+def side_of(arm: Arm, run: int | None, facts: Facts) -> Side:
+    """Return one side of a comparison, medians over its trials."""
+    settings = dict(arm.configuration)
+    return Side(
+        name=arm.name,
+        settings=settings,
+        before={knob: current_text(facts, knob) for knob in settings},
+        throughput=arm.throughput,
+        latency_ms=Percentiles(p50=arm.latency_p50, p95=arm.latency_p95, p99=arm.latency_p99),
+        server_cpu_ms_per_tx=arm.server_cpu_ms_per_tx,
+        run=run,
+    )
+
+
+class ComparedParts(TypedDict):
+    """What a comparison gives to a result."""
+
+    verdict: Verdict
+    others: tuple[Verdict, ...]
+    baseline: Side
+    winner: Side
+    confirmation: Confirmation
+
+
+def compared(comparison: Comparison, blocks: Blocks, facts: Facts) -> ComparedParts:
+    """Return verdict, arms and the pairs behind them, with A as `baseline` and B as `winner`."""
+    a, b = comparison.a.name, comparison.b.name
+    return {
+        "verdict": comparison.verdict,
+        "others": comparison.others,
+        "baseline": side_of(comparison.a, representative(blocks.trials(a)), facts),
+        "winner": side_of(comparison.b, representative(blocks.trials(b)), facts),
+        "confirmation": Confirmation(pairs=pairs_of(blocks, a, b, comparison.verdict.metric)),
+    }
+
+
+def pairs_of(blocks: Blocks, a: str = BASE, b: str = WINNER, metric: Metric = Metric.THROUGHPUT) -> tuple[Pair, ...]:
+    """Return the paired figures block by block, with the trials they come from."""
+    return tuple(
+        Pair(
+            block=number,
+            a=_figure(block[a], metric),
+            b=_figure(block[b], metric),
+            a_run=block[a].id,
+            b_run=block[b].id,
+        )
+        for number, block in enumerate(blocks.complete, start=1)
+    )
+
+
+def _figure(trial: Trial, metric: Metric) -> float | None:
+    return metric_of(trial.outcome, metric) if trial.outcome else None
+
+
+def run_figures(trial: Trial) -> RunSummary:
+    """Return one run, as `bench --json` prints it."""
+    outcome = trial.outcome or Outcome(state=trial.state)
+    return RunSummary(
+        run=trial.id,
+        state=trial.state,
+        reason=outcome.reason,
+        tps=outcome.throughput,
+        latency_ms=outcome.latency_ms,
+        transactions=outcome.transactions,
+        failed=outcome.failed,
+        retried=outcome.retried,
+        skipped=outcome.skipped,
+        driver_cpu_s=outcome.driver_cpu_s,
+        server_cpu_s=outcome.server_cpu_s,
+        server_cpu_ms_per_tx=outcome.server_cpu_ms_per_tx,
+        foreign_cpu_pct=outcome.foreign_cpu_pct,
+        steal_pct=outcome.steal_pct,
+        settings_fingerprint=outcome.settings_fingerprint,
+        counters=outcome.counters,
+        warnings=outcome.warnings,
+    )
+
+
+def count_states(trials: Sequence[Trial]) -> dict[str, int]:
+    """Return how many trials ended in each state."""
+    return dict(Counter(trial.state.value for trial in trials))
+
+
+def refusals(trials: Sequence[Trial]) -> tuple[RefusedTrial, ...]:
+    """Return the trials that could not be measured, with the reason."""
+    lost = (TrialState.REFUSED, TrialState.VOID, TrialState.FAILED)
+    return tuple(
+        RefusedTrial(run=t.id, state=t.state, settings=dict(t.spec.configuration), reason=_reason(t))
+        for t in trials
+        if t.state in lost
+    )
+
+
+def _reason(trial: Trial) -> str | None:
+    return trial.outcome.reason if trial.outcome else None
+
+
+def current_text(facts: Facts, knob: str) -> str:
+    """Return the value that a knob had when the study began, as PostgreSQL's SHOW or the kernel writes it."""
+    setting = facts.row(knob)
+    if setting is None:
+        return "unknown"
+    try:
+        return setting_text(setting, float(setting.setting))
+    except ValueError:
+        return setting.setting
+
+
+def effects_of(
+    effects: Mapping[str, Verdict], winner: Configuration, facts: Facts, catalogue: Catalogue
+) -> tuple[Effect, ...]:
+    """Return each retained setting with its measured effect, the largest first."""
+    rows = sorted(effects.items(), key=lambda item: -abs(item[1].interval.ratio - 1))
+    return tuple(
+        Effect(**_retained(knob, winner, facts, catalogue), interval=verdict.interval, word=verdict.word)
+        for knob, verdict in rows
+    )
+
+
+def unmeasured_of(
+    effects: Mapping[str, Verdict], winner: Configuration, facts: Facts, catalogue: Catalogue
+) -> tuple[Unmeasured, ...]:
+    """Return each retained setting whose own effect was not measured."""
+    return tuple(Unmeasured(**_retained(knob, winner, facts, catalogue)) for knob in winner if knob not in effects)
+
+
+class _Retained(TypedDict):
+    knob: str
+    before: str
+    after: str
+    why: str
+    durability: str
+    context: str
+
+
+def _retained(knob: str, winner: Configuration, facts: Facts, catalogue: Catalogue) -> _Retained:
+    return {
+        "knob": knob,
+        "before": current_text(facts, knob),
+        "after": winner[knob],
+        "why": catalogue[knob].why,
+        "durability": catalogue[knob].durability.value,
+        "context": _context(facts, catalogue, knob),
+    }
+
+
+def _context(facts: Facts, catalogue: Catalogue, knob: str) -> str:
+    """Return what it takes to bring a knob into force, in the words of `pg_settings.context`."""
+    row = facts.row(knob)
+    restart = catalogue[knob].takes_effect is TakesEffect.RESTART
+    return "postmaster" if restart or row is None else row.context
+
+
+def dropped_of(dropped: Configuration, because: Mapping[str, str], facts: Facts) -> tuple[Dropped, ...]:
+    """Return the settings that were found and did not stay, each with the reason."""
+    return tuple(
+        Dropped(knob=knob, before=current_text(facts, knob), after=value, why=because.get(knob))
+        for knob, value in dropped.items()
+    )
+
+
+def undo_text(winner: Configuration, facts: Facts) -> str:
+    """Return the lines of a postgresql.conf that take the winner back to what was there before.
+
+    Linux knobs are not in that file: a comment says what each of them was.
+    """
+    if winner == BASELINE:
+        return ""
+    lines = [f"# Linux: {_previous(knob, facts)} was in force\n" for knob in winner.linux()]
+    for knob in winner.postgresql():
+        setting = facts.settings[knob]
+        if setting.source == "default":
+            lines.append(f"# {knob}: remove the line; the default of {current_text(facts, knob)} comes back\n")
+        else:
+            lines.append(Configuration.of({knob: current_text(facts, knob)}).fragment())
+    return "".join(lines)
+
+
+def _previous(knob: str, facts: Facts) -> str:
+    """Return what a Linux knob was; of two counterparts the one that counted."""
+    other = COUNTERPARTS.get(knob)
+    counted = other if other is not None and current_text(facts, knob) == "0" else knob
+    return f"{counted} = {current_text(facts, counted)}"

@@ -1,0 +1,1 @@
+"""Two platforms, or several generations of one, against each other by every denominator."""

@@ -1,0 +1,1 @@
+"""What every study needs: target, data, undo session, ownership, and a look at who else is there."""

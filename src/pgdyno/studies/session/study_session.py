@@ -1,0 +1,397 @@
+"""The session of a study: opens what a study needs, and puts all of it back however the study ends.
+
+What is opened in order is closed in the reverse order, and both are read together.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType, TracebackType
+
+from pgdyno.control.restart_budget import RestartBudget
+from pgdyno.errors import EnvironmentUnsuitable, RollbackError, ScriptError, StoreError, UsageError
+from pgdyno.model.facts import Facts
+from pgdyno.model.guard import GuardPlan
+from pgdyno.model.job import JOB
+from pgdyno.model.linux import is_linux_knob
+from pgdyno.model.results.parts import StudyResult
+from pgdyno.model.study import RESUMED_BY, Study, StudyKind, StudyState, metric_asked
+from pgdyno.model.trial import LoadPlan, WorkloadSpec
+from pgdyno.model.verdict import Metric
+from pgdyno.probes.guards.reader import GuardReader
+from pgdyno.remote.session import undo_abandoned
+from pgdyno.server import places
+from pgdyno.server.outage import Outage
+from pgdyno.store.catalogue import Store
+from pgdyno.store.live import LiveBoard
+from pgdyno.studies.session.company_look import PAIRED, FirstLook, looker
+from pgdyno.studies.session.environment_change import environment_changes, facts_image, settings_changes
+from pgdyno.studies.session.new_study import study_id
+from pgdyno.studies.session.opening import opened as opened  # for verbs that import it from here
+from pgdyno.studies.session.outages import expected_outage
+from pgdyno.studies.session.own_jobs import check_begun, keep_begun
+from pgdyno.studies.session.ownership import owning
+from pgdyno.studies.session.target_request import TargetRequest
+from pgdyno.targets.inspect import read_facts
+from pgdyno.targets.target import Target
+from pgdyno.trial.assess import Bounds
+from pgdyno.trial.laboratory import Laboratory
+from pgdyno.trial.live_recorder import LiveRecorder
+from pgdyno.trial.sentry import Sentry
+from pgdyno.trial.stopwatch import BudgetSpent, Stopwatch
+from pgdyno.trial.watcher import Watcher
+from pgdyno.undo.apply import Session, When
+from pgdyno.undo.one_session import refuse_while_open
+from pgdyno.undo.opening import Opening
+from pgdyno.undo.rollback import SessionState, is_of, list_bundles, rollback
+from pgdyno.undo.session import ServerSession
+from pgdyno.undo.watch import Deadlines
+from pgdyno.workloads.registry import check_driving, make_workload
+from pgdyno.workloads.sized import SizedWorkload
+from pgdyno.workloads.study_data import StudyData
+from pgdyno.workloads.working_set import SizedClass, sized, without_class
+
+OWN_SESSIONS = 6
+"""Sessions that a study opens beside the load's: probes, reset, read-back, locks; as many as are reserved."""
+
+
+STORE_PATIENCE_S = 3600.0
+"""How long a study without a time budget waits for a store that another process has locked."""
+STORE_LEEWAY_S = 300.0
+"""What a study may still do after such a wait before its watchdog takes it for hung."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyRequest:
+    """What a verb asks for. `changes` is False for a study that leaves the server as it is."""
+
+    kind: StudyKind
+    name: str
+    target: TargetRequest
+    workload: str
+    parameters: Mapping[str, str | int | float | bool]
+    plan: LoadPlan
+    options: Mapping[str, object]
+    bounds: Bounds = field(default_factory=Bounds)
+    changes: bool = True
+    restart: When = "always"
+    budget: RestartBudget | None = None
+    resume: str | None = None
+    other_environment: bool = False
+    """A study with steps that people do may be resumed in an environment that they have changed."""
+    watch: Deadlines = field(default_factory=Deadlines)
+    stopwatch: Stopwatch | None = None
+    """Counts the study's time where that has a budget."""
+    guards: GuardPlan = field(default_factory=GuardPlan)
+    kernel: Callable[[Target, Facts, WorkloadSpec], Sequence[str]] | None = None
+    """Names the Linux knobs that the study's configurations may hold; they are taken down before the first change."""
+    check: Callable[[Target, Facts, WorkloadSpec, Outage | None], None] | None = None
+    """Refuses what cannot be done on this target and asks its owner, before anything is changed or loaded.
+
+    It is told how long a restart is expected to take: None for a sandbox, and where nothing is changed.
+    """
+
+
+@dataclass
+class StudySession:
+    """An open stand: the study with its laboratory, and the session that will put the server back."""
+
+    store: Store
+    target: Target
+    facts: Facts
+    study: Study
+    laboratory: Laboratory
+    session: ServerSession | None
+    data: StudyData
+    outage: Outage | None = None
+    """How long a restart was expected to take."""
+
+    def finish(self, result: StudyResult) -> None:
+        """Keep the result and call the study complete."""
+        self.store.update_study(self.study.id, state=StudyState.COMPLETE, result=result)
+
+
+@contextmanager
+def open_stand(
+    request: StudyRequest,
+    store: Store,
+    watcher: Watcher,
+    announce: Callable[[str], None],
+    clock: Callable[[], float] = time.time,
+) -> Iterator[StudySession]:
+    """Open the target, load the data, begin the undo session and yield the stand.
+
+    Whatever happens inside, an error or SIGINT, SIGTERM or SIGHUP included, the server is put back and the study is
+    marked: INTERRUPTED where it can be resumed, FAILED where it cannot. Raises what the parts raise.
+    """
+    # A parameter out of its range is refused before a server is asked or a sandbox made.
+    make_workload(request.workload, without_class(request.parameters))
+    check_driving(request.parameters, request.plan)
+    check_metric(request)
+    with ExitStack() as stack:
+        stack.enter_context(signals_interrupt())
+        if request.resume is not None:
+            stack.enter_context(owning(store, request.resume, clock(), resumes=True))
+        target = stack.enter_context(opened(request.target))
+        undo_root = places.ensure(places.state_dir() / "undo")
+        put_back_abandoned(target, undo_root, announce, may_change=request.changes)
+        facts = read_facts(target)
+        if request.changes and facts.server.in_recovery:
+            raise EnvironmentUnsuitable(
+                f"{target.name} is a standby", hint="Run studies on the primary, or on a sandbox without --target."
+            )
+        if request.changes and request.restart == "always" and target.control is None:
+            raise EnvironmentUnsuitable(
+                f"pgdyno does not know how to restart {target.name}",
+                detail=f"Seen: {target.no_control}." if target.no_control else None,
+                hint='Give --restart-command "ARGV ...", or --reload-only to leave restart knobs alone.',
+            )
+        _require_room(target, facts, request.plan)
+        parameters, working_set = sized(request.parameters, facts)
+        if working_set is not None:
+            announce(str(working_set))
+        workload = make_workload(request.workload, parameters)
+        outage = expected_outage(target, store) if request.changes and not target.disposable else None
+        if request.check is not None:
+            request.check(target, facts, workload.spec(), outage)
+        if request.changes and target.remote is None:
+            Opening.refuse_unfit(target, restart=request.restart == "always")
+        first_look = FirstLook(target)
+        began = clock()  # loading is work of ours, too
+        data = stack.enter_context(StudyData(target, keep=request.target.keep_data, announce=announce))
+        data.make_ready(workload, facts, policy=request.plan.reset)
+        study = _study(request, store, target, facts, workload.spec(), began, working_set)
+        if request.resume is None:
+            stack.enter_context(owning(store, study.id, clock(), resumes=False))
+        ending = stack.enter_context(_Ending(store, study, announce))
+        recorder = stack.enter_context(LiveRecorder(watcher, LiveBoard(store), study.id, clock=clock))
+        session: ServerSession | None = None
+        if request.changes:
+            kernel = request.kernel(target, facts, workload.spec()) if request.kernel else ()
+            session = stack.enter_context(begin_session(target, study.id, undo_root, kernel, request.watch))
+        if request.kind in PAIRED:
+            first_look.tell(request.bounds, announce)
+        patience_s = _patience_s(request)
+        store.be_patient(patience_s, lambda text: _tell_waiting(text, patience_s, session, announce))
+        laboratory = Laboratory(
+            study=study,
+            target=target,
+            workload=SizedWorkload(workload) if request.kind is StudyKind.BENCH else workload,
+            store=store,
+            facts=facts,
+            session=session,
+            watcher=recorder,
+            folder=places.ensure(places.state_dir() / "runs") / study.id,
+            bounds=request.bounds,
+            restart=request.restart,
+            budget=request.budget,
+            stopwatch=request.stopwatch,
+            sentry=Sentry(GuardReader(target), request.guards, clock=clock),
+            look=looker(target, request.kind, request.bounds),
+            clock=clock,
+        )
+        try:
+            yield StudySession(store, target, facts, study, laboratory, session, data, outage)
+        except BaseException as error:
+            store.hurry()
+            ending.state = _state_after(error)
+            if ending.state is StudyState.INTERRUPTED and study.kind in RESUMED_BY:
+                announce(f"to go on: pgdyno {RESUMED_BY[study.kind]} --resume {study.id}")
+            raise
+        finally:
+            if session is not None:
+                announce("putting the server back")
+
+
+def check_metric(request: StudyRequest) -> None:
+    """Refuse to compare what an open loop has fixed: whoever keeps up with its rate has the same throughput."""
+    rate = request.plan.rate
+    if rate is None or request.kind not in _COMPARING or request.resume is not None:
+        return
+    if metric_asked(request.kind, request.options) is Metric.THROUGHPUT:
+        raise UsageError(
+            f"--rate {rate:g} fixes the throughput, which is the metric",
+            detail="Every configuration that keeps up with the rate has the same throughput.",
+            hint="Judge by latency with --metric latency_p99, by server_cpu_ms_per_tx, or leave --rate out.",
+        )
+
+
+_COMPARING = (StudyKind.TUNE, StudyKind.AB, StudyKind.STAIRCASE, StudyKind.SWEEP)
+
+
+def linux_knobs(*configurations: Iterable[str]) -> tuple[str, ...]:
+    """Return the Linux knobs among the names of these configurations, each once."""
+    return tuple(sorted({name for names in configurations for name in names if is_linux_knob(name)}))
+
+
+def _require_room(target: Target, facts: Facts, plan: LoadPlan) -> None:
+    """Refuse more sessions than the server lets in, before data are loaded for them."""
+    setting = facts.settings.get("max_connections")
+    if setting is None:
+        return
+    most = int(setting.setting) - OWN_SESSIONS
+    if plan.connections > most:
+        raise UsageError(
+            f"{plan.connections} clients do not fit into max_connections = {setting.setting} of {target.name}",
+            detail=f"pgdyno itself and the reserved sessions need {OWN_SESSIONS}.",
+            hint=f"Use --clients {most} or fewer.",
+        )
+
+
+def put_back_abandoned(target: Target, undo_root: Path, announce: Callable[[str], None], *, may_change: bool) -> None:
+    """Put the server back where a killed session left it changed, before its facts are taken for the baseline.
+
+    Raises EnvironmentUnsuitable while a session of anybody is open on it: data that are loaded, and a load, would reach
+    into its measurement, and ours would be of its configuration.
+    """
+    if target.remote is not None:
+        undo_abandoned(target.remote, announce, may_change=may_change)
+    for info in list_bundles(undo_root):
+        if info.bundle is None or info.state is not SessionState.ABANDONED or not is_of(info.bundle.manifest, target):
+            continue
+        if not may_change:
+            raise EnvironmentUnsuitable(
+                f"{target.name} is still in a configuration of session {info.directory.name}, which was killed",
+                hint=f"Run pgdyno rollback {info.directory.name} first.",
+            )
+        announce(f"putting back what session {info.directory.name} had changed when it was killed")
+        rollback(info.bundle)
+    if target.remote is None:
+        refuse_while_open(target, undo_root)
+
+
+def begin_session(
+    target: Target, study: str, undo_root: Path, kernel: Sequence[str], watch: Deadlines
+) -> ServerSession:
+    """Begin a session where the server is: here, or by the agent on its host."""
+    if target.remote is not None:
+        return target.remote.begin(study=study, kernel=kernel, watch=watch)
+    return Session.begin(target, study=study, undo_root=undo_root, kernel=kernel, watch=watch)
+
+
+def _patience_s(request: StudyRequest) -> float:
+    """Return how long the study waits for a store that another process has locked: as long as its own budget."""
+    of_kind = request.options.get(request.kind.value)
+    budget_s = of_kind.get("budget_s") if isinstance(of_kind, Mapping) else None
+    return float(budget_s) if isinstance(budget_s, int | float) else STORE_PATIENCE_S
+
+
+def _tell_waiting(text: str, patience_s: float, session: ServerSession | None, announce: Callable[[str], None]) -> None:
+    """Say that the study waits, to people and to the watchdog: nothing hangs, and the server stays as it is."""
+    if session is not None:
+        session.expect("wait for the store", patience_s + STORE_LEEWAY_S)
+    announce(text)
+
+
+@dataclass
+class _Ending:
+    """Marks a study that did not come to its end, after its server was put back: a store may keep one waiting."""
+
+    store: Store
+    study: Study
+    announce: Callable[[str], None]
+    state: StudyState | None = None
+
+    def __enter__(self) -> _Ending:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self.state is None and error is not None and not isinstance(error, RollbackError):
+            self.state = _state_after(error)
+        if self.state is None:
+            return
+        try:
+            self.store.update_study(self.study.id, state=self.state)
+        except StoreError as refused:
+            self.announce(f"study {self.study.id} could not be marked {self.state.value}: {refused.message}")
+
+
+def _state_after(error: BaseException) -> StudyState:
+    is_final = isinstance(error, BudgetSpent | ScriptError)
+    interrupted = isinstance(error, KeyboardInterrupt | EnvironmentUnsuitable) and not is_final
+    return StudyState.INTERRUPTED if interrupted else StudyState.FAILED
+
+
+def _study(
+    request: StudyRequest,
+    store: Store,
+    target: Target,
+    facts: Facts,
+    workload: WorkloadSpec,
+    now: float,
+    working_set: SizedClass | None,
+) -> Study:
+    if request.resume is not None:
+        return _resumed(request.resume, store, facts, workload, other_environment=request.other_environment)
+    # The parameters have the rows that a class came to on this server; what was asked for stands beside them.
+    asked = {} if working_set is None else {"working_set": str(working_set)}
+    study = Study(
+        id=study_id(request.kind, now),
+        kind=request.kind,
+        name=request.name,
+        state=StudyState.RUNNING,
+        created_at=now,
+        target=target.name,
+        environment=facts.environment_hash(),
+        facts=facts_image(facts),
+        workload=workload,
+        plan=request.plan,
+        options={**request.options, **asked, **job_option()},
+    )
+    keep_begun(study)
+    store.add_study(study)
+    return study
+
+
+def job_option() -> dict[str, object]:
+    """Return the option that names the job of the queue that this process runs, nothing outside of a night run."""
+    job = os.environ.get(JOB)
+    return {} if job is None else {"job": int(job)}
+
+
+def _resumed(name: str, store: Store, facts: Facts, workload: WorkloadSpec, *, other_environment: bool) -> Study:
+    """Take up a study that this process owns."""
+    study = store.study(name)
+    check_begun(study)
+    if study.environment != facts.environment_hash() and not other_environment:
+        raise EnvironmentUnsuitable(
+            f"study {study.id} was begun in environment {study.environment}, this is {facts.environment_hash()}",
+            detail=environment_changes(study.facts, facts_image(facts)),
+            hint="Begin a new study: trials of different environments do not compare.",
+        )
+    if not other_environment and (changed := settings_changes(study.facts, facts)):
+        raise EnvironmentUnsuitable(
+            f"settings of {study.target} are not those that study {study.id} was begun with",
+            detail=changed,
+            hint="Put them back as they were, or begin a new study: runs with other settings do not compare.",
+        )
+    if study.workload.fingerprint != workload.fingerprint:
+        raise UsageError(
+            f"the workload of study {study.id} is not the one that it was begun with",
+            detail="Its scripts or its data script have changed since.",
+            hint="Put them back as they were, or begin a new study.",
+        )
+    store.abandon_running(study.id)
+    store.update_study(study.id, state=StudyState.RUNNING)
+    return study
+
+
+@contextmanager
+def signals_interrupt() -> Iterator[None]:
+    """Turn SIGTERM and SIGHUP into KeyboardInterrupt, as SIGINT is one already, so that every ending restores."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    previous = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

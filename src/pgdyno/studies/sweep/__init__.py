@@ -1,0 +1,1 @@
+"""Levels of one setting, or two factors with and without each other, and their page."""

@@ -1,0 +1,80 @@
+"""What a sweep or a factorial is asked for, as the store keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from pgdyno.errors import UsageError
+from pgdyno.knobs.policy import check_settings
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.facts import Facts
+from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS, Metric
+from pgdyno.stats.sequential import Design
+from pgdyno.studies.sweep.run import FACTORIAL
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOptions:
+    """A sweep of `knob` over `values`, or where `factors` holds two knobs with values, their factorial."""
+
+    knob: str = ""
+    values: tuple[str, ...] = ()
+    factors: tuple[tuple[str, str], ...] = ()
+    metric: Metric = Metric.THROUGHPUT
+    smallest_effect: float = 0.02
+    confidence: float = STRICT_CONFIDENCE
+    min_pairs: int = STRICT_MIN_PAIRS
+    max_pairs: int = 48
+    seed: int = 1
+    sweep_blocks: int = 6
+
+    @property
+    def name(self) -> str:
+        """Return the study's name."""
+        if self.factors:
+            return f"factorial of {' and '.join(knob for knob, _ in self.factors)}"
+        return f"sweep of {self.knob}"
+
+    @property
+    def words(self) -> str:
+        """Return what will be done, for the owner of the server."""
+        if self.factors:
+            return f"four configurations in up to {self.max_pairs} blocks"
+        return f"{len(self.values)} levels of {self.knob} in {self.sweep_blocks} blocks"
+
+    @property
+    def knobs(self) -> tuple[str, ...]:
+        """Return what may be set."""
+        return tuple(knob for knob, _ in self.factors) or (self.knob,)
+
+    def design(self) -> Design:
+        """Return the rule for the verdicts of a factorial."""
+        return Design(self.smallest_effect, self.confidence, self.min_pairs, self.max_pairs)
+
+    def configurations(self, facts: Facts) -> dict[str, Configuration]:
+        """Return the arms. Raises what `check_settings` does, and UsageError for one knob as both factors."""
+        if not self.factors:
+            return {value: check_settings({self.knob: value}, facts) for value in self.values}
+        a, b = (check_settings(dict([factor]), facts) for factor in self.factors)
+        if set(a) == set(b):
+            raise UsageError(f"both factors are {next(iter(a))}", hint="Two values of one knob are a --sweep.")
+        return dict(zip(FACTORIAL, (BASELINE, a, b, check_settings({**a, **b}, facts)), strict=True))
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, object]) -> SweepOptions:
+        """Rebuild the options that a study was begun with."""
+        known = dict(values)
+        known["metric"] = Metric(str(known["metric"]))
+        known["values"] = _texts(known["values"])
+        factors = known["factors"] if isinstance(known["factors"], list | tuple) else ()
+        known["factors"] = tuple(_texts(factor) for factor in factors)
+        return cls(**known)  # type: ignore[arg-type]  # values from JSON are `object`; to_json wrote them of these types
+
+
+def _texts(values: object) -> tuple[str, ...]:
+    return tuple(str(value) for value in values) if isinstance(values, list | tuple) else ()

@@ -1,0 +1,89 @@
+"""Measure a sweep or a factorial, and return its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from pgdyno.model.configuration import BASELINE
+from pgdyno.model.results.parts import Side
+from pgdyno.model.results.sweep import UNRESOLVED, FactorialArm, FactorialFigures, SweepResult
+from pgdyno.model.verdict import Metric
+from pgdyno.studies.pairs.judging import representative, summarise
+from pgdyno.studies.pairs.result import count_states, refusals, side_of
+from pgdyno.studies.staircase.result import start_of, sweep_figures
+from pgdyno.studies.sweep.options import SweepOptions
+from pgdyno.studies.sweep.run import FACTORIAL, FactorialFound, run_factorial, run_sweep
+from pgdyno.trial.laboratory import Laboratory
+
+FIRST_BLOCK = 1
+
+
+def measure(laboratory: Laboratory, options: SweepOptions, announce: Callable[[str], None]) -> SweepResult:
+    """Run what the options ask for and return the result."""
+    told = _factorial(laboratory, options, announce) if options.factors else _sweep(laboratory, options, announce)
+    trials = laboratory.store.trials(laboratory.study.id)
+    return replace(
+        told,
+        metric=options.metric,
+        refused=refusals(trials),
+        trials=count_states(trials),
+        environment=laboratory.study.environment,
+        elapsed_s=laboratory.spent_s,
+    )
+
+
+def _sweep(laboratory: Laboratory, options: SweepOptions, announce: Callable[[str], None]) -> SweepResult:
+    levels = options.configurations(laboratory.facts)
+    found = run_sweep(laboratory, options.knob, levels, options, first_block=FIRST_BLOCK, announce=announce)
+
+    def side(level: str) -> Side:
+        runs = found.blocks.trials(level)
+        return side_of(summarise(level, levels[level], runs), representative(runs), laboratory.facts)
+
+    return SweepResult(
+        study=laboratory.study.id,
+        start=start_of(laboratory.facts, BASELINE),
+        title=f"sweep of {options.knob}{_by(options)}: {found.plateau.sentence(found.levels)}",
+        word=UNRESOLVED if found.plateau.is_flat else "plateau",
+        sweep=sweep_figures(found, laboratory.facts),
+        baseline=side(found.levels[0]),
+        winner=side(found.chosen),
+    )
+
+
+def _factorial(laboratory: Laboratory, options: SweepOptions, announce: Callable[[str], None]) -> SweepResult:
+    arms = options.configurations(laboratory.facts)
+    a, b = (f"{knob} = {value}" for knob, value in options.factors)
+    found = run_factorial(
+        laboratory,
+        (a, b),
+        arms,
+        metric=options.metric,
+        design=options.design(),
+        seed=options.seed,
+        announce=announce,
+    )
+    said = found.sentence()
+    return SweepResult(
+        study=laboratory.study.id,
+        start=start_of(laboratory.facts, BASELINE),
+        title=f"factorial{_by(options)}: {said}",
+        word=next((word for word in (UNRESOLVED, "independently", "strengthen", "weaken") if word in said), ""),
+        factorial=FactorialFigures(
+            factors=options.factors,
+            interaction=found.interaction.interval,
+            blocks=found.interaction.pairs,
+            arms=tuple(_arm(laboratory, found, arm) for arm in FACTORIAL),
+        ),
+    )
+
+
+def _by(options: SweepOptions) -> str:
+    return "" if options.metric is Metric.THROUGHPUT else f" by {options.metric.label}"
+
+
+def _arm(laboratory: Laboratory, found: FactorialFound, arm: str) -> FactorialArm:
+    runs = found.blocks.trials(arm)
+    side = side_of(summarise(arm, found.blocks.arms[arm], runs), representative(runs), laboratory.facts)
+    return FactorialArm(side=side, verdict=found.effects.get(arm))

@@ -1,0 +1,207 @@
+"""Sweeps and factorials: all levels in every block, the number of blocks fixed beforehand, all statements joint."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.model.configuration import Configuration
+from pgdyno.model.facts import Facts
+from pgdyno.model.trial import Role
+from pgdyno.model.verdict import Metric, Verdict
+from pgdyno.stats.plateau import Plateau, find_plateau
+from pgdyno.stats.sequential import Design, is_final, judge
+from pgdyno.studies.pairs.blocks import Blocks, Runs, run_blocks
+from pgdyno.studies.pairs.judging import verdict_of
+from pgdyno.units import parse_quantity, split_unit
+
+FACTORIAL = ("neither", "a", "b", "both")
+"""The arms of a factorial of two factors."""
+_MEMORY_UNITS = (("GB", 1 << 20), ("MB", 1 << 10), ("kB", 1))
+"""Units of memory, the largest first, in kB."""
+JOINT_CONFIDENCE = 0.95
+"""Confidence that all statements on one sweep hold together."""
+
+
+class SweepRules(Protocol):
+    """What a sweep has to be told."""
+
+    @property
+    def metric(self) -> Metric:
+        """Return what is compared."""
+
+    @property
+    def smallest_effect(self) -> float:
+        """Return the smallest effect of interest."""
+
+    @property
+    def seed(self) -> int:
+        """Return the seed of the interleaving."""
+
+    @property
+    def sweep_blocks(self) -> int:
+        """Return how many blocks are run."""
+
+
+@dataclass(frozen=True)
+class SweepFound:
+    """A sweep of one knob: its levels as texts, their blocks, and what they say."""
+
+    knob: str
+    levels: tuple[str, ...]
+    blocks: Blocks
+    plateau: Plateau
+    figures: Mapping[str, tuple[float, ...]]
+
+    @property
+    def chosen(self) -> str:
+        """Return the level where the plateau begins: as good as any later one that was shown, and the first of them."""
+        start, region = self.plateau.start, self.plateau.region
+        return self.levels[start if start in region else region[0]]
+
+
+def run_sweep(
+    runs: Runs,
+    knob: str,
+    levels: Mapping[str, Configuration],
+    rules: SweepRules,
+    *,
+    first_block: int,
+    factors: Mapping[str, str] | None = None,
+    announce: Callable[[str], None],
+) -> SweepFound:
+    """Run every level once in each block, and find optimum region and plateau.
+
+    Raises EnvironmentUnsuitable when a level lacks its figure of the metric, and as `run_blocks` does.
+    """
+
+    def is_enough(blocks: Blocks) -> bool:
+        announce(f"sweep of {knob}: block {len(blocks.complete)} of {rules.sweep_blocks}, {len(levels)} levels each")
+        return len(blocks.complete) >= rules.sweep_blocks
+
+    blocks = run_blocks(
+        runs,
+        levels,
+        dict.fromkeys(levels, Role.CELL),
+        seed=rules.seed,
+        first_block=first_block,
+        max_blocks=rules.sweep_blocks,
+        is_enough=is_enough,
+        factors=factors,
+    )
+    names = tuple(levels)
+    figures = blocks.figures(names, rules.metric)
+    known, made = len(figures[names[0]]), len(blocks.complete)
+    if known < 2:
+        raise _not_measured(rules.metric, f"at every level of {made - known} of {made} blocks")
+    if known < made:
+        announce(f"sweep of {knob}: {made - known} of {made} blocks left out: {rules.metric.label} is not in every run")
+    plateau = find_plateau(
+        [figures[name] for name in names],
+        higher_is_better=rules.metric.higher_is_better,
+        smallest_effect=rules.smallest_effect,
+        confidence=JOINT_CONFIDENCE,
+    )
+    announce(f"sweep of {knob}: {plateau.sentence(names)}")
+    return SweepFound(knob, names, blocks, plateau, figures)
+
+
+def _not_measured(metric: Metric, where: str) -> EnvironmentUnsuitable:
+    return EnvironmentUnsuitable(
+        f"{metric.label} was not measured {where}", hint="Lengthen --measure, or choose another --metric."
+    )
+
+
+@dataclass(frozen=True)
+class FactorialFound:
+    """Two factors, each with and without the other. `interaction`: both times neither, over a times b."""
+
+    names: tuple[str, str]
+    blocks: Blocks
+    effects: Mapping[str, Verdict]
+    """Of a, b and both, each against neither."""
+    interaction: Verdict
+
+    def sentence(self) -> str:
+        """Return the answer; the word is read off the interval of the interaction ratio."""
+        a, b = self.names
+        found = self.interaction.interval
+        figures = f"interaction ratio {found}, {self.interaction.pairs} interleaved blocks"
+        within = math.log1p(self.interaction.smallest_effect)
+        if found.lo > 0 and max(abs(math.log(found.lo)), abs(math.log(found.hi))) <= within:
+            return f"{a} and {b} act independently within {100 * self.interaction.smallest_effect:g} %: {figures}"
+        if found.lo <= 1 <= found.hi:
+            return f"not resolved whether {a} and {b} interact: {figures}"
+        helps = (found.lo > 1) is self.interaction.metric.higher_is_better
+        return f"{a} and {b} {'strengthen' if helps else 'weaken'} each other: {figures}"
+
+
+def run_factorial(
+    runs: Runs,
+    names: tuple[str, str],
+    configurations: Mapping[str, Configuration],
+    *,
+    metric: Metric,
+    design: Design,
+    seed: int,
+    announce: Callable[[str], None],
+) -> FactorialFound:
+    """Run the four arms in interleaved blocks until effects and interaction are resolved, or the blocks are spent."""
+
+    def is_enough(blocks: Blocks) -> bool:
+        if len(blocks.figures(FACTORIAL, metric)[FACTORIAL[0]]) < 2:
+            return False
+        found = interaction_of(blocks, metric, design)
+        announce(f"block {found.pairs}: interaction ratio {found.interval}")
+        others = [verdict_of(blocks, FACTORIAL[0], arm, metric, design) for arm in FACTORIAL[1:]]
+        return is_final(found, design) and all(one is not None and is_final(one, design) for one in others)
+
+    blocks = run_blocks(
+        runs,
+        configurations,
+        dict.fromkeys(FACTORIAL, Role.CELL),
+        seed=seed,
+        first_block=1,
+        max_blocks=design.max_pairs,
+        is_enough=is_enough,
+    )
+    verdicts = {arm: verdict_of(blocks, FACTORIAL[0], arm, metric, design) for arm in FACTORIAL[1:]}
+    effects = {arm: verdict for arm, verdict in verdicts.items() if verdict is not None}
+    return FactorialFound(names, blocks, effects, interaction_of(blocks, metric, design))
+
+
+def interaction_of(blocks: Blocks, metric: Metric, design: Design) -> Verdict:
+    """Judge both x neither over a x b, block by block: 1 when the two effects multiply.
+
+    Raises EnvironmentUnsuitable when fewer than two blocks have all four figures.
+    """
+    neither, one, other, both = blocks.figures(FACTORIAL, metric).values()
+    if len(neither) < 2:
+        made = len(blocks.complete)
+        raise _not_measured(metric, f"in every run of {made - len(neither)} of {made} blocks")
+    apart = [a * b for a, b in zip(one, other, strict=True)]
+    together = [a * b for a, b in zip(neither, both, strict=True)]
+    return judge(apart, together, metric=metric, design=design)
+
+
+def level_numbers(facts: Facts, knob: str, values: Sequence[str]) -> tuple[list[float | None], str]:
+    """Return levels as numbers with their unit: memory in the largest one that leaves none below 1.
+
+    Words are None and have no unit, and so does memory of a special value such as -1.
+    """
+    row = facts.row(knob)
+    if row is None or row.vartype not in ("integer", "real"):
+        return [None for _ in values], ""
+    numbers, unit = [parse_quantity(value, row.unit) for value in values], row.unit or ""
+    if not unit.endswith("B"):
+        return [*numbers], unit
+    if min(numbers) < 0:
+        return [None for _ in values], ""
+    blocks, name = split_unit(unit)
+    kilobytes = [number * blocks * parse_quantity(f"1{name}", "kB") for number in numbers]
+    least = min((size for size in kilobytes if size), default=0.0)
+    named, kb = next(((each, size) for each, size in _MEMORY_UNITS if size <= least), _MEMORY_UNITS[-1])
+    return [size / kb for size in kilobytes], named

@@ -1,0 +1,1 @@
+"""The search for a better configuration, its proof, and its page. Read `run.py` first."""

@@ -1,0 +1,131 @@
+"""What gain costs what memory: the configurations of a tune of which none has both more gain and less memory.
+
+Gains of what ran in the proof are measured in its pairs. All others are the model's, of the search's single runs: they
+say where to look, and prove nothing. Memory is what a configuration can demand at worst (`knobs.memory`), which depends
+on the settings alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pgdyno.knobs.memory import demand
+from pgdyno.knobs.space import point_to_configuration
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.results.tune import ParetoPoint
+from pgdyno.model.trial import TrialState
+from pgdyno.model.verdict import Interval, Verdict
+from pgdyno.optimizer.rank import leads
+from pgdyno.stats.distributions import ndtri
+from pgdyno.stats.paired import interval
+from pgdyno.studies.pairs.blocks import BASE, FOUND
+from pgdyno.studies.tune.options import TuneOptions
+from pgdyno.studies.tune.tuned import Tuned
+from pgdyno.trial.laboratory import Laboratory
+
+MEASURED, MODEL = "measured", "model"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A configuration: the memory that it can demand at worst, in bytes, and its figure as a ratio of the baseline's.
+
+    `basis` says whether the ratio was measured in pairs or is the model's; `runs` how many pairs or trials that rests
+    on. `gain` is that ratio turned so that more is better. `is_taken` marks what the tune ended with.
+    """
+
+    settings: Configuration
+    memory_bytes: float
+    ratio: Interval
+    gain: float
+    basis: str
+    runs: int
+    is_taken: bool = False
+
+    def record(self) -> ParetoPoint:
+        """Return it as the result keeps it."""
+        return ParetoPoint(
+            settings=dict(self.settings),
+            memory_bytes=round(self.memory_bytes),
+            ratio=self.ratio,
+            basis=self.basis,
+            runs=self.runs,
+            taken=self.is_taken,
+        )
+
+
+def gain_against_memory(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> list[Point]:
+    """Return the points that no other one beats in both, least memory first, with baseline and taken one among them.
+
+    Empty where nothing but the baseline was measured.
+    """
+    taken = tuned.winner if tuned.is_offered else BASELINE
+    known = {**_by_model(tuned, options), **_by_proof(tuned)}
+    if not known:
+        return []
+    known[BASELINE] = (Interval(1.0, 1.0, 1.0, options.confidence), MEASURED, len(tuned.search.baselines))
+    facts, connections = laboratory.facts, laboratory.study.plan.connections
+    higher = options.metric.higher_is_better
+    points = [
+        Point(
+            settings,
+            demand(settings, facts, connections=connections).total,
+            ratio,
+            ratio.ratio if higher else 1 / ratio.ratio,
+            basis,
+            runs,
+        )
+        for settings, (ratio, basis, runs) in known.items()
+    ]
+    return front(points, taken)
+
+
+def front(points: list[Point], taken: Configuration) -> list[Point]:
+    """Return the points that none beats in both gain and memory, by memory; baseline and taken one stay in any case."""
+    kept: list[Point] = []
+    best = -math.inf
+    for point in sorted(points, key=lambda one: (one.memory_bytes, -one.gain, len(one.settings))):
+        is_taken = point.settings == taken
+        if point.gain > best or is_taken or not point.settings:
+            kept.append(replace(point, is_taken=is_taken))
+        best = max(best, point.gain)
+    return kept
+
+
+_Known = dict[Configuration, tuple[Interval, str, int]]
+
+
+def _by_model(tuned: Tuned, options: TuneOptions) -> _Known:
+    search, higher = tuned.search, options.metric.higher_is_better
+    runs = _counts(tuned)
+    reach = float(ndtri(0.5 + options.confidence / 2))
+    found: _Known = {}
+    for point, lead, sd in leads(search.space.dimensions, search.history()):
+        settings = point_to_configuration(search.space, point)
+        if settings:
+            ratio = interval(lead if higher else -lead, reach * sd, options.confidence)
+            found[settings] = (ratio, MODEL, runs.get(settings, 1))
+    return found
+
+
+def _counts(tuned: Tuned) -> Mapping[Configuration, int]:
+    counts: dict[Configuration, int] = {}
+    for trial in (*tuned.search.trials, *tuned.search.fresh):
+        if trial.state is TrialState.COMPLETE:
+            counts[trial.spec.configuration] = counts.get(trial.spec.configuration, 0) + 1
+    return counts
+
+
+def _by_proof(tuned: Tuned) -> _Known:
+    """Return what ran in the last proof against the baseline: the answer, and all that was found."""
+    proof = tuned.proof
+    if proof is None:
+        return {}
+    arms: dict[str, Verdict | None] = {proof.answer: proof.headline.verdict, FOUND: proof.together}
+    return {
+        proof.blocks.arms[arm]: (verdict.interval, MEASURED, verdict.pairs)
+        for arm, verdict in arms.items()
+        if verdict is not None and arm in proof.blocks.arms and arm != BASE and math.isfinite(verdict.interval.hi)
+    }

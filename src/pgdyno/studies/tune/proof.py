@@ -1,0 +1,246 @@
+"""The proof: fresh randomised blocks in which baseline, winner, its leave-one-out arms and the rivals all run."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.study import Comparison
+from pgdyno.model.trial import Role
+from pgdyno.model.verdict import Interval, Metric, Verdict, Word
+from pgdyno.optimizer.frugal import may_lose
+from pgdyno.stats.noninferiority import Removal, costs_nothing
+from pgdyno.stats.paired import log_ratios, t_interval
+from pgdyno.stats.sequential import Design, is_final
+from pgdyno.studies.pairs.blocks import BASE, FOUND, JUDGEABLE, WINNER, Blocks, run_blocks
+from pgdyno.studies.pairs.judging import compare_arms, verdict_of
+from pgdyno.studies.tune.options import TuneOptions
+from pgdyno.studies.tune.restart_room import has_restarts
+from pgdyno.trial.laboratory import Laboratory
+
+WITHOUT, RIVAL = "without ", "rival "
+LOST, SHOWN = 1.0, 2.0
+"""In standard errors: a loss so far above what may be lost ends a proof; an effect so large is a hint to the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What the fresh blocks say.
+
+    `answer` is the arm that the tune ends with: the winner, or the winner without a setting whose going is shown to
+    cost nothing, `gone`; headline and rivals are of that arm. `effects` maps a retained knob to the verdict on winner
+    against winner without it; of an answer of one setting it is the headline.
+    """
+
+    blocks: Blocks
+    answer: str
+    headline: Comparison
+    effects: Mapping[str, Verdict]
+    rivals: Mapping[str, Verdict]
+    rival_shares: Mapping[str, Interval]
+    """The answer's throughput as a ratio of the rival's, with its interval."""
+    unpruned: Verdict | None
+    """The answer against what the search had found; None where that did not run or is the winner itself."""
+    together: Verdict | None
+    """What the search had found against the baseline; None as above."""
+    is_vetoed: bool
+    """Whether the winner is shown to be worse than what was found, by more than a frugal one may lose."""
+    gone: Mapping[str, Removal]
+    """The setting that went, with what its removal cost; empty where none did."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """Blocks of a proof that ended before the fewest pairs: they say nothing but that another part is to be tried."""
+
+    blocks: Blocks
+
+
+def prove(
+    laboratory: Laboratory,
+    winner: Configuration,
+    found: Configuration,
+    options: TuneOptions,
+    *,
+    first_block: int,
+    alone: Sequence[str],
+    rivals: Sequence[str],
+    with_found: bool,
+    noise_sd: float = 0.0,
+    has_another_try: Callable[[], bool] = lambda: False,
+) -> Proof | GivenUp | None:
+    """Measure until the headline and every effect are resolved, or nothing is to be claimed, or the pairs are spent.
+
+    `alone` names the settings of the winner that are left out one by one, `rivals` the rivals that there is time for.
+    What was found runs beside a winner that is but a part of it, and may veto it: the model chose that part, and the
+    model may be wrong. Where another part could still be proved, it does not take the fewest pairs to see that
+    (`noise_sd` is the scatter of ln(figure) of one trial): nothing is claimed by giving up. Only baseline and winner
+    are needed: another arm that cannot be measured is left out (`Blocks.unmeasured`). Returns None where the time was
+    over before there were pairs to judge.
+    """
+    arms: dict[str, Configuration] = {BASE: BASELINE, WINNER: winner}
+    roles = {BASE: Role.BASELINE, WINNER: Role.CONFIRM}
+    if len(winner) > 1:
+        for knob in alone:
+            arms[WITHOUT + knob], roles[WITHOUT + knob] = winner.without(knob), Role.EFFECT
+    for name in rivals:
+        arms[RIVAL + name], roles[RIVAL + name] = options.rival_configurations()[name], Role.RIVAL
+    if with_found:
+        arms[FOUND], roles[FOUND] = found, Role.CONFIRM
+    metric, design = options.metric, options.design(min_pairs=options.confirm_min)
+    effect_design = options.design(min_pairs=options.confirm_min, comparisons=max(1, len(alone)))
+
+    def is_enough(blocks: Blocks) -> bool:
+        if is_hopeless(blocks, options, noise_sd) and has_another_try():
+            return True
+        if len(blocks.complete) < options.confirm_min:
+            return False
+        both = (arm for arm in (WINNER, FOUND) if arm in blocks.arms)
+        verdicts = {arm: verdict_of(blocks, BASE, arm, metric, design) for arm in both}
+        final = {arm for arm, verdict in verdicts.items() if verdict is not None and is_final(verdict, design)}
+        if _is_vetoed(blocks, options, design) or (final == set(verdicts) and not _any_better(verdicts.values())):
+            return True
+        effects = [verdict_of(blocks, arm, WINNER, metric, effect_design) for arm in blocks.arms if WITHOUT in arm]
+        return WINNER in final and all(v is not None and is_final(v, effect_design) for v in effects)
+
+    def has_room(trials: int) -> bool:
+        watch = laboratory.stopwatch
+        return (watch is None or watch.has_room(trials)) and has_restarts(laboratory, options, tuple(arms.values()))
+
+    blocks = run_blocks(
+        laboratory,
+        arms,
+        roles,
+        seed=options.seed,
+        first_block=first_block,
+        max_blocks=options.confirm_max,
+        is_enough=is_enough,
+        has_room=has_room,
+        spare=arms.keys() - {BASE, WINNER},
+    )
+    if blocks.stopped_short and len(blocks.complete) < JUDGEABLE:
+        return None
+    if not blocks.stopped_short and len(blocks.complete) < options.confirm_min:
+        return GivenUp(blocks)
+    alone = [knob for knob in alone if WITHOUT + knob in blocks.arms or len(winner) == 1]
+    rivals = [name for name in rivals if RIVAL + name in blocks.arms]
+    with_found = FOUND in blocks.arms
+    is_vetoed = _is_vetoed(blocks, options, design)
+    gone = {} if is_vetoed else _what_goes(blocks, options, effect_design)
+    answer = next((WITHOUT + knob for knob in gone), WINNER)
+    headline = compare_arms(blocks, BASE, answer, metric, effect_design if gone else design)
+    if len(blocks.arms[answer]) == 1:
+        effects: dict[str, Verdict | None] = dict.fromkeys(blocks.arms[answer], headline.verdict)
+    else:
+        kept = (knob for knob in alone if knob not in gone)
+        effects = {knob: verdict_of(blocks, WITHOUT + knob, WINNER, metric, effect_design) for knob in kept}
+    beside = {name: verdict_of(blocks, BASE, RIVAL + name, metric, design) for name in rivals}
+    return Proof(
+        blocks=blocks,
+        answer=answer,
+        headline=headline,
+        effects={knob: verdict for knob, verdict in effects.items() if verdict is not None},
+        rivals={name: verdict for name, verdict in beside.items() if verdict is not None},
+        rival_shares={name: _share(blocks, RIVAL + name, answer, options) for name in rivals},
+        unpruned=verdict_of(blocks, FOUND, answer, metric, design) if with_found else None,
+        together=verdict_of(blocks, BASE, FOUND, metric, design) if with_found else None,
+        is_vetoed=is_vetoed,
+        gone=gone,
+    )
+
+
+def is_hopeless(blocks: Blocks, options: TuneOptions, noise_sd: float) -> bool:
+    """Return whether the winner loses so much against what was found that its proof is not worth going on with."""
+    if FOUND not in blocks.arms:
+        return False
+    metric = options.metric
+    lost, gained = _gains(blocks, WINNER, FOUND, metric), _gains(blocks, BASE, FOUND, metric)
+    if not lost:
+        return False
+    scatter = _scatter(lost, noise_sd)
+    return statistics.fmean(lost) - LOST * scatter / math.sqrt(len(lost)) > _bound(statistics.fmean(gained), options)
+
+
+def needed_settings(blocks: Blocks, options: TuneOptions, noise_sd: float) -> tuple[str, ...]:
+    """Return the settings of a vetoed winner that are worth keeping, the one of most effect first.
+
+    By these blocks alone: a hint to the model, and no claim. What the winner lacks is among the settings that it does
+    not have; the rest of its own only take their place.
+    """
+    winner, metric = blocks.arms[WINNER], options.metric
+    arms = {arm.removeprefix(WITHOUT): arm for arm in blocks.arms if arm.startswith(WITHOUT)}
+    arms = arms or (dict.fromkeys(winner, BASE) if len(winner) == 1 else {})
+    least = _bound(statistics.fmean(_gains(blocks, BASE, FOUND, metric)), options)
+    effects: dict[str, float] = {}
+    for name, arm in arms.items():
+        gains = _gains(blocks, arm, WINNER, metric)
+        effect = statistics.fmean(gains) if gains else 0.0
+        if effect > least and effect > SHOWN * _scatter(gains, noise_sd) / math.sqrt(len(gains)):
+            effects[name] = effect
+    return tuple(sorted(effects, key=lambda name: -effects[name]))
+
+
+def _scatter(gains: Sequence[float], noise_sd: float) -> float:
+    """Return the scatter of a pair: that of the noise floor, or what these pairs themselves show where that is more."""
+    return max(math.sqrt(2) * noise_sd, statistics.stdev(gains) if len(gains) > 1 else 0.0)
+
+
+def _gains(blocks: Blocks, a: str, b: str, metric: Metric) -> list[float]:
+    """Return by how much B is better than A, in ln, block by block."""
+    sign = 1 if metric.higher_is_better else -1
+    return [sign * math.log(right / left) for left, right in zip(*blocks.pairs(a, b, metric), strict=True)]
+
+
+def _any_better(verdicts: Iterable[Verdict | None]) -> bool:
+    return any(verdict is not None and verdict.word is Word.BETTER for verdict in verdicts)
+
+
+def _is_vetoed(blocks: Blocks, options: TuneOptions, design: Design) -> bool:
+    """Return whether the winner is shown to be worse than what was found, and loses more than it may."""
+    if FOUND not in blocks.arms:
+        return False
+    verdict = verdict_of(blocks, FOUND, WINNER, options.metric, design)
+    if verdict is None or verdict.word is not Word.WORSE:
+        return False
+    return abs(math.log(verdict.interval.ratio)) > _tolerance(blocks, FOUND, options, design)
+
+
+def _what_goes(blocks: Blocks, options: TuneOptions, design: Design) -> dict[str, Removal]:
+    """Return the setting whose going certainly costs no more than the tolerance, the cheapest one; empty for none.
+
+    The rest must be better than the baseline by itself, and so must the winner: no arm is offered for its luck alone.
+    """
+    metric, found = options.metric, {}
+    for arm in blocks.arms:
+        pairs = blocks.pairs(arm, WINNER, metric) if arm.startswith(WITHOUT) else ([], [])
+        if len(pairs[0]) < 2 or not _any_better([verdict_of(blocks, BASE, arm, metric, design)]):
+            continue
+        removal = costs_nothing(*pairs, design=design, metric=metric)
+        tolerance = _tolerance(blocks, WINNER, options, design)
+        if removal.droppable and removal.at_most is not None and math.log1p(removal.at_most) <= tolerance:
+            found[arm.removeprefix(WITHOUT)] = removal
+    if not found or not _any_better([verdict_of(blocks, BASE, WINNER, metric, design)]):
+        return {}
+    cheapest = min(found, key=lambda knob: found[knob].at_most or 0.0)
+    return {cheapest: found[cheapest]}
+
+
+def _tolerance(blocks: Blocks, arm: str, options: TuneOptions, design: Design) -> float:
+    """Return what may be lost of this arm, in ln, and at least the smallest effect of interest."""
+    verdict = verdict_of(blocks, BASE, arm, options.metric, design)
+    change = 0.0 if verdict is None else math.log(verdict.interval.ratio)
+    gain = change if options.metric.higher_is_better else -change
+    return _bound(gain, options)
+
+
+def _bound(gain: float, options: TuneOptions) -> float:
+    least = math.log1p(options.smallest_effect)
+    return max(least, may_lose(gain, options.tolerance, least))
+
+
+def _share(blocks: Blocks, rival: str, answer: str, options: TuneOptions) -> Interval:
+    left, right = blocks.pairs(rival, answer, options.metric)
+    return t_interval(log_ratios(left, right), options.confidence)

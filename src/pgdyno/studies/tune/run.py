@@ -1,0 +1,303 @@
+"""The tune: baseline and noise floor, search, proof; or "keep your configuration".
+
+    noise     baseline runs alone: how small an effect can be seen here?
+    search    single-shot trials asked by the optimiser, baselines interleaved
+    proof     fresh randomised blocks: baseline, the frugal part of what was found, that part without each of its
+              settings, all that was found, rivals. Where the part is worse than the whole, the model that chose it
+              learns from these blocks and chooses another one for the next.
+
+The whole is a pure function of options, seed and the trials' outcomes: a resumed tune runs it again from the top,
+and the laboratory gives back the trials that the store has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from pgdyno.errors import EnvironmentUnsuitable, OutOfTime
+from pgdyno.knobs.budget import TrialBudget
+from pgdyno.knobs.catalogue import load_catalogue
+from pgdyno.knobs.space import SearchSpace, build_space, starting_points
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.facts import Facts
+from pgdyno.model.trial import TUNE_PROOF_BLOCKS, LoadPlan, Role, Trial, WorkloadSpec
+from pgdyno.model.verdict import Metric, Word
+from pgdyno.studies.pairs.blocks import FOUND, WINNER
+from pgdyno.studies.pairs.drowned import contradicts, drowned
+from pgdyno.studies.tune.frugal import frugal
+from pgdyno.studies.tune.missing import TRIALS, seek_missing
+from pgdyno.studies.tune.noise_runs import floor_of, measure_noise
+from pgdyno.studies.tune.options import TuneOptions
+from pgdyno.studies.tune.proof import RIVAL, WITHOUT, GivenUp, Proof, needed_settings, prove
+from pgdyno.studies.tune.restart_room import arms_with_restarts
+from pgdyno.studies.tune.search import Search
+from pgdyno.studies.tune.tuned import Tuned
+from pgdyno.trial.laboratory import Laboratory
+from pgdyno.trial.stopwatch import BudgetSpent
+from pgdyno.units import seconds_text
+
+ROUNDS = 3
+"""So often the model may choose a part of what was found; each proof is judged by its own fresh blocks."""
+MOST_IN_TIME, MOST_SETTINGS = 3, 5
+"""More are not left out one by one: each takes an arm in every block, and the fewer blocks fit into a bounded time."""
+REPAIR_ARMS = 4
+"""Baseline, winner, and the winner without each of two settings: with fewer a second try mends little."""
+NO_PROOF = "no time was left for the proof, so nothing is claimed: a longer --budget leaves room for it"
+
+
+def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str], None]) -> Tuned:
+    """Run the whole tune. `announce` hears of each phase. Leaves the server in some trial's configuration."""
+    study = laboratory.study
+    plan = study.plan
+    space = search_space(laboratory.facts, study.workload, plan, options)
+    starts = tuple(
+        starting_points(
+            space,
+            laboratory.facts,
+            connections=plan.clients,
+            read_only=study.workload.read_only,
+        )
+    )
+    if options.never_restarts and not options.reload_only:
+        announce(
+            f"restart budget {options.restart_budget}: a proof alone takes about {options.proof_restarts}, so knobs "
+            "that need a restart are not searched"
+        )
+    for sentence in reach_sentences(space, laboratory.facts, options):
+        announce(sentence)
+    search = Search(laboratory, space, starts, options)
+    announce(f"noise floor: {options.noise_runs} runs of the baseline")
+    try:
+        noise = measure_noise(search, options, announce)
+    except BudgetSpent as spent:
+        raise too_short(options, "before the baseline had been measured often enough") from spent
+    if why := drowned(noise.runs, options.metric):
+        announce(f"noise floor: {why}")
+        options = search.options = replace(options, metric=Metric.SERVER_CPU)
+        noise = replace(noise, floor=floor_of(noise.runs, Metric.SERVER_CPU))
+    search.noise_sd = noise.floor.pair_sd / math.sqrt(2)
+    announce(
+        f"search: up to {options.trials} trials over {len(space.dimensions)} knobs; noise {100 * noise.floor.cv:.1f} %"
+    )
+    tuned = Tuned(noise, search, drowned=why or "")
+    try:
+        _search_and_prove(laboratory, tuned, options, announce)
+    except BudgetSpent:
+        search.stopped = search.stopped or "the time was over"
+        tuned.notes.append("the time was over in mid-work; what was measured until then is kept: a longer --budget")
+    if why:
+        tuned.notes.insert(0, why)
+    if tuned.drowned and tuned.proof is not None and contradicts(tuned.proof.headline):
+        tuned.notes.append("throughput was worse with the winner, so that it is not offered")
+    if search.left_out:
+        want = "restarts" if laboratory.stopwatch is None else "time"
+        tuned.notes.append(f"left out for want of {want}: {'; '.join(search.left_out)}")
+    return tuned
+
+
+def too_short(options: TuneOptions, when: str) -> OutOfTime:
+    """Return the error for a budget that was over before anything could be told; the server is put back by then."""
+    return OutOfTime(
+        f"the budget of {seconds_text(options.budget_s or 0)} was over {when}",
+        detail="It is the time from Enter to the prompt: start, data load, trials, the way back, the report.",
+        hint="Give a longer --budget, or shorter --warmup and --measure; --keep-data keeps the data for the next try.",
+    )
+
+
+def _search_and_prove(
+    laboratory: Laboratory, tuned: Tuned, options: TuneOptions, announce: Callable[[str], None]
+) -> None:
+    search = tuned.search
+    search.run()
+    announce(f"search ended: {search.stopped}")
+    tuned.found = found = search.winner()
+    if not found:
+        tuned.notes.append(_nothing_measured(search))
+        return
+    first_block, refused = TUNE_PROOF_BLOCKS, [BASELINE]
+    needed: Sequence[str] = ()
+    idle = frozenset[str]()
+    for turn in range(ROUNDS):
+        arms = _affordable(laboratory, found, options)
+        if arms is not None and arms < 2:
+            break
+        most = _most_settings(arms, options, again=turn > 0)
+        part = frugal(search, found, most=most, refused=refused, needed=needed, idle=idle)
+        if part.settings in refused:
+            break
+        which = f"{len(part.settings)} of the {len(found)} settings that the search found"
+        announce(f"proof: {which}; fresh pairs against the baseline")
+        again, is_last = turn > 0, turn == ROUNDS - 1
+        proof = _prove(search, part.settings, found, arms, options, first_block, again=again, is_last=is_last)
+        if proof is None:
+            break
+        if isinstance(proof, Proof):
+            if not tuned.is_offered or proof.headline.verdict.word is Word.BETTER:
+                tuned.take(proof, part)
+            if not proof.is_vetoed:
+                break
+        announce(f"proof: {which} are worse than all of them: the model learns from that")
+        search.fresh += [trial for trial in _trials(proof) if trial.spec.role is not Role.RIVAL]
+        first_block += len(proof.blocks.complete) + proof.blocks.lost
+        refused.append(part.settings)
+        needed = needed_settings(proof.blocks, options, search.noise_sd)
+        idle |= frozenset(part.settings) - frozenset(needed)
+        if is_last or not _can_repair(laboratory, options):
+            needed = needed[:1]
+        elif missing := seek_missing(search, proof, needed, block=first_block):
+            needed, idle = missing, frozenset(found) - frozenset(missing)
+            first_block += 1
+    if tuned.proof is None:
+        tuned.notes.append(NO_PROOF)
+    else:
+        _note_proof(tuned, tuned.proof, options)
+
+
+def _trials(proof: Proof | GivenUp) -> list[Trial]:
+    return sorted((trial for block in proof.blocks.complete for trial in block.values()), key=lambda trial: trial.id)
+
+
+def _affordable(laboratory: Laboratory, found: Configuration, options: TuneOptions) -> int | None:
+    """Return for how many arms there are time and restarts in the fewest blocks of a proof; None without a bound."""
+    watch, beside = laboratory.stopwatch, (BASELINE, found, *options.rival_configurations().values())
+    bounds = [] if (arms := arms_with_restarts(laboratory, options, beside)) is None else [arms]
+    if watch is not None and watch.trials:
+        bounds.append(int((watch.end_s - watch.position_s) / (options.confirm_min * max(watch.trial_s, 1e-9))))
+        if not watch.has_room(options.proof_trials):
+            bounds.append(0)
+    return min(bounds, default=None)
+
+
+def _can_repair(laboratory: Laboratory, options: TuneOptions) -> bool:
+    """Tell whether there is room to find what a vetoed winner lacks, and to prove another one in the fewest blocks."""
+    watch, arms = laboratory.stopwatch, arms_with_restarts(laboratory, options, (BASELINE,))
+    has_restarts = arms is None or arms >= REPAIR_ARMS
+    return has_restarts and (watch is None or watch.has_room(TRIALS + REPAIR_ARMS * options.confirm_min))
+
+
+def _most_settings(arms: int | None, options: TuneOptions, *, again: bool = False) -> int:
+    """Return how many settings can be left out one by one beside baseline, winner, what was found and the rivals.
+
+    One alone needs no arm of its own. Rivals give way to a second setting: what is offered matters more. So does what
+    was found, where it has vetoed a part already.
+    """
+    if arms is None:
+        return MOST_SETTINGS
+    beside = arms - (2 if again else 3)
+    return max(1, min(MOST_IN_TIME, max(beside - len(options.rivals), min(beside, 2))))
+
+
+def _prove(
+    search: Search,
+    part: Configuration,
+    found: Configuration,
+    arms: int | None,
+    options: TuneOptions,
+    first_block: int,
+    *,
+    again: bool,
+    is_last: bool,
+) -> Proof | GivenUp | None:
+    """Measure a part of what was found; of the arms that there is room for, rivals are the last."""
+
+    def has_another_try() -> bool:
+        return not is_last and _can_repair(search.laboratory, options)
+
+    alone = [name for name in part if len(part) > 1 and search.accepts(part.without(name))]
+    alone = alone[: _most_settings(arms, options, again=again)]
+    with_found = part != found and (arms is None or arms > 2 + (len(alone) if again else 0))
+    spare = None if arms is None else max(0, arms - 2 - with_found - len(alone))
+    return prove(
+        search.laboratory,
+        part,
+        found,
+        options,
+        first_block=first_block,
+        alone=alone,
+        rivals=list(options.rivals)[:spare],
+        with_found=with_found,
+        noise_sd=search.noise_sd,
+        has_another_try=has_another_try,
+    )
+
+
+def _note_proof(tuned: Tuned, proof: Proof, options: TuneOptions) -> None:
+    """Note what a reader of the result has to know of how its winner was chosen."""
+    found, left_out = tuned.found, tuned.search.left_out
+    whole = f"all {len(found)} settings that the search found" if len(found) > 1 else "what the search found"
+    tuned.notes += tuned.lowered
+    if proof.is_vetoed and proof.unpruned is not None:
+        tuned.notes.append(
+            f"{proof.unpruned.sentence('what was proved', whole)}; which of them matter is not known, and a setting "
+            "that is not explained is not offered: a longer --budget or more --trials"
+        )
+    unmeasured = proof.blocks.unmeasured
+    tuned.notes += [
+        f"{arm} could not be measured, and the proof does without: {why}" for arm, why in unmeasured.items()
+    ]
+    told = {*proof.effects, *tuned.unexplained, *(arm.removeprefix(WITHOUT) for arm in unmeasured)}
+    if bound := [name for name in tuned.winner if name not in told]:
+        tuned.notes.append(
+            f"without it the rest is refused here, so that it was not measured alone: {', '.join(bound)}"
+        )
+    if proof.gone and len(tuned.winner) > 1:
+        tuned.notes.append(f"the effects of single settings were measured with {', '.join(proof.gone)}")
+    if unexplained := tuned.unexplained:
+        tuned.notes.append(f"not offered, as these settings were not measured alone: {', '.join(unexplained)}")
+    if proof.together is None and FOUND not in unmeasured and proof.blocks.arms[WINNER] != found:
+        left_out.append(f"whether {whole} do better")
+    if left := [name for name in options.rivals if name not in proof.rivals and RIVAL + name not in unmeasured]:
+        left_out.append(f"rivals {', '.join(left)}")
+
+
+def _nothing_measured(search: Search) -> str:
+    if search.trials:
+        return f"none of the {len(search.trials)} configurations that were tried could be measured"
+    return f"no configuration was tried: {search.stopped}; a longer --budget leaves room for the search"
+
+
+def search_space(facts: Facts, workload: WorkloadSpec, plan: LoadPlan, options: TuneOptions) -> SearchSpace:
+    """Return the knobs to search and their ranges on this target under this load, with the reasons of the others.
+
+    Raises UsageError for a knob of `include`, `exclude` or `only` that does not exist, PolicyError for one that may
+    not be touched, EnvironmentUnsuitable when nothing is left to search.
+    """
+    space = build_space(
+        load_catalogue(),
+        facts,
+        include=options.include or None,
+        exclude=options.exclude,
+        only=options.only or None,
+        reload_only=options.never_restarts,
+        linux=options.linux,
+        budget=TrialBudget(
+            warmup_s=plan.warmup_s,
+            measure_s=plan.measure_s,
+            read_only=workload.read_only,
+            restores=plan.reset != "never" and not workload.read_only,
+            connections=plan.clients,
+        ),
+    )
+    if not space.dimensions:
+        asked = [out for out in space.excluded if not options.only or out.name in options.only]
+        remedies = dict.fromkeys(facts.obstacles[out.name].remedy for out in asked if out.name in facts.obstacles)
+        raise EnvironmentUnsuitable(
+            "there is no knob to search",
+            detail="; ".join(f"{out.name}: {out.reason}" for out in asked),
+            hint=" ".join(remedies) or "Lengthen --measure, allow restarts, or name knobs with --include.",
+        )
+    return space
+
+
+def reach_sentences(space: SearchSpace, facts: Facts, options: TuneOptions) -> list[str]:
+    """Return, for the plan, which knobs ALTER SYSTEM sets here, and why others are left out.
+
+    Those are the knobs that could not come into force, and those that were asked for by name.
+    """
+    asked = {*options.only, *options.include}
+    moved = [name for name in space.names() if name in facts.by_alter_system]
+    said = [f"{', '.join(moved)} by ALTER SYSTEM, because postgresql.auto.conf sets them"] if moved else []
+    out = [f"{out.name} {out.reason}" for out in space.excluded if out.name in facts.obstacles or out.name in asked]
+    return [*said, *(f"left out: {words}" for words in out)]

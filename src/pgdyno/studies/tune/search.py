@@ -1,0 +1,239 @@
+"""The search of a tune: single-shot trials that the optimiser asks for, with baselines interleaved.
+
+Nothing is claimed here. The search only proposes; the `proof` measures with fresh pairs.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from pgdyno.knobs.constraints import check
+from pgdyno.knobs.dimension import Value
+from pgdyno.knobs.space import SearchSpace, configuration_to_point, point_to_configuration
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
+from pgdyno.model.verdict import Metric
+from pgdyno.optimizer.ask import Suggestion, ask
+from pgdyno.optimizer.observation import ScoredPoint
+from pgdyno.optimizer.rank import candidate
+from pgdyno.optimizer.stopping import is_flat, should_stop
+from pgdyno.studies.pairs.blocks import metric_of, run_repeating
+from pgdyno.studies.pairs.drift import level_now, relative_scores
+from pgdyno.studies.tune.options import THERE_AND_BACK, TuneOptions
+from pgdyno.studies.tune.restart_room import restarts_left
+from pgdyno.trial.hopeless import FLOOR_SHARE
+from pgdyno.trial.laboratory import Laboratory
+from pgdyno.trial.restarts import needs_restart
+
+INITIAL = 10
+"""Points before the model leads: the baseline, the advisor-like starts, then global and local ones in turn."""
+
+VOID_IN_A_ROW = 5
+"""A void trial says nothing and is not counted against the search; so many in a row say that something is wrong."""
+
+LOST = frozenset({TrialState.FAILED, TrialState.VOID, TrialState.REFUSED, TrialState.UNSTEADY})
+"""What the model of feasibility learns from: of these configurations no figure can be had."""
+
+ENOUGH_BASELINES = 3
+"""Before so many runs of the baseline, what is poor is not known."""
+
+Point = Mapping[str, Value]
+
+
+@dataclass
+class Search:
+    """A search in progress: its trials, and what the optimiser may learn from them."""
+
+    laboratory: Laboratory
+    space: SearchSpace
+    starts: tuple[Point, ...]
+    options: TuneOptions
+    baselines: list[Trial] = field(default_factory=list)
+    trials: list[Trial] = field(default_factory=list)
+    suggestions: list[Suggestion] = field(default_factory=list)
+    noise_sd: float = 0.0
+    """Scatter of ln(figure) of one trial, from the noise floor."""
+    stopped: str = ""
+    fresh: list[Trial] = field(default_factory=list)
+    """Trials of a proof that the search's winner did not stand: the model learns from them too."""
+    left_out: list[str] = field(default_factory=list)
+    """What a time budget had no room for."""
+
+    def run(self) -> None:
+        """Ask and measure until the budget is spent or more search is not worth it."""
+        trials = self.options.trials
+        self.laboratory.expect(trials + math.ceil(trials / self.options.baseline_every), at_most=True)
+        block = 0
+        while not self.stopped:
+            block += 1
+            self._run_block(block)
+
+    def _run_block(self, block: int) -> None:
+        """Run one baseline and `baseline_every` suggestions, the baseline at a place drawn at random."""
+        options = self.options
+        lot = random.Random(f"{options.seed}/search/{block}")  # noqa: S311 - a seeded place that must repeat on resume
+        place = lot.randrange(options.baseline_every + 1)
+        for slot in range(options.baseline_every + 1):
+            if slot == place:
+                self.measure_baseline(block, slot)
+                continue
+            self.stopped = self._reason_to_stop()
+            if self.stopped:
+                return
+            suggestion = self._ask()
+            if suggestion.repeats:
+                self.stopped = self._all_tried()
+                return
+            self.suggestions.append(suggestion)
+            self._measure(suggestion, block, slot)
+
+    def measure_baseline(self, block: int, slot: int) -> Trial:
+        """Measure the baseline once more."""
+        trial = run_repeating(self.laboratory.run, TrialSpec(BASELINE, Role.BASELINE, "baseline", block, slot))
+        if self._has_figure(trial):
+            self.baselines.append(trial)
+        return trial
+
+    def _ask(self) -> Suggestion:
+        return ask(
+            self.space.dimensions,
+            self.history(),
+            starts=self.starts,
+            skipped=self.skipped(),
+            held=() if self._may_restart() else self._restarting(),
+            seed=self.options.seed,
+            feasible=self.is_feasible,
+            initial=INITIAL,
+        )
+
+    def _measure(self, suggestion: Suggestion, block: int, slot: int) -> None:
+        configuration = point_to_configuration(self.space, suggestion.point)
+        spec = TrialSpec(configuration, Role.SEARCH, suggestion.origin, block, slot)
+        self.trials.append(run_repeating(partial(self.laboratory.run, floor_tps=self.floor_tps()), spec))
+
+    def floor_tps(self) -> float | None:
+        """Return the throughput that a trial must surely reach to be worth a whole window; None where none is known.
+
+        FLOOR_SHARE of the best score so far, which counts for no more than is left of it after twice the noise of one
+        trial: the best of many is a lucky one. Only where throughput is asked for and the clients alone bound it.
+        """
+        by_rate = self.laboratory.study.plan.rate is not None
+        if self.options.metric is not Metric.THROUGHPUT or by_rate or len(self.baselines) < ENOUGH_BASELINES:
+            return None
+        figures = [(_time(trial), self._gain(trial)) for trial in self.baselines]
+        best = max(score for _, score in self._scored()) - 2 * self.noise_sd
+        return FLOOR_SHARE * math.exp(max(0.0, best) + level_now(figures))
+
+    def _all_tried(self) -> str:
+        """Return the words for a space of which no point is left; what keeps others out is said too."""
+        which = "" if self._may_restart() else " without a restart"
+        return f"every configuration that can be tried{which} was tried"
+
+    def _restarting(self) -> list[str]:
+        """Return the knobs of the space that need a restart."""
+        facts = self.laboratory.facts
+        return [dimension.name for dimension in self.space.dimensions if needs_restart(dimension.name, facts)]
+
+    def _may_restart(self) -> bool:
+        """Return False when the restarts that are left are needed to prove what was found."""
+        left = restarts_left(self.laboratory, self.options)
+        return left is None or left >= self.options.proof_restarts + THERE_AND_BACK
+
+    def is_feasible(self, point: Point) -> bool:
+        """Tell whether the constraints accept this point."""
+        return self.accepts(point_to_configuration(self.space, point))
+
+    def accepts(self, configuration: Configuration) -> bool:
+        """Tell whether the constraints accept this configuration: what is left of one may need what was taken."""
+        laboratory = self.laboratory
+        return check(configuration, laboratory.facts, connections=laboratory.study.plan.clients) is None
+
+    def _reason_to_stop(self) -> str:
+        options = self.options
+        counted = [trial for trial in self.trials if trial.state is not TrialState.VOID]
+        if len(counted) >= options.trials:
+            return f"the {options.trials} search trials are spent"
+        latest = self.trials[-VOID_IN_A_ROW:]
+        if len(latest) == VOID_IN_A_ROW and all(trial.state is TrialState.VOID for trial in latest):
+            reason = latest[-1].outcome.reason if latest[-1].outcome else None
+            return f"{VOID_IN_A_ROW} trials in a row were void: {reason or 'unknown why'}"
+        watch = self.laboratory.stopwatch
+        if watch is not None and not watch.has_room(1, until_s=watch.share_s(options.SEARCH_SHARE)):
+            return "the search's share of the time is spent"
+        if watch is not None and not watch.has_room(1 + options.proof_trials):
+            return "what is left of the time is needed for the proof"
+        if self._is_flat():
+            measured = sum(map(self._has_figure, self.trials))
+            return f"none of {measured} configurations stands out from the noise of the baseline"
+        promises = [suggestion.log_expected_improvement for suggestion in self.suggestions]
+        return should_stop(promises, self.noise_sd) or ""
+
+    def history(self) -> list[ScoredPoint]:
+        """Return what the optimiser learns from: every finished trial, scored against the baseline of its time.
+
+        A trial that failed, was void or was refused is an observation without a value, and so is one that was unsteady
+        each time it was repeated: where a configuration is never steady, its neighbours seldom are.
+        """
+        observations = [ScoredPoint(self._point(trial), score) for trial, score in self._scored()]
+        return observations + [ScoredPoint(self._point(t), None) for t in self.trials if t.state in LOST]
+
+    def _scored(self) -> list[tuple[Trial, float]]:
+        """Return every trial that has a figure with its score: baselines, then what was asked."""
+        fresh = [trial for trial in self.fresh if self._has_figure(trial)]
+        baselines = [*self.baselines, *(trial for trial in fresh if trial.spec.role is Role.BASELINE)]
+        measured = [trial for trial in self.trials if self._has_figure(trial)]
+        measured += [trial for trial in fresh if trial.spec.role is not Role.BASELINE]
+        figures, repeats = ([(_time(t), self._gain(t)) for t in each] for each in (measured, baselines))
+        scores, own = relative_scores(figures, repeats) if repeats else ([], [])
+        return [*zip(baselines, own, strict=True), *zip(measured, scores, strict=bool(repeats))]
+
+    def _is_flat(self) -> bool:
+        scored = self._scored()
+        tried = [score for trial, score in scored if trial.spec.role is Role.SEARCH]
+        repeats = [score for trial, score in scored if trial.spec.role is not Role.SEARCH]
+        return is_flat(tried, repeats, trials=self.options.trials)
+
+    def skipped(self) -> list[Point]:
+        """Return the points whose trials say nothing of them: disturbed each time they were repeated, or no figure.
+
+        They count as tried. Asked again, they would be the next suggestion until the search is over.
+        """
+        return [self._point(t) for t in self.trials if t.state not in LOST and not self._has_figure(t)]
+
+    def learn(self, trial: Trial) -> bool:
+        """Let the model learn from a trial that it did not ask for; return whether there is anything to learn."""
+        self.fresh += [trial] if self._has_figure(trial) else []
+        return self._has_figure(trial)
+
+    def _has_figure(self, trial: Trial) -> bool:
+        known = trial.outcome is not None and metric_of(trial.outcome, self.options.metric) is not None
+        return known and trial.state is TrialState.COMPLETE
+
+    def _point(self, trial: Trial) -> Point:
+        return configuration_to_point(self.space, trial.spec.configuration, self.laboratory.facts)
+
+    def _gain(self, trial: Trial) -> float:
+        """Return the trial's figure so that higher is better, whatever the metric."""
+        metric: Metric = self.options.metric
+        assert trial.outcome is not None, "only complete trials are scored"
+        figure = metric_of(trial.outcome, metric)
+        if figure is None or figure <= 0:
+            return 1e-12
+        return figure if metric.higher_is_better else 1 / figure
+
+    def winner(self) -> Configuration:
+        """Return the tried configuration with the best posterior mean that is not the baseline.
+
+        By the sceptical fit among those that surely lead; where none does, by the search's own fit, since whether it
+        beats the baseline is decided in fresh pairs and not here. The empty one when no other was measured.
+        """
+        point = candidate(self.space.dimensions, self.history(), seed=self.options.seed)
+        return point_to_configuration(self.space, point)
+
+
+def _time(trial: Trial) -> float:
+    return trial.outcome.began_at if trial.outcome else 0.0

@@ -1,0 +1,66 @@
+"""What a tune found out: its noise floor, its search, what part of it was proved and what the proof says of that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.study import Comparison
+from pgdyno.model.verdict import Word
+from pgdyno.studies.pairs.drowned import contradicts
+from pgdyno.studies.tune.frugal import FrugalWinner
+from pgdyno.studies.tune.noise_runs import NoiseRuns
+from pgdyno.studies.tune.proof import WITHOUT, Proof
+from pgdyno.studies.tune.search import Search
+
+
+@dataclass
+class Tuned:
+    """Everything that a tune found out. `proof` is None where there was no time for one, or nothing to prove."""
+
+    noise: NoiseRuns
+    search: Search
+    found: Configuration = BASELINE
+    """The best configuration of the search, whole."""
+    winner: Configuration = BASELINE
+    """The part of it that was proved."""
+    proof: Proof | None = None
+    dropped: Configuration = BASELINE
+    dropped_because: Mapping[str, str] = field(default_factory=dict)
+    lowered: Sequence[str] = ()
+    notes: list[str] = field(default_factory=list)
+    drowned: str = ""
+    """Why server CPU per transaction decided instead of throughput; empty where the metric asked for did."""
+
+    def take(self, proof: Proof, part: FrugalWinner) -> None:
+        """Make this proof the answer."""
+        self.proof, self.winner, self.lowered = proof, proof.blocks.arms[proof.answer], part.lowered
+        self.dropped = self.found.without(*self.winner)
+        measured = {knob: removal.sentence(knob) for knob, removal in proof.gone.items()}
+        self.dropped_because = {**part.dropped_because, **measured}
+
+    @property
+    def is_offered(self) -> bool:
+        """Return whether the winner is proved better and explained, and throughput not worse where it decides not."""
+        if self.proof is None or self.proof.headline.verdict.word is not Word.BETTER or self.unexplained:
+            return False
+        return not (self.drowned and contradicts(self.proof.headline))
+
+    @property
+    def unexplained(self) -> list[str]:
+        """Return the settings of the winner that could have been left out one by one and were not."""
+        if self.proof is None:
+            return []
+        return [
+            name
+            for name in self.winner
+            if name not in self.proof.effects
+            and WITHOUT + name not in self.proof.blocks.unmeasured
+            and self.search.accepts(self.winner.without(name))
+        ]
+
+    @property
+    def headline(self) -> Comparison | None:
+        """Return the comparison that the verdict is taken from."""
+        return self.proof.headline if self.proof else None

@@ -1,0 +1,274 @@
+"""A pgbench run under way: started, watched, ended, and turned into a result."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from pgdyno.errors import ScriptError, WorkloadError
+from pgdyno.owner.account import Account
+from pgdyno.owner.inherited import ProgramKind
+from pgdyno.units import seconds_text
+from pgdyno.workloads.driver_process import DriverProcess
+from pgdyno.workloads.gate import StartGate
+from pgdyno.workloads.load_warnings import LoadFacts, judge_load
+from pgdyno.workloads.loop_command import LoopCommand
+from pgdyno.workloads.pgbench.command import RunCommand
+from pgdyno.workloads.pgbench.folded_log import FoldedLog
+from pgdyno.workloads.pgbench.log import PgbenchLogReader
+from pgdyno.workloads.pgbench.log_fold import LogFold
+from pgdyno.workloads.pgbench.progress import ProgressReader, count_aborted, first_reason
+from pgdyno.workloads.protocol import LoadReading
+from pgdyno.workloads.result import (
+    Gap,
+    LoadResult,
+    SecondHistograms,
+    away_s,
+    count_bins,
+    mean_pause_s,
+    mean_round_trips,
+)
+from pgdyno.workloads.script_statements import least_pause_s, round_trips
+
+GRACE_S = 60.0
+"""How long a load may outlast its time: pgbench lets every client finish its last transaction."""
+READS_EVERY_S = 0.2
+CLOCK_STEP_S = 2.0
+"""A clock that is slewed by NTP (at most 0.5 ms a second) stays far below; more was set by somebody."""
+
+
+class PgbenchLoad:
+    """A `RunningLoad`: one pgbench process and the files it writes.
+
+    `failure` makes of what pgbench wrote the error of a script that cannot run, None where that is not the reason.
+    """
+
+    def __init__(
+        self,
+        command: RunCommand | LoopCommand,
+        environment: Mapping[str, str],
+        *,
+        instance: int = 0,
+        scale: int | None = None,
+        plans: tuple[str, ...] = (),
+        gate: StartGate | None = None,
+        block_reads: Callable[[], int | None] | None = None,
+        failure: Callable[[str], ScriptError | None] | None = None,
+        clock: Callable[[], float] = time.time,
+        timer: Callable[[], float] | None = None,
+    ) -> None:
+        self._command = command
+        self._instance = instance
+        self._scale = scale
+        self._plans = plans
+        self._argv = command.argv()
+        for script in command.scripts:
+            script.write(command.directory)
+        self._failure = failure
+        self._clock = clock
+        self._errors = command.directory / "pgbench.stderr"
+        self._timer = timer or (time.monotonic if clock is time.time else clock)
+        self._began_at, self._since = clock(), self._timer()
+        self._process = DriverProcess.start(
+            self._argv,
+            environment=environment,
+            directory=command.directory,
+            stdout=command.directory / "pgbench.stdout",
+            stderr=self._errors,
+            gate=gate,
+            # The loop is our own code, which that account may not be able to read: it changes over by itself.
+            account=None if isinstance(command, LoopCommand) else command.account,
+            kind=ProgramKind.OURSELVES if isinstance(command, LoopCommand) else ProgramKind.CLIENT,
+        )
+        self._reader = PgbenchLogReader(command.log_prefix, self._process.pid, command.log_format)
+        self._fold = LogFold(
+            round(self._began_at * 1e6), first_client=instance * command.plan.clients, folder=command.directory
+        )
+        self._progress = ProgressReader(self._errors)
+        self._ended_by_us: str | None = None
+        self._block_reads = block_reads
+        self._device_reads: list[tuple[float, int]] = []
+        self._count_reads()
+
+    @property
+    def pid(self) -> int:
+        """Return the process id of pgbench."""
+        return self._process.pid
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Return the process id of pgbench: it has threads, but no children."""
+        return (self._process.pid,)
+
+    def poll(self) -> bool:
+        """Return True once pgbench has ended."""
+        self._count_reads()
+        return self._process.poll() is not None
+
+    def wait(self, seconds: float) -> bool:
+        """Wait at most so long for pgbench's end. Return True once it has ended."""
+        self._process.wait(seconds)
+        return self.poll()
+
+    def live(self) -> LoadReading | None:
+        """Return the latest reading, None before pgbench's first progress line. Reads what is new of its files."""
+        fold, last = self._fold, self._progress.latest()
+        for piece in self._reader.read_new():
+            fold.add(piece)
+        if last is None:
+            return None
+        if self._command.log_format.paced:  # pgbench counts as many pauses as transactions
+            return LoadReading(last.t, last.tps / 2, fold.mean_ms() or 0.0, fold.p99_ms(), fold.committed, fold.failed)
+        return LoadReading(last.t, last.tps, last.latency_ms, fold.p99_ms(), fold.committed, fold.failed)
+
+    def terminate(self) -> None:
+        """End pgbench at once."""
+        if not self.poll():
+            self._ended_by_us = "ended by pgdyno before its time"
+        self._process.terminate()
+
+    def finish(self) -> LoadResult:
+        """Wait for the end and return what came of it. See `RunningLoad.finish`."""
+        try:
+            remaining = self._since + self._command.plan.duration_s + GRACE_S - self._timer()
+            if self._process.wait(max(remaining, 0.0)) is None:
+                self._ended_by_us = f"still running {GRACE_S:.0f} s after its time, and ended"
+        finally:
+            self._process.terminate()
+        self._refuse_set_clock()
+        for piece in self._reader.read_rest():
+            self._fold.add(piece)
+        log = self._fold.folded()
+        text = self._stderr()
+        aborted = count_aborted(text)
+        reason = self._reason(text, aborted)
+        failure = self._failure(text) if self._failure is not None and self._ended_by_us is None and reason else None
+        if failure is not None and (failure.is_certain or not len(log)):
+            raise failure
+        if failure is not None:
+            reason = f"{self._who_gave_up(aborted)}: {failure}{f' ({failure.detail})' if failure.detail else ''}"
+        if not len(log):
+            raise WorkloadError(
+                "the load ended without a single transaction", detail=reason, hint=f'See "{self._errors}".'
+            )
+        return self._result(log, self._reader.malformed, aborted, reason)
+
+    def _refuse_set_clock(self) -> None:
+        """Raise WorkloadError when the wall clock was set during the load: its log cannot be laid beside the samples.
+
+        Also a matter of memory: counts by the second over a jump of years would take gigabytes.
+        """
+        stepped_s = (self._clock() - self._began_at) - (self._timer() - self._since)
+        if abs(stepped_s) > CLOCK_STEP_S:
+            raise WorkloadError(
+                f"the clock was set {'forward' if stepped_s > 0 else 'back'} by {seconds_text(abs(stepped_s))} "
+                "during the load",
+                hint="Let the clock be disciplined before a study begins; see chronyc tracking or timedatectl.",
+            )
+
+    def _result(self, log: FoldedLog, malformed: int, aborted: int, reason: str | None) -> LoadResult:
+        counts = log.tally()
+        ended_at = log.last_end_us / 1e6
+        driver_cpu_s = self._process.cpu_s or 0.0
+        gaps, scripts = self._command.gaps(), self._command.scripts
+        names = tuple(script.name for script in scripts)
+        by_script = dict.fromkeys(names, 0)
+        for name, count in zip(names, log.committed_by_script(len(names)), strict=True):
+            by_script[name] += count
+        facts = LoadFacts(
+            plan=self._command.plan,
+            seconds=ended_at - self._began_at,
+            cores=len(os.sched_getaffinity(0)),
+            driver_cpu_s=driver_cpu_s,
+            counts=counts,
+            malformed_lines=malformed,
+            scale=self._scale,
+            plans=self._plans,
+            pauses=self._command.pauses,
+        )
+        return LoadResult(
+            began_at=self._began_at,
+            ended_at=ended_at,
+            transactions=counts.committed,
+            failed=counts.failed,
+            retried=counts.retried,
+            skipped=counts.skipped,
+            driver_cpu_s=driver_cpu_s,
+            bins=count_bins(log, began_at=self._began_at),
+            histograms=SecondHistograms(((log, names, self._instance),)),
+            warnings=judge_load(facts, log),
+            log_files=self._reader.files,
+            argv=tuple(self._argv),
+            exit_code=self._process.exit_code or 0,
+            aborted_clients=aborted,
+            malformed_lines=malformed,
+            reason=reason,
+            plans=self._plans,
+            pauses=self._command.pauses,
+            partial=gap_text(gaps, ended_at),
+            gaps=gaps,
+            device_reads=tuple(self._device_reads),
+            round_trips=mean_round_trips(by_script, {script.name: round_trips(script) for script in scripts}),
+            pause_s=self._command.own_pause_s
+            + mean_pause_s(by_script, {script.name: least_pause_s(script) for script in scripts})
+            + self._reader.paused_us / 1e6 / max(1, counts.committed),
+            log=log,
+        )
+
+    def _count_reads(self) -> None:
+        now = self._clock()
+        if self._block_reads is None or (self._device_reads and now - self._device_reads[-1][0] < READS_EVERY_S):
+            return
+        count = self._block_reads()
+        if count is not None:
+            self._device_reads.append((now, count))
+
+    def _reason(self, text: str, aborted: int) -> str | None:
+        if self._ended_by_us is not None:
+            return self._ended_by_us
+        if not aborted and self._process.exit_code == 0:
+            return None
+        code = self._process.exit_code or 0
+        if code < 0 and not aborted:
+            return f"pgbench was ended by {signal.Signals(-code).name}"
+        said = first_reason(text) or "no reason given"
+        return f"{self._who_gave_up(aborted)}: {said}"
+
+    def _who_gave_up(self, aborted: int) -> str:
+        clients = f"{aborted} of {self._command.plan.clients} clients aborted" if aborted else "pgbench gave up"
+        return f"{clients} (exit code {self._process.exit_code})"
+
+    def _stderr(self) -> str:
+        return self._errors.read_text(errors="replace")
+
+
+def gap_text(gaps: Sequence[Gap], ended_at: float) -> str | None:
+    """Return what must be said of a load whose server was away, None when it never was."""
+    if not gaps:
+        return None
+    seconds = away_s(gaps, 0.0, ended_at)
+    sessions = len({gap.session for gap in gaps})
+    lost = f"{sessions} session{'s' * (sessions != 1)} lost, then open again"
+    return f"the server was away for {seconds:.1f} s ({lost}): {gaps[0].reason}"
+
+
+def prepare_directory(directory: Path, account: Account | None = None) -> Path:
+    """Make the directory of one run and return its absolute path. Raise WorkloadError when it cannot be written.
+
+    An account that the load runs as may make files in it, and can neither rename nor remove ours.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        if account is not None:
+            os.chown(directory, -1, account.gid)
+            directory.chmod(0o1770)
+    except OSError as error:
+        raise WorkloadError(
+            f'directory "{directory}" cannot be made',
+            detail=str(error),
+            hint="Make room or give the right, or set PGDYNO_HOME to another folder.",
+        ) from error
+    return directory.absolute()

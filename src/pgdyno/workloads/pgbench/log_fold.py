@@ -1,0 +1,165 @@
+"""Fold a log of transactions while it is read: what stays in memory does not grow with their number.
+
+Of each quarter second and script are kept the counts, the exact sum and maximum of the latencies, and in a file beside
+the log four bytes for each committed transaction: its client and the bucket of its latency. `FoldedLog` answers from
+them. In memory stay some 90 bytes for each of a second's quarters and scripts: 5 MB for two hours of one script.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+from pgdyno.errors import WorkloadError
+from pgdyno.stats.histogram import BUCKETS, HIGHEST_US, bucket_of, highest_of
+from pgdyno.workloads.pgbench.folded_log import CLIENT_BITS, COLUMNS, QUARTER_US, FoldedLog, mean_us
+from pgdyno.workloads.pgbench.spool import Spool
+from pgdyno.workloads.pgbench.transaction_log import Int16s, Int64s, Status, TransactionLog
+
+RECENT_S = 5
+_MOST_CLIENTS = (1 << 15) - 1
+
+
+class LogFold:
+    """Takes the transactions of one load generator in any order, and gives a `FoldedLog` of them.
+
+    `since_us` is when the load began, in microseconds since the epoch. Clients are numbered from `first_client` on.
+    `folder` takes the file without a name that holds what does not stay in memory.
+    """
+
+    def __init__(self, since_us: int = 0, *, first_client: int = 0, folder: Path | None = None) -> None:
+        self._first_quarter = since_us // QUARTER_US
+        self._first_client = first_client
+        self._spool = Spool(folder)
+        self._kept = 0
+        self._pieces: list[Int64s] = []
+        self._boundaries: defaultdict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
+        self._recent: dict[int, Int64s] = {}
+        self._first_began_us = self._first_end_us = np.iinfo(np.int64).max
+        self._last_end_us = 0
+        self._has_lag = self._has_clients = True
+        self.committed = self.failed = 0
+
+    def add(self, log: TransactionLog) -> None:
+        """Count the transactions. Raises WorkloadError when the disk does not take them."""
+        if not len(log):
+            return
+        quarters = log.end_us // QUARTER_US
+        key = (quarters - quarters.min()) * (int(log.script.max()) + 1) + log.script
+        if (key[1:] < key[:-1]).any():  # what one thread logs of one script is in order
+            order = np.argsort(key.astype(np.uint16) if key.max() < 1 << 16 else key, kind="stable")
+            log, key, quarters = log[order], key[order], quarters[order]
+        starts = np.append(0, np.flatnonzero(key[1:] != key[:-1]) + 1)
+        ok, lag, retries = log.status == Status.OK, log.lag_us, log.retries
+        latency = np.where(ok, log.latency_us, 0)
+        committed = np.add.reduceat(ok, starts, dtype=np.int64)
+        offset = np.cumsum(committed) - committed
+        columns: dict[str, Int64s | np.int64] = {
+            "quarter": quarters[starts],
+            "script": log.script[starts].astype(np.int64),
+            "offset": self._kept + offset,
+            "committed": committed,
+            "skipped": np.add.reduceat(log.status == Status.SKIPPED, starts, dtype=np.int64),
+            "every": np.diff(starts, append=key.size),
+            "retried": np.int64(0) if retries is None else np.add.reduceat(retries > 0, starts, dtype=np.int64),
+            "total_us": np.add.reduceat(latency, starts),
+            "max_us": np.maximum.reduceat(latency, starts),
+            "lag_us": np.int64(0) if lag is None else np.add.reduceat(np.where(ok, lag, 0), starts),
+            "every_lag_us": np.int64(0) if lag is None else np.add.reduceat(lag, starts),
+            "spool": np.int64(0),
+        }
+        piece = np.zeros((len(COLUMNS), starts.size), np.int64)
+        for row, name in enumerate(COLUMNS):
+            piece[row] = columns[name]
+        self._pieces.append(piece)
+        self._has_lag &= lag is not None
+        self._has_clients &= log.client is not None
+        self._first_began_us = min(self._first_began_us, int((log.end_us - log.latency_us).min()))
+        self._first_end_us = min(self._first_end_us, int(log.end_us.min()))
+        self._last_end_us = max(self._last_end_us, int(log.end_us.max()))
+        self.failed += len(log) - int(committed.sum()) - int(piece[COLUMNS.index("skipped")].sum())
+        if not ok.all():
+            log, quarters = log[ok], quarters[ok]
+        self.committed += len(log)
+        buckets = bucket_of(log.latency_us)
+        self._keep(buckets, log.client)
+        self._keep_edges(log, quarters)
+        self._keep_recent(piece[0] * QUARTER_US // 1_000_000, offset, buckets)
+
+    def mean_ms(self) -> float | None:
+        """Return the mean latency of the newest five seconds or six, within 0.1 %; None when nothing committed."""
+        total = self._recent_counts()
+        return mean_us(total) / 1000 if total.any() else None
+
+    def p99_ms(self) -> float | None:
+        """Return the 99th percentile of the newest five seconds or six, within 0.1 %; None when nothing committed."""
+        cumulative = np.cumsum(self._recent_counts())
+        if not cumulative[-1]:
+            return None
+        return float(highest_of(np.searchsorted(cumulative, np.ceil(0.99 * cumulative[-1])))) / 1000
+
+    def _recent_counts(self) -> Int64s:
+        total = np.zeros(BUCKETS, np.int64)
+        for counts in self._recent.values():
+            total[: counts.size] += counts
+        return total
+
+    def folded(self) -> FoldedLog:
+        """Return what was counted. The fold is over: nothing may be added to it."""
+        self._recent.clear()
+        table = np.concatenate(self._pieces, axis=1) if self._pieces else np.zeros((len(COLUMNS), 0), np.int64)
+        self._pieces.clear()
+        return FoldedLog(
+            table=table[:, np.argsort(table[0], kind="stable")],
+            spools=(self._spool,),
+            boundaries=dict(self._boundaries),
+            has_lag=self._has_lag,
+            has_clients=self._has_clients,
+            first_began_us=self._first_began_us,
+            first_end_us=self._first_end_us,
+            last_end_us=self._last_end_us,
+        )
+
+    def _keep(self, buckets: Int64s, client: Int16s | None) -> None:
+        number = (
+            np.int64(0) if client is None else np.minimum(client.astype(np.int64) + self._first_client, _MOST_CLIENTS)
+        )
+        try:
+            self._spool.append(((number << CLIENT_BITS) + buckets).astype(np.int32).tobytes())
+        except OSError as error:
+            raise WorkloadError(
+                "the transactions of the load could not be kept",
+                detail=str(error),
+                hint="Make room, or set PGDYNO_HOME to another folder.",
+            ) from error
+        self._kept += buckets.size
+
+    def _keep_edges(self, log: TransactionLog, quarters: Int64s) -> None:
+        """Note when those began that ran across a boundary of quarters: added where they begin to, taken off after."""
+        began = log.end_us - np.minimum(log.latency_us, HIGHEST_US)
+        origin = self._first_quarter * QUARTER_US
+        across = np.flatnonzero((began < quarters * QUARTER_US) & (quarters >= self._first_quarter))
+        began, last = began[across], quarters[across]
+        first = np.maximum(began // QUARTER_US, self._first_quarter - 1) + 1
+        for sign, at in ((1, first), (-1, last + 1)):
+            numbers, place = np.unique(at, return_inverse=True)
+            sums = np.bincount(place, weights=began - origin, minlength=numbers.size)
+            for quarter, count, total in zip(numbers, np.bincount(place), sums, strict=True):
+                before = self._boundaries[int(quarter)]
+                more = sign * int(count), sign * (int(total) + int(count) * origin)
+                self._boundaries[int(quarter)] = before[0] + more[0], before[1] + more[1]
+
+    def _keep_recent(self, seconds: Int64s, offset: Int64s, buckets: Int64s) -> None:
+        """Count into the newest seconds, which ascend; those of a piece begin at `offset`."""
+        newest = max(int(seconds[-1]), max(self._recent, default=0))
+        self._recent = {second: counts for second, counts in self._recent.items() if second >= newest - RECENT_S}
+        firsts = np.flatnonzero(np.diff(seconds, prepend=-1))
+        starts = np.append(offset[firsts], buckets.size)
+        for second, start, end in zip(seconds[firsts].tolist(), starts[:-1], starts[1:], strict=True):
+            if second >= newest - RECENT_S and end > start:
+                before = self._recent.get(second, np.zeros(0, np.int64))
+                counts = np.bincount(buckets[start:end], minlength=before.size)
+                counts[: before.size] += before
+                self._recent[second] = counts

@@ -1,0 +1,194 @@
+"""The one implementation of `Workload`: data, a mix of scripts, and what they ask of pgbench."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pgdyno.errors import UsageError
+from pgdyno.model.record import Examination
+from pgdyno.model.trial import LoadPlan, Outcome, WorkloadSpec
+from pgdyno.owner.account import Account
+from pgdyno.server.own_databases import DatabaseState, drop_owned, owned_state
+from pgdyno.targets.accounts import load_account
+from pgdyno.targets.target import Target
+from pgdyno.workloads.dataset import DataSet, LoadSite
+from pgdyno.workloads.execution_plan import PlanProbe, capture_plan
+from pgdyno.workloads.gate import StartGate
+from pgdyno.workloads.loop_command import LoopCommand, SessionLoop
+from pgdyno.workloads.pgbench.command import DriverOptions, RunCommand, check_plan, find_pgbench
+from pgdyno.workloads.pgbench.load import PgbenchLoad, prepare_directory
+from pgdyno.workloads.protocol import RunningLoad
+from pgdyno.workloads.result import LoadResult
+from pgdyno.workloads.script import Script, fingerprint
+from pgdyno.workloads.script_failure import script_error
+from pgdyno.workloads.script_statements import statements
+from pgdyno.workloads.statement_plans import plan_records
+from pgdyno.workloads.template import (
+    APPLICATION_NAME,
+    clone_template,
+    end_old_sessions,
+    load_name,
+    make_template,
+    require_createdb,
+    template_name,
+)
+
+Examiner = Callable[[Target, str, LoadResult, Outcome], Examination]
+Starter = Callable[[Target, str], None]
+RESET_POLICIES = ("auto", "always", "never")
+
+
+@dataclass(frozen=True, slots=True)
+class PgbenchWorkload:
+    """A load by pgbench.
+
+    `scale` is that of pgbench's tables where clients meet on the rows of branches, else None. `hold_read_only` makes
+    the server refuse writes to the load's sessions. `examiner` checks the data after each run, `starter` keeps in the
+    database, before each run, what the examiner counts from. `loop` runs the load by sessions that come again instead
+    of pgbench. `pgbench` is a program to use instead of the server's own.
+    """
+
+    identity: WorkloadSpec
+    data: DataSet
+    scripts: tuple[Script, ...]
+    options: DriverOptions
+    variables: Mapping[str, str] = field(default_factory=dict)
+    plan_probe: PlanProbe | None = None
+    scale: int | None = None
+    hold_read_only: bool = False
+    examiner: Examiner | None = None
+    starter: Starter | None = None
+    loop: SessionLoop | None = None
+    pgbench: Path | None = None
+
+    def spec(self) -> WorkloadSpec:
+        """Return what is run."""
+        return self.identity
+
+    def prepare(self, target: Target, *, progress: Callable[[str], None]) -> None:
+        """Make the template database, once. See `Workload.prepare`."""
+        name = self._template(target)
+        require_createdb(target.postgres)
+        site = LoadSite(target, find_pgbench(target, self.pgbench), name, progress)
+        make_template(
+            target.postgres,
+            name,
+            workload=self.identity.name,
+            load=lambda: self.data.load(site),
+            progress=progress,
+            analysed=self.data.analysed,
+        )
+
+    def bytes_to_load(self, target: Target) -> int:
+        """Return about how many bytes `prepare` would load; 0 where they are there already, or nobody knows."""
+        there = owned_state(target.postgres, self._template(target)) is DatabaseState.COMPLETE
+        return 0 if there else self.data.estimated_bytes or 0
+
+    def kept_database(self, target: Target, policy: str) -> str | None:
+        """Return the database that runs will find as an earlier study left it, None where they get a fresh clone."""
+        name = load_name(self._fingerprint(target))
+        there = owned_state(target.postgres, name) is DatabaseState.COMPLETE
+        return name if there and self._keeps(policy) else None
+
+    def _keeps(self, policy: str) -> bool:
+        return policy == "never" or (policy == "auto" and self.identity.read_only)
+
+    def reset(self, target: Target, *, policy: str = "auto") -> str:
+        """Give the load's database its first state again and return its name. See `Workload.reset`."""
+        if policy not in RESET_POLICIES:
+            raise UsageError(f'reset "{policy}" is not one of {", ".join(RESET_POLICIES)}')
+        postgres, name = target.postgres, load_name(self._fingerprint(target))
+        state = owned_state(postgres, name)
+        if self._keeps(policy) and state is DatabaseState.COMPLETE:
+            end_old_sessions(postgres, name)
+        else:
+            clone_template(postgres, self._template(target), name)
+        if self.starter is not None:
+            self.starter(target, name)
+        return name
+
+    def begin(
+        self,
+        target: Target,
+        dbname: str,
+        plan: LoadPlan,
+        directory: Path,
+        *,
+        instance: int = 0,
+        gate: StartGate | None = None,
+    ) -> RunningLoad:
+        """Start pgbench in the directory. See `Workload.begin`."""
+        check_plan(plan)
+        account = load_account(target)
+        return PgbenchLoad(
+            self._command(target, dbname, plan, prepare_directory(directory, account), account),
+            self._environment(target, dbname, plan, account),
+            instance=instance,
+            scale=self.scale,
+            plans=self._plans(target, dbname, plan),
+            gate=gate,
+            block_reads=target.block_reads,
+            failure=lambda text: script_error(text, self.scripts, plan.protocol, target.postgres, dbname),
+        )
+
+    def examine(self, target: Target, dbname: str, load: LoadResult, outcome: Outcome) -> Examination:
+        """Check the data that the load left and take its statements' plans. See `Workload.examine`."""
+        found = Examination() if self.examiner is None else self.examiner(target, dbname, load, outcome)
+        planned = {plan.statement for plan in found.plans}
+        taken = plan_records(target.postgres, dbname, statements(self.scripts))
+        return replace(found, plans=(*found.plans, *(plan for plan in taken if plan.statement not in planned)))
+
+    def drop(self, target: Target, *, template: bool = False) -> tuple[str, ...]:
+        """Drop the load's database, and the template if asked for. Return the names of what was dropped."""
+        load, data = self.databases(target)
+        return tuple(name for name in ((load, data) if template else (load,)) if drop_owned(target.postgres, name))
+
+    def databases(self, target: Target) -> tuple[str, str]:
+        """Return the names of the load's database and of the template. See `Workload.databases`."""
+        return load_name(self._fingerprint(target)), self._template(target)
+
+    def _command(
+        self, target: Target, dbname: str, plan: LoadPlan, directory: Path, account: Account | None
+    ) -> RunCommand | LoopCommand:
+        if self.loop is not None:
+            return LoopCommand(self.loop, plan, self.scripts, directory, dbname, account)
+        return RunCommand(
+            pgbench=find_pgbench(target, self.pgbench),
+            plan=plan,
+            scripts=self.scripts,
+            variables=self.variables,
+            options=self.options,
+            directory=directory,
+            dbname=dbname,
+            account=account,
+        )
+
+    def _plans(self, target: Target, dbname: str, plan: LoadPlan) -> tuple[str, ...]:
+        if self.plan_probe is None:
+            return ()
+        return (capture_plan(target.postgres, dbname, self.plan_probe, protocol=plan.protocol),)
+
+    def _environment(self, target: Target, dbname: str, plan: LoadPlan, account: Account | None) -> dict[str, str]:
+        whole = account is not None
+        variables = target.postgres.environment(dbname, whole=whole, host=plan.host) | {"PGAPPNAME": APPLICATION_NAME}
+        if plan.host:
+            variables.pop("PGHOSTADDR", None)  # it would count before the host
+            variables["PGHOST"] = plan.host
+        if self.hold_read_only:
+            options = f"{variables.get('PGOPTIONS', '')} -c default_transaction_read_only=on"
+            variables["PGOPTIONS"] = options.strip()
+        return variables
+
+    def _fingerprint(self, target: Target) -> str:
+        return fingerprint(self.identity.fingerprint, {"major": _server_major(target)}, [])
+
+    def _template(self, target: Target) -> str:
+        # By data alone: workloads and run parameters that need the same data share one template.
+        return template_name(fingerprint(self.data.identity, {"major": _server_major(target)}, []))
+
+
+def _server_major(target: Target) -> int:
+    rows = target.postgres.fetch("SELECT current_setting('server_version_num')::int AS version")
+    return int(str(rows[0]["version"])) // 10_000

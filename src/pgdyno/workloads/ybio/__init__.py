@@ -1,0 +1,1 @@
+"""The YBIO shape: its table, its procedures and the figures of a run."""
