@@ -8,7 +8,7 @@ from dataclasses import MISSING, is_dataclass
 from enum import Enum
 from typing import Any, Union, get_args, get_origin
 
-from pgdyno.model.results.kinds import RESULTS
+from pgdyno.model.results.kinds import result_type
 from pgdyno.model.results.parts import StudyResult
 from pgdyno.model.shapes import members_of, shaped
 from pgdyno.model.study import StudyKind
@@ -16,7 +16,7 @@ from pgdyno.model.study import StudyKind
 
 def made(kind: StudyKind, told: Mapping[str, object]) -> StudyResult:
     """Return a result of this kind with these members, as JSON has them."""
-    return part(RESULTS[kind], told)
+    return part(result_type(kind), told)
 
 
 def part(kind: Any, told: Mapping[str, object]) -> Any:

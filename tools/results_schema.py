@@ -8,9 +8,10 @@ from pathlib import Path
 
 from generated import keep_page
 from pgdyno.model.result_schema import schema_of
-from pgdyno.model.results.kinds import RESULTS
+from pgdyno.model.results.kinds import result_type
 from pgdyno.model.results.pair import PairResult
 from pgdyno.model.shapes import Json
+from pgdyno.model.study import StudyKind
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "results.schema.json"
 
@@ -18,7 +19,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "results.schema.json"
 def schema() -> str:
     """Return the JSON Schema of what a study comes to, one definition a kind."""
     known: dict[str, Json] = {}
-    kinds = {kind.value: schema_of(result, known) for kind, result in RESULTS.items()}
+    kinds = {kind.value: schema_of(result_type(kind), known) for kind in StudyKind}
     kinds["compare"] = schema_of(PairResult, known)
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

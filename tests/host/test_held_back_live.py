@@ -147,7 +147,7 @@ def test_a_device_that_takes_few_reads_is_the_disk(make_sandbox: Callable[..., S
     with on_its_own_device(make_sandbox) as sandbox:
         set_all(sandbox, debug_io_direct="data", shared_buffers="16MB", autovacuum="off")
         with real_laboratory(sandbox, tmp_path) as lab:
-            with slow_device(sandbox, read=600):
+            with slow_device(sandbox, read=300):  # far below what beside others the CPUs ask for
                 trial = lab.run(READ, PLAN, init=WIDE)
             found = lab.evidence(trial).held_back
         assert found.resource is Resource.DISK

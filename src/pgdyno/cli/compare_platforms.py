@@ -107,11 +107,11 @@ def _study(flags: Flags, place: str) -> Iterator[tuple[Store, Study]]:
             yield store, store.study(place)
         return
     from pgdyno.studies.bundles import import_studies
-    from pgdyno.studies.platforms.reading import KINDS
+    from pgdyno.studies.kinds import kind_of
 
     with TemporaryDirectory(prefix="pgdyno-") as folder, Store.open(Path(folder) / "bundle.db") as store:
         import_studies(store, path)
-        studies = [study for study in store.studies() if study.kind in KINDS]
+        studies = [study for study in store.studies() if kind_of(study.kind).stands_alone]
         if len(studies) != 1:
             raise UsageError(
                 f'bundle "{path}" has {len(studies)} studies that could be compared',

@@ -145,9 +145,9 @@ def _other(asked: str, flags: Flags, store: Store, progress: Progress) -> int:
         return climbing.run_plan(flags, store, progress)
     if asked != "resume":
         return sweeping.run_sweep_study(flags, store, progress)
-    study = resumable(store, flags.choice("resume"), StudyKind.STAIRCASE, StudyKind.SWEEP)
-    resume = sweeping.resume_sweep if study.kind is StudyKind.SWEEP else climbing.resume_plan
-    return resume(flags, store, progress, study)
+    resumed = {StudyKind.STAIRCASE: climbing.resume_plan, StudyKind.SWEEP: sweeping.resume_sweep}
+    study = resumable(store, flags.choice("resume"), *resumed)
+    return resumed[study.kind](flags, store, progress, study)
 
 
 def run_question(question: Question, flags: Flags, store: Store, progress: Progress) -> StudyResult:

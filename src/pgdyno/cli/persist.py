@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ from pgdyno.errors import UsageError
 if TYPE_CHECKING:
     from pgdyno.kernel.persist import Artefact
     from pgdyno.linux.block_devices import KernelPlaces
-    from pgdyno.store.catalogue import Store
 
 
 @click.command(name="persist")
@@ -76,30 +74,18 @@ def _chosen(
     from pgdyno.kernel.kernel_facts import read_kernel
     from pgdyno.knobs.linux import checked_for_persisting
     from pgdyno.model.configuration import Configuration
+    from pgdyno.studies.tune.winner import settings_of, tune_of
 
     if (conf is None) == (study is None):
         raise UsageError("name a FILE or a --study, one of the two", hint="pgdyno persist mine.conf, or --study last.")
-    settings = Configuration.of(settings_from(conf) if conf else _winner(open_store(store_url), str(study)))
+    if conf is not None:
+        settings = Configuration.of(settings_from(conf))
+    else:
+        settings = Configuration.of(settings_of(tune_of(open_store(store_url), str(study)))).linux()
     knobs = checked_for_persisting(settings.linux(), read_kernel(places))
     if not knobs:
         raise UsageError("there is no Linux knob to persist", hint="pgdyno knobs host lists them.")
     return knobs, list(settings.postgresql())
-
-
-def _winner(store: Store, name: str) -> Mapping[str, str]:
-    from pgdyno.model.results.tune import TuneResult
-    from pgdyno.model.study import StudyKind
-
-    tunes = [study for study in store.studies() if study.kind is StudyKind.TUNE]
-    if name == "last" and not tunes:
-        raise UsageError("the store has no tune", hint="Begin one: pgdyno tune --linux.")
-    study = tunes[0] if name == "last" else store.study(name)
-    result = study.told(TuneResult)
-    if result is None:
-        raise UsageError(f"study {study.id} is not a finished tune", hint="pgdyno store list shows them.")
-    if result.keep:
-        raise UsageError(f"study {study.id} ended with: keep your configuration", hint="There is nothing to persist.")
-    return result.linux
 
 
 def _artefact_json(file: Artefact) -> dict[str, object]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.errors import UsageError
-from pgdyno.model.study import RESUMED_BY
 
 if TYPE_CHECKING:
     from pgdyno.model.job import Job
@@ -97,8 +96,10 @@ def words_of(job: Job, study: Study | None) -> tuple[str, ...] | None:
     """Return the words that begin a job, or those that go on with its study; None where its verb cannot go on."""
     if study is None:
         return job.argv
+    from pgdyno.studies.kinds import kind_of
+
     verb = job.argv[0]
-    if RESUMED_BY.get(study.kind) != verb:
+    if kind_of(study.kind).resumed_by != verb:
         return None
     params = parsed(job.argv, job.folder)
     kept = [verb, "--resume", study.id]

@@ -131,7 +131,7 @@ def _silent(store: Store) -> dict[str, Live]:
 def _summary(study: Study, trials: dict[str, int], live: Live | None) -> dict[str, object]:
     from pgdyno.model.shapes import plain
     from pgdyno.model.study import StudyState
-    from pgdyno.report.judgement import JUDGES, judged
+    from pgdyno.studies.kinds import judged, kind_of
     from pgdyno.studies.session.aftermath import Aftermaths
 
     is_silent = live is not None and study.state is StudyState.RUNNING
@@ -149,7 +149,7 @@ def _summary(study: Study, trials: dict[str, int], live: Live | None) -> dict[st
         "workload": study.workload.description,
         "trials": trials,
         "verdict": plain(verdict),
-        "judgement": judged(study).to_json() if study.result and study.kind in JUDGES else None,
+        "judgement": judged(study).to_json() if study.result and kind_of(study.kind).has_words else None,
     }
 
 

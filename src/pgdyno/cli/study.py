@@ -60,11 +60,11 @@ def run_study(
 def told_json(store: Store, result: StudyResult) -> Mapping[str, object]:
     """Return a result as `--json` prints it, with the judgement that its report and the dashboard tell, too."""
     from pgdyno.model.shapes import plain
-    from pgdyno.report.judgement import JUDGES, judged
+    from pgdyno.studies.kinds import judged, kind_of
 
     study, told = store.study(result.study), plain(result)
     assert isinstance(told, dict), "a result is an object"
-    return {**told, "judgement": judged(study).to_json()} if study.kind in JUDGES else told
+    return {**told, "judgement": judged(study).to_json()} if kind_of(study.kind).has_words else told
 
 
 def confirm_changes(target: Target, workload: WorkloadSpec, plan: str, outage: str, *, ask: bool) -> None:

@@ -16,7 +16,11 @@ R = TypeVar("R", bound=StudyResult)
 
 
 class StudyKind(StrEnum):
-    """The question that a study asks."""
+    """The question that a study asks.
+
+    A kind is registered here alone. What it comes to is `XResult` in `model/results/x.py`, and what is special to it
+    the object `KIND` in `studies/x/kind.py`, both found by its word when the first study of it is met.
+    """
 
     BENCH = "bench"
     AB = "ab"
@@ -28,15 +32,6 @@ class StudyKind(StrEnum):
     SELFTEST = "selftest"
     IMPORTED = "imported"
     """Runs of another tool, or of another machine's store: read, never measured here."""
-
-
-RESUMED_BY: Mapping[StudyKind, str] = {
-    StudyKind.TUNE: "tune",
-    StudyKind.STAIRCASE: "experiment",
-    StudyKind.SWEEP: "experiment",
-    StudyKind.MATRIX: "matrix",
-}
-"""The verb whose --resume goes on with a study of this kind; those of other kinds are begun anew."""
 
 
 class StudyState(StrEnum):

@@ -78,7 +78,7 @@ def limits(study: Study, trials: Sequence[Trial] = ()) -> tuple[Block, ...]:
     """Say what the figures of a study do not promise."""
     version = server_of(study).text("version")
     what = f"PostgreSQL {version} and the versions listed here" if version else "one version of PostgreSQL"
-    load = listed(levels(study, trials, "mode"), "and") or study.workload.description or study.workload.name
+    load = listed(levels(trials, "mode"), "and") or study.workload.description or study.workload.name
     said = limit_sentences(study.target, what, load)
     if study.was_read:
         said = (IMPORTED_LIMIT, *said[1:])

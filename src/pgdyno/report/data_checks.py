@@ -12,7 +12,6 @@ from functools import partial
 
 from pgdyno.model.figure import Table
 from pgdyno.model.record import MIX, P90, CheckRecord
-from pgdyno.model.study import StudyKind
 from pgdyno.model.trial import LoadPlan, Trial, TrialState
 from pgdyno.report.sections import Block, Notice, Prose, Report, Section, TableBlock
 from pgdyno.report.study_record import StudyRecord
@@ -59,7 +58,7 @@ def section(record: StudyRecord) -> Section | None:
         return None
     blocks: list[Block] = []
     if counted:
-        imported = record.study.kind is StudyKind.IMPORTED
+        imported = record.study.was_read
         blocks.append(Notice(IMPORTED if imported else NOT_TPC_C))
         blocks.append(TableBlock(_figures(counted), _IMPORTED_CAPTION if imported else _CAPTION))
         blocks += _mixed(counted)
@@ -84,7 +83,7 @@ def brief(record: StudyRecord) -> Section | None:
         partial = ", which is partial" * (last.state is TrialState.PARTIAL)
         figures = f"{' and '.join(told)} in run {last.id}{partial}"
         mixed = _mixed(results)
-        sentences.append(f"{figures}: {_NOT_LIKE[record.study.kind is StudyKind.IMPORTED]}.")
+        sentences.append(f"{figures}: {_NOT_LIKE[record.study.was_read]}.")
     elif counted:
         sentences.append(f"No NOPM and no TPM: run {counted[-1].id} is {counted[-1].state.value}, and is no result.")
     if checks:

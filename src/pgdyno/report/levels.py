@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgdyno.model.study import Study, StudyKind
 from pgdyno.model.trial import Trial
 
 
-def levels(study: Study, trials: Sequence[Trial], factor: str) -> tuple[str, ...]:
-    """Return the levels of a factor among the runs of a matrix; empty for another study, or where there is one only."""
-    if study.kind is not StudyKind.MATRIX:
-        return ()
+def levels(trials: Sequence[Trial], factor: str) -> tuple[str, ...]:
+    """Return the levels of a factor among the runs of a study; empty where there is one only."""
     found = tuple(dict.fromkeys(one for trial in trials if (one := trial.spec.factors.get(factor))))
     return tuple(sorted(found, key=_size)) if len(found) > 1 else ()
 

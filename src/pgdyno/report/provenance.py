@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from pgdyno import __version__
 from pgdyno.model.results.tune import Retained
-from pgdyno.model.study import PRINTED, SAMPLES, Study, StudyKind
+from pgdyno.model.study import PRINTED, SAMPLES, Study
 from pgdyno.model.trial import Trial, TrialState, WorkloadSpec
 from pgdyno.report.facts_image import host_of, server_of, settings_of
 from pgdyno.report.levels import levels, listed
@@ -126,7 +126,7 @@ def _origin(study: Study) -> str:
 
 def _network(study: Study, trials: Sequence[Trial]) -> str:
     """Say how the load reached the server; a target is `user@host:port/dbname`, or the name of a sandbox."""
-    if placements := levels(study, trials, "placement"):
+    if placements := levels(trials, "placement"):
         return f"by {listed(placements)}, as the row says"
     where = study.plan.host or study.target.partition("@")[2] or study.target
     if where.startswith(("/", "local:", "sandbox")):
@@ -139,12 +139,12 @@ def _network(study: Study, trials: Sequence[Trial]) -> str:
 def _driver(study: Study, trials: Sequence[Trial]) -> str:
     """Say what made the load and where it ran."""
     plan = study.plan
-    several = levels(study, trials, "instances")
+    several = levels(trials, "instances")
     count = f"{listed(several)} load generators" if several else plural(plan.instances, "load generator")
     bound = f" on CPUs {plan.cpus}" if plan.cpus else ""
     is_remote = _network(study, ()).startswith("to ")
     here = "on pgdyno's host, over the network" if is_remote else "on the server's host, whose processors it shares"
-    if study.kind is StudyKind.MATRIX and "files" in study.options:
+    if "files" in study.options:  # of runs that were read and that others did not make
         return f"pgbench, {count} as pods of a cluster; their output read by pgdyno {__version__}"
     looped = study.workload.parameters.get("driver") == "loop"
     tool = "pgdyno's own loop of sessions" if looped else "pgbench"
@@ -155,7 +155,7 @@ def workload(study: Study, trials: Sequence[Trial]) -> FactList:
     """Return what ran and how it was driven."""
     spec, plan = study.workload, study.plan
     schedule = "closed loop" if plan.rate is None else f"open loop, {number_text(plan.rate)} transactions/s offered"
-    modes, scales = levels(study, trials, "mode"), levels(study, trials, "scale")
+    modes, scales = levels(trials, "mode"), levels(trials, "scale")
     parameters = {**spec.parameters, **({"scale": listed(scales)} if scales else {})}
     given = {name: value for name, value in parameters.items() if value != ""}
     clients = f"{_clients(study, trials)}, {plan.protocol} protocol, {schedule}"
@@ -186,7 +186,7 @@ _OF_ONE_SCRIPT = ("workload", "fingerprint of its scripts", "writes")
 
 
 def _clients(study: Study, trials: Sequence[Trial]) -> str:
-    several, threads = levels(study, trials, "clients"), levels(study, trials, "jobs")
+    several, threads = levels(trials, "clients"), levels(trials, "jobs")
     clients = listed(several) or str(study.plan.clients)
     return f"{clients} in {f'{listed(threads)} threads' if threads else plural(study.plan.jobs, 'thread')}"
 

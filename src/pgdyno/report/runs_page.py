@@ -1,11 +1,12 @@
-"""The page of a study that lists its runs: the form of every kind that has no page of its own."""
+"""The page of a study that lists its runs: of an import without a form of its own, and of a sweep that is not over."""
 
 from __future__ import annotations
 
 from pgdyno.model.figure import Table
 from pgdyno.model.results.imported import ImportedResult
 from pgdyno.model.trial import Trial
-from pgdyno.report import chapters, provenance
+from pgdyno.report import chapters
+from pgdyno.report.page_frame import framed
 from pgdyno.report.sections import Block, Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import capital, plural, rounded_text
@@ -19,20 +20,16 @@ def runs_page(record: StudyRecord) -> Report:
     sentences = () if result is None else result.sentences
     told: tuple[Block, ...] = (Prose(sentences, points=len(sentences) > 1),) if sentences else ()
     runs = Section("runs", "Runs", "What was measured?", (TableBlock(runs_table(record.trials), _caption(record)),))
-    flight = () if (found := chapters.flight(record.traces)) is None else (found,)
     answer = (Section("answer", "Answer", "What came of it?", told),) if told else ()
-    return Report(
-        study=study.id,
-        kind=study.kind.value,
-        title=result.title if result else f"{capital(study.kind.value)}: {study.state.value}",
-        word=result.word if result else study.state.value,
-        tone=Tone.NEUTRAL if result else Tone.UNSURE,
-        lead=capital(f"{study.workload.description or study.workload.name}, on {study.target}"),
-        stamp=provenance.stamp(study, record.trials, ()),
-        tiles=(),
-        sections=(*answer, *flight, runs, chapters.about(study, record.trials)),
-        digest=(*answer, runs),
-        provenance=provenance.provenance(study, record.trials, result.elapsed_s if result else None),
+    return framed(
+        record,
+        (
+            result.title if result else f"{capital(study.kind.value)}: {study.state.value}",
+            result.word if result else study.state.value,
+            Tone.NEUTRAL if result else Tone.UNSURE,
+        ),
+        (*answer, chapters.flight(record.traces), runs, chapters.about(study, record.trials)),
+        (*answer, runs),
     )
 
 

@@ -12,6 +12,7 @@ from pgdyno.model.run_evidence import RunEvidence
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial
 from pgdyno.report.traces import RunTrace
+from pgdyno.report.wording import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,13 @@ class StudyRecord:
     evidence: Mapping[int, RunEvidence] = field(default_factory=dict)
     store: str = ""
     changes: tuple[ChangeRecord, ...] = ()
+
+    @property
+    def load(self) -> str:
+        """Return what ran, with how many clients, and on which target."""
+        study = self.study
+        clients = plural(study.plan.clients, "client")
+        return f"{study.workload.description or study.workload.name}, {clients}, on {study.target}"
 
     @property
     def judged(self) -> list[tuple[str, int, RunEvidence]]:

@@ -14,7 +14,7 @@ from typing import TypedDict, TypeVar
 from pgdyno.errors import StoreError
 from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.configuration import Configuration
-from pgdyno.model.results.kinds import RESULTS
+from pgdyno.model.results.kinds import result_type
 from pgdyno.model.results.parts import StudyResult
 from pgdyno.model.shapes import Json, plain, shaped
 from pgdyno.model.study import Study, StudyKind, StudyState
@@ -39,7 +39,7 @@ def result_from_json(kind: StudyKind, value: object) -> StudyResult:
 
     What a later version added is passed over; what an earlier one did not have yet has the default of its field.
     """
-    return shaped(RESULTS[kind], value, "the result", strict=False)
+    return shaped(result_type(kind), value, "the result", strict=False)
 
 
 def change_to_row(change: ChangeRecord) -> dict[str, object]:

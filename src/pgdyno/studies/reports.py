@@ -1,4 +1,4 @@
-"""Read a study from the store and make its report: the only module of this package that opens a store."""
+"""Read a study from the store and make its report: the page of its kind, with what closes every report."""
 
 from __future__ import annotations
 
@@ -7,23 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pgdyno.model.results.bench import BenchResult, RunRecord
-from pgdyno.model.results.matrix import MatrixResult
 from pgdyno.model.results.pair import PairResult
-from pgdyno.model.results.parts import Compared
-from pgdyno.model.results.sweep import SweepResult
-from pgdyno.model.results.tune import TuneResult
 from pgdyno.model.samples import HistogramRow
 from pgdyno.model.study import Study, StudyKind
 from pgdyno.model.trial import Role, Trial, TrialState
+from pgdyno.report.appendix import closed
+from pgdyno.report.data_checks import with_checks
 from pgdyno.report.facts_image import host_of
 from pgdyno.report.pair_page import pair_page
 from pgdyno.report.sections import Report
-from pgdyno.report.side_names import names_of
+from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.traces import LoadBin, RunTrace, bin_seconds, usual_spacing_s
 from pgdyno.report.wording import settings_text
 from pgdyno.stats.histogram import LatencyHistogram
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.compose import StudyRecord, compose
+from pgdyno.studies.kinds import kind_of
 from pgdyno.trial.run_evidence import read_evidence
 
 RECORDED_TABLES = ("cpu", "database", "disk", "memory", "sessions", "waits", "wal")
@@ -31,8 +29,11 @@ RECORDED_TABLES = ("cpu", "database", "disk", "memory", "sessions", "waits", "wa
 
 _LOAD = ("instances", "clients", "jobs", "mode", "scale")
 """Factors of a cell that its report tells as the load."""
-_FILES = 2
-"""So many imported files are drawn, side by side: beyond that nobody reads the strips."""
+
+
+def compose(record: StudyRecord) -> Report:
+    """Return the page of a study's kind with what closes every report. Pure: all of it comes in the record."""
+    return closed(record, with_checks(kind_of(record.study.kind).page(record), record))
 
 
 def build_report(store: Store, study_id: str) -> Report:
@@ -44,7 +45,9 @@ def build_report(store: Store, study_id: str) -> Report:
     trials = store.trials(study.id)
     recorded = recorded_runs(study, trials)
     traces = tuple(_read_trace(store, study, trial, name) for name, trial in recorded)
-    looked_at = {trial.id: trial for trial in (*(trial for _, trial in recorded), *cell_runs(study, trials))}
+    looked_at = {
+        trial.id: trial for trial in (*(trial for _, trial in recorded), *kind_of(study.kind).looked_at(study, trials))
+    }
     judged = {run: read_evidence(store, study, trial) for run, trial in looked_at.items()}
     changes = tuple(one for one in store.changes() if study.id == one.study or one.target == study.target)
     return compose(
@@ -133,35 +136,15 @@ def _of_cell(study: Study, trial: Trial) -> Study:
 
 
 def recorded_runs(study: Study, trials: Sequence[Trial]) -> list[tuple[str, Trial]]:
-    """Return the runs to show in the flight recorder: those that the result names, else the first usable one."""
+    """Return the runs to show in the flight recorder: those that its kind names, else the first usable one."""
     by_id = {trial.id: trial for trial in trials}
-    result, wanted = study.result, list[tuple[str, int | None]]()
-    if isinstance(result, BenchResult):
-        wanted = [("the run", result.top.figures.run)]
-    elif isinstance(result, SweepResult):  # its sides are levels, and the first one may be the one that was taken
-        wanted = list({side.name: side.run for side in (result.baseline, result.winner) if side is not None}.items())
-    elif isinstance(result, Compared):
-        names = names_of(study.kind, keep=isinstance(result, TuneResult) and result.keep)
-        sides = ((names.reference, result.baseline), (names.subject, result.winner))
-        wanted = [(name, side.run) for name, side in sides if side is not None]
+    wanted = kind_of(study.kind).shown(study, trials)
     found = [(name, by_id[run]) for name, run in wanted if run is not None and run in by_id]
     if found:
         return [(name, trial) for name, trial in found if trial.outcome is not None]
     usable = [trial for trial in trials if trial.state is TrialState.COMPLETE]
-    if study.kind is StudyKind.IMPORTED:  # samples of another machine: a run is a file
-        return [(trial.spec.factors.get("file", "the run"), trial) for trial in usable[:_FILES]]
     first = next((trial for trial in usable if trial.spec.role is Role.BASELINE), usable[0] if usable else None)
     return [] if first is None else [("the baseline" if first.spec.role is Role.BASELINE else "the run", first)]
-
-
-def cell_runs(study: Study, trials: Sequence[Trial]) -> list[Trial]:
-    """Return the last complete run of each row of a matrix: what held it back is told beside its figures."""
-    result = study.told(MatrixResult)
-    if result is None:
-        return []
-    complete = {trial.id: trial for trial in trials if trial.state is TrialState.COMPLETE}
-    measured = [complete.keys() & set(one.row.trials) for one in result.rows]
-    return [complete[max(runs)] for runs in measured if runs]
 
 
 def _read_trace(store: Store, study: Study, trial: Trial, name: str) -> RunTrace:

@@ -13,15 +13,15 @@ from datetime import datetime
 from pgdyno.model.guard import Colour
 from pgdyno.model.job import Job, JobState
 from pgdyno.model.live import Live
-from pgdyno.model.study import RESUMED_BY, Study, StudyState
+from pgdyno.model.study import Study, StudyState
 from pgdyno.model.trial import Role, Trial, TrialState
 from pgdyno.model.verdict import Metric
-from pgdyno.report.judgement import judged
 from pgdyno.report.sections import Tone
 from pgdyno.report.wording import number_text, plural
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.store.queue import Queue
+from pgdyno.studies.kinds import judged, kind_of
 from pgdyno.units import seconds_text
 
 FRESH_S = 0.9
@@ -312,7 +312,7 @@ def _reason(trial: Trial) -> str:
 
 def _silence(card: StudyCard) -> str:
     live, seconds = card.live, seconds_text(card.silent_s or 0)
-    verb = RESUMED_BY.get(card.study.kind)
+    verb = kind_of(card.study.kind).resumed_by
     if card.is_over:
         again = f"; pgdyno {verb} --resume {live.study} goes on" if verb else ""
         return f"study {live.study} was killed {seconds} ago, and its server is as it was found{again}."

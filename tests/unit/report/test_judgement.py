@@ -10,8 +10,8 @@ import study_example as example
 from pgdyno.errors import ExitCode
 from pgdyno.model.study import Study, StudyKind
 from pgdyno.report.drawing.text import print_summary
-from pgdyno.report.judgement import judged
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.kinds import judged
 from pgdyno.studies.reports import build_report
 from pgdyno.web.overview import OverviewReader
 from result_example import made

@@ -21,12 +21,12 @@ from pgdyno.report.drawing.text import print_report
 from pgdyno.report.provenance import environment, workload
 from pgdyno.report.scales import ticks
 from pgdyno.report.sections import Charts, Report, TableBlock
+from pgdyno.report.study_record import StudyRecord
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.compose import StudyRecord, compose
 from pgdyno.studies.matrix.charts import curves_sections
 from pgdyno.studies.matrix.curves import MANY, knee_sentences
 from pgdyno.studies.matrix.words import COLUMNS, best_sentences, little_table, matrix_table
-from pgdyno.studies.reports import build_report
+from pgdyno.studies.reports import build_report, compose
 from result_example import made
 from study_example import make_study
 from study_recording import record_filling

@@ -24,7 +24,6 @@ from pgdyno.model.results.tune import Unmeasured
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.model.trial import Role, TrialSpec
-from pgdyno.report import chapters
 from pgdyno.report.appendix import limits
 from pgdyno.report.drawing import html, markdown
 from pgdyno.report.drawing.payload import report_json
@@ -32,6 +31,7 @@ from pgdyno.report.drawing.text import print_report
 from pgdyno.report.sections import FactList, Prose, Report, Section, Snippet, Strips, TableBlock, Tone
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.reports import build_report, load_bins, recorded_runs
+from pgdyno.studies.tune import answer
 from result_example import made
 
 MOST_BYTES = 3_000_000
@@ -388,8 +388,8 @@ def test_what_a_change_interrupts_follows_from_every_setting(contexts: tuple[str
         Unmeasured(knob=f"knob_{number}", before="1", after="2", why="", durability="A", context=one)
         for number, one in enumerate(contexts)
     ]
-    assert f"2 settings to change. {told}" in chapters.need_text(2, retained)
-    assert "kernel" not in [row[5] for row in chapters.effects_table(retained).rows], "a word for people"
+    assert f"2 settings to change. {told}" in answer.need_text(2, retained)
+    assert "kernel" not in [row[5] for row in answer.effects_table(retained).rows], "a word for people"
 
 
 def test_a_pruning_that_was_taken_back_is_told_with_what_it_would_have_cost(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pgdyno.report import data_checks
 from pgdyno.report.sections import Notice, Prose, Section, TableBlock
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.traces import RunTrace
-from pgdyno.studies.compose import compose
+from pgdyno.studies.reports import compose
 from simulated_laboratory import simulated_study
 
 HOLDS = CheckRecord("C01", 0, "sums agree")

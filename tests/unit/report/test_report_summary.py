@@ -21,11 +21,11 @@ from pgdyno.report.drawing import html, markdown
 from pgdyno.report.drawing.text import print_report, print_summary
 from pgdyno.report.figures import TrialPoint
 from pgdyno.report.neighbours import phases
-from pgdyno.report.reliability import noise_facts, rival_sentences, warnings_of
 from pgdyno.report.sections import Report, Tone
 from pgdyno.report.wording import difference_text
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.reports import build_report
+from pgdyno.studies.tune.doubts import noise_facts, rival_sentences, warnings_of
 from result_example import part
 
 GOLDEN = Path(__file__).parent / "golden"

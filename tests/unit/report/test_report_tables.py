@@ -27,9 +27,8 @@ from pgdyno.report.sections import Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import rounded_text, share_text
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.compose import compose
 from pgdyno.studies.noise.page import cell_text
-from pgdyno.studies.reports import build_report
+from pgdyno.studies.reports import build_report, compose
 
 BARE_UNIT = re.compile(r"(?<![\w.])\d+(?:\.\d+)?\s?[GT]\b(?!i?B)")
 CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)

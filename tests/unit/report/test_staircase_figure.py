@@ -17,7 +17,7 @@ from pgdyno.model.verdict import Interval
 from pgdyno.report.drawing.markdown import render
 from pgdyno.report.drawing.text_charts import framed_chart
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.studies.compose import compose
+from pgdyno.studies.reports import compose
 from pgdyno.studies.staircase.figure import StairRow, staircase
 from result_example import made
 from simulated_laboratory import simulated_study

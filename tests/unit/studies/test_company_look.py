@@ -12,6 +12,7 @@ from pgdyno.cli.flags import Flags
 from pgdyno.model.facts import Unknown
 from pgdyno.model.study import StudyKind
 from pgdyno.probes.host.neighbours import Neighbour
+from pgdyno.studies.kinds import kind_of
 from pgdyno.studies.session.company_look import FirstLook, looker, said_of, warning
 from pgdyno.studies.session.exclusive import Activity
 from pgdyno.trial.assess import Bounds
@@ -34,11 +35,10 @@ def test_people_hear_of_it_before_the_first_run_and_not_of_a_quiet_machine():
 
 
 def test_only_kinds_with_pairs_and_without_bounds_of_exclusive_use_go_on_beside_others():
-    assert looker(TARGET, StudyKind.TUNE, Bounds()) is not None
-    assert looker(TARGET, StudyKind.AB, Bounds()) is not None
-    assert looker(TARGET, StudyKind.BENCH, Bounds()) is None
-    assert looker(TARGET, StudyKind.TUNE, Bounds(foreign_disk_mb_per_s=5.0)) is None
-    assert looker(TARGET, StudyKind.TUNE, Bounds(foreign_sessions=0.0)) is None
+    assert {kind for kind in StudyKind if kind_of(kind).beside_others} == {StudyKind.TUNE, StudyKind.AB}
+    assert looker(TARGET, Bounds()) is not None
+    assert looker(TARGET, Bounds(foreign_disk_mb_per_s=5.0)) is None
+    assert looker(TARGET, Bounds(foreign_sessions=0.0)) is None
 
 
 def test_a_process_that_computes_is_found_while_the_study_prepares(tmp_path):

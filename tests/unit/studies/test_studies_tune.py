@@ -10,7 +10,7 @@ from pgdyno.model.shapes import plain
 from pgdyno.model.trial import Role, TrialState
 from pgdyno.model.verdict import Metric, Word
 from pgdyno.optimizer import rank
-from pgdyno.report.judgement import judged
+from pgdyno.studies.kinds import judged
 from pgdyno.studies.tune import run as tune_module
 from pgdyno.studies.tune.frugal import FrugalWinner
 from pgdyno.studies.tune.options import TuneOptions

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pgdyno.errors import ExitCode, OutOfTime
 from pgdyno.model.trial import OUTAGE, Outcome, TrialState
-from pgdyno.report.judgement import judged
+from pgdyno.studies.kinds import judged
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.result import tune_result
 from pgdyno.studies.tune.run import tune

@@ -1,29 +1,15 @@
-"""Which kind of study has which result: one line each."""
+"""Which kind of study has which result: that of its name, in the module of its name here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from importlib import import_module
 
-from pgdyno.model.results.ab import AbResult
-from pgdyno.model.results.bench import BenchResult
-from pgdyno.model.results.imported import ImportedResult
-from pgdyno.model.results.matrix import MatrixResult
-from pgdyno.model.results.noise import NoiseResult
 from pgdyno.model.results.parts import StudyResult
-from pgdyno.model.results.selftest import SelftestResult
-from pgdyno.model.results.staircase import StaircaseResult
-from pgdyno.model.results.sweep import SweepResult
-from pgdyno.model.results.tune import TuneResult
 from pgdyno.model.study import StudyKind
 
-RESULTS: Mapping[StudyKind, type[StudyResult]] = {
-    StudyKind.BENCH: BenchResult,
-    StudyKind.AB: AbResult,
-    StudyKind.TUNE: TuneResult,
-    StudyKind.MATRIX: MatrixResult,
-    StudyKind.STAIRCASE: StaircaseResult,
-    StudyKind.SWEEP: SweepResult,
-    StudyKind.NOISE: NoiseResult,
-    StudyKind.SELFTEST: SelftestResult,
-    StudyKind.IMPORTED: ImportedResult,
-}
+
+def result_type(kind: StudyKind) -> type[StudyResult]:
+    """Return the type of the result of a kind: of `StudyKind.AB` it is `AbResult` in `ab.py`."""
+    module = import_module(f"pgdyno.model.results.{kind.value}")
+    found: type[StudyResult] = getattr(module, f"{kind.value.capitalize()}Result")
+    return found

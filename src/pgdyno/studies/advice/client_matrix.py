@@ -10,14 +10,14 @@ from statistics import median
 
 from pgdyno.model.inventory import Inventory
 from pgdyno.model.matrix import Cell
-from pgdyno.model.study import Study, StudyKind
+from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial, TrialState
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.advice.proofs import is_here
+from pgdyno.studies.kinds import kind_of
 
 FEWEST = 3
 """Numbers of clients below which nothing can be said of where throughput stops to rise."""
-_KINDS = (StudyKind.BENCH, StudyKind.MATRIX)
 _LOAD = ("instances", "clients", "jobs")
 """The factors of a matrix that are its load."""
 _FREE = ("clients", "jobs", "seed", "warmup_s", "measure_s")
@@ -34,7 +34,7 @@ def client_matrix(store: Store, inventory: Inventory) -> Matrix:
     """
     found: dict[str, dict[int, list[float]]] = {}  # by load, the newest first
     for study in store.studies():
-        if study.kind not in _KINDS or study.plan.rate is not None or not is_here(study, inventory):
+        if not kind_of(study.kind).stands_alone or study.plan.rate is not None or not is_here(study, inventory):
             continue
         for trial in store.trials(study.id):
             outcome = trial.outcome
@@ -49,13 +49,13 @@ def client_matrix(store: Store, inventory: Inventory) -> Matrix:
 
 
 def _connections(study: Study, trial: Trial) -> int:
-    if study.kind is StudyKind.MATRIX:
+    if trial.spec.factors:
         return Cell.of_factors(trial.spec.factors).connections
     return study.plan.connections
 
 
 def _load(study: Study, trial: Trial, fingerprint: str | None) -> str:
-    if study.kind is StudyKind.MATRIX:
+    if trial.spec.factors:
         others = {name: word for name, word in trial.spec.factors.items() if name not in _LOAD}
         return json.dumps([others, study.plan.protocol, fingerprint], sort_keys=True)
     plan = {name: value for name, value in asdict(study.plan).items() if name not in _FREE}

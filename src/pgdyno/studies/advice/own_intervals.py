@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from pgdyno.model.inventory import Inventory
-from pgdyno.model.study import StudyKind, StudyState
+from pgdyno.model.study import StudyState
 from pgdyno.probes.evidence.own_work import OwnStudy, OwnWork
 from pgdyno.store.bundle_import import IMPORTED
 from pgdyno.store.catalogue import Store
@@ -19,7 +19,7 @@ def own_work(store: Store, inventory: Inventory) -> OwnWork:
     """Return the times of the studies that ran on this target in this environment. Reads the store only."""
     found = []
     for study in store.studies():
-        if study.kind is StudyKind.IMPORTED or IMPORTED in study.options or not is_here(study, inventory):
+        if study.was_read or IMPORTED in study.options or not is_here(study, inventory):
             continue
         ends = [
             end

@@ -8,11 +8,11 @@ from pgdyno.model.figure import Table
 from pgdyno.model.results.imported import ImportedResult
 from pgdyno.model.study import files_of
 from pgdyno.model.trial import Trial
-from pgdyno.report import provenance
+from pgdyno.report.page_frame import framed
 from pgdyno.report.runs_page import runs_page
 from pgdyno.report.sections import Block, FactList, Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.wording import capital, number_text, plural
+from pgdyno.report.wording import number_text, plural
 
 _UNKNOWN = (
     "The files say nothing of {}the server's settings, or of what else ran: a comparison with runs that pgdyno "
@@ -39,18 +39,14 @@ def imported_page(record: StudyRecord) -> Report:
     facts = FactList((("said to be made on", study.target), ("workload", study.workload.description), *files))
     sections.append(Section("about", "Environment and method", "Where do these figures come from?", (facts,)))
     pointer = Section("report", "The full report", "", (FactList((("read", f"pgdyno report {study.id}"),)),))
-    return Report(
-        study=study.id,
-        kind=study.kind.value,
-        title=result.title if result else f"{plural(len(record.trials), 'run')}, imported",
-        word=result.word if result else study.state.value,
-        tone=Tone.NEUTRAL,
-        lead=capital(f"{study.workload.description}, on {study.target}"),
+    title = result.title if result else f"{plural(len(record.trials), 'run')}, imported"
+    return framed(
+        record,
+        (title, result.word if result else study.state.value, Tone.NEUTRAL),
+        sections,
+        (answer, pointer),
+        lead=f"{study.workload.description}, on {study.target}",
         stamp="Read from files: environment, settings and disturbances unknown",
-        tiles=(),
-        sections=tuple(sections),
-        digest=(answer, pointer),
-        provenance=provenance.provenance(study, record.trials, None),
     )
 
 

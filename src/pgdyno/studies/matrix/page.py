@@ -9,12 +9,13 @@ from pgdyno.model.matrix import BASELINE_NAME, MatrixRow, SkippedCell
 from pgdyno.model.results.matrix import MatrixResult
 from pgdyno.report import chapters, provenance
 from pgdyno.report.held_back_section import QUESTION, WORDS
+from pgdyno.report.page_frame import framed
 from pgdyno.report.run_details import failures_text
 from pgdyno.report.sections import Block, FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.side_plans import plans_of_sides
 from pgdyno.report.sizes import sizes_section
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.wording import capital, number_text, plural
+from pgdyno.report.wording import number_text, plural
 from pgdyno.stats.matrix import best_by_mode, contrasts, little
 from pgdyno.studies.matrix.charts import curves_sections
 from pgdyno.studies.matrix.curves import curve_sentences
@@ -46,34 +47,30 @@ def matrix_page(record: StudyRecord) -> Report:
     printed = result is not None and result.printed
     answer = _answer(rows, skipped, () if result is None else result.notes)
     table = Section("matrix", "Matrix", "What did each cell reach?", _table_blocks(rows, result) if result else ())
-    sections = [
-        *((answer,) if answer else ()),
-        *((table,) if rows else ()),
-        *(curves_sections(rows) if rows else ()),
-        *((_comparisons(rows),) if rows else ()),
-        *((_beside(rows),) if contrasts(rows) else ()),
-        *((plans,) if (plans := _plans(rows, record)) else ()),
-        *((held_back,) if not printed and (held_back := _held_back(rows, record)) else ()),
-        *((_checks(rows),) if rows else ()),
-        *((sizes,) if (sizes := _sizes(rows)) else ()),
-        *((_skipped(skipped),) if skipped else ()),
-        _method(result),
-        chapters.about(study, record.trials),
-    ]
-    return Report(
-        study=study.id,
-        kind=study.kind.value,
-        title=_title(rows) or f"No rows: the matrix is {study.state.value}",
-        word="" if rows else study.state.value,
-        tone=Tone.NEUTRAL if rows and all(row.usable for row in rows) else Tone.UNSURE,
-        lead=capital(f"{plural(len(rows), 'cell')}, on {study.target}"),
+    title = _title(rows) or f"No rows: the matrix is {study.state.value}"
+    whole = bool(rows) and all(row.usable for row in rows)
+    comparisons = _comparisons(rows) if rows else None
+    return framed(
+        record,
+        (title, "" if rows else study.state.value, Tone.NEUTRAL if whole else Tone.UNSURE),
+        (
+            answer,
+            table if rows else None,
+            *(curves_sections(rows) if rows else ()),
+            comparisons,
+            _beside(rows) if contrasts(rows) else None,
+            _plans(rows, record),
+            None if printed else _held_back(rows, record),
+            _checks(rows) if rows else None,
+            _sizes(rows),
+            _skipped(skipped) if skipped else None,
+            _method(result),
+            chapters.about(study, record.trials),
+        ),
+        (one for one in (answer, table, comparisons) if one is not None and one.blocks),
+        lead=f"{plural(len(rows), 'cell')}, on {study.target}",
         stamp=provenance.stamp(study, record.trials, ()) + _durability(rows),
         tiles=_tiles(rows),
-        sections=tuple(sections),
-        digest=tuple(
-            section for section in (answer, table, _comparisons(rows) if rows else None) if section and section.blocks
-        ),
-        provenance=provenance.provenance(study, record.trials, result.elapsed_s if result else None),
     )
 
 

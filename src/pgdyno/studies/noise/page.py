@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pgdyno.model.figure import Axis, Figure, FigureKind, Mark, Series, Table
 from pgdyno.model.results.noise import MetricNoise, NoiseAdvice, NoiseResult, WindowFigures, WindowLength
 from pgdyno.model.study import StudyState
-from pgdyno.report import chapters, provenance
+from pgdyno.report import chapters
+from pgdyno.report.digest import shortened
+from pgdyno.report.page_frame import framed
 from pgdyno.report.runs_page import runs_table
 from pgdyno.report.sections import Block, Charts, Notice, Prose, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.study_record import StudyRecord
@@ -22,23 +26,17 @@ def noise_page(record: StudyRecord) -> Report:
     sections = [] if result is None else [_section(one, result) for one in metrics]
     about_runs = TableBlock(runs_table(record.trials), f"{plural(len(record.trials), 'run')} of one configuration.")
     runs = Section("runs", "Runs", "What was measured?", (about_runs,))
-    return Report(
-        study=study.id,
-        kind=study.kind.value,
-        title=result.title if result else f"No answer: the study is {study.state.value}",
-        word=result.word if result else study.state.value,
-        tone=Tone.NEUTRAL if study.state is StudyState.COMPLETE else Tone.UNSURE,
-        lead=capital(f"{study.workload.description or study.workload.name}, on {study.target}"),
-        stamp=provenance.stamp(study, record.trials, ()),
+    return framed(
+        record,
+        (
+            result.title if result else f"No answer: the study is {study.state.value}",
+            result.word if result else study.state.value,
+            Tone.NEUTRAL if study.state is StudyState.COMPLETE else Tone.UNSURE,
+        ),
+        (*sections, runs, chapters.about(study, record.trials, (chapters.COUNTED,))),
+        (replace(shortened(one), question=one.question) for one in sections),
         tiles=tuple(tile for one in metrics if (tile := _tile(one)) is not None),
-        sections=(*sections, runs, chapters.about(study, record.trials)),
-        digest=(*[Section(s.id, s.title, s.question, _short(s.blocks)) for s in sections],),
-        provenance=provenance.provenance(study, record.trials, result.elapsed_s if result else None),
     )
-
-
-def _short(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-    return tuple(block for block in blocks if not isinstance(block, Charts))
 
 
 def _name(metric: MetricNoise) -> str:

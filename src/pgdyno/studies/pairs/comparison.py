@@ -14,7 +14,7 @@ from typing import Any
 from pgdyno.errors import UsageError
 from pgdyno.model.record import PlanRecord
 from pgdyno.model.results.parts import PlanChange
-from pgdyno.model.study import Study, StudyKind
+from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial, TrialState
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 from pgdyno.stats.sequential import Design, judge
@@ -140,7 +140,7 @@ _PLAN: Mapping[str, tuple[str, Callable[[Any], str]]] = {
 def _interleaved_pairs(store: Store, a: Trial, b: Trial, metric: Metric) -> tuple[list[float], list[float]] | None:
     """Return the figures of both arms paired by block, or None where the runs are not arms of one study."""
     study = store.study(a.study_id)
-    if a.study_id != b.study_id or a.spec.arm == b.spec.arm or study.kind is StudyKind.BENCH:
+    if a.study_id != b.study_id or a.spec.arm == b.spec.arm:
         return None
     trials = [t for t in store.trials(study.id) if t.state is TrialState.COMPLETE]
     left, right = (

@@ -11,14 +11,14 @@ from pgdyno.knobs.policy import Durability, worst_class
 from pgdyno.model.facts import Unknown
 from pgdyno.model.platform import Platform, PlatformRow
 from pgdyno.model.samples import SampleValue
-from pgdyno.model.study import PRINTED, Study, StudyKind
+from pgdyno.model.study import PRINTED, Study
 from pgdyno.model.trial import Outcome, Role, Trial, TrialState
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.kinds import kind_of
 from pgdyno.studies.matrix.printed_rows import CPU, LATENCY
 from pgdyno.studies.platforms.comparing import CONFIGURATION
 from pgdyno.units import bytes_text
 
-KINDS = (StudyKind.MATRIX, StudyKind.BENCH)
 COUNTS = ("cores", "threads", "sockets", "vcpus")
 _BUSY = ("usr_pct", "sys_pct", "irq_pct")
 _LOAD_FACTORS = ("instances", "clients", "jobs", "mode", "configuration", "smt", "scale", "stands_for")
@@ -48,9 +48,9 @@ def read_platform(store: Store, study: Study, name: str, counts: Mapping[str, in
 
     Raises UsageError for a study of another kind, or without a complete run.
     """
-    if study.kind not in KINDS:
+    if not kind_of(study.kind).stands_alone:
         raise UsageError(
-            f"study {study.id} is of kind {study.kind}, and platforms are compared by {' or '.join(KINDS)}",
+            f"study {study.id} is of kind {study.kind}, and platforms are compared by matrix or bench",
             hint="Measure both platforms with the same pgdyno matrix or pgdyno bench.",
         )
     trials = store.trials(study.id)

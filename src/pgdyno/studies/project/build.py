@@ -14,8 +14,8 @@ from pgdyno.model.study import Study
 from pgdyno.model.trial import Outcome, Trial, TrialState
 from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.report.provenance import state_counts
-from pgdyno.report.side_names import names_of
 from pgdyno.report.wording import number_text, plural, sentence
+from pgdyno.studies.kinds import kind_of
 
 if TYPE_CHECKING:
     from pgdyno.store.catalogue import Store
@@ -137,7 +137,7 @@ def _ratio(metric: Metric, pairs: Sequence[tuple[Study, Sequence[Trial]]]) -> Me
         min(one.interval.lo for _, one in verdicts),
         max(one.interval.hi for _, one in verdicts),
     )
-    names = names_of(study.kind)
+    names = kind_of(study.kind).sides
     how = f"{names.subject} over {names.reference}, {plural(last.pairs, 'interleaved pair')}"
     more = f", range of {plural(len(verdicts), 'study').replace('studys', 'studies')}" if len(verdicts) > 1 else ""
     return Measured(last.interval.ratio, low, high, how + more)
@@ -176,7 +176,7 @@ def _of_runs(criterion: Criterion, trials: Sequence[Trial]) -> Measured | None:
 def _came_of(study: Study, trials: Sequence[Trial]) -> str:
     verdict = next(_verdicts(study), None)
     if verdict is not None:
-        names = names_of(study.kind)
+        names = kind_of(study.kind).sides
         return sentence(verdict, names.subject, names.reference)
     usable = [trial.outcome for trial in trials if trial.state is TrialState.COMPLETE]
     known = [one.throughput for one in usable if one is not None and one.throughput]

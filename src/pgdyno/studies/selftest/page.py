@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pgdyno.model.figure import Table
 from pgdyno.model.results.selftest import CaseRecord, CaseWord, SelftestResult
-from pgdyno.report import chapters, provenance
+from pgdyno.report import chapters
+from pgdyno.report.page_frame import framed
 from pgdyno.report.runs_page import runs_table
 from pgdyno.report.sections import Notice, Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.study_record import StudyRecord
@@ -32,18 +33,13 @@ def selftest_page(record: StudyRecord) -> Report:
         "What was measured?",
         (TableBlock(runs_table(record.trials), plural(len(record.trials), "run")),),
     )
-    return Report(
-        study=study.id,
-        kind=study.kind.value,
-        title=result.title if result else f"No answer: the study is {study.state.value}",
-        word=word,
-        tone=TONES_OF.get(word, Tone.UNSURE),
+    title = result.title if result else f"No answer: the study is {study.state.value}"
+    return framed(
+        record,
+        (title, word, TONES_OF.get(word, Tone.UNSURE)),
+        (answer, runs, chapters.about(study, record.trials)),
+        (answer,),
         lead=f"Self-test on {study.target}, {plural(study.plan.clients, 'client')}",
-        stamp=provenance.stamp(study, record.trials, ()),
-        tiles=(),
-        sections=(answer, runs, chapters.about(study, record.trials)),
-        digest=(answer,),
-        provenance=provenance.provenance(study, record.trials, result.elapsed_s if result else None),
     )
 
 

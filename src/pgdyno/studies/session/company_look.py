@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from pgdyno.model.study import StudyKind
 from pgdyno.probes.host import neighbours
 from pgdyno.probes.host.neighbours import Neighbour
 from pgdyno.server.postmaster_lock import postmaster_pid
@@ -16,16 +15,14 @@ from pgdyno.trial.company import Look
 
 LOOK_S = 2.0
 """Shorter, and the ticks of /proc (10 ms) are coarse beside a bound of 15 %; longer, and people wait for it."""
-PAIRED = frozenset({StudyKind.TUNE, StudyKind.AB})
-"""Only interleaved pairs are fair beside others: a run that stands alone there would be a figure of the neighbours."""
 
 
-def looker(target: Target, kind: StudyKind, bounds: Bounds) -> Look | None:
+def looker(target: Target, bounds: Bounds) -> Look | None:
     """Return what looks at the target's host for LOOK_S; None for a study that insists on a machine of its own.
 
-    Those are kinds without pairs, and studies that bound what others do on the disks or in other databases.
+    That is one that bounds what others do on the disks or in other databases.
     """
-    if kind not in PAIRED or bounds.foreign_disk_mb_per_s is not None or bounds.foreign_sessions is not None:
+    if bounds.foreign_disk_mb_per_s is not None or bounds.foreign_sessions is not None:
         return None
 
     def seen() -> str | None:

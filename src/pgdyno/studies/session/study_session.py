@@ -21,7 +21,7 @@ from pgdyno.model.guard import GuardPlan
 from pgdyno.model.job import JOB
 from pgdyno.model.linux import is_linux_knob
 from pgdyno.model.results.parts import StudyResult
-from pgdyno.model.study import RESUMED_BY, Study, StudyKind, StudyState, metric_asked
+from pgdyno.model.study import Study, StudyKind, StudyState, metric_asked
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.model.verdict import Metric
 from pgdyno.probes.guards.reader import GuardReader
@@ -30,7 +30,8 @@ from pgdyno.server import places
 from pgdyno.server.outage import Outage
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
-from pgdyno.studies.session.company_look import PAIRED, FirstLook, looker
+from pgdyno.studies.kinds import kind_of
+from pgdyno.studies.session.company_look import FirstLook, looker
 from pgdyno.studies.session.environment_change import environment_changes, facts_image, settings_changes
 from pgdyno.studies.session.new_study import study_id
 from pgdyno.studies.session.opening import opened as opened  # for verbs that import it from here
@@ -175,14 +176,15 @@ def open_stand(
         if request.changes:
             kernel = request.kernel(target, facts, workload.spec()) if request.kernel else ()
             session = stack.enter_context(begin_session(target, study.id, undo_root, kernel, request.watch))
-        if request.kind in PAIRED:
+        kind = kind_of(request.kind)
+        if kind.beside_others:
             first_look.tell(request.bounds, announce)
         patience_s = _patience_s(request)
         store.be_patient(patience_s, lambda text: _tell_waiting(text, patience_s, session, announce))
         laboratory = Laboratory(
             study=study,
             target=target,
-            workload=SizedWorkload(workload) if request.kind is StudyKind.BENCH else workload,
+            workload=SizedWorkload(workload) if kind.sizes_data else workload,
             store=store,
             facts=facts,
             session=session,
@@ -193,7 +195,7 @@ def open_stand(
             budget=request.budget,
             stopwatch=request.stopwatch,
             sentry=Sentry(GuardReader(target), request.guards, clock=clock),
-            look=looker(target, request.kind, request.bounds),
+            look=looker(target, request.bounds) if kind.beside_others else None,
             clock=clock,
         )
         try:
@@ -201,8 +203,8 @@ def open_stand(
         except BaseException as error:
             store.hurry()
             ending.state = _state_after(error)
-            if ending.state is StudyState.INTERRUPTED and study.kind in RESUMED_BY:
-                announce(f"to go on: pgdyno {RESUMED_BY[study.kind]} --resume {study.id}")
+            if ending.state is StudyState.INTERRUPTED and kind.resumed_by:
+                announce(f"to go on: pgdyno {kind.resumed_by} --resume {study.id}")
             raise
         finally:
             if session is not None:
@@ -212,7 +214,7 @@ def open_stand(
 def check_metric(request: StudyRequest) -> None:
     """Refuse to compare what an open loop has fixed: whoever keeps up with its rate has the same throughput."""
     rate = request.plan.rate
-    if rate is None or request.kind not in _COMPARING or request.resume is not None:
+    if rate is None or not kind_of(request.kind).compares or request.resume is not None:
         return
     if metric_asked(request.kind, request.options) is Metric.THROUGHPUT:
         raise UsageError(
@@ -220,9 +222,6 @@ def check_metric(request: StudyRequest) -> None:
             detail="Every configuration that keeps up with the rate has the same throughput.",
             hint="Judge by latency with --metric latency_p99, by server_cpu_ms_per_tx, or leave --rate out.",
         )
-
-
-_COMPARING = (StudyKind.TUNE, StudyKind.AB, StudyKind.STAIRCASE, StudyKind.SWEEP)
 
 
 def linux_knobs(*configurations: Iterable[str]) -> tuple[str, ...]:

@@ -8,15 +8,14 @@ from collections.abc import Mapping, Sequence
 from pgdyno.model.figure import Table
 from pgdyno.model.results.staircase import PhaseRecord, StaircaseResult, StepRecord
 from pgdyno.model.verdict import Interval, Metric, Verdict
-from pgdyno.report import chapters, provenance
-from pgdyno.report.held_back_section import held_back_section
+from pgdyno.report import chapters
+from pgdyno.report.digest import pointer
+from pgdyno.report.page_frame import framed, inside_runs
 from pgdyno.report.reads import reads_of_steps
-from pgdyno.report.run_details import run_details
 from pgdyno.report.runs_page import runs_table
 from pgdyno.report.sections import (
     Block,
     Charts,
-    FactList,
     Notice,
     Prose,
     Report,
@@ -50,32 +49,21 @@ def staircase_page(record: StudyRecord) -> Report:
     study, result = record.study, record.study.told(StaircaseResult)
     verdict = None if result is None else _closed(result.verdict)
     steps = () if result is None else result.steps
-    title, word, tone = _headline(study.state.value, result, verdict)
-    found = [
+    sections = (
         *(_told(record, result, verdict) if result is not None else ()),
-        held_back_section(record.held_back),
-        None if result is None else plans_of_sides(record, _sides(result), "step", _SIDES),
-        chapters.flight(record.traces),
-        run_details(record.judged),
+        *inside_runs(record, None if result is None else plans_of_sides(record, _sides(result), "step", _SIDES)),
         None if result is None else _sure(result),
         _record(record, result),
         chapters.about(study, record.trials),
-    ]
-    sections = tuple(section for section in found if section is not None)
-    short = tuple(s for s in sections if s.id in ("change", "proof"))
+    )
+    short = (one for one in sections if one is not None and one.id in ("change", "proof"))
     table = Section("steps", "The steps", "", (TableBlock(_short_table(steps), "In the order of the plan."),))
-    return Report(
-        study=study.id,
-        kind=study.kind.value,
-        title=title,
-        word=word,
-        tone=tone,
-        lead=capital(f"{study.workload.description or study.workload.name}, on {study.target}"),
-        stamp=provenance.stamp(study, record.trials, ()),
+    return framed(
+        record,
+        _headline(study.state.value, result, verdict),
+        sections,
+        (table, *short, pointer(study)) if result else (),
         tiles=() if result is None else _tiles(result, verdict),
-        sections=sections,
-        digest=(table, *short, _pointer(study.id)) if result else (),
-        provenance=provenance.provenance(study, record.trials, result.elapsed_s if result else None),
     )
 
 
@@ -299,8 +287,3 @@ def _what(step: StepRecord) -> str:
         return settings_text(step.settings)
     first, *more = step.by_hand or ("",)
     return f"{first} (and {len(more)} more)" if more else first
-
-
-def _pointer(study: str) -> Section:
-    rows = (("in the terminal", f"pgdyno report {study}"), ("as a page", f"pgdyno report {study} -o report.html"))
-    return Section("report", "The full report", "", (FactList(rows),))

@@ -6,11 +6,11 @@ from pgdyno.model.figure import Table
 from pgdyno.model.results.parts import SweepFigures
 from pgdyno.model.results.sweep import UNRESOLVED, FactorialFigures, SweepResult
 from pgdyno.model.verdict import Metric
-from pgdyno.report import chapters, provenance
-from pgdyno.report.held_back_section import held_back_section
-from pgdyno.report.run_details import run_details
+from pgdyno.report import chapters
+from pgdyno.report.digest import pointer, shortened
+from pgdyno.report.page_frame import framed, inside_runs
 from pgdyno.report.runs_page import runs_page, runs_table
-from pgdyno.report.sections import Block, Charts, FactList, Prose, Report, Section, TableBlock, Tone
+from pgdyno.report.sections import Block, Charts, Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.side_plans import plans_of_arms
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import (
@@ -31,7 +31,7 @@ EACH = (
 
 def sweep_page(record: StudyRecord) -> Report:
     """Return the report of a sweep or a factorial; of an unfinished one the list of its runs."""
-    study, result = record.study, record.study.told(SweepResult)
+    result = record.study.told(SweepResult)
     if result is None:
         return runs_page(record)
     if result.factorial is not None:
@@ -41,30 +41,16 @@ def sweep_page(record: StudyRecord) -> Report:
         answer = _sweep(result.sweep, result.metric)
     table = TableBlock(runs_table(record.trials), f"{plural(len(record.trials), 'run')}, in their order.", folded=True)
     runs = Section("runs", "Runs", "What was measured?", (table,))
-    return Report(
-        study=study.id,
-        kind=study.kind.value,
-        title=capital(result.title),
-        word=result.word,
-        tone=Tone.UNSURE if result.word == UNRESOLVED else Tone.NEUTRAL,
-        lead=capital(f"{study.workload.description or study.workload.name}, on {study.target}"),
-        stamp=provenance.stamp(study, record.trials, ()),
-        tiles=(),
-        sections=tuple(
-            section
-            for section in (
-                answer,
-                held_back_section(record.held_back),
-                plans_of_arms(record, result.arms, "level" if result.sweep else "arm"),
-                chapters.flight(record.traces),
-                run_details(record.judged),
-                runs,
-                chapters.about(study, record.trials),
-            )
-            if section is not None
+    return framed(
+        record,
+        (capital(result.title), result.word, Tone.UNSURE if result.word == UNRESOLVED else Tone.NEUTRAL),
+        (
+            answer,
+            *inside_runs(record, plans_of_arms(record, result.arms, "level" if result.sweep else "arm")),
+            runs,
+            chapters.about(record.study, record.trials),
         ),
-        digest=(_short(answer), _pointer(study.id)),
-        provenance=provenance.provenance(study, record.trials, result.elapsed_s),
+        (shortened(answer), pointer(record.study)),
     )
 
 
@@ -102,13 +88,3 @@ def _factorial(found: FactorialFigures, metric: Metric) -> Section:
         TableBlock(Table(columns, tuple(rows), columns[2:5]), "The four arms, interleaved in blocks."),
     )
     return Section("factorial", "Two factors", "With and without each other, what are they worth?", blocks)
-
-
-def _short(answer: Section) -> Section:
-    blocks = tuple(block for block in answer.blocks if not isinstance(block, Charts))
-    return Section(answer.id, answer.title, "", blocks)
-
-
-def _pointer(study: str) -> Section:
-    rows = (("in the terminal", f"pgdyno report {study}"), ("as a page", f"pgdyno report {study} -o report.html"))
-    return Section("report", "The full report", "", (FactList(rows),))

@@ -1,0 +1,52 @@
+"""What the pages of all kinds have in common: the frame of their sections, and what the recorder's runs show. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pgdyno.model.results.tune import Retained
+from pgdyno.report import chapters, provenance
+from pgdyno.report.held_back_section import held_back_section
+from pgdyno.report.run_details import run_details
+from pgdyno.report.sections import Report, Section, Tile, Tone
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.wording import capital
+
+
+def framed(
+    record: StudyRecord,
+    headline: tuple[str, str, Tone],
+    sections: Iterable[Section | None],
+    digest: Iterable[Section | None],
+    *,
+    lead: str = "",
+    stamp: str = "",
+    tiles: Sequence[Tile] = (),
+    retained: Sequence[Retained] = (),
+) -> Report:
+    """Return the report of a study. `headline` is title, word and tone; what is None among the sections is left out.
+
+    Without a `lead` that names load and target; without a `stamp` where and when the runs were made, which says of
+    `retained` settings what they risk.
+    """
+    study, result = record.study, record.study.result
+    title, word, tone = headline
+    return Report(
+        study=study.id,
+        kind=study.kind.value,
+        title=title,
+        word=word,
+        tone=tone,
+        lead=capital(lead or f"{study.workload.description or study.workload.name}, on {study.target}"),
+        stamp=stamp or provenance.stamp(study, record.trials, retained),
+        tiles=tuple(tiles),
+        sections=tuple(one for one in sections if one is not None),
+        digest=tuple(one for one in digest if one is not None),
+        provenance=provenance.provenance(study, record.trials, result.elapsed_s if result else None),
+    )
+
+
+def inside_runs(record: StudyRecord, plans: Section | None = None) -> tuple[Section | None, ...]:
+    """Return what held the recorder's runs back, the `plans` that changed, the recorder, and what else is known."""
+    recorder = chapters.flight(record.traces)
+    return held_back_section(record.held_back), plans, recorder, run_details(record.judged)

@@ -1,0 +1,28 @@
+"""The tiles below a headline: the metrics that matter, of one side or of one against the other. Pure."""
+
+from __future__ import annotations
+
+from pgdyno.model.results.bench import RunSummary
+from pgdyno.model.results.parts import Compared, Side
+from pgdyno.model.verdict import Metric
+from pgdyno.report.sections import Tile
+from pgdyno.report.wording import tile
+
+ONE_SIDE = (Metric.THROUGHPUT, Metric.LATENCY_P50, Metric.LATENCY_P99, Metric.SERVER_CPU)
+COMPARED = (Metric.THROUGHPUT, Metric.LATENCY_P99, Metric.SERVER_CPU)
+
+
+def of_one(side: RunSummary | Side) -> tuple[Tile, ...]:
+    """Return the figures of one side that were measured."""
+    measured = [(metric, value) for metric in ONE_SIDE if (value := side.value(metric)) is not None]
+    return tuple(tile(None, metric, None, value) for metric, value in measured)
+
+
+def of_both(result: Compared) -> tuple[Tile, ...]:
+    """Return both sides of a comparison, the metric of its verdict first; nothing of one that has no sides yet."""
+    before, after, verdict = result.baseline, result.winner, result.verdict
+    if before is None or after is None:
+        return ()
+    verdicts = {one.metric: one for one in (*result.closed_others, *((verdict,) if verdict else ()))}
+    metrics = dict.fromkeys((*((verdict.metric,) if verdict else ()), *COMPARED))
+    return tuple(tile(verdicts.get(metric), metric, before.value(metric), after.value(metric)) for metric in metrics)

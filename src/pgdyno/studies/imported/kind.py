@@ -1,0 +1,32 @@
+"""What is special to an import."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdyno.model.study import Study
+from pgdyno.model.trial import Trial, TrialState
+from pgdyno.report.sections import Report
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.studies.kind import Kind, Named
+
+_FILES = 2
+"""So many are drawn: beyond that nobody reads the strips."""
+
+
+class ImportedKind(Kind):
+    """Runs that others made: read, never measured here."""
+
+    def page(self, record: StudyRecord) -> Report:
+        """Return what the files say."""
+        from pgdyno.studies.imported.page import imported_page
+
+        return imported_page(record)
+
+    def shown(self, study: Study, trials: Sequence[Trial]) -> list[Named]:
+        """Return the first files, side by side: a run of samples is a file."""
+        usable = [trial for trial in trials if trial.state is TrialState.COMPLETE]
+        return [(trial.spec.factors.get("file", "the run"), trial.id) for trial in usable[:_FILES]]
+
+
+KIND = ImportedKind()

@@ -1,0 +1,56 @@
+"""What code that studies share asks of a kind of study: one object a kind, in the folder of its name."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from pgdyno.model.results.parts import Compared
+from pgdyno.model.study import Study
+from pgdyno.model.trial import Trial
+from pgdyno.report.judgement import Judgement
+from pgdyno.report.sections import Report
+from pgdyno.report.side_names import SideNames
+from pgdyno.report.study_record import StudyRecord
+
+Named = tuple[str, int | None]
+"""How a run is called in the flight recorder, and its number."""
+
+
+class Kind(ABC):
+    """A kind of study. Nothing of what follows has to be said but its page: without one a kind cannot be made."""
+
+    sides = SideNames("B", "A")
+    """How the two sides of its comparison are called."""
+    resumed_by = ""
+    """The verb whose --resume goes on with it; empty where such a study is begun anew."""
+    compares = False
+    """Its verdicts are about the metric: an open loop would fix that for all sides."""
+    beside_others = False
+    """It measures interleaved pairs, which are fair beside others: a run that stands alone there is not."""
+    sizes_data = False
+    """Its data are measured before and after each run."""
+    stands_alone = False
+    """Each of its runs is a figure of the server: clients and platforms are compared by them."""
+    has_words = False
+    """Its judgement is more than how it stands: `--json` has it under a key of its own."""
+
+    @abstractmethod
+    def page(self, record: StudyRecord) -> Report:
+        """Return the report, of an unfinished study too; what draws it is imported here, with the first report."""
+
+    def judged(self, study: Study) -> Judgement | None:
+        """Return what the study came to; None where only its page says it, or while it has no result."""
+        return None
+
+    def shown(self, study: Study, trials: Sequence[Trial]) -> list[Named]:
+        """Return the runs that the flight recorder shows: by default those that stand for the two sides."""
+        result = study.told(Compared)
+        if result is None:
+            return []
+        sides = ((self.sides.reference, result.baseline), (self.sides.subject, result.winner))
+        return [(name, side.run) for name, side in sides if side is not None]
+
+    def looked_at(self, study: Study, trials: Sequence[Trial]) -> list[Trial]:
+        """Return the runs beside those of the recorder of which it is told what held them back."""
+        return []

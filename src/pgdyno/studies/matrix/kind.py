@@ -1,0 +1,37 @@
+"""What is special to a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdyno.model.results.matrix import MatrixResult
+from pgdyno.model.study import Study
+from pgdyno.model.trial import Trial, TrialState
+from pgdyno.report.sections import Report
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.studies.kind import Kind
+
+
+class MatrixKind(Kind):
+    """Cells of many factors, each for itself."""
+
+    resumed_by = "matrix"
+    stands_alone = True
+
+    def page(self, record: StudyRecord) -> Report:
+        """Return the table of the cells and what it says."""
+        from pgdyno.studies.matrix.page import matrix_page
+
+        return matrix_page(record)
+
+    def looked_at(self, study: Study, trials: Sequence[Trial]) -> list[Trial]:
+        """Return the last complete run of each row: what held it back is told beside its figures."""
+        result = study.told(MatrixResult)
+        if result is None:
+            return []
+        complete = {trial.id: trial for trial in trials if trial.state is TrialState.COMPLETE}
+        measured = [complete.keys() & set(one.row.trials) for one in result.rows]
+        return [complete[max(runs)] for runs in measured if runs]
+
+
+KIND = MatrixKind()

@@ -1,0 +1,34 @@
+"""What is special to a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdyno.model.results.sweep import SweepResult
+from pgdyno.model.study import Study
+from pgdyno.model.trial import Trial
+from pgdyno.report.sections import Report
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.studies.kind import Kind, Named
+
+
+class SweepKind(Kind):
+    """Levels of one setting, or two factors with and without each other."""
+
+    resumed_by = "experiment"
+    compares = True
+
+    def page(self, record: StudyRecord) -> Report:
+        """Return where the plateau begins, or how the factors interact."""
+        from pgdyno.studies.sweep.page import sweep_page
+
+        return sweep_page(record)
+
+    def shown(self, study: Study, trials: Sequence[Trial]) -> list[Named]:
+        """Return its sides under the names of their levels; the first level may be the one to take."""
+        result = study.told(SweepResult)
+        sides = () if result is None else (result.baseline, result.winner)
+        return list({side.name: side.run for side in sides if side is not None}.items())
+
+
+KIND = SweepKind()

@@ -1,0 +1,68 @@
+"""What is special to a tune."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdyno.model.results.tune import TuneResult
+from pgdyno.model.study import Study
+from pgdyno.model.trial import Trial
+from pgdyno.model.verdict import Word
+from pgdyno.report.judgement import Judgement, company_text, compared
+from pgdyno.report.sections import Report, Tone
+from pgdyno.report.side_names import SideNames
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.wording import plural
+from pgdyno.studies.kind import Kind, Named
+
+CANDIDATE = SideNames("the best candidate", "the baseline")
+"""How the sides are called where the configuration stays: a candidate that did not win is no winner."""
+
+
+class TuneKind(Kind):
+    """A search, and the proof of what it found."""
+
+    sides = SideNames("the winner", "the baseline")
+    resumed_by = "tune"
+    compares = True
+    beside_others = True
+    has_words = True
+
+    def page(self, record: StudyRecord) -> Report:
+        """Return what to change and why, or that nothing is to be changed."""
+        from pgdyno.studies.tune.page import tune_page
+
+        return tune_page(record)
+
+    def sides_of(self, result: TuneResult | None) -> SideNames:
+        """Return the names of the sides of a result."""
+        return CANDIDATE if result is not None and result.keep else self.sides
+
+    def shown(self, study: Study, trials: Sequence[Trial]) -> list[Named]:
+        """Return the runs of both sides, under the names that the result gives them."""
+        names = self.sides_of(study.told(TuneResult))
+        called = {self.sides.subject: names.subject}
+        return [(called.get(name, name), run) for name, run in super().shown(study, trials)]
+
+    def judged(self, study: Study) -> Judgement | None:
+        """Return the verdict on the winner, or that the configuration stays."""
+        result = study.told(TuneResult)
+        if result is None:
+            return None
+        if result.verdict is None:
+            said = "no configuration but the baseline was measured"
+            return Judgement(f"Not resolved: {said}", Word.NOT_RESOLVED.value, Tone.UNSURE, said, result.exit_code)
+        if not result.keep:
+            return compared(result, result.verdict, self.sides)
+        unsure = result.is_only_together or result.verdict.word is Word.NOT_RESOLVED
+        why = together_text(result) if result.is_only_together else "nothing that was tried proved better"
+        title = f"Keep your configuration: {why}{company_text(result.beside_others)}"
+        return Judgement(title, "keep", Tone.UNSURE if unsure else Tone.NEUTRAL, "your configuration", result.exit_code)
+
+
+def together_text(result: TuneResult) -> str:
+    """Say that only all that a search found proved better: which of it matters is not known, so it is not offered."""
+    return f"{plural(len(result.search.best), 'setting')} proved better together, and none of them is explained"
+
+
+KIND = TuneKind()

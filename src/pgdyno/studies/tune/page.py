@@ -1,0 +1,102 @@
+"""The page of a tune: the change, why it works, how sure that is, and how it was found. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pgdyno.model.configuration import Configuration
+from pgdyno.model.results.tune import Retained, TuneResult
+from pgdyno.model.trial import Trial
+from pgdyno.report import chapters, digest, provenance, reliability, tiles
+from pgdyno.report.page_frame import framed, inside_runs
+from pgdyno.report.reads import reads_section
+from pgdyno.report.run_details import plan_section
+from pgdyno.report.sections import Block, Prose, Report, Section, TableBlock, Tile
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.wording import plural
+from pgdyno.studies.kinds import judged
+from pgdyno.studies.tune import answer, doubts
+from pgdyno.studies.tune.gain_memory import gain_memory
+from pgdyno.studies.tune.kind import KIND
+
+FEW_SETTINGS = 5
+MOST_SENTENCES = 4
+MOST_WARNINGS = 3
+SEARCHED = (
+    "What a search found is confirmed by fresh runs before it is believed. Settings of which next to nothing is "
+    "expected are left out, and all that was found runs beside the rest, to tell whether they are missed."
+)
+
+
+def tune_page(record: StudyRecord) -> Report:
+    """Return the report; of an unfinished one the course of the search."""
+    study, trials, result = record.study, record.trials, record.study.told(TuneResult)
+    verdict = None if result is None else result.verdict
+    metric = verdict.metric if verdict else study.metric
+    names = KIND.sides_of(result)
+    said, sides = judged(study), (names.reference, names.subject)
+    more = () if result is None else doubts.rivals_and_noise(result)
+    return framed(
+        record,
+        (said.title, said.word, said.tone),
+        (
+            None if result is None else answer.change(result, verdict, provenance.data_bytes(trials)),
+            None if result is None else answer.explanation(result),
+            None if result is None else gain_memory(result.pareto, metric),
+            reliability.confidence(trials, result, names, doubts.warnings_of(result), more),
+            reads_section(trials, () if result is None else result.confirmation.pairs, sides),
+            doubts.search(trials, metric, result),
+            *inside_runs(record, None if result is None else plan_section(result.plans, sides)),
+            doubts.unsuccessful(trials, result, metric),
+            chapters.about(study, trials, (*chapters.paired(trials), SEARCHED)),
+        ),
+        (*(() if result is None else _digest(trials, result)), digest.pointer(study)),
+        lead=record.load,
+        tiles=() if result is None else _tiles(result),
+        retained=() if result is None else result.retained,
+    )
+
+
+def _tiles(result: TuneResult) -> tuple[Tile, ...]:
+    if not result.keep:
+        return tiles.of_both(result)
+    if result.verdict is None and result.baseline is not None and result.winner is not None:
+        return tiles.of_one(result.baseline)
+    return tuple(replace(one, label=f"best candidate: {one.label}") for one in tiles.of_both(result))
+
+
+def _digest(trials: Sequence[Trial], result: TuneResult) -> tuple[Section | None, ...]:
+    settings = answer.winner_of(result)
+    copied = answer.snippets(result, settings) if settings and not result.keep else ()
+    kept = answer.keep_blocks(result, result.verdict)[:1]
+    return (
+        digest.short("change", "What to change", kept if result.keep else _change(settings, result.retained)),
+        digest.short("why", "Why it works", () if result.keep else _why(result, len(settings))),
+        digest.short("confidence", "How sure is it?", _doubts(trials, result, settings)),
+        digest.short("copy", "To copy", copied),
+    )
+
+
+def _change(settings: Configuration, retained: Sequence[Retained]) -> tuple[Block, ...]:
+    if not settings:
+        return ()
+    need = answer.need_text(len(settings), retained)
+    return (TableBlock(answer.effects_table(retained), need),) if retained else (Prose((need,)),)
+
+
+def _why(result: TuneResult, settings: int) -> tuple[Block, ...]:
+    sentences = result.explanation[: MOST_SENTENCES if settings <= FEW_SETTINGS else 2]
+    return (Prose(sentences, points=True),) if sentences else ()
+
+
+def _doubts(trials: Sequence[Trial], result: TuneResult, settings: Configuration) -> tuple[Block, ...]:
+    dropped = [one.knob for one in result.dropped]
+    return digest.facts([
+        *(("rival", sentence) for sentence in doubts.rival_sentences(result)),
+        ("found", "" if result.keep else answer.unpruned_text(result, settings)),
+        ("dropped", f"{plural(len(dropped), 'setting')}: {', '.join(dropped)}" if dropped else ""),
+        *doubts.noise_facts(result),
+        digest.states(trials),
+        *(("note", warning) for warning in doubts.warnings_of(result)[:MOST_WARNINGS]),
+    ])  # fmt: skip

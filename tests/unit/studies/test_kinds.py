@@ -1,0 +1,156 @@
+"""Every kind of study is an object that shared code asks, and another one is a folder and one line."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pgdyno
+import study_example as example
+from pgdyno.model.results.kinds import result_type
+from pgdyno.model.results.parts import StudyResult
+from pgdyno.model.study import StudyKind
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.studies.kind import Kind
+from pgdyno.studies.kinds import judged, kind_of
+
+SOURCE = Path(pgdyno.__file__).parent
+FOLDERS = {kind.value for kind in StudyKind}
+HEAVY = ("numpy", "scipy", "psycopg", "pydantic", "jinja2", "pgdyno.trial", "pgdyno.workloads", "pgdyno.undo")
+
+RESULT = """
+from dataclasses import dataclass
+from pgdyno.model.results.parts import StudyResult
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToyResult(StudyResult):
+    dice: tuple[int, ...] = ()
+"""
+KIND = """
+from pgdyno.model.results.toy import ToyResult
+from pgdyno.report.judgement import Judgement
+from pgdyno.report.page_frame import framed
+from pgdyno.report.sections import Prose, Section, Tone
+from pgdyno.studies.kind import Kind
+from pgdyno.studies.kinds import judged
+
+class Toy(Kind):
+    has_words = True
+
+    def page(self, record):
+        said = judged(record.study)
+        thrown = Section("dice", "The dice", "What was thrown?", (Prose((said.said,)),))
+        return framed(record, (said.title, said.word, said.tone), (thrown,), (thrown,))
+
+    def judged(self, study):
+        result = study.told(ToyResult)
+        if result is None:
+            return None
+        return Judgement(f"{sum(result.dice)} eyes", "thrown", Tone.NEUTRAL, " and ".join(map(str, result.dice)))
+
+KIND = Toy()
+"""
+VERB = """
+import click
+from pgdyno.cli.options import open_store, store_option
+from pgdyno.cli.study import print_result
+from pgdyno.model.results.toy import ToyResult
+from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.model.trial import LoadPlan, WorkloadSpec
+from pgdyno.studies.session.new_study import keep_import, study_id
+
+@click.command(name="toy")
+@click.argument("dice", nargs=-1, type=int)
+@click.option("--json", "as_json", is_flag=True)
+@store_option
+def command(dice, as_json, store_url):
+    load = WorkloadSpec("dice", {}, "dice", "0", read_only=True)
+    study = Study(study_id(StudyKind.TOY, 0.0), StudyKind.TOY, "toy", StudyState.RUNNING, 0.0, "table", "unknown", {},
+                  load, LoadPlan(clients=1, jobs=1, warmup_s=0.0, measure_s=1.0))
+    with open_store(store_url) as store:
+        print_result(store, keep_import(store, study, lambda: ToyResult(study=study.id, dice=dice)), as_json)
+"""
+
+
+@pytest.mark.parametrize("kind", list(StudyKind))
+def test_a_kind_has_an_object_a_result_and_a_page_for_a_study_without_one(kind: StudyKind) -> None:
+    study = example.make_study(kind)
+    assert issubclass(result_type(kind), StudyResult)
+    report = kind_of(kind).page(StudyRecord(study, ()))
+    assert (report.study, report.kind) == (study.id, kind.value)
+    assert judged(study).title == f"No verdict: the study is {study.state.value}"
+
+
+def test_a_kind_without_a_page_cannot_be_made() -> None:
+    class Bare(Kind):
+        """No page."""
+
+    with pytest.raises(TypeError, match="page"):
+        Bare()  # type: ignore[abstract]  # that is what is shown
+
+
+def test_what_lists_studies_loads_nothing_that_measures_or_draws() -> None:
+    code = (
+        "import sys; from pgdyno.model.study import StudyKind; from pgdyno.studies.kinds import kind_of; "
+        f"[kind_of(kind) for kind in StudyKind]; print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def compared_kinds(path: Path) -> Iterator[int]:
+    """Return the lines on which a member of StudyKind is compared with something."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        parts = ast.walk(node) if isinstance(node, ast.Compare) else ()
+        if any(isinstance(part, ast.Attribute) and ast.unparse(part.value) == "StudyKind" for part in parts):
+            assert isinstance(node, ast.Compare)
+            yield node.lineno
+
+
+def test_nothing_but_a_kind_s_own_folder_asks_which_kind_a_study_is_of() -> None:
+    found = {
+        f"{path.relative_to(SOURCE)}:{line}"
+        for path in SOURCE.rglob("*.py")
+        for line in compared_kinds(path)
+        if path.parts[len(SOURCE.parts) :][:1] != ("studies",) or path.parent.name not in FOLDERS
+    }
+    was_read = {one for one in found if one.startswith("model/study.py")}  # `Study.was_read`, which many rooms ask
+    assert len(was_read) == 1
+    assert found == was_read
+
+
+def test_another_kind_is_two_lines_and_three_files_of_its_own(tmp_path: Path) -> None:
+    program = tmp_path / "src" / "pgdyno"
+    shutil.copytree(SOURCE, program, ignore=shutil.ignore_patterns("__pycache__"))
+    for name, before, more in (
+        ("model/study.py", '    BENCH = "bench"\n', '    TOY = "toy"\n'),
+        ("cli/main.py", "VERBS: dict[str, str] = {\n", '    "toy": "Throw dice.",\n'),
+    ):
+        text = (program / name).read_text("utf-8")
+        assert text.count(before) == 1
+        (program / name).write_text(text.replace(before, before + more), "utf-8")
+    (program / "studies" / "toy").mkdir()
+    for name, text in (("model/results/toy.py", RESULT), ("studies/toy/kind.py", KIND), ("cli/toy.py", VERB)):
+        (program / name).write_text(f"from __future__ import annotations\n{text}", "utf-8")
+
+    def run(*words: str) -> str:
+        environment = {**os.environ, "PYTHONPATH": str(program.parent), "PGDYNO_HOME": str(tmp_path / "home")}
+        words = (sys.executable, "-m", "pgdyno", *words, "--store", str(tmp_path / "toys.db"))
+        done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "9 eyes" in run("toy", "4", "5")
+    told = json.loads(run("toy", "6", "6", "--json"))
+    assert (told["dice"], told["judgement"]["title"]) == ([6, 6], "12 eyes")
+    rows = json.loads(run("store", "list", "--json"))
+    assert [(row["kind"], row["judgement"]["said"]) for row in rows] == [("toy", "6 and 6"), ("toy", "4 and 5")]
+    assert "The dice" in run("report", told["study"])
