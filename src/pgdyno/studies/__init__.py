@@ -1,6 +1,6 @@
-"""Studies: trials with a question. bench, A/B and tune on one engine.
+"""Studies: trials with a question, one folder a kind, and what they share.
 
-`blocks.py` runs the arms of a comparison in randomised interleaved blocks; every verdict of every study comes from
-it and from `stats.sequential`. `stand.py` opens and closes what a study needs; `tune.py` is the main job: read that
-first. Must not import report or cli.
+Every verdict of every study comes from `pairs/blocks.py`, which runs arms in randomised interleaved blocks, and from
+`stats.sequential`. `session/study_session.py` opens and closes what a study needs; `kinds.py` finds what is special to
+a kind. `tune/run.py` is the main job: read that first. Must not import cli.
 """
