@@ -34,6 +34,7 @@ if TYPE_CHECKING:
             "preflight",
             "apply",
             "rollback",
+            "live",
         ]
     ),
     default="tune",

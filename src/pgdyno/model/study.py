@@ -30,6 +30,8 @@ class StudyKind(StrEnum):
     SWEEP = "sweep"
     NOISE = "noise"
     SELFTEST = "selftest"
+    LIVE = "live"
+    """A server under its users' own load."""
     IMPORTED = "imported"
     """Runs of another tool, or of another machine's store: read, never measured here."""
 

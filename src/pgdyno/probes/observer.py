@@ -143,12 +143,7 @@ class Observer:
         if self._connection is not None and not self._connection.broken:
             return self._connection
         connection = self._connect()
-        for statement in _SESSION:
-            try:
-                connection.execute(statement)
-            except psycopg.Error:
-                if connection.broken:
-                    raise
+        quieten(connection)
         connection.adapters.register_loader("numeric", FloatLoader)  # as the store keeps it, without Decimal in between
         self._queries = queries_for(connection.info.server_version, load_views())
         schema = sql.Identifier(schema_of(connection, "pg_stat_statements") or "pg_catalog").as_string(connection)
@@ -164,6 +159,16 @@ class Observer:
             if "does not exist" not in (error.detail or ""):
                 raise
             return self.postgres.connect(self.fallback)
+
+
+def quieten(connection: psycopg.Connection[DictRow]) -> None:
+    """Let a session of ours be told from others, never wait long, and be in no log. Raises psycopg.Error when lost."""
+    for statement in _SESSION:
+        try:
+            connection.execute(statement)
+        except psycopg.Error:
+            if connection.broken:
+                raise
 
 
 def _plain_rows(cursor: psycopg.Cursor[DictRow]) -> list[ViewRow]:

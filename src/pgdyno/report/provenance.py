@@ -138,6 +138,8 @@ def _network(study: Study, trials: Sequence[Trial]) -> str:
 
 def _driver(study: Study, trials: Sequence[Trial]) -> str:
     """Say what made the load and where it ran."""
+    if "live" in study.options:
+        return f"none, the load of its users; pgdyno {__version__} read the server's counters"
     plan = study.plan
     several = levels(trials, "instances")
     count = f"{listed(several)} load generators" if several else plural(plan.instances, "load generator")

@@ -17,11 +17,13 @@ from pgdyno.server.postgres import Postgres
 
 VERBS = (
     "inspect", "bench", "experiment", "tune",
-    "advise", "guards", "noise", "matrix", "selftest", "preflight", "apply", "rollback",
+    "advise", "guards", "noise", "matrix", "selftest", "preflight", "apply", "rollback", "live",
 )  # fmt: skip
 """The first four from the least to the most, each with what those before it need; then those that need a part of it."""
 _LOADS = frozenset({"bench", "experiment", "tune", "noise", "matrix", "selftest"})
 _CHANGES = frozenset({"experiment", "tune", "matrix", "selftest", "apply", "rollback"})
+_COUNTING = frozenset({"live"})
+"""Verbs that know the load by its statements alone. Watching it changes nothing."""
 _CHECKPOINT_ROLE_SINCE = 150_000
 _FALLBACK = "postgres"
 _STATE = """
@@ -111,7 +113,7 @@ def privileges(verb: str, state: RoleState) -> list[Privilege]:
     """
     if verb not in VERBS:
         raise UsageError(f'there are no rights known for verb "{verb}"', hint=f"One of {', '.join(VERBS)}.")
-    found = _observation(state)
+    found = _observation(state, counts_statements=verb in _COUNTING)
     if verb in _LOADS:
         found += _load(state)
     if verb in _CHANGES or verb == "preflight":
@@ -140,7 +142,7 @@ def script(found: list[Privilege]) -> str:
     return "\n".join(lines)
 
 
-def _observation(state: RoleState) -> list[Privilege]:
+def _observation(state: RoleState, *, counts_statements: bool = False) -> list[Privilege]:
     why = "all settings, the sessions and statements of other roles, the size of the WAL"
     return [
         Privilege("pg_monitor", why, state.superuser or state.monitor, True, _to(state, "GRANT pg_monitor TO {role}")),
@@ -155,7 +157,7 @@ def _observation(state: RoleState) -> list[Privilege]:
             "pg_stat_statements",
             "which statements took longest; needs shared_preload_libraries = pg_stat_statements to count",
             state.statements,
-            False,
+            counts_statements,
             "CREATE EXTENSION pg_stat_statements",
             database=state.observer,
         ),

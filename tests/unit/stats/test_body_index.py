@@ -20,31 +20,37 @@ from pgdyno.stats.body_index import (
     capped,
     counts,
     pair_index,
+    reference_of,
     tail_ratio,
 )
 from pgdyno.stats.sequential import Design
 from pgdyno.stats.statement_deltas import StatementDeltas
 from simulation import run_studies
 
-pytestmark = pytest.mark.requirement("R-TUN-01")
 SHARES = nst.arrays(np.float64, st.integers(1, 40), elements=st.floats(1e-6, 1e3))
 
 
 @given(SHARES)
-def test_weights_sum_to_one_keep_their_order_and_none_is_above_the_cap(shares):
+def test_weights_sum_to_one_and_keep_the_order_of_the_shares(shares):
     weights = capped(shares)
     assert weights.sum() == pytest.approx(1.0)
-    assert weights.max() <= max(0.25, 1 / shares.size) + 1e-9
-    order = np.argsort(shares, kind="stable")
-    assert (np.diff(weights[order]) >= -1e-12).all()
+    assert (np.diff(weights[np.argsort(shares, kind="stable")]) >= -1e-12).all()
 
 
 @given(SHARES)
-def test_weights_below_the_cap_keep_their_proportions(shares):
-    weights = capped(shares)
-    free = weights < 0.25 - 1e-6
-    if free.sum() > 1 and shares.size > 4:
-        assert np.ptp(weights[free] / shares[free]) <= 1e-6 * (weights[free] / shares[free]).max()
+def test_no_weight_is_above_the_cap_unless_others_would_weigh_twice_their_share(shares):
+    weights, shares = capped(shares), shares / shares.sum()
+    assert (weights <= 2 * shares + 1e-9).all()
+    above = weights > 0.25 + 1e-9
+    if above.any():  # those below have all that they may have
+        assert weights[~above] == pytest.approx(2 * shares[~above]) or above.all()
+
+
+def test_weights_below_the_cap_keep_their_proportions():
+    found = capped(np.array([0.1, 0.2, 0.2, 0.1, 0.4]))
+    assert found == pytest.approx(np.array([0.125, 0.25, 0.25, 0.125, 0.25]))
+    assert capped(np.full(5, 7.0)) == pytest.approx(np.full(5, 0.2))
+    assert capped(np.array([79.2, 19.8, 1.0])) == pytest.approx(np.array([0.584, 0.396, 0.02]))
 
 
 def reference(calls, mean_ms, cv, seconds=600.0):
@@ -58,6 +64,21 @@ def test_the_body_is_what_a_period_resolves():
     assert body_of(given_, 25.0).ids.tolist() == [0]
     assert body_of(given_, 25.0).covered == pytest.approx(1 / 2.5)
     assert body_of(given_, 100.0).ids.tolist() == [0, 1, 2], "longer periods resolve more"
+
+
+@given(st.lists(st.lists(st.floats(0.01, 1e4), max_size=9), min_size=1, max_size=6))
+def test_the_parts_of_a_reference_say_together_what_all_their_calls_say(parts):
+    made = [
+        StatementDeltas(
+            5.0, np.array([2]), np.array([float(len(one))]), np.array([sum(one)]), np.array([sum(one)]),
+            np.array([np.var(one) * len(one) if one else 0.0]), np.zeros(1), np.zeros(1),
+        )
+        for one in parts
+    ]  # fmt: skip
+    found, every = reference_of(made, 3), [time for one in parts for time in one]
+    assert (found.seconds, found.calls.tolist()) == (5.0 * len(parts), [0, 0, len(every)])
+    assert found.time_ms[2] == pytest.approx(sum(every))
+    assert found.m2[2] == pytest.approx(np.var(every) * len(every) if every else 0.0, rel=1e-6, abs=1e-3)
 
 
 def test_a_server_that_did_nothing_has_no_body():

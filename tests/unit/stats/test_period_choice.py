@@ -21,7 +21,6 @@ from pgdyno.stats.period_choice import (
 from pgdyno.stats.sequential import Design
 from simulation import run_studies
 
-pytestmark = pytest.mark.requirement("R-TUN-03")
 STEP_S = 5.0
 
 

@@ -1,0 +1,208 @@
+"""What pg_stat_statements counts, read as a live study needs it: without texts, in binary, from one session of ours.
+
+The function materialises all its entries whatever one asks for, so that one reading of all of them costs what a
+reading of a few does (5,000 entries: 6 ms of CPU on the server, 2 ms here). Nothing is ever reset. PostgreSQL 13 to 18.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import psycopg
+from psycopg import sql
+from psycopg.rows import DictRow, tuple_row
+
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable
+from pgdyno.probes.observer import FALLBACK_DATABASE, OBSERVER_DATABASE, quieten
+from pgdyno.probes.views import load_views, queries_for
+from pgdyno.server.extensions import schema_of
+from pgdyno.server.postgres import Postgres, query_error
+from pgdyno.stats.statement_deltas import StatementSnapshot
+
+T = TypeVar("T")
+EXTENSION = "pg_stat_statements"
+_VIEWS = ("live_statements", "live_server", "live_sessions", "live_databases", "live_entries")
+_WHO = (
+    "SELECT oid::int8 AS oid, rolname::text AS role, pg_catalog.pg_has_role(oid, 'pg_read_all_stats', 'USAGE') AS sees "
+    "FROM pg_catalog.pg_roles WHERE rolname = current_user"
+)
+_NAMES = (
+    "SELECT oid::int8 AS oid, datname::text AS name, true AS is_database FROM pg_catalog.pg_database "
+    "UNION ALL SELECT oid::int8, rolname::text, false FROM pg_catalog.pg_roles"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StatementKey:
+    """What a statement is known by; a table that is made anew, and before 18 a longer IN list, makes another one."""
+
+    database: int
+    role: int
+    queryid: int
+    toplevel: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCounts:
+    """Sessions of others at one moment; `old` began before the reading did, `oldest_s` is the longest statement."""
+
+    sessions: int
+    active: int
+    old: int
+    oldest_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseTotals:
+    """Transactions of all databases so far, and milliseconds that sessions were at work (None before 14)."""
+
+    commits: float
+    rollbacks: float
+    active_ms: float | None
+
+
+class StatementReader:
+    """One session in the first database of ours that has the extension, the target's own first. Not for two threads.
+
+    Statements get a number each at their first sight, which holds as long as this object does. Those of our own role
+    are left out of every column, and only their time is told: our readings are in the statistics, too.
+    """
+
+    def __init__(self, postgres: Postgres) -> None:
+        self._postgres = postgres
+        self._connection: psycopg.Connection[DictRow] | None = None
+        self._queries: dict[str, sql.SQL] = {}
+        self._own_role = 0
+        self.role = ""
+        self.sees_all = False
+        self.keys: list[StatementKey] = []
+        self._numbers: dict[tuple[object, ...], int] = {}
+
+    def open(self) -> str | None:
+        """Open the session and return its database; None where no database that we may enter has the extension.
+
+        Raises ConnectError when the server does not answer.
+        """
+        for database in (None, OBSERVER_DATABASE, FALLBACK_DATABASE):
+            try:
+                connection = self._postgres.connect(database)
+            except ConnectError:
+                if database is None:
+                    raise
+                continue
+            if self._take(connection):
+                return connection.info.dbname
+            connection.close()
+        return None
+
+    def close(self) -> None:
+        """End the session."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def statements(self) -> StatementSnapshot:
+        """Read the counters of all statements of others. Raises ConnectError, or EnvironmentUnsuitable when refused."""
+        return self._asked(self._statements)
+
+    def sessions(self, since: float) -> SessionCounts:
+        """Count the sessions of others, and of them those that began before `since`. Errors as `statements`."""
+        row = self._row("live_sessions", {"since": since})
+        return SessionCounts(int(row["sessions"]), int(row["active"]), int(row["old"]), float(row["oldest_s"]))
+
+    def databases(self) -> DatabaseTotals:
+        """Return the transactions of all databases. Errors as `statements`."""
+        row = self._row("live_databases")
+        active = row["active_ms"]
+        return DatabaseTotals(float(row["commits"]), float(row["rollbacks"]), None if active is None else float(active))
+
+    def entries(self) -> int:
+        """Return how many entries pg_stat_statements holds, ours and nested ones too. Errors as `statements`."""
+        return int(self._row("live_entries")["entries"])
+
+    def names(self) -> tuple[Mapping[int, str], Mapping[int, str]]:
+        """Return the names of databases and of roles by their oid. Errors as `statements`."""
+
+        def read(connection: psycopg.Connection[DictRow]) -> tuple[dict[int, str], dict[int, str]]:
+            rows = connection.execute(_NAMES).fetchall()
+            databases = {row["oid"]: row["name"] for row in rows if row["is_database"]}
+            return databases, {row["oid"]: row["name"] for row in rows if not row["is_database"]}
+
+        return self._asked(read)
+
+    def _take(self, connection: psycopg.Connection[DictRow]) -> bool:
+        try:
+            quieten(connection)
+            connection.execute("SET application_name = 'pgdyno_live'")
+            schema = schema_of(connection, EXTENSION)
+            if schema is None:
+                return False
+            who = connection.execute(_WHO).fetchone()
+        except psycopg.Error as error:
+            connection.close()
+            raise query_error(self._postgres.label, error) from error
+        assert who is not None, "whoever has a session is a role"
+        self._own_role, self.role, self.sees_all = int(who["oid"]), str(who["role"]), bool(who["sees"])
+        name = sql.Identifier(schema).as_string(connection)
+        found = queries_for(connection.info.server_version, load_views())
+        self._queries = {view: sql.SQL(found[view].replace("{schema}", name)) for view in _VIEWS}
+        self._connection = connection
+        return True
+
+    def _row(self, view: str, params: Mapping[str, object] | None = None) -> dict[str, float]:
+        def read(connection: psycopg.Connection[DictRow]) -> dict[str, float]:
+            row = connection.execute(self._queries[view], params).fetchone()
+            assert row is not None, "one row, whatever is there"
+            return row
+
+        return self._asked(read)
+
+    def _asked(self, read: Callable[[psycopg.Connection[DictRow]], T]) -> T:
+        if self._connection is None:
+            raise ConnectError(f'there is no session with "{self._postgres.label}"')
+        try:
+            return read(self._connection)
+        except psycopg.Error as error:
+            if self._connection.broken:
+                self.close()
+            raise query_error(self._postgres.label, error) from error
+
+    def reopen(self) -> None:
+        """Open the session again where it was lost. Errors as `open`; EnvironmentUnsuitable without the extension."""
+        if self._connection is None and self.open() is None:
+            raise EnvironmentUnsuitable(f'{EXTENSION} is no longer in "{self._postgres.label}"')
+
+    def _statements(self, connection: psycopg.Connection[DictRow]) -> StatementSnapshot:
+        before = connection.execute(self._queries["live_server"]).fetchone()
+        with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
+            rows = cursor.execute(self._queries["live_statements"]).fetchall()
+        assert before is not None, "one row, whatever is there"
+        others = [row for row in rows if row[1] != self._own_role]
+        numbers = np.array([self._number(row[:4]) for row in others], dtype=np.int64)
+        order = np.argsort(numbers)
+        table = np.array([row[4:] for row in others], dtype=np.float64).reshape(len(others), 7)[order].T
+        return StatementSnapshot(
+            at=float(before["at"]),
+            started_at=float(before["started_at"]),
+            ids=numbers[order],
+            calls=table[0],
+            exec_ms=table[1],
+            sd_ms=table[2],
+            plans=table[3],
+            plan_ms=table[4],
+            rows=table[5],
+            since=table[6],
+            dealloc=before["dealloc"],
+            reset_at=before["reset_at"],
+            own_ms=sum(row[5] + row[8] for row in rows if row[1] == self._own_role),
+        )
+
+    def _number(self, key: tuple[int, int, int, bool]) -> int:
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.keys)
+            self.keys.append(StatementKey(*key))
+        return number

@@ -1,0 +1,118 @@
+"""What a server must have for a live study, and what is said to whoever asks for one that lacks it. Pure.
+
+Nothing is installed or set by us: pg_stat_statements needs a restart, and statistics are their owner's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.model.facts import Facts
+
+TRACK, MAX, PLANNING = "pg_stat_statements.track", "pg_stat_statements.max", "pg_stat_statements.track_planning"
+ROOM = 2
+"""pg_stat_statements must hold so many times the entries that it has: what is evicted cannot be compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveAccess:
+    """What a session found: the database with the extension (None: none), the role, whether it sees other roles' ids.
+
+    `entries` are those of pg_stat_statements now.
+    """
+
+    database: str | None
+    role: str
+    sees_all: bool
+    entries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRefusal:
+    """What is missing, as a clause, and what to run."""
+
+    reason: str
+    remedy: str
+
+
+def refusals(facts: Facts, access: LiveAccess) -> tuple[LiveRefusal, ...]:
+    """Return all that keeps this server from being watched, what must come first at the front."""
+    settings = {name: fact.setting for name, fact in facts.settings.items()}
+    found = []
+    if facts.server.in_recovery:
+        found.append(LiveRefusal("it is a standby, which runs under another server's settings", "name the primary"))
+    if TRACK not in settings:
+        found.append(
+            LiveRefusal(
+                "pg_stat_statements is not preloaded",
+                "add pg_stat_statements to shared_preload_libraries, restart the server, then "
+                "CREATE EXTENSION pg_stat_statements",
+            )
+        )
+    elif access.database is None:
+        found.append(
+            LiveRefusal(
+                "neither the database of --target nor postgres has the extension pg_stat_statements",
+                "CREATE EXTENSION pg_stat_statements",
+            )
+        )
+    elif not access.sees_all:
+        found.append(
+            LiveRefusal(
+                f'role "{access.role}" does not see the statements of others',
+                f'GRANT pg_monitor TO "{access.role}" (pgdyno privileges --for live lists all rights)',
+            )
+        )
+    return (*found, *_of_settings(facts.server.major, settings, access.entries))
+
+
+def _of_settings(major: int, settings: dict[str, str], entries: int) -> list[LiveRefusal]:
+    found, reload = [], "SELECT pg_reload_conf()"
+    track = settings.get(TRACK)
+    if track == "none":
+        found.append(LiveRefusal(f"{TRACK} is none", f"ALTER SYSTEM SET {TRACK} = 'top'; {reload}"))
+    if track == "all" and major < 14:
+        reason = f"{TRACK} is all, and PostgreSQL {major} does not tell what ran inside of functions"
+        found.append(LiveRefusal(reason, f"ALTER SYSTEM SET {TRACK} = 'top'; {reload}"))
+    if settings.get("compute_query_id") == "off":
+        found.append(LiveRefusal("compute_query_id is off", f"ALTER SYSTEM SET compute_query_id = 'auto'; {reload}"))
+    most = settings.get(MAX)
+    if most is not None and int(most) < ROOM * entries:
+        found.append(
+            LiveRefusal(
+                f"{MAX} is {most}, and {entries} statements are there already: entries would be given up",
+                f"ALTER SYSTEM SET {MAX} = {2 * ROOM * entries}, then restart the server",
+            )
+        )
+    return found
+
+
+def require_watchable(label: str, found: Sequence[LiveRefusal]) -> None:
+    """Raise EnvironmentUnsuitable that names everything that is missing and what to run; nothing was touched."""
+    if not found:
+        return
+    first, *others = found
+    raise EnvironmentUnsuitable(
+        f"{label} cannot be watched: {first.reason}",
+        detail="; ".join(one.reason for one in others) or None,
+        hint=f"Run as a superuser: {'; '.join(dict.fromkeys(one.remedy for one in found))}.",
+    )
+
+
+def watch_notes(facts: Facts) -> tuple[str, ...]:
+    """Return what the counters of this server leave out, whatever its load."""
+    found = []
+    planning = facts.settings.get(PLANNING)
+    if planning is None or planning.setting != "on":
+        found.append(
+            "Planning is not counted (pg_stat_statements.track_planning is off), so that it is unknown which "
+            "statements run a cached generic plan, which does not notice a reload."
+        )
+    if facts.server.major < 14:
+        found.append(
+            "PostgreSQL 13 does not say when pg_stat_statements was reset or gave up entries: a counter that fell or "
+            "an entry that went is all that shows it."
+        )
+    return tuple(found)

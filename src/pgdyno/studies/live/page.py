@@ -1,0 +1,157 @@
+"""The page of a live study: what this server's own load lets one tell, in which time, and by which statements."""
+
+from __future__ import annotations
+
+from pgdyno.model.figure import Table
+from pgdyno.model.results.live import LivePeriod, LiveReference, LiveResult, LiveStatement
+from pgdyno.model.study import StudyState
+from pgdyno.report import provenance
+from pgdyno.report.facts_image import server_of
+from pgdyno.report.sections import FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.wording import number_text, plural
+from pgdyno.studies.noise.page import percent
+from pgdyno.units import digits_text, seconds_text
+
+NONE_BELOW = "none below a doubling"
+
+
+def live_page(record: StudyRecord) -> Report:
+    """Return the report."""
+    study, result = record.study, record.study.told(LiveResult)
+    sections = () if result is None else _sections(result)
+    return Report(
+        study=study.id,
+        kind=study.kind.value,
+        title=result.title if result else f"No answer: the study is {study.state.value}",
+        word=result.word if result else study.state.value,
+        tone=Tone.NEUTRAL if study.state is StudyState.COMPLETE else Tone.UNSURE,
+        lead=f"The load of its users, watched on {study.target}; nothing was changed",
+        stamp=f"PostgreSQL {server_of(study).text('version') or 'of unknown version'}",
+        tiles=() if result is None else _tiles(result),
+        sections=(*sections, _about(record)),
+        digest=sections,
+        provenance=provenance.provenance(study, record.trials, result.elapsed_s if result else None),
+    )
+
+
+def _tiles(result: LiveResult) -> tuple[Tile, ...]:
+    best = result.chosen
+    if best is None:
+        return ()
+    return tuple(
+        Tile(
+            f"statement time, in {one.minutes} minutes",
+            effect_text(one.effect),
+            f"at most {effect_text(one.at_most)}, with 90 % confidence",
+            f"{plural(one.pairs, 'pair')} of {best.period_s:g} s periods",
+            "detectable",
+            Tone.NEUTRAL,
+        )
+        for one in best.effects
+    )
+
+
+def _sections(result: LiveResult) -> tuple[Section, ...]:
+    found = [
+        Section(
+            "resolution",
+            "What could be told",
+            "Which change of the statements' time would a study show, and in which time?",
+            (
+                *((Notice(result.notes),) if result.notes else ()),
+                TableBlock(
+                    _periods_table(result.periods),
+                    "The smallest change of the statements' time that pairs of such periods show with 80 % probability "
+                    f"at {100 * result.confidence:g} % confidence. Neighbouring periods of the reference stood for the "
+                    "two arms.",
+                ),
+            ),
+        ),
+        Section("load", "The load", "What ran while it was watched?", (_load(result.reference),)),
+    ]
+    rows = (*result.body, *result.beside)
+    if rows:
+        caption = (
+            "Statements with a weight make the claim; what a period does not resolve is told beside it. Texts are not "
+            "kept: SELECT query FROM pg_stat_statements WHERE queryid = ..."
+        )
+        block = TableBlock(_statements_table(rows), caption)
+        found.append(Section("statements", "Statements", "By which statements would a change be judged?", (block,)))
+    return tuple(found)
+
+
+def _periods_table(periods: tuple[LivePeriod, ...]) -> Table:
+    columns = ("period s", "a pair scatters by", "pairs kept", "time covered", "calls", "10 min", "30 min", "60 min")
+    rows = tuple(
+        (
+            number_text(one.period_s),
+            "unknown" if one.pair_sd is None else percent(one.pair_sd),
+            f"{100 * one.kept:.0f} % of {one.pairs}",
+            f"{100 * one.covered:.0f} %, {plural(one.statements, 'statement')}",
+            number_text(round(one.calls)),
+            *(effect_text(effect.effect) for effect in one.effects),
+        )
+        for one in periods
+    )
+    return Table(columns, rows, columns)
+
+
+def effect_text(effect: float | None) -> str:
+    """Write a smallest effect, a ratio distance, in percent."""
+    return NONE_BELOW if effect is None else f"{digits_text(100 * effect, 2)} %"
+
+
+def _load(seen: LiveReference) -> FactList:
+    lost = ", ".join(f"{count} x {cause}" for cause, count in seen.void.items())
+    rows = (
+        (
+            "watched",
+            f"{seconds_text(seen.seconds)} in {plural(seen.steps, 'reading')}{f'; lost: {lost}' if lost else ''}",
+        ),
+        ("statements", f"{seen.statements} ran, of {seen.entries} in pg_stat_statements"),
+        ("calls", f"{number_text(seen.calls_a_second)} a second"),
+        ("commits", f"{number_text(seen.commits_a_second)} a second; their own time is in no statement"),
+        ("time in statements", f"{number_text(seen.statement_ms_a_second / 1000)} sessions busy on average"),
+        (
+            "of the time that sessions were at work",
+            "unknown before PostgreSQL 14" if seen.visible is None else f"{100 * seen.visible:.0f} % is in statements",
+        ),
+        ("sessions", f"{number_text(seen.sessions)}, {100 * seen.old_share:.0f} % of them from before"),
+        ("at work", f"median {number_text(seen.active_median)}, at most {seen.active_most}"),
+        ("longest statement seen", seconds_text(seen.oldest_s)),
+        ("new statements", f"{100 * seen.new_share:.1f} % of the time"),
+        ("our own role", f"{100 * seen.own_share:.1f} % of the time, left out"),
+    )
+    return FactList(rows)
+
+
+def _statements_table(rows: tuple[LiveStatement, ...]) -> Table:
+    columns = ("queryid", "database", "role", "share", "weight", "calls a period", "mean ms", "cv")
+    found = tuple(
+        (
+            one.queryid,
+            one.database,
+            one.role,
+            f"{100 * one.share:.1f} %",
+            "-" if one.weight is None else f"{100 * one.weight:.1f} %",
+            number_text(one.calls),
+            number_text(one.mean_ms),
+            "unknown" if one.cv is None else digits_text(one.cv, 2),
+        )
+        for one in rows
+    )
+    return Table(columns, found, columns[3:])
+
+
+def _about(record: StudyRecord) -> Section:
+    said = (
+        "The counters of pg_stat_statements are read every five seconds, without texts, and sessions are counted every "
+        "second. No statement of the users is run, no statistics are reset, nothing is installed or set.",
+        "The index is a mean of log ratios of each statement's mean time, with weights from this reference, none "
+        "above a quarter. Only periods with about the same offered work are compared.",
+    )
+    facts = provenance.environment(record.study, record.trials)
+    return Section(
+        "about", "Environment and method", "What exactly was watched, where and how?", (facts, Prose(said, points=True))
+    )

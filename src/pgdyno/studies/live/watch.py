@@ -1,0 +1,83 @@
+"""`pgdyno live --watch-only`: what could this server resolve in 10, 30 and 60 minutes? Changes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pgdyno.model.facts import Facts
+from pgdyno.model.results.live import LiveResult
+from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.model.trial import LoadPlan, WorkloadSpec
+from pgdyno.probes.statements import StatementReader
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.live.checking import LiveAccess, refusals, require_watchable
+from pgdyno.studies.live.reference import watch_baseline
+from pgdyno.studies.live.watched_result import live_result
+from pgdyno.studies.session.environment_change import facts_image
+from pgdyno.studies.session.new_study import study_id
+from pgdyno.studies.session.ownership import owning
+from pgdyno.studies.session.target_request import TargetRequest
+from pgdyno.targets.inspect import read_facts
+from pgdyno.targets.target import Target
+
+
+def watch_only(
+    store: Store,
+    target: Target,
+    request: TargetRequest,
+    *,
+    reference_s: float,
+    announce: Callable[[str], None],
+    clock: Callable[[], float] = time.time,
+) -> LiveResult:
+    """Check the server, watch its baseline for `reference_s` seconds, keep what that says as a study and return it.
+
+    Only reads. Raises EnvironmentUnsuitable, before anything is kept, where the server cannot be watched.
+    """
+    facts, began = read_facts(target), clock()
+    reader = StatementReader(target.postgres)
+    try:
+        database = reader.open()
+        entries = reader.entries() if database is not None else 0
+        found = refusals(facts, LiveAccess(database, reader.role, reader.sees_all, entries))
+        require_watchable(target.name, found)
+        study = _study(request, target, facts, reference_s, began)
+        with _kept(store, study, began):
+            announce(f'watching "{target.name}" for {reference_s / 60:g} minutes; nothing is changed')
+            seen = watch_baseline(reader, reference_s, announce=announce)
+            names = reader.names()
+            result = live_result(study, facts, seen, reader.keys, names, elapsed_s=clock() - began)
+            store.update_study(study.id, state=StudyState.COMPLETE, result=result)
+    finally:
+        reader.close()
+    return result
+
+
+def _study(request: TargetRequest, target: Target, facts: Facts, reference_s: float, began: float) -> Study:
+    return Study(
+        id=study_id(StudyKind.LIVE, began),
+        kind=StudyKind.LIVE,
+        name="live, watched only",
+        state=StudyState.RUNNING,
+        created_at=began,
+        target=target.name,
+        environment=facts.environment_hash(),
+        facts=facts_image(facts),
+        workload=WorkloadSpec("live", {}, "", "the load of its users", read_only=False, unit="statements"),
+        plan=LoadPlan(clients=1, jobs=1, warmup_s=0.0, measure_s=reference_s),
+        options={"target": request.to_json(), "live": {"watch_only": True, "reference_s": reference_s}},
+    )
+
+
+@contextmanager
+def _kept(store: Store, study: Study, now: float) -> Iterator[None]:
+    """Keep the study while it runs, and say of one that did not come to its end what became of it."""
+    store.add_study(study)
+    with owning(store, study.id, now, resumes=False):
+        try:
+            yield
+        except BaseException:
+            store.update_study(study.id, state=StudyState.FAILED)
+            raise

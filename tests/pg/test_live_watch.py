@@ -1,0 +1,204 @@
+"""`pgdyno live --watch-only` on real servers, 13 to 18: it sees the load, and leaves no trace of itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from fix_postgres import BUILDS, find_build
+from pgdyno.probes.statements import StatementReader
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server.postgres import Postgres
+from pgdyno.server.privileges import missing, privileges, read_role
+from pgdyno.stats.statement_deltas import StatementDeltas, VoidCause, deltas
+from server_image import files_of, settings_of
+
+pytestmark = pytest.mark.pg
+CATALOGUES = (
+    "SELECT (SELECT count(*) FROM pg_class) AS relations, (SELECT count(*) FROM pg_roles) AS roles, "
+    "(SELECT count(*) FROM pg_database) AS databases, (SELECT count(*) FROM pg_extension) AS extensions, "
+    "(SELECT count(*) FROM pg_db_role_setting) AS role_settings, "
+    "(SELECT array_agg(stats_reset ORDER BY datid)::text FROM pg_stat_database) AS resets"
+)
+
+
+def conninfo(postgres: Postgres, role: str, dbname: str = "postgres") -> str:
+    return make_conninfo(postgres.conninfo, user=role, dbname=dbname)
+
+
+@pytest.fixture
+def owner(any_postgres: Sandbox) -> Iterator[Postgres]:
+    """The shared server with roles "app", whose load is watched, and "watcher", with the rights that are asked for."""
+    postgres = any_postgres.target().postgres
+    with postgres.connect("postgres") as session:
+        session.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public")
+        for role in ("app", "watcher"):
+            session.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(role)))
+        session.execute("GRANT pg_monitor TO watcher")
+    yield postgres
+    with postgres.connect("postgres") as session:
+        session.execute("DROP ROLE app, watcher")
+
+
+@contextmanager
+def app_session(owner: Postgres) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
+    with psycopg.connect(conninfo(owner, "app"), autocommit=True) as session:
+        yield session
+
+
+@contextmanager
+def opened(owner: Postgres) -> Iterator[StatementReader]:
+    reader = StatementReader(Postgres(conninfo(owner, "watcher")))
+    try:
+        assert reader.open() == "postgres"
+        yield reader
+    finally:
+        reader.close()
+
+
+def between(reader: StatementReader, work: Callable[[], object]) -> StatementDeltas | VoidCause:
+    before = reader.statements()
+    work()
+    return deltas(before, reader.statements())
+
+
+def test_calls_and_times_are_those_that_the_clients_made(owner: Postgres) -> None:
+    with app_session(owner) as app, opened(owner) as reader:
+        app.execute("SELECT pg_sleep(0.001)", prepare=False)
+        began = time.monotonic()
+        found = between(reader, lambda: [app.execute("SELECT pg_sleep(0.02)", prepare=False) for _ in range(10)])
+        passed_ms = 1000 * (time.monotonic() - began)
+        assert isinstance(found, StatementDeltas)
+        place = int(found.calls.argmax())
+        assert found.calls[place] == 10
+        assert 200 <= found.time_ms[place] <= passed_ms
+        assert reader.sees_all
+        assert reader.names()[1][reader.keys[int(found.ids[place])].role] == "app"
+
+
+def test_our_own_readings_are_no_part_of_the_load(owner: Postgres) -> None:
+    with opened(owner) as reader:
+        found = between(reader, lambda: [reader.sessions(0.0) for _ in range(20)])
+        assert isinstance(found, StatementDeltas)
+        assert found.own_ms > 0
+        roles = reader.names()[1]
+        assert "watcher" not in {roles.get(reader.keys[int(number)].role) for number in found.ids}
+
+
+def test_a_function_and_what_runs_in_it_are_not_counted_twice(owner: Postgres) -> None:
+    name = f"nest_{uuid4().hex[:8]}"
+    with owner.connect("postgres") as admin, app_session(owner) as app, opened(owner) as reader:
+        if admin.info.server_version < 140_000:
+            pytest.skip("13 does not tell nested statements, and is refused with track = all")
+        admin.execute("ALTER ROLE app SET pg_stat_statements.track = 'all'")
+        admin.execute(
+            sql.SQL(
+                "CREATE FUNCTION public.{}() RETURNS void LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.1); END'"
+            ).format(sql.Identifier(name))
+        )
+        with app_session(owner) as nested:
+            found = between(reader, lambda: nested.execute(sql.SQL("SELECT public.{}()").format(sql.Identifier(name))))
+        assert isinstance(found, StatementDeltas)
+        assert 100 <= found.time_ms.sum() < 200
+        admin.execute(sql.SQL("DROP FUNCTION public.{}()").format(sql.Identifier(name)))
+        assert app.closed is False
+
+
+def test_a_reset_voids_what_lies_around_it(owner: Postgres) -> None:
+    with app_session(owner) as app, opened(owner) as reader:
+        app.execute("SELECT 42")
+        assert isinstance(between(reader, lambda: app.execute("SELECT 42")), StatementDeltas)
+
+        def reset() -> None:
+            owner.execute("SELECT public.pg_stat_statements_reset()", None, "postgres")
+            app.execute("SELECT 42")
+
+        found = between(reader, reset)
+        assert isinstance(found, VoidCause)
+
+
+def pgdyno(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PGDYNO_HOME": str(home)}
+    return subprocess.run(
+        [sys.executable, "-m", "pgdyno", *words],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+        timeout=300,
+    )
+
+
+@pytest.mark.slow
+def test_watching_tells_what_could_be_told_and_changes_nothing(
+    any_postgres: Sandbox, owner: Postgres, pgdyno_home: Path
+) -> None:
+    folder = any_postgres.target().directory
+    assert folder is not None
+    before = settings_of(any_postgres), files_of(folder), owner.fetch(CATALOGUES, None, "postgres")
+    stop = threading.Event()
+
+    def load() -> None:
+        with app_session(owner) as app:
+            while not stop.is_set():
+                app.execute("SELECT count(*) FROM generate_series(1, 2000)")
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    try:
+        done = pgdyno(
+            pgdyno_home, "live", "--watch-only", "--reference", "1min", "--json",
+            "--target", conninfo(owner, "watcher"), "--report", str(pgdyno_home / "page.html"),
+        )  # fmt: skip
+    finally:
+        stop.set()
+        thread.join()
+    assert (settings_of(any_postgres), files_of(folder), owner.fetch(CATALOGUES, None, "postgres")) == before
+    told = json.loads(done.stdout)
+    assert done.returncode in (0, 3), done.stderr
+    assert told["reference"]["steps"] == 12
+    assert told["reference"]["void"] == {}
+    assert told["reference"]["own_share"] < 0.2
+    assert told["body"][0]["role"] == "app"
+    assert told["periods"][0]["covered"] > 0.9
+    assert any("too short" in note for note in told["notes"])
+    assert "What could be told" in (pgdyno_home / "page.html").read_text()
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_who_may_not_see_is_told_what_to_grant(
+    make_sandbox: Callable[..., Sandbox], pgdyno_home: Path, build: str
+) -> None:
+    sandbox = make_sandbox(f"unwatched-{build}", bin_dir=find_build(build))
+    sandbox.start()
+    admin = sandbox.target().postgres
+    admin.execute("CREATE ROLE blind LOGIN", None, "postgres")
+    admin.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public", None, "postgres")
+    words = ("live", "--watch-only", "--reference", "1min", "--target", conninfo(admin, "blind"))
+    done = pgdyno(pgdyno_home, *words)
+    assert done.returncode == 6, done.stderr
+    assert 'GRANT pg_monitor TO "blind"' in done.stderr
+    assert missing(privileges("live", read_role(Postgres(conninfo(admin, "blind")))))
+    admin.execute("GRANT pg_monitor TO blind")
+    admin.execute("ALTER SYSTEM SET pg_stat_statements.track = 'none'")
+    admin.execute("SELECT pg_reload_conf()")
+    for _ in range(100):
+        if admin.fetch("SHOW pg_stat_statements.track")[0]["pg_stat_statements.track"] == "none":
+            break
+        time.sleep(0.05)
+    done = pgdyno(pgdyno_home, *words)
+    assert done.returncode == 6, done.stderr
+    assert "ALTER SYSTEM SET pg_stat_statements.track = 'top'" in done.stderr

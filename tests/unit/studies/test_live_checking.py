@@ -1,0 +1,75 @@
+"""What keeps a server from being watched, with the command that changes it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from facts_from_params import make_facts
+from pgdyno.errors import EnvironmentUnsuitable, ExitCode
+from pgdyno.model.facts import SettingFact
+from pgdyno.studies.live.checking import LiveAccess, refusals, require_watchable, watch_notes
+
+GOOD = LiveAccess("app", "watcher", True, 300)
+USUAL = {"pg_stat_statements.track": "top", "pg_stat_statements.max": "5000", "compute_query_id": "auto"}
+
+
+def facts(major=18, **settings):
+    found = make_facts(major)
+    rows = {
+        name: SettingFact(name, value, None, "enum", "superuser", "default")
+        for name, value in {**USUAL, **settings}.items()
+        if value is not None
+    }
+    return replace(found, settings={**found.settings, **rows})
+
+
+def test_a_server_that_counts_is_watched():
+    assert refusals(facts(), GOOD) == ()
+    require_watchable("db", ())
+
+
+@pytest.mark.parametrize(
+    ("major", "settings", "access", "reason", "command"),
+    [
+        (18, {"pg_stat_statements.track": None}, GOOD, "not preloaded", "shared_preload_libraries"),
+        (18, {}, replace(GOOD, database=None), "has the extension", "CREATE EXTENSION pg_stat_statements"),
+        (18, {}, replace(GOOD, sees_all=False), '"watcher" does not see', 'GRANT pg_monitor TO "watcher"'),
+        (18, {"pg_stat_statements.track": "none"}, GOOD, "is none", "track = 'top'"),
+        (13, {"pg_stat_statements.track": "all"}, GOOD, "inside of functions", "track = 'top'"),
+        (15, {"compute_query_id": "off"}, GOOD, "compute_query_id is off", "compute_query_id = 'auto'"),
+        (18, {"pg_stat_statements.max": "500"}, GOOD, "given up", "pg_stat_statements.max = 1200"),
+    ],
+)
+def test_what_is_missing_is_told_with_what_to_run(major, settings, access, reason, command):
+    (found,) = refusals(facts(major, **settings), access)
+    assert reason in found.reason
+    assert command in found.remedy
+
+
+def test_nested_statements_are_no_obstacle_where_they_can_be_told():
+    assert refusals(facts(14, **{"pg_stat_statements.track": "all"}), GOOD) == ()
+
+
+def test_all_that_is_missing_is_told_at_once():
+    found = refusals(facts(compute_query_id="off"), replace(GOOD, sees_all=False))
+    with pytest.raises(EnvironmentUnsuitable) as caught:
+        require_watchable("db", found)
+    assert caught.value.exit_code is ExitCode.UNSUITABLE
+    assert "does not see" in caught.value.message
+    assert "compute_query_id" in (caught.value.detail or "")
+    assert "GRANT pg_monitor" in (caught.value.hint or "")
+    assert "auto" in (caught.value.hint or "")
+
+
+def test_a_standby_is_not_watched():
+    standby = facts()
+    standby = replace(standby, server=replace(standby.server, in_recovery=True))
+    assert "standby" in refusals(standby, GOOD)[0].reason
+
+
+def test_what_the_counters_leave_out_is_told():
+    assert len(watch_notes(facts())) == 1
+    assert watch_notes(facts(**{"pg_stat_statements.track_planning": "on"})) == ()
+    assert "PostgreSQL 13" in watch_notes(facts(13))[1]

@@ -1,0 +1,181 @@
+"""Watching a baseline that is made up: what is read when, what voids a reading, and what the whole comes to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from pgdyno.studies.compose import StudyRecord, compose
+
+from facts_from_params import make_facts
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable, ExitCode
+from pgdyno.model.results.live import LiveResult
+from pgdyno.model.shapes import plain
+from pgdyno.model.study import StudyKind, StudyState
+from pgdyno.probes.statements import DatabaseTotals, SessionCounts, StatementKey
+from pgdyno.report.drawing.html import render as render_html
+from pgdyno.report.drawing.text import render
+from pgdyno.stats.statement_deltas import StatementSnapshot, VoidCause
+from pgdyno.store.codec import result_from_json
+from pgdyno.studies.live.reference import watch_baseline
+from pgdyno.studies.live.watched_result import live_result
+from study_example import make_study
+
+MEAN_MS = np.array([2.0, 9.0, 300.0])
+RATES = np.array([200.0, 40.0, 0.02])
+
+
+class Clock:
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+class Server:
+    """Three statements at steady rates, whose times scatter; `tampered` changes a reading, `down` fails it."""
+
+    def __init__(self, clock, *, rates=RATES, own=0.0, tampered=None, down=()):
+        self._clock, self._rates, self._own = clock, rates, own
+        self._tampered, self._down = tampered or {}, set(down)
+        self._rng = np.random.default_rng(1)
+        self._calls, self._times, self._read = np.zeros(3), np.zeros(3), 0
+        self._last = clock.now
+        self.reads, self.session_reads, self.reopened = 0, 0, 0
+
+    def statements(self):
+        self.reads += 1
+        if self.reads in self._down:
+            raise ConnectError("gone")
+        passed, self._last = self._clock.now - self._last, self._clock.now
+        calls = self._rng.poisson(self._rates * passed)
+        self._calls = self._calls + calls
+        self._times = self._times + calls * MEAN_MS * self._rng.normal(1, 0.02, 3)
+        snapshot = StatementSnapshot(
+            at=self._clock.now, started_at=1.0, ids=np.arange(3), calls=self._calls, exec_ms=self._times,
+            sd_ms=np.ones(3), plans=np.zeros(3), plan_ms=np.zeros(3), rows=np.zeros(3), since=np.full(3, np.nan),
+            own_ms=self._own * float(self._times.sum()),
+        )  # fmt: skip
+        return self._tampered.get(self.reads, lambda one: one)(snapshot)
+
+    def sessions(self, since):
+        self.session_reads += 1
+        return SessionCounts(10, 2, 4, 0.5)
+
+    def databases(self):
+        return DatabaseTotals(100.0 * self._clock.now, 0.0, 2 * float(self._times.sum()))
+
+    def reopen(self):
+        self.reopened += 1
+
+
+def watched(seconds=600.0, clock=None, **server):
+    clock = clock or Clock()
+    made = Server(clock, **server)
+    return made, watch_baseline(made, seconds, announce=lambda _: None, clock=clock, sleep=clock.sleep)
+
+
+KEYS = [StatementKey(5, 6, queryid, True) for queryid in (11, -22, 33)]
+NAMES = ({5: "shop"}, {6: "web"})
+
+
+def result(seconds=600.0, **server):
+    _, seen = watched(seconds, **server)
+    study = replace(make_study(StudyKind.LIVE), state=StudyState.COMPLETE)
+    return study, live_result(study, make_facts(18), seen, KEYS, NAMES, elapsed_s=601.0)
+
+
+def test_statements_are_read_every_five_seconds_and_sessions_every_second():
+    server, seen = watched(60.0)
+    assert len(seen.steps) == len(seen.whole) == 12
+    assert server.reads == 13
+    assert server.session_reads == len(seen.sessions) == 60
+
+
+def test_a_reset_a_restart_and_a_clock_that_was_set_void_the_reading_and_no_other():
+    def later(change):
+        return lambda snapshot: replace(snapshot, **change(snapshot))
+
+    tampered = {3: later(lambda one: {"at": one.at + 60})}
+    _, seen = watched(40.0, tampered=tampered)
+    assert [isinstance(step, VoidCause) for step in seen.steps] == [False, True, True, *[False] * 5]
+    _, seen = watched(40.0, tampered={number: later(lambda _: {"dealloc": 1}) for number in range(5, 99)})
+    assert seen.void == {VoidCause.EVICTED.value: 1}
+
+
+def test_a_server_that_is_away_for_a_moment_costs_one_reading():
+    _, seen = watched(60.0, down=(4, 5))
+    assert len(seen.whole) == 11
+    assert len(seen.steps) == 12
+
+
+def test_a_server_that_stays_away_ends_it():
+    with pytest.raises(ConnectError):
+        watched(600.0, down=range(4, 999))
+
+
+def test_the_load_of_our_own_role_cannot_be_watched():
+    with pytest.raises(EnvironmentUnsuitable, match="the role that pgdyno has"):
+        watched(120.0, own=0.5)
+    watched(120.0, own=0.1)
+
+
+def test_entries_that_are_given_up_all_the_time_cannot_be_watched():
+    counter = iter(range(1000))
+    full = {number: (lambda one: replace(one, dealloc=next(counter))) for number in range(1, 99)}
+    with pytest.raises(EnvironmentUnsuitable, match="is full"):
+        watched(120.0, tampered=full)
+
+
+def test_a_steady_load_can_be_resolved_and_the_rare_statement_is_beside_the_claim():
+    study, told = result()
+    assert (told.exit_code, told.period_s) == (ExitCode.OK, 30.0)
+    assert told.chosen is not None
+    assert told.chosen.effects[2].effect < 0.1
+    assert [one.queryid for one in told.body] == ["11", "-22"]
+    assert [(one.queryid, one.database, one.role) for one in told.beside] == [("33", "shop", "web")]
+    assert told.reference.visible == pytest.approx(0.5, rel=0.01)
+    assert told.reference.commits_a_second == pytest.approx(100.0)
+    assert not any("too short" in note for note in told.notes)
+    assert study.id == told.study
+
+
+def test_a_short_reference_says_so():
+    _, told = result(240.0)
+    assert "too short" in told.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("rates", "why"),
+    [
+        (np.zeros(3), "no statement of others ended"),
+        (np.array([1.0, 0.1, 0.0]), "100 would take"),
+        (np.array([200.0, 40.0, 0.0]), None),
+    ],
+)
+def test_a_load_that_is_too_small_is_not_resolved(rates, why):
+    _, told = result(rates=rates)
+    assert (told.exit_code is ExitCode.NOT_RESOLVED) == (why is not None)
+    assert why is None or why in told.title
+
+
+def test_the_result_and_its_page_survive_the_store():
+    study, told = result(tampered={9: lambda one: replace(one, reset_at=5.0), 10: lambda one: one})
+    again = result_from_json(StudyKind.LIVE, plain(told))
+    assert isinstance(again, LiveResult)
+    assert again == told
+    report = compose(StudyRecord(replace(study, result=again), ()))
+    assert report.word == "resolvable"
+    assert VoidCause.RESET.value in str(report.sections)
+    assert render(report) is not None
+    assert "pgbench" not in str(report.sections)
+    assert "the load of its users" in render_html(report).lower()
+
+
+def test_a_study_that_was_ended_has_a_page_without_an_answer():
+    assert compose(StudyRecord(replace(make_study(StudyKind.LIVE), state=StudyState.FAILED), ())).title.startswith("No")
