@@ -1,0 +1,124 @@
+"""The veto of one statement: never in equal arms nor for what slows all alike, soon for one that takes much longer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from live_simulation import LiveSimulation, SimulatedLoad
+from pgdyno.stats.body_index import PeriodCounts, StatementBody, StatementReference, body_of, pair_index
+from pgdyno.stats.veto import CRITICAL, LEAST_POOLED, VetoState, common_shift
+
+COUNTED_S = 25.0
+
+
+def first_veto(seed, factor=1.0, *, slowed=None, pairs=48, all_by=1.0, load=None):
+    """Run pairs until something is vetoed; return the pair and what it was, or None."""
+    simulation = LiveSimulation(load or SimulatedLoad(), seed)
+    reference = simulation.reference(60, 10.0)
+    body = body_of(reference, COUNTED_S)
+    state = VetoState.begin(reference, COUNTED_S)
+    factors = np.full(simulation.rates.size, all_by)
+    if slowed is not None:
+        factors[slowed(simulation, state)] *= factor
+    coin = np.random.default_rng(seed + 7)
+    done = 0
+    while done < pairs:
+        b_first = bool(coin.integers(2))
+        first = simulation.period(COUNTED_S, factors if b_first else 1.0)
+        second = simulation.period(COUNTED_S, 1.0 if b_first else factors)
+        a, b = (second, first) if b_first else (first, second)
+        pair = pair_index(body, a, b)
+        if pair is None or not pair.is_matched:
+            continue
+        done += 1
+        state = state.then(body, a, b)
+        if state.vetoed():
+            return done, dict(state.vetoed())
+    return None
+
+
+def frequent(simulation, state):
+    """The watched statement of 100 calls a period or more whose time scatters least."""
+    often = [number for number in state.ids if simulation.rates[number] * COUNTED_S > 100]
+    return min(often, key=lambda number: simulation.cvs[number])
+
+
+def test_equal_arms_are_not_vetoed():
+    assert [seed for seed in range(30) if first_veto(seed) is not None] == []
+
+
+def test_what_slows_every_statement_alike_is_no_statement_s_veto():
+    assert [seed for seed in range(15) if first_veto(seed, all_by=2.0, pairs=24) is not None] == []
+
+
+def test_a_frequent_statement_that_takes_twice_as_long_is_named_soon():
+    found = [first_veto(seed, 2.0, slowed=frequent) for seed in range(20)]
+    assert None not in found
+    pairs = [pair for pair, _ in found]
+    assert LEAST_POOLED <= np.median(pairs) <= 8
+    assert max(pairs) <= 24
+    factors = [factor for _, vetoed in found for factor in vetoed.values()]
+    assert 1.7 <= np.median(factors) <= 2.6
+
+
+def test_it_is_named_though_all_others_gain():
+    pair, vetoed = first_veto(3, 2.5 / 0.7, slowed=frequent, all_by=0.7)
+    assert pair <= 12
+    assert len(vetoed) == 1
+
+
+BODY = StatementBody(np.array([0], dtype=np.int64), np.array([1.0]), np.array([1.0]), 1.0)
+
+
+def reference(calls, cv=0.1):
+    calls = np.array(calls, dtype=np.float64)
+    return StatementReference(600.0, calls, calls.copy(), cv**2 * np.maximum(calls - 1, 0))
+
+
+def period(calls, means):
+    calls = np.array(calls, dtype=np.float64)
+    return PeriodCounts(calls, calls * np.array(means, dtype=np.float64))
+
+
+def test_rare_cheap_and_unknown_statements_are_not_watched():
+    #                  watched, below a call a period, below 0.1 % of the time, called once
+    given = replace(reference([6000, 10, 30, 1]), time_ms=np.array([6000.0, 500.0, 0.3, 900.0]))
+    assert VetoState.begin(given, COUNTED_S).ids.tolist() == [0]
+
+
+def test_a_rare_statement_is_pooled_over_pairs():
+    state = VetoState.begin(reference([6000, 60]), COUNTED_S)
+    for _ in range(3):
+        state = state.then(BODY, period([100, 2], [1, 1]), period([100, 2], [1, 9]))
+    assert state.pooled.tolist() == [3, 1]
+    assert state.score[1] > 0
+
+
+def test_one_pair_is_no_alarm_however_slow():
+    state = VetoState.begin(reference([6000]), COUNTED_S)
+    slow = (BODY, period([900], [1]), period([900], [1000]))
+    state = state.then(StatementBody(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), 0.0), *slow[1:])
+    assert state.vetoed() == {}
+    state = state.then(StatementBody(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), 0.0), *slow[1:])
+    assert state.vetoed() == {0: pytest.approx(1000.0)}
+
+
+def test_a_critical_statement_is_refused_sooner():
+    usual = critical = VetoState.begin(reference([6000]), COUNTED_S)
+    none = StatementBody(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), 0.0)
+    for _ in range(12):
+        pair = period([500], [1.0]), period([500], [1.5])
+        usual, critical = usual.then(none, *pair), critical.then(none, *pair, CRITICAL)
+    assert usual.vetoed() == {}
+    assert critical.vetoed(watched=1) != {}
+
+
+def test_the_shift_of_all_is_the_median_of_the_body():
+    body = StatementBody(np.arange(3), np.full(3, 1 / 3), np.ones(3), 1.0)
+    found = common_shift(body, period([9, 9, 9], [1, 1, 1]), period([9, 9, 9], [2, 2, 50]))
+    assert found == pytest.approx(math.log(2))
+    assert common_shift(body, period([0, 0, 0], [1, 1, 1]), period([9, 9, 9], [1, 1, 1])) == 0.0
