@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -180,6 +181,28 @@ def test_watching_tells_what_could_be_told_and_changes_nothing(
     assert told["periods"][0]["covered"] > 0.9
     assert any("too short" in note for note in told["notes"])
     assert "What could be told" in (pgdyno_home / "page.html").read_text()
+
+
+def test_a_signal_ends_it_and_the_study_says_so(owner: Postgres, pgdyno_home: Path) -> None:
+    words = ("live", "--watch-only", "--reference", "5min", "--target", conninfo(owner, "watcher"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pgdyno", *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PGDYNO_HOME": str(pgdyno_home)},
+    )
+    assert process.stderr is not None
+    try:
+        for line in process.stderr:
+            if "watching" in line:
+                break
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    listed = json.loads(pgdyno(pgdyno_home, "store", "list", "--json").stdout)
+    assert "failed" in json.dumps(listed)
 
 
 @pytest.mark.parametrize("build", BUILDS)

@@ -1,7 +1,8 @@
 """What pg_stat_statements counts, read as a live study needs it: without texts, in binary, from one session of ours.
 
 The function materialises all its entries whatever one asks for, so that one reading of all of them costs what a
-reading of a few does (5,000 entries: 6 ms of CPU on the server, 2 ms here). Nothing is ever reset. PostgreSQL 13 to 18.
+reading of a few does (4,765 entries on 18.6: 8 ms of CPU on the server, 7 ms here; each five seconds that is 0.2 % of a
+core). Nothing is ever reset. PostgreSQL 13 to 18.
 """
 
 from __future__ import annotations

@@ -43,15 +43,16 @@ def _override(row: Mapping[str, object]) -> Override:
 
 def statement(override: Override) -> str:
     """Return the statement that made the setting, for people."""
-    return f"{_subject(override)} SET {override.name} = {override.value}"
+    return f"{subject(override)} SET {override.name} = {override.value}"
 
 
 def reset(override: Override) -> str:
     """Return the statement that takes the setting away."""
-    return f"{_subject(override)} RESET {override.name}"
+    return f"{subject(override)} RESET {override.name}"
 
 
-def _subject(override: Override) -> str:
+def subject(override: Override) -> str:
+    """Return whose setting it is, as the statement that made it begins."""
     if override.role is None and override.database is not None:
         return f"ALTER DATABASE {quoted(override.database)}"
     role = "ALTER ROLE ALL" if override.role is None else f"ALTER ROLE {quoted(override.role)}"

@@ -9,7 +9,9 @@ import pytest
 from facts_from_params import make_facts
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode
 from pgdyno.model.facts import SettingFact
-from pgdyno.studies.live.checking import LiveAccess, refusals, require_watchable, watch_notes
+from pgdyno.model.guard import Colour, Indicator
+from pgdyno.server.role_settings import Override
+from pgdyno.studies.live.checking import LiveAccess, refusals, require_watchable, surroundings, watch_notes
 
 GOOD = LiveAccess("app", "watcher", True, 300)
 USUAL = {"pg_stat_statements.track": "top", "pg_stat_statements.max": "5000", "compute_query_id": "auto"}
@@ -73,3 +75,24 @@ def test_what_the_counters_leave_out_is_told():
     assert len(watch_notes(facts())) == 1
     assert watch_notes(facts(**{"pg_stat_statements.track_planning": "on"})) == ()
     assert "PostgreSQL 13" in watch_notes(facts(13))[1]
+
+
+def test_what_a_study_would_meet_is_told_without_the_values_of_others():
+    found = facts()
+    found = replace(found, server=replace(found.server, standbys=2))
+    overrides = [
+        Override("app", None, "work_mem", "64MB"),
+        Override("app", None, "jit", "off"),
+        Override(None, "shop", "work_mem", "1MB"),
+        Override("app", None, "app.secret", "hunter2"),
+    ]
+    lamps = [Indicator("disk", Colour.RED, "1 MB free"), Indicator("memory", Colour.GREEN, "fine")]
+    outranks, standbys, red = surroundings(found, overrides, lamps)
+    assert "ALTER ROLE app sets jit, work_mem" in outranks.replace('"', "")
+    assert "ALTER DATABASE shop sets work_mem" in outranks.replace('"', "")
+    assert "64MB" not in outranks
+    assert "secret" not in outranks
+    assert "2" in standbys
+    assert "disk" in red
+    assert "memory" not in red
+    assert surroundings(facts(), [], []) == ()

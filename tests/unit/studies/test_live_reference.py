@@ -145,6 +145,18 @@ def test_a_steady_load_can_be_resolved_and_the_rare_statement_is_beside_the_clai
     assert study.id == told.study
 
 
+def test_a_saturated_server_says_so():
+    assert not any("saturated" in note for note in result()[1].notes)
+    clock = Clock()
+    server = Server(clock)
+    server.sessions = lambda since: SessionCounts(10, 9, 4, 0.5)
+    seen = watch_baseline(server, 600.0, announce=lambda _: None, clock=clock, sleep=clock.sleep)
+    study = replace(make_study(StudyKind.LIVE), state=StudyState.COMPLETE)
+    told = live_result(study, make_facts(18, cores=8), seen, KEYS, NAMES, around=("So and so.",), elapsed_s=1.0)
+    assert any("more than 8 sessions" in note for note in told.notes)
+    assert told.notes[-1] == "So and so."
+
+
 def test_a_short_reference_says_so():
     _, told = result(240.0)
     assert "too short" in told.notes[0]

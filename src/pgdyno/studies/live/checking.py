@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.facts import Facts
+from pgdyno.model.guard import Colour, Indicator
+from pgdyno.server.role_settings import Override, subject
 
 TRACK, MAX, PLANNING = "pg_stat_statements.track", "pg_stat_statements.max", "pg_stat_statements.track_planning"
 ROOM = 2
@@ -99,6 +101,30 @@ def require_watchable(label: str, found: Sequence[LiveRefusal]) -> None:
         detail="; ".join(one.reason for one in others) or None,
         hint=f"Run as a superuser: {'; '.join(dict.fromkeys(one.remedy for one in found))}.",
     )
+
+
+def surroundings(facts: Facts, overrides: Sequence[Override], lamps: Sequence[Indicator]) -> tuple[str, ...]:
+    """Return what a study that changes settings would meet here: what outranks it, standbys, guards that are red.
+
+    Values of other roles' settings may be secrets, and are not told.
+    """
+    found = []
+    subjects: dict[str, list[str]] = {}
+    for one in overrides:
+        if "." not in one.name:
+            subjects.setdefault(subject(one), []).append(one.name)
+    if subjects:
+        listed = "; ".join(f"{who} sets {', '.join(sorted(names))}" for who, names in subjects.items())
+        found.append(f"What outranks every file, and no study could change for those sessions: {listed}.")
+    if isinstance(facts.server.standbys, int) and facts.server.standbys > 0:
+        found.append(
+            f"Standbys follow this server ({facts.server.standbys}): knobs that must not be smaller there than here "
+            "are left alone."
+        )
+    red = [f"{lamp.name}: {lamp.text}" for lamp in lamps if lamp.colour is Colour.RED]
+    if red:
+        found.append(f"A study that changes settings would not begin now, guards are red: {'; '.join(red)}.")
+    return tuple(found)
 
 
 def watch_notes(facts: Facts) -> tuple[str, ...]:

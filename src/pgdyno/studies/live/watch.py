@@ -7,20 +7,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from pgdyno.model.facts import Facts
+from pgdyno.model.guard import GuardPlan
 from pgdyno.model.results.live import LiveResult
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
+from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.probes.statements import StatementReader
+from pgdyno.server.role_settings import read_overrides
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.live.checking import LiveAccess, refusals, require_watchable
+from pgdyno.studies.live.checking import LiveAccess, refusals, require_watchable, surroundings
 from pgdyno.studies.live.reference import watch_baseline
 from pgdyno.studies.live.watched_result import live_result
 from pgdyno.studies.session.environment_change import facts_image
 from pgdyno.studies.session.new_study import study_id
 from pgdyno.studies.session.ownership import owning
+from pgdyno.studies.session.study_session import signals_interrupt
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
+from pgdyno.trial.sentry import standings_now
 
 
 def watch_only(
@@ -46,9 +51,12 @@ def watch_only(
         study = _study(request, target, facts, reference_s, began)
         with _kept(store, study, began):
             announce(f'watching "{target.name}" for {reference_s / 60:g} minutes; nothing is changed')
+            lamps = standings_now(GuardReader(target), GuardPlan(), clock=time.time, sleep=time.sleep)
+            around = surroundings(facts, read_overrides(target.postgres)[2], [one.lamp for one in lamps.values()])
             seen = watch_baseline(reader, reference_s, announce=announce)
-            names = reader.names()
-            result = live_result(study, facts, seen, reader.keys, names, elapsed_s=clock() - began)
+            result = live_result(
+                study, facts, seen, reader.keys, reader.names(), around=around, elapsed_s=clock() - began
+            )
             store.update_study(study.id, state=StudyState.COMPLETE, result=result)
     finally:
         reader.close()
@@ -75,7 +83,7 @@ def _study(request: TargetRequest, target: Target, facts: Facts, reference_s: fl
 def _kept(store: Store, study: Study, now: float) -> Iterator[None]:
     """Keep the study while it runs, and say of one that did not come to its end what became of it."""
     store.add_study(study)
-    with owning(store, study.id, now, resumes=False):
+    with signals_interrupt(), owning(store, study.id, now, resumes=False):
         try:
             yield
         except BaseException:

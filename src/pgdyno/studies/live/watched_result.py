@@ -59,9 +59,10 @@ def live_result(
     keys: Sequence[StatementKey],
     names: tuple[Mapping[int, str], Mapping[int, str]],
     *,
+    around: Sequence[str] = (),
     elapsed_s: float,
 ) -> LiveResult:
-    """Return what a watched baseline says; pure."""
+    """Return what a watched baseline says; `around` are notes on what else was found there."""
     design, size = Design(), len(keys)
     reference = reference_of(seen.whole, size)
     parts = [counts(one, size) if isinstance(one, StatementDeltas) else None for one in seen.steps]
@@ -80,7 +81,7 @@ def live_result(
         body=tuple(one for one in listed if one.weight is not None)[:MOST_LISTED],
         beside=tuple(one for one in listed if one.weight is None)[:MOST_LISTED],
         confidence=design.confidence,
-        notes=(*_notes(seen, reference, shown, size), *watch_notes(facts)),
+        notes=(*_notes(facts, seen, reference, shown, size), *watch_notes(facts), *around),
         environment=study.environment,
         elapsed_s=elapsed_s,
     )
@@ -205,7 +206,9 @@ def _statements(
     ]
 
 
-def _notes(seen: Watched, reference: StatementReference, shown: PeriodNoise | None, size: int) -> list[str]:
+def _notes(
+    facts: Facts, seen: Watched, reference: StatementReference, shown: PeriodNoise | None, size: int
+) -> list[str]:
     found = []
     if len(seen.steps) * STEP_S < ENOUGH_S:
         found.append("The reference is too short for a real server: watch it for 10 minutes at least, 30 are better.")
@@ -220,6 +223,12 @@ def _notes(seen: Watched, reference: StatementReference, shown: PeriodNoise | No
         "The time of a commit is in no counter of a statement: what commit_delay, wal_buffers, wal_compression or the "
         f"disk of the WAL do is not visible here.{share}"
     )
+    cores, busy = facts.host.cores, sorted(one.active for one in seen.sessions)
+    if isinstance(cores, int) and busy and busy[len(busy) // 2] > cores:
+        found.append(
+            f"Half of the time more than {cores} sessions were at work, which is all the cores: on a saturated server "
+            "everything waits for everything, and effects are hard to tell. Look for quieter hours."
+        )
     if shown is not None:
         slow = (reference.mean_ms > 1000 * shown.period_s / LONG) & (reference.calls > 0)
         if slow.any():

@@ -1,0 +1,102 @@
+"""What the rules of a live study do on simulated loads: false claims, pairs to an effect, vetoes, raw time per call.
+
+    python bench/live.py [--studies 1000] [--seed 1]
+
+Rows of live.md's acceptance that need no server (L1 to L5, the simulated part). Loads are those of `live_simulation`:
+a drifting mix, waves, drifting parameters and rare reports. Real servers are no part of these figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from live_simulation import LiveSimulation, SimulatedLoad, simulated_study
+from pgdyno.stats.body_index import body_of, pair_index
+from pgdyno.stats.sequential import Design
+from pgdyno.stats.veto import VetoState
+from simulation import Studies, run_studies
+
+LOADS = {
+    "usual": SimulatedLoad(),
+    "50 statements": SimulatedLoad(statements=50),
+    "waves": SimulatedLoad(waves=0.4),
+    "drifting parameters": SimulatedLoad(drift=0.3),
+    "thin": SimulatedLoad(calls_a_second=200.0),
+}
+EFFECTS = (1.0, 0.97, 0.95, 0.9, 0.7, 1.1)
+COUNTED_S = 25.0
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--studies", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    each = max(1, given.studies // len(LOADS))
+    print(
+        f"{each} studies a row; every effect on the same equal arms. claims: better or worse. coverage: of the truth."
+    )
+    print("load                  effect  claims  right  coverage  pairs median  p90  raw claims  scatter  raw scatter")
+    for name, load in LOADS.items():
+        rows = [simulated_study(load, effect=1.0, pairs=48, seed=given.seed * 100_000 + one) for one in range(each)]
+        index = np.array([one.log_ratios for one in rows])
+        raw = np.array([one.raw for one in rows])
+        for effect in EFFECTS:
+            _print(name, effect, index + math.log(effect), raw + math.log(effect))
+    print("\nfactor of one statement  found  pairs median  false vetoes (equal arms)")
+    for factor in (2.0, 2.5):
+        found = [_veto(seed, factor) for seed in range(given.seed, given.seed + max(1, each // 4))]
+        false = sum(_veto(seed, 1.0) is not None for seed in range(given.seed, given.seed + max(1, each // 4)))
+        pairs = [one for one in found if one is not None]
+        print(f"{factor:<23}  {len(pairs)} of {len(found)}  {np.median(pairs):g}  {false} of {len(found)}")
+
+
+def _print(name: str, effect: float, index: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
+    told, told_raw = run_studies(index, Design()), run_studies(raw, Design())
+    pairs = told.pairs[told.lower | told.higher]
+    middle, most = (np.median(pairs), np.quantile(pairs, 0.9)) if pairs.size else (math.nan, math.nan)
+    print(
+        f"{name:<20}  {effect:<6}  {_share(told)}  {_right(told, effect)}  {told.coverage(math.log(effect)):.3f}  "
+        f"{middle:g}  {most:g}  {_share(told_raw)}  {index.std(axis=1).mean():.3f}  {raw.std(axis=1).mean():.3f}"
+    )
+
+
+def _share(told: Studies) -> str:
+    return f"{int((told.lower | told.higher).sum())}"
+
+
+def _right(told: Studies, effect: float) -> str:
+    return "-" if effect == 1.0 else f"{int((told.lower if effect < 1 else told.higher).sum())}"
+
+
+def _veto(seed: int, factor: float, pairs: int = 48) -> int | None:
+    """Return the pair at which the frequent statement that became slower, or any other, is vetoed."""
+    simulation = LiveSimulation(replace(SimulatedLoad(), drift=0.12), seed)
+    reference = simulation.reference(60, 10.0)
+    body, state = body_of(reference, COUNTED_S), VetoState.begin(reference, COUNTED_S)
+    often = [number for number in state.ids if simulation.rates[number] * COUNTED_S > 100]
+    factors = np.ones(simulation.rates.size)
+    factors[often[seed % len(often)]] = factor
+    coin, done = np.random.default_rng(seed + 5), 0
+    while done < pairs:
+        first_is_b = bool(coin.integers(2))
+        one = simulation.period(COUNTED_S, factors if first_is_b else 1.0)
+        other = simulation.period(COUNTED_S, 1.0 if first_is_b else factors)
+        a, b = (other, one) if first_is_b else (one, other)
+        pair = pair_index(body, a, b)
+        if pair is not None and pair.is_matched:
+            done += 1
+            state = state.then(body, a, b)
+            if state.vetoed():
+                return done
+    return None
+
+
+if __name__ == "__main__":
+    main()
