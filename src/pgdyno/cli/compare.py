@@ -137,7 +137,7 @@ def _record(comparison: RunComparison) -> PairResult:
 def _print(comparison: RunComparison) -> None:
     from rich.table import Table
 
-    from pgdyno.model.verdict import Metric
+    from pgdyno.model.verdict import RUN_METRICS, Metric
     from pgdyno.report.drawing.console import PlainConsole
     from pgdyno.report.wording import number_text
     from pgdyno.studies.pairs.blocks import metric_of
@@ -148,7 +148,7 @@ def _print(comparison: RunComparison) -> None:
 
     console = PlainConsole()
     table = Table("metric", f"run {comparison.a.id}", f"run {comparison.b.id}", "B / A", box=None, pad_edge=False)
-    for metric in Metric:
+    for metric in RUN_METRICS:
         a, b = (metric_of(t.outcome, metric) if t.outcome else None for t in (comparison.a, comparison.b))
         ratio = f"{b / a:.3f}" if a and b is not None else "unknown"
         table.add_row(f"{metric.label}, {metric.unit}", cell(comparison.a, metric), cell(comparison.b, metric), ratio)

@@ -180,7 +180,7 @@ class Outcome:
             return self.throughput
         if metric is Metric.SERVER_CPU:
             return self.server_cpu_ms_per_tx
-        if self.latency_ms is None:
+        if self.latency_ms is None or metric is Metric.STATEMENT_TIME:
             return None
         latency = self.latency_ms
         return {

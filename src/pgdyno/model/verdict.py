@@ -32,6 +32,8 @@ class Metric(StrEnum):
     LATENCY_P95 = "latency_p95"
     LATENCY_P99 = "latency_p99"
     SERVER_CPU = "server_cpu_ms_per_tx"
+    STATEMENT_TIME = "statement_time"
+    """Of a live load, as a ratio alone (`stats/body_index.py`): no run has a figure of it."""
 
     @property
     def higher_is_better(self) -> bool:
@@ -64,7 +66,10 @@ _LABELS = {
     Metric.LATENCY_P95: "p95 latency",
     Metric.LATENCY_P99: "p99 latency",
     Metric.SERVER_CPU: "server CPU per transaction",
+    Metric.STATEMENT_TIME: "statement time",
 }
+RUN_METRICS = tuple(metric for metric in Metric if metric is not Metric.STATEMENT_TIME)
+"""What a run has figures of."""
 
 
 _SHORT = {
@@ -73,6 +78,7 @@ _SHORT = {
     Metric.LATENCY_P95: "p95",
     Metric.LATENCY_P99: "p99",
     Metric.SERVER_CPU: "server CPU/tx",
+    Metric.STATEMENT_TIME: "statements",
 }
 
 

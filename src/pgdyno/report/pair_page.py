@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.model.figure import Table
 from pgdyno.model.results.bench import RunSummary
 from pgdyno.model.results.pair import PairResult
-from pgdyno.model.verdict import Metric
+from pgdyno.model.verdict import RUN_METRICS, Metric
 from pgdyno.report import chapters, provenance
 from pgdyno.report.appendix import closed
 from pgdyno.report.data_checks import with_checks
@@ -67,7 +67,7 @@ def pair_page(record: StudyRecord, result: PairResult) -> Report:
 
 def _figures(a: RunSummary, b: RunSummary, names: tuple[str, str]) -> Table:
     rows = []
-    for metric in Metric:
+    for metric in RUN_METRICS:
         before, after = a.value(metric), b.value(metric)
         shown = ("unknown" if one is None else quantity_text(one, metric.unit) for one in (before, after))
         ratio = f"{after / before:.3f}" if before and after is not None else "unknown"

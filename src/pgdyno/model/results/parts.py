@@ -116,6 +116,7 @@ def value_of(
         Metric.LATENCY_P95: None if latency is None else latency.p95,
         Metric.LATENCY_P99: None if latency is None else latency.p99,
         Metric.SERVER_CPU: cpu,
+        Metric.STATEMENT_TIME: None,
     }[metric]
 
 

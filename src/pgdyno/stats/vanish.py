@@ -1,0 +1,29 @@
+"""Statements that hardly run any more under B: cancelled ones are counted nowhere, which looks like speed.
+
+A statement that fails or runs into its timeout has no call and no time in pg_stat_statements (seen on 15): driving the
+slowest ones there improves every figure of time. Between equal neighbours the calls of a statement scatter by 0.37 in
+ln, the lowest ratio seen was 0.34. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pgdyno.stats.body_index import PeriodCounts
+
+LEFT = 0.2
+"""Under B no more than this much of the calls under A ..."""
+LEAST_EXPECTED = 20
+"""... which are so many at least ..."""
+PAIRS = 2
+"""... in so many pairs."""
+
+
+def vanished(pairs: Sequence[tuple[PeriodCounts, PeriodCounts]]) -> tuple[int, ...]:
+    """Return the numbers of the statements that vanished under B, from pairs of periods of A and of B."""
+    if not pairs:
+        return ()
+    seen = sum(((a.calls >= LEAST_EXPECTED) & (b.calls < LEFT * a.calls)).astype(np.int64) for a, b in pairs)
+    return tuple(int(number) for number in np.flatnonzero(np.asarray(seen) >= PAIRS))

@@ -1,0 +1,274 @@
+"""Carry out the order of a live study: two configurations in neighbouring periods, until the rule has its answer.
+
+`trial/live_cycle.py` says what comes next, a `LiveWorld` does it, and this module keeps the pairs and judges them: the
+word comes from `stats.sequential` alone. A pair counts when both its periods were whole and were offered about the
+same work; one that was void, broken off or unequal leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pgdyno.errors import ApplyError, PgdynoError
+from pgdyno.model.guard import Breach, GuardKind
+from pgdyno.model.verdict import Interval, Metric, Verdict, Word
+from pgdyno.stats.body_index import (
+    LEAST_COVERED,
+    MOST_NEW,
+    PairIndex,
+    PeriodCounts,
+    StatementBody,
+    StatementReference,
+    body_of,
+    pair_index,
+    tail_ratio,
+)
+from pgdyno.stats.period_choice import wash_of
+from pgdyno.stats.sequential import Design, is_final, judge
+from pgdyno.stats.statement_deltas import VoidCause
+from pgdyno.stats.vanish import vanished
+from pgdyno.stats.veto import VetoState
+from pgdyno.studies.pairs.blocks import block_order
+from pgdyno.trial.live_cycle import (
+    LiveEnding,
+    LiveEvent,
+    LiveOrder,
+    LivePhase,
+    LiveStep,
+    begin,
+    is_candidate_dead,
+    step,
+)
+from pgdyno.trial.sentry import GuardBreached
+
+A, B, BASELINE_ARM = "A", "B", ""
+LONGEST_S = 300.0
+GUARD_REST_S = 600.0
+"""After a guard the server is left alone for so long; after a veto, for one period."""
+WORST_TAIL = 1.25
+"""What is not in the body may look slower by this much, and no more."""
+UNMATCHED, NEW_STATEMENTS = "offered work differed", "more than 5 % of the time was in new statements"
+
+
+class LiveWorld(Protocol):
+    """The server and its guards, as the executor needs them; everything but `put_back` may raise GuardBreached."""
+
+    def apply(self, arm: str) -> None:
+        """Bring an arm into force by a reload and read it back; BASELINE_ARM is the server as found.
+
+        Raises ApplyError when it is not in force.
+        """
+
+    def wash(self, least_s: float, most_s: float) -> bool:
+        """Wait until what began before the switch has ended, `least_s` at least; False when that takes `most_s`."""
+
+    def count(self, seconds: float) -> PeriodCounts | VoidCause:
+        """Count the statements of so many seconds from now on."""
+
+    def has_room(self, seconds: float) -> bool:
+        """Tell whether so much more fits into the study's time, and whether there is a load left to measure."""
+
+    def rest(self, seconds: float) -> None:
+        """Leave the server alone in the baseline."""
+
+    def put_back(self) -> None:
+        """End the session: the server is as it was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveOutcome:
+    """What a study came to. `pairs` are those that were judged, in their order; `lost` counts the others by cause.
+
+    `vetoed` has the factor of each statement that became too slow, by its number, `vanished` are those that hardly ran
+    any more under B; `breaches` are the guards that tripped.
+    """
+
+    ending: LiveEnding
+    verdict: Verdict | None
+    pairs: tuple[PairIndex, ...]
+    lost: Mapping[str, int]
+    tail: Interval | None
+    vetoed: Mapping[int, float]
+    vanished: tuple[int, ...]
+    breaches: tuple[Breach, ...]
+    period_s: float
+    covered: float
+
+    @property
+    def is_acceptable(self) -> bool:
+        """Return whether B may be offered: better for enough of the time, nothing vetoed or vanished, no worse tail."""
+        better = self.verdict is not None and self.verdict.word is Word.BETTER
+        tail_is_worse = self.tail is not None and self.tail.lo > WORST_TAIL
+        harmed = bool(self.vetoed or self.vanished or self.breaches)
+        return better and self.covered >= LEAST_COVERED and not harmed and not tail_is_worse
+
+
+@dataclass(slots=True)
+class Switchback:
+    """One study of A against B; `run` carries it out once. `announce` hears each verdict."""
+
+    world: LiveWorld
+    reference: StatementReference
+    period_s: float
+    design: Design
+    seed: int
+    announce: Callable[[str], None] = lambda _text: None
+    _drawn: int = 0
+    _dead: bool = False
+    _order: Sequence[str] = ()
+    _counted: dict[str, PeriodCounts] = field(default_factory=dict)
+    _pairs: list[PairIndex] = field(default_factory=list)
+    _kept: list[tuple[PeriodCounts, PeriodCounts]] = field(default_factory=list)
+    _lost: Counter[str] = field(default_factory=Counter)
+    _breaches: list[Breach] = field(default_factory=list)
+    _vetoed: dict[int, float] = field(default_factory=dict)
+    _veto: VetoState | None = None
+    _body: StatementBody | None = None
+
+    def run(self) -> LiveOutcome:
+        """Run pairs until the study is over; the server is put back on every way out, an exception included."""
+        self._begin_verdict()
+        at = step(step(begin().cycle, LiveEvent.CHECKS_HOLD).cycle, LiveEvent.LENGTH_FOUND)
+        try:
+            while at.cycle.phase is not LivePhase.OVER:
+                at = step(at.cycle, self._carry_out(at))
+        except BaseException:
+            at = step(at.cycle, LiveEvent.INTERRUPTED)
+            self._finish(at)
+            raise
+        self._finish(at)
+        assert at.cycle.ending is not None, "what is over has ended somehow"
+        return self._outcome(at.cycle.ending)
+
+    def _finish(self, at: LiveStep) -> None:
+        if LiveOrder.PUT_BACK in at.orders:
+            self.world.put_back()
+
+    def _carry_out(self, at: LiveStep) -> LiveEvent:
+        """Do what was ordered and return what came of the last of it, or of the first that failed."""
+        event: LiveEvent | None = None
+        for order in at.orders:
+            try:
+                event = self._do(order, at) or event
+            except GuardBreached as error:
+                self._breaches.append(error.breach)
+                return self._blamed(error.breach, at)
+            if event in (LiveEvent.NOT_IN_FORCE, LiveEvent.BASELINE_LOST):
+                return event
+        assert event is not None, "the last order always has an answer"
+        return event
+
+    def _blamed(self, breach: Breach, at: LiveStep) -> LiveEvent:
+        if at.cycle.phase in (LivePhase.REVERTING, LivePhase.RESTING, LivePhase.DECIDED):
+            return LiveEvent.STOPPED  # it goes on in the baseline itself: nothing of ours can help
+        arm = self._order[at.cycle.period] if self._order else BASELINE_ARM
+        outside = arm != B or breach.kind is GuardKind.ENVIRONMENT
+        return LiveEvent.BREACH_OUTSIDE if outside else LiveEvent.BREACH
+
+    def _do(self, order: LiveOrder, at: LiveStep) -> LiveEvent | None:
+        match order:
+            case LiveOrder.PLAN:
+                return self._plan()
+            case LiveOrder.APPLY_ARM:
+                return self._apply(self._order[at.cycle.period], LiveEvent.IN_FORCE, LiveEvent.NOT_IN_FORCE)
+            case LiveOrder.WASH:
+                clean = self.world.wash(wash_of(self.period_s), self.period_s / 3)
+                return LiveEvent.CLEAN if clean else LiveEvent.CROSSED
+            case LiveOrder.COUNT:
+                return self._count(self._order[at.cycle.period])
+            case LiveOrder.JUDGE:
+                return self._judge()
+            case LiveOrder.DROP_PAIR:
+                self._counted = {}
+            case LiveOrder.LENGTHEN:
+                self.period_s = min(LONGEST_S, 2 * self.period_s)
+                self._begin_verdict()
+            case LiveOrder.APPLY_BASELINE:
+                return self._apply(BASELINE_ARM, LiveEvent.BASELINE_IN_FORCE, LiveEvent.BASELINE_LOST)
+            case LiveOrder.REST:
+                self.world.rest(self.period_s if at.cycle.after_veto else GUARD_REST_S)
+                if is_candidate_dead(at.cycle):
+                    self._dead = True
+                return LiveEvent.RESTED
+            case LiveOrder.ASK_PERSON:
+                return LiveEvent.ANSWERED  # nobody asks in a study of two arms: the baseline stays
+            case _:  # the rest is done before the first pair, or after the last
+                pass
+        return None
+
+    def _begin_verdict(self) -> None:
+        """Begin the verdict anew: pairs of another length do not belong together."""
+        counted_s = self.period_s - wash_of(self.period_s)
+        self._body = body_of(self.reference, counted_s)
+        self._veto = VetoState.begin(self.reference, counted_s)
+        self._pairs, self._kept, self._counted = [], [], {}
+
+    def _plan(self) -> LiveEvent:
+        if self._dead or len(self._pairs) >= self.design.max_pairs or not self.world.has_room(2 * self.period_s):
+            return LiveEvent.NOTHING_LEFT
+        self._drawn += 1
+        self._order, self._counted = block_order((A, B), self._drawn, self.seed), {}
+        return LiveEvent.PLANNED_PAIR
+
+    def _apply(self, arm: str, done: LiveEvent, failed: LiveEvent) -> LiveEvent:
+        try:
+            self.world.apply(arm)
+        except ApplyError as error:
+            self.announce(error.message)
+            return failed
+        except PgdynoError as error:
+            if arm != BASELINE_ARM or isinstance(error, GuardBreached):
+                raise
+            return failed
+        return done
+
+    def _count(self, arm: str) -> LiveEvent:
+        found = self.world.count(self.period_s - wash_of(self.period_s))
+        if isinstance(found, VoidCause) or found.new_share > MOST_NEW:
+            self._lost[found.value if isinstance(found, VoidCause) else NEW_STATEMENTS] += 1
+            return LiveEvent.VOID
+        self._counted[arm] = found
+        return LiveEvent.COUNTED
+
+    def _judge(self) -> LiveEvent:
+        assert self._body is not None, "it was made at the begin"
+        assert self._veto is not None, "it was made at the begin"
+        a, b = self._counted[A], self._counted[B]
+        pair = pair_index(self._body, a, b)
+        if pair is None or not pair.is_matched:
+            self._lost[UNMATCHED] += 1
+            return LiveEvent.MORE_PAIRS
+        self._pairs.append(pair)
+        self._kept.append((a, b))
+        self._veto = self._veto.then(self._body, a, b)
+        self._vetoed = dict(self._veto.vetoed())
+        if self._vetoed:
+            return LiveEvent.VETO
+        verdict = self._verdict()
+        assert verdict is not None, "there is a pair"
+        self.announce(f"after {verdict.pairs} pairs: {verdict.sentence(B, A)}")
+        return LiveEvent.FINAL if is_final(verdict, self.design) else LiveEvent.MORE_PAIRS
+
+    def _verdict(self) -> Verdict | None:
+        ratios = [math.exp(pair.log_ratio) for pair in self._pairs]
+        return judge([1.0] * len(ratios), ratios, metric=Metric.STATEMENT_TIME, design=self.design) if ratios else None
+
+    def _outcome(self, ending: LiveEnding) -> LiveOutcome:
+        assert self._body is not None, "it was made at the begin"
+        arms = [list(arm) for arm in zip(*self._kept, strict=True)] or [[], []]
+        return LiveOutcome(
+            ending=ending,
+            verdict=self._verdict(),
+            pairs=tuple(self._pairs),
+            lost=dict(self._lost),
+            tail=tail_ratio(self._body, arms[0], arms[1], seed=self.seed),
+            vetoed=self._vetoed,
+            vanished=vanished(self._kept),
+            breaches=tuple(self._breaches),
+            period_s=self.period_s,
+            covered=self._body.covered,
+        )

@@ -1,0 +1,24 @@
+"""Statements that are gone under B are named, those that only run less often are not."""
+
+import numpy as np
+
+from live_simulation import LiveSimulation, SimulatedLoad
+from pgdyno.stats.body_index import PeriodCounts
+from pgdyno.stats.vanish import vanished
+
+
+def period(*calls):
+    return PeriodCounts(np.array(calls, dtype=np.float64), np.ones(len(calls)))
+
+
+def test_two_pairs_without_a_frequent_statement_name_it():
+    gone, rare, fewer = (100, 0), (19, 0), (100, 20)
+    pair = period(gone[0], rare[0], fewer[0]), period(gone[1], rare[1], fewer[1])
+    assert vanished([pair]) == ()
+    assert vanished([pair, pair]) == (0,)
+    assert vanished([]) == ()
+
+
+def test_equal_arms_lose_nothing():
+    simulation = LiveSimulation(SimulatedLoad(), 5)
+    assert vanished([(simulation.period(25.0), simulation.period(25.0)) for _ in range(48)]) == ()
