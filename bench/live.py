@@ -2,7 +2,7 @@
 
     python bench/live.py [--studies 1000] [--seed 1]
 
-Rows of live.md's acceptance that need no server (L1 to L5, the simulated part). Loads are those of `live_simulation`:
+Loads are those of `live_simulation`:
 a drifting mix, waves, drifting parameters and rare reports. Real servers are no part of these figures.
 """
 

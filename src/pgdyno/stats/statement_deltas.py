@@ -63,7 +63,7 @@ class StatementDeltas:
     """What was done between two readings `seconds` apart: the statements that ended in between, and no others.
 
     `time_ms` is execution and planning; `m2` the sum of squared deviations of the execution times from their mean
-    within this time (ms^2). A statement counts whole, and at its end (live.md C3).
+    within this time (ms^2). A statement counts whole, and at its end.
     """
 
     seconds: float
