@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from pgdyno.studies.compose import StudyRecord, compose
 
 from facts_from_params import make_facts
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, ExitCode
@@ -16,10 +15,12 @@ from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.probes.statements import DatabaseTotals, SessionCounts, StatementKey
 from pgdyno.report.drawing.html import render as render_html
 from pgdyno.report.drawing.text import render
+from pgdyno.report.study_record import StudyRecord
 from pgdyno.stats.statement_deltas import StatementSnapshot, VoidCause
 from pgdyno.store.codec import result_from_json
 from pgdyno.studies.live.reference import watch_baseline
 from pgdyno.studies.live.watched_result import live_result
+from pgdyno.studies.reports import compose
 from study_example import make_study
 
 MEAN_MS = np.array([2.0, 9.0, 300.0])
@@ -181,7 +182,8 @@ def test_the_result_and_its_page_survive_the_store():
     again = result_from_json(StudyKind.LIVE, plain(told))
     assert isinstance(again, LiveResult)
     assert again == told
-    report = compose(StudyRecord(replace(study, result=again), ()))
+    watched = replace(study, result=again, options={"live": {"watch_only": True}})
+    report = compose(StudyRecord(watched, ()))
     assert report.word == "resolvable"
     assert VoidCause.RESET.value in str(report.sections)
     assert render(report) is not None
