@@ -116,12 +116,12 @@ def test_an_experiment_keeps_to_its_restart_budget_or_is_refused_beforehand(pgdy
     assert few["outage"]["measured"]["seconds"] > 0
 
 
-@measures
+@pytest.mark.slow
 def test_a_tune_ends_with_one_json_object_and_the_baseline_in_force(pgdyno_home, tmp_path):
     rival = conf(tmp_path, "rival.conf", "work_mem = 8MB\n")
     report = tmp_path / "tune.html"
     done = pgdyno(
-        pgdyno_home, "tune", *LOAD, "--trials", "3", "--noise-runs", "3", "--pairs", "2", "2",
+        pgdyno_home, "tune", *CALM, "--trials", "3", "--noise-runs", "3", "--pairs", "2", "2",
         "--only", "work_mem", "--only", "random_page_cost", "--rival", f"mine={rival}", "--report", str(report),
         "--json",
     )  # fmt: skip
