@@ -36,7 +36,9 @@ def command(**values: object) -> int:
 
     flags = Flags(values)
     if not flags.on("watch_only"):
-        raise UsageError("pgdyno live has no way to change a server yet", hint="Add --watch-only.")
+        raise UsageError(
+            "live cannot change a server yet", hint="Add --watch-only: it says what could be told, and changes nothing."
+        )
     report = flags.path("report")
     check_report_path(report)
     request = target_request(flags)

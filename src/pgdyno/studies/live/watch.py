@@ -26,6 +26,7 @@ from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
 from pgdyno.trial.sentry import standings_now
+from pgdyno.units import seconds_text
 
 
 def watch_only(
@@ -50,7 +51,7 @@ def watch_only(
         require_watchable(target.name, found)
         study = _study(request, target, facts, reference_s, began)
         with _kept(store, study, began):
-            announce(f'watching "{target.name}" for {reference_s / 60:g} minutes; nothing is changed')
+            announce(f'watching "{target.name}" for {seconds_text(reference_s)}; nothing is changed')
             lamps = standings_now(GuardReader(target), GuardPlan(), clock=time.time, sleep=time.sleep)
             around = surroundings(facts, read_overrides(target.postgres)[2], [one.lamp for one in lamps.values()])
             seen = watch_baseline(reader, reference_s, announce=announce)
