@@ -45,6 +45,12 @@ def shared_buffers_cliff(settings: Mapping[str, str]) -> float:
     return 3.4 if size >= 1 << 30 else 1.0
 
 
+def work_mem_and_buffers(settings: Mapping[str, str]) -> float:
+    """Two settings matter, each by a cliff; the others ride along."""
+    work_mem = parse_quantity(settings.get("work_mem", "4MB"), "kB")
+    return shared_buffers_cliff(settings) * (1.6 if work_mem >= 32 << 10 else 1.0)
+
+
 def flat(settings: Mapping[str, str]) -> float:
     """Return the gain of a load that no knob moves."""
     return 1.0

@@ -20,7 +20,6 @@ import study_example as example
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.record import CheckRecord, InstanceRecord, PlanRecord, TextRecord
-from pgdyno.model.results.tune import Unmeasured
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.model.trial import Role, TrialSpec
@@ -31,7 +30,6 @@ from pgdyno.report.drawing.text import print_report
 from pgdyno.report.sections import FactList, Prose, Report, Section, Snippet, Strips, TableBlock, Tone
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.reports import build_report, load_bins, recorded_runs
-from pgdyno.studies.tune import answer
 from result_example import made
 
 MOST_BYTES = 3_000_000
@@ -372,24 +370,6 @@ def test_a_result_without_what_a_setting_needs_claims_nothing_of_restarts(tmp_pa
     report = with_result(tmp_path, effects=[], winner={"settings": {"shared_buffers": "3GB"}})
     assert "A reload is enough" not in text_of(report)
     assert "pg_settings.context says it" in " ".join(text_of(report).split())
-
-
-@pytest.mark.parametrize(
-    ("contexts", "told"),
-    [
-        (("sighup", "kernel"), "A reload is enough; nobody is disconnected."),
-        (("user", "superuser-backend"), "A reload is enough; sessions that are open keep what they have."),
-        (("kernel", "kernel"), "No restart and no reload:"),
-        (("kernel", "postmaster"), "PostgreSQL has to be restarted once."),
-    ],
-)
-def test_what_a_change_interrupts_follows_from_every_setting(contexts: tuple[str, ...], told: str) -> None:
-    retained = [
-        Unmeasured(knob=f"knob_{number}", before="1", after="2", why="", durability="A", context=one)
-        for number, one in enumerate(contexts)
-    ]
-    assert f"2 settings to change. {told}" in answer.need_text(2, retained)
-    assert "kernel" not in [row[5] for row in answer.effects_table(retained).rows], "a word for people"
 
 
 def test_a_pruning_that_was_taken_back_is_told_with_what_it_would_have_cost(tmp_path: Path) -> None:

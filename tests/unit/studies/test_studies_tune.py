@@ -17,7 +17,7 @@ from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.result import tune_result
 from pgdyno.studies.tune.run import tune
 from pgdyno.units import parse_quantity
-from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff
+from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff, work_mem_and_buffers
 
 OPTIONS = TuneOptions(trials=14, noise_runs=4, confirm_max=8, rivals={"4GB": {"shared_buffers": "4GB"}})
 
@@ -214,12 +214,6 @@ def test_the_budget_bounds_the_proof_on_a_machine_too_noisy_to_resolve_it():
     assert laboratory.clock_s <= laboratory.stopwatch.end_s
 
 
-def work_mem_and_buffers(settings):
-    """Two settings matter, each by a cliff; the others ride along."""
-    work_mem = parse_quantity(settings.get("work_mem", "4MB"), "kB")
-    return shared_buffers_cliff(settings) * (1.6 if work_mem >= 32 << 10 else 1.0)
-
-
 @pytest.mark.parametrize("seed", [1, 3, 5])
 def test_of_what_the_search_found_only_the_settings_that_matter_win_each_measured_alone(seed):
     options = TuneOptions(seed=seed)
@@ -235,19 +229,6 @@ def test_of_what_the_search_found_only_the_settings_that_matter_win_each_measure
     assert {one["knob"] for one in result["dropped"]} == set(tuned.found) - set(tuned.winner)
     assert all("expects" in one["why"] for one in result["dropped"])
     assert not [trial for trial in laboratory.store.kept if trial.spec.role is Role.PRUNE]
-
-
-def test_a_setting_without_which_the_load_fails_stays_and_is_said_to():
-    laboratory = SimulatedLaboratory(work_mem_and_buffers, seed=1, fails=lambda s: set(s) == {"shared_buffers"})
-    options = TuneOptions(seed=1, rivals={"larger": {"shared_buffers": "4GB"}})
-    tuned, _ = run(laboratory, options)
-    assert tuned.is_offered
-    assert set(tuned.winner) == {"shared_buffers", "work_mem"}
-    assert set(tuned.proof.effects) == {"shared_buffers"}
-    result = plain(tune_result(laboratory, tuned, options))
-    assert [one["knob"] for one in result["unmeasured"]] == ["work_mem"]
-    for arm in ("without work_mem", "rival larger"):
-        assert any(note.startswith(f"{arm} could not be measured") for note in result["notes"])
 
 
 @pytest.mark.requirement("R-TUN-08")
