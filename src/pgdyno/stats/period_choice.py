@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pgdyno.model.results.live import LiveEffect
 from pgdyno.stats.body_index import (
     LEAST_COVERED,
     PeriodCounts,
@@ -69,20 +70,6 @@ class PeriodNoise:
         return self.pair_sd is not None and self.covered >= LEAST_COVERED and self.calls >= LEAST_CALLS
 
 
-@dataclass(frozen=True, slots=True)
-class EffectWithin:
-    """The smallest effect that `minutes` of `pairs` kept pairs show with 80 % probability, as a ratio distance.
-
-    `at_most` with the largest scatter that so short a reference leaves possible (90 % confidence). None: none below a
-    doubling.
-    """
-
-    minutes: int
-    pairs: int
-    effect: float | None
-    at_most: float | None
-
-
 def wash_of(period_s: float) -> float:
     """Return the wash-out of a period of this length, in seconds."""
     return min(WASH_S, period_s / 3)
@@ -121,7 +108,7 @@ def _between(body: StatementBody, a: PeriodCounts | None, b: PeriodCounts | None
     return None if pair is None else (pair.log_ratio, pair.is_matched)
 
 
-def effects_within(noise: PeriodNoise, design: Design, minutes: Sequence[int] = MINUTES) -> tuple[EffectWithin, ...]:
+def effects_within(noise: PeriodNoise, design: Design, minutes: Sequence[int] = MINUTES) -> tuple[LiveEffect, ...]:
     """Return what such periods show in so many minutes, at most with the pairs that the design allows."""
     found = []
     for time in minutes:
@@ -129,7 +116,7 @@ def effects_within(noise: PeriodNoise, design: Design, minutes: Sequence[int] = 
         sd = noise.pair_sd
         effect = None if sd is None else detectable(sd, pairs, design)
         worst = None if sd is None else detectable(at_most(sd, noise.pairs + 1), pairs, design)
-        found.append(EffectWithin(time, pairs, effect, worst))
+        found.append(LiveEffect(minutes=time, pairs=pairs, effect=effect, at_most=worst))
     return tuple(found)
 
 

@@ -11,7 +11,6 @@ from pgdyno.model.facts import Facts
 from pgdyno.model.results.live import (
     RESOLVABLE,
     UNRESOLVABLE,
-    LiveEffect,
     LivePeriod,
     LiveReference,
     LiveResult,
@@ -98,10 +97,6 @@ def _usual(noises: Sequence[PeriodNoise]) -> PeriodNoise | None:
 
 
 def _period(noise: PeriodNoise, design: Design) -> LivePeriod:
-    effects = tuple(
-        LiveEffect(minutes=one.minutes, pairs=one.pairs, effect=one.effect, at_most=one.at_most)
-        for one in effects_within(noise, design)
-    )
     return LivePeriod(
         period_s=noise.period_s,
         wash_s=noise.wash_s,
@@ -111,7 +106,7 @@ def _period(noise: PeriodNoise, design: Design) -> LivePeriod:
         covered=noise.covered,
         calls=noise.calls,
         statements=noise.statements,
-        effects=effects,
+        effects=effects_within(noise, design),
     )
 
 
