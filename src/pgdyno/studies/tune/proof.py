@@ -138,13 +138,14 @@ def prove(
         kept = (knob for knob in alone if knob not in gone)
         effects = {knob: verdict_of(blocks, WITHOUT + knob, WINNER, metric, effect_design) for knob in kept}
     beside = {name: verdict_of(blocks, BASE, RIVAL + name, metric, design) for name in rivals}
+    shares = {name: share for name in rivals if (share := _share(blocks, RIVAL + name, answer, options))}
     return Proof(
         blocks=blocks,
         answer=answer,
         headline=headline,
         effects={knob: verdict for knob, verdict in effects.items() if verdict is not None},
-        rivals={name: verdict for name, verdict in beside.items() if verdict is not None},
-        rival_shares={name: _share(blocks, RIVAL + name, answer, options) for name in rivals},
+        rivals={name: verdict for name, verdict in beside.items() if verdict is not None and name in shares},
+        rival_shares=shares,
         unpruned=verdict_of(blocks, FOUND, answer, metric, design) if with_found else None,
         together=verdict_of(blocks, BASE, FOUND, metric, design) if with_found else None,
         is_vetoed=is_vetoed,
@@ -241,6 +242,7 @@ def _bound(gain: float, options: TuneOptions) -> float:
     return max(least, may_lose(gain, options.tolerance, least))
 
 
-def _share(blocks: Blocks, rival: str, answer: str, options: TuneOptions) -> Interval:
+def _share(blocks: Blocks, rival: str, answer: str, options: TuneOptions) -> Interval | None:
+    """Return None where the metric is unknown in all blocks but one, as server CPU can be."""
     left, right = blocks.pairs(rival, answer, options.metric)
-    return t_interval(log_ratios(left, right), options.confidence)
+    return None if len(left) < JUDGEABLE else t_interval(log_ratios(left, right), options.confidence)
