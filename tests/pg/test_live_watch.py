@@ -28,6 +28,8 @@ from pgdyno.stats.statement_deltas import StatementDeltas, VoidCause, deltas
 from server_image import files_of, settings_of
 
 pytestmark = pytest.mark.pg
+APP, WATCHER = "watched_app", "watching_role"
+"""Names of this file alone: other tests make roles on the shared server too."""
 CATALOGUES = (
     "SELECT (SELECT count(*) FROM pg_class) AS relations, (SELECT count(*) FROM pg_roles) AS roles, "
     "(SELECT count(*) FROM pg_database) AS databases, (SELECT count(*) FROM pg_extension) AS extensions, "
@@ -43,27 +45,26 @@ def conninfo(postgres: Postgres, role: str, dbname: str = "postgres") -> str:
 
 @pytest.fixture
 def owner(any_postgres: Sandbox) -> Iterator[Postgres]:
-    """The shared server with roles "app", whose load is watched, and "watcher", with the rights that are asked for."""
+    """The shared server with a role whose load is watched, and one with the rights that are asked for."""
     postgres = any_postgres.target().postgres
     with postgres.connect("postgres") as session:
         session.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public")
-        for role in ("app", "watcher"):
-            session.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(role)))
-        session.execute("GRANT pg_monitor TO watcher")
+        session.execute(f"CREATE ROLE {APP} LOGIN")
+        session.execute(f"CREATE ROLE {WATCHER} LOGIN IN ROLE pg_monitor")
     yield postgres
     with postgres.connect("postgres") as session:
-        session.execute("DROP ROLE app, watcher")
+        session.execute(f"DROP ROLE {APP}, {WATCHER}")
 
 
 @contextmanager
 def app_session(owner: Postgres) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
-    with psycopg.connect(conninfo(owner, "app"), autocommit=True) as session:
+    with psycopg.connect(conninfo(owner, APP), autocommit=True) as session:
         yield session
 
 
 @contextmanager
 def opened(owner: Postgres) -> Iterator[StatementReader]:
-    reader = StatementReader(Postgres(conninfo(owner, "watcher")))
+    reader = StatementReader(Postgres(conninfo(owner, WATCHER)))
     try:
         assert reader.open() == "postgres"
         yield reader
@@ -88,7 +89,7 @@ def test_calls_and_times_are_those_that_the_clients_made(owner: Postgres) -> Non
         assert found.calls[place] == 10
         assert 200 <= found.time_ms[place] <= passed_ms
         assert reader.sees_all
-        assert reader.names()[1][reader.keys[int(found.ids[place])].role] == "app"
+        assert reader.names()[1][reader.keys[int(found.ids[place])].role] == APP
 
 
 def test_our_own_readings_are_no_part_of_the_load(owner: Postgres) -> None:
@@ -97,7 +98,7 @@ def test_our_own_readings_are_no_part_of_the_load(owner: Postgres) -> None:
         assert isinstance(found, StatementDeltas)
         assert found.own_ms > 0
         roles = reader.names()[1]
-        assert "watcher" not in {roles.get(reader.keys[int(number)].role) for number in found.ids}
+        assert WATCHER not in {roles.get(reader.keys[int(number)].role) for number in found.ids}
 
 
 def test_a_function_and_what_runs_in_it_are_not_counted_twice(owner: Postgres) -> None:
@@ -105,7 +106,7 @@ def test_a_function_and_what_runs_in_it_are_not_counted_twice(owner: Postgres) -
     with owner.connect("postgres") as admin, app_session(owner) as app, opened(owner) as reader:
         if admin.info.server_version < 140_000:
             pytest.skip("13 does not tell nested statements, and is refused with track = all")
-        admin.execute("ALTER ROLE app SET pg_stat_statements.track = 'all'")
+        admin.execute(f"ALTER ROLE {APP} SET pg_stat_statements.track = 'all'")
         admin.execute(
             sql.SQL(
                 "CREATE FUNCTION public.{}() RETURNS void LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.1); END'"
@@ -164,7 +165,7 @@ def test_watching_tells_what_could_be_told_and_changes_nothing(
     try:
         done = pgdyno(
             pgdyno_home, "live", "--watch-only", "--reference", "1min", "--json",
-            "--target", conninfo(owner, "watcher"), "--report", str(pgdyno_home / "page.html"),
+            "--target", conninfo(owner, WATCHER), "--report", str(pgdyno_home / "page.html"),
         )  # fmt: skip
     finally:
         stop.set()
@@ -177,14 +178,14 @@ def test_watching_tells_what_could_be_told_and_changes_nothing(
     assert told["reference"]["steps"] == 12
     assert told["reference"]["void"] == {}
     assert told["reference"]["own_share"] < 0.2
-    assert told["body"][0]["role"] == "app"
+    assert told["body"][0]["role"] == APP
     assert told["periods"][0]["covered"] > 0.9
     assert any("too short" in note for note in told["notes"])
     assert "What could be told" in (pgdyno_home / "page.html").read_text()
 
 
 def test_a_signal_ends_it_and_the_study_says_so(owner: Postgres, pgdyno_home: Path) -> None:
-    words = ("live", "--watch-only", "--reference", "5min", "--target", conninfo(owner, "watcher"))
+    words = ("live", "--watch-only", "--reference", "5min", "--target", conninfo(owner, WATCHER))
     process = subprocess.Popen(
         [sys.executable, "-m", "pgdyno", *words],
         stderr=subprocess.PIPE,
