@@ -89,6 +89,8 @@ class SimulatedLaboratory:
     `shared` takes disturbed runs beside others as a laboratory does that may look. `drowned` is the scatter of
     throughput that others add to a disturbed run.
 
+    `unknown_cpu` tells of a trial whether the server's CPU is known, by its number and its settings.
+
     `kill_after` raises KeyboardInterrupt in that trial, as a signal would."""
 
     def __init__(
@@ -102,6 +104,7 @@ class SimulatedLaboratory:
         odd: Mapping[int, float] | None = None,
         unsteady: Callable[[Mapping[str, str]], bool] = lambda settings: False,
         fails: Callable[[Mapping[str, str]], bool] = lambda settings: False,
+        unknown_cpu: Callable[[int, Mapping[str, str]], bool] = lambda number, settings: False,
         shared: bool = False,
         drowned: float = 0.0,
         kill_after: int | None = None,
@@ -122,7 +125,7 @@ class SimulatedLaboratory:
         self._surface = surface
         self._seed, self._cv, self._drift, self._disturbed = seed, cv, drift_per_h, disturbed
         self._odd = odd or {}
-        self._unsteady, self._fails = unsteady, fails
+        self._unsteady, self._fails, self._unknown_cpu = unsteady, fails, unknown_cpu
         self._kill_after = kill_after
         self._shared, self._drowned, self.company = shared, drowned, Company()
 
@@ -204,7 +207,7 @@ class SimulatedLaboratory:
             elapsed_s=TRIAL_S,
             throughput=tps,
             latency_ms=latency,
-            server_cpu_ms_per_tx=cpu,
+            server_cpu_ms_per_tx=None if self._unknown_cpu(number, spec.configuration) else cpu,
             counters={**beside, "xact_commit": 100.0, "blks_read": 1e6 / gain, "blks_hit": 1e6},
         )
 

@@ -63,13 +63,17 @@ class SampleBatch:
 
 @dataclass(slots=True)
 class _Kept:
-    """What has been sampled so far, and the readings that the next ones are compared with."""
+    """What has been sampled so far, and the readings that the next ones are compared with.
+
+    `latest` are the rows of the latest tick, the last of `rows`; `earlier` are the readings that they were made from.
+    """
 
     rows: list[SampleRow] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     latest: list[SampleRow] = field(default_factory=list)
     host: HostCounters | None = None
     server: ViewsReading | None = None
+    earlier: tuple[HostCounters | None, ViewsReading | None] = (None, None)
     failures: dict[str, str] = field(default_factory=dict)
     over_network: bool | None = None
     round_trips_s: list[float] = field(default_factory=list)
@@ -156,7 +160,7 @@ class Sampler:
             self._thread.join(STOP_PATIENCE_S)
             is_left, self._thread = self._thread.is_alive(), None
             if not is_left:
-                if not self.mark():
+                if not self._take_where_due():
                     self._look_again()
                 self._await_server()
                 self._explain_failures()
@@ -177,7 +181,7 @@ class Sampler:
         return neighbours.busiest(self._others, neighbours.look(), postmaster_pid(directory))
 
     def _look_again(self) -> None:
-        """Tell what happened in the moments that `mark` spared a reading for, without rows of their own.
+        """Tell what happened in the moments since the last reading, too few for rows of their own.
 
         A crash, or an operator who ends a session, ends the load at once: it may lie right after the last tick.
         """
@@ -211,11 +215,19 @@ class Sampler:
             kills_counted = is_watched and kept.host is not None and "oom_kill" in (kept.host.vmstat or {})
             kept.events = explained(kept.events, self._log.read(), kills_counted=kills_counted)
 
-    def mark(self) -> bool:
-        """Take a reading at once, so that a row ends exactly here: call it where a window begins or ends.
+    def mark(self) -> None:
+        """Take a reading at once, so that a row ends exactly here: call it where a load ends.
 
-        Does nothing within a quarter of the interval after another reading; returns whether it took one.
+        Within a quarter of the interval after another reading the rows of that one are made anew, up to here: without
+        them the last moments of a short window would be missing, which leaves its CPU unknown.
         """
+        if not self._take_where_due():
+            with self._lock:
+                if self._kept.earlier[0] is not None:
+                    self._tick(late_s=0.0, skipped=0, anew=True)
+
+    def _take_where_due(self) -> bool:
+        """Take a reading unless the last one is less than a quarter of the interval old; return whether it did."""
         with self._lock:
             last = self._kept.host
             is_due = last is None or self._clock() - last.t >= _SHORTEST * self._interval_s
@@ -255,14 +267,20 @@ class Sampler:
             self.take(late_s=now - due, skipped=skipped)
             due += self._interval_s
 
-    def _tick(self, late_s: float, skipped: int) -> list[SampleRow]:
+    def _tick(self, late_s: float, skipped: int, *, anew: bool = False) -> list[SampleRow]:
+        """Read everything and make rows since the last reading, or `anew` those of the last tick, up to now."""
         kept, began, cpu_began = self._kept, time.monotonic(), time.thread_time()
         t = self._clock()
         host = self._read_host(t)
         host_done = time.monotonic()
         server = self._observer.read(t)
         self._measure_road()
-        rows = host_rows(kept.host, host) + server_rows(kept.server, server)
+        anew = anew and (bool(server.views) or kept.server is None)  # else the last tick knows what this one does not
+        if anew:
+            del kept.rows[len(kept.rows) - len(kept.latest) :]
+        else:
+            kept.earlier = kept.host, kept.server
+        rows = host_rows(kept.earlier[0], host) + server_rows(kept.earlier[1], server)
         events = [] if kept.host is None else happenings.host_events(kept.host, host)
         events += [] if kept.server is None else happenings.server_events(kept.server, server)
         failures = {**host.failures, **server.failures}
@@ -275,7 +293,7 @@ class Sampler:
         kept.latest = rows
         kept.host, kept.failures = host, failures
         kept.server = server if server.views else kept.server  # a lost session: compare with the last good reading
-        kept.ticks += 1
+        kept.ticks += not anew
         kept.skipped += skipped
         kept.cpu_s += time.thread_time() - cpu_began
         kept.wall_s += ended - began

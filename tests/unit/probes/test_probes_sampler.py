@@ -106,6 +106,18 @@ def test_a_server_that_is_down_costs_only_its_own_tables() -> None:
     assert batch.overhead.ticks == sum(row.table == "observer" for row in batch.rows) >= 3
 
 
+def test_a_row_ends_where_a_load_does_however_near_the_last_tick() -> None:
+    now = [1000.0]
+    made = sampler(clock=lambda: now[0])
+    made.mark()
+    ends = []
+    for now[0] in (1001.0, 1001.2, 1002.0):
+        made.take() if now[0] == 1001.0 else made.mark()
+        ends.append([(row.t, pytest.approx(row.values[0])) for row in made.stop().rows if row.table == "cpu"])
+    assert ends == [[(1001.0, 1.0)], [(1001.2, 1.2)], [(1001.2, 1.2), (1002.0, 0.8)]]
+    assert made.stop().overhead.ticks == 3
+
+
 def test_stop_may_be_called_twice_and_without_start() -> None:
     made = sampler()
     assert made.stop().rows == []

@@ -65,8 +65,19 @@ def left_out_note(blocks: Blocks, arms: Sequence[str], metric: Metric) -> str:
 
 
 def compare_arms(blocks: Blocks, a: str, b: str, metric: Metric, design: Design) -> Comparison:
-    """Return B against A on the study's metric, with the verdicts on all the others beside it."""
+    """Return B against A on the study's metric, with the verdicts on all the others beside it.
+
+    Raises EnvironmentUnsuitable where too few runs have the metric, or too few transactions for it.
+    """
     verdict = verdict_of(blocks, a, b, metric, design)
+    if verdict is None and not _thin_blocks(blocks, (a, b), metric):
+        runs = [trial for arm in (a, b) for trial in blocks.trials(arm)]
+        lacking = [str(trial.id) for trial in runs if trial.outcome is None or metric_of(trial.outcome, metric) is None]
+        raise EnvironmentUnsuitable(
+            f"{metric.label} cannot be judged: it is unknown in {len(lacking)} of {len(runs)} runs",
+            detail=f"runs {', '.join(lacking)}" if lacking else None,
+            hint="`pgdyno store show RUN` has what is known of a run; choose another --metric.",
+        )
     if verdict is None:
         raise EnvironmentUnsuitable(
             f"{metric.label} cannot be judged: the runs have too few transactions for it",

@@ -159,7 +159,7 @@ def is_hopeless(blocks: Blocks, options: TuneOptions, noise_sd: float) -> bool:
         return False
     metric = options.metric
     lost, gained = _gains(blocks, WINNER, FOUND, metric), _gains(blocks, BASE, FOUND, metric)
-    if not lost:
+    if not lost or not gained:
         return False
     scatter = _scatter(lost, noise_sd)
     return statistics.fmean(lost) - LOST * scatter / math.sqrt(len(lost)) > _bound(statistics.fmean(gained), options)
@@ -174,7 +174,8 @@ def needed_settings(blocks: Blocks, options: TuneOptions, noise_sd: float) -> tu
     winner, metric = blocks.arms[WINNER], options.metric
     arms = {arm.removeprefix(WITHOUT): arm for arm in blocks.arms if arm.startswith(WITHOUT)}
     arms = arms or (dict.fromkeys(winner, BASE) if len(winner) == 1 else {})
-    least = _bound(statistics.fmean(_gains(blocks, BASE, FOUND, metric)), options)
+    gained = _gains(blocks, BASE, FOUND, metric)
+    least = _bound(statistics.fmean(gained) if gained else 0.0, options)
     effects: dict[str, float] = {}
     for name, arm in arms.items():
         gains = _gains(blocks, arm, WINNER, metric)
