@@ -32,6 +32,7 @@ VERBS: dict[str, str] = {
     "matrix": "Measure loads x configurations x host states, and print the table.",
     "noise": "Say how small an effect this machine can show, and with which windows and pairs.",
     "live": "Watch a server under its users' own load, and say what could be told of it.",
+    "watch": "Watch a server for days, and say which statements became slower and what was changed.",
     "selftest": "Prove on this machine that equal is called equal and sabotage is found.",
     "queue": "Keep runs for the night, and run them in a window with host and server to themselves.",
     "compare": "Say what two recorded runs, platforms or iostat reports allow to say.",

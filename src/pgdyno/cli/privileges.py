@@ -35,6 +35,7 @@ if TYPE_CHECKING:
             "apply",
             "rollback",
             "live",
+            "watch",
         ]
     ),
     default="tune",

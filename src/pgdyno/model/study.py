@@ -32,6 +32,8 @@ class StudyKind(StrEnum):
     SELFTEST = "selftest"
     LIVE = "live"
     """A server under its users' own load."""
+    WATCH = "watch"
+    """The same, for days: what became slower."""
     IMPORTED = "imported"
     """Runs of another tool, or of another machine's store: read, never measured here."""
 

@@ -184,7 +184,7 @@ class StatementReader:
         others = [row for row in rows if row[1] != self._own_role]
         numbers = np.array([self._number(row[:4]) for row in others], dtype=np.int64)
         order = np.argsort(numbers)
-        table = np.array([row[4:] for row in others], dtype=np.float64).reshape(len(others), 7)[order].T
+        table = np.array([row[4:] for row in others], dtype=np.float64).reshape(len(others), 8)[order].T
         return StatementSnapshot(
             at=float(before["at"]),
             started_at=float(before["started_at"]),
@@ -196,6 +196,7 @@ class StatementReader:
             plan_ms=table[4],
             rows=table[5],
             since=table[6],
+            blocks=table[7],
             dealloc=before["dealloc"],
             reset_at=before["reset_at"],
             own_ms=sum(row[5] + row[8] for row in rows if row[1] == self._own_role),

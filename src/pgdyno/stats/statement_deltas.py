@@ -37,10 +37,10 @@ class StatementSnapshot:
     """One reading: columns of equal length, in the order of `ids`, which are ascending and stand for keys.
 
     A key is (dbid, userid, queryid, toplevel); who reads gives each a number for as long as the study lasts. Times in
-    milliseconds, `sd_ms` is stddev_exec_time; `since` is stats_since in seconds since the epoch (NaN before
-    PostgreSQL 17). `dealloc` and `reset_at` are those of pg_stat_statements_info (None before 14). `at` is the
-    server's clock, `started_at` when its postmaster began, both in seconds since the epoch. `own_ms` is the time of
-    the reader's own role, which is in no column.
+    milliseconds, `sd_ms` is stddev_exec_time; `blocks` are shared ones that were hit or read; `since` is stats_since in
+    seconds since the epoch (NaN before PostgreSQL 17). `dealloc` and `reset_at` are those of pg_stat_statements_info
+    (None before 14). `at` is the server's clock, `started_at` when its postmaster began, both in seconds since the
+    epoch. `own_ms` is the time of the reader's own role, which is in no column.
     """
 
     at: float
@@ -53,6 +53,7 @@ class StatementSnapshot:
     plan_ms: Floats
     rows: Floats
     since: Floats
+    blocks: Floats
     dealloc: int | None = None
     reset_at: float | None = None
     own_ms: float = 0.0
@@ -74,6 +75,7 @@ class StatementDeltas:
     m2: Floats
     plans: Floats
     rows: Floats
+    blocks: Floats
     own_ms: float = 0.0
 
 
@@ -109,11 +111,12 @@ def deltas(before: StatementSnapshot, after: StatementSnapshot) -> StatementDelt
         m2=m2[busy],
         plans=gains["plans"][busy],
         rows=gains["rows"][busy],
+        blocks=gains["blocks"][busy],
         own_ms=max(0.0, after.own_ms - before.own_ms),
     )
 
 
-_COUNTERS = ("calls", "exec_ms", "plans", "plan_ms", "rows")
+_COUNTERS = ("calls", "exec_ms", "plans", "plan_ms", "rows", "blocks")
 
 
 def _whole_cause(before: StatementSnapshot, after: StatementSnapshot) -> VoidCause | None:

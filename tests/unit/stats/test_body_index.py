@@ -71,7 +71,7 @@ def test_the_parts_of_a_reference_say_together_what_all_their_calls_say(parts):
     made = [
         StatementDeltas(
             5.0, np.array([2]), np.array([float(len(one))]), np.array([sum(one)]), np.array([sum(one)]),
-            np.array([np.var(one) * len(one) if one else 0.0]), np.zeros(1), np.zeros(1),
+            np.array([np.var(one) * len(one) if one else 0.0]), np.zeros(1), np.zeros(1), np.zeros(1),
         )
         for one in parts
     ]  # fmt: skip
@@ -132,7 +132,10 @@ def test_the_index_of_swapped_arms_is_the_opposite(calls, factor):
 def test_statements_that_the_reference_lacks_are_new():
     none = np.zeros(2)
     found = counts(
-        StatementDeltas(30.0, np.array([1, 5]), np.array([4.0, 2.0]), np.array([8.0, 72.0]), none, none, none, none), 3
+        StatementDeltas(
+            30.0, np.array([1, 5]), np.array([4.0, 2.0]), np.array([8.0, 72.0]), none, none, none, none, none
+        ),
+        3,
     )
     assert found.calls.tolist() == [0, 4, 0]
     assert found.new_ms == 72.0

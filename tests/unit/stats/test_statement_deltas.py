@@ -23,7 +23,7 @@ def snapshot(calls_of, at=0.0, **more):
         "calls": np.array([one.size for one in times], dtype=np.float64),
         "exec_ms": np.array([one.sum() for one in times]),
         "sd_ms": np.array([one.std() if one.size else 0.0 for one in times]),
-        "plans": none, "plan_ms": none, "rows": none,
+        "plans": none, "plan_ms": none, "rows": none, "blocks": none,
         "since": np.full(ids.size, np.nan),
     }  # fmt: skip
     return StatementSnapshot(at=at, started_at=1.0, ids=ids, **{**columns, **more})

@@ -60,6 +60,7 @@ class Server:
         snapshot = StatementSnapshot(
             at=self._clock.now, started_at=1.0, ids=np.arange(3), calls=self._calls, exec_ms=self._times,
             sd_ms=np.ones(3), plans=np.zeros(3), plan_ms=np.zeros(3), rows=np.zeros(3), since=np.full(3, np.nan),
+            blocks=np.zeros(3),
             own_ms=self._own * float(self._times.sum()),
         )  # fmt: skip
         return self._tampered.get(self.reads, lambda one: one)(snapshot)

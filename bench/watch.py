@@ -1,0 +1,87 @@
+"""Print how often `pgdyno watch` would be wrong, and how soon it would be right, on simulated loads.
+
+    python bench/watch.py [--weeks 20] [--changes 40] [--period 120] [--statements 200] [--drift 0.12]
+
+A week of equal periods (`live_simulation`: mix, load and each statement's mean wander by themselves): alarms are false.
+Then one of the dearest statements takes so many times as long, or all of them do, from a known moment on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from statistics import median
+
+import numpy as np
+
+from live_simulation import LiveSimulation, SimulatedLoad
+from pgdyno.stats.body_index import PeriodCounts
+from pgdyno.stats.regressions import Regressions, Slowdown
+from pgdyno.stats.statement_deltas import StatementDeltas
+
+WEEK_S = 7 * 86400
+
+
+def as_deltas(period: PeriodCounts, cvs: np.ndarray, seconds: float) -> StatementDeltas:
+    """Return a simulated period as two readings would give it."""
+    ids = np.flatnonzero(period.calls > 0)
+    calls, time_ms = period.calls[ids], period.time_ms[ids]
+    none = np.zeros(ids.size)
+    m2 = (cvs[ids] * time_ms / calls) ** 2 * np.maximum(calls - 1, 0)
+    return StatementDeltas(seconds, ids, calls, time_ms, time_ms, m2, none, none, none)
+
+
+def watched(
+    load: SimulatedLoad,
+    seed: int,
+    periods: int,
+    period_s: float,
+    *,
+    slow: int | None = None,
+    factor: float = 1.0,
+    at: int = 60,
+) -> tuple[list[tuple[int, Slowdown]], int]:
+    """Watch so many periods; from `at` on the `slow`-th dearest statement (None: all) takes `factor` as long."""
+    simulation, watch, told, number = LiveSimulation(load, seed), Regressions(), [], -1
+    for period in range(periods):
+        factors = np.ones(load.statements)
+        if period >= at and factor != 1.0:
+            if number < 0 and slow is not None:
+                number = int(np.argsort(-simulation.rates * simulation.means * (simulation.rates > 0.2))[slow % 15])
+            factors[slice(None) if slow is None else number] = factor
+        found = as_deltas(simulation.period(period_s, factors), simulation.cvs, period_s)
+        told += [(period, one) for one in watch.add(found)]
+    return told, number
+
+
+def main() -> None:
+    """Parse the flags and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--weeks", type=int, default=20)
+    parser.add_argument("--changes", type=int, default=40)
+    parser.add_argument("--period", type=float, default=60.0)
+    parser.add_argument("--statements", type=int, default=200)
+    parser.add_argument("--drift", type=float, default=0.12)
+    options = parser.parse_args()
+    load = SimulatedLoad(statements=options.statements, drift=options.drift)
+    periods = int(WEEK_S / options.period)
+    weeks = [len(watched(load, seed, periods, options.period)[0]) for seed in range(options.weeks)]
+    print(f"{options.weeks} weeks without a change: alarms {weeks}, more than one in {sum(one > 1 for one in weeks)}")
+    for what, factor in (("one statement", 1.5), ("one statement", 2.0), ("one statement", 3.0), ("all", 1.3)):
+        minutes, others = [], 0
+        for seed in range(options.changes):
+            slow = random.Random(seed).randrange(50) if what != "all" else None
+            told, number = watched(load, 1000 + seed, 120, options.period, slow=slow, factor=factor)
+            hits = [period for period, one in told if period >= 60 and one.number == (None if slow is None else number)]
+            others += len(told) - len(hits[:1])
+            if hits:
+                minutes.append((hits[0] - 60 + 1) * options.period / 60)
+        within = sum(one <= 30 for one in minutes)
+        print(
+            f"{what} {factor} x as long: told within 30 min in {within} of {options.changes}, median "
+            f"{median(minutes) if minutes else float('nan'):.0f} min; {others} other alarms"
+        )
+
+
+if __name__ == "__main__":
+    main()

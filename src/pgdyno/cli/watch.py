@@ -1,0 +1,59 @@
+"""`pgdyno watch`: what became slower on a server, and what somebody changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pgdyno.cli.flags import Flags
+from pgdyno.cli.help_groups import GroupedCommand
+from pgdyno.cli.numbers import Time
+from pgdyno.cli.options import open_store, store_option, target_options, target_request
+
+
+@click.command("watch", cls=GroupedCommand)
+@target_options
+@click.option("--for", "minutes", type=Time("min", 0.1), metavar="TIME",
+              help="How long, such as 30min or 1d.  [default: until Ctrl-C or SIGTERM]")  # fmt: skip
+@click.option("--every", type=Time("s", 1), default=60.0, show_default=True,
+              help="Between two readings. A step is told of after 5 of them, from the 20th on.")  # fmt: skip
+@click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report here.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@store_option
+def command(**values: object) -> int:
+    """Watch the load that is really there for hours or days; reads only.
+
+    Tells at once which statements, or the server as a whole, take longer from one moment on, whether that looks like
+    another plan, and which settings somebody changed. Restarts, resets and new statements are noted, and raise no
+    alarm. Exit code 1 when something was found, 0 when not, 3 when there was too little to tell, 6 when the server
+    cannot be watched, with the commands that would change that.
+    """
+    from pgdyno.cli.progress import Progress
+    from pgdyno.cli.study import check_report_path, print_result
+    from pgdyno.studies.session.opening import opened
+    from pgdyno.studies.watch.study import watch_server
+
+    flags = Flags(values)
+    report = flags.path("report")
+    check_report_path(report)
+    request = target_request(flags)
+    minutes = values["minutes"]
+    store, progress = open_store(flags.text("store_url")), Progress()
+    with opened(request) as target:
+        result = watch_server(
+            store,
+            target,
+            request,
+            seconds=None if minutes is None else 60 * flags.real("minutes"),
+            period_s=flags.real("every"),
+            announce=progress.announce,
+        )
+    if report is not None:
+        from pgdyno.report.drawing.html import write_html
+        from pgdyno.studies.reports import build_report
+
+        write_html(build_report(store, result.study), report)
+        progress.announce(f"report: {report}")
+    print_result(store, result, flags.on("as_json"))
+    return int(result.exit_code)

@@ -1,0 +1,1 @@
+"""A server under its users' own load, watched for days: what became slower, and what somebody changed."""

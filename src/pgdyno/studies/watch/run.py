@@ -1,0 +1,170 @@
+"""Watch a server's statements and settings, reading after reading, until the time is over or somebody ends it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable
+from pgdyno.model.results.watch import Happening, WatchEvent
+from pgdyno.probes.settings_seen import SettingsSeen, changed
+from pgdyno.stats.regressions import LEARN, WIDTHS, Regressions
+from pgdyno.stats.statement_deltas import StatementDeltas, StatementSnapshot, VoidCause, deltas
+from pgdyno.studies.live.reference import LATE_S, MOST_OWN
+from pgdyno.studies.watch.telling import Told
+from pgdyno.units import percent_text
+
+MOST_NEW = 0.05
+"""More of the time in statements that were not there before: a deployment."""
+KEEP_S = 900.0
+"""So often the study is kept without an event."""
+
+
+class WatchReads(Protocol):
+    """What a watch needs of `probes.statements.StatementReader`."""
+
+    def statements(self) -> StatementSnapshot:
+        """Read the counters of all statements of others."""
+
+    def reopen(self) -> None:
+        """Open the session again where it was lost."""
+
+
+@dataclass(slots=True)
+class WatchSeen:
+    """What was seen so far."""
+
+    period_s: float
+    began: float
+    at: float
+    told: Told
+    regressions: Regressions = field(default_factory=Regressions)
+    readings: int = 0
+    void: Counter[str] = field(default_factory=Counter)
+    own_ms: float = 0.0
+    all_ms: float = 0.0
+    first_seen: dict[int, int] = field(default_factory=dict)
+    deployed: int = -WIDTHS[-1]
+
+    @property
+    def own_share(self) -> float:
+        """Return our own role's part of the statements' time."""
+        return self.own_ms / self.all_ms if self.all_ms > 0 else 0.0
+
+
+def watch(
+    reader: WatchReads,
+    settings: Callable[[], SettingsSeen | None],
+    told: Told,
+    *,
+    seconds: float | None,
+    period_s: float,
+    announce: Callable[[WatchEvent], None],
+    keep: Callable[[WatchSeen], None],
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> WatchSeen:
+    """Read the server every `period_s` seconds for `seconds` (None: until KeyboardInterrupt) and return what it did.
+
+    `announce` hears each event at once; `keep` is called after events, and every quarter of an hour. A server that is
+    away is waited for. Raises EnvironmentUnsuitable where our role is the load's.
+    """
+    before, known = reader.statements(), settings()
+    seen = WatchSeen(period_s, before.at, before.at, told)
+    began = previous = kept = clock()
+    try:
+        while seconds is None or previous + period_s <= began + seconds + period_s / 2:
+            sleep(max(0.0, previous + period_s - clock()))
+            after = _read(reader, seen, announce, sleep)
+            now, count = clock(), len(told.events)
+            known = _settings(known, settings(), seen, after.at)
+            late = abs(now - previous - period_s) > LATE_S or abs(after.at - before.at - (now - previous)) > LATE_S
+            found = deltas(before, after)
+            _take(seen, VoidCause.LATE if late and isinstance(found, StatementDeltas) else found, after.at)
+            before, previous, seen.at = after, now, after.at
+            for event in told.events[count:]:
+                announce(event)
+            if len(told.events) > count or now - kept >= KEEP_S:
+                keep(seen)
+                kept = now
+    except KeyboardInterrupt:
+        pass  # the usual end of a watch that has none
+    return seen
+
+
+def _read(
+    reader: WatchReads, seen: WatchSeen, announce: Callable[[WatchEvent], None], sleep: Callable[[float], None]
+) -> StatementSnapshot:
+    is_away = False
+    while True:
+        try:
+            reader.reopen()
+            return reader.statements()
+        except ConnectError as error:
+            if not is_away:
+                announce(
+                    seen.told.note(Happening.AWAY, seen.at + seen.period_s, f"the server is away: {error.message}")
+                )
+            is_away = True
+            sleep(min(seen.period_s, 5.0))
+
+
+def _settings(known: SettingsSeen | None, now: SettingsSeen | None, seen: WatchSeen, at: float) -> SettingsSeen | None:
+    if known is not None and now is not None:
+        for text in changed(known, now):
+            seen.told.note(Happening.SETTING, at, text)
+    return known if now is None else now
+
+
+def _take(seen: WatchSeen, found: StatementDeltas | VoidCause, at: float) -> None:
+    seen.readings += 1
+    if isinstance(found, VoidCause):
+        seen.void[found.value] += 1
+        if found is VoidCause.RESTARTED:
+            seen.regressions.forget()
+            seen.told.note(
+                Happening.RESTARTED, at, "the server was started anew; what is slower from here on is not told"
+            )
+        else:
+            seen.regressions.hold()
+        if found in (VoidCause.RESET, VoidCause.FELL):
+            seen.told.note(Happening.RESET, at, found.value)
+        return
+    seen.own_ms += found.own_ms
+    seen.all_ms += found.own_ms + float(found.time_ms.sum())
+    if seen.readings == WIDTHS[0] + WIDTHS[-1] and seen.own_share > MOST_OWN:
+        raise _is_ours(seen.own_share)
+    for step in seen.regressions.add(found):
+        seen.told.step(step, seen.regressions.period, at)
+    _note_new(seen, found, at)
+
+
+def _note_new(seen: WatchSeen, found: StatementDeltas, at: float) -> None:
+    """Say of statements that were not there before when they take a part of the time that matters."""
+    period = seen.regressions.period
+    for number in found.ids.tolist():
+        seen.first_seen.setdefault(number, period)
+    first = np.array([seen.first_seen[number] for number in found.ids.tolist()])
+    is_new = (first > max(LEARN, seen.deployed)) & (first > period - WIDTHS[-1])
+    share = float(found.time_ms[is_new].sum()) / max(float(found.time_ms.sum()), 1e-300)
+    if share > MOST_NEW and period >= seen.deployed + WIDTHS[-1]:
+        count = int(is_new.sum())
+        subject = "a statement that was" if count == 1 else f"{count} statements that were"
+        verb = "takes" if count == 1 else "take"
+        text = f"{subject} not there before {verb} {percent_text(share)} of the time"
+        seen.told.note(Happening.DEPLOYED, at, text)
+        seen.deployed = period
+
+
+def _is_ours(share: float) -> EnvironmentUnsuitable:
+    return EnvironmentUnsuitable(
+        f"{percent_text(share)} of the statements' time is of the role that pgdyno has here",
+        detail="Its own readings are in the statistics, and cannot be told from the load of that role.",
+        hint="Give pgdyno a role of its own: CREATE ROLE pgdyno_watch LOGIN; GRANT pg_monitor TO pgdyno_watch; "
+        "then name it in --target.",
+    )

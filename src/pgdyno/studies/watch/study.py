@@ -1,0 +1,156 @@
+"""`pgdyno watch`: the study around a watch. Checks the server, keeps what is seen, and reads only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from pgdyno.model.facts import Facts
+from pgdyno.model.results.watch import Happening, WatchEvent, WatchResult
+from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.model.trial import LoadPlan, WorkloadSpec
+from pgdyno.probes.settings_seen import SettingsReader
+from pgdyno.probes.statements import StatementReader
+from pgdyno.stats.regressions import LEARN
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.live.checking import LiveAccess, refusals, require_watchable, watch_notes
+from pgdyno.studies.session.environment_change import facts_image
+from pgdyno.studies.session.new_study import study_id
+from pgdyno.studies.session.ownership import owning
+from pgdyno.studies.session.study_session import signals_interrupt
+from pgdyno.studies.session.target_request import TargetRequest
+from pgdyno.studies.watch.run import WatchSeen, watch
+from pgdyno.studies.watch.telling import Told, clock_text
+from pgdyno.targets.inspect import read_facts
+from pgdyno.targets.target import Target
+from pgdyno.units import percent_text, seconds_text
+
+FULL = 0.995
+QUIET, FOUND, SHORT = "nothing found", "found", "too short"
+
+
+def watch_server(
+    store: Store,
+    target: Target,
+    request: TargetRequest,
+    *,
+    seconds: float | None,
+    period_s: float,
+    announce: Callable[[str], None],
+) -> WatchResult:
+    """Watch for `seconds` (None: until a signal), keep what is seen as a study and return it.
+
+    Only reads: statements and settings, every `period_s` seconds. Raises EnvironmentUnsuitable, before anything is
+    kept, where the server cannot be watched.
+    """
+    facts, began = read_facts(target), time.time()
+    reader, settings = StatementReader(target.postgres), SettingsReader(target.postgres)
+    try:
+        database = reader.open()
+        entries = reader.entries() if database is not None else 0
+        require_watchable(target.name, refusals(facts, LiveAccess(database, reader.role, reader.sees_all, entries)))
+        study = _study(request, target, facts, seconds, period_s, began)
+        store.add_study(study)
+        cpu = time.process_time()
+
+        def result(seen: WatchSeen) -> WatchResult:
+            passed = max(1e-9, time.time() - began)
+            return result_of(study, facts, seen, passed, 100 * (time.process_time() - cpu) / passed)
+
+        with signals_interrupt(), owning(store, study.id, began, resumes=False):
+            try:
+                announce(_begins(target.name, seconds, period_s))
+                seen = watch(
+                    reader, settings.read, Told(period_s, reader.keys, reader.names),
+                    seconds=seconds, period_s=period_s, announce=lambda event: announce(event_text(event)),
+                    keep=lambda seen: store.update_study(study.id, result=result(seen)),
+                )  # fmt: skip
+                found = result(seen)
+                store.update_study(study.id, state=StudyState.COMPLETE, result=found)
+            except BaseException:
+                store.update_study(study.id, state=StudyState.FAILED)
+                raise
+    finally:
+        reader.close()
+        settings.close()
+    return found
+
+
+def event_text(event: WatchEvent) -> str:
+    """Return an event as a line of its own."""
+    since = f", since {clock_text(event.since)}" if event.since < event.at else ""
+    return f"{event.what.value}: {event.text}{since}"
+
+
+def _begins(name: str, seconds: float | None, period_s: float) -> str:
+    length = "until Ctrl-C" if seconds is None else f"for {seconds_text(seconds)}"
+    return (
+        f'watching "{name}" {length}, a reading every {seconds_text(period_s)}; nothing is changed; what becomes '
+        f"slower is told after the first {seconds_text(LEARN * period_s)}"
+    )
+
+
+def _study(
+    request: TargetRequest, target: Target, facts: Facts, seconds: float | None, period_s: float, began: float
+) -> Study:
+    return Study(
+        id=study_id(StudyKind.WATCH, began),
+        kind=StudyKind.WATCH,
+        name="watch",
+        state=StudyState.RUNNING,
+        created_at=began,
+        target=target.name,
+        environment=facts.environment_hash(),
+        facts=facts_image(facts),
+        workload=WorkloadSpec("live", {}, "", "the load of its users", read_only=False, unit="statements"),
+        plan=LoadPlan(clients=1, jobs=1, warmup_s=0.0, measure_s=seconds or 0.0),
+        options={"target": request.to_json(), "watch": {"seconds": seconds, "period_s": period_s}},
+    )
+
+
+def result_of(study: Study, facts: Facts, seen: WatchSeen, elapsed_s: float, cpu_pct: float) -> WatchResult:
+    """Return what was seen so far; `cpu_pct` of one core was ours here."""
+    statements, covered = seen.regressions.watched()
+    detectable = seen.regressions.detectable() if seen.regressions.period >= LEARN else None
+    events = tuple(seen.told.events)
+    slower = [one for one in events if one.what is Happening.SLOWER]
+    settings = [one for one in events if one.what is Happening.SETTING]
+    notes = [note for note in watch_notes(facts) if "plan" not in note.lower()]
+    if covered < FULL and statements:
+        notes.append(
+            f"{percent_text(1 - covered)} of the time is in statements that run too rarely in "
+            f"{seconds_text(seen.period_s)} to be watched."
+        )
+    return WatchResult(
+        study=study.id,
+        environment=study.environment,
+        elapsed_s=elapsed_s,
+        title=_title(slower, settings, detectable, seen),
+        word=FOUND if slower or settings else QUIET if detectable is not None else SHORT,
+        seconds=seen.at - seen.began,
+        period_s=seen.period_s,
+        readings=seen.readings,
+        void=dict(seen.void),
+        events=events,
+        statements=statements,
+        covered=covered,
+        detectable=detectable,
+        own_cpu_pct=cpu_pct,
+        notes=tuple(notes),
+    )
+
+
+def _title(slower: list[WatchEvent], settings: list[WatchEvent], detectable: float | None, seen: WatchSeen) -> str:
+    passed = seconds_text(seen.at - seen.began)
+    parts = []
+    if slower:
+        whole = " and the server as a whole" if any(one.queryid is None for one in slower) else ""
+        count = sum(one.queryid is not None for one in slower)
+        parts.append(f"{count} statement{'s' if count != 1 else ''}{whole} became slower")
+    if settings:
+        parts.append(f"{len(settings)} setting{'s were' if len(settings) > 1 else ' was'} changed")
+    if parts:
+        return f"In {passed} {' and '.join(parts)}"
+    if detectable is None:
+        return f"{passed} of this load say nothing yet: {LEARN} readings with enough calls are needed"
+    return f"In {passed} nothing became slower by as much as could be told"

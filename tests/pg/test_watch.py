@@ -1,0 +1,100 @@
+"""`pgdyno watch` on real servers, 13 to 18: a plan that flips and a setting that a person changed are named."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server.postgres import Postgres
+
+pytestmark = pytest.mark.pg
+LOAD, WATCHER, TABLE = "watch_load", "watch_reader", "watch_rows"
+"""Names of this file alone: other tests make their own on the shared server."""
+
+
+@pytest.fixture
+def owner(any_postgres: Sandbox) -> Iterator[Postgres]:
+    """The shared server with a role whose load is watched, one that reads only, and a table with an index."""
+    postgres = any_postgres.target().postgres
+    with postgres.connect("postgres") as session:
+        session.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public")
+        session.execute(f"CREATE ROLE {LOAD} LOGIN")
+        session.execute(f"CREATE ROLE {WATCHER} LOGIN IN ROLE pg_monitor")
+        session.execute(
+            f"CREATE TABLE public.{TABLE} WITH (autovacuum_enabled = off) AS "
+            "SELECT g % 2000 AS k, repeat('x', 100) AS t FROM generate_series(1, 40000) g"
+        )
+        session.execute(f"CREATE INDEX {TABLE}_k ON public.{TABLE} (k)")
+        session.execute(f"VACUUM ANALYZE public.{TABLE}")
+        session.execute(f"GRANT SELECT ON public.{TABLE} TO {LOAD}")
+    yield postgres
+    with postgres.connect("postgres") as session:
+        session.execute("ALTER SYSTEM RESET random_page_cost")
+        session.execute("SELECT pg_reload_conf()")
+        session.execute(f"DROP TABLE public.{TABLE}")
+        session.execute(f"DROP ROLE {LOAD}, {WATCHER}")
+
+
+def load(postgres: Postgres, stop: threading.Event) -> None:
+    """Run a statement that reads by the index, and one that reads nothing, some ten times a second each."""
+    with psycopg.connect(make_conninfo(postgres.conninfo, user=LOAD, dbname="postgres"), autocommit=True) as session:
+        query = sql.SQL("SELECT count(t) FROM public.{} WHERE k = %s").format(sql.Identifier(TABLE))
+        number = 0
+        while not stop.wait(0.02):
+            session.execute(query, (number % 2000,), prepare=False)
+            session.execute("SELECT pg_sleep(0.001)", prepare=False)
+            number += 1
+
+
+@pytest.mark.slow
+def test_a_plan_that_flips_and_a_setting_are_named_and_nothing_else(owner: Postgres, pgdyno_home: object) -> None:
+    target = make_conninfo(owner.conninfo, user=WATCHER, dbname="postgres")
+    stop = threading.Event()
+    thread = threading.Thread(target=load, args=(owner, stop))
+    thread.start()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pgdyno", "watch", "--every", "1s", "--for", "40s", "--json", "--target", target],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PGDYNO_HOME": str(pgdyno_home)},
+    )
+    try:
+        time.sleep(24)  # readings that are learnt from
+        owner.execute("ALTER SYSTEM SET random_page_cost = 2.5", None, "postgres")
+        owner.execute("SELECT pg_reload_conf()", None, "postgres")
+        owner.execute(f"DROP INDEX public.{TABLE}_k", None, "postgres")
+        told, said = process.communicate(timeout=120)
+    finally:
+        stop.set()
+        thread.join()
+        process.kill()
+    assert process.returncode == 1, said
+    found = json.loads(told)
+    events = {event["what"]: event for event in found["events"]}
+    assert "random_page_cost was changed from 4 to 2.5" in events["setting changed"]["text"]
+    slower = events["slower"]
+    assert slower["role"] == LOAD
+    assert slower["factor"] > 1.3
+    assert "most likely another plan" in slower["text"]
+    assert "slower: statement" in said
+    assert found["own_cpu_pct"] < 20
+    listed = subprocess.run(
+        [sys.executable, "-m", "pgdyno", "store", "list", "--json"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PGDYNO_HOME": str(pgdyno_home)},
+        check=True,
+    )
+    assert "complete" in listed.stdout

@@ -1,0 +1,124 @@
+"""Steps of statements that are made up: what is told, of whom, since when, and what is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pgdyno.stats.regressions import LEARN, Regressions
+from pgdyno.stats.statement_deltas import StatementDeltas
+
+MEANS = np.array([2.0, 5.0, 1.0, 8.0, 3.0, 4.0])
+CALLS = np.array([300.0, 200.0, 500.0, 50.0, 100.0, 2.0])
+
+
+def period(rng, factors=1.0, *, calls=CALLS, blocks=10.0, scatter=0.05):
+    """One period in which the means move by themselves by `scatter`."""
+    size = calls.size
+    ran = rng.poisson(calls).astype(float)
+    ids = np.flatnonzero(ran)
+    means = MEANS[:size] * factors * np.exp(rng.normal(0, scatter, size))
+    ms = ran * means
+    none = np.zeros(ids.size)
+    blocks = np.broadcast_to(np.asarray(blocks, dtype=float), size)
+    return StatementDeltas(
+        60.0, ids, ran[ids], ms[ids], ms[ids], (means**2 * ran * 0.25)[ids], none, 3 * ran[ids], (ran * blocks)[ids]
+    )
+
+
+def watched(seed, periods, change=lambda number: {}):
+    """Return what is told in so many periods, with the period; `change` says how one differs."""
+    rng, found, told = np.random.default_rng(seed), Regressions(), []
+    for number in range(1, periods + 1):
+        told += [(number, step) for step in found.add(period(rng, **change(number)))]
+    return found, told
+
+
+def factors(number, value):
+    made = np.ones(MEANS.size)
+    made[number] = value
+    return made
+
+
+def test_equal_periods_raise_nothing():
+    for seed in range(3):
+        assert watched(seed, 200)[1] == []
+
+
+@pytest.mark.parametrize("statement", [0, 2, 3])
+def test_a_statement_that_takes_twice_as_long_is_told_once_and_since_when(statement):
+    for seed in range(2):
+        change = lambda number: {"factors": factors(statement, 2.0)} if number > 40 else {}  # noqa: E731
+        [(when, step)] = watched(seed, 60, change)[1]
+        assert step.number == statement
+        assert when <= 46
+        assert abs(step.since - 41) <= 1
+        assert step.factor == pytest.approx(2.0, rel=0.2)
+        assert not step.is_back
+
+
+def test_what_was_slower_is_told_when_it_is_as_it_was():
+    change = lambda number: {"factors": factors(1, 2.0)} if 40 < number <= 80 else {}  # noqa: E731
+    _, told = watched(1, 120, change)
+    assert [(step.number, step.is_back) for _, step in told] == [(1, False), (1, True)]
+    assert told[1][1].factor == pytest.approx(0.5, rel=0.2)
+
+
+def test_what_all_share_is_the_servers_and_no_statements():
+    change = lambda number: {"factors": 1.5} if number > 40 else {}  # noqa: E731
+    [(when, step)] = watched(2, 80, change)[1]
+    assert step.number is None
+    assert when <= 46
+    assert step.factor == pytest.approx(1.5, rel=0.15)
+
+
+def test_another_plan_shows_in_the_blocks_of_a_call():
+    change = lambda number: {"factors": factors(3, 3.0), "blocks": 10 * factors(3, 40.0)} if number > 40 else {}  # noqa: E731
+    [(_, step)] = watched(3, 60, change)[1]
+    assert step.blocks == pytest.approx(40, rel=0.1)
+    assert step.blocks_before == pytest.approx(10)
+    assert step.rows == pytest.approx(1)
+
+
+def test_what_comes_slowly_bursts_and_rare_statements_raise_nothing():
+    slow = lambda number: {"factors": 2 ** (max(0, number - 40) / 200)}  # noqa: E731
+    burst = lambda number: {"factors": factors(0, 5.0)} if number in (50, 51) else {}  # noqa: E731
+    rare = lambda number: {"factors": factors(5, 3.0)} if number > 40 else {}  # noqa: E731
+    for change in (slow, burst, rare):
+        assert watched(4, 150, change)[1] == []
+
+
+def test_nothing_is_told_before_it_is_known_how_a_load_moves():
+    change = lambda number: {"factors": factors(0, 3.0)} if number > 8 else {}  # noqa: E731
+    assert watched(5, LEARN - 1, change)[1] == []
+    assert watched(5, LEARN - 1)[0].detectable() is not None
+
+
+def test_after_a_restart_nothing_is_compared_with_what_was_before_it():
+    rng, found = np.random.default_rng(6), Regressions()
+    for _ in range(40):
+        assert found.add(period(rng)) == []
+    found.forget()
+    for number in range(30):
+        cold = 3.0 if number < 3 else 2.0
+        assert found.add(period(rng, cold)) == []
+
+
+def test_lost_periods_leave_the_rest_comparable():
+    rng, found, told = np.random.default_rng(7), Regressions(), []
+    for number in range(60):
+        if number % 7 == 3:
+            found.hold()
+        else:
+            told += found.add(period(rng, factors(0, 2.0) if number >= 40 else 1.0))
+    assert [step.number for step in told] == [0]
+
+
+def test_statements_that_come_later_have_no_past():
+    rng, found = np.random.default_rng(8), Regressions()
+    for number in range(60):
+        few = CALLS[:4] if number < 30 else CALLS
+        assert found.add(period(rng, calls=few)) == []
+    assert found.watched()[0] == 5
+    assert found.watched()[1] == pytest.approx(1, abs=0.01)
+    assert found.detectable() < 1.6

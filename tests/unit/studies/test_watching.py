@@ -1,0 +1,189 @@
+"""A watch of a server that is made up: what is told of it, what voids a reading, how it ends, and its page."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from facts_from_params import make_facts
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable, ExitCode
+from pgdyno.model.results.watch import Happening, WatchResult
+from pgdyno.model.shapes import plain
+from pgdyno.model.study import StudyKind, StudyState
+from pgdyno.probes.settings_seen import SettingSeen, changed
+from pgdyno.probes.statements import StatementKey
+from pgdyno.report.drawing.html import render as render_html
+from pgdyno.report.drawing.text import render
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.stats.statement_deltas import StatementSnapshot
+from pgdyno.store.codec import result_from_json
+from pgdyno.studies.reports import compose
+from pgdyno.studies.watch.run import watch
+from pgdyno.studies.watch.study import result_of
+from pgdyno.studies.watch.telling import Told
+from study_example import make_study
+
+KEYS = [StatementKey(5, 6, queryid, True) for queryid in (11, -22, 33)]
+NAMES = ({5: "shop"}, {6: "web"})
+BEGAN = 1_800_000_000.0
+MEMORY = SettingSeen("4096", "kB")
+
+
+class Server:
+    """Three statements at steady rates; `factors` tells of a reading how long they take, `tampered` changes one."""
+
+    def __init__(self, *, factors=lambda reading: np.ones(3), tampered=None, down=(), stop_at=None, own=0.0):
+        self.now, self.reading, self.asked = BEGAN, 0, 0
+        self._factors, self._tampered, self._down, self._stop, self._own = factors, tampered or {}, down, stop_at, own
+        self._rng = np.random.default_rng(1)
+        self._calls, self._ms, self._squares, self._blocks = (np.zeros(3) for _ in range(4))
+        self.started = 1.0
+
+    def clock(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+    def reopen(self):
+        pass
+
+    def statements(self):
+        self.asked += 1
+        if self.asked in self._down:
+            raise ConnectError("it does not answer")
+        self.reading += 1
+        if self.reading == self._stop:
+            raise KeyboardInterrupt
+        calls, factors = self._rng.poisson([3000.0, 900.0, 300.0]), self._factors(self.reading)
+        self._calls = self._calls + calls
+        mean = np.array([1.0, 4.0, 9.0]) * factors * self._rng.normal(1, 0.03, 3)
+        self._ms, self._squares = self._ms + calls * mean, self._squares + calls * mean**2 * 1.25
+        self._blocks = self._blocks + calls * np.where(factors > 3, 400.0, 4.0)
+        one = StatementSnapshot(
+            at=self.now, started_at=self.started, ids=np.arange(3), calls=self._calls, exec_ms=self._ms,
+            sd_ms=np.sqrt(self._squares / self._calls - (self._ms / self._calls) ** 2),
+            plans=np.zeros(3), plan_ms=np.zeros(3), rows=self._calls, since=np.full(3, np.nan),
+            blocks=self._blocks, own_ms=self._own * float(self._ms.sum()),
+        )  # fmt: skip
+        return self._tampered.get(self.reading, lambda one: one)(one)
+
+
+def watched(server, *, minutes=40, settings=None):
+    heard, kept = [], []
+    seen = watch(
+        server, settings or (dict), Told(60.0, KEYS, lambda: NAMES),
+        seconds=60.0 * minutes, period_s=60.0, announce=heard.append, keep=lambda seen: kept.append(len(heard)),
+        clock=server.clock, sleep=server.sleep,
+    )  # fmt: skip
+    assert heard == seen.told.events
+    return seen, kept
+
+
+def slow(number, factor, since=30):
+    def factors(reading):
+        made = np.ones(3)
+        made[number] = factor if reading > since else 1.0
+        return made
+
+    return factors
+
+
+def result(seen):
+    study = replace(make_study(StudyKind.WATCH), state=StudyState.COMPLETE)
+    return study, result_of(study, make_facts(18), seen, 2400.0, 0.2)
+
+
+def test_a_quiet_server_is_told_to_be_quiet():
+    seen, kept = watched(Server())
+    _, found = result(seen)
+    assert (found.events, found.exit_code) == ((), ExitCode.OK)
+    assert found.readings == 40
+    assert found.detectable is not None
+    assert kept == [0, 0], "every quarter of an hour"
+
+
+def test_a_slower_statement_is_told_by_name_and_with_its_plan():
+    seen, kept = watched(Server(factors=slow(1, 8.0)))
+    [event] = seen.told.events
+    assert event.what is Happening.SLOWER
+    assert (event.queryid, event.database, event.role) == ("-22", "shop", "web")
+    assert event.text.startswith("statement -22 of web in shop takes 8 times as long (")
+    assert "400 blocks a call, 4 before, for as many rows: most likely another plan" in event.text
+    assert event.since == pytest.approx(BEGAN + 29 * 60, abs=61)
+    assert 1 in kept, "what was found is kept at once"
+    assert result(seen)[1].exit_code is ExitCode.FINDINGS
+
+
+def test_a_setting_that_somebody_changed_is_told_and_named_with_what_followed():
+    readings = itertools.count()
+    server = Server(factors=slow(2, 2.5))
+    values = lambda: {"work_mem": MEMORY if next(readings) < 30 else replace(MEMORY, value="64")}  # noqa: E731
+    seen, _ = watched(server, settings=values)
+    setting, slower = seen.told.events
+    assert setting.text == "work_mem was changed from 4096kB to 64kB"
+    assert slower.text.endswith("at that time work_mem was changed from 4096kB to 64kB")
+
+
+def test_restarts_resets_and_outages_raise_no_alarm():
+    def restarted(one):
+        return replace(one, started_at=2.0)
+
+    server = Server(
+        factors=slow(0, 3.0),
+        tampered={30: lambda one: replace(one, reset_at=5.0), **dict.fromkeys(range(31, 99), restarted)},
+        down=(20,),
+    )
+    seen, _ = watched(server)
+    whats = [event.what for event in seen.told.events]
+    assert set(whats) == {Happening.AWAY, Happening.RESET, Happening.RESTARTED}
+    assert whats.count(Happening.RESTARTED) == 1
+    assert result(seen)[1].exit_code is not ExitCode.FINDINGS
+
+
+def test_ctrl_c_is_the_end_of_a_watch_and_no_failure():
+    seen, _ = watched(Server(stop_at=12))
+    _, found = result(seen)
+    assert found.readings == 10
+    assert (found.word, found.exit_code) == ("too short", ExitCode.NOT_RESOLVED)
+
+
+def test_new_statements_are_noted_once():
+    def without(one):
+        return replace(
+            one, ids=one.ids[:2], **{name: getattr(one, name)[:2] for name in
+            ("calls", "exec_ms", "sd_ms", "plans", "plan_ms", "rows", "since", "blocks")},
+        )  # fmt: skip
+
+    seen, _ = watched(Server(tampered=dict.fromkeys(range(1, 28), without)))
+    [event] = seen.told.events
+    assert event.what is Happening.DEPLOYED
+    assert "not there before" in event.text
+
+
+def test_a_load_of_our_own_role_is_refused():
+    with pytest.raises(EnvironmentUnsuitable, match="of the role that pgdyno has here"):
+        watched(Server(own=1.0))
+
+
+def test_values_that_may_be_secret_are_not_told():
+    before = {"archive_command": SettingSeen("cp", hidden=True), "wal_buffers": SettingSeen("512", "8kB")}
+    after = {"archive_command": SettingSeen("curl -u me:secret", hidden=True), "jit": SettingSeen("off")}
+    assert changed(before, after) == [
+        "archive_command was changed", "jit was set", "wal_buffers was taken away",
+    ]  # fmt: skip
+    assert str(before["wal_buffers"]) == "512 x 8kB"
+
+
+def test_the_page_and_the_stored_result_say_the_same():
+    seen, _ = watched(Server(factors=slow(1, 8.0)))
+    study, found = result(seen)
+    assert isinstance(found, WatchResult)
+    assert result_from_json(StudyKind.WATCH, plain(found)) == found
+    report = compose(StudyRecord(replace(study, result=found), []))
+    assert "1 statement became slower" in report.title
+    assert "most likely another plan" in render_html(report)
+    assert render(report) is not None
