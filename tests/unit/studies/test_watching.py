@@ -13,6 +13,7 @@ from pgdyno.errors import ConnectError, EnvironmentUnsuitable, ExitCode
 from pgdyno.model.results.watch import Happening, WatchResult
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind, StudyState
+from pgdyno.model.trial import WorkloadSpec
 from pgdyno.probes.settings_seen import SettingSeen, changed
 from pgdyno.probes.statements import StatementKey
 from pgdyno.report.drawing.html import render as render_html
@@ -93,7 +94,8 @@ def slow(number, factor, since=30):
 
 
 def result(seen):
-    study = replace(make_study(StudyKind.WATCH), state=StudyState.COMPLETE)
+    load = WorkloadSpec("live", {}, "", "the load of its users", read_only=False, unit="statements")
+    study = replace(make_study(StudyKind.WATCH), state=StudyState.COMPLETE, workload=load)
     return study, result_of(study, make_facts(18), seen, 2400.0, 0.2)
 
 
@@ -186,4 +188,5 @@ def test_the_page_and_the_stored_result_say_the_same():
     report = compose(StudyRecord(replace(study, result=found), []))
     assert "1 statement became slower" in report.title
     assert "most likely another plan" in render_html(report)
+    assert "laboratory" not in render_html(report)
     assert render(report) is not None

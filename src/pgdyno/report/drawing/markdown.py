@@ -53,7 +53,7 @@ def _block(block: Block) -> str:
             lead, joint = ("- ", "\n") if block.points else ("", "\n\n")
             return joint.join(f"{lead}{escape(sentence)}" for sentence in block.sentences)
         case Notice():
-            return "\n".join(f"> **Mind:** {escape(sentence)}" for sentence in block.sentences)
+            return "\n".join(f"> **Note:** {escape(sentence)}" for sentence in block.sentences)
         case FactList():
             return table(Table(("fact", "value"), block.rows))
         case TableBlock():
