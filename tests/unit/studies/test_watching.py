@@ -10,6 +10,7 @@ import pytest
 
 from facts_from_params import make_facts
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, ExitCode
+from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.results.watch import Happening, WatchResult
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind, StudyState
@@ -22,6 +23,7 @@ from pgdyno.report.study_record import StudyRecord
 from pgdyno.stats.statement_deltas import StatementSnapshot
 from pgdyno.store.codec import result_from_json
 from pgdyno.studies.reports import compose
+from pgdyno.studies.watch.proposals import proposals
 from pgdyno.studies.watch.run import watch
 from pgdyno.studies.watch.study import result_of
 from pgdyno.studies.watch.telling import Told
@@ -190,3 +192,23 @@ def test_the_page_and_the_stored_result_say_the_same():
     assert "most likely another plan" in render_html(report)
     assert "laboratory" not in render_html(report)
     assert render(report) is not None
+
+
+def test_a_setting_that_was_accepted_long_ago_is_proposed_for_another_look():
+    facts, day = make_facts(18), 86_400.0
+    in_force = facts.row("work_mem").setting + "kB"
+
+    def record(at, action=ChangeAction.APPLY, knob="work_mem", new=in_force):
+        return ChangeRecord(at, "me", action, "db1", "e", "s", "r", knob, "64MB", new, "study-of-may")
+
+    [said] = proposals([record(BEGAN - 200 * day)], "db1", facts, BEGAN)
+    assert "study-of-may" in said
+    assert "pgdyno live --b 'work_mem=64MB'" in said
+    for changes, target in (
+        ([record(BEGAN - 20 * day)], "db1"),
+        ([record(BEGAN - 200 * day)], "another"),
+        ([record(BEGAN - 200 * day), record(BEGAN - 199 * day, ChangeAction.ROLLBACK)], "db1"),
+        ([record(BEGAN - 200 * day, new="1GB")], "db1"),
+        ([record(BEGAN - 200 * day, knob="shared_buffers")], "db1"),
+    ):
+        assert proposals(changes, target, facts, BEGAN) == ()

@@ -53,6 +53,7 @@ class WatchResult(StudyResult):
 
     `statements` of the newest periods could be told of, with `covered` of their time; half of that time would be told
     of when a call takes `detectable` times as long (None: not known yet). `own_cpu_pct` of one core was ours here.
+    `proposals` are settings that were put in force long ago, with the study that would tell whether they still pay.
     """
 
     title: str
@@ -67,6 +68,7 @@ class WatchResult(StudyResult):
     detectable: float | None = None
     own_cpu_pct: float | None = None
     notes: tuple[str, ...] = ()
+    proposals: tuple[str, ...] = ()
 
     @property
     def found(self) -> tuple[WatchEvent, ...]:

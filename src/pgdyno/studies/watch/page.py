@@ -58,6 +58,9 @@ def _sections(result: WatchResult) -> tuple[Section, ...]:
     )
     notes = (Notice(result.notes),) if result.notes else ()
     found.append(Section("sight", "What could be seen", "How much of the load was watched?", (FactList(facts), *notes)))
+    if result.proposals:
+        question = "Which settings were put in force so long ago that they should be compared again?"
+        found.append(Section("old", "Worth another look", question, (Prose(result.proposals, points=True),)))
     return tuple(found)
 
 

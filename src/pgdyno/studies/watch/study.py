@@ -19,6 +19,7 @@ from pgdyno.studies.session.new_study import study_id
 from pgdyno.studies.session.ownership import owning
 from pgdyno.studies.session.study_session import signals_interrupt
 from pgdyno.studies.session.target_request import TargetRequest
+from pgdyno.studies.watch.proposals import proposals
 from pgdyno.studies.watch.run import WatchSeen, watch
 from pgdyno.studies.watch.telling import Told, clock_text
 from pgdyno.targets.inspect import read_facts
@@ -51,11 +52,11 @@ def watch_server(
         require_watchable(target.name, refusals(facts, LiveAccess(database, reader.role, reader.sees_all, entries)))
         study = _study(request, target, facts, seconds, period_s, began)
         store.add_study(study)
-        cpu = time.process_time()
+        cpu, old = time.process_time(), proposals(store.changes(), target.name, facts, began)
 
         def result(seen: WatchSeen) -> WatchResult:
             passed = max(1e-9, time.time() - began)
-            return result_of(study, facts, seen, passed, 100 * (time.process_time() - cpu) / passed)
+            return result_of(study, facts, seen, passed, 100 * (time.process_time() - cpu) / passed, old=old)
 
         with signals_interrupt(), owning(store, study.id, began, resumes=False):
             try:
@@ -108,8 +109,10 @@ def _study(
     )
 
 
-def result_of(study: Study, facts: Facts, seen: WatchSeen, elapsed_s: float, cpu_pct: float) -> WatchResult:
-    """Return what was seen so far; `cpu_pct` of one core was ours here."""
+def result_of(
+    study: Study, facts: Facts, seen: WatchSeen, elapsed_s: float, cpu_pct: float, *, old: tuple[str, ...] = ()
+) -> WatchResult:
+    """Return what was seen so far; `cpu_pct` of one core was ours here, `old` are settings worth another look."""
     statements, covered = seen.regressions.watched()
     detectable = seen.regressions.detectable() if seen.regressions.period >= LEARN else None
     events = tuple(seen.told.events)
@@ -137,6 +140,7 @@ def result_of(study: Study, facts: Facts, seen: WatchSeen, elapsed_s: float, cpu
         detectable=detectable,
         own_cpu_pct=cpu_pct,
         notes=tuple(notes),
+        proposals=old,
     )
 
 
