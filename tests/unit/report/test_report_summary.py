@@ -130,7 +130,7 @@ def test_where_nothing_but_the_baseline_was_measured_nothing_is_claimed(tmp_path
         return study
 
     report = make(tmp_path, nothing_found)
-    assert report.title == "Not resolved: no configuration but the baseline was measured"
+    assert report.title == "Not resolved: no configuration but the baseline was tried"
     assert (report.word, report.tone) == ("not resolved", Tone.UNSURE)
     assert [tile.label for tile in report.tiles][:1] == ["throughput"]
     assert not any("→" in tile.value or "verdict" in tile.word for tile in report.tiles), "one side, no comparison"

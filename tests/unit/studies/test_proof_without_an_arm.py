@@ -1,10 +1,32 @@
-"""A proof whose comparison can do without one of its arms, because that one cannot be measured."""
+"""A proof one of whose arms cannot be measured: it does without it, or with another winner."""
 
+from dataclasses import replace
+
+import pytest
+
+from pgdyno.errors import ApplyError, ExitCode
 from pgdyno.model.shapes import plain
+from pgdyno.studies.kinds import judged
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.result import tune_result
 from pgdyno.studies.tune.run import tune
-from simulated_laboratory import SimulatedLaboratory, work_mem_and_buffers
+from simulated_laboratory import SimulatedLaboratory, shared_buffers_cliff, work_mem_and_buffers
+
+SHORT = TuneOptions(trials=14, noise_runs=4, confirm_max=8)
+
+
+def tuned_with(fails_in_proof):
+    """Run a tune in whose proof some settings fail that the search could measure."""
+    runs = []
+
+    def fails(settings):
+        runs.append(settings)
+        return len(runs) > SHORT.noise_runs + SHORT.trials + 4 and fails_in_proof(settings)
+
+    laboratory = SimulatedLaboratory(shared_buffers_cliff, fails=fails)
+    tuned = tune(laboratory, SHORT, lambda _: None)
+    result = tune_result(laboratory, tuned, SHORT)
+    return tuned, result, judged(replace(laboratory.study, result=result))
 
 
 def test_a_setting_without_which_the_load_fails_stays_and_is_said_to():
@@ -19,3 +41,28 @@ def test_a_setting_without_which_the_load_fails_stays_and_is_said_to():
     assert [one["knob"] for one in result["unmeasured"]] == ["work_mem"]
     for arm in ("without work_mem", "rival larger"):
         assert any(note.startswith(f"{arm} could not be measured") for note in result["notes"])
+
+
+def test_a_winner_that_fails_in_its_proof_gives_way_to_another_part_of_what_was_found():
+    tuned, result, _ = tuned_with(lambda s: len(s) == 2)
+    assert tuned.is_offered
+    assert "shared_buffers" in tuned.winner
+    assert len(tuned.winner) != 2
+    assert any(note.startswith("not offered, as it could not be measured") for note in result.notes)
+    assert "did not start" in str(result.notes)
+
+
+def test_where_every_winner_fails_the_configuration_stays_and_why_is_said():
+    """As on a server that is short of memory by then."""
+    tuned, result, said = tuned_with(lambda settings: "shared_buffers" in settings)
+    assert result.keep
+    assert tuned.proof is None
+    assert said.title == f"Not resolved: none of the {SHORT.trials} configurations that were tried was proved"
+    assert said.code is ExitCode.NOT_RESOLVED
+    assert sum("could not be measured in its proof (did not start)" in note for note in result.notes) > 1
+    assert not any("no time" in note for note in result.notes)
+
+
+def test_a_baseline_that_fails_in_a_proof_ends_the_tune():
+    with pytest.raises(ApplyError, match="arm baseline cannot be measured"):
+        tuned_with(lambda settings: not settings)

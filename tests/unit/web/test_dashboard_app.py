@@ -286,7 +286,7 @@ def test_the_queue_and_what_failed_are_shown(store: Store, monkeypatch: pytest.M
     assert "&lt;script&gt;alert(1)" in whole
 
 
-def test_a_tune_that_measured_nothing_but_the_baseline_is_no_advice_to_keep_it(store: Store) -> None:
+def test_a_tune_that_proved_nothing_is_no_advice_to_keep_the_configuration(store: Store) -> None:
     study = example.add_keep(store)
     assert "your configuration" in ask(make_app(store, OPEN), "/").body
     kept = store.study(study).told(TuneResult)
@@ -298,7 +298,7 @@ def test_a_tune_that_measured_nothing_but_the_baseline_is_no_advice_to_keep_it(s
     store.update_study(study, result=replace(kept, verdict=None))
     drawn = ask(make_app(store, OPEN), "/").body
     assert "not resolved" in drawn
-    assert "no configuration but the baseline was measured" in drawn
+    assert f"none of the {kept.search.trials} configurations that were tried was proved" in drawn
     assert "your configuration" not in drawn
 
 

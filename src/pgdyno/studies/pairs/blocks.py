@@ -37,7 +37,7 @@ class ArmUnmeasured(ApplyError):
             detail=trial.outcome.reason if trial.outcome else None,
             hint=f"See `pgdyno store show {trial.id}` for the settings and what happened.",
         )
-        self.arm = arm
+        self.arm, self.trial = arm, trial
 
 
 class Runs(Protocol):

@@ -21,7 +21,7 @@ from pgdyno.report.wording import (
     sentence,
     share_text,
 )
-from pgdyno.studies.tune.kind import together_text
+from pgdyno.studies.tune.kind import together_text, unproved_text
 from pgdyno.units import bytes_text, parse_quantity
 
 BLOCK_BYTES = 8192
@@ -72,7 +72,7 @@ def snippets(result: TuneResult, settings: Configuration) -> tuple[Block, ...]:
 def keep_blocks(result: TuneResult, verdict: Verdict | None) -> tuple[Block, ...]:
     """Say that the configuration stays, and name the best candidate, which did not prove better."""
     if verdict is None:
-        return (Prose(("Nothing: no configuration but the baseline was measured, so nothing is known of any other.",)),)
+        return (Prose((f"Nothing: {unproved_text(result)}.",)),)
     best = result.best
     said = ["Nothing: keep your configuration. None that was tried proved better."]
     together = result.together

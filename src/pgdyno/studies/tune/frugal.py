@@ -45,7 +45,8 @@ def frugal(
     """Return the frugal part of a configuration that was found: at most `most` settings, none of what was `refused`.
 
     At least one setting stays; constraints may keep more of them than `most`. Those that are `needed`, because a vetoed
-    proof showed it, go last, and those that are `idle` at once where the constraints let them.
+    proof showed it, go last, and those that are `idle` at once where the constraints let them. Settings that failed
+    together in a proof are not proposed with other values: what they lack, or should lack, is another setting.
     """
     asked = found.without(*idle)
     if not asked or not search.accepts(asked):
@@ -55,8 +56,11 @@ def frugal(
     if "shared_buffers" in amounts and data is not None:
         amounts["shared_buffers"] = HEADROOM * data / facts.server.block_size
 
+    failed = [frozenset(trial.spec.configuration) for trial in search.failed]
+
     def is_possible(point: Mapping[str, Value]) -> bool:
-        return search.is_feasible(point) and point_to_configuration(space, point) not in refused
+        settings = point_to_configuration(space, point)
+        return search.accepts(settings) and settings not in refused and frozenset(settings) not in failed
 
     left = reduce(
         space.dimensions,

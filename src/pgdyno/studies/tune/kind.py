@@ -50,7 +50,7 @@ class TuneKind(Kind):
         if result is None:
             return None
         if result.verdict is None:
-            said = "no configuration but the baseline was measured"
+            said = unproved_text(result)
             return Judgement(f"Not resolved: {said}", Word.NOT_RESOLVED.value, Tone.UNSURE, said, result.exit_code)
         if not result.keep:
             return compared(result, result.verdict, self.sides)
@@ -58,6 +58,17 @@ class TuneKind(Kind):
         why = together_text(result) if result.is_only_together else "nothing that was tried proved better"
         title = f"Keep your configuration: {why}{company_text(result.beside_others)}"
         return Judgement(title, "keep", Tone.UNSURE if unsure else Tone.NEUTRAL, "your configuration", result.exit_code)
+
+
+def unproved_text(result: TuneResult) -> str:
+    """Say of a tune without a verdict how far it came."""
+    search = result.search
+    if not search.trials:
+        return "no configuration but the baseline was tried"
+    if search.trials == 1:
+        return f"the one configuration that was tried {'was not proved' if search.best else 'could not be measured'}"
+    was = "was proved" if search.best else "could be measured"
+    return f"none of the {search.trials} configurations that were tried {was}"
 
 
 def together_text(result: TuneResult) -> str:

@@ -78,8 +78,8 @@ def prove(
     What was found runs beside a winner that is but a part of it, and may veto it: the model chose that part, and the
     model may be wrong. Where another part could still be proved, it does not take the fewest pairs to see that
     (`noise_sd` is the scatter of ln(figure) of one trial): nothing is claimed by giving up. Only baseline and winner
-    are needed: another arm that cannot be measured is left out (`Blocks.unmeasured`). Returns None where the time was
-    over before there were pairs to judge.
+    are needed: another arm that cannot be measured is left out (`Blocks.unmeasured`), of these two `run_blocks` raises
+    ArmUnmeasured. Returns None where the time was over before there were pairs to judge.
     """
     arms: dict[str, Configuration] = {BASE: BASELINE, WINNER: winner}
     roles = {BASE: Role.BASELINE, WINNER: Role.CONFIRM}

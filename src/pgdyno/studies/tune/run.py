@@ -24,7 +24,7 @@ from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.trial import TUNE_PROOF_BLOCKS, LoadPlan, Role, Trial, WorkloadSpec
 from pgdyno.model.verdict import Metric, Word
-from pgdyno.studies.pairs.blocks import FOUND, WINNER
+from pgdyno.studies.pairs.blocks import FOUND, WINNER, ArmUnmeasured
 from pgdyno.studies.pairs.drowned import contradicts, drowned
 from pgdyno.studies.tune.frugal import frugal
 from pgdyno.studies.tune.missing import TRIALS, seek_missing
@@ -130,7 +130,21 @@ def _search_and_prove(
         which = f"{len(part.settings)} of the {len(found)} settings that the search found"
         announce(f"proof: {which}; fresh pairs against the baseline")
         again, is_last = turn > 0, turn == ROUNDS - 1
-        proof = _prove(search, part.settings, found, arms, options, first_block, again=again, is_last=is_last)
+        try:
+            proof = _prove(search, part.settings, found, arms, options, first_block, again=again, is_last=is_last)
+        except ArmUnmeasured as error:
+            if error.arm != WINNER:
+                raise
+            tuned.notes.append(_fails(part.settings, error))
+            announce(tuned.notes[-1])
+            search.failed.append(error.trial)
+            first_block = error.trial.spec.block + 1
+            refused.append(part.settings)
+            found = search.winner()
+            if not found:
+                break
+            tuned.found = found
+            continue
         if proof is None:
             break
         if isinstance(proof, Proof):
@@ -149,9 +163,9 @@ def _search_and_prove(
         elif missing := seek_missing(search, proof, needed, block=first_block):
             needed, idle = missing, frozenset(found) - frozenset(missing)
             first_block += 1
-    if tuned.proof is None:
+    if tuned.proof is None and not search.failed:
         tuned.notes.append(NO_PROOF)
-    else:
+    elif tuned.proof is not None:
         _note_proof(tuned, tuned.proof, options)
 
 
@@ -250,6 +264,11 @@ def _note_proof(tuned: Tuned, proof: Proof, options: TuneOptions) -> None:
         left_out.append(f"whether {whole} do better")
     if left := [name for name in options.rivals if name not in proof.rivals and RIVAL + name not in unmeasured]:
         left_out.append(f"rivals {', '.join(left)}")
+
+
+def _fails(settings: Configuration, error: ArmUnmeasured) -> str:
+    told = ", ".join(f"{name} = {value}" for name, value in settings.items())
+    return f"not offered, as it could not be measured in its proof ({error.detail or error.trial.state}): {told}"
 
 
 def _nothing_measured(search: Search) -> str:

@@ -60,6 +60,8 @@ class Search:
     stopped: str = ""
     fresh: list[Trial] = field(default_factory=list)
     """Trials of a proof that the search's winner did not stand: the model learns from them too."""
+    failed: list[Trial] = field(default_factory=list)
+    """Trials of winners that failed in their proof: what a search trial had of such a configuration counts no more."""
     left_out: list[str] = field(default_factory=list)
     """What a time budget had no room for."""
 
@@ -179,7 +181,8 @@ class Search:
         each time it was repeated: where a configuration is never steady, its neighbours seldom are.
         """
         observations = [ScoredPoint(self._point(trial), score) for trial, score in self._scored()]
-        return observations + [ScoredPoint(self._point(t), None) for t in self.trials if t.state in LOST]
+        lost = [t for t in (*self.trials, *self.failed) if t.state in LOST]
+        return observations + [ScoredPoint(self._point(t), None) for t in lost]
 
     def _scored(self) -> list[tuple[Trial, float]]:
         """Return every trial that has a figure with its score: baselines, then what was asked."""
@@ -211,7 +214,8 @@ class Search:
 
     def _has_figure(self, trial: Trial) -> bool:
         known = trial.outcome is not None and metric_of(trial.outcome, self.options.metric) is not None
-        return known and trial.state is TrialState.COMPLETE
+        failed = any(trial.spec.configuration == one.spec.configuration for one in self.failed)
+        return known and trial.state is TrialState.COMPLETE and not failed
 
     def _point(self, trial: Trial) -> Point:
         return configuration_to_point(self.space, trial.spec.configuration, self.laboratory.facts)
