@@ -10,7 +10,10 @@ from itertools import zip_longest
 
 import click
 
+from pgdyno.report.drawing.line_breaks import held, let_go, wrapped
+
 GAP = "  "
+LABEL_WIDTH = 10
 LEAST_WIDTH = 20
 """The widest column gives way to a narrow terminal, but keeps so many characters."""
 
@@ -20,19 +23,32 @@ def print_columns(columns: Sequence[str], rows: Sequence[Sequence[str]], right: 
 
     `right` names the columns of numbers.
     """
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    click.echo("\n".join(column_lines(columns, rows, right, width)))
+    click.echo("\n".join(column_lines(columns, rows, right, terminal_width())))
+
+
+def print_told(label: str, text: str) -> None:
+    """Print a sentence behind its label, in a terminal wrapped under itself."""
+    line, width = f"{label:<{LABEL_WIDTH}}{text}", terminal_width()
+    click.echo(line if width is None else "\n".join(wrapped(line, width, indent=" " * LABEL_WIDTH)))
+
+
+def terminal_width() -> int | None:
+    """Return the columns of the terminal; None of a pipe, in which no line is broken."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def column_lines(
     columns: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = (), width: int | None = None
 ) -> Iterator[str]:
-    """Yield the lines of the list, not longer than `width` where the widest column can give way."""
+    """Yield the lines of the list, not longer than `width`: the widest column gives way, or each row is a paragraph."""
     table = [columns, *rows]
     widths = [max(len(row[at]) for row in table) for at in range(len(columns))]
     if width is not None and (excess := sum(widths) + len(GAP) * (len(widths) - 1) - width) > 0:
         widest = widths.index(max(widths))
         widths[widest] = min(widths[widest], max(LEAST_WIDTH, widths[widest] - excess))
+        if sum(widths) + len(GAP) * (len(widths) - 1) > width:
+            yield from (line for row in rows for line in _paragraph(columns, row, width))
+            return
     for row in table:
         for cells in _wrapped(row, widths):
             placed = (
@@ -42,8 +58,16 @@ def column_lines(
             yield GAP.join(placed).rstrip()
 
 
+def _paragraph(columns: Sequence[str], row: Sequence[str], width: int) -> list[str]:
+    """Return a row as its first cell, and the others with their columns' names under it."""
+    told = ", ".join(f"{name} {cell}" for name, cell in zip(columns[1:], row[1:], strict=True) if cell)
+    return [row[0], *wrapped(f"  {told}", width, indent="  ")] if told else [row[0]]
+
+
 def _wrapped(row: Sequence[str], widths: Sequence[int]) -> list[Sequence[str]]:
     if all(len(cell) <= room for cell, room in zip(row, widths, strict=True)):
         return [row]
-    lines = (textwrap.wrap(cell, room) for cell, room in zip(row, widths, strict=True))
+    lines = (
+        [let_go(one) for one in textwrap.wrap(held(cell, room), room)] for cell, room in zip(row, widths, strict=True)
+    )
     return [*zip_longest(*lines, fillvalue="")]

@@ -91,13 +91,14 @@ def command(**values: object) -> int:
 
 def _new(plan: MatrixPlan, flags: Flags) -> tuple[StudyRequest, MatrixPlan]:
     from pgdyno.model.study import StudyKind
+    from pgdyno.report.wording import plural
     from pgdyno.studies.matrix.plan import to_json
 
     server, first = target_request(flags), plan.cells()[0]
     request = new_request(
         flags,
         kind=StudyKind.MATRIX,
-        name=f"matrix of {len(plan.cells())} cells",
+        name=f"matrix of {plural(len(plan.cells()), 'cell')}",
         options={"matrix": to_json(plan), "seed": plan.seed},
         load=Load(first.mode, plan.workload(first), _study_load(plan)),
         target=replace(server, loopback="loopback" in plan.placements and server.dsn is None),
@@ -142,13 +143,14 @@ def _checks(plan: MatrixPlan, *, ask: bool) -> Check:
 
     def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
         from pgdyno.cli.study import confirm_changes, outage_text
+        from pgdyno.report.wording import plural
         from pgdyno.studies.matrix.run import configurations, require_cells, room_of, split
 
         cells, skipped = split(plan, room_of(target, facts, plan.placements))
         require_cells(cells, skipped)
         configurations(replace(plan, smt=("",)), facts, disposable=target.disposable)
         knobs = sorted({name for cell in cells for name in plan.settings(cell)})
-        words = f"{len(cells)} cells in {plan.repetitions} repetitions, {len(skipped)} skipped"
+        words = f"{plural(len(cells), 'cell')} in {plural(plan.repetitions, 'repetition')}, {len(skipped)} skipped"
         words += f"; sets {', '.join(knobs)}" if knobs else ""
         restarts = "a restart before every run" if plan.changes else "none: no setting is touched"
         confirm_changes(target, workload, words, outage_text(restarts, outage), ask=ask and plan.changes)

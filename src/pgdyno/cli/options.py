@@ -376,9 +376,10 @@ _BEYOND = 1e15
 
 
 def load_plan(flags: Flags) -> LoadPlan:
-    """Build the load plan; clients default to the host's cores."""
-    from pgdyno.model.trial import LoadPlan
+    """Build the load plan; clients default to the host's cores. Raises UsageError where it is too short."""
+    from pgdyno.model.trial import LoadPlan, check_length
 
+    check_length(flags.real("warmup"), flags.real("measure"))
     cores = os.cpu_count() or 1
     clients = int(flags.number("clients") or cores)
     seed = flags.number("load_seed")

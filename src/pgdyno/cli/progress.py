@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import textwrap
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TextIO
@@ -14,6 +13,7 @@ from pgdyno.model.loading import LoadedShare
 from pgdyno.model.trial import Role, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.outside.words import printable, styled
+from pgdyno.report.drawing.line_breaks import wrapped
 from pgdyno.report.wording import metric_text, purpose_text
 from pgdyno.trial.pace import Outlook
 from pgdyno.units import seconds_text
@@ -197,10 +197,7 @@ def fitted(parts: Sequence[tuple[int, str]], width: int) -> str:
 
 def _wrapped(line: str, width: int) -> str:
     """Break a line that stays between words; a name or number that is longer than a line is left whole."""
-    rows = textwrap.wrap(
-        line, max(40, width), subsequent_indent=" " * 12, break_long_words=False, break_on_hyphens=False
-    )
-    return "\n".join(rows) if "\n" not in line else line
+    return line if "\n" in line else "\n".join(wrapped(line, max(40, width), indent=" " * 12))
 
 
 def _bar(done: float) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.columns import print_columns
+from pgdyno.cli.columns import print_columns, print_told
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import open_store, store_option
 from pgdyno.cli.report import find
@@ -233,14 +233,17 @@ def _print_study(study: Study, trials: list[Trial]) -> None:
 def _print_trial(store: Store, trial: Trial) -> None:
     from pgdyno.model.shapes import plain
     from pgdyno.model.trial import TrialState
+    from pgdyno.report.wording import purpose_text
     from pgdyno.studies.pairs.result import run_figures
 
-    click.echo(f"trial     {trial.id} of study {trial.study_id}: {trial.spec.role.value}, arm {trial.spec.arm}")
+    what = purpose_text(trial.spec.role.value, trial.spec.arm)
+    print_told("trial", f"{trial.id} of study {trial.study_id}: {what}")
     for line in trial.spec.configuration.fragment().splitlines() or ["the server's own settings"]:
         click.echo(f"settings  {line}")
     lines = []
     known = plain(run_figures(trial))
     assert isinstance(known, dict), "a dataclass is an object"
+    del known["run"]
     if trial.state is TrialState.COMPLETE:
         del known["reason"]
     for name, value in known.items():
@@ -260,10 +263,10 @@ def _print_evidence(store: Store, trial: Trial) -> None:
     from pgdyno.trial.run_evidence import read_evidence
 
     evidence = read_evidence(store, store.study(trial.study_id), trial)
-    click.echo(f"evidence  {headline(evidence.held_back)}")
+    print_told("evidence", headline(evidence.held_back))
     for sentence in (*evidence.held_back.evidence, *evidence.held_back.notes):
-        click.echo(f"          {sentence}")
-    click.echo(f"failures  {failures_text(evidence)}")
+        print_told("", sentence)
+    print_told("failures", failures_text(evidence))
     for text in store.records(trial.id, TextRecord):
         lines = len(text.text.splitlines())
         click.echo(f"text      {text.name}, {lines} {'line' if lines == 1 else 'lines'}: with --json")
@@ -274,6 +277,8 @@ def _figure(value: object) -> str:
         return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
     if isinstance(value, list):
         return "; ".join(map(str, value)) or "none"
+    if isinstance(value, int):
+        return f"{value:,}"
     return "unknown" if value is None else str(value)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from pgdyno.errors import UsageError
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.verdict import Metric
 
@@ -56,6 +57,21 @@ class Role(StrEnum):
     """An arm of an A/B experiment, or a single bench run."""
     CELL = "cell"
     """A cell of a matrix, or a level of a sweep."""
+
+
+LEAST_WARMUP_S, LEAST_WINDOW_S = 1.0, 2.0
+"""The seconds of a load that never count, and the shortest window that gives a score."""
+
+
+def check_length(warmup_s: float, measure_s: float) -> None:
+    """Raise UsageError where a load, in seconds, is too short to be scored whatever it does."""
+    least = LEAST_WARMUP_S + LEAST_WINDOW_S
+    if warmup_s + measure_s < least:
+        raise UsageError(
+            f"a warm-up of {warmup_s:g} s and a window of {measure_s:g} s are too short: together at least {least:g} s",
+            detail=f"The first {LEAST_WARMUP_S:g} s never counts, and the shortest window is {LEAST_WINDOW_S:g} s.",
+            hint=f"The least is --warmup {LEAST_WARMUP_S:g} --measure {LEAST_WINDOW_S:g}.",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pgdyno.model.samples import Event, SampleRow
-from pgdyno.model.trial import BESIDE_OTHERS, LoadPlan, Outcome, TrialState
+from pgdyno.model.trial import BESIDE_OTHERS, LEAST_WARMUP_S, LEAST_WINDOW_S, LoadPlan, Outcome, TrialState
 from pgdyno.probes.server_failures import count_failures, failure_warning, without_our_own
 from pgdyno.probes.window import (
     counters,
@@ -40,8 +40,8 @@ class Bounds:
 
     foreign_cpu_pct: float = 15.0
     steal_pct: float = 5.0
-    min_warmup_s: float = 1.0
-    min_window_s: float = 2.0
+    min_warmup_s: float = LEAST_WARMUP_S
+    min_window_s: float = LEAST_WINDOW_S
     foreign_disk_mb_per_s: float | None = None
     foreign_sessions: float | None = None
 

@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.cli.columns import LEAST_WIDTH, column_lines
+from pgdyno.cli.columns import column_lines
 
 NAMES = ("id", "what", "tps")
 word = st.text("abc 12", max_size=12).map(str.strip)
@@ -33,8 +33,20 @@ def test_the_widest_column_gives_way_to_the_terminal() -> None:
     assert max(map(len, lines)) <= 40
     assert "".join(lines[1:]).count("x") == "".join(lines[1:]).count("y") == 30
     assert lines[1].split()[0] == "1"
-    narrow = list(column_lines(NAMES, rows, width=1))
-    assert max(map(len, narrow)) == LEAST_WIDTH + len("id    tps")
+
+
+def test_what_does_not_fit_side_by_side_is_a_paragraph_each() -> None:
+    columns = ("study", "began", "kind", "trials", "workload", "result")
+    row = ("20261125-223520-bench-adec", "2026-11-25 22:35:20", "bench", "1", "one select of an account", "44,954 tps")
+    assert list(column_lines(columns, [row], width=60)) == [
+        "20261125-223520-bench-adec",
+        "  began 2026-11-25 22:35:20, kind bench, trials 1, workload",
+        "  one select of an account, result 44,954 tps",
+    ]
+    for width in range(30, 100):
+        lines = list(column_lines(columns, [row, ("a", *[""] * 5)], width=width))
+        assert max(map(len, lines)) <= width
+        assert "44,954 tps" in "\n".join(lines)
 
 
 def test_ten_thousand_rows_cost_a_moment() -> None:

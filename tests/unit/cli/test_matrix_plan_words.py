@@ -20,5 +20,5 @@ def test_the_plan_names_every_setting_of_the_cells_that_are_measured(monkeypatch
         verb._checks(plan, ask=True)(target, facts, load, None)
     assert said == [
         ("3 cells in 3 repetitions, 3 skipped; sets shared_buffers, work_mem", True),
-        ("1 cells in 3 repetitions, 0 skipped", False),
+        ("1 cell in 3 repetitions, 0 skipped", False),
     ]

@@ -395,3 +395,9 @@ def test_a_dry_run_says_how_long_the_loads_take() -> None:
     plan = replace(PLAN, repetitions=2, warmup_s=10.0, measure_s=20.0)
     runs = 1 + 2 * len(plan.cells())  # the baseline before them
     assert any(line.startswith(f"# at most {seconds_text(30.0 * runs)} of load") for line in dry_run(plan, PGBENCH))
+
+
+def test_a_load_that_could_not_be_scored_is_refused() -> None:
+    check(replace(PLAN, warmup_s=1.0, measure_s=2.0))
+    with pytest.raises(UsageError, match="together at least 3 s"):
+        check(replace(PLAN, warmup_s=0.0, measure_s=2.0))

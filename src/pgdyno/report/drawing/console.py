@@ -1,15 +1,21 @@
-"""A console of rich whose words are all made printable, and none of which is markup: they are often others' words."""
+"""A console of rich whose words are all made printable, and none of which is markup: they are often others' words.
+
+It is the one that breaks lines for a terminal, and keeps numbers and their units on one.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TextIO, cast
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
+from rich.text import Text
 
 from pgdyno.outside.words import printable, styled
+from pgdyno.report.drawing.line_breaks import HELD, held, let_go
 
 ROOM_FOR_ARROW = 2
 """In ASCII an arrow takes two columns and not one, which no table knows of."""
@@ -34,6 +40,17 @@ class PlainConsole(Console):
         super().__init__(file=styled(stream or sys.stdout), width=width, highlight=False, markup=False, emoji=False)
         if width is None and self.options.ascii_only:
             self.width -= ROOM_FOR_ARROW
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render as rich does, without a break between a number and its unit."""
+        room = options or self.options
+        if isinstance(renderable, str):
+            renderable = self.render_str(renderable, highlight=room.highlight, markup=room.markup)
+        if isinstance(renderable, Text) and (kept := held(renderable.plain, room.max_width)) != renderable.plain:
+            renderable = renderable.copy()
+            renderable.plain = kept
+        for segment in super().render(renderable, options):
+            yield segment._replace(text=let_go(segment.text)) if HELD in segment.text else segment
 
     def print(self, *objects: object, **options: object) -> None:
         """Print as rich does; words without what a terminal would obey."""

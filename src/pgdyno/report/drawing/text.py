@@ -17,6 +17,7 @@ from rich.text import Text
 from pgdyno.model.figure import Figure, FigureKind, Table
 from pgdyno.report.drawing import text_charts
 from pgdyno.report.drawing.console import PlainConsole
+from pgdyno.report.drawing.line_breaks import held
 from pgdyno.report.drawing.tables import MOST_TEXT_ROWS, cut_text
 from pgdyno.report.sections import (
     Block,
@@ -33,6 +34,7 @@ from pgdyno.report.sections import (
     TableBlock,
     Tone,
 )
+from pgdyno.report.wording import plural
 
 STYLES = {Tone.GOOD: "bold green", Tone.BAD: "bold red", Tone.NEUTRAL: "bold", Tone.UNSURE: "bold yellow"}
 _DRAW = {
@@ -158,7 +160,7 @@ def _bullets(sentences: Sequence[str]) -> RenderableType:
 
 
 def _folded(block: TableBlock) -> list[RenderableType]:
-    rows = f"[{len(block.table.rows)} rows in the HTML and Markdown reports]"
+    rows = f"[{plural(len(block.table.rows), 'row')} in the HTML and Markdown reports]"
     return [Text(f"{block.caption} ", style="italic").append(rows, style="dim")]
 
 
@@ -191,7 +193,8 @@ def column_widths(columns: Sequence[str], rows: Sequence[Sequence[str]], width: 
     every = [[column, *(row[at] for row in rows)] for at, column in enumerate(columns)]
     most = [max(map(len, cells)) for cells in every]
     least = [
-        min(LONGEST_WORD, max((len(word) for cell in cells for word in cell.split()), default=1)) for cells in every
+        min(LONGEST_WORD, max((len(word) for cell in cells for word in held(cell, LONGEST_WORD).split()), default=1))
+        for cells in every
     ]
     room = width - GAP * (len(columns) - 1)
     if sum(least) > room:

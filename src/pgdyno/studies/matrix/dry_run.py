@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from pgdyno.model.matrix import OWN_SIZE, Cell
 from pgdyno.model.trial import LoadPlan
+from pgdyno.report.wording import plural
 from pgdyno.studies.matrix.plan import MatrixPlan, order
 from pgdyno.units import bytes_text, seconds_text
 from pgdyno.workloads.dataset import PgbenchTables
@@ -20,7 +21,8 @@ from pgdyno.workloads.working_set import without_class
 def dry_run(plan: MatrixPlan, pgbench: Pgbench) -> Iterator[str]:
     """Yield the lines: data with their estimated sizes, each cell's command, the order of the repetitions."""
     cells = plan.cells()
-    yield f"# {len(cells)} cells, {plan.repetitions} repetitions, the baseline before them; pgbench {pgbench.version}"
+    of = f"{plural(len(cells), 'cell')}, {plural(plan.repetitions, 'repetition')}"
+    yield f"# {of}, the baseline before them; pgbench {pgbench.version}"
     seconds = (1 + plan.repetitions * len(cells)) * (plan.warmup_s + plan.measure_s)
     yield "# no server was asked: a run skips cells for which it lacks connections, CPUs or a listening address"
     yield f"# at most {seconds_text(seconds)} of load; loading data, their copies and restarts come on top"

@@ -10,7 +10,7 @@ from itertools import product
 from pgdyno.errors import UsageError, hinted
 from pgdyno.model.cpus import parse_cpus
 from pgdyno.model.matrix import BASELINE_NAME, MODES, OWN_SIZE, Cell
-from pgdyno.model.trial import LoadPlan
+from pgdyno.model.trial import LoadPlan, check_length
 from pgdyno.units import parse_quantity
 
 PLACEMENTS = ("socket", "loopback")
@@ -113,6 +113,7 @@ def check(plan: MatrixPlan) -> MatrixPlan:
     for name, levels in (("instances", plan.instances), ("clients", plan.clients), ("jobs", plan.jobs)):
         if any(number < 1 for number in levels):
             raise UsageError(f"{name} {min(levels)} must be at least 1")
+    check_length(plan.warmup_s, plan.measure_s)
     for axis in ("instances", "clients", "jobs", "modes", "scales", "smt", "server_cpus", "placements"):
         levels = getattr(plan, axis)
         if len(set(levels)) != len(levels):

@@ -19,6 +19,7 @@ from pgdyno.model.linux import SMT
 from pgdyno.model.matrix import Cell, MatrixRow, SkippedCell
 from pgdyno.model.record import CheckRecord
 from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
+from pgdyno.report.wording import plural
 from pgdyno.sandbox.loopback import obstacle_to
 from pgdyno.studies.matrix.cell_workload import CellWorkload, pin_server
 from pgdyno.studies.matrix.plan import MatrixPlan, Room, order, skip_reason
@@ -157,7 +158,7 @@ def run_matrix(stand: StudySession, plan: MatrixPlan, announce: Callable[[str], 
         measure(cells[0], Role.BASELINE, 0, 0)
         lost: dict[Cell, int] = {}
         for block in range(1, plan.repetitions + 1):
-            announce(f"repetition {block} of {plan.repetitions}: {len(cells)} cells")
+            announce(f"repetition {block} of {plan.repetitions}: {plural(len(cells), 'cell')}")
             for slot, cell in enumerate(order(cells, block, plan.seed)):
                 if lost.get(cell, 0) < LOST:
                     trial = measure(cell, Role.CELL, block, slot)
