@@ -330,7 +330,7 @@ def tune_json(pairs: Sequence[Mapping[str, object]], a_run: int, b_run: int) -> 
             "Reads became hits: per transaction 171 of 262 blocks (65 %) were not in shared buffers and had to be "
             "copied in (1.34 MB); with the winner 3 (1 %) are.",
             "Double buffering: 99.6% of those copies were served by the kernel's page cache and not by the disk.",
-            "Server CPU per transaction fell from 1.39 ms to 0.442 ms (0.32 of it).",
+            "Server CPU per transaction fell from 1.39 ms to 0.442 ms (32 % of it).",
         ],
         "warnings": ["a checkpoint ended inside the measured window of 3 runs"],
         "notes": [],

@@ -29,10 +29,10 @@ def latest_text(rows: Sequence[SampleRow]) -> Mapping[str, str]:
         for name, column in _PERCENT:
             percent = number(first["cpu"], column)
             if percent is not None:
-                found[name] = f"{percent:.0f}%"
+                found[name] = f"{percent:.0f} %"
         steal = number(first["cpu"], "steal_pct")
         if steal:
-            found["steal"] = f"{steal:.0f}%"
+            found["steal"] = f"{steal:.0f} %"
     if "sessions" in first:
         active, waiting = number(first["sessions"], "active"), number(first["sessions"], "waiting")
         found["active"] = f"{active:.0f}" if not waiting else f"{active:.0f} ({waiting:.0f} waiting)"

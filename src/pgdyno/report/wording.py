@@ -38,6 +38,7 @@ STRATEGIES = {
     "anything": "any that was not tried",
 }
 """Why a search tries a point, by the origin of its suggestion."""
+PROVED = {"winner": "the winner", "found": "all that was found"}
 STATE_MEANINGS = {
     TrialState.RUNNING: "still running",
     TrialState.COMPLETE: "measured and used",
@@ -97,6 +98,8 @@ def purpose_text(role: str, arm: str) -> str:
         return name
     if arm in STRATEGIES and role == Role.SEARCH:
         return f"{name}, {STRATEGIES[arm]}"
+    if role in (Role.CONFIRM, Role.EFFECT):
+        return f"proof, {PROVED.get(arm, arm)}"
     return arm if arm.startswith(f"{name} ") else f"{name} {arm}"
 
 

@@ -1,5 +1,6 @@
 """Every `pgdyno ...` that a document shows is one that the program would take: verbs, flags and values are real."""
 
+import ast
 import re
 import shlex
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from pgdyno.cli.main import command
+from pgdyno.cli.main import VERBS, command
 from pgdyno.errors import UsageError
 
 PROJECT = Path(__file__).parents[3]
@@ -138,3 +139,31 @@ def test_the_documents_show_many_commands() -> None:
 def test_what_the_program_does_not_know_is_refused(line: str) -> None:
     (words,) = shown(f"    {line}\n")
     assert refusal(words) is not None
+
+
+SOURCES = sorted((PROJECT / "src/pgdyno").rglob("*.py"))
+GROUPS = frozenset({"store", "sandbox", "project", "bundle", "host", "import", "ybio", "disks"})
+CALLED = re.compile(r"pgdyno ([a-z]+)((?: [^.;:,()`\"\n ]+)*)")
+
+
+def messages(path: Path) -> Iterator[str]:
+    """Yield the texts of a module that a user may read, with `X` for what is filled in."""
+    tree = ast.parse(path.read_text("utf-8"))
+    inside = {id(part) for text in ast.walk(tree) if isinstance(text, ast.JoinedStr) for part in text.values}
+    for one in ast.walk(tree):
+        if isinstance(one, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in one.values)
+        elif isinstance(one, ast.Constant) and isinstance(one.value, str) and id(one) not in inside:
+            yield one.value
+
+
+def test_what_a_message_of_the_program_tells_people_to_call_is_taken() -> None:
+    called = set()
+    for path in SOURCES:
+        for verb, rest in CALLED.findall(" ".join(messages(path))):
+            if verb in VERBS and verb != "queue":  # the words of another verb follow it
+                words = rest.split()
+                under = words[:1] if words and verb in GROUPS and words[0].isalpha() and words[0].islower() else []
+                called |= {(verb, *under, flag) for flag in re.findall(r"--[a-z-]+", rest)} | {(verb, *under)}
+    assert {("rollback", "--list"), ("apply", "--study"), ("store", "show"), ("sandbox", "recreate")} <= called
+    assert {call: why for call in called if (why := refusal(list(call), mention=True)) is not None} == {}

@@ -135,4 +135,4 @@ def test_the_progress_line_shows_what_is_known() -> None:
         row("sessions", active=8, waiting=2),
         row("wal", bytes=2 * 2**20, interval_s=2.0),
     ]
-    assert latest_text(rows) == {"server": "143%", "foreign": "3%", "active": "8 (2 waiting)", "wal": "1 MB/s"}
+    assert latest_text(rows) == {"server": "143 %", "foreign": "3 %", "active": "8 (2 waiting)", "wal": "1 MB/s"}

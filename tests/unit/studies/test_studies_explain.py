@@ -25,7 +25,7 @@ def test_reads_that_became_hits_and_the_second_copy_are_told_with_numbers():
     assert "per transaction 9,000 of 10,000 blocks (90 %)" in text
     assert "Double buffering: 100.0 % of those copies were served by the kernel's page cache" in text
     assert "128 MB of shared buffers" in text
-    assert "fell from 60 ms to 15 ms" in text
+    assert "fell from 60 ms to 15 ms (25 % of it)" in text
     assert "only reads" in text
 
 

@@ -157,7 +157,7 @@ def _changed(configuration: Configuration, facts: Facts, findings: Sequence[Find
         there = ", ".join(f"{name} = {value}" for name, value in configuration.items())
         raise UsageError(
             f"there is nothing to set: {there} is in force already",
-            hint="pgdyno advise --all shows what it looks at.",
+            hint="pgdyno rollback --list shows what pgdyno put in force; pgdyno advise --all looks again.",
         )
     rule = findings[0].rule
     raise UsageError(

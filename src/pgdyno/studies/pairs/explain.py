@@ -119,7 +119,9 @@ def _cpu(baseline: Sequence[Trial], winner: Sequence[Trial]) -> str | None:
     if before is None or after is None or abs(after / before - 1) < 0.02:
         return None
     word = "fell" if after < before else "rose"
-    figures = f"from {digits_text(before)} ms to {digits_text(after)} ms ({after / before:.2f} of it)"
+    figures = (
+        f"from {digits_text(before)} ms to {digits_text(after)} ms ({digits_text(100 * after / before, 2)} % of it)"
+    )
     return f"Server CPU per transaction {word} {figures}."
 
 

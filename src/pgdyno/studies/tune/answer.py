@@ -131,7 +131,7 @@ def unpruned_text(result: TuneResult, settings: Mapping[str, str]) -> str:
     )
     said = (
         f"The search's best configuration had {plural(len(best), 'setting')}. With {kept}, "
-        f"{verdict.metric.label} is {share_text(verdict.interval)} of that with all {len(best)}: "
+        f"{verdict.metric.label} is {share_text(verdict.interval)} of that with {'both' if len(best) == 2 else f'all {len(best)}'}: "
     )
     return f"{said}{'so all stay.' if taken_back else difference_text(verdict.interval, verdict.metric) + '.'}"
 
