@@ -37,3 +37,20 @@ def test_the_first_error_ends_the_study_and_is_told_with_its_place(shared_home, 
     assert "Quieten" not in done.stderr
     (study,) = json.loads(pgdyno(shared_home, "store", "list", "--store", store, "--json").stdout)
     assert (study["state"], sum(study["trials"].values())) == ("failed", 1)
+
+
+@pytest.mark.parametrize(
+    ("init", "said"),
+    [
+        ("CREATE TABLE t (i int);\n\nSELEC 1;\n", ['init script, line 3: syntax error at or near "SELEC"', "42601"]),
+        ("SELECT 1/0;\n", ["init script, line 1: division by zero", "SQLSTATE 22012"]),
+        ("\\nosuch\n", ["init script, line 1: invalid command"]),
+    ],
+)
+def test_an_init_script_that_fails_is_told_with_its_place(shared_home, tmp_path, init, said):
+    (tmp_path / "s.sql").write_text("SELECT 1;\n")
+    (tmp_path / "init.sql").write_text(init)
+    load = ["-w", "custom", "--script", str(tmp_path / "s.sql"), "--init", str(tmp_path / "init.sql"), "-c", "1"]
+    done = pgdyno(shared_home, "bench", *load, *QUICK, PGDYNO_STORE=str(tmp_path / "store.db"))
+    assert done.returncode == 2, done.stderr
+    assert [word for word in said if word not in done.stderr] == []

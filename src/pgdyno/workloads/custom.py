@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.errors import EnvironmentUnsuitable, UsageError, WorkloadError
+from pgdyno.errors import EnvironmentUnsuitable, ScriptError, UsageError, WorkloadError
 from pgdyno.outside.files import read_text
 from pgdyno.owner.inherited import ProgramKind
 from pgdyno.targets.accounts import load_account
@@ -28,6 +28,10 @@ PARAMETERS = (
         "rows_per_transaction", 0, "rows that a transaction handles, for rows per second; 0 when not known", low=0
     ),
 )
+_FAILED = re.compile(r"psql:<stdin>:(?P<line>\d+): (?:ERROR:  (?P<state>\w{5}): |error: )(?P<message>.*)")
+_STATEMENT = re.compile(r"\nLINE \d+: (.*)")
+_NOT_ITS_OWN = ("08", "53", "57", "58", "XX")
+"""Classes of SQLSTATE (PostgreSQL's appendix A) for which a server, its host or a person is the cause."""
 PATHS = ("scripts", "init")
 """The parameters that name files."""
 
@@ -64,17 +68,26 @@ class CustomData:
             psql = site.target.program("psql")
             account = load_account(site.target)
             environment = site.target.postgres.environment(site.dbname, whole=account is not None)
-            argv = [str(psql), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", site.dbname]
+            argv = [str(psql), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose", "-d", site.dbname]
+            argv += ["-f", "-"]  # with it psql names the line
             try:
                 user = None if account is None else account.name
                 runner = site.target.runner
                 runner.run(argv, env=environment, input_text=self.init, user=user, kind=ProgramKind.CLIENT)
             except EnvironmentUnsuitable as error:
-                raise WorkloadError(
-                    "the workload's init script failed",
-                    detail=error.detail,
-                    hint="Fix the file of --init and retry: its database is created again.",
-                ) from error
+                raise _init_error(error.detail or "") from error
+
+
+def _init_error(said: str) -> WorkloadError:
+    """Return the error of an init script by what psql wrote: the script's own, by line and SQLSTATE, or another."""
+    hint = "Fix the file of --init and retry: its database is created again."
+    found = _FAILED.search(said)
+    if found is None or (found["state"] or "").startswith(_NOT_ITS_OWN):
+        return WorkloadError("the workload's init script failed", detail=said or None, hint=hint)
+    told = [f"SQLSTATE {found['state']}"] if found["state"] else []
+    told += [f"the statement is: {at[1].strip()}"] if (at := _STATEMENT.search(said, found.end())) else []
+    where = f"init script, line {found['line']}"
+    return ScriptError(f"{where}: {found['message'].strip()}", detail="; ".join(told) or None, hint=hint)
 
 
 def data(parameters: Mapping[str, Value]) -> CustomData:

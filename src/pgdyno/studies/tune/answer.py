@@ -129,9 +129,10 @@ def unpruned_text(result: TuneResult, settings: Mapping[str, str]) -> str:
         if len(fewer) == 1
         else f"the {len(fewer)} that {'pruning left' if taken_back else 'stayed'}"
     )
+    every = "both" if len(best) == 2 else f"all {len(best)}"
     said = (
         f"The search's best configuration had {plural(len(best), 'setting')}. With {kept}, "
-        f"{verdict.metric.label} is {share_text(verdict.interval)} of that with {'both' if len(best) == 2 else f'all {len(best)}'}: "
+        f"{verdict.metric.label} is {share_text(verdict.interval)} of that with {every}: "
     )
     return f"{said}{'so all stay.' if taken_back else difference_text(verdict.interval, verdict.metric) + '.'}"
 
