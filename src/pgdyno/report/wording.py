@@ -39,6 +39,8 @@ STRATEGIES = {
 }
 """Why a search tries a point, by the origin of its suggestion."""
 PROVED = {"winner": "the winner", "found": "all that was found"}
+CLIMBED = {"before": "without the step", "after": "with the step"}
+"""What the arms of a proof and of a staircase's step are called for people."""
 STATE_MEANINGS = {
     TrialState.RUNNING: "still running",
     TrialState.COMPLETE: "measured and used",
@@ -100,6 +102,7 @@ def purpose_text(role: str, arm: str) -> str:
         return f"{name}, {STRATEGIES[arm]}"
     if role in (Role.CONFIRM, Role.EFFECT):
         return f"proof, {PROVED.get(arm, arm)}"
+    arm = CLIMBED.get(arm, arm)
     return arm if arm.startswith(f"{name} ") else f"{name} {arm}"
 
 

@@ -98,6 +98,7 @@ def test_every_strategy_of_the_search_has_plain_words() -> None:
     assert origins == set(STRATEGIES), "an origin that the optimiser gives has its words, and no other has"
     assert purpose_text("search", "spread") == "search, far from those tried"
     assert purpose_text("arm", "bench") == "run"
+    assert purpose_text("arm", "after") == "run with the step"
     assert purpose_text("effect", "without jit") == "proof, without jit"
     assert purpose_text("confirm", "winner") == "proof, the winner"
     assert purpose_text("confirm", "all kept") == "proof, all kept"

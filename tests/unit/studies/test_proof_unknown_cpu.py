@@ -1,8 +1,5 @@
 """A proof beside others, judged by server CPU, of which some runs do not know the figure."""
 
-import pytest
-
-from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.trial import Role
 from pgdyno.model.verdict import Metric
 from pgdyno.studies.tune.options import TuneOptions
@@ -40,5 +37,6 @@ def test_runs_of_unknown_cpu_cost_their_own_pairs_alone():
 
 def test_a_winner_of_unknown_cpu_is_no_load_of_few_transactions():
     _, run = beside_others(lambda number, settings: number > 20 and len(settings) > 0)
-    with pytest.raises(EnvironmentUnsuitable, match=r"server CPU .*cannot be judged: it is unknown in [0-9]+ of"):
-        run()
+    tuned = run()
+    assert not tuned.is_offered
+    assert any("server CPU" in note and "cannot be judged: it is unknown in" in note for note in tuned.notes)

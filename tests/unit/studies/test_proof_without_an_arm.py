@@ -6,16 +6,19 @@ import pytest
 
 from pgdyno.errors import ApplyError, ExitCode
 from pgdyno.model.shapes import plain
+from pgdyno.model.trial import TUNE_PROOF_BLOCKS
+from pgdyno.model.verdict import Metric
 from pgdyno.studies.kinds import judged
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.result import tune_result
 from pgdyno.studies.tune.run import tune
 from simulated_laboratory import SimulatedLaboratory, shared_buffers_cliff, work_mem_and_buffers
+from staircase_climbing import thin_laboratory
 
 SHORT = TuneOptions(trials=14, noise_runs=4, confirm_max=8)
 
 
-def tuned_with(fails_in_proof):
+def tuned_with(fails_in_proof, options=SHORT, laboratory_class=SimulatedLaboratory):
     """Run a tune in whose proof some settings fail that the search could measure."""
     runs = []
 
@@ -23,9 +26,9 @@ def tuned_with(fails_in_proof):
         runs.append(settings)
         return len(runs) > SHORT.noise_runs + SHORT.trials + 4 and fails_in_proof(settings)
 
-    laboratory = SimulatedLaboratory(shared_buffers_cliff, fails=fails)
-    tuned = tune(laboratory, SHORT, lambda _: None)
-    result = tune_result(laboratory, tuned, SHORT)
+    laboratory = laboratory_class(shared_buffers_cliff, fails=fails)
+    tuned = tune(laboratory, options, lambda _: None)
+    result = tune_result(laboratory, tuned, options)
     return tuned, result, judged(replace(laboratory.study, result=result))
 
 
@@ -66,3 +69,13 @@ def test_where_every_winner_fails_the_configuration_stays_and_why_is_said():
 def test_a_baseline_that_fails_in_a_proof_ends_the_tune():
     with pytest.raises(ApplyError, match="arm baseline cannot be measured"):
         tuned_with(lambda settings: not settings)
+
+
+def test_a_proof_that_is_too_thin_to_judge_leaves_the_configuration_and_says_why():
+    thin = thin_laboratory(lambda trial: trial.spec.block >= TUNE_PROOF_BLOCKS)
+    options = replace(SHORT, metric=Metric.LATENCY_P99)
+    tuned, result, said = tuned_with(lambda settings: False, options, thin)
+    assert tuned.proof is None
+    assert said.code is ExitCode.NOT_RESOLVED
+    assert any("too few transactions" in note and "Lengthen --measure" in note for note in result.notes)
+    assert not any("no time" in note for note in result.notes)

@@ -2,14 +2,15 @@
 
 import pytest
 
+import staircase_climbing
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.trial import BY_HAND as FACTOR
 from pgdyno.model.trial import Role
-from pgdyno.model.verdict import Word
+from pgdyno.model.verdict import Metric, Word
 from pgdyno.studies.staircase.by_hand import GatedRuns, gate_of
 from pgdyno.studies.staircase.run import Staircase
 from simulated_laboratory import SimulatedLaboratory
-from staircase_climbing import climb, options, surface
+from staircase_climbing import climb, options, surface, thin_laboratory
 
 BY_HAND = """version = 2
 [plan]
@@ -123,3 +124,16 @@ def test_a_step_for_people_that_nobody_does_holds_no_other_back():
     moved = '[[step]]\nname = "move"\ncommands = ["mv a b"]\n'
     sized = '[[step]]\nname = "size"\nafter = ["move"]\nsettings = { work_mem = "64MB" }\n'
     assert climb(options(f"version = 2\n[plan]\n{moved}{sized}"))[0].outcomes == {"move": "skipped", "size": "keep"}
+
+
+def test_a_step_by_hand_that_cannot_be_judged_is_not_kept_and_the_others_stay(monkeypatch):
+    monkeypatch.setattr(
+        staircase_climbing,
+        "SimulatedLaboratory",
+        thin_laboratory(lambda trial: trial.spec.factors.get("step") == "smt"),
+    )
+    wanted = options(BY_HAND.replace('verify = ["cat", "smt"]\nexpect = "off"\n', ""), metric=Metric.LATENCY_P99)
+    found, result, _, said = climb(wanted, ask=lambda question: True)
+    assert found.outcomes == {"smt": "drop", "good": "keep"}
+    assert "too few transactions" in result["steps"][0]["why"]
+    assert "    turn SMT on" in said, "it is taken back before the next step"

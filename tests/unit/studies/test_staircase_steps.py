@@ -15,7 +15,7 @@ from pgdyno.studies.staircase.options import StaircaseOptions
 from pgdyno.studies.staircase.run import Staircase
 from pgdyno.studies.staircase.run_identity import common_fingerprint, differences
 from simulated_laboratory import SimulatedLaboratory
-from staircase_climbing import climb, options, surface
+from staircase_climbing import climb, options, surface, thin_laboratory
 
 
 @pytest.mark.requirement("R-EXP-02", "R-EXP-03", "R-EXP-04", "R-EXP-16")
@@ -241,20 +241,6 @@ def test_what_changes_nothing_is_hardly_ever_kept():
     assert kept <= 0.05 * 200
 
 
-def thin_laboratory(thin):
-    """Return a laboratory class whose trials of these numbers have 11 transactions, all others 5,000."""
-
-    class Thin(SimulatedLaboratory):
-        def run(self, spec):
-            trial = super().run(spec)
-            count = 11 if thin(trial) else 5000
-            counted = replace(trial.outcome, counters={**trial.outcome.counters, "window_transactions": count})
-            self.store.kept[-1] = replace(trial, outcome=counted)
-            return self.store.kept[-1]
-
-    return Thin
-
-
 def test_a_thin_run_costs_its_block_and_not_the_staircase(monkeypatch):
     monkeypatch.setattr(staircase_climbing, "SimulatedLaboratory", thin_laboratory(lambda trial: trial.id == 9))
     found, result, _, _ = climb(options(metric=Metric.LATENCY_P99))
@@ -267,8 +253,11 @@ def test_a_step_that_is_too_thin_to_judge_is_dropped_and_what_was_judged_stays(m
         return trial.spec.block // 1000 == 3
 
     monkeypatch.setattr(staircase_climbing, "SimulatedLaboratory", thin_laboratory(is_thin))
-    found, result, _, _ = climb(options(metric=Metric.LATENCY_P99))
+    wanted = options(metric=Metric.LATENCY_P99)
+    found, result, laboratory, _ = climb(wanted)
     assert found.outcomes["good"] == found.outcomes["better"] == "keep"
+    spent = [trial for trial in laboratory.store.kept if is_thin(trial) and trial.spec.role is Role.ARM]
+    assert len(spent) == 2 * wanted.min_pairs, "more runs of the same length would be no better"
     dropped = next(step for step in result["steps"] if step["step"] == "neutral")
     assert "too few transactions" in dropped["why"]
     assert result["verdict"]["word"] == "better"

@@ -44,6 +44,6 @@ def test_the_page_of_a_stopped_staircase_shows_its_finished_steps(tmp_path) -> N
         store.add_study(replace(study, state=StudyState.INTERRUPTED))
         report = build_report(store, study.id)
         assert proofs_of(store, None) == {}  # what never came to its end proves no rule
-    assert report.title.startswith(f"Not finished: the staircase is interrupted, {len(kept)} of 5 steps were finished")
+    assert report.title.startswith(f"Not finished: the staircase is interrupted, {len(kept)} of 5 steps finished")
     assert "good" in render(report)
     assert "change" not in {section.id for section in report.sections}  # nothing to put in force yet

@@ -89,6 +89,12 @@ def test_a_thin_run_is_left_out_with_its_block_and_named():
     assert "p99 latency" in note
 
 
+def test_pairs_that_are_all_too_thin_end_at_the_fewest():
+    with pytest.raises(EnvironmentUnsuitable, match="too few transactions") as caught:
+        run_p99(set(range(1, 100)))
+    assert caught.value.detail.count("transactions)") == Design().min_pairs
+
+
 def test_a_load_that_is_thin_throughout_is_not_judged_by_the_rest():
     with pytest.raises(EnvironmentUnsuitable, match="too few transactions") as caught:
         run_p99(set(range(1, 100, 3)))

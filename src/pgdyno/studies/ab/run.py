@@ -18,7 +18,7 @@ from pgdyno.studies.pairs.blocks import JUDGEABLE, Blocks, block_order, run_bloc
 from pgdyno.studies.pairs.drowned import tighter_elsewhere
 from pgdyno.studies.pairs.explain import user_time
 from pgdyno.studies.pairs.inside import inside
-from pgdyno.studies.pairs.judging import compare_arms, verdict_of
+from pgdyno.studies.pairs.judging import compare_arms, is_too_thin, verdict_of
 from pgdyno.studies.pairs.result import company_of, compared, count_states, refusals
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.restarts import Restarts, needs_restart
@@ -45,7 +45,7 @@ def ab(
     def is_enough(blocks: Blocks) -> bool:
         verdict = verdict_of(blocks, A, B, metric, design)
         if verdict is None:
-            return False
+            return is_too_thin(blocks, A, B, metric, design.min_pairs)
         announce(f"after {verdict.pairs} pairs: {verdict.sentence(B, A)}")
         return is_final(verdict, design)
 

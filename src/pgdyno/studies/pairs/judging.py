@@ -20,6 +20,10 @@ QUANTILES = {Metric.LATENCY_P50: 0.50, Metric.LATENCY_P95: 0.95, Metric.LATENCY_
 OTHERS = (Metric.LATENCY_P50, Metric.LATENCY_P95, Metric.LATENCY_P99, Metric.SERVER_CPU)
 
 
+class Unjudged(EnvironmentUnsuitable):
+    """A comparison was measured, and too few of its runs have the figure that decides."""
+
+
 def verdict_of(blocks: Blocks, a: str, b: str, metric: Metric, design: Design) -> Verdict | None:
     """Return the verdict on B against A for one metric.
 
@@ -34,6 +38,11 @@ def verdict_of(blocks: Blocks, a: str, b: str, metric: Metric, design: Design) -
     if len(left) < 2:
         return None
     return judge(left, right, metric=metric, design=design)
+
+
+def is_too_thin(blocks: Blocks, a: str, b: str, metric: Metric, fewest: int) -> bool:
+    """Tell whether each block so far, `fewest` or more, has a run of too few transactions: more would be no better."""
+    return len(_thin_blocks(blocks, (a, b), metric)) == len(blocks.complete) >= fewest
 
 
 def _thin_blocks(blocks: Blocks, arms: Sequence[str], metric: Metric) -> dict[int, Trial]:
@@ -67,19 +76,19 @@ def left_out_note(blocks: Blocks, arms: Sequence[str], metric: Metric) -> str:
 def compare_arms(blocks: Blocks, a: str, b: str, metric: Metric, design: Design) -> Comparison:
     """Return B against A on the study's metric, with the verdicts on all the others beside it.
 
-    Raises EnvironmentUnsuitable where too few runs have the metric, or too few transactions for it.
+    Raises Unjudged where too few runs have the metric, or too few transactions for it.
     """
     verdict = verdict_of(blocks, a, b, metric, design)
     if verdict is None and not _thin_blocks(blocks, (a, b), metric):
         runs = [trial for arm in (a, b) for trial in blocks.trials(arm)]
         lacking = [str(trial.id) for trial in runs if trial.outcome is None or metric_of(trial.outcome, metric) is None]
-        raise EnvironmentUnsuitable(
+        raise Unjudged(
             f"{metric.label} cannot be judged: it is unknown in {len(lacking)} of {len(runs)} runs",
             detail=f"runs {', '.join(lacking)}" if lacking else None,
             hint="`pgdyno store show RUN` has what is known of a run; choose another --metric.",
         )
     if verdict is None:
-        raise EnvironmentUnsuitable(
+        raise Unjudged(
             f"{metric.label} cannot be judged: the runs have too few transactions for it",
             detail=left_out_note(blocks, (a, b), metric) or None,
             hint="Lengthen --measure, or choose another --metric.",

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.study import Comparison
 from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
@@ -17,7 +16,7 @@ from pgdyno.model.verdict import Interval
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.pairs.blocks import Blocks, Runs, metric_of, run_repeating
 from pgdyno.studies.pairs.drift import find_drift
-from pgdyno.studies.pairs.judging import compare_arms
+from pgdyno.studies.pairs.judging import Unjudged, compare_arms
 from pgdyno.studies.staircase.by_hand import factors_of
 from pgdyno.studies.staircase.options import StaircaseOptions
 from pgdyno.studies.staircase.plan import Step
@@ -62,7 +61,7 @@ def measure_by_hand(
 ) -> ManualStep:
     """Run the incumbent before and with what a person does; with it taken back when it alternates or gained nothing.
 
-    Raises EnvironmentUnsuitable with too few whole pairs, and what the runs raise while they wait for people.
+    Raises Unjudged with too few whole pairs, and what the runs raise while they wait for people.
     """
 
     def measure(arm: str, places: range, slot: int) -> list[Trial]:
@@ -80,7 +79,7 @@ def measure_by_hand(
     again = measure(BEFORE, range(half, MANUAL_RUNS), AGAIN) if alternates else []
     pairs: list[Mapping[str, Trial]] = [{BEFORE: a, AFTER: b} for a, b in zip([*first, *again], after, strict=False)]
     if len(pairs) < LEAST_PAIRS:
-        raise EnvironmentUnsuitable(
+        raise Unjudged(
             f"step {step.name} could be measured in only {len(pairs)} of {MANUAL_RUNS} runs",
             hint="Quieten the machine, or lengthen --warmup and --measure.",
         )

@@ -82,7 +82,7 @@ def staircase_result(
 
 def unfinished_result(laboratory: Laboratory, found: StaircaseCourse, options: StaircaseOptions) -> StaircaseResult:
     """Return the result after some steps: what a report shows of a staircase that never came to its end."""
-    left = f"{len(found.climbs)} of {len(options.chosen(found.plan))} steps were finished"
+    left = f"{len(found.climbs)} of {len(options.chosen(found.plan))} steps finished"
     return staircase_result(laboratory, found, options, unfinished=left)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pgdyno.errors import ApplyError, EnvironmentUnsuitable
+from pgdyno.errors import ApplyError
 from pgdyno.knobs.policy import check_settings
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
@@ -26,7 +26,7 @@ from pgdyno.stats.noise import NoiseFloor, noise_floor, odd_run, why_untold
 from pgdyno.stats.sequential import is_final
 from pgdyno.studies.pairs.blocks import Blocks, Runs, metric_of, run_blocks, run_repeating
 from pgdyno.studies.pairs.drift import Drift, find_drift
-from pgdyno.studies.pairs.judging import compare_arms, verdict_of
+from pgdyno.studies.pairs.judging import Unjudged, compare_arms, is_too_thin, verdict_of
 from pgdyno.studies.staircase.by_hand import factors_of
 from pgdyno.studies.staircase.manual_step import AFTER, BEFORE, measure_by_hand
 from pgdyno.studies.staircase.options import StaircaseOptions
@@ -162,7 +162,7 @@ class Staircase:
         self._found.noise_runs = runs
         if len(figures) >= 3:
             self._found.noise = noise_floor(figures)
-            self._announce(f"noise floor: six pairs would show {_effect_text(self._found.noise)} here")
+            self._announce(f"noise floor: {_effect_text(self._found.noise)}")
 
     def _baseline_runs(self, number: int, count: int, factors: Mapping[str, str]) -> tuple[Trial, ...]:
         specs = (
@@ -243,7 +243,7 @@ class Staircase:
         again = self._again(number, done)
         try:
             comparison = compare_arms(blocks, BEFORE, AFTER, self.options.metric, self.design)
-        except EnvironmentUnsuitable as error:  # what was judged before stays
+        except Unjudged as error:  # what was judged before stays
             return StepResult(step, DROP, _words(error), settings, sweep=sweep, baselines=again)
         candidate = blocks.arms[AFTER]
         changed = {knob: candidate[knob] for knob in candidate if candidate[knob] != incumbent.get(knob)}
@@ -277,7 +277,7 @@ class Staircase:
         def is_enough(blocks: Blocks) -> bool:
             verdict = verdict_of(blocks, BEFORE, AFTER, self.options.metric, self.design)
             if verdict is None:
-                return False
+                return is_too_thin(blocks, BEFORE, AFTER, self.options.metric, self.design.min_pairs)
             left = self._time.text(self.design, self._steps[number - 1 :], self.options, measured=verdict.pairs)
             self._announce(f"{name}: pair {verdict.pairs}: {verdict.sentence('with it', 'without it')}; {left}")
             return is_final(verdict, self.design)
@@ -302,7 +302,11 @@ class Staircase:
     def _by_hand(self, number: int, step: Step) -> StepResult:
         """Measure what a person does: it cannot be interleaved, and the record says so."""
         incumbent, done = self._incumbent()
-        found = measure_by_hand(self._runs, self.options, step, incumbent, done, first_block=number * STEP_BLOCKS + 1)
+        first_block = number * STEP_BLOCKS + 1
+        try:
+            found = measure_by_hand(self._runs, self.options, step, incumbent, done, first_block=first_block)
+        except Unjudged as error:
+            return StepResult(step, DROP, _words(error), interleaved=False)
         assert step.by_hand is not None, "a person does it"
         why = found.why(alternate=step.by_hand.alternate)
         return StepResult(
@@ -334,6 +338,8 @@ class Staircase:
                 self._announce(
                     f"proof: block {verdict.pairs}: {verdict.sentence('the kept configuration', 'the baseline')}"
                 )
+            elif is_too_thin(blocks, BASE, ALL, options.metric, self.design.min_pairs):
+                return True
             others = [verdict_of(blocks, arm, ALL, options.metric, self.design) for arm in arms if WITHOUT in arm]
             return all(one is not None and is_final(one, self.design) for one in (verdict, *others))
 
@@ -349,7 +355,7 @@ class Staircase:
         )
         try:
             comparison = compare_arms(blocks, BASE, ALL, options.metric, self.design)
-        except EnvironmentUnsuitable as error:
+        except Unjudged as error:
             found.unproven = f"the kept steps together are not proved: {_words(error)}"
             self._announce(found.unproven)
             return
@@ -364,7 +370,7 @@ def candidates_of(climbs: Iterable[StepResult]) -> tuple[str, ...]:
     return tuple(climb.step.name for climb in climbs if climb.outcome == CANDIDATE)
 
 
-def _words(error: EnvironmentUnsuitable) -> str:
+def _words(error: Unjudged) -> str:
     return f"{error.message}: {error.detail}" if error.detail else error.message
 
 
@@ -383,4 +389,6 @@ def _gain(verdict: Verdict) -> str:
 
 def _effect_text(noise: NoiseFloor) -> str:
     effect = noise.detectable(6)
-    return f"nothing: {why_untold(noise.runs)}" if effect is None else f"{100 * effect:.1f} %"
+    if effect is None:
+        return f"what six pairs would show here is not known: {why_untold(noise.runs)}"
+    return f"six pairs would show {100 * effect:.1f} % here"

@@ -16,7 +16,7 @@ from pgdyno.stats.noninferiority import Removal, costs_nothing
 from pgdyno.stats.paired import log_ratios, t_interval
 from pgdyno.stats.sequential import Design, is_final
 from pgdyno.studies.pairs.blocks import BASE, FOUND, JUDGEABLE, WINNER, Blocks, run_blocks
-from pgdyno.studies.pairs.judging import compare_arms, verdict_of
+from pgdyno.studies.pairs.judging import compare_arms, is_too_thin, verdict_of
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.restart_room import has_restarts
 from pgdyno.trial.laboratory import Laboratory
@@ -79,7 +79,8 @@ def prove(
     model may be wrong. Where another part could still be proved, it does not take the fewest pairs to see that
     (`noise_sd` is the scatter of ln(figure) of one trial): nothing is claimed by giving up. Only baseline and winner
     are needed: another arm that cannot be measured is left out (`Blocks.unmeasured`), of these two `run_blocks` raises
-    ArmUnmeasured. Returns None where the time was over before there were pairs to judge.
+    ArmUnmeasured, and `compare_arms` Unjudged of their runs. Returns None where the time was over before there were
+    pairs to judge.
     """
     arms: dict[str, Configuration] = {BASE: BASELINE, WINNER: winner}
     roles = {BASE: Role.BASELINE, WINNER: Role.CONFIRM}
@@ -98,6 +99,8 @@ def prove(
             return True
         if len(blocks.complete) < options.confirm_min:
             return False
+        if is_too_thin(blocks, BASE, WINNER, metric, options.confirm_min):
+            return True
         both = (arm for arm in (WINNER, FOUND) if arm in blocks.arms)
         verdicts = {arm: verdict_of(blocks, BASE, arm, metric, design) for arm in both}
         final = {arm for arm, verdict in verdicts.items() if verdict is not None and is_final(verdict, design)}

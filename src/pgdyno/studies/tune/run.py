@@ -26,6 +26,7 @@ from pgdyno.model.trial import TUNE_PROOF_BLOCKS, LoadPlan, Role, Trial, Workloa
 from pgdyno.model.verdict import Metric, Word
 from pgdyno.studies.pairs.blocks import FOUND, WINNER, ArmUnmeasured
 from pgdyno.studies.pairs.drowned import contradicts, drowned
+from pgdyno.studies.pairs.judging import Unjudged
 from pgdyno.studies.tune.frugal import frugal
 from pgdyno.studies.tune.missing import TRIALS, seek_missing
 from pgdyno.studies.tune.noise_runs import floor_of, measure_noise
@@ -118,7 +119,7 @@ def _search_and_prove(
         return
     first_block, refused = TUNE_PROOF_BLOCKS, [BASELINE]
     needed: Sequence[str] = ()
-    idle = frozenset[str]()
+    idle, is_told = frozenset[str](), False
     for turn in range(ROUNDS):
         arms = _affordable(laboratory, found, options)
         if arms is not None and arms < 2:
@@ -135,6 +136,7 @@ def _search_and_prove(
         except ArmUnmeasured as error:
             if error.arm != WINNER:
                 raise
+            is_told = True
             tuned.notes.append(_fails(part.settings, error))
             announce(tuned.notes[-1])
             search.failed.append(error.trial)
@@ -145,6 +147,10 @@ def _search_and_prove(
                 break
             tuned.found = found
             continue
+        except Unjudged as error:
+            is_told = True
+            tuned.notes.append("; ".join(filter(None, (error.message, error.detail, error.hint))))
+            break
         if proof is None:
             break
         if isinstance(proof, Proof):
@@ -163,10 +169,10 @@ def _search_and_prove(
         elif missing := seek_missing(search, proof, needed, block=first_block):
             needed, idle = missing, frozenset(found) - frozenset(missing)
             first_block += 1
-    if tuned.proof is None and not search.failed:
-        tuned.notes.append(NO_PROOF)
-    elif tuned.proof is not None:
+    if tuned.proof is not None:
         _note_proof(tuned, tuned.proof, options)
+    elif not is_told:
+        tuned.notes.append(NO_PROOF)
 
 
 def _trials(proof: Proof | GivenUp) -> list[Trial]:
