@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.columns import terminal_width
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import target_options, target_request
@@ -67,7 +68,7 @@ def command(**values: object) -> int:
     if flags.on("as_json"):
         click.echo(json.dumps(_as_json(inventory, flags.words("only"))))
     else:
-        click.echo(inventory_text(inventory, flags.words("only")))
+        click.echo(inventory_text(inventory, flags.words("only"), terminal_width()))
     return int(ExitCode.OK)
 
 

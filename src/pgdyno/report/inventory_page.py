@@ -8,6 +8,7 @@ from pgdyno.errors import UsageError
 from pgdyno.model.facts import SettingFact, Unknown
 from pgdyno.model.inventory import BlockDevice, HostInventory, Inventory, Mount, Place, ServerInventory
 from pgdyno.model.topology import CpuRow
+from pgdyno.report.drawing.line_breaks import wrapped
 from pgdyno.report.provenance import run_ranges
 from pgdyno.units import bytes_text, format_quantity, seconds_text
 
@@ -27,6 +28,7 @@ _SOLD_AS = {
     "9175": "z17",
 }
 """Machine types of s390x by the name they are sold under."""
+_BRANCH = " │├└"
 _DEEPEST = 24
 """Of the indentation: a capture that was made by hand may go round in a circle."""
 _QUIET_SOURCES = frozenset({"default", "override", "client", "session", "unknown"})
@@ -37,8 +39,11 @@ def sections(inventory: Inventory) -> dict[str, list[Row]]:
     return {name: list(make(inventory)) for name, make in SECTIONS.items()}
 
 
-def inventory_text(inventory: Inventory, only: Sequence[str] = ()) -> str:
-    """Return the page; `only` names sections. Raises UsageError on a name that is none."""
+def inventory_text(inventory: Inventory, only: Sequence[str] = (), room: int | None = None) -> str:
+    """Return the page; `only` names sections, `room` is the columns of a terminal: longer texts go on under themselves.
+
+    Raises UsageError on a name that is no section's.
+    """
     for name in only:
         if name not in SECTIONS:
             raise UsageError(f'--section "{name}" is not one of {", ".join(SECTIONS)}', hint="Name one of these.")
@@ -48,7 +53,11 @@ def inventory_text(inventory: Inventory, only: Sequence[str] = ()) -> str:
             continue
         rows = list(make(inventory))
         width = max((len(label) for label, _ in rows), default=0) + 2
-        lines += ["", name.upper(), *(f"  {label:<{width}}{text}".rstrip() for label, text in rows)]
+        lines += ["", name.upper()]
+        for label, text in rows:
+            line = f"  {label:<{width}}{text}".rstrip()
+            branch = len(text) - len(text.lstrip(_BRANCH))
+            lines += [line] if room is None else wrapped(line, room, indent=" " * (width + 2 + branch))
     return "\n".join(lines)
 
 

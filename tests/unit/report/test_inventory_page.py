@@ -99,3 +99,11 @@ def test_a_machine_of_z_has_its_name_and_its_cpus_their_drawers() -> None:
 
 def test_a_capture_that_lacks_nothing_says_so() -> None:
     assert inventory_text(captured("s390x-lpar-128g"), ["missing"]).endswith("each section has its own reasons")
+
+
+@pytest.mark.parametrize("room", [60, 80])
+def test_a_terminal_gets_lines_of_its_width_with_every_word_whole(room: int) -> None:
+    for name in ("s390x-lpar-128g", "loose/s390x-qemu-6.1-lvm"):
+        wide, narrow = (inventory_text(captured(name), room=columns) for columns in (None, room))
+        assert narrow.split() == wide.split()
+        assert all(len(line) <= room or max(map(len, line.split())) > room // 3 for line in narrow.splitlines())

@@ -191,8 +191,8 @@ def rivals_said(rows: list[MatrixRow]) -> str | None:
 def test_each_script_has_its_own_best_cell() -> None:
     rows = [made_row(4, 100.0), made_row(8, 120.0), made_row(4, 9000.0, mode="select-only")]
     said = best_sentences(rows)
-    assert [words.split(", ")[1] for words in said] == ["1 load generator with 8 clients each", "-S"]
-    assert page(rows).title.startswith("Best cell: default, 1 load generator with 8 clients each, 120.00")
+    assert [words.split(", ")[1] for words in said] == ["1 load generator with 8 clients", "-S"]
+    assert page(rows).title.startswith("Best cell: default, 1 load generator with 8 clients, 120.00")
 
 
 @pytest.mark.requirement("R-BEN-14")
@@ -200,7 +200,7 @@ def test_the_best_cell_has_its_rivals_named() -> None:
     runs = {block: 100.0 + block % 3 for block in range(1, 9)}
     rows = [made_row(4, 101.0, runs=runs), made_row(8, 50.0, runs={block: one / 2 for block, one in runs.items()})]
     near = made_row(16, 100.9, runs={block: runs[1 + block % 8] for block in runs})
-    assert rivals_said([*rows, near]) == "Not proved worse than it: default, 1 load generator with 16 clients each."
+    assert rivals_said([*rows, near]) == "Not proved worse than it: default, 1 load generator with 16 clients."
     assert rivals_said(rows) == "It is better than every other cell of its script, by its repetitions."
     assert rivals_said(SMT8) is None, "one run each tells none from another"
     unlike = made_row(16, 100.9, runs=runs, mode="select-only")
@@ -234,7 +234,7 @@ def test_rows_that_are_not_whole_say_so_and_skipped_cells_have_their_reason() ->
     out = StringIO()
     print_report(report, out)
     terminal = " ".join(out.getvalue().split())
-    assert "8 clients each: partial, 1 of 2 load generators ended early: killed" in terminal
+    assert "8 clients: partial, 1 of 2 load generators ended early: killed" in terminal
     assert "its figures are those of the run that was whole" in terminal
     assert "1 cell skipped: SMT is not switchable here: one thread a core." in terminal
     assert "VLAN 10" in said
@@ -321,8 +321,8 @@ def test_what_is_doubtful_about_a_load_stands_under_the_answer() -> None:
     rows = [replace(made_row(clients, 80.0), warnings=(stopped,)) for clients in (1, 2, 3, 4, 5)]
     rows.append(replace(made_row(8, 80.0), latency_ms=60.0))
     said = text(page(rows))
-    assert said.count(f"with 3 clients each; 2 more rows: {stopped}.") == 1
-    assert "off by more than 1 % in 1 row: default, 1 load generator with 8 clients each (−40.0 %)." in said
+    assert said.count(f"with 3 clients; 2 more rows: {stopped}.") == 1
+    assert "off by more than 1 % in 1 row: default, 1 load generator with 8 clients (−40.0 %)." in said
     assert said.count(stopped) == 6, "and each row's own in the checks"
     many = [replace(made_row(number, 80.0), warnings=(f"warning {number}",)) for number in (1, 2, 3, 4, 5)]
     assert "2 more warnings: see the tables of the report." in text(page(many))

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import study_example as example
+from pgdyno.model.figure import Table
 from pgdyno.model.results.tune import SearchFigures, TuneResult
 from pgdyno.model.study import StudyState
 from pgdyno.model.trial import TUNE_PROOF_BLOCKS, Role, TrialState
@@ -21,7 +22,7 @@ from pgdyno.report.drawing import html, markdown
 from pgdyno.report.drawing.text import print_report, print_summary
 from pgdyno.report.figures import TrialPoint
 from pgdyno.report.neighbours import phases
-from pgdyno.report.sections import Report, Tone
+from pgdyno.report.sections import Report, Section, TableBlock, Tone
 from pgdyno.report.wording import difference_text
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.reports import build_report
@@ -88,6 +89,25 @@ def test_a_terminal_gets_its_own_width_and_no_colour_where_that_is_asked(
     assert "\x1b[1;32m" not in shown[False]
     plain = re.sub(r"\x1b\[[\d;]*m", "", shown[False])
     assert max(map(len, plain.splitlines())) == 80
+
+
+def test_a_table_of_the_short_form_has_its_numbers_whole_on_a_narrow_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    columns = ("Test", "TPS", "LAT", "CPU %", "Row Exclusive", "Access Share", "Exclusive Lock", "what it is of")
+    wide = Table(columns, (("default", "13156.80", "0.15", "99.88", "0 (max 0)", "12 (max 17)", "0 (max 0)", "x"),))
+    report = make(tmp_path, example.add_tune)
+    section = Section("matrix", "Matrix", "", (TableBlock(wide, ""),))
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = Terminal()
+    print_summary(replace(report, digest=(section,)), stream)
+    plain = re.sub(r"\x1b\[[\d;]*m", " ", stream.getvalue())
+    assert {"13156.80", "99.88", "LAT", "Exclusive"} <= set(plain.split())
 
 
 def test_an_unfinished_study_says_where_its_report_is(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import textwrap
 HELD = "\ue000"
 """Stands for a blank that is not broken at; as wide as one."""
 _NUMBER = r"(?<![\w.,])[+\-−]?\d+(?:[.,:]\d+)*x?"
-_UNIT = r"(?:%|[kMGT]?i?B(?:/s)?|[kMG]?Hz|[nuµm]?s|min|h|days?|tps|cores?|[kM]?/s|1/s)(?![\w/])"
+_UNIT = r"(?:%|[kKMGT]?i?B(?:/s)?|[kMG]?Hz|[nuµm]?s|min|h|days?|tps|cores?|[kM]?/s|1/s)(?![\w/])"
 _INTERVAL = r"\[[+\-−]?[\d.,]+x?, (?:[+\-−]?[\d.,]+x?|∞)\]"
 _TOGETHER = re.compile(rf"(?:{_NUMBER}|{_INTERVAL}) {_UNIT}|{_INTERVAL}")
 

@@ -58,11 +58,12 @@ def print_report(report: Report, stream: TextIO) -> None:
 
 def print_summary(report: Report, stream: TextIO) -> None:
     """Print the short form of a report, about 45 lines, with the way to the full one at its end."""
-    parts = [
-        *_head(report),
-        *(part for section in report.digest for part in _section(section, PIPE_WIDTH, spaced=False)),
-    ]
-    _print(lambda _: Group(*parts), stream)
+
+    def draw(width: int) -> RenderableType:
+        digest = (part for section in report.digest for part in _section(section, width, spaced=False))
+        return Group(*_head(report), *digest)
+
+    _print(draw, stream)
 
 
 def _print(draw: Callable[[int], RenderableType], stream: TextIO) -> None:

@@ -36,7 +36,7 @@ def dry_run(plan: MatrixPlan, pgbench: Pgbench) -> Iterator[str]:
         yield f"# cell {number}: {_factors(cell)}"
         for name, value in plan.settings(cell).items():
             yield f"#   {name} = {value}"
-        yield f"#   {cell.instances} at once, {cell.connections} connections{_limits(load)}"
+        yield f"#   {cell.instances} at once, {plural(cell.connections, 'connection')}{_limits(load)}"
         yield shlex.join(command(plan, cell, pgbench))
     numbers = {cell: number for number, cell in enumerate(cells, start=1)}
     for repetition in range(1, plan.repetitions + 1):

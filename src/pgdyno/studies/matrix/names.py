@@ -58,7 +58,8 @@ class CellNames:
         cell = row.cell
         mark = " [X]" if row.durability == "X" else ""
         threads = f" in {plural(cell.jobs, 'thread')}" if self.threads else ""
-        load = f"{plural(cell.instances, 'load generator')} with {plural(cell.clients, 'client')}{threads} each"
+        each = " each" if cell.instances > 1 else ""
+        load = f"{plural(cell.instances, 'load generator')} with {plural(cell.clients, 'client')}{threads}{each}"
         return ", ".join([cell.configuration + mark, *self._told(cell), load])
 
     def _told(self, cell: Cell, *, without: str = "") -> list[str]:
