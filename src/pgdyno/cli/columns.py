@@ -13,7 +13,6 @@ import click
 from pgdyno.report.drawing.line_breaks import held, let_go, wrapped
 
 GAP = "  "
-LABEL_WIDTH = 10
 LEAST_WIDTH = 20
 """The widest column gives way to a narrow terminal, but keeps so many characters."""
 
@@ -28,8 +27,13 @@ def print_columns(columns: Sequence[str], rows: Sequence[Sequence[str]], right: 
 
 def print_told(label: str, text: str) -> None:
     """Print a sentence behind its label, in a terminal wrapped under itself."""
-    line, width = f"{label:<{LABEL_WIDTH}}{text}", terminal_width()
-    click.echo(line if width is None else "\n".join(wrapped(line, width, indent=" " * LABEL_WIDTH)))
+    click.echo("\n".join(told_lines(label, text)))
+
+
+def told_lines(label: str, text: str) -> list[str]:
+    """Return what `print_told` prints."""
+    room = terminal_width()
+    return [label + text] if room is None else wrapped(label + text, room, indent=" " * len(label))
 
 
 def terminal_width() -> int | None:
@@ -45,7 +49,8 @@ def column_lines(
     widths = [max(len(row[at]) for row in table) for at in range(len(columns))]
     if width is not None and (excess := sum(widths) + len(GAP) * (len(widths) - 1) - width) > 0:
         widest = widths.index(max(widths))
-        widths[widest] = min(widths[widest], max(LEAST_WIDTH, widths[widest] - excess))
+        least = max((len(word) for row in table for word in held(row[widest], widths[widest]).split()), default=0)
+        widths[widest] = min(widths[widest], max(LEAST_WIDTH, least, widths[widest] - excess))
         if sum(widths) + len(GAP) * (len(widths) - 1) > width:
             yield from (line for row in rows for line in _paragraph(columns, row, width))
             return
@@ -60,8 +65,9 @@ def column_lines(
 
 def _paragraph(columns: Sequence[str], row: Sequence[str], width: int) -> list[str]:
     """Return a row as its first cell, and the others with their columns' names under it."""
-    told = ", ".join(f"{name} {cell}" for name, cell in zip(columns[1:], row[1:], strict=True) if cell)
-    return [row[0], *wrapped(f"  {told}", width, indent="  ")] if told else [row[0]]
+    told = ", ".join(f"{name}: {cell}" for name, cell in zip(columns[1:], row[1:], strict=True) if cell)
+    first = f"{columns[0]} {row[0]}" if row[0].isdigit() else row[0]
+    return [first, *wrapped(f"  {told}", width, indent="  ")] if told else [first]
 
 
 def _wrapped(row: Sequence[str], widths: Sequence[int]) -> list[Sequence[str]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.columns import print_told, told_lines
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import target_options, target_request
 from pgdyno.errors import ExitCode
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from pgdyno.trial.guards import GuardStatus
 
 _ENDS = {"configuration": "trial", "environment": "study"}
+_NAME = 18
+"""Columns of a guard's name."""
 _COLOURS = {"green": "green", "amber": "yellow", "red": "red"}
 
 
@@ -74,9 +77,9 @@ def _facts(standing: GuardStatus, plan: GuardPlan) -> dict[str, object]:
 
 def _print(fact: dict[str, object]) -> None:
     state, text = str(fact["state"]), printable(str(fact["text"]))
-    click.echo(
-        f"{fact['name']:<18}{click.style(f'{state:<6}', fg=_COLOURS.get(state))} {text}", file=styled(sys.stdout)
-    )
+    first, *more = told_lines(f"{fact['name']:<{_NAME}}", f"{state:<6} {text}")
+    shown = first[:_NAME] + first[_NAME:].replace(state, click.style(state, fg=_COLOURS.get(state)), 1)
+    click.echo("\n".join([shown, *more]), file=styled(sys.stdout))
     changed = "" if fact["limit"] == fact["default"] else f", default {fact['default']}"
-    click.echo(f"{'':<18}limit {fact['limit']}{changed}; a breach ends the {_ENDS[str(fact['kind'])]}")
-    click.echo(f"{'':<18}reads {fact['reads']}")
+    print_told(" " * _NAME, f"limit {fact['limit']}{changed}; a breach ends the {_ENDS[str(fact['kind'])]}")
+    print_told(" " * _NAME, f"reads {fact['reads']}")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.columns import print_columns
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
@@ -163,15 +163,5 @@ def _knob_json(knob: Knob) -> dict[str, object]:
 
 
 def _print_table(knobs: list[Knob]) -> None:
-    from rich.table import Table
-
-    from pgdyno.report.drawing.console import PlainConsole
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("knob", "class", "range", "searched"):
-        table.add_column(title, overflow="fold", no_wrap=title != "range", min_width=24 if title == "range" else None)
-    for knob in knobs:
-        cells = (knob.name, knob.durability, knob.range_text(), knob.search)
-        table.add_row(*(str(cell) for cell in cells))
-    # a pipe has no width: nothing of a range is to be folded there
-    PlainConsole(width=None if sys.stdout.isatty() else 200).print(table)
+    rows = [(knob.name, str(knob.durability), knob.range_text(), str(knob.search)) for knob in knobs]
+    print_columns(("knob", "class", "range", "searched"), rows)

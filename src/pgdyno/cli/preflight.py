@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.columns import print_columns
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import target_options, target_request
 from pgdyno.cli.study import settings_from
@@ -49,17 +49,8 @@ def command(**values: object) -> int:
 
 
 def _print(results: list[Result]) -> None:
-    from rich.table import Table
-
-    from pgdyno.report.drawing.console import PlainConsole
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("check", "state", "asked", "there", "why"):
-        table.add_column(title, overflow="fold", no_wrap=title in ("check", "state"))
-    for result in results:
-        table.add_row(result.check, result.state.value, result.asked or "-", result.there or "-", result.sentence)
-    # a pipe has no width: nothing is to be folded there
-    PlainConsole(width=None if sys.stdout.isatty() else 240).print(table)
+    rows = [(one.check, one.state.value, one.asked or "-", one.there or "-", one.sentence) for one in results]
+    print_columns(("check", "state", "asked", "there", "why"), rows)
     for result in results:
         if result.hint:
             click.echo(f"hint: {result.check}: {result.hint}")

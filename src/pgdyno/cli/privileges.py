@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.columns import print_columns
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import target_options, target_request
 from pgdyno.errors import ExitCode
@@ -68,15 +68,10 @@ def command(**values: object) -> int:
 
 
 def _print(found: list[Privilege], role: str, verb: str) -> None:
-    from rich.table import Table
+    def stands(privilege: Privilege) -> str:
+        if privilege.held:
+            return "held"
+        return "missing" if privilege.required else "missing, optional"
 
-    from pgdyno.report.drawing.console import PlainConsole
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("right", f"{role} for {verb}", "why"):
-        table.add_column(title, overflow="fold", no_wrap=title != "why")
-    for privilege in found:
-        need = "missing" if privilege.required else "missing, optional"
-        table.add_row(privilege.name, "held" if privilege.held else need, privilege.why)
-    # a pipe has no width: nothing is to be folded there
-    PlainConsole(width=None if sys.stdout.isatty() else 200).print(table)
+    rows = [(privilege.name, stands(privilege), privilege.why) for privilege in found]
+    print_columns(("right", f"{role} for {verb}", "why"), rows)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.columns import column_lines, terminal_width
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import host_options, host_request, open_store, store_option
 from pgdyno.errors import ExitCode, PgdynoError, RollbackError, UsageError
@@ -245,13 +246,12 @@ def _began(at: float) -> str:
 def _table(found: list[BundleInfo]) -> str:
     if not found:
         return "no sessions"
-    rows = [("session", "state", "applied", "target")]
+    rows = []
     for info in found:
         target = info.bundle.manifest.target if info.bundle else f"damaged: {info.damage}"
         by = f"  (by {info.closed_by})" if info.closed_by not in (None, "session") else ""
         rows.append((info.directory.name, info.state.value, str(info.applied), target + by))
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    lines = ["  ".join([*(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=False)), row[3]]) for row in rows]
+    lines = column_lines(("session", "state", "applied", "target"), rows, width=terminal_width())
     return "\n".join([*lines, *_passwords(found)])
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.columns import print_columns
 from pgdyno.cli.flags import Flags
 
 if TYPE_CHECKING:
@@ -72,16 +72,8 @@ def _rule_json(rule: Rule) -> dict[str, object]:
 
 
 def _print(rules: list[Rule]) -> None:
-    from rich.table import Table
-
     from pgdyno.advisor.rule import title_without_target
-    from pgdyno.report.drawing.console import PlainConsole
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("rule", "group", "depth", "severity", "what"):
-        table.add_column(title, overflow="fold", no_wrap=title != "what")
-    for rule in rules:
-        table.add_row(rule.id, rule.group.value, rule.depth.value, rule.severity.value, title_without_target(rule))
-    # a pipe has no width: nothing is to be folded there
-    PlainConsole(width=None if sys.stdout.isatty() else 200).print(table)
+    rows = [(one.id, one.group.value, one.depth.value, one.severity.value, title_without_target(one)) for one in rules]
+    print_columns(("rule", "group", "depth", "severity", "what"), rows)
     click.echo(f"{len(rules)} rules; pgdyno advise --explain ID says everything about one")

@@ -213,9 +213,11 @@ def _came_to(row: dict[str, object]) -> str:
 
 
 def _print_study(study: Study, trials: list[Trial]) -> None:
+    from pgdyno.report.wording import plural
+
     click.echo(f"study     {study.id} ({study.kind.value}, {study.state.value}), began {_moment(study.created_at)}")
     click.echo(f"target    {study.target}, environment {study.environment}")
-    click.echo(f"workload  {study.workload.description}, {study.plan.clients} clients")
+    click.echo(f"workload  {study.workload.description}, {plural(study.plan.clients, 'client')}")
     columns = ("trial", "role", "arm", "block", "state", "tps", "p95 ms", "CPU ms/tx", "foreign %", "settings")
     lines = []
     for trial in trials:
@@ -237,7 +239,7 @@ def _print_trial(store: Store, trial: Trial) -> None:
     from pgdyno.studies.pairs.result import run_figures
 
     what = purpose_text(trial.spec.role.value, trial.spec.arm)
-    print_told("trial", f"{trial.id} of study {trial.study_id}: {what}")
+    print_told("trial     ", f"{trial.id} of study {trial.study_id}: {what}")
     for line in trial.spec.configuration.fragment().splitlines() or ["the server's own settings"]:
         click.echo(f"settings  {line}")
     lines = []
@@ -263,10 +265,10 @@ def _print_evidence(store: Store, trial: Trial) -> None:
     from pgdyno.trial.run_evidence import read_evidence
 
     evidence = read_evidence(store, store.study(trial.study_id), trial)
-    print_told("evidence", headline(evidence.held_back))
+    print_told("evidence  ", headline(evidence.held_back))
     for sentence in (*evidence.held_back.evidence, *evidence.held_back.notes):
-        print_told("", sentence)
-    print_told("failures", failures_text(evidence))
+        print_told(" " * 10, sentence)
+    print_told("failures  ", failures_text(evidence))
     for text in store.records(trial.id, TextRecord):
         lines = len(text.text.splitlines())
         click.echo(f"text      {text.name}, {lines} {'line' if lines == 1 else 'lines'}: with --json")

@@ -6,6 +6,7 @@ import json
 
 import click
 
+from pgdyno.cli.columns import print_told
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.options import target_options, target_request
 
@@ -59,4 +60,4 @@ def classes(**values: object) -> None:
         click.echo(json.dumps({"classes": members}))
         return
     for one in found:
-        click.echo(str(one))
+        print_told("", str(one))

@@ -40,8 +40,8 @@ def test_what_does_not_fit_side_by_side_is_a_paragraph_each() -> None:
     row = ("20261125-223520-bench-adec", "2026-11-25 22:35:20", "bench", "1", "one select of an account", "44,954 tps")
     assert list(column_lines(columns, [row], width=60)) == [
         "20261125-223520-bench-adec",
-        "  began 2026-11-25 22:35:20, kind bench, trials 1, workload",
-        "  one select of an account, result 44,954 tps",
+        "  began: 2026-11-25 22:35:20, kind: bench, trials: 1,",
+        "  workload: one select of an account, result: 44,954 tps",
     ]
     for width in range(30, 100):
         lines = list(column_lines(columns, [row, ("a", *[""] * 5)], width=width))
@@ -54,3 +54,10 @@ def test_ten_thousand_rows_cost_a_moment() -> None:
     began = time.process_time()
     assert sum(1 for _ in column_lines(NAMES, rows, {"tps"})) == 10_001
     assert time.process_time() - began < 5, "it takes some 0.1 s; a general table library took a hundred"
+
+
+def test_a_word_is_whole_or_the_row_is_a_paragraph() -> None:
+    rows = [("7", "needs shared_preload_libraries = pg_stat_statements", "3")]
+    for width in range(26, 80):
+        assert "shared_preload_libraries" in "\n".join(column_lines(NAMES, rows, width=width))
+    assert next(column_lines(NAMES, rows, width=30)) == "id 7"
