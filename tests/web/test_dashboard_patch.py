@@ -125,3 +125,27 @@ def test_a_study_that_ended_without_a_verdict_is_called_by_its_name(
     page.visit(url)
     assert page.evaluate('document.querySelector("#alerts a").textContent') == "the winter tune"
     assert page.evaluate('document.querySelector("#studies a").textContent') == "the winter tune"
+
+
+def test_a_second_between_two_gaps_is_drawn(browser: Browser, moving: tuple[Moving, str]) -> None:
+    study, url = moving
+    page = visited(browser, study, url)  # one reading so far: a line would need two
+    blue = """(() => { const canvas = document.querySelector(".strips canvas");
+      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      let found = 0; for (let at = 0; at < data.length; at += 4) found += data[at + 2] - data[at] > 80;
+      return found; })()"""
+    page.wait_for(f"{blue} > 4")
+    assert page.evaluate(blue) > 4
+
+
+def test_on_a_telephone_a_setting_is_not_broken(browser: Browser, moving: tuple[Moving, str]) -> None:
+    study, url = moving
+    study.trial(maintenance_work_mem="704MB", max_parallel_workers_per_gather="16")
+    page = visited(browser, study, url, width=NARROW, height=844)
+    lines = """[...document.querySelectorAll(".settings span")].map(one => {
+      const range = document.createRange(), name = one.textContent.indexOf(" ");
+      range.setStart(one.firstChild, 0); range.setEnd(one.firstChild, name);
+      return range.getClientRects().length; })"""
+    page.wait_for("document.querySelectorAll('.settings span').length === 2")
+    assert page.evaluate(lines) == [1, 1]
+    assert page.evaluate(WIDER) is False

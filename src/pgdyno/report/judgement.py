@@ -42,8 +42,13 @@ class Judgement:
 
 def standing(study: Study) -> Judgement:
     """Return how a study stands, which is no answer."""
-    state = study.state.value
-    return Judgement(f"No verdict: the study is {state}", state, _STATE_TONES.get(study.state, Tone.UNSURE))
+    tone = _STATE_TONES.get(study.state, Tone.UNSURE)
+    return Judgement(f"No verdict: {standing_text(study)}", study.state.value, tone)
+
+
+def standing_text(study: Study) -> str:
+    """Return how a study stands as a sentence."""
+    return "the study failed" if study.state is StudyState.FAILED else f"the study is {study.state.value}"
 
 
 def compared(result: AbResult | TuneResult, verdict: Verdict, names: SideNames) -> Judgement:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pgdyno.model.results.tune import Retained
+from pgdyno.model.study import StudyState
 from pgdyno.report import chapters, provenance
 from pgdyno.report.held_back_section import held_back_section
 from pgdyno.report.run_details import run_details
-from pgdyno.report.sections import Report, Section, Tile, Tone
+from pgdyno.report.sections import Prose, Report, Section, Tile, Tone
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import capital
 
@@ -31,6 +32,7 @@ def framed(
     """
     study, result = record.study, record.study.result
     title, word, tone = headline
+    failed = _failed(record)
     return Report(
         study=study.id,
         kind=study.kind.value,
@@ -40,10 +42,19 @@ def framed(
         lead=capital(lead or f"{study.workload.description or study.workload.name}, on {study.target}"),
         stamp=stamp or provenance.stamp(study, record.trials, retained),
         tiles=tuple(tiles),
-        sections=tuple(one for one in sections if one is not None),
-        digest=tuple(one for one in digest if one is not None),
+        sections=tuple(one for one in (failed, *sections) if one is not None),
+        digest=tuple(one for one in (failed, *digest) if one is not None),
         provenance=provenance.provenance(study, record.trials, result.elapsed_s if result else None),
     )
+
+
+def _failed(record: StudyRecord) -> Section | None:
+    """Say what ended a study that failed, where its last run tells it."""
+    outcome = record.trials[-1].outcome if record.trials else None
+    if record.study.state is not StudyState.FAILED or outcome is None or not outcome.reason:
+        return None
+    run = record.trials[-1].id
+    return Section("failed", "What ended it", "Why is there no result?", (Prose((f"Run {run}: {outcome.reason}.",)),))
 
 
 def inside_runs(record: StudyRecord, plans: Section | None = None) -> tuple[Section | None, ...]:

@@ -295,7 +295,7 @@ def _alerts(
             found += [Alert("unsure", f"trial {trial.id} was ended: {_reason(trial)}", live.study) for trial in tripped]
     for study in studies:
         if study.state is StudyState.FAILED and now - study.created_at < RECENT_S:
-            found.append(Alert("bad", f"{study.kind.value} study {study.id} failed", study.id))
+            found.append(Alert("bad", "a study failed:", study.id))
         elif study.state is not StudyState.RUNNING and now - study.created_at < RECENT_S:
             told = judged(study).alert if study.state is StudyState.COMPLETE else ""
             told = told or _disturbed(counts.get(study.id, {}))

@@ -384,4 +384,4 @@ def test_a_pruning_that_was_taken_back_is_told_with_what_it_would_have_cost(tmp_
         taken_back={"jit": "off"},
     )
     text = " ".join(text_of(report).split())
-    assert "With jit alone, throughput is 81 % [72, 91] of that with all 2: so all stay." in text
+    assert "With jit alone, throughput is 81 % [72, 91] of that with both: so all stay." in text

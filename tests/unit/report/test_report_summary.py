@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 import study_example as example
+from pgdyno.model.configuration import Configuration
 from pgdyno.model.figure import Table
 from pgdyno.model.results.tune import SearchFigures, TuneResult
 from pgdyno.model.study import StudyState
-from pgdyno.model.trial import TUNE_PROOF_BLOCKS, Role, TrialState
+from pgdyno.model.trial import TUNE_PROOF_BLOCKS, Outcome, Role, TrialSpec, TrialState
 from pgdyno.model.verdict import Interval, Metric
 from pgdyno.report.drawing import html, markdown
 from pgdyno.report.drawing.text import print_report, print_summary
@@ -138,6 +139,23 @@ def test_keep_cannot_be_misread_in_any_format(tmp_path: Path, word: str, ratio: 
         assert "Lines for postgresql.conf" not in drawn
         assert "Why it works" not in drawn
     assert "shared_buffers =" not in summary(report)
+
+
+def test_a_study_that_failed_says_what_ended_it(tmp_path: Path) -> None:
+    reason = 'script "bad", line 1: relation "nowhere" does not exist'
+
+    def failing(store: Store) -> str:
+        study = replace(example.make_study(), state=StudyState.FAILED)
+        store.add_study(study)
+        run = store.begin_trial(study.id, TrialSpec(Configuration(), Role.ARM, "bench", 0, 0))
+        store.finish_trial(run, Outcome(TrialState.FAILED, reason=reason))
+        return study.id
+
+    report = make(tmp_path, failing)
+    assert report.title == "No verdict: the study failed"
+    for drawn in (summary(report), html.render(report)):
+        assert "relation" in drawn
+        assert "does not exist" in drawn
 
 
 def test_where_nothing_but_the_baseline_was_measured_nothing_is_claimed(tmp_path: Path) -> None:

@@ -280,7 +280,7 @@ def test_the_queue_and_what_failed_are_shown(store: Store, monkeypatch: pytest.M
     assert "pgdyno noise" in front["queue"]
     assert "failed, on db1, the server hung" in front["queue"]
     assert "job 1 failed: the server hung" in front["alerts"]
-    assert "tune study bad failed" in front["alerts"]
+    assert '</span> a study failed: <a href="/studies/bad"' in front["alerts"]
     whole = json.dumps(front) + ask(make_app(store, OPEN), "/").body
     assert HOSTILE not in whole
     assert "&lt;script&gt;alert(1)" in whole

@@ -7,6 +7,7 @@ from pgdyno.model.results.live import LivePeriod, LiveReference, LiveResult, Liv
 from pgdyno.model.study import StudyState
 from pgdyno.report import provenance
 from pgdyno.report.facts_image import server_of
+from pgdyno.report.judgement import standing_text
 from pgdyno.report.sections import FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import number_text, plural
@@ -23,7 +24,7 @@ def live_page(record: StudyRecord) -> Report:
     return Report(
         study=study.id,
         kind=study.kind.value,
-        title=result.title if result else f"No answer: the study is {study.state.value}",
+        title=result.title if result else f"No answer: {standing_text(study)}",
         word=result.word if result else study.state.value,
         tone=Tone.NEUTRAL if study.state is StudyState.COMPLETE else Tone.UNSURE,
         lead=f"The load of its users, watched on {study.target}; nothing was changed",

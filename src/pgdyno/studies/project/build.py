@@ -13,6 +13,7 @@ from pgdyno.model.samples import SampleValue
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Outcome, Trial, TrialState
 from pgdyno.model.verdict import Metric, Verdict
+from pgdyno.report.judgement import standing_text
 from pgdyno.report.provenance import state_counts
 from pgdyno.report.wording import number_text, plural, sentence
 from pgdyno.studies.kinds import kind_of
@@ -181,7 +182,7 @@ def _came_of(study: Study, trials: Sequence[Trial]) -> str:
     usable = [trial.outcome for trial in trials if trial.state is TrialState.COMPLETE]
     known = [one.throughput for one in usable if one is not None and one.throughput]
     if not known:
-        return f"no usable run ({states_text(trials)}); the study is {study.state.value}"
+        return f"no usable run ({states_text(trials)}); {standing_text(study)}"
     return f"{number_text(min(known))} to {number_text(max(known))} transactions/s, no comparison"
 
 

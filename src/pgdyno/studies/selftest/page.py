@@ -5,6 +5,7 @@ from __future__ import annotations
 from pgdyno.model.figure import Table
 from pgdyno.model.results.selftest import CaseRecord, CaseWord, SelftestResult
 from pgdyno.report import chapters
+from pgdyno.report.judgement import standing_text
 from pgdyno.report.page_frame import framed
 from pgdyno.report.runs_page import runs_table
 from pgdyno.report.sections import Notice, Prose, Report, Section, TableBlock, Tone
@@ -33,7 +34,7 @@ def selftest_page(record: StudyRecord) -> Report:
         "What was measured?",
         (TableBlock(runs_table(record.trials), plural(len(record.trials), "run")),),
     )
-    title = result.title if result else f"No answer: the study is {study.state.value}"
+    title = result.title if result else f"No answer: {standing_text(study)}"
     return framed(
         record,
         (title, word, TONES_OF.get(word, Tone.UNSURE)),

@@ -50,6 +50,12 @@
 
   const axis = () => ({ stroke: css("--muted"), font: `11px ${FONT}`, grid: { stroke: css("--grid"), width: 1 }, ticks: { show: false } });
 
+  /** Second by second, a value between two gaps is no line: it is drawn as a dot. */
+  function alone(plot, place) {
+    const values = plot.data[place];
+    return values.flatMap((one, at) => one != null && values[at - 1] == null && values[at + 1] == null ? [at] : []);
+  }
+
   function chart(host, series, x, range) {
     return new uPlot({
       width: Math.max(120, host.clientWidth), height: HEIGHT + (x.time ? 0 : 60), legend: { show: false },
@@ -78,7 +84,7 @@
         figure.setAttribute("aria-label", `${name}, ${unit}`);
         figure.appendChild(document.createElement("figcaption")).textContent = `${name}, ${unit}`;
         const canvas = figure.appendChild(document.createElement("div"));
-        const line = { stroke: css(color), width: 1.6, points: { show: false }, spanGaps: false };
+        const line = { stroke: css(color), width: 1.6, points: { show: false, filter: alone, size: 5, width: 0, fill: css(color) }, spanGaps: false };
         return { place, plot: chart(canvas, [line], { time: true }, range) };
       });
       const dots = (stroke, fill) => ({ stroke: "transparent", points: { show: true, size: 7, width: 1.5, stroke, fill } });
