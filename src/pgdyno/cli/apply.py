@@ -13,6 +13,7 @@ import click
 
 from pgdyno.cli.emitting import check_format, emit, output_option
 from pgdyno.cli.flags import Flags
+from pgdyno.cli.help_groups import GroupedCommand
 from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import names_a_server, open_store, store_option, target_options, target_request
 from pgdyno.errors import ExitCode, UsageError
@@ -53,7 +54,7 @@ def source(flags: Flags) -> AdviceSource:
     return AdviceSource(flags.paths("rule_files"), flags.number("window"), flags.paths("logs"))
 
 
-@click.command("apply")
+@click.command("apply", cls=GroupedCommand)
 @click.argument("rules", nargs=-1, metavar="RULE...")
 @target_options
 @source_options

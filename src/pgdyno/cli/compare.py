@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -139,6 +140,7 @@ def _print(comparison: RunComparison) -> None:
 
     from pgdyno.model.verdict import RUN_METRICS, Metric
     from pgdyno.report.drawing.console import PlainConsole
+    from pgdyno.report.drawing.text import PIPE_WIDTH
     from pgdyno.report.wording import number_text
     from pgdyno.studies.pairs.blocks import metric_of
 
@@ -146,7 +148,7 @@ def _print(comparison: RunComparison) -> None:
         figure = metric_of(trial.outcome, metric) if trial.outcome else None
         return "unknown" if figure is None else number_text(figure)
 
-    console = PlainConsole()
+    console = PlainConsole(width=None if sys.stdout.isatty() else PIPE_WIDTH)
     table = Table("metric", f"run {comparison.a.id}", f"run {comparison.b.id}", "B / A", box=None, pad_edge=False)
     for metric in RUN_METRICS:
         a, b = (metric_of(t.outcome, metric) if t.outcome else None for t in (comparison.a, comparison.b))

@@ -153,11 +153,12 @@ class Progress:
         figures = [metric_text(one, value) for one in shown if (value := outcome.figure(one)) is not None]
         if outcome.foreign_cpu_pct is not None and trial.state is not TrialState.DISTURBED:  # the reason has it
             figures.append(f"foreign CPU {outcome.foreign_cpu_pct:.0f} % of a core")
+        told = ""
         if trial.state is not TrialState.COMPLETE:
-            figures.insert(0, f"{trial.state.value}, not used: {outcome.reason}")
+            told = f"{trial.state.value}, not used: {outcome.reason}{'; ' if figures else ''}"
         elif trial.spec.role is Role.SEARCH and outcome.figure(metric) == self._outlook.best is not None:
             figures.insert(1, "the best so far")
-        self.announce(f"{self._kept}, {self._purpose}: {', '.join(figures)}")
+        self.announce(f"{self._kept}, {self._purpose}: {told}{', '.join(figures)}")
 
     def _draw(self, text: str) -> None:
         if self._live:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import click
 
+from pgdyno.cli.help_groups import FEW, GroupedCommand
 from pgdyno.cli.main import VERBS, command
 
 READING = (
@@ -66,3 +67,11 @@ def test_every_flag_says_what_it_does_and_shows_a_default_that_it_has() -> None:
         and not (option.is_flag or option.show_default or "[default:" in (option.help or ""))
     ]
     assert (silent, hidden) == ([], [])
+
+
+def test_the_help_of_a_verb_with_many_flags_is_in_groups() -> None:
+    def is_long(verb: click.Command) -> bool:
+        context = click.Context(verb)
+        return sum(one.get_help_record(context) is not None for one in verb.get_params(context)) > FEW
+
+    assert {name: type(verb) for name, verb in verbs() if is_long(verb) and not isinstance(verb, GroupedCommand)} == {}

@@ -124,4 +124,4 @@ def test_what_disturbed_a_run_is_said_once() -> None:
     progress.trial_ended(Trial(31, "s", SPEC, TrialState.DISTURBED, outcome))
     said = " ".join(stream.getvalue().rpartition("\x1b[2K")[2].split())
     assert said.count("foreign CPU") == 1
-    assert said.endswith("foreign CPU was 79 % of a core, 418 tps")
+    assert said.endswith("foreign CPU was 79 % of a core; 418 tps")
