@@ -261,3 +261,15 @@ def test_a_step_that_is_too_thin_to_judge_is_dropped_and_what_was_judged_stays(m
     dropped = next(step for step in result["steps"] if step["step"] == "neutral")
     assert "too few transactions" in dropped["why"]
     assert result["verdict"]["word"] == "better"
+
+
+def test_a_sweep_that_is_too_thin_to_judge_costs_its_step_alone(monkeypatch):
+    monkeypatch.setattr(
+        staircase_climbing,
+        "SimulatedLaboratory",
+        thin_laboratory(lambda trial: trial.spec.block // 1000 == 1 and trial.spec.role is Role.CELL),
+    )
+    plan = SWEEP + '[[step]]\nname = "good"\nsettings = { jit = "off" }\n'
+    found, result, _, _ = climb(options(plan, metric=Metric.LATENCY_P99))
+    assert found.outcomes == {"sweep": "drop", "good": "keep"}
+    assert "too few transactions" in result["steps"][0]["why"]

@@ -19,6 +19,7 @@ from pgdyno.studies.sweep.page import sweep_page
 from pgdyno.studies.sweep.result import measure
 from pgdyno.studies.sweep.run import level_numbers
 from simulated_laboratory import SimulatedLaboratory
+from staircase_climbing import thin_laboratory
 
 SWEEP = SweepOptions("shared_buffers", ("32MB", "64MB", "128MB", "512MB"), seed=3)
 FACTORS = (("work_mem", "64MB"), ("jit", "off"))
@@ -107,6 +108,23 @@ def test_a_run_without_the_figure_costs_its_block_and_not_the_study(options):
     everywhere = Gaps(by_buffers, cv=0.01)
     everywhere.lost = tuple(range(1, 400))
     with pytest.raises(EnvironmentUnsuitable, match="server CPU per transaction was not measured"):
+        measure(everywhere, options, said.append)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [replace(SWEEP, metric=Metric.LATENCY_P99), SweepOptions(factors=FACTORS, metric=Metric.LATENCY_P99, max_pairs=6)],
+    ids=["sweep", "factorial"],
+)
+def test_a_thin_run_costs_its_block_and_a_thin_load_is_not_judged(options):
+    said = []
+    result = plain(measure(thin_laboratory(lambda trial: trial.id == 2)(by_buffers, cv=0.01), options, said.append))
+    assert result["word"]
+    if not options.factors:
+        assert result["sweep"]["blocks"] == 6 - 1
+        assert any("run 2 (11 transactions), too few for p99 latency" in line for line in said)
+    everywhere = thin_laboratory(lambda trial: True)(by_buffers, cv=0.01)
+    with pytest.raises(EnvironmentUnsuitable, match="p99 latency cannot be judged: the runs have too few transactions"):
         measure(everywhere, options, said.append)
 
 

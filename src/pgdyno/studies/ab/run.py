@@ -45,7 +45,7 @@ def ab(
     def is_enough(blocks: Blocks) -> bool:
         verdict = verdict_of(blocks, A, B, metric, design)
         if verdict is None:
-            return is_too_thin(blocks, A, B, metric, design.min_pairs)
+            return is_too_thin(blocks, (A, B), metric, design.min_pairs)
         announce(f"after {verdict.pairs} pairs: {verdict.sentence(B, A)}")
         return is_final(verdict, design)
 

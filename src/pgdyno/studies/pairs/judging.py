@@ -30,19 +30,24 @@ def verdict_of(blocks: Blocks, a: str, b: str, metric: Metric, design: Design) -
     Blocks with a run of too few transactions for the quantile are left out. None when fewer than two blocks have both
     figures, or when more than THIN_SHARE of the blocks would be left out: then it is the load that is too thin.
     """
-    thin = _thin_blocks(blocks, (a, b), metric)
-    if len(thin) > THIN_SHARE * len(blocks.complete):
-        return None
-    kept = [block for number, block in enumerate(blocks.complete) if number not in thin]
-    left, right = Blocks(blocks.arms, kept).pairs(a, b, metric)
+    kept = without_thin(blocks, (a, b), metric)
+    left, right = ([], []) if kept is None else kept.pairs(a, b, metric)
     if len(left) < 2:
         return None
     return judge(left, right, metric=metric, design=design)
 
 
-def is_too_thin(blocks: Blocks, a: str, b: str, metric: Metric, fewest: int) -> bool:
+def without_thin(blocks: Blocks, arms: Sequence[str], metric: Metric) -> Blocks | None:
+    """Return the blocks in which no run of these arms is too thin for the metric; None where too many would go."""
+    thin = _thin_blocks(blocks, arms, metric)
+    if len(thin) > THIN_SHARE * len(blocks.complete):
+        return None
+    return Blocks(blocks.arms, [block for number, block in enumerate(blocks.complete) if number not in thin])
+
+
+def is_too_thin(blocks: Blocks, arms: Sequence[str], metric: Metric, fewest: int) -> bool:
     """Tell whether each block so far, `fewest` or more, has a run of too few transactions: more would be no better."""
-    return len(_thin_blocks(blocks, (a, b), metric)) == len(blocks.complete) >= fewest
+    return len(_thin_blocks(blocks, arms, metric)) == len(blocks.complete) >= fewest
 
 
 def _thin_blocks(blocks: Blocks, arms: Sequence[str], metric: Metric) -> dict[int, Trial]:
@@ -73,6 +78,15 @@ def left_out_note(blocks: Blocks, arms: Sequence[str], metric: Metric) -> str:
     return f"left out, with the rest of its block: {runs}, too few for {metric.label}"
 
 
+def thin_error(blocks: Blocks, arms: Sequence[str], metric: Metric) -> Unjudged:
+    """Return the error of a comparison whose runs are too thin."""
+    return Unjudged(
+        f"{metric.label} cannot be judged: the runs have too few transactions for it",
+        detail=left_out_note(blocks, arms, metric) or None,
+        hint="Lengthen --measure, or choose another --metric.",
+    )
+
+
 def compare_arms(blocks: Blocks, a: str, b: str, metric: Metric, design: Design) -> Comparison:
     """Return B against A on the study's metric, with the verdicts on all the others beside it.
 
@@ -88,11 +102,7 @@ def compare_arms(blocks: Blocks, a: str, b: str, metric: Metric, design: Design)
             hint="`pgdyno store show RUN` has what is known of a run; choose another --metric.",
         )
     if verdict is None:
-        raise Unjudged(
-            f"{metric.label} cannot be judged: the runs have too few transactions for it",
-            detail=left_out_note(blocks, (a, b), metric) or None,
-            hint="Lengthen --measure, or choose another --metric.",
-        )
+        raise thin_error(blocks, (a, b), metric)
     every = [m for m in (Metric.THROUGHPUT, *OTHERS) if m is not metric]
     others = tuple(v for m in every if (v := verdict_of(blocks, a, b, m, design)) is not None)
     return Comparison(arm_of(blocks, a), arm_of(blocks, b), verdict, others, left_out_note(blocks, (a, b), metric))

@@ -240,6 +240,8 @@ class Staircase:
                 raise
             why = f"it cannot be measured: {error.detail or error.message}"
             return StepResult(step, DROP, why, settings, sweep=sweep, baselines=self._again(number, done))
+        except Unjudged as error:  # the step's sweep
+            return StepResult(step, DROP, _words(error), baselines=self._again(number, done))
         again = self._again(number, done)
         try:
             comparison = compare_arms(blocks, BEFORE, AFTER, self.options.metric, self.design)
@@ -277,7 +279,7 @@ class Staircase:
         def is_enough(blocks: Blocks) -> bool:
             verdict = verdict_of(blocks, BEFORE, AFTER, self.options.metric, self.design)
             if verdict is None:
-                return is_too_thin(blocks, BEFORE, AFTER, self.options.metric, self.design.min_pairs)
+                return is_too_thin(blocks, (BEFORE, AFTER), self.options.metric, self.design.min_pairs)
             left = self._time.text(self.design, self._steps[number - 1 :], self.options, measured=verdict.pairs)
             self._announce(f"{name}: pair {verdict.pairs}: {verdict.sentence('with it', 'without it')}; {left}")
             return is_final(verdict, self.design)
@@ -338,7 +340,7 @@ class Staircase:
                 self._announce(
                     f"proof: block {verdict.pairs}: {verdict.sentence('the kept configuration', 'the baseline')}"
                 )
-            elif is_too_thin(blocks, BASE, ALL, options.metric, self.design.min_pairs):
+            elif is_too_thin(blocks, (BASE, ALL), options.metric, self.design.min_pairs):
                 return True
             others = [verdict_of(blocks, arm, ALL, options.metric, self.design) for arm in arms if WITHOUT in arm]
             return all(one is not None and is_final(one, self.design) for one in (verdict, *others))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.trial import Role
@@ -15,7 +14,7 @@ from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.stats.plateau import Plateau, find_plateau
 from pgdyno.stats.sequential import Design, is_final, judge
 from pgdyno.studies.pairs.blocks import Blocks, Runs, run_blocks
-from pgdyno.studies.pairs.judging import verdict_of
+from pgdyno.studies.pairs.judging import Unjudged, is_too_thin, left_out_note, thin_error, verdict_of, without_thin
 from pgdyno.units import parse_quantity, split_unit
 
 FACTORIAL = ("neither", "a", "b", "both")
@@ -75,7 +74,8 @@ def run_sweep(
 ) -> SweepFound:
     """Run every level once in each block, and find optimum region and plateau.
 
-    Raises EnvironmentUnsuitable when a level lacks its figure of the metric, and as `run_blocks` does.
+    Raises Unjudged when a level lacks its figure of the metric, or has too few transactions for it, and as `run_blocks`
+    does.
     """
 
     def is_enough(blocks: Blocks) -> bool:
@@ -93,8 +93,13 @@ def run_sweep(
         factors=factors,
     )
     names = tuple(levels)
-    figures = blocks.figures(names, rules.metric)
-    known, made = len(figures[names[0]]), len(blocks.complete)
+    kept = without_thin(blocks, names, rules.metric)
+    if kept is None:
+        raise thin_error(blocks, names, rules.metric)
+    if note := left_out_note(blocks, names, rules.metric):
+        announce(f"sweep of {knob}: {note}")
+    figures = kept.figures(names, rules.metric)
+    known, made = len(figures[names[0]]), len(kept.complete)
     if known < 2:
         raise _not_measured(rules.metric, f"at every level of {made - known} of {made} blocks")
     if known < made:
@@ -109,10 +114,8 @@ def run_sweep(
     return SweepFound(knob, names, blocks, plateau, figures)
 
 
-def _not_measured(metric: Metric, where: str) -> EnvironmentUnsuitable:
-    return EnvironmentUnsuitable(
-        f"{metric.label} was not measured {where}", hint="Lengthen --measure, or choose another --metric."
-    )
+def _not_measured(metric: Metric, where: str) -> Unjudged:
+    return Unjudged(f"{metric.label} was not measured {where}", hint="Lengthen --measure, or choose another --metric.")
 
 
 @dataclass(frozen=True)
@@ -152,8 +155,9 @@ def run_factorial(
     """Run the four arms in interleaved blocks until effects and interaction are resolved, or the blocks are spent."""
 
     def is_enough(blocks: Blocks) -> bool:
-        if len(blocks.figures(FACTORIAL, metric)[FACTORIAL[0]]) < 2:
-            return False
+        kept = without_thin(blocks, FACTORIAL, metric)
+        if kept is None or len(kept.figures(FACTORIAL, metric)[FACTORIAL[0]]) < 2:
+            return is_too_thin(blocks, FACTORIAL, metric, design.min_pairs)
         found = interaction_of(blocks, metric, design)
         announce(f"block {found.pairs}: interaction ratio {found.interval}")
         others = [verdict_of(blocks, FACTORIAL[0], arm, metric, design) for arm in FACTORIAL[1:]]
@@ -176,11 +180,14 @@ def run_factorial(
 def interaction_of(blocks: Blocks, metric: Metric, design: Design) -> Verdict:
     """Judge both x neither over a x b, block by block: 1 when the two effects multiply.
 
-    Raises EnvironmentUnsuitable when fewer than two blocks have all four figures.
+    Raises Unjudged when fewer than two blocks have all four figures.
     """
-    neither, one, other, both = blocks.figures(FACTORIAL, metric).values()
+    kept = without_thin(blocks, FACTORIAL, metric)
+    if kept is None:
+        raise thin_error(blocks, FACTORIAL, metric)
+    neither, one, other, both = kept.figures(FACTORIAL, metric).values()
     if len(neither) < 2:
-        made = len(blocks.complete)
+        made = len(kept.complete)
         raise _not_measured(metric, f"in every run of {made - len(neither)} of {made} blocks")
     apart = [a * b for a, b in zip(one, other, strict=True)]
     together = [a * b for a, b in zip(neither, both, strict=True)]

@@ -99,7 +99,7 @@ def prove(
             return True
         if len(blocks.complete) < options.confirm_min:
             return False
-        if is_too_thin(blocks, BASE, WINNER, metric, options.confirm_min):
+        if is_too_thin(blocks, (BASE, WINNER), metric, options.confirm_min):
             return True
         both = (arm for arm in (WINNER, FOUND) if arm in blocks.arms)
         verdicts = {arm: verdict_of(blocks, BASE, arm, metric, design) for arm in both}
