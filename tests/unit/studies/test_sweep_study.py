@@ -7,7 +7,7 @@ import pytest
 
 from pgdyno.cli.flags import Flags
 from pgdyno.cli.sweeping import _options
-from pgdyno.errors import EnvironmentUnsuitable, PolicyError, UsageError
+from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, PolicyError, UsageError
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind
 from pgdyno.model.verdict import Metric
@@ -109,6 +109,18 @@ def test_a_run_without_the_figure_costs_its_block_and_not_the_study(options):
     everywhere.lost = tuple(range(1, 400))
     with pytest.raises(EnvironmentUnsuitable, match="server CPU per transaction was not measured"):
         measure(everywhere, options, said.append)
+
+
+def test_a_level_that_cannot_be_measured_leaves_the_sweep_and_is_named():
+    last = SWEEP.values[-1]
+    laboratory = SimulatedLaboratory(by_buffers, cv=0.01, fails=lambda settings: last in settings.values())
+    said = []
+    result = plain(measure(laboratory, SWEEP, said.append))
+    assert [level["level"] for level in result["sweep"]["levels"]] == list(SWEEP.values[:-1])
+    assert result["title"].endswith(f"; {last} could not be measured: did not start")
+    first = SimulatedLaboratory(by_buffers, cv=0.01, fails=lambda settings: last not in settings.values())
+    with pytest.raises(PgdynoError, match="cannot be measured"):
+        measure(first, SWEEP, said.append)
 
 
 @pytest.mark.parametrize(

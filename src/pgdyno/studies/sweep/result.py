@@ -13,7 +13,7 @@ from pgdyno.studies.pairs.judging import representative, summarise
 from pgdyno.studies.pairs.result import count_states, refusals, side_of
 from pgdyno.studies.staircase.result import start_of, sweep_figures
 from pgdyno.studies.sweep.options import SweepOptions
-from pgdyno.studies.sweep.run import FACTORIAL, FactorialFound, run_factorial, run_sweep
+from pgdyno.studies.sweep.run import FACTORIAL, FactorialFound, run_factorial, run_sweep, unmeasured_text
 from pgdyno.trial.laboratory import Laboratory
 
 FIRST_BLOCK = 1
@@ -41,10 +41,11 @@ def _sweep(laboratory: Laboratory, options: SweepOptions, announce: Callable[[st
         runs = found.blocks.trials(level)
         return side_of(summarise(level, levels[level], runs), representative(runs), laboratory.facts)
 
+    said = f"sweep of {options.knob}{_by(options)}: {found.plateau.sentence(found.levels)}"
     return SweepResult(
         study=laboratory.study.id,
         start=start_of(laboratory.facts, BASELINE),
-        title=f"sweep of {options.knob}{_by(options)}: {found.plateau.sentence(found.levels)}",
+        title="; ".join(filter(None, (said, unmeasured_text(found.blocks)))),
         word=UNRESOLVED if found.plateau.is_flat else "plateau",
         sweep=sweep_figures(found, laboratory.facts),
         baseline=side(found.levels[0]),

@@ -74,6 +74,7 @@ def run_sweep(
 ) -> SweepFound:
     """Run every level once in each block, and find optimum region and plateau.
 
+    A level that cannot be measured leaves the sweep; the first one, which the others are told against, must not.
     Raises Unjudged when a level lacks its figure of the metric, or has too few transactions for it, and as `run_blocks`
     does.
     """
@@ -91,8 +92,13 @@ def run_sweep(
         max_blocks=rules.sweep_blocks,
         is_enough=is_enough,
         factors=factors,
+        spare=tuple(levels)[1:],
     )
-    names = tuple(levels)
+    names = tuple(blocks.arms)
+    if len(names) < 2:
+        raise Unjudged(f"no level of {knob} but the first could be measured", detail=unmeasured_text(blocks))
+    if blocks.unmeasured:
+        announce(f"sweep of {knob}: {unmeasured_text(blocks)}")
     kept = without_thin(blocks, names, rules.metric)
     if kept is None:
         raise thin_error(blocks, names, rules.metric)
@@ -112,6 +118,11 @@ def run_sweep(
     )
     announce(f"sweep of {knob}: {plateau.sentence(names)}")
     return SweepFound(knob, names, blocks, plateau, figures)
+
+
+def unmeasured_text(blocks: Blocks) -> str:
+    """Name the levels that could not be measured, with the reason; empty where all were."""
+    return "; ".join(f"{level} could not be measured: {why}" for level, why in blocks.unmeasured.items())
 
 
 def _not_measured(metric: Metric, where: str) -> Unjudged:
