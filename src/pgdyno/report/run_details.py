@@ -105,8 +105,14 @@ def _with_word(changes: Sequence[PlanChange], word: str) -> list[PlanChange]:
 
 def _counted(changes: Sequence[PlanChange]) -> str:
     changed, unknown, same = (len(_with_word(changes, word)) for word in ("changed", "unknown", "same"))
-    said = f"{plural(changed, 'statement')} of {len(changes)} changed the shape of its plan; {same} kept it"
-    return f"{said}; {unknown} could not be compared." if unknown else f"{said}."
+    parts = (
+        (changed, "changed the shape of the plan"),
+        (same, "kept it" if changed else "kept the shape of the plan"),
+        (unknown, "could not be compared"),
+    )
+    told = [(count, did) for count, did in parts if count]
+    first, *more = told or [(0, "were compared")]
+    return "; ".join([f"{plural(first[0], 'statement')} {first[1]}", *(f"{count} {did}" for count, did in more)]) + "."
 
 
 def _plan_row(one: PlanChange) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ TONES = {
 ROLE_NAMES = {
     Role.BASELINE: "baseline",
     Role.SEARCH: "search",
-    Role.CONFIRM: "confirmation",
+    Role.CONFIRM: "proof",
     Role.PRUNE: "pruning",
     Role.EFFECT: "effect of one setting",
     Role.RIVAL: "rival",

@@ -1,10 +1,12 @@
 """Sentences that rest on counters, and none where a counter is missing."""
 
+from dataclasses import replace
+
 import pytest
 
 from facts_from_params import make_facts
 from pgdyno.model.configuration import Configuration
-from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState, WorkloadSpec
+from pgdyno.model.trial import LatencySummary, Outcome, Role, Trial, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.studies.pairs.explain import explain, user_time
 
 READS = WorkloadSpec("ybio", {}, "0" * 16, "reads", read_only=True)
@@ -50,6 +52,21 @@ def test_what_a_cache_did_not_save_is_not_called_a_hit(read, hit):
     text = " ".join(explain(before, after, WINNER, make_facts(18), WRITES))
     assert "became hits" not in text
     assert "Double buffering" not in text
+
+
+def test_reads_that_could_save_but_a_sliver_of_the_time_are_no_reason_for_a_gain():
+    """A plan that is compiled no more: half a block less a transaction is what a new session reads of catalogs."""
+
+    def timed(milliseconds, **counters):
+        summary = LatencySummary(*(milliseconds for _ in range(6)))
+        return [replace(one, outcome=replace(one.outcome, latency_ms=summary)) for one in trials(**counters)]
+
+    before = {"blks_read": 50.0, "blks_hit": 790.0, "disk_read_bytes": 0.0}
+    after = {"blks_read": 0.1, "blks_hit": 790.0, "disk_read_bytes": 0.0}
+    for was, now, is_told in ((155.0, 0.2, False), (2.0, 1.0, True)):
+        text = " ".join(explain(timed(was, **before), timed(now, **after), WINNER, make_facts(18), WRITES))
+        assert ("became hits" in text) is is_told
+        assert ("Double buffering" in text) is is_told
 
 
 def test_fewer_than_ten_blocks_a_transaction_are_told_with_their_fraction():

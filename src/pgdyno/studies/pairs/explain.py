@@ -16,6 +16,8 @@ from pgdyno.units import bytes_text, digits_text, parse_quantity, percent_text
 SHARED_BUFFERS = "shared_buffers"
 MISSING = 0.01
 """Where less of the touched blocks is missing from shared buffers, reads do not explain a gain."""
+SLOWEST_READ_MS, WORTH_TELLING = 10.0, 0.05
+"""A random read of a disk that turns; what reads save at that price must be so much of the time that was gained."""
 LESS = 0.1
 """A share that fell by less than this is not told as a change."""
 
@@ -25,9 +27,9 @@ def explain(
 ) -> list[str]:
     """Return the sentences, each resting on a counter of both arms; a counter that is unknown makes no sentence."""
     before, after = _per_transaction(baseline), _per_transaction(winner)
+    reads = (_reads_became_hits(before, after, facts), _double_buffering(before, after, settings, facts))
     candidates = (
-        _reads_became_hits(before, after, facts),
-        _double_buffering(before, after, settings, facts),
+        *(() if _is_dwarfed(before, after, baseline, winner) else reads),
         _cpu(baseline, winner),
         user_time(baseline, winner, settings),
         _temp_files(before, after),
@@ -35,6 +37,17 @@ def explain(
         _read_only(workload),
     )
     return [sentence for sentence in candidates if sentence]
+
+
+def _is_dwarfed(
+    before: dict[str, float], after: dict[str, float], baseline: Sequence[Trial], winner: Sequence[Trial]
+) -> bool:
+    """Tell whether a transaction became faster by far more than the reads that it no longer makes can take."""
+    was, now = median_of(baseline, Metric.LATENCY_P50), median_of(winner, Metric.LATENCY_P50)
+    if was is None or now is None or not {"blks_read"} <= before.keys() & after.keys():
+        return False
+    saved_ms = SLOWEST_READ_MS * (before["blks_read"] - after["blks_read"])
+    return saved_ms < WORTH_TELLING * (was - now)
 
 
 def _per_transaction(trials: Sequence[Trial]) -> dict[str, float]:
