@@ -1,8 +1,13 @@
-"""`pgdyno live`: a server under its users' own load."""
+"""`pgdyno live`: a server under its users' own load, watched, or two configurations of it compared."""
 
 from __future__ import annotations
 
+import re
+import secrets
+import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,41 +17,76 @@ from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import open_store, store_option, target_options, target_request
 from pgdyno.errors import UsageError
 
+if TYPE_CHECKING:
+    from pgdyno.cli.progress import Progress
+    from pgdyno.model.results.live import LiveResult
+    from pgdyno.store.catalogue import Store
+    from pgdyno.studies.live.run import LiveOptions, SwitchPlan
+
+EACH, CLASS_A, AUTO = "each", "class-A", "auto"
+LEAST_PAIRS = 3
+USUAL_PAIR_MIN = 1.0
+_NEXT = re.compile(r",(?=\s*[A-Za-z_][\w.]*\s*=)")
+"""A comma before another KNOB=: those within a value stay."""
+
 
 @click.command("live", cls=GroupedCommand)
 @target_options
 @click.option("--watch-only", is_flag=True,
               help="Change nothing: say what could be told of this server in 10, 30 and 60 minutes.")  # fmt: skip
+@click.option("--b", "b_words", multiple=True, metavar="KNOB=VALUE,...",
+              help="Compare these settings with those of --a; only what a reload brings into force.")  # fmt: skip
+@click.option("--a", "a_words", multiple=True, metavar="KNOB=VALUE,...",
+              help="What B is compared with.  [default: the server as it is]")  # fmt: skip
+@click.option("--approve", type=click.Choice([EACH, CLASS_A, AUTO]), default=EACH, show_default=True,
+              help="Ask before the server is changed; class-A: only for what touches more than speed.")  # fmt: skip
 @click.option("--reference", type=Time("min", 1), default=30.0, show_default=True,
               help="How long the server is watched as it is; less than 10 minutes says little.")  # fmt: skip
+@click.option("--budget", type=Time("min", 1), default=120.0, show_default=True,
+              help="How long all of it may take at most, the reference included.")  # fmt: skip
+@click.option("--max-pairs", type=click.IntRange(LEAST_PAIRS), default=48, show_default=True,
+              help="How many pairs are compared at most.")  # fmt: skip
+@click.option("--smallest-effect", type=click.FloatRange(0, 1, min_open=True), default=0.02, show_default=True,
+              help="Smallest effect of interest; within it A and B are equivalent.")  # fmt: skip
+@click.option("--guard", "guards", multiple=True, metavar="NAME=VALUE",
+              help="Where a guard trips, such as statement-time=5x or errors=20%, or NAME=off.")  # fmt: skip
+@click.option("--guard-trips", type=click.IntRange(1), default=1, show_default=True,
+              help="How often guards may stop B before it is given up.")  # fmt: skip
+@click.option("--watchdog-deadline", type=Time("s", 1, 3600), default=30.0, show_default=True,
+              help="How long the server may be silent before the watchdog puts it back.")  # fmt: skip
+@click.option("--seed", type=int, default=None, help="Seed of the order within the pairs.  [default: drawn]")
 @click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report here.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
 def command(**values: object) -> int:
-    """Watch the load that is really there, by pg_stat_statements alone: no benchmark, no clone, no statement of ours.
+    """Work with the load that is really there, by pg_stat_statements alone: no benchmark, no clone, no query of ours.
 
     --watch-only reads the counters for a while and prints the smallest change of the statements' time that a study
-    could show here, by which statements, and what the counters leave out. Exit code 3 when this load could carry no
-    claim, 6 when the server cannot be watched, with the commands that would change that.
+    could show here. --b compares settings with those in force: after the reference, and after you have approved the
+    plan, both come into force in turns, in an order by lot, until the verdict is final; then the server is as it was.
+
+    Exit code 0 for better or equivalent, 1 for worse, or better with something against it, 2 when nobody could be asked
+    and nothing was changed, 3 for not resolved, 4 when a guard, a veto or somebody else's change ended it and the
+    server was put back, 6 when the server cannot be watched or changed, with the commands that would change that.
     """
     from pgdyno.cli.progress import Progress
     from pgdyno.cli.study import check_report_path, print_result
-    from pgdyno.studies.live.watch import watch_only
-    from pgdyno.studies.session.opening import opened
 
     flags = Flags(values)
-    if not flags.on("watch_only"):
+    a, b = _settings(flags, "a"), _settings(flags, "b")
+    if flags.on("watch_only") == bool(b):
         raise UsageError(
-            "live cannot change a server yet", hint="Add --watch-only: it says what could be told, and changes nothing."
+            "give one of --watch-only and --b",
+            hint="Begin with pgdyno live --watch-only, then compare: pgdyno live --b work_mem=64MB.",
         )
+    if a and not b:
+        raise UsageError("--a is what --b is compared with", hint="Add --b KNOB=VALUE.")
     report = flags.path("report")
     check_report_path(report)
-    request = target_request(flags)
+    if b:
+        _check_answer(flags, (*a, *b))
     store, progress = open_store(flags.text("store_url")), Progress()
-    with opened(request) as target:
-        result = watch_only(
-            store, target, request, reference_s=60 * flags.real("reference"), announce=progress.announce
-        )
+    result = _compared(flags, a, b, store, progress) if b else _watched(flags, store, progress)
     if report is not None:
         from pgdyno.report.drawing.html import write_html
         from pgdyno.studies.reports import build_report
@@ -55,3 +95,106 @@ def command(**values: object) -> int:
         progress.announce(f"report: {report}")
     print_result(store, result, flags.on("as_json"))
     return int(result.exit_code)
+
+
+def _watched(flags: Flags, store: Store, progress: Progress) -> LiveResult:
+    from pgdyno.studies.live.watch import watch_only
+    from pgdyno.studies.session.opening import opened
+
+    request, reference_s = target_request(flags), 60 * flags.real("reference")
+    with opened(request) as target:
+        return watch_only(store, target, request, reference_s=reference_s, announce=progress.announce)
+
+
+def _compared(flags: Flags, a: dict[str, str], b: dict[str, str], store: Store, progress: Progress) -> LiveResult:
+    from pgdyno.studies.live.run import switch_study
+    from pgdyno.studies.session.opening import opened
+
+    options, request = _options(flags, a, b), target_request(flags)
+    asks = _asks(flags.choice("approve"), (*a, *b))
+    with opened(request) as target:
+        return switch_study(
+            store, target, request, options, progress,
+            approve=lambda plan: _approve(plan, ask=asks), announce=progress.announce,
+        )  # fmt: skip
+
+
+def _options(flags: Flags, a: dict[str, str], b: dict[str, str]) -> LiveOptions:
+    from pgdyno.model.guard_table import GUARDS, LIVE_GUARDS
+    from pgdyno.stats.sequential import Design
+    from pgdyno.studies.live.run import LiveOptions
+    from pgdyno.trial.guard_settings import guard_plan
+    from pgdyno.undo.watch import Deadlines
+
+    reference, budget, seed = flags.real("reference"), flags.real("budget"), flags.number("seed")
+    least = reference + LEAST_PAIRS * USUAL_PAIR_MIN
+    if budget < least:
+        raise UsageError(
+            f"--budget {budget:g} min does not hold the reference of {reference:g} min and {LEAST_PAIRS} pairs",
+            hint=f"Give --budget {least:g}min or more, or a shorter --reference.",
+        )
+    return LiveOptions(
+        a=a,
+        b=b,
+        reference_s=60 * reference,
+        budget_s=60 * budget,
+        seed=secrets.randbelow(1 << 31) if seed is None else int(seed),
+        design=Design(
+            smallest_effect=flags.real("smallest_effect"), min_pairs=LEAST_PAIRS, max_pairs=flags.whole("max_pairs")
+        ),
+        guards=guard_plan(flags.words("guards"), flags.whole("guard_trips"), {**GUARDS, **LIVE_GUARDS}),
+        watch=Deadlines(health_s=flags.real("watchdog_deadline")),
+    )
+
+
+def _settings(flags: Flags, arm: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for part in (part for word in flags.words(f"{arm}_words") for part in _NEXT.split(word)):
+        name, equals, value = (text.strip() for text in part.partition("="))
+        if not equals or not name or not value:
+            raise UsageError(f'--{arm} "{part}" is not KNOB=VALUE', hint=f"Write it as --{arm} work_mem=64MB.")
+        if name in found:
+            raise UsageError(f"--{arm} sets {name} twice", hint="Leave one of them out.")
+        found[name] = value
+    return found
+
+
+def _asks(approve: str, names: Sequence[str]) -> bool:
+    """Tell whether a person is asked: always, or for what is of another class than A."""
+    from pgdyno.knobs.policy import Durability, class_of
+
+    return approve == EACH or (approve == CLASS_A and any(class_of(name) is not Durability.A for name in names))
+
+
+def _check_answer(flags: Flags, names: Sequence[str]) -> None:
+    """Refuse, before the server is watched for half an hour, what nobody could approve."""
+    if _asks(flags.choice("approve"), names) and not sys.stdin.isatty():
+        raise UsageError(
+            "there is no terminal to ask, so that nothing would be changed",
+            detail=f"--approve {flags.choice('approve')} asks before {', '.join(names)} is set.",
+            hint="Run it in a terminal, or add --approve auto.",
+        )
+
+
+def _approve(plan: SwitchPlan, *, ask: bool) -> bool:
+    """Print the plan and, where somebody is to be asked, wait for their answer: the server is in its baseline."""
+    from pgdyno.cli.study import say_wrapped
+    from pgdyno.units import seconds_text
+
+    say_wrapped("target", plan.target)
+    for name, found in plan.arms.before.items():
+        a, b = plan.arms.a.get(name, found), plan.arms.b.get(name, found)
+        say_wrapped("set", f"{name}: {b} under B, {a} under A, now {found}; by reload")
+    periods = f"periods of {plan.period_s:g} s, A and B in turns by lot, at most {plan.max_pairs} pairs"
+    say_wrapped("plan", f"{periods}, at most {seconds_text(plan.left_s)}")
+    say_wrapped("shows", plan.effect)
+    say_wrapped("outage", "none: reloads only")
+    say_wrapped(
+        "undo",
+        "by itself: at the end, on Ctrl-C, at a guard's breach, and by the watchdog after a kill; by hand: "
+        "pgdyno rollback --last",
+    )
+    say_wrapped("stop", f"touch {plan.stop_file}")
+    for note in plan.notes:
+        say_wrapped("note", note)
+    return not ask or click.confirm("Approve?", err=True)

@@ -75,10 +75,10 @@ def confirm_changes(target: Target, workload: WorkloadSpec, plan: str, outage: s
     if target.disposable:
         return
     click.echo(f"target   {target.name}", err=True)
-    _say_wrapped("plan", plan)
-    _say_wrapped("load", f"{workload.description}, in databases of its own beside yours")
+    say_wrapped("plan", plan)
+    say_wrapped("load", f"{workload.description}, in databases of its own beside yours")
     click.echo("         (pgdyno_*_template and pgdyno_*_load: dropped at the end, kept with --keep-data)", err=True)
-    _say_wrapped("outage", outage)
+    say_wrapped("outage", outage)
     last = "--last" if target.remote is None else f"--last {target.remote.request.flags}"
     click.echo(f"undo     by itself at the end and on Ctrl-C; after a kill: pgdyno rollback {last}", err=True)
     if not ask:
@@ -88,7 +88,8 @@ def confirm_changes(target: Target, workload: WorkloadSpec, plan: str, outage: s
     click.confirm("Go on?", abort=True, err=True)
 
 
-def _say_wrapped(label: str, text: str) -> None:
+def say_wrapped(label: str, text: str) -> None:
+    """Write a line of a plan to stderr, its label in a column of its own."""
     click.echo(click.wrap_text(f"{label:<9}{text}", PLAN_WIDTH, subsequent_indent=" " * 9), err=True)
 
 

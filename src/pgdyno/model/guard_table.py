@@ -148,7 +148,27 @@ _LOAD = (
     ),
 )  # fmt: skip
 
+_LIVE = (
+    Guard(
+        "statement-time", _CONFIGURATION, "x", 3, hold_s=2,
+        reads="time of the statements of the body that ended in the last 4 s, of what their calls took in the "
+        "reference (what the last period of A took above that is left out); where hardly one ends although sessions "
+        "are at work, how many times more calls the reference had",
+        reason="equal arms stayed below twice; it must last 2 s, so that the baseline is back within 10 s of a change "
+        "that cripples the load.",
+    ),
+    Guard(
+        "backlog", _CONFIGURATION, "x", 3, hold_s=5,
+        reads="sessions at work, of the busiest hundredth of the reference, or of four thirds of the cores where "
+        "that is more",
+        reason="what arrives and does not end piles up before any counter of statements shows it.",
+    ),
+)  # fmt: skip
+
 GUARDS: dict[str, Guard] = {
     guard.name: guard for guard in (*_HOST, *_VOLUMES, *_REPLICATION, *_SERVER, *_LOAD, _READINGS)
 }
 """All guards by name, in the order in which displays show them."""
+
+LIVE_GUARDS: dict[str, Guard] = {guard.name: guard for guard in _LIVE}
+"""What watches beside them while `pgdyno live` changes a server: its load has no driver that could be asked."""

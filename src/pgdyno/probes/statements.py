@@ -25,7 +25,10 @@ from pgdyno.stats.statement_deltas import StatementSnapshot
 
 T = TypeVar("T")
 EXTENSION = "pg_stat_statements"
-_VIEWS = ("live_statements", "live_server", "live_sessions", "live_databases", "live_entries")
+_VIEWS = (
+    "live_statements", "live_server", "live_sessions", "live_databases", "live_entries", "live_crossing",
+    "live_own_sessions",
+)  # fmt: skip
 _WHO = (
     "SELECT oid::int8 AS oid, rolname::text AS role, pg_catalog.pg_has_role(oid, 'pg_read_all_stats', 'USAGE') AS sees "
     "FROM pg_catalog.pg_roles WHERE rolname = current_user"
@@ -114,6 +117,15 @@ class StatementReader:
         row = self._row("live_sessions", {"since": since})
         return SessionCounts(int(row["sessions"]), int(row["active"]), int(row["old"]), float(row["oldest_s"]))
 
+    def crossing(self, after: float, before: float) -> int:
+        """Count the statements of others at work that began between two moments of the server's clock."""
+        return int(self._row("live_crossing", {"after": after, "before": before})["crossing"])
+
+    def own_sessions(self) -> tuple[int, int]:
+        """Count the sessions that are not pgdyno's, and those of them that have the role of ours."""
+        row = self._row("live_own_sessions")
+        return int(row["sessions"]), int(row["own"])
+
     def databases(self) -> DatabaseTotals:
         """Return the transactions of all databases. Errors as `statements`."""
         row = self._row("live_databases")
@@ -200,6 +212,7 @@ class StatementReader:
             dealloc=before["dealloc"],
             reset_at=before["reset_at"],
             own_ms=sum(row[5] + row[8] for row in rows if row[1] == self._own_role),
+            loaded_at=float(before["loaded_at"]),
         )
 
     def _number(self, key: tuple[int, int, int, bool]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pgdyno.errors import UsageError
 from pgdyno.model.guard import TRIPS, Guard, GuardLimit, GuardPlan
@@ -14,8 +14,8 @@ from pgdyno.units import parse_quantity
 _EXAMPLES = {"B": "512MB", "B/s": "64MB/s", "s": "30s", "%": "20%", "x": "10x", "count": "3"}
 
 
-def guard_plan(words: Sequence[str], trips: int = TRIPS) -> GuardPlan:
-    """Return the plan that the words ask for. Raises UsageError on an unknown guard or a value it cannot have.
+def guard_plan(words: Sequence[str], trips: int = TRIPS, table: Mapping[str, Guard] = GUARDS) -> GuardPlan:
+    """Return the plan that the words ask for. Raises UsageError on a guard not in `table` or a value it cannot have.
 
     A guard given twice has the last value, as other flags do.
     """
@@ -24,9 +24,9 @@ def guard_plan(words: Sequence[str], trips: int = TRIPS) -> GuardPlan:
         name, equals, value = word.partition("=")
         if not equals or not value:
             raise UsageError(f'guard "{word}" is not NAME=VALUE', hint="Write it as --guard disk=2GB.")
-        guard = GUARDS.get(name)
+        guard = table.get(name)
         if guard is None:
-            raise UsageError(f'there is no guard "{name}"', hint=f"The guards are {', '.join(GUARDS)}.")
+            raise UsageError(f'there is no guard "{name}"', hint=f"The guards are {', '.join(table)}.")
         limits[name] = parse_limit(guard, value)
     return GuardPlan(limits, trips)
 

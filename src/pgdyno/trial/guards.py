@@ -52,14 +52,19 @@ def limit_of(guard: Guard, plan: GuardPlan, whole: float | None) -> float | None
 
 
 def judge(
-    readings: Sequence[GuardReading], plan: GuardPlan, before: Mapping[str, GuardStatus] | None = None
+    readings: Sequence[GuardReading],
+    plan: GuardPlan,
+    before: Mapping[str, GuardStatus] | None = None,
+    table: Mapping[str, Guard] = GUARDS,
 ) -> dict[str, GuardStatus]:
-    """Return how every guard stands now, given how it stood after the tick before."""
-    return {reading.name: _stand(reading, plan, (before or {}).get(reading.name)) for reading in readings}
+    """Return how every guard stands now, given how it stood after the tick before; `table` holds the guards."""
+    return {
+        one.name: _stand(table[one.name], one, plan, None if before is None else before.get(one.name))
+        for one in readings
+    }
 
 
-def _stand(reading: GuardReading, plan: GuardPlan, before: GuardStatus | None) -> GuardStatus:
-    guard = GUARDS[reading.name]
+def _stand(guard: Guard, reading: GuardReading, plan: GuardPlan, before: GuardStatus | None) -> GuardStatus:
     limit = limit_of(guard, plan, reading.whole)
     if limit is None:
         return GuardStatus(Indicator(guard.name, Colour.OFF, OFF_BY_USER), reading)

@@ -118,7 +118,8 @@ class LiveCycle:
     """Where a study stands, and what of its past decides what comes next.
 
     `changed` is True from the first arm on. `period` is the place in the pair, `crossings` and `lost` count in a row,
-    `candidate_stops` and `stops` those by guards; `ending` is set in phase OVER alone.
+    `candidate_stops` and `stops` those by guards, of which `most_stops` end a candidate; `ending` is set in phase OVER
+    alone.
     """
 
     phase: LivePhase = LivePhase.CHECKING
@@ -128,6 +129,7 @@ class LiveCycle:
     lost: int = 0
     candidate_stops: int = 0
     stops: int = 0
+    most_stops: int = CANDIDATE_STOPS
     after_veto: bool = False
     """The rest that comes or goes on is the short one after a veto."""
     ending: LiveEnding | None = None
@@ -254,7 +256,7 @@ def _rested(cycle: LiveCycle) -> LiveStep:
 
 def is_candidate_dead(cycle: LiveCycle) -> bool:
     """Return whether the candidate may not come again, when phase RESTING is told that it is over."""
-    return cycle.after_veto or cycle.candidate_stops >= CANDIDATE_STOPS
+    return cycle.after_veto or cycle.candidate_stops >= cycle.most_stops
 
 
 def _over(cycle: LiveCycle, ending: LiveEnding, *first: LiveOrder) -> LiveStep:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from pgdyno.errors import ExitCode
-from pgdyno.model.results.parts import StudyResult
+from pgdyno.model.results.parts import EXIT_CODES, StudyResult
+from pgdyno.model.shapes import OMITTED
+from pgdyno.model.verdict import Interval, Verdict, Word
 
 RESOLVABLE, UNRESOLVABLE = "resolvable", "not resolvable"
 
@@ -90,10 +93,96 @@ class LiveReference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LivePair:
+    """One pair that was judged: B over A of the statements' time, and of the offered work; `first` came first."""
+
+    number: int
+    ratio: float
+    work: float
+    first: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveChange:
+    """One statement over all pairs that were judged: calls under A and B, and B over A of its mean time.
+
+    `ratio` is None where an arm has no call; its interval is this statement's own, by the scatter of its calls in the
+    reference. `lamp` is vetoed, vanished, suspected, watched or not watched.
+    """
+
+    queryid: str
+    database: str
+    role: str
+    share: float
+    calls_a: float
+    calls_b: float
+    ratio: Interval | None
+    lamp: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveBreach:
+    """A guard that tripped `at` (seconds since the epoch); `kind` is configuration or environment."""
+
+    guard: str
+    kind: str
+    at: float
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveSwitch:
+    """B against A on the live load. `a` and `b` are what the arms set, `before` the values as found.
+
+    `ending` is how it ended, `stopped` what ended it from outside, and `against` why B is not to be accepted whatever
+    the verdict says. `lost` counts the pairs that were not judged by cause; `tail` is B over A of what is in no body.
+    `unwatched` statements have `unwatched_share` of the time. `session` is the undo session, empty where none began.
+    """
+
+    a: Mapping[str, str]
+    b: Mapping[str, str]
+    before: Mapping[str, str]
+    ending: str
+    period_s: float
+    wash_s: float
+    seed: int
+    verdict: Verdict | None = None
+    pairs: tuple[LivePair, ...] = ()
+    lost: Mapping[str, int] = field(default_factory=dict)
+    covered: float = 0.0
+    tail: Interval | None = None
+    statements: tuple[LiveChange, ...] = ()
+    unwatched: int = 0
+    unwatched_share: float = 0.0
+    breaches: tuple[LiveBreach, ...] = ()
+    stopped: str = ""
+    against: tuple[str, ...] = ()
+    is_restored: bool = False
+    """A guard, a veto or somebody else ended it before its verdict."""
+    session: str = ""
+
+    @property
+    def is_acceptable(self) -> bool:
+        """Return whether B is better and nothing speaks against it."""
+        return self.verdict is not None and self.verdict.word is Word.BETTER and not self.against
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Return what the verb ends with: 1 for better with something against it, too."""
+        if self.is_restored:
+            return ExitCode.RESTORED
+        if self.verdict is None:
+            return ExitCode.NOT_RESOLVED
+        found = EXIT_CODES[self.verdict.word]
+        return ExitCode.FINDINGS if found is ExitCode.OK and self.against else found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LiveResult(StudyResult):
     """What the reference says: the length of a period (None: none can carry a claim), and what it shows.
 
     `body` are the statements by which a claim would be made, dearest first; `beside` the dearest that are not in it.
+    `switch` is what came of two arms, where two were asked for and the load could carry a claim.
     """
 
     title: str
@@ -105,6 +194,12 @@ class LiveResult(StudyResult):
     beside: tuple[LiveStatement, ...]
     confidence: float
     notes: tuple[str, ...] = ()
+    switch: Annotated[LiveSwitch | None, OMITTED] = None
+
+    @property
+    def headline(self) -> Verdict | None:
+        """Return the verdict on B against A."""
+        return None if self.switch is None else self.switch.verdict
 
     @property
     def chosen(self) -> LivePeriod | None:
@@ -113,5 +208,7 @@ class LiveResult(StudyResult):
 
     @property
     def exit_code(self) -> ExitCode:
-        """Return "not resolved" where this load can carry no claim."""
+        """Return what two arms came to; without them "not resolved" where this load can carry no claim."""
+        if self.switch is not None:
+            return self.switch.exit_code
         return ExitCode.OK if self.period_s is not None else ExitCode.NOT_RESOLVED

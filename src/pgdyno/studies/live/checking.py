@@ -14,6 +14,8 @@ from pgdyno.model.guard import Colour, Indicator
 from pgdyno.server.role_settings import Override, subject
 
 TRACK, MAX, PLANNING = "pg_stat_statements.track", "pg_stat_statements.max", "pg_stat_statements.track_planning"
+MOST_OWN = 0.2
+"""Our own role's share of sessions, and of the statements' time, from which it is the load's role, too."""
 ROOM = 2
 """pg_stat_statements must hold so many times the entries that it has: what is evicted cannot be compared."""
 
@@ -100,6 +102,21 @@ def require_watchable(label: str, found: Sequence[LiveRefusal]) -> None:
         f"{label} cannot be watched: {first.reason}",
         detail="; ".join(one.reason for one in others) or None,
         hint=f"Run as a superuser: {'; '.join(dict.fromkeys(one.remedy for one in found))}.",
+    )
+
+
+def require_own_role(role: str, sessions: int, own: int, own_ms: float, others_ms: float) -> None:
+    """Raise EnvironmentUnsuitable where our role is the load's, too: its statements could not be told from ours.
+
+    `own` of the `sessions` of others are of our role, which spent `own_ms` beside `others_ms` of the statements' time.
+    """
+    if own <= MOST_OWN * sessions or own_ms <= MOST_OWN * (own_ms + others_ms):
+        return
+    raise EnvironmentUnsuitable(
+        f'role "{role}", which pgdyno has here, is the load\'s: {own} of {sessions} sessions are its',
+        detail="Our own readings are in the statistics, and cannot be told from the load of that role.",
+        hint="Give pgdyno a role of its own: CREATE ROLE pgdyno_live LOGIN; GRANT pg_monitor TO pgdyno_live; then name "
+        "it in --target. pgdyno privileges --for live lists all rights.",
     )
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pgdyno.report.sections import Report
+from pgdyno.model.results.live import LiveResult
+from pgdyno.model.study import Study, StudyState
+from pgdyno.report.judgement import Judgement
+from pgdyno.report.sections import Report, Tone
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.kind import Kind
 
@@ -10,11 +13,25 @@ from pgdyno.studies.kind import Kind
 class LiveKind(Kind):
     """A server under its users' own load."""
 
+    has_words = True
+
     def page(self, record: StudyRecord) -> Report:
         """Return what this server's own load lets one tell."""
         from pgdyno.studies.live.page import live_page
 
         return live_page(record)
+
+    def judged(self, study: Study) -> Judgement | None:
+        """Return what came of the two arms, or what the watched load would show."""
+        result = study.told(LiveResult)
+        if result is None:
+            return None
+        if result.switch is not None:
+            from pgdyno.studies.live.switch_words import judgement
+
+            return judgement(result.switch)
+        tone = Tone.NEUTRAL if study.state is StudyState.COMPLETE else Tone.UNSURE
+        return Judgement(result.title, result.word, tone, result.title, result.exit_code)
 
 
 KIND = LiveKind()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pgdyno.model.figure import Table
 from pgdyno.model.results.live import LivePeriod, LiveReference, LiveResult, LiveStatement
-from pgdyno.model.study import StudyState
 from pgdyno.report import provenance
 from pgdyno.report.facts_image import server_of
 from pgdyno.report.judgement import standing_text
 from pgdyno.report.sections import FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import number_text, plural
+from pgdyno.studies.live.kind import KIND
+from pgdyno.studies.live.switch_page import switch_lead, switch_sections, switch_tiles
 from pgdyno.studies.noise.page import percent
 from pgdyno.units import digits_text, seconds_text
 
@@ -21,17 +22,23 @@ def live_page(record: StudyRecord) -> Report:
     """Return the report."""
     study, result = record.study, record.study.told(LiveResult)
     sections = () if result is None else _sections(result)
+    switch = None if result is None else result.switch
+    ours = () if switch is None else switch_sections(switch)
+    told = KIND.judged(study)
+    lead = f"The load of its users, watched on {study.target}; nothing was changed"
+    if switch is not None:
+        lead = switch_lead(switch, study.target, result.elapsed_s if result else None)
     return Report(
         study=study.id,
         kind=study.kind.value,
-        title=result.title if result else f"No answer: {standing_text(study)}",
-        word=result.word if result else study.state.value,
-        tone=Tone.NEUTRAL if study.state is StudyState.COMPLETE else Tone.UNSURE,
-        lead=f"The load of its users, watched on {study.target}; nothing was changed",
+        title=told.title if told else f"No answer: {standing_text(study)}",
+        word=told.word if told else study.state.value,
+        tone=told.tone if told else Tone.UNSURE,
+        lead=lead,
         stamp=f"PostgreSQL {server_of(study).text('version') or 'of unknown version'}",
-        tiles=() if result is None else _tiles(result),
-        sections=(*sections, _about(record)),
-        digest=sections,
+        tiles=() if result is None else switch_tiles(switch) if switch is not None else _tiles(result),
+        sections=(*ours, *sections, _about(record)),
+        digest=ours or sections,
         provenance=provenance.provenance(study, record.trials, result.elapsed_s if result else None),
     )
 
@@ -147,8 +154,9 @@ def _statements_table(rows: tuple[LiveStatement, ...]) -> Table:
 
 def _about(record: StudyRecord) -> Section:
     said = (
-        "The counters of pg_stat_statements are read every five seconds, without texts, and sessions are counted every "
-        "second. No statement of the users is run, no statistics are reset, nothing is installed or set.",
+        "The counters of pg_stat_statements are read every five seconds (every two while an arm is in force), without "
+        "texts, and sessions are counted every second. No statement of the users is run, no statistics are reset, "
+        "nothing is installed.",
         "The index is a mean of log ratios of each statement's mean time, with weights from this reference, none "
         "above a quarter. Only periods with about the same offered work are compared.",
     )

@@ -11,6 +11,7 @@ from typing import Protocol
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable
 from pgdyno.probes.statements import DatabaseTotals, SessionCounts
 from pgdyno.stats.statement_deltas import StatementDeltas, StatementSnapshot, VoidCause, deltas
+from pgdyno.studies.live.checking import MOST_OWN
 
 STEP_S = 5.0
 SESSIONS_S = 1.0
@@ -20,8 +21,6 @@ AWAY_S = 60.0
 """So long may the server be away before the study ends."""
 EARLY_STEPS = 12
 """After a minute it is known whether there is anything to watch."""
-MOST_OWN = 0.2
-"""Our own role's share of the statements' time from which it is the load's role, too."""
 
 
 class LiveReads(Protocol):

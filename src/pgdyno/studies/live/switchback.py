@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from pgdyno.errors import ApplyError, PgdynoError
@@ -34,6 +34,7 @@ from pgdyno.stats.vanish import vanished
 from pgdyno.stats.veto import VetoState
 from pgdyno.studies.pairs.blocks import block_order
 from pgdyno.trial.live_cycle import (
+    CANDIDATE_STOPS,
     LiveEnding,
     LiveEvent,
     LiveOrder,
@@ -49,13 +50,26 @@ A, B, BASELINE_ARM = "A", "B", ""
 LONGEST_S = 300.0
 GUARD_REST_S = 600.0
 """After a guard the server is left alone for so long; after a veto, for one period."""
+MOST_UNMATCHED = 6
+"""So many pairs in a row whose offered work differed: the load follows the server, or is never the same."""
 WORST_TAIL = 1.25
 """What is not in the body may look slower by this much, and no more."""
 UNMATCHED, NEW_STATEMENTS = "offered work differed", "more than 5 % of the time was in new statements"
 
 
+class LiveStopped(PgdynoError):
+    """The study has to end: somebody works on the same settings, or its load is gone."""
+
+
+class StopAsked(LiveStopped):
+    """A person wants the study to end."""
+
+
 class LiveWorld(Protocol):
-    """The server and its guards, as the executor needs them; everything but `put_back` may raise GuardBreached."""
+    """The server and its guards, as the executor needs them.
+
+    Everything but `put_back` may raise GuardBreached, and LiveStopped, after which the server is put back.
+    """
 
     def apply(self, arm: str) -> None:
         """Bring an arm into force by a reload and read it back; BASELINE_ARM is the server as found.
@@ -70,7 +84,7 @@ class LiveWorld(Protocol):
         """Count the statements of so many seconds from now on."""
 
     def has_room(self, seconds: float) -> bool:
-        """Tell whether so much more fits into the study's time, and whether there is a load left to measure."""
+        """Tell whether so much more fits into the study's time; raise LiveStopped when there is no load any more."""
 
     def rest(self, seconds: float) -> None:
         """Leave the server alone in the baseline."""
@@ -84,7 +98,9 @@ class LiveOutcome:
     """What a study came to. `pairs` are those that were judged, in their order; `lost` counts the others by cause.
 
     `vetoed` has the factor of each statement that became too slow, by its number, `vanished` are those that hardly ran
-    any more under B; `breaches` are the guards that tripped.
+    any more under B; `breaches` are the guards that tripped. `kept` are the periods of the pairs, A's and B's, `orders`
+    the arms that came first. `stopped` says why it was ended from outside, or could not go on; `is_asked` that a
+    person wanted that.
     """
 
     ending: LiveEnding
@@ -96,7 +112,17 @@ class LiveOutcome:
     vanished: tuple[int, ...]
     breaches: tuple[Breach, ...]
     period_s: float
-    covered: float
+    body: StatementBody
+    veto: VetoState
+    kept: tuple[tuple[PeriodCounts, PeriodCounts], ...] = ()
+    orders: tuple[str, ...] = ()
+    stopped: str = ""
+    is_asked: bool = False
+
+    @property
+    def covered(self) -> float:
+        """Return the share of the statements' time that the body holds."""
+        return self.body.covered
 
     @property
     def is_acceptable(self) -> bool:
@@ -109,7 +135,11 @@ class LiveOutcome:
 
 @dataclass(slots=True)
 class Switchback:
-    """One study of A against B; `run` carries it out once. `announce` hears each verdict."""
+    """One study of A against B; `run` carries it out once. `announce` hears each verdict, `hear` what there is so far.
+
+    After `most_stops` guard stops that are B's own it does not come again, and without another candidate the study is
+    over; after one that is not, the server rests for `guard_rest_s` first.
+    """
 
     world: LiveWorld
     reference: StatementReference
@@ -117,12 +147,20 @@ class Switchback:
     design: Design
     seed: int
     announce: Callable[[str], None] = lambda _text: None
+    hear: Callable[[LiveOutcome], None] = lambda _outcome: None
+    guard_rest_s: float = GUARD_REST_S
+    most_stops: int = CANDIDATE_STOPS
     _drawn: int = 0
     _dead: bool = False
     _order: Sequence[str] = ()
     _counted: dict[str, PeriodCounts] = field(default_factory=dict)
     _pairs: list[PairIndex] = field(default_factory=list)
     _kept: list[tuple[PeriodCounts, PeriodCounts]] = field(default_factory=list)
+    _orders: list[str] = field(default_factory=list)
+    _work: list[float] = field(default_factory=list)
+    """ln(B/A) of the offered work of the pairs since the last one that matched."""
+    _stopped: str = ""
+    _is_asked: bool = False
     _lost: Counter[str] = field(default_factory=Counter)
     _breaches: list[Breach] = field(default_factory=list)
     _vetoed: dict[int, float] = field(default_factory=dict)
@@ -132,17 +170,19 @@ class Switchback:
     def run(self) -> LiveOutcome:
         """Run pairs until the study is over; the server is put back on every way out, an exception included."""
         self._begin_verdict()
-        at = step(step(begin().cycle, LiveEvent.CHECKS_HOLD).cycle, LiveEvent.LENGTH_FOUND)
+        checking = replace(begin().cycle, most_stops=self.most_stops)
+        at = step(step(checking, LiveEvent.CHECKS_HOLD).cycle, LiveEvent.LENGTH_FOUND)
         try:
             while at.cycle.phase is not LivePhase.OVER:
                 at = step(at.cycle, self._carry_out(at))
         except BaseException:
             at = step(at.cycle, LiveEvent.INTERRUPTED)
             self._finish(at)
+            self.hear(self.outcome(LiveEnding.INTERRUPTED))
             raise
         self._finish(at)
         assert at.cycle.ending is not None, "what is over has ended somehow"
-        return self._outcome(at.cycle.ending)
+        return self.outcome(at.cycle.ending)
 
     def _finish(self, at: LiveStep) -> None:
         if LiveOrder.PUT_BACK in at.orders:
@@ -156,7 +196,12 @@ class Switchback:
                 event = self._do(order, at) or event
             except GuardBreached as error:
                 self._breaches.append(error.breach)
+                self.announce(str(error.breach))
                 return self._blamed(error.breach, at)
+            except LiveStopped as error:
+                self._stopped, self._is_asked = error.message, isinstance(error, StopAsked)
+                self.announce(error.message)
+                return LiveEvent.NOTHING_LEFT if order is LiveOrder.PLAN else LiveEvent.STOPPED
             if event in (LiveEvent.NOT_IN_FORCE, LiveEvent.BASELINE_LOST):
                 return event
         assert event is not None, "the last order always has an answer"
@@ -190,9 +235,9 @@ class Switchback:
             case LiveOrder.APPLY_BASELINE:
                 return self._apply(BASELINE_ARM, LiveEvent.BASELINE_IN_FORCE, LiveEvent.BASELINE_LOST)
             case LiveOrder.REST:
-                self.world.rest(self.period_s if at.cycle.after_veto else GUARD_REST_S)
-                if is_candidate_dead(at.cycle):
-                    self._dead = True
+                self._dead = is_candidate_dead(at.cycle)
+                if not self._dead:  # there is no other candidate to rest for
+                    self.world.rest(self.guard_rest_s)
                 return LiveEvent.RESTED
             case LiveOrder.ASK_PERSON:
                 return LiveEvent.ANSWERED  # nobody asks in a study of two arms: the baseline stays
@@ -205,9 +250,15 @@ class Switchback:
         counted_s = self.period_s - wash_of(self.period_s)
         self._body = body_of(self.reference, counted_s)
         self._veto = VetoState.begin(self.reference, counted_s)
-        self._pairs, self._kept, self._counted = [], [], {}
+        self._pairs, self._kept, self._orders, self._counted = [], [], [], {}
 
     def _plan(self) -> LiveEvent:
+        if len(self._work) >= MOST_UNMATCHED:
+            share, pairs = math.exp(sum(self._work) / len(self._work)), len(self._work)
+            self._stopped = (
+                f"{pairs} pairs in a row were offered unequal work: under B {100 * share:.0f} % of that under A"
+            )
+            return LiveEvent.NOTHING_LEFT
         if self._dead or len(self._pairs) >= self.design.max_pairs or not self.world.has_room(2 * self.period_s):
             return LiveEvent.NOTHING_LEFT
         self._drawn += 1
@@ -218,11 +269,13 @@ class Switchback:
         try:
             self.world.apply(arm)
         except ApplyError as error:
+            self._stopped = error.message
             self.announce(error.message)
             return failed
         except PgdynoError as error:
-            if arm != BASELINE_ARM or isinstance(error, GuardBreached):
+            if arm != BASELINE_ARM or isinstance(error, GuardBreached | LiveStopped):
                 raise
+            self._stopped = error.message
             return failed
         return done
 
@@ -241,9 +294,12 @@ class Switchback:
         pair = pair_index(self._body, a, b)
         if pair is None or not pair.is_matched:
             self._lost[UNMATCHED] += 1
+            self._work.append(0.0 if pair is None else pair.work_log_ratio)
             return LiveEvent.MORE_PAIRS
+        self._work = []
         self._pairs.append(pair)
         self._kept.append((a, b))
+        self._orders.append(self._order[0])
         self._veto = self._veto.then(self._body, a, b)
         self._vetoed = dict(self._veto.vetoed())
         if self._vetoed:
@@ -251,14 +307,17 @@ class Switchback:
         verdict = self._verdict()
         assert verdict is not None, "there is a pair"
         self.announce(f"after {verdict.pairs} pairs: {verdict.sentence(B, A)}")
+        self.hear(self.outcome(LiveEnding.INTERRUPTED))  # what there is if nothing comes after it
         return LiveEvent.FINAL if is_final(verdict, self.design) else LiveEvent.MORE_PAIRS
 
     def _verdict(self) -> Verdict | None:
         ratios = [math.exp(pair.log_ratio) for pair in self._pairs]
         return judge([1.0] * len(ratios), ratios, metric=Metric.STATEMENT_TIME, design=self.design) if ratios else None
 
-    def _outcome(self, ending: LiveEnding) -> LiveOutcome:
+    def outcome(self, ending: LiveEnding) -> LiveOutcome:
+        """Return what there is by now, with this ending."""
         assert self._body is not None, "it was made at the begin"
+        assert self._veto is not None, "it was made at the begin"
         arms = [list(arm) for arm in zip(*self._kept, strict=True)] or [[], []]
         return LiveOutcome(
             ending=ending,
@@ -270,5 +329,10 @@ class Switchback:
             vanished=vanished(self._kept),
             breaches=tuple(self._breaches),
             period_s=self.period_s,
-            covered=self._body.covered,
+            body=self._body,
+            veto=self._veto,
+            kept=tuple(self._kept),
+            orders=tuple(self._orders),
+            stopped=self._stopped,
+            is_asked=self._is_asked,
         )

@@ -15,7 +15,7 @@ from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.probes.statements import StatementReader
 from pgdyno.server.role_settings import read_overrides
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.live.checking import LiveAccess, refusals, require_watchable, surroundings
+from pgdyno.studies.live.checking import LiveAccess, refusals, require_own_role, require_watchable, surroundings
 from pgdyno.studies.live.reference import watch_baseline
 from pgdyno.studies.live.watched_result import live_result
 from pgdyno.studies.session.environment_change import facts_image
@@ -45,10 +45,7 @@ def watch_only(
     facts, began = read_facts(target), clock()
     reader = StatementReader(target.postgres)
     try:
-        database = reader.open()
-        entries = reader.entries() if database is not None else 0
-        found = refusals(facts, LiveAccess(database, reader.role, reader.sees_all, entries))
-        require_watchable(target.name, found)
+        open_watchable(target.name, facts, reader)
         study = _study(request, target, facts, reference_s, began)
         with _kept(store, study, began):
             announce(f'watching "{target.name}" for {seconds_text(reference_s)}; nothing is changed')
@@ -62,6 +59,19 @@ def watch_only(
     finally:
         reader.close()
     return result
+
+
+def open_watchable(label: str, facts: Facts, reader: StatementReader) -> int:
+    """Open the reader's session and return how many sessions of others there are.
+
+    Raises EnvironmentUnsuitable where the server, or our role in it, is not fit to be watched.
+    """
+    database = reader.open()
+    entries = reader.entries() if database is not None else 0
+    require_watchable(label, refusals(facts, LiveAccess(database, reader.role, reader.sees_all, entries)))
+    spent, (sessions, own) = reader.statements(), reader.own_sessions()
+    require_own_role(reader.role, sessions, own, spent.own_ms, float((spent.exec_ms + spent.plan_ms).sum()))
+    return sessions
 
 
 def _study(request: TargetRequest, target: Target, facts: Facts, reference_s: float, began: float) -> Study:

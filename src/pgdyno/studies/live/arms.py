@@ -1,0 +1,81 @@
+"""The two arms of a live study: what they set, what of it this server refuses, and what a person should know. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pgdyno.errors import UsageError
+from pgdyno.knobs.constraints import require
+from pgdyno.knobs.policy import Durability, check_settings, worst_class
+from pgdyno.knobs.values import canonical_text
+from pgdyno.model.configuration import Configuration
+from pgdyno.model.facts import Facts
+from pgdyno.model.linux import is_linux_knob
+from pgdyno.server.role_settings import Override, statement
+from pgdyno.trial.restarts import needs_restart
+
+_NEW_SESSIONS = ("backend", "superuser-backend")
+
+
+@dataclass(frozen=True, slots=True)
+class Arms:
+    """What A and B set; an empty A is the server as it is. `before` has the values as found, of all knobs of both."""
+
+    a: Configuration
+    b: Configuration
+    before: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the knobs that either arm sets."""
+        return tuple(self.before)
+
+    @property
+    def worst(self) -> Durability | None:
+        """Return the worst class among the knobs."""
+        return worst_class(self.names)
+
+
+def arms_of(
+    a: Mapping[str, str], b: Mapping[str, str], facts: Facts, overrides: Sequence[Override], *, connections: int
+) -> Arms:
+    """Return the arms in canonical text, checked against policy, server and the memory that is there.
+
+    `connections` is how many sessions may be at work at one time. Raises UsageError for a knob that needs a restart and
+    for one of Linux; else as `policy.check_settings` and `constraints.require`.
+    """
+    for name in (*a, *b):
+        if is_linux_knob(name):
+            raise UsageError(
+                f'knob "{name}" is of Linux, and a live study sets only what a reload of the server brings into force',
+                hint="Leave it out; pgdyno tune and pgdyno experiment measure Linux knobs with a load of their own.",
+            )
+    first, second = check_settings(a, facts), check_settings(b, facts)
+    names = tuple(sorted({*first, *second}))
+    for name in names:
+        if needs_restart(name, facts):
+            raise UsageError(
+                f"{name} needs a restart, and a live study never restarts a server",
+                hint="Leave it out; pgdyno experiment measures it on a sandbox.",
+            )
+    for word, configuration in (("A", first), ("B", second)):
+        require(configuration, facts, connections=connections, what=f"arm {word}")
+    before = {name: canonical_text(row, row.setting) for name in names if (row := facts.row(name)) is not None}
+    return Arms(first, second, before, _notes(first, second, before, facts, overrides))
+
+
+def _notes(
+    a: Configuration, b: Configuration, before: Mapping[str, str], facts: Facts, overrides: Sequence[Override]
+) -> tuple[str, ...]:
+    found = []
+    if all(a.get(name, before[name]) == b.get(name, before[name]) for name in before):
+        found.append("Both arms have the same values: a study that ought to show no difference.")
+    for one in overrides:
+        if one.name in before:
+            found.append(f"{statement(one)} outranks every file: sessions of it see {one.name} of neither arm.")
+    late = [name for name in before if facts.settings[name].context in _NEW_SESSIONS]
+    if late:
+        found.append(f"Only sessions that begin after a switch see {', '.join(late)}.")
+    return tuple(found)

@@ -1,0 +1,57 @@
+"""What somebody else changes of a server's settings while a live study switches it: theirs stays, and the study ends.
+
+A setting that came into force in between would be measured under the names of our arms; an edit that nobody has loaded
+yet would come into force with our next reload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from pgdyno.routes.file_check import read_files
+from pgdyno.server.postgres import Postgres
+from pgdyno.server.snapshot import SettingState, differences
+from pgdyno.studies.live.switchback import LiveStopped
+from pgdyno.undo.ours import is_line_only, told
+
+
+class OthersSettings:
+    """The settings of a server as they were, and as our last switch left them. `own` are the knobs of the arms."""
+
+    def __init__(self, postgres: Postgres, own: Collection[str]) -> None:
+        self._postgres = postgres
+        self._own = frozenset(own)
+        self._found = self._last = self._read()
+
+    def require_none(self) -> None:
+        """Raise LiveStopped when a setting is no longer what our last switch left, or a file holds an unread edit."""
+        now = self._read()
+        _refuse(self._last, now, ())
+
+    def switched(self) -> None:
+        """Take down what our switch has left. Raises LiveStopped when another setting came into force with it."""
+        now = self._read()
+        _refuse(self._found, now, self._own)
+        self._last = now
+
+    def taken_back(self) -> None:
+        """Hear that the server is in its baseline again."""
+        self._last = self._found
+
+    def _read(self) -> Mapping[str, SettingState]:
+        reading = read_files(self._postgres)
+        edits = reading.unread()
+        if edits:
+            raise LiveStopped(
+                f"somebody else has edited the server's settings: {edits[0]}", detail="\n".join(edits[1:]) or None
+            )
+        return reading.settings
+
+
+def _refuse(before: Mapping[str, SettingState], now: Mapping[str, SettingState], ours: Collection[str]) -> None:
+    found = [one for one in differences(before, now) if one.name not in ours and not is_line_only(one)]
+    if found:
+        raise LiveStopped(
+            f"somebody else has changed the server's settings: {told(found[0])}",
+            detail="\n".join(told(one) for one in found[1:]) or None,
+        )

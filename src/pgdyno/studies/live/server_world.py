@@ -1,0 +1,255 @@
+"""The real world of a live study: a server under its users' load, switched through the undo session, watched by guards.
+
+Between two readings nothing is done but to wait; each wait looks twice a second for a guard's breach, the stop file,
+and what somebody else changes. Everything that ends an arm is an exception: the executor brings the baseline back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.guard import Breach
+from pgdyno.probes.statements import SessionCounts
+from pgdyno.stats.body_index import PeriodCounts, counts
+from pgdyno.stats.statement_deltas import StatementDeltas, StatementSnapshot, VoidCause, deltas
+from pgdyno.studies.live.others import OthersSettings
+from pgdyno.studies.live.reference import AWAY_S, LATE_S
+from pgdyno.studies.live.switchback import BASELINE_ARM, A, LiveStopped, StopAsked
+from pgdyno.trial.live_guards import STEP_S, LiveGuards
+from pgdyno.trial.sentry import GuardBreached, Sentry
+from pgdyno.trial.watcher import Watcher
+from pgdyno.undo.session import ServerSession
+
+T = TypeVar("T")
+TURN_S = 0.25
+SESSIONS_S = 0.5
+APPLY_S = 300.0
+"""Longer than this a reload hangs."""
+OVERRUN_S = 60.0
+"""So much later than its time a period is taken for hung."""
+LOAD_LEFT = 0.3
+"""Below this share of the reference's calls it is another load, and often none."""
+WATCHED_S = 6.0
+"""The end of a rest is watched for so long: what goes on in the baseline is no arm's doing."""
+
+
+class SwitchReads(Protocol):
+    """What switching needs of `probes.statements.StatementReader`."""
+
+    def statements(self) -> StatementSnapshot:
+        """Read the counters of all statements of others."""
+
+    def sessions(self, since: float) -> SessionCounts:
+        """Count the sessions of others."""
+
+    def crossing(self, after: float, before: float) -> int:
+        """Count the statements at work that began between two moments of the server's clock."""
+
+    def reopen(self) -> None:
+        """Open the session again where it was lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopFile:
+    """A file whose appearance ends the study."""
+
+    path: Path
+
+    def look(self) -> None:
+        """Raise StopAsked when it is there."""
+        if self.path.exists():
+            raise StopAsked(f'the stop file "{self.path}" was found')
+
+
+@dataclass(slots=True)
+class ServerWorld:
+    """One server, as `switchback.LiveWorld`. `arms` are by name; `size` statements were there in the reference.
+
+    `calls_a_second` are the reference's, `ends_at` is when the study's time is over, by `clock`. `dbname` is the
+    database that most of the load's time is spent in: guards of errors, deadlocks and temporary files watch that.
+    """
+
+    session: ServerSession
+    reader: SwitchReads
+    sentry: Sentry
+    guards: LiveGuards
+    others: OthersSettings
+    watcher: Watcher
+    stop: StopFile
+    arms: Mapping[str, Configuration]
+    size: int
+    period_s: float
+    calls_a_second: float
+    dbname: str
+    ends_at: float
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    _watching: ExitStack = field(default_factory=ExitStack)
+    _arm: str = BASELINE_ARM
+    _switched_at: float = 0.0
+    _server_at: float = 0.0
+    _last: StatementSnapshot | None = None
+    _next_step: float = 0.0
+    _next_sessions: float = 0.0
+    _load_left: float = 1.0
+
+    def apply(self, arm: str) -> None:
+        """Bring an arm into force; see `LiveWorld.apply`."""
+        is_baseline = arm == BASELINE_ARM
+        self.watcher.phase("back to the baseline" if is_baseline else f"switch to {arm}")
+        if is_baseline:
+            self._watching.close()  # whatever it says now: the way back is this one
+        else:
+            self._look()
+            self.others.require_none()
+        self.session.expect(f"switch to {arm or 'the baseline'}", APPLY_S)
+        self.session.apply(BASELINE if is_baseline else self.arms[arm])
+        self._arm, self._switched_at = arm, self.clock()
+        if is_baseline:
+            self.session.expect("baseline")
+            self.others.taken_back()
+            return
+        self._watch_anew()
+        self.others.switched()
+        self._last = self._read()
+        self._server_at = self._last.at
+
+    def wash(self, least_s: float, most_s: float) -> bool:
+        """Wait until what began before the switch has ended; see `LiveWorld.wash`.
+
+        A statement that is older than a period is not waited for: it ends once, in whichever period, and one that takes
+        so long is in no body.
+        """
+        self.watcher.phase(f"{self._arm}: wait for what began before the switch")
+        self.session.expect("wash-out", most_s + OVERRUN_S)
+        self._until(self._switched_at + least_s)
+        while self._crossing():
+            if self.clock() >= self._switched_at + most_s:
+                return False
+            self._until(self.clock() + TURN_S)
+        return True
+
+    def count(self, seconds: float) -> PeriodCounts | VoidCause:
+        """Count the statements of so many seconds; see `LiveWorld.count`."""
+        self.watcher.phase(f"{self._arm}: count for {seconds:g} s")
+        self.session.expect(f"count {self._arm}", seconds + AWAY_S + OVERRUN_S)
+        before, began = self._read(), self.clock()
+        self._until(began + seconds)
+        after, ended = self._read(), self.clock()
+        self.others.require_none()
+        found = deltas(before, after)
+        if isinstance(found, VoidCause):
+            return found
+        if abs((after.at - before.at) - (ended - began)) > LATE_S or ended - began > seconds + LATE_S:
+            return VoidCause.LATE
+        period = counts(found, self.size)
+        if self._arm == A:  # what falls under B alone may be B's doing
+            self._load_left = float(period.calls.sum()) / found.seconds / max(self.calls_a_second, 1e-9)
+            self.guards.hold_against(period)
+        return period
+
+    def has_room(self, seconds: float) -> bool:
+        """Tell whether so much more fits into the study's time and there is a load; see `LiveWorld.has_room`."""
+        if self._load_left < LOAD_LEFT:
+            raise LiveStopped(f"the load fell to {100 * self._load_left:.0f} % of the calls that the reference had")
+        return self.clock() + seconds <= self.ends_at
+
+    def rest(self, seconds: float) -> None:
+        """Leave the server alone, and see at the end that the baseline is well; see `LiveWorld.rest`."""
+        ends_at = min(self.clock() + seconds, self.ends_at)
+        self.watcher.phase(f"rest for {ends_at - self.clock():.0f} s in the baseline")
+        self.session.expect("rest", seconds + OVERRUN_S)
+        while self.clock() < ends_at - WATCHED_S:
+            self.stop.look()
+            self.sleep(TURN_S)
+        self._watch_anew()
+        self._last = self._read()
+        self._until(ends_at)
+        self._watching.close()
+
+    def put_back(self) -> None:
+        """End the session: the server is as it was found."""
+        self._watching.close()
+        self.watcher.phase("put the server back")
+        self.session.rollback()
+
+    def _watch_anew(self) -> None:
+        """Let the guards begin with this arm: what a rate says of the one before is not blamed on it."""
+        self._watching.close()
+        self.guards.begin()
+        self._watching.enter_context(self.sentry.watch())
+        self.sentry.load_begins(self.dbname)
+        self._next_step = self.clock() + STEP_S
+        self._next_sessions = self.clock()
+
+    def _until(self, due: float) -> None:
+        """Wait, with open eyes."""
+        while (now := self.clock()) < due:
+            self._look()
+            if now >= self._next_sessions:
+                self._next_sessions = now + SESSIONS_S
+                self._see_sessions()
+            if now >= self._next_step:
+                self._next_step = now + STEP_S
+                self._see_statements()
+            self.sleep(max(0.0, min(due - self.clock(), TURN_S)))
+        self._look()
+
+    def _look(self) -> None:
+        self.sentry.check()
+        self.stop.look()
+
+    def _see_sessions(self) -> None:
+        seen = self._attempt(lambda: self.reader.sessions(0.0))
+        if seen is not None:
+            _raise(self.guards.sessions(time.time(), seen.active))
+            self.watcher.guards((*self.sentry.lamps, *self.guards.lamps))
+
+    def _see_statements(self) -> None:
+        now = self._attempt(self.reader.statements)
+        before, self._last = self._last, now
+        if now is None or before is None:
+            return
+        if now.loaded_at != before.loaded_at:
+            self.others.require_none()
+        step = deltas(before, now)
+        if isinstance(step, StatementDeltas):
+            _raise(self.guards.statements(time.time(), counts(step, self.size)))
+
+    def _crossing(self) -> bool:
+        found = self._attempt(lambda: self.reader.crossing(self._server_at - self.period_s, self._server_at))
+        return found is None or found > 0
+
+    def _attempt(self, read: Callable[[], T]) -> T | None:
+        """Read once; None where the server does not answer just now, which is for the guards to judge."""
+        try:
+            with self.sentry.interrupting():
+                self.reader.reopen()
+                return read()
+        except EnvironmentUnsuitable:
+            return None
+
+    def _read(self) -> StatementSnapshot:
+        """Read the statements, when the server is away as soon as it is back. Raises EnvironmentUnsuitable at last."""
+        deadline = self.clock() + AWAY_S
+        while (found := self._attempt(self.reader.statements)) is None:
+            if self.clock() >= deadline:
+                raise EnvironmentUnsuitable(
+                    f"pg_stat_statements could not be read for {AWAY_S:g} s",
+                    hint="See the server's log; pgdyno live --watch-only says whether it can be watched.",
+                )
+            self._look()
+            self.sleep(TURN_S)
+        return found
+
+
+def _raise(breach: Breach | None) -> None:
+    if breach is not None:
+        raise GuardBreached(breach)

@@ -1,0 +1,172 @@
+"""The page of two arms on a live load: pairs, statements with their lamps, guards, and what the study cost. Pure."""
+
+from __future__ import annotations
+
+from pgdyno.model.figure import Axis, Band, Figure, FigureKind, Mark, Series, Table
+from pgdyno.model.results.live import LiveChange, LiveSwitch
+from pgdyno.report.figures import MetricRow, ratio_axis
+from pgdyno.report.figures import pairs as pairs_figure
+from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Section, Snippet, TableBlock, Tile, Tone
+from pgdyno.report.wording import TONES, bare_range_text, change_text, number_text, plural, range_text
+from pgdyno.units import digits_text, seconds_text
+
+MOST_DRAWN = 20
+
+
+def switch_tiles(switch: LiveSwitch) -> tuple[Tile, ...]:
+    """Return the verdict as a tile; none without one."""
+    verdict = switch.verdict
+    if verdict is None:
+        return ()
+    interval = verdict.interval
+    return (
+        Tile(
+            verdict.metric.label,
+            change_text(interval.ratio),
+            f"{100 * interval.confidence:g} % interval {range_text(interval)}",
+            f"{plural(verdict.pairs, 'pair')} of {switch.period_s:g} s periods; "
+            f"statements that hold {100 * switch.covered:.0f} % of the time",
+            verdict.word.value,
+            Tone.BAD if switch.against else TONES[verdict.word],
+        ),
+    )
+
+
+def switch_sections(switch: LiveSwitch) -> tuple[Section, ...]:
+    """Return what was compared and what came of it."""
+    found = [_change(switch), _pairs(switch)]
+    if switch.statements:
+        found.append(_statements(switch))
+    return (*found, _guards(switch))
+
+
+def _change(switch: LiveSwitch) -> Section:
+    rows = tuple(
+        (name, before, switch.a.get(name, "as found"), switch.b.get(name, "as found"))
+        for name, before in switch.before.items()
+    )
+    table = TableBlock(Table(("setting", "found", "A", "B"), rows), "What the two arms set; all else stayed as it was.")
+    blocks: list[Block] = [table]
+    if switch.against:
+        blocks.insert(0, Notice(tuple(f"Not to be accepted: {text}." for text in switch.against)))
+    elif switch.is_acceptable:
+        text = "\n".join(f"{name} = {_quoted(value)}" for name, value in switch.b.items())
+        blocks.append(Snippet("to keep B, for postgresql.conf; the server is as it was found", text))
+    if switch.stopped:
+        blocks.insert(0, Notice((f"It ended early: {switch.stopped}.",)))
+    return Section("change", "What is compared", "In which settings do A and B differ?", tuple(blocks))
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _pairs(switch: LiveSwitch) -> Section:
+    rows = [
+        ("ended", switch.ending),
+        ("periods", f"{switch.period_s:g} s each, the first {switch.wash_s:.3g} s do not count"),
+        ("judged", plural(len(switch.pairs), "pair")),
+        ("not judged", "; ".join(f"{count} x {cause}" for cause, count in switch.lost.items()) or "none"),
+        ("in the claim", f"statements that hold {100 * switch.covered:.0f} % of the time"),
+        ("the rest", "not known" if switch.tail is None else f"{switch.tail} of its time under A"),
+        ("order", f"by coin in each pair, seed {switch.seed}"),
+    ]
+    blocks: list[Block] = [FactList(tuple(rows))]
+    if switch.verdict is not None and switch.pairs:
+        ratios = {f"pair {one.number}, {one.first} first\n{one.ratio:.3f}x": one.ratio for one in switch.pairs}
+        blocks.insert(0, Charts((pairs_figure([MetricRow(switch.verdict, ratios)], subject="B", reference="A"),)))
+        columns = ("pair", "first", "B / A", "offered work B / A")
+        table = Table(
+            columns,
+            tuple((str(one.number), one.first, f"{one.ratio:.3f}", f"{one.work:.3f}") for one in switch.pairs),
+            ("pair", *columns[2:]),
+        )
+        blocks.append(TableBlock(table, "Time of the body's statements, pair by pair.", folded=True))
+    return Section("pairs", "Pairs", "How sure is it?", tuple(blocks))
+
+
+def _statements(switch: LiveSwitch) -> Section:
+    watched = (
+        f"Not watched: {plural(switch.unwatched, 'statement')}, {100 * switch.unwatched_share:.1f} % of the time. Of "
+        "what runs less than once a period, or takes less than a thousandth of the time, nothing is known."
+    )
+    columns = ("queryid", "lamp", "B / A", "interval", "calls A", "calls B", "share", "database", "role")
+    rows = tuple(
+        (
+            one.queryid,
+            one.lamp,
+            "unknown" if one.ratio is None else digits_text(one.ratio.ratio),
+            "" if one.ratio is None else bare_range_text(one.ratio),
+            number_text(one.calls_a),
+            number_text(one.calls_b),
+            f"{100 * one.share:.1f} %",
+            one.database,
+            one.role,
+        )
+        for one in switch.statements
+    )
+    caption = (
+        "Mean time under B over that under A. The intervals are of single statements, by the scatter of their calls: "
+        "they make no claim; the lamp is what the veto says."
+    )
+    drawn = [one for one in switch.statements if one.ratio is not None][:MOST_DRAWN]
+    blocks: list[Block] = [Prose((watched,))]
+    if drawn:
+        blocks.append(Charts((_forest(drawn),)))
+    blocks.append(TableBlock(Table(columns, rows, columns[2:7]), caption))
+    return Section("changes", "Statement by statement", "Has one become much slower?", tuple(blocks))
+
+
+def _forest(drawn: list[LiveChange]) -> Figure:
+    intervals = [one.ratio for one in drawn if one.ratio is not None]
+    axis = ratio_axis("mean time under B over that under A", [end for one in intervals for end in (one.lo, one.hi)])
+    low, high = axis.lo or 0.0, axis.hi or float("inf")
+    series = Series(
+        "statement",
+        tuple(float(number) for number in range(len(drawn))),
+        tuple(one.ratio for one in intervals),
+        tuple(max(one.lo, low) for one in intervals),
+        tuple(min(one.hi, high) for one in intervals),
+        "points",
+        tuple(f"{one.queryid}\n{one.lamp}, {100 * one.share:.1f} % of the time" for one in drawn),
+        "effect",
+    )
+    table = Table(
+        ("statement", "lamp", "ratio", "interval"),
+        tuple(
+            (one.queryid, one.lamp, digits_text(one.ratio.ratio), bare_range_text(one.ratio))
+            for one in drawn
+            if one.ratio is not None
+        ),
+        ("ratio", "interval"),
+    )
+    return Figure(
+        kind=FigureKind.FOREST,
+        id="statements-forest",
+        title=f"{plural(len(drawn), 'statement')} by their share of the time, vetoed ones first",
+        question="Which statements became slower or faster?",
+        x=Axis("statement"),
+        y=axis,
+        series=(series,),
+        bands=(Band("y", 1 / 1.2, 1.2, "tolerated (within 1.2 times)"),),
+        marks=(Mark("y", 1.0, "no difference", "reference"),),
+        table=table,
+        caption="Left of 1 the statement is faster under B.",
+        n=len(drawn),
+    )
+
+
+def _guards(switch: LiveSwitch) -> Section:
+    said = [f"{one.guard}: {one.words}; blamed on the {one.kind}" for one in switch.breaches]
+    text = Prose(tuple(said) or ("No guard tripped.",), points=bool(said))
+    undo = (
+        f"Undo session {switch.session}: the server is as it was found." if switch.session else "Nothing was changed."
+    )
+    return Section("guards", "Guards", "Was the server in danger?", (text, Prose((undo,))))
+
+
+def switch_lead(switch: LiveSwitch, target: str, spent_s: float | None) -> str:
+    """Return what was compared, where, in one line."""
+    sets = ", ".join(f"{name} = {value}" for name, value in switch.b.items())
+    took = "" if spent_s is None else f", {seconds_text(spent_s)}"
+    return f"B sets {sets}; the load of its users, on {target}{took}"

@@ -1,0 +1,105 @@
+"""The guards of a live study, whose load has no driver: do its statements still end, and in which time? Pure.
+
+From a switch to the breach it takes two windows' worth of readings at the most, so that a change that cripples the load
+is taken back within ten seconds. What is read of sessions and statements is handed in; a breach is the caller's to
+carry out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pgdyno.model.guard import Absent, Breach, GuardPlan, GuardReading, Indicator
+from pgdyno.model.guard_table import LIVE_GUARDS
+from pgdyno.stats.body_index import PeriodCounts, StatementBody
+from pgdyno.trial.guards import GuardStatus, judge
+from pgdyno.units import digits_text
+
+STEP_S = 2.0
+"""Statements are read so often while an arm is in force."""
+STEPS = 2
+"""A window is so many readings."""
+FEWEST = 20
+"""Fewer calls of the body in a window say nothing ..."""
+USUAL = 40
+"""... unless the reference had so many."""
+CORES_SHARE = 4 / 3
+UNKNOWN_CORES = 16
+"""Taken where the host is not seen: rather a late alarm than one for a burst."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveLoad:
+    """What is usual: `calls_a_second` of the body, and sessions at work, 95 and 99 % of the time at most."""
+
+    body: StatementBody
+    calls_a_second: float
+    active_p95: float
+    active_p99: float
+    cores: int | None
+
+
+@dataclass(slots=True)
+class LiveGuards:
+    """The standing of both guards since the last switch. Times are seconds since the epoch."""
+
+    load: LiveLoad
+    plan: GuardPlan
+    _steps: deque[tuple[float, float, float]] = field(default_factory=lambda: deque(maxlen=STEPS))
+    _active: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=int(STEPS * STEP_S / 0.5)))
+    _standings: Mapping[str, GuardStatus] = field(default_factory=dict)
+    _usual: float = 1.0
+
+    def begin(self) -> None:
+        """Forget what was before a switch."""
+        self._steps.clear()
+        self._active.clear()
+        self._standings = {}
+
+    def hold_against(self, period: PeriodCounts) -> None:
+        """Hear a whole period of A: where the server is slower than in the reference anyhow, that is no arm's doing."""
+        _, observed, expected = self._sums(period)
+        self._usual = max(1.0, observed / expected) if expected > 0 else 1.0
+
+    @property
+    def lamps(self) -> tuple[Indicator, ...]:
+        """Return the lamps of the latest readings."""
+        return tuple(standing.lamp for standing in self._standings.values())
+
+    def sessions(self, t: float, active: int) -> Breach | None:
+        """Hear how many sessions are at work; return the breach that it is, if it is one."""
+        self._active.append((t, active))
+        cores = self.load.cores or UNKNOWN_CORES
+        usual = max(1.0, self.load.active_p99, CORES_SHARE * cores)
+        about = f"{active} sessions at work, {digits_text(usual)} are usual"
+        return self._stand(GuardReading("backlog", t, active / usual, about=about))
+
+    def statements(self, t: float, step: PeriodCounts) -> Breach | None:
+        """Hear what ended since the reading before; return the breach that it is, if it is one."""
+        self._steps.append(self._sums(step))
+        return self._stand(self._statement_time(t))
+
+    def _statement_time(self, t: float) -> GuardReading:
+        calls, observed, expected = (sum(column) for column in zip(*self._steps, strict=True))
+        usual_calls = self.load.calls_a_second * STEP_S * len(self._steps)
+        if expected > 0 and (calls >= FEWEST or (usual_calls >= USUAL and calls >= STEPS)):
+            about = f"{digits_text(observed / calls)} ms a call, {digits_text(expected / calls)} in the reference"
+            return GuardReading("statement-time", t, observed / expected / self._usual, about=about)
+        at_work = min((active for _, active in self._active), default=0)
+        if usual_calls >= USUAL and at_work >= max(1.0, self.load.active_p95):
+            about = f"{calls:.0f} calls ended while {at_work} sessions were at work, {usual_calls:.0f} are usual"
+            return GuardReading("statement-time", t, usual_calls / (calls + 1), about=about)
+        return GuardReading("statement-time", t, Absent("too few statements ended to tell"))
+
+    def _sums(self, step: PeriodCounts) -> tuple[float, float, float]:
+        """Return calls, milliseconds and the reference's milliseconds of the body's statements."""
+        body = self.load.body
+        calls, time_ms = step.calls[body.ids], step.time_ms[body.ids]
+        return float(calls.sum()), float(time_ms.sum()), float((calls * body.mean_ms).sum())
+
+    def _stand(self, reading: GuardReading) -> Breach | None:
+        now = judge([reading], self.plan, self._standings, LIVE_GUARDS)
+        self._standings = {**self._standings, **now}
+        return now[reading.name].breach
