@@ -1,6 +1,6 @@
 """What the rules of a live study do on simulated loads: false claims, pairs to an effect, vetoes, raw time per call.
 
-    python bench/live.py [--studies 1000] [--seed 1]
+    python bench/live.py [--studies 1000] [--seed 1] [--guard-days 1]
 
 Loads are those of `live_simulation`:
 a drifting mix, waves, drifting parameters and rare reports. Real servers are no part of these figures.
@@ -16,9 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_simulation import LiveSimulation, SimulatedLoad, simulated_study
+from pgdyno.model.guard import GuardPlan
 from pgdyno.stats.body_index import body_of, pair_index
 from pgdyno.stats.sequential import Design
 from pgdyno.stats.veto import VetoState
+from pgdyno.trial.live_guards import STEP_S, LiveGuards, LiveLoad
 from simulation import Studies, run_studies
 
 LOADS = {
@@ -30,6 +32,8 @@ LOADS = {
 }
 EFFECTS = (1.0, 0.97, 0.95, 0.9, 0.7, 1.1)
 COUNTED_S = 25.0
+SWITCH_STEPS = 15
+"""Readings of a period of 30 s, after which the guard begins anew."""
 
 
 def main() -> None:
@@ -37,7 +41,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--studies", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--guard-days", type=float, default=0.0, help="only simulate guard statement-time for so long")
     given = parser.parse_args()
+    if given.guard_days:
+        _print_guard(given.guard_days, given.seed)
+        return
     each = max(1, given.studies // len(LOADS))
     print(
         f"{each} studies a row; every effect on the same equal arms. claims: better or worse. coverage: of the truth."
@@ -55,6 +63,49 @@ def main() -> None:
         false = sum(_veto(seed, 1.0) is not None for seed in range(given.seed, given.seed + max(1, each // 4)))
         pairs = [one for one in found if one is not None]
         print(f"{factor:<23}  {len(pairs)} of {len(found)}  {np.median(pairs):g}  {false} of {len(found)}")
+
+
+def _print_guard(days: float, seed: int) -> None:
+    """Print how often guard statement-time trips on equal arms, and after how many seconds on a slower one."""
+    steps = round(days * 86400 / STEP_S)
+    print(
+        "load                  trips on equal arms  largest window  seconds until it trips, every statement x times slower"
+    )
+    for name, load in LOADS.items():
+        tripped, most = guard_trips(load, seed, steps)
+        found = "  ".join(f"{factor:g}x: {_until_trip(load, seed, factor)}" for factor in (4.0, 10.0))
+        print(f"{name:<20}  {tripped} in {days:g} days  {most:.2f}  {found}")
+
+
+def _guards(simulation: LiveSimulation) -> LiveGuards:
+    reference = simulation.reference(60, 10.0)
+    body = body_of(reference, COUNTED_S)
+    calls = float(reference.calls[body.ids].sum()) / reference.seconds
+    return LiveGuards(LiveLoad(body, calls, 1.0, 2.0, 2), GuardPlan())
+
+
+def guard_trips(load: SimulatedLoad, seed: int, steps: int) -> tuple[int, float]:
+    """Return how often the guard trips in so many readings of a baseline, and the largest ratio that it saw."""
+    simulation = LiveSimulation(load, seed)
+    guards, tripped, most = _guards(simulation), 0, 0.0
+    for step in range(steps):
+        if step % SWITCH_STEPS == 0:
+            guards.begin()
+        if guards.statements(STEP_S * step, simulation.period(STEP_S)) is not None:
+            tripped += 1
+            guards.begin()
+        most = max(most, guards.statement_time)
+    return tripped, most
+
+
+def _until_trip(load: SimulatedLoad, seed: int, factor: float) -> str:
+    found = []
+    for one in range(seed, seed + 20):
+        simulation = LiveSimulation(load, one)
+        guards = _guards(simulation)
+        steps = (step for step in range(1, 16) if guards.statements(STEP_S * step, simulation.period(STEP_S, factor)))
+        found.append(STEP_S * next(steps, math.inf))
+    return f"median {np.median(found):g}, at most {max(found):g}"
 
 
 def _print(name: str, effect: float, index: NDArray[np.float64], raw: NDArray[np.float64]) -> None:

@@ -150,11 +150,11 @@ _LOAD = (
 
 _LIVE = (
     Guard(
-        "statement-time", _CONFIGURATION, "x", 3, hold_s=2,
+        "statement-time", _CONFIGURATION, "x", 3, hold_s=3.5,
         reads="time of the statements of the body that ended in the last 4 s, of what their calls took in the "
         "reference (what the last period of A took above that is left out); where hardly one ends although sessions "
         "are at work, how many times more calls the reference had",
-        reason="equal arms stayed below twice; it must last 2 s, so that the baseline is back within 10 s of a change "
+        reason="equal arms stayed below twice; it must last 3.5 s, and the baseline is back within 10 s of a change "
         "that cripples the load.",
     ),
     Guard(

@@ -43,7 +43,7 @@ class LiveLoad:
 
 @dataclass(slots=True)
 class LiveGuards:
-    """The standing of both guards since the last switch. Times are seconds since the epoch."""
+    """The standing of both guards since the last switch. Times are seconds of the caller's clock."""
 
     load: LiveLoad
     plan: GuardPlan
@@ -62,6 +62,13 @@ class LiveGuards:
         """Hear a whole period of A: where the server is slower than in the reference anyhow, that is no arm's doing."""
         _, observed, expected = self._sums(period)
         self._usual = max(1.0, observed / expected) if expected > 0 else 1.0
+
+    @property
+    def statement_time(self) -> float:
+        """Return the latest reading of statement-time, 0 where it could not be told."""
+        standing = self._standings.get("statement-time")
+        value = None if standing is None else standing.reading.value
+        return value if isinstance(value, float) else 0.0
 
     @property
     def lamps(self) -> tuple[Indicator, ...]:

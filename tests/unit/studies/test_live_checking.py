@@ -11,7 +11,14 @@ from pgdyno.errors import EnvironmentUnsuitable, ExitCode
 from pgdyno.model.facts import SettingFact
 from pgdyno.model.guard import Colour, Indicator
 from pgdyno.server.role_settings import Override
-from pgdyno.studies.live.checking import LiveAccess, refusals, require_watchable, surroundings, watch_notes
+from pgdyno.studies.live.checking import (
+    LiveAccess,
+    refusals,
+    require_own_role,
+    require_watchable,
+    surroundings,
+    watch_notes,
+)
 
 GOOD = LiveAccess("app", "watcher", True, 300)
 USUAL = {"pg_stat_statements.track": "top", "pg_stat_statements.max": "5000", "compute_query_id": "auto"}
@@ -96,3 +103,16 @@ def test_what_a_study_would_meet_is_told_without_the_values_of_others():
     assert "disk" in red
     assert "memory" not in red
     assert surroundings(facts(), [], []) == ()
+
+
+@pytest.mark.parametrize(
+    ("sessions", "own", "own_ms", "is_refused"),
+    [(10, 9, 900.0, True), (10, 1, 900.0, False), (10, 9, 10.0, False), (0, 0, 900.0, False)],
+)
+def test_the_load_s_own_role_is_refused_before_a_minute_is_watched(sessions, own, own_ms, is_refused):
+    if not is_refused:
+        require_own_role("app", sessions, own, own_ms, 100.0)
+        return
+    with pytest.raises(EnvironmentUnsuitable, match='role "app"') as raised:
+        require_own_role("app", sessions, own, own_ms, 100.0)
+    assert "CREATE ROLE" in str(raised.value.hint)

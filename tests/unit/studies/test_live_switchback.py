@@ -7,63 +7,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from live_simulation import LiveSimulation, SimulatedLoad
 from pgdyno.errors import ApplyError, ConnectError
-from pgdyno.model.guard import Breach, GuardKind, GuardReading
 from pgdyno.model.verdict import Interval, Metric, Word
 from pgdyno.stats.body_index import PeriodCounts
 from pgdyno.stats.sequential import Design
 from pgdyno.stats.statement_deltas import VoidCause
-from pgdyno.studies.live.switchback import BASELINE_ARM, GUARD_REST_S, NEW_STATEMENTS, UNMATCHED, A, B, Switchback
+from pgdyno.studies.live.switchback import (
+    BASELINE_ARM,
+    GUARD_REST_S,
+    MOST_UNMATCHED,
+    NEW_STATEMENTS,
+    UNMATCHED,
+    A,
+    B,
+    LiveStopped,
+    StopAsked,
+    Switchback,
+)
 from pgdyno.trial.live_cycle import LiveEnding
-from pgdyno.trial.sentry import GuardBreached
-
-
-def breached(kind=GuardKind.CONFIGURATION):
-    return GuardBreached(Breach("temp", kind, 1.0, 1.0, GuardReading("temp", 1.0, 9.0), 1.0, "too much"))
-
-
-class World:
-    """Applies arms to a simulated load; `happens` maps the number of a call to what comes of it instead."""
-
-    def __init__(self, factors=1.0, *, seed=1, pairs=99, happens=None, crossed=()):
-        self.simulation = LiveSimulation(SimulatedLoad(), seed)
-        self.reference = self.simulation.reference(60, 10.0)
-        self.factors, self.room, self.happens, self.crossed = factors, pairs, happens or {}, crossed
-        self.arm, self.applied, self.rests, self.counted, self.back = BASELINE_ARM, [], [], 0, 0
-        self.washes = 0
-
-    def apply(self, arm):
-        self.applied.append(arm)
-        self._perhaps(("apply", len(self.applied)))
-        self.arm = arm
-
-    def wash(self, least_s, most_s):
-        self.washes += 1
-        return self.washes not in self.crossed
-
-    def count(self, seconds):
-        self.counted += 1
-        found = self.simulation.period(seconds, self.factors if self.arm == B else 1.0)
-        other = self._perhaps(("count", self.counted))
-        return found if other is None else other(found) if callable(other) else other
-
-    def has_room(self, seconds):
-        self.room -= 1
-        return self.room >= 0
-
-    def rest(self, seconds):
-        assert self.arm == BASELINE_ARM
-        self.rests.append(seconds)
-
-    def put_back(self):
-        self.back += 1
-
-    def _perhaps(self, key):
-        what = self.happens.get(key)
-        if isinstance(what, BaseException):
-            raise what
-        return what
+from simulated_live_world import World, breached
 
 
 def study(world, **design):
@@ -200,3 +162,46 @@ def test_the_same_seed_draws_the_same_orders():
     one, other = World(0.8), World(0.8)
     assert study(one).run().verdict == study(other).run().verdict
     assert one.applied == other.applied
+
+
+def test_a_guard_that_may_stop_b_once_ends_it_in_the_baseline_and_nobody_rests_for_it():
+    world = World(happens={("count", number): breached() for number in range(1, 9)})
+    told = Switchback(world, world.reference, 30.0, Design(), seed=3, most_stops=1).run()
+    blamed = [arm for arm in world.applied if arm == B]
+    assert (told.ending, len(blamed)) == (LiveEnding.NOTHING_LEFT, 1)
+    assert world.applied[-1] == BASELINE_ARM
+    assert len(world.rests) == len(told.breaches) - 1, "those under A alone"
+    assert world.back == 1
+
+
+@pytest.mark.parametrize(("error", "asked"), [(LiveStopped("somebody else"), False), (StopAsked("a person"), True)])
+@pytest.mark.parametrize("place", [("apply", 1), ("count", 1), ("count", 8)])
+def test_who_stops_it_has_the_server_back_and_the_pairs_of_before(error, asked, place):
+    world = World(0.97, happens={place: error})
+    told = study(world).run()
+    assert (told.ending, told.stopped, told.is_asked) == (LiveEnding.STOPPED, error.message, asked)
+    assert len(told.pairs) == (3 if place == ("count", 8) else 0)
+    assert world.back == 1
+
+
+def test_a_load_that_follows_the_server_is_given_up_with_its_work_named():
+    class Closed(World):
+        def count(self, seconds):
+            found = super().count(seconds)
+            share = 0.5 if self.arm == B else 1.0
+            return PeriodCounts(share * found.calls, found.time_ms)
+
+    world = Closed()
+    told = study(world).run()
+    assert told.ending is LiveEnding.NOTHING_LEFT
+    assert told.lost[UNMATCHED] == MOST_UNMATCHED
+    assert "% of that under A" in told.stopped
+    assert 40 < int(told.stopped.split("under B ")[1].split(" ")[0]) < 60
+
+
+def test_what_was_judged_is_heard_after_each_pair_and_when_it_is_broken_off():
+    world, heard = World(0.8, happens={("count", 5): KeyboardInterrupt()}), []
+    with pytest.raises(KeyboardInterrupt):
+        Switchback(world, world.reference, 30.0, Design(min_pairs=9), seed=3, hear=heard.append).run()
+    assert [len(one.pairs) for one in heard] == [1, 2, 2]
+    assert len(heard[-1].kept) == len(heard[-1].orders) == 2

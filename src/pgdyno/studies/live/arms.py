@@ -15,8 +15,6 @@ from pgdyno.model.linux import is_linux_knob
 from pgdyno.server.role_settings import Override, statement
 from pgdyno.trial.restarts import needs_restart
 
-_NEW_SESSIONS = ("backend", "superuser-backend")
-
 
 @dataclass(frozen=True, slots=True)
 class Arms:
@@ -63,11 +61,11 @@ def arms_of(
     for word, configuration in (("A", first), ("B", second)):
         require(configuration, facts, connections=connections, what=f"arm {word}")
     before = {name: canonical_text(row, row.setting) for name in names if (row := facts.row(name)) is not None}
-    return Arms(first, second, before, _notes(first, second, before, facts, overrides))
+    return Arms(first, second, before, _notes(first, second, before, overrides))
 
 
 def _notes(
-    a: Configuration, b: Configuration, before: Mapping[str, str], facts: Facts, overrides: Sequence[Override]
+    a: Configuration, b: Configuration, before: Mapping[str, str], overrides: Sequence[Override]
 ) -> tuple[str, ...]:
     found = []
     if all(a.get(name, before[name]) == b.get(name, before[name]) for name in before):
@@ -75,7 +73,4 @@ def _notes(
     for one in overrides:
         if one.name in before:
             found.append(f"{statement(one)} outranks every file: sessions of it see {one.name} of neither arm.")
-    late = [name for name in before if facts.settings[name].context in _NEW_SESSIONS]
-    if late:
-        found.append(f"Only sessions that begin after a switch see {', '.join(late)}.")
     return tuple(found)

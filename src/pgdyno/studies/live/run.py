@@ -136,7 +136,7 @@ def switch_study(
         period_s = options.period_s or told.period_s
         if period_s is None:
             return ending.complete(told)
-        others.require_none()
+        _require_calm(others)
         plan = _plan(target, arms, told, options, period_s, ends_at - time.monotonic(), stop)
         if not approve(plan):
             announce("rejected: nothing was changed")
@@ -206,6 +206,18 @@ def _watched(reader: StatementReader, reference_s: float, stop: StopFile, announ
         return watch_baseline(reader, reference_s, announce=announce, sleep=sleep)
     except LiveStopped as asked:
         raise OutOfTime(f"{asked.message}, before anything was changed", hint="Remove it to begin anew.") from asked
+
+
+def _require_calm(others: OthersSettings) -> None:
+    """Refuse to compare with a reference of other settings."""
+    try:
+        others.require_none()
+    except LiveStopped as change:
+        raise EnvironmentUnsuitable(
+            f"{change.message}, while it was watched",
+            detail=change.detail,
+            hint="Nothing was changed by pgdyno: begin anew when they have finished.",
+        ) from change
 
 
 def _plan(

@@ -18,7 +18,7 @@ def judgement(switch: LiveSwitch) -> Judgement:
     if switch.ending == REJECTED:
         return Judgement(f"No verdict: {switch.stopped}", REJECTED, Tone.UNSURE, REJECTED, code)
     if verdict is None or (switch.is_restored and verdict.word in (Word.NOT_RESOLVED, Word.EQUIVALENT)):
-        because = switch.against[0] if switch.against else switch.stopped or f"the study ended: {switch.ending}"
+        because = switch.stopped or next(iter(switch.against), f"the study ended: {switch.ending}")
         title = f"No verdict: {because}"
         return Judgement(title, Word.NOT_RESOLVED.value, Tone.UNSURE, because, code)
     title = sentence(verdict, "B", "A")

@@ -1,0 +1,54 @@
+"""A live study in a process of its own, with periods short enough for a test: argv is the server, then the settings."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from pgdyno.cli.options import open_store
+from pgdyno.cli.progress import Progress
+from pgdyno.model.results.live import LiveResult
+from pgdyno.stats.sequential import Design
+from pgdyno.studies.live.run import LiveOptions, SwitchPlan, switch_study
+from pgdyno.studies.session.opening import opened
+from pgdyno.studies.session.target_request import TargetRequest
+from pgdyno.targets.target import Target
+
+PERIOD_S = 2.4
+LONG_S = 12.0
+"""Long enough for a guard, which begins anew with each period."""
+
+
+def approved(_plan: SwitchPlan) -> bool:
+    return True
+
+
+def short_study(
+    target: Target,
+    settings: dict[str, str],
+    *,
+    period_s: float = PERIOD_S,
+    max_pairs: int = 12,
+    approve: Callable[[SwitchPlan], bool] = approved,
+    announce: Callable[[str], None] = lambda _text: None,
+) -> LiveResult:
+    """Run a study of two arms with a reference of five seconds."""
+    options = LiveOptions(
+        a={}, b=settings, reference_s=5, budget_s=90, seed=3, period_s=period_s, design=Design(max_pairs=max_pairs)
+    )
+    with open_store(None) as store:
+        return switch_study(
+            store, target, TargetRequest(), options, Progress(quiet=True), approve=approve, announce=announce
+        )
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    name, _, value = sys.argv[2].partition("=")
+    with opened(TargetRequest(dsn=sys.argv[1])) as server:
+        told = short_study(server, {name: value}, max_pairs=40, announce=say)
+    sys.exit(int(told.exit_code))

@@ -1,0 +1,199 @@
+"""`pgdyno live --b` on real servers, 13 to 18, under a load whose response to work_mem is planted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from live_driver import LONG_S, short_study
+from live_load import ROLE, planted_load
+from pgdyno.errors import EnvironmentUnsuitable, ExitCode, PolicyError, UsageError
+from pgdyno.model.results.live import LiveResult
+from pgdyno.model.study import StudyState
+from pgdyno.model.verdict import Word
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import places
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.live.run import SwitchPlan
+from pgdyno.studies.reports import build_report
+from server_image import eventually, files_of, settings_of
+
+pytestmark = [pytest.mark.pg, pytest.mark.slow]
+DRIVER = Path(__file__).parents[1] / "live_driver.py"
+B = {"work_mem": "64MB"}
+
+
+@contextmanager
+def as_found(sandbox: Sandbox) -> Iterator[None]:
+    """See that settings and files are what they were."""
+    folder = sandbox.target().directory
+    assert folder is not None
+    before = settings_of(sandbox), files_of(folder)
+    yield
+    assert (settings_of(sandbox), files_of(folder)) == before
+
+
+def work_mem(sandbox: Sandbox) -> object:
+    return sandbox.target().postgres.fetch("SELECT current_setting('work_mem') AS value")[0]["value"]
+
+
+def bundles() -> list[Path]:
+    folder = places.state_dir() / "undo"
+    return [path for path in folder.glob("*") if path.is_dir()] if folder.is_dir() else []
+
+
+def test_a_planted_gain_is_found_and_the_server_is_as_it_was(any_postgres: Sandbox, pgdyno_home: Path) -> None:
+    seen: list[object] = []
+    with as_found(any_postgres), planted_load(any_postgres.target().postgres, {"64MB": 0.4}):
+        told = short_study(any_postgres.target(), B, announce=lambda _text: seen.append(work_mem(any_postgres)))
+    assert told.switch is not None
+    assert told.switch.verdict is not None
+    assert told.switch.verdict.word is Word.BETTER
+    assert told.switch.verdict.interval.lo < 0.5
+    assert told.exit_code is ExitCode.OK
+    assert "64MB" in seen
+    assert {one.role for one in told.switch.statements if one.lamp == "watched"} == {ROLE}
+    with Store.open(places.data_dir() / "pgdyno.db") as store:
+        study = store.study(told.study)
+        assert (study.state, study.result) == (StudyState.COMPLETE, told)
+        assert "Statement by statement" in [one.title for one in build_report(store, study.id).sections]
+
+
+def test_a_change_that_cripples_the_load_is_taken_back_by_a_guard(any_postgres: Sandbox, pgdyno_home: Path) -> None:
+    with as_found(any_postgres), planted_load(any_postgres.target().postgres, {"64MB": 25.0}):
+        told = short_study(any_postgres.target(), B, period_s=LONG_S)
+    assert told.switch is not None
+    assert told.switch.pairs == ()
+    assert [one.guard for one in told.switch.breaches] == ["statement-time"]
+    assert told.exit_code is ExitCode.RESTORED
+    assert told.title.startswith("No verdict: guard statement-time")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_study_leaves_the_server_as_it_was_and_only_one_may_run(
+    any_postgres: Sandbox, pgdyno_home: Path, number: signal.Signals
+) -> None:
+    target = any_postgres.target()
+    with as_found(any_postgres), planted_load(target.postgres, {"64MB": 0.9}):
+        with subprocess.Popen(
+            [sys.executable, str(DRIVER), target.postgres.conninfo, "work_mem=64MB"],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(DRIVER.parent)},
+        ) as process:
+            try:
+                assert process.stdout is not None
+                said = []
+                for line in process.stdout:
+                    said.append(line)
+                    if "after 1 pairs" in line:
+                        break
+                assert process.poll() is None, said
+                with pytest.raises(EnvironmentUnsuitable, match="session"):
+                    short_study(target, B)
+                eventually(lambda: work_mem(any_postgres) == "64MB", "arm B in force", step_s=0.05)
+                process.send_signal(number)
+                process.wait(60)
+            finally:
+                process.kill()
+        eventually(lambda: work_mem(any_postgres) == "4MB", "the baseline in force")
+        if number == signal.SIGKILL:
+            eventually(lambda: all("closed" in _journal(path) for path in bundles()), "the watchdog's end")
+    with Store.open(places.data_dir() / "pgdyno.db") as store:
+        (study,) = store.studies()
+        assert study.told(LiveResult) is not None, "the pairs of before are kept"
+        assert number == signal.SIGKILL or study.state is StudyState.INTERRUPTED
+
+
+def _journal(bundle: Path) -> str:
+    return "".join(path.read_text() for path in bundle.glob("journal*"))
+
+
+def test_what_a_colleague_sets_in_mid_pair_stays_and_ends_the_study(sandbox18: Sandbox, pgdyno_home: Path) -> None:
+    postgres = sandbox18.target().postgres
+
+    def colleague(text: str) -> None:
+        if text.startswith("after 1 pairs"):
+            postgres.execute("ALTER SYSTEM SET random_page_cost = 3.3")
+            postgres.execute("SELECT pg_reload_conf()")
+
+    try:
+        with planted_load(postgres, {"64MB": 0.9}):
+            told = short_study(sandbox18.target(), B, announce=colleague)
+        assert told.switch is not None
+        assert "random_page_cost" in told.switch.stopped
+        assert told.exit_code is ExitCode.RESTORED
+        assert postgres.fetch("SHOW random_page_cost")[0]["random_page_cost"] == "3.3"
+        assert work_mem(sandbox18) == "4MB"
+    finally:
+        postgres.execute("ALTER SYSTEM RESET random_page_cost")
+        postgres.execute("SELECT pg_reload_conf()")
+
+
+def test_a_stop_file_ends_it_with_the_pairs_that_there_are(sandbox18: Sandbox, pgdyno_home: Path) -> None:
+    plans: list[SwitchPlan] = []
+
+    def stop(text: str) -> None:
+        if text.startswith("after 2 pairs"):
+            Path(plans[0].stop_file).touch()
+
+    with as_found(sandbox18), planted_load(sandbox18.target().postgres, {"64MB": 0.9}):
+        told = short_study(sandbox18.target(), B, announce=stop, approve=lambda plan: plans.append(plan) is None)
+    assert told.switch is not None
+    assert len(told.switch.pairs) == 2
+    assert "stop file" in told.switch.stopped
+    assert told.exit_code is ExitCode.NOT_RESOLVED
+
+
+def test_a_rejected_plan_changes_nothing_and_names_what_outranks_the_arm(sandbox18: Sandbox, pgdyno_home: Path) -> None:
+    postgres, plans = sandbox18.target().postgres, []
+
+    def reject(plan: SwitchPlan) -> bool:
+        plans.append(plan)
+        return False
+
+    with as_found(sandbox18), planted_load(postgres, {"64MB": 0.9}):
+        postgres.execute(f"ALTER ROLE {ROLE} SET work_mem = '5MB'")
+        told = short_study(sandbox18.target(), B, approve=reject)
+    assert told.exit_code is ExitCode.NOT_RESOLVED
+    assert told.word == "rejected"
+    assert bundles() == []
+    assert plans[0].arms.before == {"work_mem": "4MB"}
+    assert any(ROLE in note and "work_mem" in note for note in plans[0].notes)
+
+
+def test_what_no_reload_brings_into_force_is_refused_at_once(sandbox18: Sandbox, pgdyno_home: Path) -> None:
+    sandbox18.target().postgres.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public")
+    for settings, error in (
+        ({"shared_buffers": "256MB"}, UsageError),
+        ({"vm.swappiness": "1"}, UsageError),
+        ({"fsync": "off"}, PolicyError),
+        ({"work_memm": "1MB"}, UsageError),
+        ({"work_mem": "many"}, UsageError),
+    ):
+        with as_found(sandbox18), pytest.raises(error) as raised:
+            short_study(sandbox18.target(), settings)
+        assert raised.value.hint
+    assert bundles() == []
+
+
+def test_without_a_terminal_and_without_approval_nothing_is_changed(sandbox18: Sandbox, pgdyno_home: Path) -> None:
+    words = ("live", "--b", "work_mem=64MB", "--target", sandbox18.target().postgres.conninfo)
+    with as_found(sandbox18):
+        done = subprocess.run(
+            [sys.executable, "-m", "pgdyno", *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == ExitCode.USAGE
+    assert "--approve auto" in done.stderr
+    assert bundles() == []

@@ -1,0 +1,62 @@
+"""`pgdyno live`: what is refused before any server is asked."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from pgdyno.cli import live
+from pgdyno.errors import UsageError
+
+
+def refused(*words: str) -> str:
+    result = CliRunner().invoke(live.command, [*words, "--target", "host=/nowhere"])
+    if isinstance(result.exception, UsageError):
+        return f"{result.exception.message} {result.exception.detail or ''} {result.exception.hint}"
+    assert result.exit_code == 2, result.output
+    return result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "give one of --watch-only and --b"),
+        (("--watch-only", "--b", "work_mem=1MB"), "give one of"),
+        (("--watch-only", "--a", "work_mem=1MB"), "--a is what --b is compared with"),
+        (("--b", "work_mem"), '--b "work_mem" is not KNOB=VALUE'),
+        (("--b", "work_mem=1MB,work_mem=2MB"), "sets work_mem twice"),
+        (("--b", "work_mem=1MB"), "no terminal to ask"),
+        (("--b", "work_mem=1MB", "--approve", "class-A"), "no terminal to ask"),
+        (("--b", "work_mem=1MB", "--approve", "auto", "--budget", "31min"), "--budget 31 min does not hold"),
+        (("--b", "work_mem=1MB", "--approve", "auto", "--guard", "nothing=1"), "backlog"),
+        (("--b", "work_mem=1MB", "--approve", "auto", "--max-pairs", "2"), "--max-pairs"),
+        (("--b", "work_mem=1MB", "--approve", "perhaps"), "--approve"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_a_server_is_asked(words, said):
+    assert said in refused(*words)
+
+
+def test_several_settings_are_split_at_the_commas_between_them_alone():
+    with live.command.make_context(
+        "live", ["--b", "work_mem=64MB, random_page_cost=1.1", "--b", "temp_tablespaces=a,b"]
+    ) as context:
+        assert live._settings(live.Flags(context.params), "b") == {
+            "work_mem": "64MB",
+            "random_page_cost": "1.1",
+            "temp_tablespaces": "a,b",
+        }
+
+
+@pytest.mark.parametrize(
+    ("approve", "names", "asks"),
+    [
+        ("each", ("random_page_cost",), True),
+        ("class-A", ("random_page_cost",), False),
+        ("class-A", ("random_page_cost", "work_mem"), True),
+        ("class-A", ("unheard_of",), True),
+        ("auto", ("work_mem",), False),
+    ],
+)
+def test_a_person_is_asked_unless_they_have_said_otherwise(approve, names, asks):
+    assert live._asks(approve, names) is asks

@@ -1,0 +1,58 @@
+"""What the arms of a live study may set, and what a person is told of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from facts_from_params import make_facts
+from pgdyno.errors import EnvironmentUnsuitable, PolicyError, UsageError
+from pgdyno.knobs.policy import Durability
+from pgdyno.server.role_settings import Override
+from pgdyno.studies.live.arms import arms_of
+
+
+def arms(b, a=None, overrides=(), connections=20):
+    return arms_of(a or {}, b, make_facts(18), overrides, connections=connections)
+
+
+def test_an_arm_has_canonical_values_beside_those_as_found():
+    told = arms({"work_mem": "65536kB", "random_page_cost": "1.1"})
+    assert dict(told.a) == {}
+    assert dict(told.b) == {"random_page_cost": "1.1", "work_mem": "64MB"}
+    assert told.before == {"random_page_cost": "4", "work_mem": "4MB"}
+    assert told.worst is Durability.B
+    assert told.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"shared_buffers": "256MB"}, UsageError, "shared_buffers needs a restart"),
+        ({"vm.swappiness": "1"}, UsageError, "is of Linux"),
+        ({"fsync": "off"}, PolicyError, "class X"),
+        ({"work_mem": "100GB"}, EnvironmentUnsuitable, "arm B cannot be measured here"),
+    ],
+)
+def test_what_a_reload_does_not_bring_or_nobody_may_set_is_refused_with_a_hint(settings, error, message):
+    with pytest.raises(error, match=message) as raised:
+        arms(settings)
+    assert raised.value.hint
+    if message != "arm B cannot be measured here":
+        with pytest.raises(error, match=message):
+            arms({"work_mem": "8MB"}, settings)
+
+
+def test_a_role_or_a_database_that_sets_the_knob_itself_is_named_and_no_other():
+    overrides = (
+        Override("reports", None, "work_mem", "1GB"),
+        Override(None, "shop", "work_mem", "8MB"),
+        Override("web", None, "jit", "off"),
+    )
+    found = arms({"work_mem": "64MB"}, overrides=overrides).notes
+    assert len(found) == 2
+    assert "ALTER ROLE reports SET work_mem = 1GB" in found[0]
+    assert "ALTER DATABASE shop" in found[1]
+
+
+def test_equal_arms_are_told():
+    assert "ought to show no difference" in arms({"work_mem": "4MB"}).notes[0]

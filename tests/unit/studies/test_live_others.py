@@ -1,0 +1,69 @@
+"""What somebody else sets while a live study switches a server ends it, and what only moved lines does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pgdyno.routes.file_check import FileLine, FileReading
+from pgdyno.studies.live import others
+from pgdyno.studies.live.switchback import LiveStopped
+from preflight_facts import state
+
+ROWS = {one.name: one for one in (state("work_mem", "4096"), state("random_page_cost", "4"), state("jit", "on"))}
+
+
+class Files:
+    def __init__(self, monkeypatch):
+        self.rows, self.lines = dict(ROWS), ()
+        monkeypatch.setattr(others, "read_files", lambda _postgres: FileReading(self.lines, dict(self.rows)))
+
+    def set(self, name, value, **fields):
+        self.rows[name] = replace(self.rows[name], setting=value, source="configuration file", **fields)
+
+
+@pytest.fixture
+def files(monkeypatch):
+    return Files(monkeypatch)
+
+
+def test_our_own_knobs_change_with_a_switch_and_nothing_else_may(files):
+    watching = others.OthersSettings(None, ("work_mem",))
+    files.set("work_mem", "65536")
+    watching.switched()
+    watching.require_none()
+    files.rows = dict(ROWS)
+    watching.taken_back()
+    watching.require_none()
+    files.set("work_mem", "65536")
+    files.set("random_page_cost", "3.3")
+    with pytest.raises(LiveStopped, match="random_page_cost"):
+        watching.switched()
+
+
+def test_a_value_of_ours_that_somebody_else_changed_is_theirs(files):
+    watching = others.OthersSettings(None, ("work_mem",))
+    files.set("work_mem", "65536")
+    watching.switched()
+    files.set("work_mem", "8192")
+    with pytest.raises(LiveStopped, match="work_mem"):
+        watching.require_none()
+
+
+def test_a_line_that_only_moved_is_no_change(files):
+    def at(line):
+        files.set("jit", "on", sourcefile="/etc/a.conf", sourceline=line)
+        files.lines = (FileLine("/etc/a.conf", line, "jit", "on", True, None),)
+
+    at(3)
+    watching = others.OthersSettings(None, ("work_mem",))
+    at(9)
+    watching.require_none()
+
+
+def test_an_edit_that_our_next_reload_would_bring_into_force_ends_it_before(files):
+    watching = others.OthersSettings(None, ("work_mem",))
+    files.lines = (FileLine("/etc/a.conf", 3, "random_page_cost", "1.1", True, None),)
+    with pytest.raises(LiveStopped, match=r"random_page_cost = 1\.1"):
+        watching.require_none()

@@ -1,0 +1,240 @@
+"""The world of a live study over a server that is made up: what ends a wait, and what a switch leaves behind."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.guard import GuardPlan
+from pgdyno.probes.statements import SessionCounts
+from pgdyno.stats.body_index import PeriodCounts, StatementBody
+from pgdyno.stats.statement_deltas import StatementSnapshot, VoidCause
+from pgdyno.studies.live.server_world import ServerWorld, StopFile
+from pgdyno.studies.live.switchback import BASELINE_ARM, A, B, LiveStopped, StopAsked
+from pgdyno.trial.live_guards import LiveGuards, LiveLoad
+from pgdyno.trial.sentry import GuardBreached
+from simulated_live_world import breached
+
+BODY = StatementBody(np.array([0]), np.array([1.0]), np.array([2.0]), 1.0)
+RATE = 50.0
+
+
+class Server:
+    """A server under a load of one statement, its session, its guards and its clock, all in one."""
+
+    def __init__(self, tmp_path):
+        self.now, self.calls, self.spent, self.applied, self.back = 1000.0, 0.0, 0.0, [], 0
+        self.factor, self.share, self.active, self.crossings, self.away = {}, 1.0, 1, 0, 0
+        self.arm, self.watching, self.loaded_at, self.looked, self.breach, self.jump = BASELINE, 0, 1.0, 0, None, 0.0
+        self.others_say = None
+        self.world = ServerWorld(
+            session=self, reader=self, sentry=self, others=self, watcher=self, stop=StopFile(tmp_path / "stop"),
+            guards=LiveGuards(LiveLoad(BODY, RATE, 3.0, 4.0, 2), GuardPlan()),
+            arms={A: BASELINE, B: Configuration.of({"work_mem": "64MB"})}, size=1, period_s=30.0,
+            calls_a_second=RATE, dbname="shop", ends_at=2000.0, clock=lambda: self.now, sleep=self.sleep,
+        )  # fmt: skip
+
+    def sleep(self, seconds):
+        self.now += seconds
+        ended = RATE * self.share * seconds
+        self.calls += ended
+        self.spent += 2.0 * ended * self.factor.get(self.arm, 1.0)
+
+    # the reader
+    def statements(self):
+        self._answer()
+        return StatementSnapshot(
+            at=self.now + self.jump, started_at=1.0, ids=np.array([0]), calls=np.array([self.calls]),
+            exec_ms=np.array([self.spent]), sd_ms=np.zeros(1), plans=np.zeros(1), plan_ms=np.zeros(1),
+            rows=np.zeros(1), since=np.full(1, np.nan), loaded_at=self.loaded_at,
+        )  # fmt: skip
+
+    def sessions(self, since):
+        self._answer()
+        return SessionCounts(9, self.active, 4, 0.1)
+
+    def crossing(self, after, before):
+        assert before - after == 30.0
+        self.crossings -= 1
+        return int(self.crossings >= 0)
+
+    def reopen(self):
+        pass
+
+    def _answer(self):
+        if self.away > 0:
+            self.away -= 1
+            self.now += 1.0
+            raise ConnectError("gone")
+
+    # the session
+    def apply(self, configuration):
+        assert self.watching <= 1
+        self.now += 0.3
+        self.arm = configuration
+        self.applied.append(configuration)
+
+    def expect(self, doing, within_s=None):
+        pass
+
+    def rollback(self):
+        assert self.watching == 0
+        self.back += 1
+
+    # the sentry and the watcher
+    lamps = ()
+
+    @contextmanager
+    def watch(self):
+        self.watching += 1
+        try:
+            yield
+        finally:
+            self.watching -= 1
+
+    @contextmanager
+    def interrupting(self):
+        yield
+
+    def check(self):
+        if self.breach is not None and self.watching:
+            raise self.breach
+
+    def load_begins(self, dbname):
+        assert dbname == "shop"
+
+    def phase(self, text):
+        pass
+
+    def guards(self, lamps):
+        pass
+
+    # others
+    def require_none(self):
+        self.looked += 1
+        if self.others_say is not None:
+            raise self.others_say
+
+    def switched(self):
+        self.require_none()
+
+    def taken_back(self):
+        pass
+
+
+@pytest.fixture
+def server(tmp_path):
+    return Server(tmp_path)
+
+
+def test_a_period_counts_what_ended_in_it_and_nothing_else(server):
+    server.world.apply(B)
+    assert server.world.wash(5.0, 10.0)
+    assert server.now >= 1005.3
+    found = server.world.count(25.0)
+    assert isinstance(found, PeriodCounts)
+    assert found.calls[0] == pytest.approx(25 * RATE, rel=0.02)
+    server.world.put_back()
+    assert server.back == 1
+
+
+def test_what_began_before_the_switch_is_waited_for_but_not_for_ever(server):
+    server.world.apply(B)
+    server.crossings = 8
+    assert server.world.wash(5.0, 10.0)
+    server.crossings = 10_000
+    assert not server.world.wash(5.0, 10.0)
+
+
+def test_a_clock_that_was_set_and_a_server_that_was_away_too_long_void_a_period(server):
+    server.world.apply(A)
+    real = server.sleep
+
+    def jump(seconds):
+        real(seconds)
+        server.jump = 60.0
+
+    server.world.sleep = jump
+    assert server.world.count(25.0) is VoidCause.LATE
+    server.world.sleep, server.away = real, 5
+    assert isinstance(server.world.count(25.0), PeriodCounts), "before it begins a period waits"
+    server.away = 10_000
+    with pytest.raises(EnvironmentUnsuitable, match="could not be read"):
+        server.world.count(25.0)
+
+
+def test_a_change_that_cripples_the_load_ends_the_period_within_ten_seconds_of_its_start(server):
+    server.factor = {server.world.arms[B]: 9.0}
+    server.world.apply(B)
+    began = server.now
+    assert server.world.wash(5.0, 10.0)
+    with pytest.raises(GuardBreached, match="statement-time"):
+        server.world.count(25.0)
+    assert server.now - began < 9.0
+    server.world.apply(BASELINE_ARM)
+    assert server.applied[-1] == BASELINE
+    assert server.watching == 0
+
+
+def test_sessions_that_pile_up_end_it(server):
+    server.world.apply(B)
+    server.active = 50
+    with pytest.raises(GuardBreached, match="backlog"):
+        server.world.count(25.0)
+
+
+def test_a_guard_of_the_sentry_does_not_keep_the_baseline_from_coming_back(server):
+    server.world.apply(B)
+    server.breach = breached()
+    with pytest.raises(GuardBreached):
+        server.world.count(25.0)
+    with pytest.raises(GuardBreached):
+        server.world.apply(A)
+    server.world.apply(BASELINE_ARM)
+    assert server.applied == [server.world.arms[B], BASELINE]
+    with pytest.raises(GuardBreached):
+        server.world.rest(600.0)  # it goes on in the baseline
+
+
+def test_the_stop_file_ends_a_wait_and_a_rest(server):
+    server.world.apply(B)
+    server.world.stop.path.touch()
+    for wait in (lambda: server.world.count(25.0), lambda: server.world.rest(600.0), lambda: server.world.apply(A)):
+        with pytest.raises(StopAsked, match="stop"):
+            wait()
+
+
+def test_a_reload_of_somebody_else_is_looked_into_in_mid_period(server):
+    server.world.apply(B)
+    real, looked = server.sleep, server.looked
+
+    def reload(seconds):
+        real(seconds)
+        if server.now > 1010:
+            server.loaded_at, server.others_say = 2.0, LiveStopped("somebody")
+
+    server.world.sleep = reload
+    with pytest.raises(LiveStopped, match="somebody"):
+        server.world.count(25.0)
+    assert server.now < 1013
+    assert server.looked > looked
+
+
+def test_a_load_that_went_home_leaves_nothing_to_measure_and_b_alone_does_not_say_so(server):
+    server.share = 0.2
+    server.world.apply(B)
+    server.world.count(25.0)
+    assert server.world.has_room(60.0)
+    server.world.apply(A)
+    server.world.count(25.0)
+    with pytest.raises(LiveStopped, match="20 % of the calls"):
+        server.world.has_room(60.0)
+
+
+def test_what_does_not_fit_into_the_time_is_not_begun(server):
+    assert server.world.has_room(1000.0)
+    assert not server.world.has_room(1001.0)

@@ -1,0 +1,146 @@
+"""What two arms on a live load come to: exit code, words, page, and the way through the store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pgdyno.errors import ExitCode
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.guard import GuardKind
+from pgdyno.model.results.live import LiveReference, LiveResult
+from pgdyno.model.shapes import plain
+from pgdyno.model.study import StudyKind, StudyState
+from pgdyno.model.verdict import Interval, Word
+from pgdyno.probes.statements import StatementKey
+from pgdyno.report.drawing.html import render as render_html
+from pgdyno.report.drawing.text import render
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.stats.sequential import Design
+from pgdyno.store.codec import result_from_json
+from pgdyno.studies.kinds import judged
+from pgdyno.studies.live.arms import Arms
+from pgdyno.studies.live.switch_result import switched
+from pgdyno.studies.live.switchback import LiveStopped, StopAsked, Switchback
+from pgdyno.studies.reports import compose
+from simulated_live_world import World, breached
+from study_example import make_study
+
+ARMS = Arms(BASELINE, Configuration.of({"work_mem": "64MB"}), {"work_mem": "4MB"})
+KEYS = [StatementKey(5, 6, 1000 + number, True) for number in range(200)]
+NAMES = ({5: "shop"}, {6: "web"})
+WATCHED = LiveResult(
+    study="s", title="watched", word="resolvable", periods=(), period_s=30.0, body=(), beside=(), confidence=0.95,
+    reference=LiveReference(
+        seconds=600, steps=120, statements=200, entries=200, calls_a_second=1.0, commits_a_second=1.0,
+        statement_ms_a_second=1.0, own_share=0.0, new_share=0.0, visible=None, sessions=1.0, active_median=1.0,
+        active_most=2, old_share=0.0, oldest_s=0.1,
+    ),
+)  # fmt: skip
+
+
+def told(world, *, most_stops=1, **design):
+    outcome = Switchback(world, world.reference, 30.0, Design(**design), seed=3, most_stops=most_stops).run()
+    return of(world, outcome), outcome
+
+
+def of(world, outcome):
+    result = switched(WATCHED, ARMS, outcome, world.reference, KEYS, NAMES, seed=3, session="x", elapsed_s=9.0)
+    assert result.switch is not None
+    return result
+
+
+@pytest.mark.parametrize(
+    ("factor", "word", "code"),
+    [(0.8, Word.BETTER, ExitCode.OK), (1.25, Word.WORSE, ExitCode.FINDINGS)],
+)
+def test_the_exit_code_is_that_of_the_word(factor, word, code):
+    result, outcome = told(World(factor, seed=3))
+    assert (result.word, result.exit_code) == (word.value, code)
+    assert result.headline == outcome.verdict
+    assert result.switch.is_acceptable == outcome.is_acceptable == (word is Word.BETTER)
+    assert [one.ratio for one in result.switch.pairs] == pytest.approx(np.exp([p.log_ratio for p in outcome.pairs]))
+
+
+def test_too_few_pairs_are_not_resolved_and_none_at_all_have_no_verdict():
+    result, _ = told(World(0.8, pairs=2, seed=3))
+    assert (result.word, result.exit_code) == ("not resolved", ExitCode.NOT_RESOLVED)
+    result, _ = told(World(pairs=0, seed=3))
+    assert result.title.startswith("No verdict: the study ended: nothing left")
+    assert result.exit_code is ExitCode.NOT_RESOLVED
+
+
+def test_what_was_restored_says_so_in_its_exit_code_and_title():
+    result, _ = told(World(happens={("count", number): breached() for number in range(1, 9)}, seed=3))
+    assert result.exit_code is ExitCode.RESTORED
+    assert result.title.startswith("No verdict: guard temp")
+    assert result.switch.breaches[0].kind == GuardKind.CONFIGURATION.value
+    result, _ = told(World(0.97, seed=3, happens={("count", 8): LiveStopped("somebody else did")}))
+    assert (result.exit_code, len(result.switch.pairs)) == (ExitCode.RESTORED, 3)
+    assert "somebody else did" in result.title
+    result, _ = told(World(0.97, happens={("count", 8): StopAsked("asked")}), min_pairs=6)
+    assert result.exit_code is ExitCode.NOT_RESOLVED
+
+
+def test_a_vetoed_statement_is_named_first_and_a_better_word_beside_it_is_not_accepted():
+    world = World()
+    often = [number for number in range(200) if world.simulation.rates[number] * 25 > 200]
+    slow = min(often, key=lambda number: world.simulation.cvs[number])
+    factors = np.full(200, 0.9)
+    factors[slow] = 3.0
+    world.factors = factors
+    result, _ = told(world, smallest_effect=0.0001, min_pairs=20)
+    first = result.switch.statements[0]
+    assert (first.queryid, first.lamp) == (str(1000 + slow), "vetoed")
+    assert first.ratio.ratio == pytest.approx(3.0, rel=0.3)
+    assert first.ratio.lo < 3.0 < first.ratio.hi
+    assert result.exit_code is ExitCode.RESTORED
+    assert str(1000 + slow) in result.switch.against[0]
+    assert not result.switch.is_acceptable
+    assert result.switch.unwatched > 0
+    assert 0 < result.switch.unwatched_share < 1
+
+
+def test_what_speaks_against_a_better_b_is_said_and_costs_its_exit_code():
+    world = World(0.8, seed=3)
+    _, outcome = told(world)
+    for harmed, why in (
+        (replace(outcome, vanished=(0,)), "hardly ends under B"),
+        (replace(outcome, tail=Interval(2.0, 1.3, 3.0, 0.95)), "in no body"),
+        (replace(outcome, body=replace(outcome.body, covered=0.4)), "40 % of the time"),
+    ):
+        result = of(world, harmed)
+        assert not harmed.is_acceptable
+        assert (result.word, result.exit_code) == ("better", ExitCode.FINDINGS)
+        assert why in result.switch.against[0]
+        assert "not to be accepted" in result.title
+
+
+def test_the_result_and_its_page_survive_the_store():
+    result, _ = told(World(0.8, seed=3))
+    again = result_from_json(StudyKind.LIVE, plain(result))
+    assert again == result
+    study = replace(make_study(StudyKind.LIVE), state=StudyState.COMPLETE, result=again)
+    report = compose(StudyRecord(study, ()))
+    assert [one.id for one in report.sections[:4]] == ["change", "pairs", "changes", "guards"]
+    assert (report.title, report.word) == (result.title, "better")
+    assert judged(study).title == result.title
+    text = str(report.sections)
+    assert "Not watched: " in text
+    assert "work_mem = '64MB'" in text
+    assert render(report) is not None
+    assert "statements-forest" in render_html(report)
+
+
+def test_a_study_that_was_broken_off_shows_the_pairs_that_there_were():
+    heard = []
+    world = World(0.8, happens={("count", 5): KeyboardInterrupt()})
+    with pytest.raises(KeyboardInterrupt):
+        Switchback(world, world.reference, 30.0, Design(min_pairs=9), seed=3, hear=heard.append).run()
+    result = of(world, heard[-1])
+    study = replace(make_study(StudyKind.LIVE), state=StudyState.INTERRUPTED, result=result)
+    report = compose(StudyRecord(study, ()))
+    assert report.word == "not resolved"
+    assert "interrupted" in str(report.sections)

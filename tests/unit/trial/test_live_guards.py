@@ -1,0 +1,99 @@
+"""Do the statements of a live load still end, and in which time: what trips, how soon, and what does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from live_simulation import LiveSimulation, SimulatedLoad
+from pgdyno.model.guard import Colour
+from pgdyno.model.guard_table import GUARDS, LIVE_GUARDS
+from pgdyno.stats.body_index import PeriodCounts, StatementBody, body_of
+from pgdyno.trial.guard_settings import guard_plan
+from pgdyno.trial.live_guards import STEP_S, LiveGuards, LiveLoad
+
+BODY = StatementBody(np.array([0, 1]), np.array([0.5, 0.5]), np.array([2.0, 10.0]), 0.9)
+PLAN = guard_plan([], 1, {**GUARDS, **LIVE_GUARDS})
+
+
+def guards(plan=PLAN, **load):
+    usual = {"calls_a_second": 50.0, "active_p95": 3.0, "active_p99": 4.0, "cores": 2}
+    return LiveGuards(LiveLoad(BODY, **{**usual, **load}), plan)
+
+
+def step(factor=1.0, calls=50.0):
+    each = np.array([calls, calls, 0.0])
+    return PeriodCounts(each, each * np.array([2.0, 10.0, 0.0]) * factor)
+
+
+def told(watching, *steps):
+    return [watching.statements(100 + STEP_S * number, one) for number, one in enumerate(steps)]
+
+
+def test_a_change_that_slows_the_body_down_is_told_at_the_third_reading_and_no_sooner():
+    first, second, third = told(guards(), *[step(4.0)] * 3)
+    assert (first, second) == (None, None)
+    assert third is not None
+    assert third.name == "statement-time"
+    assert third.at - 100 + STEP_S <= 10
+    assert "24 ms a call, 6 in the reference" in third.words
+    assert told(guards(), *[step(2.9)] * 20) == [None] * 20
+
+
+def test_one_slow_reading_and_what_was_before_a_switch_are_no_breach():
+    watching = guards()
+    assert told(watching, step(4.0), step(4.0)) == [None, None]
+    watching.begin()
+    assert watching.statements(104, step(4.0)) is None
+    assert told(guards(), step(4.0), step(0.5), step(4.0), step(0.5)) == [None] * 4
+
+
+def test_what_the_baseline_does_too_is_no_arm_s_doing():
+    watching = guards()
+    watching.hold_against(step(2.0))
+    assert told(watching, *[step(4.0)] * 5) == [None] * 5
+    watching.hold_against(step(0.5))
+    assert told(watching, *[step(4.0)] * 3)[-1] is not None
+
+
+def test_a_load_whose_statements_no_longer_end_is_told_and_one_that_went_home_is_not():
+    for at_work, breached in ((3, True), (2, False), (0, False)):
+        watching = guards()
+        for number in range(12):
+            watching.sessions(100 + number / 2, at_work)
+        assert (told(watching, *[step(calls=0.0)] * 3)[-1] is not None) == breached
+
+
+def test_a_load_of_few_calls_says_nothing():
+    watching = guards(calls_a_second=2.0)
+    assert told(watching, *[step(99.0, calls=1.0)] * 3) == [None] * 3
+    assert watching.statement_time == 0.0
+    assert {lamp.colour for lamp in watching.lamps} == {Colour.OFF}
+
+
+@pytest.mark.parametrize(("cores", "p99", "most"), [(2, 1.0, 8), (2, 10.0, 30), (None, 1.0, 64)])
+def test_sessions_that_pile_up_are_told_after_five_seconds(cores, p99, most):
+    watching = guards(cores=cores, active_p99=p99)
+    calm = [watching.sessions(100 + number / 2, most) for number in range(40)]
+    assert calm == [None] * 40
+    piled = [watching.sessions(200 + number / 2, most + 1) for number in range(11)]
+    assert piled[:-1] == [None] * 10
+    assert piled[-1] is not None
+    assert piled[-1].name == "backlog"
+
+
+def test_guards_are_set_and_switched_off_by_the_user():
+    plan = guard_plan(["statement-time=5x", "backlog=off"], 1, {**GUARDS, **LIVE_GUARDS})
+    watching = guards(plan)
+    assert told(watching, *[step(4.0)] * 5) == [None] * 5
+    assert [watching.sessions(100 + number, 99) for number in range(9)] == [None] * 9
+
+
+def test_equal_arms_of_a_drifting_load_never_trip():
+    simulation = LiveSimulation(SimulatedLoad(drift=0.3), 5)
+    reference = simulation.reference(60, 10.0)
+    body = body_of(reference, 25.0)
+    calls = float(reference.calls[body.ids].sum()) / reference.seconds
+    watching = LiveGuards(LiveLoad(body, calls, 1.0, 2.0, 2), PLAN)
+    for number in range(2000):
+        assert watching.statements(STEP_S * number, simulation.period(STEP_S)) is None
