@@ -68,9 +68,7 @@ def main() -> None:
 def _print_guard(days: float, seed: int) -> None:
     """Print how often guard statement-time trips on equal arms, and after how many seconds on a slower one."""
     steps = round(days * 86400 / STEP_S)
-    print(
-        "load                  trips on equal arms  largest window  seconds until it trips, every statement x times slower"
-    )
+    print("load                  trips on equal arms  largest window  seconds until it trips, all x times slower")
     for name, load in LOADS.items():
         tripped, most = guard_trips(load, seed, steps)
         found = "  ".join(f"{factor:g}x: {_until_trip(load, seed, factor)}" for factor in (4.0, 10.0))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from generated import keep_page
 from pgdyno.model.guard import Guard, GuardKind
-from pgdyno.model.guard_table import GUARDS
+from pgdyno.model.guard_table import GUARDS, LIVE_GUARDS
 from pgdyno.trial.guard_settings import limit_text
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "guards.md"
@@ -42,15 +42,21 @@ A lamp is amber from 80 % of a ceiling, or below 1.5 times a floor, and green ag
 |---|---|---|---|---|
 """
 
+_LIVE = f"""
+{" and ".join(f"`{name}`" for name in LIVE_GUARDS)} watch `pgdyno live` alone, whose load has no driver;
+`throughput` and `p99` are off there. A breach under B ends the study after `--guard-trips`, by default the first; one
+under A, or of the environment, lets the server rest for ten minutes.
+"""
+
 
 def page() -> str:
     """Return the page."""
     table = "".join(f"{row}\n" for row in _rows())
-    return _HEAD + table + "".join(_section(guard) for guard in GUARDS.values())
+    return _HEAD + table + _LIVE + "".join(_section(guard) for guard in (*GUARDS.values(), *LIVE_GUARDS.values()))
 
 
 def _rows() -> Iterator[str]:
-    for guard in GUARDS.values():
+    for guard in (*GUARDS.values(), *LIVE_GUARDS.values()):
         side = "below" if guard.is_floor else "above"
         lasting = f"{side} for {guard.hold_s:g} s" if guard.hold_s else side
         ends = "trial" if guard.kind is GuardKind.CONFIGURATION else "study"

@@ -66,6 +66,7 @@ def test_a_planted_gain_is_found_and_the_server_is_as_it_was(any_postgres: Sandb
         assert "Statement by statement" in [one.title for one in build_report(store, study.id).sections]
 
 
+@pytest.mark.requirement("R-TUN-11")
 def test_a_change_that_cripples_the_load_is_taken_back_by_a_guard(any_postgres: Sandbox, pgdyno_home: Path) -> None:
     with as_found(any_postgres), planted_load(any_postgres.target().postgres, {"64MB": 25.0}):
         told = short_study(any_postgres.target(), B, period_s=LONG_S)
@@ -76,6 +77,7 @@ def test_a_change_that_cripples_the_load_is_taken_back_by_a_guard(any_postgres: 
     assert told.title.startswith("No verdict: guard statement-time")
 
 
+@pytest.mark.requirement("R-SAF-02")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_study_leaves_the_server_as_it_was_and_only_one_may_run(
     any_postgres: Sandbox, pgdyno_home: Path, number: signal.Signals
@@ -137,6 +139,7 @@ def test_what_a_colleague_sets_in_mid_pair_stays_and_ends_the_study(sandbox18: S
         postgres.execute("SELECT pg_reload_conf()")
 
 
+@pytest.mark.requirement("R-SAF-12")
 def test_a_stop_file_ends_it_with_the_pairs_that_there_are(sandbox18: Sandbox, pgdyno_home: Path) -> None:
     plans: list[SwitchPlan] = []
 
@@ -152,6 +155,7 @@ def test_a_stop_file_ends_it_with_the_pairs_that_there_are(sandbox18: Sandbox, p
     assert told.exit_code is ExitCode.NOT_RESOLVED
 
 
+@pytest.mark.requirement("R-SAF-01")
 def test_a_rejected_plan_changes_nothing_and_names_what_outranks_the_arm(sandbox18: Sandbox, pgdyno_home: Path) -> None:
     postgres, plans = sandbox18.target().postgres, []
 
@@ -184,6 +188,7 @@ def test_what_no_reload_brings_into_force_is_refused_at_once(sandbox18: Sandbox,
     assert bundles() == []
 
 
+@pytest.mark.requirement("R-SAF-01")
 def test_without_a_terminal_and_without_approval_nothing_is_changed(sandbox18: Sandbox, pgdyno_home: Path) -> None:
     words = ("live", "--b", "work_mem=64MB", "--target", sandbox18.target().postgres.conninfo)
     with as_found(sandbox18):

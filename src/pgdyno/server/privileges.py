@@ -21,9 +21,9 @@ VERBS = (
 )  # fmt: skip
 """The first four from the least to the most, each with what those before it need; then those that need a part of it."""
 _LOADS = frozenset({"bench", "experiment", "tune", "noise", "matrix", "selftest"})
-_CHANGES = frozenset({"experiment", "tune", "matrix", "selftest", "apply", "rollback"})
+_CHANGES = frozenset({"experiment", "tune", "matrix", "selftest", "apply", "rollback", "live"})
 _COUNTING = frozenset({"live", "watch"})
-"""Verbs that know the load by its statements alone. Watching it changes nothing."""
+"""Verbs that know the load by its statements alone. Watching it changes nothing, and needs only to observe."""
 _CHECKPOINT_ROLE_SINCE = 150_000
 _FALLBACK = "postgres"
 _STATE = """

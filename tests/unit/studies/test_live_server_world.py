@@ -131,6 +131,7 @@ def server(tmp_path):
     return Server(tmp_path)
 
 
+@pytest.mark.requirement("R-TUN-23")
 def test_a_period_counts_what_ended_in_it_and_nothing_else(server):
     server.world.apply(B)
     assert server.world.wash(5.0, 10.0)
@@ -167,6 +168,7 @@ def test_a_clock_that_was_set_and_a_server_that_was_away_too_long_void_a_period(
         server.world.count(25.0)
 
 
+@pytest.mark.requirement("R-TUN-11")
 def test_a_change_that_cripples_the_load_ends_the_period_within_ten_seconds_of_its_start(server):
     server.factor = {server.world.arms[B]: 9.0}
     server.world.apply(B)
@@ -235,6 +237,7 @@ def test_a_load_that_went_home_leaves_nothing_to_measure_and_b_alone_does_not_sa
         server.world.has_room(60.0)
 
 
+@pytest.mark.requirement("R-SAF-12")
 def test_what_does_not_fit_into_the_time_is_not_begun(server):
     assert server.world.has_room(1000.0)
     assert not server.world.has_room(1001.0)
