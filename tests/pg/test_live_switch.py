@@ -21,7 +21,7 @@ from pgdyno.model.verdict import Word
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server import places
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.live.run import SwitchPlan
+from pgdyno.studies.live.run import SwitchPlan, mark_killed
 from pgdyno.studies.reports import build_report
 from server_image import eventually, files_of, settings_of
 
@@ -111,7 +111,8 @@ def test_a_killed_study_leaves_the_server_as_it_was_and_only_one_may_run(
     with Store.open(places.data_dir() / "pgdyno.db") as store:
         (study,) = store.studies()
         assert study.told(LiveResult) is not None, "the pairs of before are kept"
-        assert number == signal.SIGKILL or study.state is StudyState.INTERRUPTED
+        mark_killed(store)
+        assert store.study(study.id).state is StudyState.INTERRUPTED
 
 
 def _journal(bundle: Path) -> str:
@@ -164,13 +165,26 @@ def test_a_rejected_plan_changes_nothing_and_names_what_outranks_the_arm(sandbox
         return False
 
     with as_found(sandbox18), planted_load(postgres, {"64MB": 0.9}):
-        postgres.execute(f"ALTER ROLE {ROLE} SET work_mem = '5MB'")
-        told = short_study(sandbox18.target(), B, approve=reject)
+        postgres.execute("CREATE ROLE live_reports")
+        postgres.execute("ALTER ROLE live_reports SET work_mem = '5MB'")
+        try:
+            told = short_study(sandbox18.target(), B, approve=reject)
+        finally:
+            postgres.execute("DROP ROLE live_reports")
     assert told.exit_code is ExitCode.NOT_RESOLVED
     assert told.word == "rejected"
     assert bundles() == []
     assert plans[0].arms.before == {"work_mem": "4MB"}
-    assert any(ROLE in note and "work_mem" in note for note in plans[0].notes)
+    assert any("ALTER ROLE live_reports SET work_mem = 5MB" in note for note in plans[0].notes)
+
+
+def test_a_load_whose_role_sets_the_knob_itself_is_not_switched(sandbox18: Sandbox, pgdyno_home: Path) -> None:
+    postgres = sandbox18.target().postgres
+    with as_found(sandbox18), planted_load(postgres, {"64MB": 0.9}):
+        postgres.execute(f"ALTER ROLE {ROLE} SET work_mem = '5MB'")
+        with pytest.raises(EnvironmentUnsuitable, match="neither arm"):
+            short_study(sandbox18.target(), B)
+    assert bundles() == []
 
 
 def test_what_no_reload_brings_into_force_is_refused_at_once(sandbox18: Sandbox, pgdyno_home: Path) -> None:

@@ -7,12 +7,11 @@ import pytest
 from facts_from_params import make_facts
 from pgdyno.errors import EnvironmentUnsuitable, PolicyError, UsageError
 from pgdyno.knobs.policy import Durability
-from pgdyno.server.role_settings import Override
 from pgdyno.studies.live.arms import arms_of
 
 
-def arms(b, a=None, overrides=(), connections=20):
-    return arms_of(a or {}, b, make_facts(18), overrides, connections=connections)
+def arms(b, a=None):
+    return arms_of(a or {}, b, make_facts(18), connections=20)
 
 
 def test_an_arm_has_canonical_values_beside_those_as_found():
@@ -40,18 +39,6 @@ def test_what_a_reload_does_not_bring_or_nobody_may_set_is_refused_with_a_hint(s
     if message != "arm B cannot be measured here":
         with pytest.raises(error, match=message):
             arms({"work_mem": "8MB"}, settings)
-
-
-def test_a_role_or_a_database_that_sets_the_knob_itself_is_named_and_no_other():
-    overrides = (
-        Override("reports", None, "work_mem", "1GB"),
-        Override(None, "shop", "work_mem", "8MB"),
-        Override("web", None, "jit", "off"),
-    )
-    found = arms({"work_mem": "64MB"}, overrides=overrides).notes
-    assert len(found) == 2
-    assert "ALTER ROLE reports SET work_mem = 1GB" in found[0]
-    assert "ALTER DATABASE shop" in found[1]
 
 
 def test_equal_arms_are_told():

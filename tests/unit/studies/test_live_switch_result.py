@@ -144,3 +144,16 @@ def test_a_study_that_was_broken_off_shows_the_pairs_that_there_were():
     report = compose(StudyRecord(study, ()))
     assert report.word == "not resolved"
     assert "interrupted" in str(report.sections)
+
+
+def test_equal_arms_prove_nothing_where_the_load_hardly_saw_the_change():
+    world = World(1.0, seed=3)
+    found = world.simulation.period(25.0)
+    world.simulation.period = lambda seconds, factors=1.0: found
+    _, outcome = told(world)
+    assert outcome.verdict.word is Word.EQUIVALENT
+    assert of(world, outcome).exit_code is ExitCode.OK
+    result = switched(WATCHED, ARMS, outcome, world.reference, KEYS, NAMES, seed=3, session="x", elapsed_s=9.0,
+                      not_tested="30 % of the body runs cached plans")  # fmt: skip
+    assert result.exit_code is ExitCode.NOT_RESOLVED
+    assert result.title == "Not tested: 30 % of the body runs cached plans"

@@ -136,7 +136,8 @@ class LiveSwitch:
 
     `ending` is how it ended, `stopped` what ended it from outside, and `against` why B is not to be accepted whatever
     the verdict says. `lost` counts the pairs that were not judged by cause; `tail` is B over A of what is in no body.
-    `unwatched` statements have `unwatched_share` of the time. `session` is the undo session, empty where none began.
+    `unwatched` statements have `unwatched_share` of the time. `not_tested` says why equal arms prove nothing: too much
+    of the load cannot have seen the change. `session` is the undo session, empty where none began.
     """
 
     a: Mapping[str, str]
@@ -160,6 +161,12 @@ class LiveSwitch:
     is_restored: bool = False
     """A guard, a veto or somebody else ended it before its verdict."""
     session: str = ""
+    not_tested: str = ""
+
+    @property
+    def says_nothing(self) -> bool:
+        """Return whether its verdict is "equivalent" for a change that the load can hardly have seen."""
+        return self.verdict is not None and self.verdict.word is Word.EQUIVALENT and bool(self.not_tested)
 
     @property
     def is_acceptable(self) -> bool:
@@ -171,7 +178,7 @@ class LiveSwitch:
         """Return what the verb ends with: 1 for better with something against it, too."""
         if self.is_restored:
             return ExitCode.RESTORED
-        if self.verdict is None:
+        if self.verdict is None or self.says_nothing:
             return ExitCode.NOT_RESOLVED
         found = EXIT_CODES[self.verdict.word]
         return ExitCode.FINDINGS if found is ExitCode.OK and self.against else found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
@@ -12,8 +12,9 @@ from pgdyno.knobs.values import canonical_text
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.linux import is_linux_knob
-from pgdyno.server.role_settings import Override, statement
 from pgdyno.trial.restarts import needs_restart
+
+_SAME = "Both arms have the same values: a study that ought to show no difference."
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,7 @@ class Arms:
         return worst_class(self.names)
 
 
-def arms_of(
-    a: Mapping[str, str], b: Mapping[str, str], facts: Facts, overrides: Sequence[Override], *, connections: int
-) -> Arms:
+def arms_of(a: Mapping[str, str], b: Mapping[str, str], facts: Facts, *, connections: int) -> Arms:
     """Return the arms in canonical text, checked against policy, server and the memory that is there.
 
     `connections` is how many sessions may be at work at one time. Raises UsageError for a knob that needs a restart and
@@ -61,16 +60,5 @@ def arms_of(
     for word, configuration in (("A", first), ("B", second)):
         require(configuration, facts, connections=connections, what=f"arm {word}")
     before = {name: canonical_text(row, row.setting) for name in names if (row := facts.row(name)) is not None}
-    return Arms(first, second, before, _notes(first, second, before, overrides))
-
-
-def _notes(
-    a: Configuration, b: Configuration, before: Mapping[str, str], overrides: Sequence[Override]
-) -> tuple[str, ...]:
-    found = []
-    if all(a.get(name, before[name]) == b.get(name, before[name]) for name in before):
-        found.append("Both arms have the same values: a study that ought to show no difference.")
-    for one in overrides:
-        if one.name in before:
-            found.append(f"{statement(one)} outranks every file: sessions of it see {one.name} of neither arm.")
-    return tuple(found)
+    same = all(first.get(name, before[name]) == second.get(name, before[name]) for name in before)
+    return Arms(first, second, before, (_SAME,) if same else ())

@@ -32,6 +32,7 @@ from pgdyno.store.live import LiveBoard
 from pgdyno.studies.live.arms import Arms, arms_of
 from pgdyno.studies.live.checking import surroundings
 from pgdyno.studies.live.others import OthersSettings
+from pgdyno.studies.live.reach import cached, overridden, untested
 from pgdyno.studies.live.reference import Watched, watch_baseline
 from pgdyno.studies.live.server_world import ServerWorld, StopFile
 from pgdyno.studies.live.switch_result import switched
@@ -41,7 +42,7 @@ from pgdyno.studies.live.watch import open_watchable
 from pgdyno.studies.live.watched_result import live_result
 from pgdyno.studies.session.environment_change import facts_image
 from pgdyno.studies.session.new_study import study_id
-from pgdyno.studies.session.ownership import owning
+from pgdyno.studies.session.ownership import owning, runner_of
 from pgdyno.studies.session.study_session import begin_session, put_back_abandoned, signals_interrupt
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.inspect import read_facts
@@ -113,6 +114,7 @@ def switch_study(
     with ExitStack() as stack:
         stack.callback(reader.close)
         stack.enter_context(signals_interrupt())
+        mark_killed(store)
         undo_root = places.ensure(places.state_dir() / "undo")
         put_back_abandoned(target, undo_root, announce, may_change=True)
         facts = read_facts(target)
@@ -130,9 +132,9 @@ def switch_study(
         seen = _watched(reader, options.reference_s, stop, announce)
         names, keys = reader.names(), tuple(reader.keys)
         around = surroundings(facts, overrides, ())
-        told = live_result(
-            study, facts, seen, keys, names, around=(*arms.notes, *around), elapsed_s=time.time() - began
-        )
+        reference = reference_of(seen.whole, len(keys))
+        around = (*arms.notes, *overridden(arms.before, overrides, reference, keys, names), *around)
+        told = live_result(study, facts, seen, keys, names, around=around, elapsed_s=time.time() - began)
         period_s = options.period_s or told.period_s
         if period_s is None:
             return ending.complete(told)
@@ -141,7 +143,6 @@ def switch_study(
         if not approve(plan):
             announce("rejected: nothing was changed")
             return ending.complete(_rejected(told, arms, period_s, options))
-        reference = reference_of(seen.whole, len(keys))
         load = _load_of(reference, seen, period_s, facts)
         sentry.plan = guards = _with_errors(options.guards, seen)
         session = stack.enter_context(begin_session(target, study.id, undo_root, (), options.watch))
@@ -151,6 +152,7 @@ def switch_study(
             return switched(
                 told, arms, outcome, reference, keys, names,
                 seed=options.seed, session=session.id, elapsed_s=time.time() - began,
+                not_tested=untested((arms.a, arms.b), cached(seen.whole, load.body)),
             )  # fmt: skip
 
         def hear(outcome: LiveOutcome) -> None:
@@ -181,6 +183,14 @@ def switch_study(
         return ending.complete(told_by(outcome))
 
 
+def mark_killed(store: Store) -> None:
+    """Call live studies interrupted that no process runs any more: a kill leaves nobody to say so."""
+    for study in store.studies():
+        dead = study.kind is StudyKind.LIVE and study.state is StudyState.RUNNING
+        if dead and runner_of(store, study.id) is None:
+            store.update_study(study.id, state=StudyState.INTERRUPTED)
+
+
 def _checked(
     target: Target, facts: Facts, reader: StatementReader, options: LiveOptions
 ) -> tuple[Arms, tuple[Override, ...]]:
@@ -189,9 +199,7 @@ def _checked(
     overrides = read_overrides(target.postgres)[2]
     room = SESSIONS_ROOM * max(1, sessions)
     most = facts.settings.get("max_connections")
-    arms = arms_of(
-        options.a, options.b, facts, overrides, connections=room if most is None else min(room, int(most.setting))
-    )
+    arms = arms_of(options.a, options.b, facts, connections=room if most is None else min(room, int(most.setting)))
     if target.remote is None:
         Opening.refuse_unfit(target, restart=False)
     return arms, overrides
@@ -238,7 +246,7 @@ def _plan(
         max_pairs=options.design.max_pairs,
         effect=f"{options.design.max_pairs} pairs take {seconds_text(pairs_s)}. {told.title if told.period_s else ''}",
         stop_file=str(stop.path),
-        notes=(*arms.notes, *told.notes),
+        notes=told.notes,
     )
 
 

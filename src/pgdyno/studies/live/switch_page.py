@@ -7,7 +7,7 @@ from pgdyno.model.results.live import LiveChange, LiveSwitch
 from pgdyno.report.figures import MetricRow, ratio_axis
 from pgdyno.report.figures import pairs as pairs_figure
 from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Section, Snippet, TableBlock, Tile, Tone
-from pgdyno.report.wording import TONES, bare_range_text, change_text, number_text, plural, range_text
+from pgdyno.report.wording import TONES, bare_range_text, capital, change_text, number_text, plural, range_text
 from pgdyno.units import digits_text, seconds_text
 
 MOST_DRAWN = 20
@@ -52,6 +52,8 @@ def _change(switch: LiveSwitch) -> Section:
     elif switch.is_acceptable:
         text = "\n".join(f"{name} = {_quoted(value)}" for name, value in switch.b.items())
         blocks.append(Snippet("to keep B, for postgresql.conf; the server is as it was found", text))
+    if switch.not_tested:
+        blocks.insert(0, Notice((f"{capital(switch.not_tested)}.",)))
     if switch.stopped:
         blocks.insert(0, Notice((f"It ended early: {switch.stopped}.",)))
     return Section("change", "What is compared", "In which settings do A and B differ?", tuple(blocks))

@@ -38,8 +38,9 @@ def switched(
     seed: int,
     session: str,
     elapsed_s: float,
+    not_tested: str = "",
 ) -> LiveResult:
-    """Return the result of the reference with what came of its two arms."""
+    """Return the result of the reference with what came of its two arms; `not_tested` as in `LiveSwitch`."""
     changes = statement_changes(outcome, reference, keys, names)
     unwatched = [one for one in changes if one.lamp == NOT_WATCHED]
     switch = LiveSwitch(
@@ -68,6 +69,7 @@ def switched(
         against=_against(outcome, changes),
         is_restored=_is_restored(outcome),
         session=session,
+        not_tested=not_tested,
     )
     said = judgement(switch)
     return replace(told, switch=switch, title=said.title, word=said.word, elapsed_s=elapsed_s)

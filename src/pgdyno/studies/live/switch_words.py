@@ -21,6 +21,8 @@ def judgement(switch: LiveSwitch) -> Judgement:
         because = switch.stopped or next(iter(switch.against), f"the study ended: {switch.ending}")
         title = f"No verdict: {because}"
         return Judgement(title, Word.NOT_RESOLVED.value, Tone.UNSURE, because, code)
+    if switch.says_nothing:
+        return Judgement(f"Not tested: {switch.not_tested}", Word.NOT_RESOLVED.value, Tone.UNSURE, "not tested", code)
     title = sentence(verdict, "B", "A")
     if switch.against:
         more = f", and {plural(len(switch.against) - 1, 'more reason')}" if len(switch.against) > 1 else ""
