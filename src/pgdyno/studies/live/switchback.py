@@ -306,8 +306,8 @@ class Switchback:
             return LiveEvent.VETO
         verdict = self._verdict()
         assert verdict is not None, "there is a pair"
-        self.announce(f"after {verdict.pairs} pairs: {verdict.sentence(B, A)}")
         self.hear(self.outcome(LiveEnding.INTERRUPTED))  # what there is if nothing comes after it
+        self.announce(f"after {verdict.pairs} pairs: {verdict.sentence(B, A)}")
         return LiveEvent.FINAL if is_final(verdict, self.design) else LiveEvent.MORE_PAIRS
 
     def _verdict(self) -> Verdict | None:
