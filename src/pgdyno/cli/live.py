@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -190,11 +191,10 @@ def _approve(plan: SwitchPlan, *, ask: bool) -> bool:
     say_wrapped("shows", plan.effect)
     say_wrapped("outage", "none: reloads only")
     say_wrapped(
-        "undo",
-        "by itself: at the end, on Ctrl-C, at a guard's breach, and by the watchdog after a kill; by hand: "
-        "pgdyno rollback --last",
+        "undo", "by itself: at the end, on Ctrl-C, at a guard's breach; after a kill by the watchdog, or by this:"
     )
-    say_wrapped("stop", f"touch {plan.stop_file}")
+    for label, command in (("", plan.rollback), ("stop", f"touch {shlex.quote(plan.stop_file)}")):
+        click.echo(f"{label:<9}{command}", err=True)  # not wrapped: to be copied
     for note in plan.notes:
         say_wrapped("note", note)
     return not ask or click.confirm("Approve?", err=True)

@@ -7,6 +7,9 @@ from click.testing import CliRunner
 
 from pgdyno.cli import live
 from pgdyno.errors import UsageError
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.studies.live.arms import Arms
+from pgdyno.studies.live.run import SwitchPlan
 
 
 def refused(*words: str) -> str:
@@ -60,3 +63,36 @@ def test_several_settings_are_split_at_the_commas_between_them_alone():
 )
 def test_a_person_is_asked_unless_they_have_said_otherwise(approve, names, asks):
     assert live._asks(approve, names) is asks
+
+
+def plan() -> SwitchPlan:
+    arms = Arms(BASELINE, Configuration.of({"work_mem": "64MB"}), {"work_mem": "4MB"})
+    return SwitchPlan(
+        "db1", arms, 30.0, 5400.0, 48, "48 pairs take 48 min.", "/tmp/stop", "pgdyno rollback --last", ("A note.",)
+    )
+
+
+@pytest.mark.parametrize(("answer", "approved"), [("y\n", True), ("n\n", False), ("\n", False)])
+def test_the_plan_says_what_is_set_undone_and_how_long_and_a_person_answers(answer, approved):
+    with CliRunner().isolation(input=answer) as (_, err, _both):
+        assert live._approve(plan(), ask=True) is approved
+        said = err.getvalue().decode()
+    for words in (
+        "target   db1",
+        "work_mem: 64MB under B, 4MB under A, now 4MB; by reload",
+        "at most 48 pairs",
+        "1:30 h",
+        "none: reloads only",
+        "pgdyno rollback --last",
+        "touch /tmp/stop",
+        "A note.",
+        "Approve?",
+    ):
+        assert words in said
+
+
+def test_without_a_question_the_plan_is_printed_all_the_same():
+    with CliRunner().isolation() as (_, err, _both):
+        assert live._approve(plan(), ask=False)
+        assert "work_mem" in err.getvalue().decode()
+        assert "Approve?" not in err.getvalue().decode()

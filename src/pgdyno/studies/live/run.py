@@ -82,7 +82,10 @@ class LiveOptions:
 
 @dataclass(frozen=True, slots=True)
 class SwitchPlan:
-    """What a person is asked to approve. `left_s` is how long it takes at most, `notes` what they should know."""
+    """What a person is asked to approve. `left_s` is how long it takes at most, `notes` what they should know.
+
+    `rollback` puts the server back by hand.
+    """
 
     target: str
     arms: Arms
@@ -91,6 +94,7 @@ class SwitchPlan:
     max_pairs: int
     effect: str
     stop_file: str
+    rollback: str
     notes: tuple[str, ...]
 
 
@@ -246,6 +250,7 @@ def _plan(
         max_pairs=options.design.max_pairs,
         effect=f"{options.design.max_pairs} pairs take {seconds_text(pairs_s)}. {told.title if told.period_s else ''}",
         stop_file=str(stop.path),
+        rollback=" ".join(["pgdyno rollback --last", *([target.remote.request.flags] if target.remote else [])]),
         notes=told.notes,
     )
 
