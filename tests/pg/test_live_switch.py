@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from psycopg import sql
 
 from live_driver import LONG_S, short_study
 from live_load import ROLE, planted_load
@@ -119,24 +120,33 @@ def _journal(bundle: Path) -> str:
     return "".join(path.read_text() for path in bundle.glob("journal*"))
 
 
-def test_what_a_colleague_sets_in_mid_pair_stays_and_ends_the_study(sandbox18: Sandbox, pgdyno_home: Path) -> None:
+@pytest.mark.parametrize(
+    ("knob", "value", "reloads"),
+    [("random_page_cost", "3.3", True), ("random_page_cost", "3.3", False), ("work_mem", "99MB", True)],
+)
+def test_what_a_colleague_sets_in_mid_pair_stays_and_ends_the_study(
+    sandbox18: Sandbox, pgdyno_home: Path, knob: str, value: str, reloads: bool
+) -> None:
     postgres = sandbox18.target().postgres
+    name, wanted = sql.Identifier(knob), sql.Literal(value)
 
     def colleague(text: str) -> None:
         if text.startswith("after 1 pairs"):
-            postgres.execute("ALTER SYSTEM SET random_page_cost = 3.3")
-            postgres.execute("SELECT pg_reload_conf()")
+            postgres.execute(sql.SQL("ALTER SYSTEM SET {} = {}").format(name, wanted))
+            if reloads:
+                postgres.execute("SELECT pg_reload_conf()")
 
     try:
         with planted_load(postgres, {"64MB": 0.9}):
             told = short_study(sandbox18.target(), B, announce=colleague)
         assert told.switch is not None
-        assert "random_page_cost" in told.switch.stopped
+        assert knob in told.switch.stopped
         assert told.exit_code is ExitCode.RESTORED
-        assert postgres.fetch("SHOW random_page_cost")[0]["random_page_cost"] == "3.3"
-        assert work_mem(sandbox18) == "4MB"
+        row = postgres.fetch("SELECT current_setting(%s) AS value", [knob])[0]
+        assert row["value"] == value
+        assert knob == "work_mem" or work_mem(sandbox18) == "4MB"
     finally:
-        postgres.execute("ALTER SYSTEM RESET random_page_cost")
+        postgres.execute(sql.SQL("ALTER SYSTEM RESET {}").format(name))
         postgres.execute("SELECT pg_reload_conf()")
 
 
