@@ -47,11 +47,23 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PeriodCounts:
-    """Calls and milliseconds of each statement of the reference in one period, by its number; `new_ms` is of others."""
+    """Calls and milliseconds of each statement of the reference in one period, by its number; `new_ms` is of others.
+
+    `first` is the first half of it, where that was read apart.
+    """
 
     calls: Floats
     time_ms: Floats
     new_ms: float = 0.0
+    first: PeriodCounts | None = None
+
+    @property
+    def halves(self) -> tuple[PeriodCounts, PeriodCounts] | None:
+        """Return both halves, None where they were not read apart."""
+        one = self.first
+        if one is None:
+            return None
+        return one, PeriodCounts(self.calls - one.calls, self.time_ms - one.time_ms, self.new_ms - one.new_ms)
 
     @property
     def new_share(self) -> float:

@@ -82,6 +82,8 @@ class LiveEvent(StrEnum):
     COUNTED = "counted"
     VOID = "void"
     MORE_PAIRS = "more pairs"
+    FADES_IN = "fades in"
+    """The effect still grows while it is counted: the wash-out is too short."""
     FINAL = "final"
     VETO = "veto"
     BREACH = "breach"
@@ -177,6 +179,7 @@ _PLAIN = {
     (LivePhase.REFERENCE, LiveEvent.LENGTH_FOUND): (LivePhase.PLANNED, (LiveOrder.PLAN,)),
     (LivePhase.SWITCHING, LiveEvent.IN_FORCE): (LivePhase.WASHING, (LiveOrder.WASH,)),
     (LivePhase.JUDGING, LiveEvent.MORE_PAIRS): (LivePhase.PLANNED, (LiveOrder.PLAN,)),
+    (LivePhase.JUDGING, LiveEvent.FADES_IN): (LivePhase.PLANNED, (LiveOrder.LENGTHEN, LiveOrder.PLAN)),
     (LivePhase.JUDGING, LiveEvent.FINAL): (LivePhase.DECIDED, (LiveOrder.APPLY_BASELINE, LiveOrder.ASK_PERSON)),
     (LivePhase.REVERTING, LiveEvent.BASELINE_IN_FORCE): (LivePhase.RESTING, (LiveOrder.KEEP_EVIDENCE, LiveOrder.REST)),
 }

@@ -34,7 +34,7 @@ class Server:
         self.world = ServerWorld(
             session=self, reader=self, sentry=self, others=self, watcher=self, stop=StopFile(tmp_path / "stop"),
             guards=LiveGuards(LiveLoad(BODY, RATE, 3.0, 4.0, 2), GuardPlan()),
-            arms={A: BASELINE, B: Configuration.of({"work_mem": "64MB"})}, size=1, period_s=30.0,
+            arms={A: BASELINE, B: Configuration.of({"work_mem": "64MB"})}, size=1,
             calls_a_second=RATE, dbname="shop", ends_at=2000.0, clock=lambda: self.now, sleep=self.sleep,
         )  # fmt: skip
 
@@ -139,6 +139,9 @@ def test_a_period_counts_what_ended_in_it_and_nothing_else(server):
     found = server.world.count(25.0)
     assert isinstance(found, PeriodCounts)
     assert found.calls[0] == pytest.approx(25 * RATE, rel=0.02)
+    first, second = found.halves
+    assert first.calls[0] == pytest.approx(second.calls[0], rel=0.05)
+    assert first.time_ms[0] + second.time_ms[0] == pytest.approx(found.time_ms[0])
     server.world.put_back()
     assert server.back == 1
 

@@ -15,6 +15,7 @@ from pgdyno.stats.statement_deltas import VoidCause
 from pgdyno.studies.live.switchback import (
     BASELINE_ARM,
     GUARD_REST_S,
+    LATE_EFFECT,
     MOST_UNMATCHED,
     NEW_STATEMENTS,
     UNMATCHED,
@@ -205,3 +206,33 @@ def test_what_was_judged_is_heard_after_each_pair_and_when_it_is_broken_off():
         Switchback(world, world.reference, 30.0, Design(min_pairs=9), seed=3, hear=heard.append).run()
     assert [len(one.pairs) for one in heard] == [1, 2, 2]
     assert len(heard[-1].kept) == len(heard[-1].orders) == 2
+
+
+class Late(World):
+    """B's effect is there in the second half of a period alone, until periods are long enough."""
+
+    def count(self, seconds):
+        whole = super().count(seconds)
+        late = 0.8 if self.arm == B and seconds < 30 else 1.0
+        calls, time_ms = whole.calls / 2, whole.time_ms / 2
+        return replace(whole, time_ms=time_ms * (1 + late), first=PeriodCounts(calls, time_ms))
+
+
+def test_an_effect_that_comes_late_lengthens_periods_and_begins_the_verdict_anew():
+    world = Late(0.9)
+    told = Switchback(world, world.reference, 30.0, Design(min_pairs=9), seed=3).run()
+    assert told.lost[LATE_EFFECT] == 8
+    assert (told.period_s, told.wash_s) == (60.0, 10.0)
+    assert told.verdict.interval.lo <= 0.9 <= told.verdict.interval.hi
+    assert len(told.pairs) == told.verdict.pairs
+
+
+def test_an_effect_that_is_there_at_once_leaves_the_periods_alone():
+    class Even(World):
+        def count(self, seconds):
+            whole = super().count(seconds)
+            return replace(whole, first=PeriodCounts(whole.calls / 2, whole.time_ms / 2))
+
+    world = Even(0.9)
+    told = Switchback(world, world.reference, 30.0, Design(min_pairs=9), seed=3).run()
+    assert (told.period_s, told.lost.get(LATE_EFFECT, 0)) == (30.0, 0)

@@ -173,7 +173,6 @@ def switch_study(
             stop=stop,
             arms={A: arms.a, B: arms.b},
             size=len(keys),
-            period_s=period_s,
             calls_a_second=float(reference.calls.sum()) / reference.seconds,
             dbname=_busiest(reference, names[0], [key.database for key in keys]),
             ends_at=ends_at,

@@ -85,7 +85,6 @@ class ServerWorld:
     stop: StopFile
     arms: Mapping[str, Configuration]
     size: int
-    period_s: float
     calls_a_second: float
     dbname: str
     ends_at: float
@@ -124,13 +123,13 @@ class ServerWorld:
     def wash(self, least_s: float, most_s: float) -> bool:
         """Wait until what began before the switch has ended; see `LiveWorld.wash`.
 
-        A statement that is older than a period is not waited for: it ends once, in whichever period, and one that takes
-        so long is in no body.
+        A statement that is older than a period, three times `most_s`, is not waited for: it ends once, in whichever
+        period, and one that takes so long is in no body.
         """
         self.watcher.phase(f"{self._arm}: wait for what began before the switch")
         self.session.expect("wash-out", most_s + OVERRUN_S)
         self._until(self._switched_at + least_s)
-        while self._crossing():
+        while self._crossing(3 * most_s):
             if self.clock() >= self._switched_at + most_s:
                 return False
             self._until(self.clock() + TURN_S)
@@ -141,6 +140,8 @@ class ServerWorld:
         self.watcher.phase(f"{self._arm}: count for {seconds:g} s")
         self.session.expect(f"count {self._arm}", seconds + AWAY_S + OVERRUN_S)
         before, began = self._read(), self.clock()
+        self._until(began + seconds / 2)
+        middle = self._read()
         self._until(began + seconds)
         after, ended = self._read(), self.clock()
         self.others.require_none()
@@ -149,7 +150,9 @@ class ServerWorld:
             return found
         if abs((after.at - before.at) - (ended - began)) > LATE_S or ended - began > seconds + LATE_S:
             return VoidCause.LATE
-        period = counts(found, self.size)
+        half = deltas(before, middle)
+        first = counts(half, self.size) if isinstance(half, StatementDeltas) else None
+        period = replace(counts(found, self.size), first=first)
         if self._arm == A:  # what falls under B alone may be B's doing
             self._load_left = float(period.calls.sum()) / found.seconds / max(self.calls_a_second, 1e-9)
             self.guards.hold_against(period)
@@ -223,8 +226,8 @@ class ServerWorld:
         if isinstance(step, StatementDeltas):
             _raise(self.guards.statements(self.clock(), counts(step, self.size)))
 
-    def _crossing(self) -> bool:
-        found = self._attempt(lambda: self.reader.crossing(self._server_at - self.period_s, self._server_at))
+    def _crossing(self, since_s: float) -> bool:
+        found = self._attempt(lambda: self.reader.crossing(self._server_at - since_s, self._server_at))
         return found is None or found > 0
 
     def _attempt(self, read: Callable[[], T]) -> T | None:

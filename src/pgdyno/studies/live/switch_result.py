@@ -13,7 +13,6 @@ from pgdyno.model.results.live import LiveBreach, LiveChange, LivePair, LiveResu
 from pgdyno.model.verdict import Interval
 from pgdyno.probes.statements import StatementKey
 from pgdyno.stats.body_index import LEAST_COVERED, StatementReference, added
-from pgdyno.stats.period_choice import wash_of
 from pgdyno.stats.veto import ERROR, OWN_SCATTER
 from pgdyno.studies.live.arms import Arms
 from pgdyno.studies.live.switch_words import judgement
@@ -49,7 +48,7 @@ def switched(
         before=dict(arms.before),
         ending=outcome.ending.value,
         period_s=outcome.period_s,
-        wash_s=wash_of(outcome.period_s),
+        wash_s=outcome.wash_s,
         seed=seed,
         verdict=outcome.verdict,
         pairs=tuple(

@@ -27,6 +27,7 @@ from pgdyno.stats.body_index import (
     pair_index,
     tail_ratio,
 )
+from pgdyno.stats.fade_in import fades_in
 from pgdyno.stats.period_choice import wash_of
 from pgdyno.stats.sequential import Design, is_final, judge
 from pgdyno.stats.statement_deltas import VoidCause
@@ -54,6 +55,7 @@ MOST_UNMATCHED = 6
 """So many pairs in a row whose offered work differed: the load follows the server, or is never the same."""
 WORST_TAIL = 1.25
 """What is not in the body may look slower by this much, and no more."""
+LATE_EFFECT = "the effect came late, and periods were lengthened"
 UNMATCHED, NEW_STATEMENTS = "offered work differed", "more than 5 % of the time was in new statements"
 
 
@@ -112,6 +114,7 @@ class LiveOutcome:
     vanished: tuple[int, ...]
     breaches: tuple[Breach, ...]
     period_s: float
+    wash_s: float
     body: StatementBody
     veto: VetoState
     kept: tuple[tuple[PeriodCounts, PeriodCounts], ...] = ()
@@ -150,6 +153,7 @@ class Switchback:
     hear: Callable[[LiveOutcome], None] = lambda _outcome: None
     guard_rest_s: float = GUARD_REST_S
     most_stops: int = CANDIDATE_STOPS
+    _least_wash_s: float = 0.0
     _drawn: int = 0
     _dead: bool = False
     _order: Sequence[str] = ()
@@ -221,7 +225,7 @@ class Switchback:
             case LiveOrder.APPLY_ARM:
                 return self._apply(self._order[at.cycle.period], LiveEvent.IN_FORCE, LiveEvent.NOT_IN_FORCE)
             case LiveOrder.WASH:
-                clean = self.world.wash(wash_of(self.period_s), self.period_s / 3)
+                clean = self.world.wash(self._wash_s, self.period_s / 3)
                 return LiveEvent.CLEAN if clean else LiveEvent.CROSSED
             case LiveOrder.COUNT:
                 return self._count(self._order[at.cycle.period])
@@ -245,9 +249,13 @@ class Switchback:
                 pass
         return None
 
+    @property
+    def _wash_s(self) -> float:
+        return max(wash_of(self.period_s), min(self._least_wash_s, self.period_s / 3))
+
     def _begin_verdict(self) -> None:
         """Begin the verdict anew: pairs of another length do not belong together."""
-        counted_s = self.period_s - wash_of(self.period_s)
+        counted_s = self.period_s - self._wash_s
         self._body = body_of(self.reference, counted_s)
         self._veto = VetoState.begin(self.reference, counted_s)
         self._pairs, self._kept, self._orders, self._counted = [], [], [], {}
@@ -280,7 +288,7 @@ class Switchback:
         return done
 
     def _count(self, arm: str) -> LiveEvent:
-        found = self.world.count(self.period_s - wash_of(self.period_s))
+        found = self.world.count(self.period_s - self._wash_s)
         if isinstance(found, VoidCause) or found.new_share > MOST_NEW:
             self._lost[found.value if isinstance(found, VoidCause) else NEW_STATEMENTS] += 1
             return LiveEvent.VOID
@@ -308,7 +316,23 @@ class Switchback:
         assert verdict is not None, "there is a pair"
         self.hear(self.outcome(LiveEnding.INTERRUPTED))  # what there is if nothing comes after it
         self.announce(f"after {verdict.pairs} pairs: {verdict.sentence(B, A)}")
+        if self.period_s < LONGEST_S and self._fades_in():
+            self.announce("the effect still grows while it is counted: periods and their wash-out are doubled")
+            self._lost[LATE_EFFECT] += len(self._pairs)
+            self._least_wash_s = 2 * self._wash_s
+            return LiveEvent.FADES_IN
         return LiveEvent.FINAL if is_final(verdict, self.design) else LiveEvent.MORE_PAIRS
+
+    def _fades_in(self) -> bool:
+        """Tell whether the halves of the counted time differ; pairs whose halves hold too little are left out."""
+        assert self._body is not None, "it was made at the begin"
+        found: list[tuple[float, float]] = []
+        for a, b in self._kept:
+            if a.halves is not None and b.halves is not None:
+                one, other = (pair_index(self._body, *half) for half in zip(a.halves, b.halves, strict=True))
+                if one is not None and other is not None:
+                    found.append((one.log_ratio, other.log_ratio))
+        return fades_in([one for one, _ in found], [other for _, other in found])
 
     def _verdict(self) -> Verdict | None:
         ratios = [math.exp(pair.log_ratio) for pair in self._pairs]
@@ -329,6 +353,7 @@ class Switchback:
             vanished=vanished(self._kept),
             breaches=tuple(self._breaches),
             period_s=self.period_s,
+            wash_s=self._wash_s,
             body=self._body,
             veto=self._veto,
             kept=tuple(self._kept),
