@@ -40,8 +40,8 @@ class StatementSnapshot:
     milliseconds, `sd_ms` is stddev_exec_time; `blocks` are shared ones that were hit or read; `since` is stats_since in
     seconds since the epoch (NaN before PostgreSQL 17). `dealloc` and `reset_at` are those of pg_stat_statements_info
     (None before 14). `at` is the server's clock, `started_at` when its postmaster began, both in seconds since the
-    epoch. `own_ms` is the time of the reader's own role, which is in no column. `loaded_at` is when the server last read
-    its configuration files.
+    epoch. `own_ms` is the time of the reader's own role, which is in no column. `loaded_at` is when the server read its
+    configuration files.
     """
 
     at: float

@@ -45,7 +45,7 @@ def members(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
     connection.close()
 
 
-LATER = {StudyKind.LIVE}
+LATER = {StudyKind.LIVE, StudyKind.WATCH}
 """Kinds that came after it."""
 
 

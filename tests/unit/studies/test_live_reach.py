@@ -42,7 +42,7 @@ def test_a_load_that_would_see_neither_arm_is_refused():
 
 
 def step(plans):
-    columns = {name: np.full(3, 100.0) for name in ("calls", "time_ms", "exec_ms", "m2", "rows")}
+    columns = {name: np.full(3, 100.0) for name in ("calls", "time_ms", "exec_ms", "m2", "rows", "blocks")}
     return StatementDeltas(seconds=5.0, ids=np.arange(3), plans=np.array(plans), **columns)
 
 

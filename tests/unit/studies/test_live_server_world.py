@@ -50,7 +50,7 @@ class Server:
         return StatementSnapshot(
             at=self.now + self.jump, started_at=1.0, ids=np.array([0]), calls=np.array([self.calls]),
             exec_ms=np.array([self.spent]), sd_ms=np.zeros(1), plans=np.zeros(1), plan_ms=np.zeros(1),
-            rows=np.zeros(1), since=np.full(1, np.nan), loaded_at=self.loaded_at,
+            rows=np.zeros(1), blocks=np.zeros(1), since=np.full(1, np.nan), loaded_at=self.loaded_at,
         )  # fmt: skip
 
     def sessions(self, since):

@@ -15,7 +15,8 @@ from pgdyno.model.results.watch import Happening, WatchEvent
 from pgdyno.probes.settings_seen import SettingsSeen, changed
 from pgdyno.stats.regressions import LEARN, WIDTHS, Regressions
 from pgdyno.stats.statement_deltas import StatementDeltas, StatementSnapshot, VoidCause, deltas
-from pgdyno.studies.live.reference import LATE_S, MOST_OWN
+from pgdyno.studies.live.checking import MOST_OWN
+from pgdyno.studies.live.reference import LATE_S
 from pgdyno.studies.watch.telling import Told
 from pgdyno.units import percent_text
 
