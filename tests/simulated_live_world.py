@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from live_simulation import LiveSimulation, SimulatedLoad
 from pgdyno.model.guard import Breach, GuardKind, GuardReading
+from pgdyno.model.results.live import LiveReference, LiveResult
 from pgdyno.studies.live.switchback import BASELINE_ARM, B
 from pgdyno.trial.sentry import GuardBreached
+
+WATCHED = LiveResult(
+    study="s", title="watched", word="resolvable", periods=(), period_s=30.0, body=(), beside=(), confidence=0.95,
+    reference=LiveReference(
+        seconds=600, steps=120, statements=200, entries=200, calls_a_second=1.0, commits_a_second=1.0,
+        statement_ms_a_second=1.0, own_share=0.0, new_share=0.0, visible=None, sessions=1.0, active_median=1.0,
+        active_most=2, old_share=0.0, oldest_s=0.1,
+    ),
+)  # fmt: skip
+"""What the reference of such a world came to."""
 
 
 def breached(kind=GuardKind.CONFIGURATION):

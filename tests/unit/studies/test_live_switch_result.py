@@ -10,7 +10,6 @@ import pytest
 from pgdyno.errors import ExitCode
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.guard import GuardKind
-from pgdyno.model.results.live import LiveReference, LiveResult
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.model.verdict import Interval, Word
@@ -25,20 +24,12 @@ from pgdyno.studies.live.arms import Arms
 from pgdyno.studies.live.switch_result import switched
 from pgdyno.studies.live.switchback import LiveStopped, StopAsked, Switchback
 from pgdyno.studies.reports import compose
-from simulated_live_world import World, breached
+from simulated_live_world import WATCHED, World, breached
 from study_example import make_study
 
 ARMS = Arms(BASELINE, Configuration.of({"work_mem": "64MB"}), {"work_mem": "4MB"})
 KEYS = [StatementKey(5, 6, 1000 + number, True) for number in range(200)]
 NAMES = ({5: "shop"}, {6: "web"})
-WATCHED = LiveResult(
-    study="s", title="watched", word="resolvable", periods=(), period_s=30.0, body=(), beside=(), confidence=0.95,
-    reference=LiveReference(
-        seconds=600, steps=120, statements=200, entries=200, calls_a_second=1.0, commits_a_second=1.0,
-        statement_ms_a_second=1.0, own_share=0.0, new_share=0.0, visible=None, sessions=1.0, active_median=1.0,
-        active_most=2, old_share=0.0, oldest_s=0.1,
-    ),
-)  # fmt: skip
 
 
 def told(world, *, most_stops=1, **design):

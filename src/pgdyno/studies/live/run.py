@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
-from pgdyno.errors import EnvironmentUnsuitable, OutOfTime
+from pgdyno.errors import EnvironmentUnsuitable, OutOfTime, StoreError
 from pgdyno.model.facts import Facts
 from pgdyno.model.guard import GuardLimit, GuardPlan
 from pgdyno.model.results.live import LiveResult, LiveSwitch
@@ -43,7 +43,12 @@ from pgdyno.studies.live.watched_result import live_result
 from pgdyno.studies.session.environment_change import facts_image
 from pgdyno.studies.session.new_study import study_id
 from pgdyno.studies.session.ownership import owning, runner_of
-from pgdyno.studies.session.study_session import begin_session, put_back_abandoned, signals_interrupt
+from pgdyno.studies.session.study_session import (
+    STORE_PATIENCE_S,
+    begin_session,
+    put_back_abandoned,
+    signals_interrupt,
+)
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
@@ -159,9 +164,7 @@ def switch_study(
                 not_tested=untested((arms.a, arms.b), cached(seen.whole, load.body)),
             )  # fmt: skip
 
-        def hear(outcome: LiveOutcome) -> None:
-            ending.so_far = told_by(outcome)
-            store.update_study(study.id, result=ending.so_far)
+        store.hurry()  # an arm is in force: nobody waits for a store that is locked
 
         world = ServerWorld(
             session=session,
@@ -179,9 +182,11 @@ def switch_study(
         )
         study_of_two = Switchback(
             world, reference, period_s, options.design, options.seed,
-            announce=announce, hear=hear, guard_rest_s=options.guard_rest_s, most_stops=options.guards.trips,
+            announce=announce, hear=lambda outcome: ending.hear(told_by(outcome), announce),
+            guard_rest_s=options.guard_rest_s, most_stops=options.guards.trips,
         )  # fmt: skip
         outcome = study_of_two.run()
+        store.be_patient(STORE_PATIENCE_S, announce)
         announce("the server is as it was found")
         return ending.complete(told_by(outcome))
 
@@ -333,6 +338,14 @@ class _Ending:
     study: Study
     so_far: LiveResult | None = None
     is_complete: bool = False
+
+    def hear(self, result: LiveResult, announce: Callable[[str], None]) -> None:
+        """Keep what there is so far, for after a kill, too; a store that refuses has it at the end."""
+        self.so_far = result
+        try:
+            self.store.update_study(self.study.id, result=result)
+        except StoreError as refused:
+            announce(f"the pairs so far are not in the store yet: {refused.message}")
 
     def complete(self, result: LiveResult) -> LiveResult:
         """Keep the result, which is what the verb returns, too."""
