@@ -159,6 +159,17 @@ def test_a_saturated_server_says_so():
     assert told.notes[-1] == "So and so."
 
 
+def test_sessions_that_do_not_report_their_time_leave_the_share_of_statements_unknown():
+    clock = Clock()
+    server = Server(clock)
+    server.databases = lambda: DatabaseTotals(100.0, 0.0, clock.now / 1000)
+    seen = watch_baseline(server, 600.0, announce=lambda _: None, clock=clock, sleep=clock.sleep)
+    study = replace(make_study(StudyKind.LIVE), state=StudyState.COMPLETE)
+    told = live_result(study, make_facts(18), seen, KEYS, NAMES, elapsed_s=1.0)
+    assert told.reference.visible is None
+    assert not any("explain" in note for note in told.notes)
+
+
 def test_a_short_reference_says_so():
     _, told = result(240.0)
     assert "too short" in told.notes[0]

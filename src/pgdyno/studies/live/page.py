@@ -123,7 +123,9 @@ def _load(seen: LiveReference) -> FactList:
         ("time in statements", f"{number_text(seen.statement_ms_a_second / 1000)} sessions busy on average"),
         (
             "of the time that sessions were at work",
-            "unknown before PostgreSQL 14" if seen.visible is None else f"{100 * seen.visible:.0f} % is in statements",
+            "unknown: sessions did not report it"
+            if seen.visible is None
+            else f"{100 * seen.visible:.0f} % is in statements",
         ),
         ("sessions", f"{number_text(seen.sessions)}, {100 * seen.old_share:.0f} % of them from before"),
         ("at work", f"median {number_text(seen.active_median)}, at most {seen.active_most}"),

@@ -49,6 +49,8 @@ MOST_LISTED = 30
 LONG = 4
 """A statement that takes more than a period's fourth is counted whole at its end, in whichever period that is."""
 POOLED = 0.5
+MOST_VISIBLE = 1.2
+"""Statements cannot take more than the time of their sessions, and little more by when each is counted."""
 
 
 def live_result(
@@ -162,11 +164,15 @@ def _reference(seen: Watched, reference: StatementReference, size: int) -> LiveR
 
 
 def _visible(seen: Watched, statement_ms: float) -> float | None:
-    """Return the statements' time over that in which sessions were at work; the rest is commits and the client."""
+    """Return the statements' time over that in which sessions were at work; the rest is commits and the client.
+
+    None where sessions have not reported their time, as those do not whose statements touch no relation.
+    """
     first, last = seen.first.active_ms, seen.last.active_ms
     if first is None or last is None or last <= first:
         return None
-    return statement_ms / (last - first)
+    share = statement_ms / (last - first)
+    return share if share <= MOST_VISIBLE else None
 
 
 def _old_share(seen: Watched) -> float:
