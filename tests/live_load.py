@@ -20,7 +20,7 @@ from pgdyno.server.postgres import Postgres
 ROLE = "live_app"
 RATE = 30.0
 MS = (4.0, 8.0, 12.0)
-"""How long a call of each class sleeps under any other value."""
+"""How long a call of each class sleeps under any other value; the server rounds it up to whole milliseconds."""
 
 
 @contextmanager
