@@ -9,27 +9,31 @@ import subprocess
 import sys
 from pathlib import Path
 
+from warm_program import run_pgdyno
+
 
 def run(home: Path, *words: str, answer: bytes | None = None) -> tuple[int, str, str]:
     """Run pgdyno with a data folder of its own; return exit code, stdout and stderr. No command ends in a traceback.
 
     With an `answer` its standard input is a terminal at which somebody types it.
     """
-    environment = {**os.environ, "XDG_DATA_HOME": str(home), "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "pgdyno", *words]
-    ours, its = pty.openpty() if answer is not None else (-1, subprocess.DEVNULL)
+    environment = {"XDG_DATA_HOME": str(home), "NO_COLOR": "1"}
+    done = run_pgdyno(*words, **environment) if answer is None else _typed(answer, words, {**os.environ, **environment})
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+def _typed(answer: bytes, words: tuple[str, ...], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    ours, its = pty.openpty()
     try:
-        if answer is not None:
-            os.write(ours, answer)
-        done = subprocess.run(
+        os.write(ours, answer)
+        command = [sys.executable, "-m", "pgdyno", *words]
+        return subprocess.run(
             command, stdin=its, capture_output=True, text=True, timeout=120, check=False, env=environment
         )
     finally:
         for end in (ours, its):
-            if end >= 0:
-                os.close(end)
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.returncode, done.stdout, done.stderr
+            os.close(end)
 
 
 def findings(home: Path, dsn: str, *flags: str) -> dict[str, dict[str, object]]:

@@ -28,6 +28,7 @@ from pgdyno.targets.target import Target
 from pgdyno.undo.bundle import UndoBundle, bundle_directories
 from pgdyno.undo.watch import Deadlines
 from pgdyno.workloads.template import APPLICATION_NAME
+from warm_program import run_pgdyno
 
 pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.slow]
 LOAD = [
@@ -57,7 +58,7 @@ def command(*words: str) -> list[str]:
 
 
 def pgdyno(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*words), capture_output=True, text=True, check=False, timeout=280)
+    return run_pgdyno(*words, timeout_s=280)
 
 
 def where(sshd: Sshd, server: Target) -> list[str]:

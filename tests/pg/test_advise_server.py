@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from psycopg.conninfo import make_conninfo
 from json_schema import errors
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.postgres import Postgres
+from warm_program import run_pgdyno
 
 pytestmark = pytest.mark.pg
 PROJECT = Path(__file__).parents[2]
@@ -29,9 +28,7 @@ TRACES = {
 
 
 def advise(home: Path, *flags: str) -> tuple[int, str]:
-    environment = {**os.environ, "XDG_DATA_HOME": str(home), "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "pgdyno", "advise", *flags]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    done = run_pgdyno("advise", *flags, XDG_DATA_HOME=str(home), NO_COLOR="1")
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode, done.stdout
 

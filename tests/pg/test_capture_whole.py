@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,15 +13,14 @@ from psycopg import sql
 from pgdyno.inventory.inspection import inspect, inspect_capture
 from pgdyno.model.facts import Unknown
 from pgdyno.sandbox.sandbox import Sandbox
+from warm_program import run_pgdyno
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("system-v")]  # segments of System V are the whole machine's
 SECRET = "four-word-secret-in-a-statement"
 
 
 def pgdyno(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "XDG_DATA_HOME": str(home), "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "pgdyno", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    done = run_pgdyno(*words, XDG_DATA_HOME=str(home), NO_COLOR="1")
     assert "Traceback" not in done.stderr, done.stderr
     return done
 

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from calm_load import calm
+from warm_program import run_pgdyno
 
 pytestmark = pytest.mark.pg
 measures = pytest.mark.xdist_group("cli-studies")  # what takes a CPU does so one after another
@@ -24,14 +25,7 @@ VERDICT = {"word", "ratio", "ci", "confidence", "pairs", "metric", "smallest_eff
 
 
 def pgdyno(home, *words, timeout=240, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "pgdyno", *words],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-        env={**os.environ, "PGDYNO_HOME": str(home), **environment},
-    )
+    return run_pgdyno(*words, timeout_s=timeout, PGDYNO_HOME=str(home), **environment)
 
 
 def bench(home, *words):

@@ -23,6 +23,7 @@ from pgdyno.routes.dropin import DropIn, render
 from pgdyno.server.own_databases import NAME, DatabaseState, look_into
 from pgdyno.server.postgres import Postgres
 from pgdyno.targets.target import Target
+from warm_program import run_pgdyno
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("litter")]
 
@@ -62,9 +63,7 @@ def begin(home: Path, target: Target, *words: str) -> subprocess.Popen[str]:
 
 
 def pgdyno(home: Path, target: Target, *words: str) -> subprocess.CompletedProcess[str]:
-    process = begin(home, target, *words)
-    out, err = process.communicate(timeout=240)
-    return subprocess.CompletedProcess(words, process.returncode, out, err)
+    return run_pgdyno(words[0], "--target", target.postgres.conninfo, *words[1:], PGDYNO_HOME=str(home))
 
 
 def made_by_hand(postgres: Postgres, kind: str, script: str = COMPLETE) -> str:
@@ -241,9 +240,7 @@ def test_cleanup_takes_the_drop_in_of_a_session_that_is_gone_and_leaves_others_l
 
 def test_cleanup_removes_a_sandbox_that_nobody_uses(pgdyno_home):
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PGDYNO_HOME": str(pgdyno_home)}
-        command = [sys.executable, "-m", "pgdyno", *words]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+        return run_pgdyno(*words, PGDYNO_HOME=str(pgdyno_home))
 
     assert run("sandbox", "start", "used").returncode == 0
     assert "stays: its server runs" in run("cleanup", "--yes").stdout

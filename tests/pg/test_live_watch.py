@@ -26,6 +26,7 @@ from pgdyno.server.postgres import Postgres
 from pgdyno.server.privileges import missing, privileges, read_role
 from pgdyno.stats.statement_deltas import StatementDeltas, VoidCause, deltas
 from server_image import files_of, settings_of
+from warm_program import run_pgdyno
 
 pytestmark = pytest.mark.pg
 APP, WATCHER = "watched_app", "watching_role"
@@ -134,15 +135,7 @@ def test_a_reset_voids_what_lies_around_it(owner: Postgres) -> None:
 
 
 def pgdyno(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PGDYNO_HOME": str(home)}
-    return subprocess.run(
-        [sys.executable, "-m", "pgdyno", *words],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-        timeout=300,
-    )
+    return run_pgdyno(*words, timeout_s=300, PGDYNO_HOME=str(home))
 
 
 @pytest.mark.slow

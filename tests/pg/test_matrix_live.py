@@ -19,6 +19,7 @@ import pytest
 
 from pgdyno.linux import processes
 from pgdyno.workloads.dataset import PgbenchTables
+from warm_program import run_pgdyno
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("matrix-live")]
 
@@ -36,7 +37,7 @@ class Place:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "PGDYNO_HOME": str(self.home), "PGDYNO_STORE": str(self.store)}
+        return {"PGDYNO_HOME": str(self.home), "PGDYNO_STORE": str(self.store)}
 
 
 @pytest.fixture
@@ -45,11 +46,11 @@ def place(shared_home: Path, tmp_path: Path) -> Place:
 
 
 def words(*more: str) -> list[str]:
-    return [sys.executable, "-m", "pgdyno", "matrix", *QUICK, *more, "--json"]
+    return ["matrix", *QUICK, *more, "--json"]
 
 
 def matrix(place: Place, *more: str) -> tuple[int, dict[str, Any]]:
-    done = subprocess.run(words(*more), capture_output=True, text=True, timeout=400, check=False, env=place.environment)
+    done = run_pgdyno(*words(*more), timeout_s=400, **place.environment)
     assert done.stdout, done.stderr
     result = json.loads(done.stdout.splitlines()[-1])
     assert isinstance(result, dict)
@@ -59,7 +60,11 @@ def matrix(place: Place, *more: str) -> tuple[int, dict[str, Any]]:
 @contextmanager
 def running(place: Place, *more: str) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
-        words(*more), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=place.environment
+        [sys.executable, "-m", "pgdyno", *words(*more)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, **place.environment},
     ) as popen:
         try:
             yield popen

@@ -6,7 +6,6 @@ import json
 import os
 import resource
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -30,6 +29,7 @@ from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server import postmaster_lock
 from pgdyno.targets.target import Target
 from pgdyno.undo.apply import Session
+from warm_program import run_pgdyno
 
 pytestmark = pytest.mark.pg
 MEMORY = parse_meminfo(Path("/proc/meminfo").read_text())
@@ -209,8 +209,7 @@ def test_without_a_data_directory_the_start_is_not_judged(sandbox18: Sandbox) ->
 
 
 def verb(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pgdyno", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return run_pgdyno(*words)
 
 
 def test_the_verb_changes_nothing_and_says_all(pgdyno_home: Path, tmp_path: Path) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +20,7 @@ from pgdyno.server.postgres import Postgres
 from pgdyno.server.privileges import missing, privileges, read_role, script
 from pgdyno.targets.inspect import read_facts
 from pgdyno.undo.apply import Session
+from warm_program import run_pgdyno
 
 pytestmark = pytest.mark.pg
 ROLE = 'the "bench" role'
@@ -77,13 +76,7 @@ def test_bench_with_the_rights_of_bench_alone(
     conninfo = as_role(owner, "measurer").conninfo
 
     def verb(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "pgdyno", *words, "--target", conninfo],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "PGDYNO_STORE": str(tmp_path / "store.db")},
-        )
+        return run_pgdyno(*words, "--target", conninfo, PGDYNO_STORE=str(tmp_path / "store.db"))
 
     lacking = verb("privileges", "--for", "bench")
     assert lacking.returncode == 1, lacking.stderr

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from pgdyno.server.postgres import Postgres
+from warm_program import run_pgdyno
 
 pytestmark = pytest.mark.pg
 
 
 def pgdyno(*words: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-m", "pgdyno.cli.main", "sandbox", *words]
-    return subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    return run_pgdyno("sandbox", *words)
 
 
 def test_a_sandbox_from_start_to_remove(pgdyno_home: Path) -> None:

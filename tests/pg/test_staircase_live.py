@@ -14,6 +14,8 @@ from contextlib import closing
 
 import pytest
 
+from warm_program import run_pgdyno
+
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("staircase-live"), pytest.mark.slow, pytest.mark.timeout(900)]
 
 PLAN = """version = 2
@@ -39,14 +41,7 @@ LOOSE = ["--guard", "throughput=off", "--guard", "oom=99", "--guard", "p99=off"]
 
 
 def pgdyno(home, *words):
-    return subprocess.run(
-        [sys.executable, "-m", "pgdyno", *words],
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-        env={**os.environ, "PGDYNO_HOME": str(home)},
-    )
+    return run_pgdyno(*words, timeout_s=900, PGDYNO_HOME=str(home))
 
 
 def rows(home, query, *values):

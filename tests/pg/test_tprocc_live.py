@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,6 +25,7 @@ from pgdyno.workloads.protocol import LoadResult, Workload
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.template import APPLICATION_NAME
 from pgdyno.workloads.tprocc.conditions import CONDITIONS, INITIAL, violations
+from warm_program import run_pgdyno
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("tprocc")]
 
@@ -363,9 +362,7 @@ def test_the_oldest_server_runs_both_shapes(any_postgres: Sandbox, tmp_path: Pat
 @pytest.mark.requirement("R-TPC-01", "R-TPC-06", "R-TPC-08", "R-TPC-09")
 def test_bench_tells_orders_checks_and_that_it_is_not_tpc_c(pgdyno_home: Path) -> None:
     def pgdyno(*words: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PGDYNO_HOME": str(pgdyno_home)}
-        return subprocess.run([sys.executable, "-m", "pgdyno", *words], capture_output=True, text=True, timeout=240,
-                              check=False, env=environment)  # fmt: skip
+        return run_pgdyno(*words, PGDYNO_HOME=str(pgdyno_home))
 
     for _ in range(3):  # once more where the machine is too busy for a steady window
         done = pgdyno("bench", "-w", "tprocc", "-c", "1", *QUICK, "--keep", "--json")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +15,7 @@ from fix_postgres import BUILDS, NIGHT, find_build
 from pgdyno.routes.auto_conf import Line
 from pgdyno.routes.sql_route import alter_system
 from pgdyno.sandbox.sandbox import Sandbox
+from warm_program import run_pgdyno
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 LATE = 1.1
@@ -24,14 +23,7 @@ LATE = 1.1
 
 
 def tune(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pgdyno", "tune", *calm(), *words, "--json"],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-        env={**os.environ, "PGDYNO_HOME": str(home)},
-    )
+    return run_pgdyno("tune", *calm(), *words, "--json", timeout_s=280, PGDYNO_HOME=str(home))
 
 
 @pytest.mark.parametrize("build", BUILDS if NIGHT else BUILDS[:1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.studies.staircase.plan_file import parse_plan
+from warm_program import run_pgdyno
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("ybio-cli")]
 ROOT = Path(__file__).parents[2]
@@ -34,14 +34,7 @@ def home() -> Iterator[Path]:
 
 
 def pgdyno(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pgdyno", *words],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-        env={**os.environ, "PGDYNO_HOME": str(home)},
-    )
+    return run_pgdyno(*words, PGDYNO_HOME=str(home))
 
 
 def bounded(words: list[str]) -> list[str]:
