@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,10 @@ from hypothesis import settings
 
 # Before NumPy is loaded: its threads spin, and the workers of xdist use every core already.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# A shell may ask for no bytecode. Every worker would then rewrite the asserts of all tests anew: 15 s of CPU each.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 pytest_plugins = [
     "fix_postgres",
