@@ -22,7 +22,7 @@ demo: $(RUN) ## Tune the embedded PostgreSQL and prove the gain; leaves demo-out
 
 test: $(DEV) system ## Install what is missing and run every check: what CI runs
 	$(MAKE) --no-print-directory lint
-	$(BIN)/pytest $(SHUFFLED) -m alone tests
+	$(BIN)/pytest $(SHUFFLED) -m alone tests/host
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup $(SHUFFLED) -m "not alone" tests
 
 lint: $(DEV) ## Style, types, import contracts, generated pages, vendored files
@@ -80,7 +80,7 @@ nightly: $(DEV) ## Hours, as root: the long forms of kills, scenes and the hosti
 	$(BIN)/python bench/torture scenes --rounds $(NIGHT_ROUNDS) --seed $(SEED)
 	$(BIN)/python bench/torture hostile --moves $(NIGHT_MOVES) --seed $(SEED)
 	PGDYNO_TEST_REMOTE_KILLS=$(NIGHT_REMOTE) $(BIN)/pytest --timeout=7200 tests/host/test_torture_remote.py
-	PGDYNO_TEST_NIGHT=1 $(BIN)/pytest -m alone tests
+	PGDYNO_TEST_NIGHT=1 $(BIN)/pytest -m alone tests/host
 	PGDYNO_TEST_NIGHT=1 $(BIN)/pytest -n $(JOBS) --dist loadgroup -m "not alone" tests/pg tests/contract
 	$(MAKE) --no-print-directory fuzz
 

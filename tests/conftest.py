@@ -51,6 +51,8 @@ if os.geteuid() == 0:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes long, in the random order else: what begins last would be waited for by all workers."""
+    if astray := [item.nodeid for item in items if item.get_closest_marker("alone") and "host" not in item.path.parts]:
+        raise pytest.UsageError(f"marked alone outside tests/host, where alone nobody looks for it: {astray[0]}")
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
