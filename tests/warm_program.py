@@ -21,6 +21,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, NoReturn
 
+from template_data import use_templates
+
 
 def run_pgdyno(*words: str, timeout_s: float = 240, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run `pgdyno WORDS` to its end, in our environment with more. Raises subprocess.TimeoutExpired, it killed."""
@@ -48,7 +50,7 @@ def _warm() -> socket.socket:
     ours, theirs = socket.socketpair()
     with theirs:
         theirs.set_inheritable(True)
-        argv = [sys.executable, "-P", __file__, str(theirs.fileno())]
+        argv = [sys.executable, __file__, str(theirs.fileno())]
         nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
         os.posix_spawn(sys.executable, argv, os.environ, file_actions=[nothing])
     return ours
@@ -111,4 +113,5 @@ def _import_program() -> None:
 
 if __name__ == "__main__":
     _import_program()
+    use_templates()
     _serve(socket.socket(fileno=int(sys.argv[1])))
