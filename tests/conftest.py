@@ -17,7 +17,7 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 pytest_plugins = [
-    "template_data",
+    "templates",
     "fix_postgres",
     "fix_store",
     "fix_sshd",

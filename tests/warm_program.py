@@ -21,7 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, NoReturn
 
-from template_data import use_templates
+from templates import use_templates
 
 
 def run_pgdyno(*words: str, timeout_s: float = 240, **environment: str) -> subprocess.CompletedProcess[str]:
