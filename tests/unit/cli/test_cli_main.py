@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from pgdyno.cli import main
 from pgdyno.cli.main import VERBS, command
 from pgdyno.studies.project.file import TEMPLATE
+from warm_program import run_pgdyno
 
 HEAVY = ("numpy", "scipy", "sqlalchemy", "psycopg", "rich", "jinja2", "pydantic", "psutil")
 
@@ -82,11 +83,11 @@ def test_every_verb_has_help(verb):
 
 
 def test_an_unknown_verb_is_a_usage_error():
-    assert run("no-such-verb").returncode == 2
+    assert run_pgdyno("no-such-verb").returncode == 2
 
 
 def test_an_error_is_printed_in_three_lines_and_not_as_a_traceback(tmp_path):
-    done = run("compare", "1", "2", "--store", str(tmp_path / "s.db"))
+    done = run_pgdyno("compare", "1", "2", "--store", str(tmp_path / "s.db"))
     assert done.returncode == 2
     assert done.stderr.startswith("error: ")
     assert "hint: " in done.stderr
@@ -95,19 +96,12 @@ def test_an_error_is_printed_in_three_lines_and_not_as_a_traceback(tmp_path):
 
 def test_the_version_is_that_of_the_project():
     project = tomllib.loads((Path(main.__file__).parents[3] / "pyproject.toml").read_text())
-    assert run("--version").stdout.strip().endswith(project["project"]["version"])
-
-
-def run(*words):
-    return subprocess.run([sys.executable, "-m", "pgdyno", *words], capture_output=True, text=True, check=False)
+    assert run_pgdyno("--version").stdout.strip().endswith(project["project"]["version"])
 
 
 def typed(tmp_path, *words):
     """Run pgdyno as a user does."""
-    environment = {**os.environ, "PGDYNO_HOME": str(tmp_path)}
-    return subprocess.run(
-        [sys.executable, "-m", "pgdyno", *words], capture_output=True, text=True, check=False, env=environment
-    )
+    return run_pgdyno(*words, PGDYNO_HOME=str(tmp_path))
 
 
 def test_an_error_is_json_where_json_was_asked_for(tmp_path):

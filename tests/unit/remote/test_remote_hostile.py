@@ -196,13 +196,11 @@ def leaves(value: object, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
 
 
 def replaced(value: Any, path: tuple[Any, ...], by: object) -> Any:
+    """Return the value with another part at this path; what is not on the path is shared with it."""
     if not path:
         return by
-    found = copy.deepcopy(value)
-    place = found
-    for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = by
+    found = copy.copy(value)
+    found[path[0]] = replaced(value[path[0]], path[1:], by)
     return found
 
 
