@@ -174,7 +174,8 @@ def _built(kind: Annotation, strict: bool) -> _Reader:
             if not key:
                 found[name] = reader(value, where)
             elif key in value:
-                found[name] = reader(value[key], f"{where}.{key}")
+                item = value[key]  # most are plain and right, and ten thousand trials have half a million
+                found[name] = item if type(item) in right[name] else reader(item, f"{where}.{key}")
             elif is_needed:
                 raise ValueError(f"{where} has no {key}")
         return kind(**found)
@@ -182,7 +183,17 @@ def _built(kind: Annotation, strict: bool) -> _Reader:
     # a class may have itself among its fields: their readers are made when they are asked for
     known = [(one.name, one.key, _late(one.hint, strict), one.default is MISSING) for one in members_of(kind)]
     keys = frozenset(key for _, key, _, _ in known)
+    right = {one.name: _right(one.hint) for one in members_of(kind)}
     return read
+
+
+def _right(hint: Annotation) -> frozenset[type]:
+    """Return the types of plain values that are taken as they are; none where others could be meant."""
+    origin, parts = taken_apart(hint)
+    kinds = frozenset(parts if origin in (Union, types.UnionType) else (hint,))
+    if not kinds <= _PLAIN | {float}:
+        return frozenset()
+    return kinds - {int} if float in kinds else kinds
 
 
 def _late(kind: Annotation, strict: bool) -> _Reader:

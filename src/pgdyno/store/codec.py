@@ -1,29 +1,25 @@
 """Rows and JSON from the dataclasses of `model`, and back.
 
-Explicit on purpose: a stored study outlives the code that wrote it, so each field has its converter here, and a
-round trip is tested for all of them. Typed columns refuse numbers that are not finite; free JSON holds null there.
+A stored study outlives the code that wrote it: a field that came later has a default, and a round trip is tested for
+all of them. Typed columns refuse numbers that are not finite; free JSON holds null there.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields
-from typing import TypedDict, TypeVar
+from dataclasses import asdict, fields, replace
 
 from pgdyno.errors import StoreError
-from pgdyno.model.change import ChangeAction, ChangeRecord
-from pgdyno.model.configuration import Configuration
+from pgdyno.model.change import ChangeRecord
+from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.results.kinds import result_type
 from pgdyno.model.results.parts import StudyResult
 from pgdyno.model.shapes import Json, plain, shaped
-from pgdyno.model.study import Study, StudyKind, StudyState
-from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Role, Trial, TrialSpec, TrialState, WorkloadSpec
+from pgdyno.model.study import Study, StudyKind
+from pgdyno.model.trial import LoadPlan, Outcome, Trial, TrialSpec, TrialState
 
-_NO_VALUE = (ValueError, KeyError, TypeError, StoreError)
-"""What comes of a row that holds no study or no trial."""
 Row = Mapping[str, object]
-T = TypeVar("T", str, int, bool)
 
 
 def to_json(value: object) -> Json:
@@ -49,10 +45,7 @@ def change_to_row(change: ChangeRecord) -> dict[str, object]:
 
 def change_from_row(row: Row) -> ChangeRecord:
     """Rebuild a change."""
-    texts = {name: str(row[name]) for name in ("who", "target", "environment", "session", "rule", "knob")}
-    old, new, study = (None if row[name] is None else str(row[name]) for name in ("old", "new", "study"))
-    at, action = float(str(row["at"])), ChangeAction(str(row["action"]))
-    return ChangeRecord(at=at, action=action, old=old, new=new, study=study, **texts)
+    return shaped(ChangeRecord, row, "the change", strict=False)
 
 
 def study_to_row(study: Study) -> dict[str, object]:
@@ -79,84 +72,21 @@ def study_to_row(study: Study) -> dict[str, object]:
 def study_from_row(row: Row) -> Study:
     """Return the study that a row of table `study` holds. Raises StoreError that names it when that is none."""
     try:
-        return _study(row)
-    except _NO_VALUE as error:
+        study = shaped(Study, {**row, "result": None}, "the study", strict=False)
+        result = row["result"]
+        return study if result is None else replace(study, result=result_from_json(study.kind, result))
+    except ValueError as error:
         raise _unreadable(f'study "{row["id"]}"', error) from error
 
 
 def _unreadable(what: str, error: Exception) -> StoreError:
-    said = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
     hint = "It was damaged, or written by a newer pgdyno; pgdyno store list shows the studies that can be read."
-    return StoreError(f"{what} cannot be read", detail=said, hint=hint)
-
-
-def _study(row: Row) -> Study:
-    result, kind = row["result"], StudyKind(_required(row, "kind", str))
-    return Study(
-        id=_required(row, "id", str),
-        kind=kind,
-        name=_required(row, "name", str),
-        state=StudyState(_required(row, "state", str)),
-        created_at=_float(row, "created_at"),
-        target=_required(row, "target", str),
-        environment=_required(row, "environment", str),
-        facts=_mapping(row["facts"], "facts"),
-        workload=workload_from_json(_mapping(row["workload"], "workload")),
-        plan=plan_from_json(_mapping(row["plan"], "plan")),
-        options=_mapping(row["options"], "options"),
-        result=None if result is None else result_from_json(kind, result),
-    )
-
-
-def workload_from_json(row: Row) -> WorkloadSpec:
-    """Return the workload that `to_json` wrote."""
-    return WorkloadSpec(
-        name=_required(row, "name", str),
-        parameters=_parameters(_mapping(row["parameters"], "parameters")),
-        fingerprint=_required(row, "fingerprint", str),
-        description=_required(row, "description", str),
-        read_only=_required(row, "read_only", bool),
-        unit=_required(row, "unit", str),
-        rows_per_transaction=_optional_float(row, "rows_per_transaction"),
-    )
+    return StoreError(f"{what} cannot be read", detail=str(error), hint=hint)
 
 
 def plan_from_json(row: Row) -> LoadPlan:
-    """Return the load plan that `to_json` wrote."""
-    return LoadPlan(
-        clients=_required(row, "clients", int),
-        jobs=_required(row, "jobs", int),
-        warmup_s=_float(row, "warmup_s"),
-        measure_s=_float(row, "measure_s"),
-        protocol=_required(row, "protocol", str),
-        rate=_optional_float(row, "rate"),
-        connect_each=_required(row, "connect_each", bool),
-        reset=_required(row, "reset", str),
-        seed=_optional(row, "seed", int),
-        **_later(row),
-    )
-
-
-class _LaterPlan(TypedDict, total=False):
-    """Fields of a plan that studies of an older pgdyno lack."""
-
-    instances: int
-    cpus: str
-    instance_memory_bytes: int | None
-    host: str
-    instance_vcpus: float | None
-
-
-def _later(row: Row) -> _LaterPlan:
-    if "instances" not in row:
-        return {}
-    return {
-        "instances": _required(row, "instances", int),
-        "cpus": _required(row, "cpus", str),
-        "instance_memory_bytes": _optional(row, "instance_memory_bytes", int),
-        "host": _required(row, "host", str),
-        "instance_vcpus": _optional_float(row, "instance_vcpus") if "instance_vcpus" in row else None,
-    }
+    """Return the load plan that `to_json` wrote; what an older pgdyno did not have yet has its default."""
+    return shaped(LoadPlan, row, "the plan", strict=False)
 
 
 def spec_to_row(study_id: str, spec: TrialSpec) -> dict[str, object]:
@@ -214,112 +144,19 @@ def trial_from_row(row: Row, settings: Iterable[tuple[str, str]], factors: Itera
     Raises StoreError that names the trial when that is none.
     """
     try:
-        return _trial(row, settings, factors)
-    except _NO_VALUE as error:
+        state = TrialState(str(row["state"]))
+        spec = shaped(TrialSpec, {**row, "configuration": BASELINE}, "the trial", strict=False)
+        spec = replace(spec, configuration=Configuration(tuple(sorted(settings))), factors=dict(factors))
+        outcome = None if state is TrialState.RUNNING else _outcome_from_row(row)
+        return Trial(int(str(row["id"])), str(row["study_id"]), spec, state, outcome)
+    except ValueError as error:
         raise _unreadable(f"trial {row['id']} of study {row['study_id']}", error) from error
 
 
-def _trial(row: Row, settings: Iterable[tuple[str, str]], factors: Iterable[tuple[str, str]]) -> Trial:
-    state = TrialState(_required(row, "state", str))
-    spec = TrialSpec(
-        configuration=Configuration(tuple(sorted(settings))),
-        role=Role(_required(row, "role", str)),
-        arm=_required(row, "arm", str),
-        block=_required(row, "block", int),
-        slot=_required(row, "slot", int),
-        repeats=_optional(row, "repeats", int),
-        factors=dict(factors),
-    )
-    return Trial(
-        id=_required(row, "id", int),
-        study_id=_required(row, "study_id", str),
-        spec=spec,
-        state=state,
-        outcome=None if state is TrialState.RUNNING else _outcome_from_row(row, state),
-    )
-
-
-def _outcome_from_row(row: Row, state: TrialState) -> Outcome:
-    counters = _mapping(row["counters"], "counters")
-    warnings = row["warnings"]
-    if not isinstance(warnings, list):
-        raise _damaged("warnings", warnings)
-    return Outcome(
-        state=state,
-        reason=_optional(row, "reason", str),
-        began_at=_float(row, "began_at"),
-        elapsed_s=_float(row, "elapsed_s"),
-        steady_from=_optional_float(row, "steady_from"),
-        ended_at=_float(row, "ended_at"),
-        throughput=_optional_float(row, "throughput"),
-        latency_ms=_latency(row),
-        transactions=_required(row, "transactions", int),
-        failed=_required(row, "failed", int),
-        retried=_required(row, "retried", int),
-        skipped=_required(row, "skipped", int),
-        driver_cpu_s=_optional_float(row, "driver_cpu_s"),
-        server_cpu_s=_optional_float(row, "server_cpu_s"),
-        server_cpu_ms_per_tx=_optional_float(row, "server_cpu_ms_per_tx"),
-        foreign_cpu_pct=_optional_float(row, "foreign_cpu_pct"),
-        steal_pct=_optional_float(row, "steal_pct"),
-        settings_fingerprint=_optional(row, "settings_fingerprint", str),
-        counters={name: _float(counters, name) for name, value in counters.items() if value is not None},
-        warnings=tuple(str(warning) for warning in warnings),
-    )
-
-
-def _latency(row: Row) -> LatencySummary | None:
-    if row["latency_p50_ms"] is None:
-        return None
-    p50, p95, p99, p999, highest, mean = (_float(row, f"latency_{name}_ms") for name in _LATENCY)
-    return LatencySummary(p50=p50, p95=p95, p99=p99, p999=p999, max=highest, mean=mean)
-
-
-def _damaged(name: str, value: object) -> StoreError:
-    return StoreError(
-        f'the store holds {value!r} where "{name}" belongs',
-        hint="The row was not written by pgdyno: name another store with --store URL.",
-    )
-
-
-def _optional(row: Row, name: str, kind: type[T]) -> T | None:
-    value = row[name]
-    if value is None or isinstance(value, kind):
-        return value
-    raise _damaged(name, value)
-
-
-def _required(row: Row, name: str, kind: type[T]) -> T:
-    value = _optional(row, name, kind)
-    if value is None:
-        raise _damaged(name, value)
-    return value
-
-
-def _optional_float(row: Row, name: str) -> float | None:
-    value = row[name]
-    if value is None:
-        return None
-    if isinstance(value, int | float):
-        return float(value)
-    raise _damaged(name, value)
-
-
-def _float(row: Row, name: str) -> float:
-    value = _optional_float(row, name)
-    if value is None:
-        raise _damaged(name, value)
-    return value
-
-
-def _mapping(value: object, name: str) -> dict[str, object]:
-    if isinstance(value, dict):
-        return value
-    raise _damaged(name, value)
-
-
-def _parameters(row: Row) -> dict[str, str | int | float | bool]:
-    for name, value in row.items():
-        if not isinstance(value, str | int | float):
-            raise _damaged(name, value)
-    return {name: value for name, value in row.items() if isinstance(value, str | int | float)}
+def _outcome_from_row(row: Row) -> Outcome:
+    latency = {name: row[f"latency_{name}_ms"] for name in _LATENCY}
+    counters = row["counters"]
+    if isinstance(counters, Mapping):  # what was not finite stands as null in it
+        counters = {name: value for name, value in counters.items() if value is not None}
+    own = {"latency_ms": None if latency["p50"] is None else latency, "counters": counters}
+    return shaped(Outcome, {**row, **own}, "the outcome", strict=False)

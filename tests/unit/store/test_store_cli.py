@@ -114,7 +114,7 @@ def test_an_empty_store_is_an_empty_list(tmp_path: Path) -> None:
     [
         ("kind = 'of tomorrow'", "'of tomorrow' is not a valid StudyKind"),
         ("plan = '{\"clients\": 4'", "delimiter"),
-        ("workload = '{}'", "name is missing"),
+        ("workload = '{}'", "workload has no name"),
     ],
 )
 def test_a_study_that_cannot_be_read_hides_no_other(path: Path, damage: str, reason: str) -> None:

@@ -152,7 +152,7 @@ def test_a_row_of_another_program_is_named() -> None:
     row = codec.spec_to_row("s", TrialSpec(Configuration(), Role.ARM, "a", 0, 0)) | {"id": 1, "block": "first"}
     with pytest.raises(StoreError, match="trial 1 of study s cannot be read") as caught:
         codec.trial_from_row(row, ())
-    assert "'first' where \"block\" belongs" in (caught.value.detail or "")
+    assert "block is 'first', which it cannot be" in (caught.value.detail or "")
 
 
 @pytest.mark.parametrize("field", ["warmup_s", "measure_s", "rate", "instance_vcpus"])
