@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -49,7 +49,7 @@ def resume_plan(flags: Flags, store: Store, progress: Progress, study: Study) ->
     """Go on with an interrupted staircase; its own options hold, only what people confirm is new."""
     from pgdyno.studies.staircase.options import StaircaseOptions
 
-    options = StaircaseOptions.from_json(kept_options(study, OPTION))
+    options = kept_options(StaircaseOptions, study, OPTION)
     return _climb(options, flags, store, progress, study)
 
 
@@ -103,7 +103,7 @@ def _climb(
     experiment = Experiment(
         StudyKind.STAIRCASE,
         f"plan {options.source}",
-        {OPTION: options.to_json()},
+        {OPTION: asdict(options)},
         plan.knobs,
         purpose,
         other_environment=any(step.by_hand is not None for step in plan.steps),

@@ -111,7 +111,7 @@ def demo_request(flags: Flags, options: TuneOptions) -> StudyRequest:
         workload="ybio",
         parameters=dict(PARAMETERS),
         plan=plan,
-        options={"tune": options.to_json(), "target": target.to_json(), "bounds": asdict(bounds)},
+        options={"tune": asdict(options), "target": target.to_json(), "bounds": asdict(bounds)},
         bounds=bounds,
         check=checks(options, plan, ask=False),
     )

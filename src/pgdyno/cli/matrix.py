@@ -113,7 +113,7 @@ def _resumed(store: Store, name: str, flags: Flags) -> tuple[StudyRequest, Matri
     from pgdyno.studies.matrix.file import plan_from_json
 
     study = resumable(store, name, StudyKind.MATRIX)
-    plan = plan_from_json(kept_options(study, "matrix"))
+    plan = plan_from_json(kept_options(dict[str, object], study, "matrix"))
     return resumed_request(flags, study, **_course(plan, flags)), plan
 
 

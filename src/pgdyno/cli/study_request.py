@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar, Unpack
 
 import click
 
@@ -15,6 +15,9 @@ from pgdyno.cli.options import load_plan, store_option, target_request, workload
 from pgdyno.cli.safety import safety
 from pgdyno.cli.stack import F
 from pgdyno.errors import UsageError
+from pgdyno.model.shapes import shaped
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     from pgdyno.cli.progress import Progress
@@ -183,11 +186,9 @@ def _was_run_here(study: Study) -> bool:
     return "target" in study.options and IMPORTED not in study.options
 
 
-def kept_options(study: Study, key: str) -> Mapping[str, object]:
-    """Return the part of a study's options that its kind has kept there."""
-    kept = study.options[key]
-    assert isinstance(kept, Mapping), f"a {study.kind.value} keeps its options"
-    return kept
+def kept_options(kind: type[T], study: Study, key: str) -> T:
+    """Return the options that a study was begun with; what an earlier version kept beside them is passed over."""
+    return shaped(kind, study.options[key], "the options", strict=False)
 
 
 def carry_out(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from pgdyno.cli.experiment_request import Experiment, conduct, design_of, drawn_seed
@@ -31,7 +32,7 @@ def resume_sweep(flags: Flags, store: Store, progress: Progress, study: Study) -
     """Go on with an interrupted sweep or factorial."""
     from pgdyno.studies.sweep.options import SweepOptions
 
-    return _sweep(SweepOptions.from_json(kept_options(study, OPTION)), flags, store, progress, study)
+    return _sweep(kept_options(SweepOptions, study, OPTION), flags, store, progress, study)
 
 
 def _sweep(options: SweepOptions, flags: Flags, store: Store, progress: Progress, resumed: Study | None = None) -> int:
@@ -44,7 +45,7 @@ def _sweep(options: SweepOptions, flags: Flags, store: Store, progress: Progress
     def body(stand: StudySession) -> StudyResult:
         return measure(stand.laboratory, options, progress.announce)
 
-    experiment = Experiment(StudyKind.SWEEP, options.name, {OPTION: options.to_json()}, options.knobs, purpose)
+    experiment = Experiment(StudyKind.SWEEP, options.name, {OPTION: asdict(options)}, options.knobs, purpose)
     result = conduct(experiment, flags, store, progress, body, resumed)
     return int(result.exit_code)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -209,7 +209,7 @@ def _new(flags: Flags) -> tuple[StudyRequest, TuneOptions]:
         flags,
         kind=StudyKind.TUNE,
         name=f"tune {flags.choice('workload')}",
-        options={"tune": options.to_json()},
+        options={"tune": asdict(options)},
         load=load,
         restart=_restart(options),
         budget=options.restart_budget,
@@ -245,7 +245,7 @@ def _resumed(store: Store, name: str, flags: Flags) -> tuple[StudyRequest, TuneO
     from pgdyno.studies.tune.options import TuneOptions
 
     study = resumable(store, name, StudyKind.TUNE)
-    options = TuneOptions.from_json(kept_options(study, "tune"))
+    options = kept_options(TuneOptions, study, "tune")
     # The search decides by the budget that it began with, so that it asks the same again; only the bound is new.
     more = _budget(flags.text("restarts"))
     allowed = options if more is None else replace(options, restarts=more)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from pgdyno.model.shapes import plain, shaped
+
 TRIPS = 3
 """How many configurations guards may reject before the study is ended."""
 
@@ -68,17 +70,12 @@ class GuardPlan:
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values for the study's options."""
-        limits = {name: {"value": limit.value, "is_share": limit.is_share} for name, limit in self.limits.items()}
-        return {"limits": limits, "trips": self.trips}
+        return {"limits": plain(self.limits), "trips": self.trips}
 
     @classmethod
     def from_json(cls, values: Mapping[str, object]) -> GuardPlan:
         """Rebuild the plan that a study was begun with; one from before guards has the defaults."""
-        limits = values.get("limits")
-        found = {}
-        for name, limit in (limits if isinstance(limits, Mapping) else {}).items():
-            found[str(name)] = GuardLimit(limit["value"], bool(limit["is_share"]))
-        return cls(found, int(str(values.get("trips", TRIPS))))
+        return shaped(cls, values, "the guards", strict=False)
 
 
 @dataclass(frozen=True, slots=True)

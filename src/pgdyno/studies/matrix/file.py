@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from pgdyno.errors import UsageError, hinted
 from pgdyno.model.matrix import BASELINE_NAME
+from pgdyno.model.shapes import shaped
 from pgdyno.outside.documents import load_toml
 from pgdyno.studies.matrix.plan import MatrixPlan, Pod, Value, check
 from pgdyno.units import parse_quantity
@@ -69,36 +70,15 @@ def parse_matrix(text: str, settings_of: Callable[[str], Mapping[str, str]], *, 
         parameters=_values(_table(document, "parameters", source), f"{source}: parameters"),
         custom={key: str(value) for key, value in custom.items()},
         network={key: str(value) for key, value in network.items()},
-        force=False,
     )
 
 
 def plan_from_json(values: Mapping[str, object]) -> MatrixPlan:
     """Rebuild the plan that `matrix_plan.to_json` wrote. Raises UsageError on anything else."""
     where = "the study's options"
-    configurations = {
-        _one(entry, "name", str, where): {key: str(value) for key, value in _table(entry, "settings", where).items()}
-        for entry in _tables(values, "configurations", where)
-    }
-    pods = {}
-    for entry in _tables(values, "pods", where):
-        vcpus, memory = entry.get("vcpus"), entry.get("memory_bytes")
-        pods[_one(entry, "instances", int, where)] = Pod(
-            None if vcpus is None else _number(vcpus, where), memory if isinstance(memory, int) else None
-        )
-    head = {name: value for name, value in values.items() if name in _MATRIX}
-    return check(
-        _plan(
-            head,
-            where,
-            configurations=configurations,
-            pods=pods,
-            parameters=_values(_table(values, "parameters", where), where),
-            custom={k: v for k, v in _table(values, "custom", where).items() if isinstance(v, str | int)},
-            network={key: str(value) for key, value in _table(values, "network", where).items()},
-            force=values.get("force") is True,
-        )
-    )
+    configurations = {str(one["name"]): one["settings"] for one in _tables(values, "configurations", where)}
+    pods = {int(str(one["instances"])): one for one in _tables(values, "pods", where)}
+    return check(shaped(MatrixPlan, {**values, "configurations": configurations, "pods": pods}, where, strict=False))
 
 
 def _plan(
@@ -110,13 +90,12 @@ def _plan(
     parameters: Mapping[str, Value],
     custom: Mapping[str, str | int],
     network: Mapping[str, str],
-    force: bool,
 ) -> MatrixPlan:
     plain = MatrixPlan()
-    seconds = {
-        name: _number(head[name], f"{where}: {name}") if name in head else getattr(plain, name)
-        for name in ("warmup_s", "measure_s")
-    }
+
+    def seconds(name: str, default: float) -> float:
+        return _number(head[name], f"{where}: {name}") if name in head else default
+
     return MatrixPlan(
         instances=_many(head, "instances", int, plain.instances, where),
         clients=_many(head, "clients", int, plain.clients, where),
@@ -135,8 +114,8 @@ def _plan(
         parameters=parameters,
         custom=custom,
         network=network,
-        force=force,
-        **seconds,
+        warmup_s=seconds("warmup_s", plain.warmup_s),
+        measure_s=seconds("measure_s", plain.measure_s),
     )
 
 

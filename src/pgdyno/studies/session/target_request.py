@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgdyno.errors import UsageError
+from pgdyno.model.shapes import plain, shaped
 from pgdyno.server.patroni_api import PatroniApi
 
 _URI_PASSWORD = re.compile(r"^[a-z]+://[^/@]*:[^/@]*@")
@@ -65,25 +66,9 @@ class TargetRequest:
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values. A conninfo with a password in it is left out: it is asked for again on resume."""
-        secret = self.dsn is not None and ("password" in self.dsn or _URI_PASSWORD.match(self.dsn))
-        return {
-            "dsn": None if secret else self.dsn,
-            "needs_dsn": bool(secret),
-            "restart_command": list(self.restart_command) if self.restart_command else None,
-            "sandbox": self.sandbox,
-            "sandbox_bin": str(self.sandbox_bin) if self.sandbox_bin else None,
-            "keep": self.keep,
-            "host": self.host,
-            "sudo_user": self.sudo_user,
-            "patroni": list(self.patroni),
-            "patroni_auth": str(self.patroni_auth) if self.patroni_auth else None,
-            "patroni_ca": str(self.patroni_ca) if self.patroni_ca else None,
-            "patroni_cert": str(self.patroni_cert) if self.patroni_cert else None,
-            "sql_only": self.sql_only,
-            "loopback": self.loopback,
-            "sandbox_memory": self.sandbox_memory,
-            "keep_data": self.keep_data,
-        }
+        secret = self.dsn is not None and bool("password" in self.dsn or _URI_PASSWORD.match(self.dsn))
+        values = {name: plain(getattr(self, name)) for name in self.__slots__}
+        return {**values, "dsn": None if secret else self.dsn, "needs_dsn": secret}
 
     @classmethod
     def from_json(cls, values: Mapping[str, object], dsn: str | None = None) -> TargetRequest:
@@ -93,31 +78,5 @@ class TargetRequest:
                 "the study's target had a password in its conninfo, which was not kept",
                 hint="Give --target again, or put the password into ~/.pgpass.",
             )
-        command, folder = values.get("restart_command"), values.get("sandbox_bin")
-        stored, host, sudo_user = values.get("dsn"), values.get("host"), values.get("sudo_user")
-        return cls(
-            dsn=dsn if dsn is not None else (None if stored is None else str(stored)),
-            restart_command=tuple(words(command)) or None,
-            sandbox=str(values["sandbox"]),
-            sandbox_bin=Path(str(folder)) if folder else None,
-            keep=bool(values["keep"]),
-            host=None if host is None else str(host),
-            sudo_user=None if sudo_user is None else str(sudo_user),
-            patroni=tuple(words(values.get("patroni"))),
-            patroni_auth=_path(values.get("patroni_auth")),
-            patroni_ca=_path(values.get("patroni_ca")),
-            patroni_cert=_path(values.get("patroni_cert")),
-            sql_only=bool(values.get("sql_only")),
-            loopback=bool(values.get("loopback")),
-            sandbox_memory=None if (bound := values.get("sandbox_memory")) is None else int(str(bound)),
-            keep_data=bool(values.get("keep_data")),
-        )
-
-
-def words(value: object) -> list[str]:
-    """Return a list of texts as it was stored; an empty one for anything else."""
-    return [str(word) for word in value] if isinstance(value, list | tuple) else []
-
-
-def _path(value: object) -> Path | None:
-    return Path(str(value)) if value else None
+        request = shaped(cls, values, "the target", strict=False)
+        return request if dsn is None else replace(request, dsn=dsn)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS, Metric
 from pgdyno.stats.sequential import Design
-from pgdyno.studies.session.target_request import words
 from pgdyno.studies.staircase.plan import Plan, Step
 from pgdyno.studies.staircase.plan_file import parse_plan
 
@@ -69,16 +67,3 @@ class StaircaseOptions:
             min_pairs=self.min_pairs,
             max_pairs=most,
         )
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, object]) -> StaircaseOptions:
-        """Rebuild the options that a study was begun with."""
-        known = dict(values)
-        known["metric"] = Metric(str(known["metric"]))
-        if known.get("candidates") is not None:
-            known["candidates"] = tuple(words(known["candidates"]))
-        return cls(**known)  # type: ignore[arg-type]  # values from JSON are `object`; to_json wrote them of these types

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
 from pgdyno.knobs.policy import check_settings
@@ -60,21 +59,3 @@ class SweepOptions:
         if set(a) == set(b):
             raise UsageError(f"both factors are {next(iter(a))}", hint="Two values of one knob are a --sweep.")
         return dict(zip(FACTORIAL, (BASELINE, a, b, check_settings({**a, **b}, facts)), strict=True))
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, object]) -> SweepOptions:
-        """Rebuild the options that a study was begun with."""
-        known = dict(values)
-        known["metric"] = Metric(str(known["metric"]))
-        known["values"] = _texts(known["values"])
-        factors = known["factors"] if isinstance(known["factors"], list | tuple) else ()
-        known["factors"] = tuple(_texts(factor) for factor in factors)
-        return cls(**known)  # type: ignore[arg-type]  # values from JSON are `object`; to_json wrote them of these types
-
-
-def _texts(values: object) -> tuple[str, ...]:
-    return tuple(str(value) for value in values) if isinstance(values, list | tuple) else ()

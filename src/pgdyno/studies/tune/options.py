@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from pgdyno.control.restart_budget import RestartBudget
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.verdict import Metric
 from pgdyno.stats.sequential import Design
-from pgdyno.studies.session.target_request import words
 
 THERE_AND_BACK = 2
 """A search trial may take a restart, and the baseline after it another one."""
@@ -87,16 +86,3 @@ class TuneOptions:
     def rival_configurations(self) -> dict[str, Configuration]:
         """Return the rivals that are measured beside the winner."""
         return {name: Configuration.of(settings) for name, settings in self.rivals.items()}
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, object]) -> TuneOptions:
-        """Rebuild the options that a study was begun with; earlier versions kept `prune_pairs` among them."""
-        known = {name: value for name, value in values.items() if name != "prune_pairs"}
-        for name in ("include", "exclude", "only"):
-            known[name] = tuple(words(known.get(name)))
-        known["metric"] = Metric(str(known["metric"]))
-        return cls(**known)  # type: ignore[arg-type]  # values from JSON are `object`; to_json wrote them of these types
