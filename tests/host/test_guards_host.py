@@ -27,6 +27,7 @@ pytestmark = [
     pytest.mark.pg,
     pytest.mark.slow,
     pytest.mark.alone,
+    pytest.mark.quiet,
     pytest.mark.skipif(os.geteuid() != 0, reason="mounts and cgroups need root"),
 ]
 MEMORY_V1 = Path("/sys/fs/cgroup/memory")

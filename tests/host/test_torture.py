@@ -47,6 +47,7 @@ def test_every_scene_ends_with_the_server_as_it_was(server_home: Path, scene: st
 
 
 @pytest.mark.alone
+@pytest.mark.quiet
 def test_kills_of_a_real_tune(server_home: Path) -> None:
     kills = Kills(server_home, random.Random(6), linux=os.geteuid() == 0)
     try:
@@ -58,7 +59,8 @@ def test_kills_of_a_real_tune(server_home: Path) -> None:
     assert any(kill.doing != "no session" for kill in kills.done), summary(kills.done)
 
 
-@pytest.mark.alone  # beside others a session may find no time to work between two moves
+@pytest.mark.alone
+@pytest.mark.quiet  # beside others a session may find no time to work between two moves
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to lose")
 def test_a_hostile_owner_gains_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     folder = fix_postgres.public_dir()
