@@ -15,12 +15,13 @@ from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.report.drawing import html, markdown
 from pgdyno.report.drawing.payload import MOST_NOTED, figure_payload
-from pgdyno.report.drawing.tables import MOST_PRINTED, MOST_ROWS, read_json, report_tables
+from pgdyno.report.drawing.tables import MOST_PRINTED, MOST_ROWS, report_tables
 from pgdyno.report.drawing.text import render
 from pgdyno.report.figures import TrialPoint, history
 from pgdyno.report.neighbours import trial_points
 from pgdyno.report.sections import Charts, Report, Section, TableBlock, Tone
 from study_example import make_study
+from tables_read_back import read_json
 
 SETTINGS = "effective_io_concurrency = 200, jit = off, random_page_cost = 1.1, shared_buffers = 4GB, wal_buffers = 64MB"
 

@@ -22,13 +22,14 @@ from pgdyno.model.study import Study, StudyKind
 from pgdyno.model.verdict import Interval
 from pgdyno.report.drawing import html, markdown, pdf
 from pgdyno.report.drawing.payload import report_json
-from pgdyno.report.drawing.tables import csv_text, read_csv, read_json, report_tables, write_csv
+from pgdyno.report.drawing.tables import csv_text, report_tables, write_csv
 from pgdyno.report.sections import Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import rounded_text, share_text
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.noise.page import cell_text
 from pgdyno.studies.reports import build_report, compose
+from tables_read_back import read_csv, read_json
 
 BARE_UNIT = re.compile(r"(?<![\w.])\d+(?:\.\d+)?\s?[GT]\b(?!i?B)")
 CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)

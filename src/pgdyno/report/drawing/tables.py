@@ -97,19 +97,6 @@ def tables_json(report: Report) -> list[dict[str, object]]:
     ]
 
 
-def read_json(text: str) -> tuple[NamedTable, ...]:
-    """Read the tables back from the JSON of a report."""
-    return tuple(
-        NamedTable(
-            one["name"],
-            one["section"],
-            one["caption"],
-            Table(tuple(one["columns"]), tuple(tuple(row) for row in one["rows"]), tuple(one["numeric"])),
-        )
-        for one in json.loads(text)["tables"]
-    )
-
-
 def cut_text(table: Table, most: int = MOST_ROWS) -> str:
     """Say how many rows a page leaves out of a table, and where they are; empty when it shows them all."""
     rows = len(table.rows)
@@ -150,14 +137,3 @@ def write_csv(report: Report, folder: Path) -> tuple[Path, ...]:
             hint="Name a new folder with --output.",
         ) from error
     return tuple(paths)
-
-
-def read_csv(folder: Path) -> tuple[NamedTable, ...]:
-    """Read a folder that `write_csv` made."""
-    found = []
-    for one in json.loads((folder / INDEX).read_text(encoding="utf-8"))["tables"]:
-        with (folder / one["file"]).open(encoding="utf-8", newline="") as file:
-            columns, *rows = csv.reader(file)
-        table = Table(tuple(columns), tuple(tuple(row) for row in rows), tuple(one["numeric"]))
-        found.append(NamedTable(one["file"].removesuffix(".csv"), one["section"], one["caption"], table))
-    return tuple(found)
