@@ -44,7 +44,7 @@ from pgdyno.targets.target import Target
 from pgdyno.workloads.driver_process import DriverProcess
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.tprocc.conditions import CONDITIONS, ask
-from pgdyno.workloads.tprocc.nurand import run_constants
+from pgdyno.workloads.tprocc.rows import run_constants
 
 LUA = Path(__file__).parent / "peers" / "tprocc.lua"
 OURS, OUR_LOADER = "pgbench, functions", "pgdyno"

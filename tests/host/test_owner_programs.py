@@ -17,7 +17,7 @@ import root_audit
 import fix_postgres
 from fix_lair import Lair
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, ExitCode
-from pgdyno.linux import socket_peers
+from pgdyno.linux.peer import required_peer
 from pgdyno.model.configuration import Configuration
 from pgdyno.owner.programs import check_program, doubt_about
 from pgdyno.owner.runner import LocalRunner
@@ -151,14 +151,14 @@ def test_a_socket_that_nobody_named_must_belong_to_somebody_trusted() -> None:
     try:
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(folder / ".s.PGSQL.5999"))
-            assert socket_peers.required_peer(folder, "5999") == {"requirepeer": "root"}
+            assert required_peer(folder, "5999") == {"requirepeer": "root"}
             os.chown(folder / ".s.PGSQL.5999", pwd.getpwnam("nobody").pw_uid, -1)
             with pytest.raises(ConnectError, match='belongs to user "nobody", whom nobody named'):
-                socket_peers.required_peer(folder, "5999")
+                required_peer(folder, "5999")
             folder.chmod(0o755)
             os.chown(folder, pwd.getpwnam("nobody").pw_uid, -1)
-            assert socket_peers.required_peer(folder, "5999") == {"requirepeer": "nobody"}
-        assert socket_peers.required_peer(folder, "6000") == {}
+            assert required_peer(folder, "5999") == {"requirepeer": "nobody"}
+        assert required_peer(folder, "6000") == {}
     finally:
         shutil.rmtree(folder)
 

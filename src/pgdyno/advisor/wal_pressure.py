@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from pgdyno.advisor.case import Case, Missing
 from pgdyno.advisor.planned import counted, planned, shown
-from pgdyno.advisor.wal_size import cycles
 from pgdyno.model.evidence import CHECKPOINT_SETTINGS, Statistics
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Purpose
@@ -141,3 +140,36 @@ def wal_file_system(case: Case) -> tuple[float | None, str, tuple[str, ...]]:
     if isinstance(size, Unknown):
         return None, "", unsure
     return size, f"the free space of {mount.point}, which holds the data too," if shared else mount.point, ()
+
+
+MB = 1 << 20
+GB = 1 << 30
+ABOUT_HALF = 0.55
+"""A file system holds a little less than its device: the half of a 512 GiB volume still counts as 256 GB."""
+
+
+def wanted_bytes(rate_bytes_s: float, timeout_s: float, target: float, major: int) -> float:
+    """Return the least max_wal_size at which checkpoints come by time at this rate of WAL."""
+    return rate_bytes_s * timeout_s * cycles(target, major)
+
+
+def cycles(target: float, major: int) -> float:
+    """Return how many checkpoint distances max_wal_size holds: 1 + target from 11, 2 + target before."""
+    return (1 if major >= 11 else 2) + target
+
+
+def power_of_two(size: float, least: int = 64 * MB) -> int:
+    """Return the smallest power of two that holds so many bytes."""
+    found = least
+    while found < size:
+        found *= 2
+    return found
+
+
+def cap_bytes(file_system_bytes: float, wanted: int) -> int | None:
+    """Return what a file system of this size allows when it is less than wanted: half, in whole GB or 64 MB."""
+    if wanted <= ABOUT_HALF * file_system_bytes:
+        return None
+    half = file_system_bytes / 2
+    step = GB if half >= 2 * GB else 64 * MB
+    return int(half // step * step)

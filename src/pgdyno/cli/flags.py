@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from pgdyno.errors import UsageError
 
@@ -69,3 +70,13 @@ class Flags:
                 hint=f"Write the smaller number first: --{name} {most} {least}.",
             )
         return least, most
+
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def stack(function: F, options: Sequence[Callable[[F], F]]) -> F:
+    """Return the function with these flags, in the order in which help lists them."""
+    for option in reversed(options):
+        function = option(function)
+    return function

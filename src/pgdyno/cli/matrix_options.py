@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.files import read_text
-from pgdyno.cli.flags import Flags
+from pgdyno.cli.flags import F, Flags
 from pgdyno.cli.numbers import Time
-from pgdyno.cli.stack import F
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ import click
 from click.core import ParameterSource
 
 from pgdyno.cli.bounds import bounds_options
-from pgdyno.cli.flags import Flags
+from pgdyno.cli.flags import F, Flags, stack
 from pgdyno.cli.numbers import Time
-from pgdyno.cli.stack import F, stack
 
 if TYPE_CHECKING:
     from pgdyno.model.trial import LoadPlan

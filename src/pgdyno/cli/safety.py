@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.flags import Flags
+from pgdyno.cli.flags import F, Flags
 from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import guard_options
-from pgdyno.cli.stack import F
 
 if TYPE_CHECKING:
     from pgdyno.model.guard import GuardPlan

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar, Unpack
 import click
 
 from pgdyno.cli.bounds import bounds
-from pgdyno.cli.flags import Flags
+from pgdyno.cli.flags import F, Flags
 from pgdyno.cli.options import load_plan, store_option, target_request, workload_parameters
 from pgdyno.cli.safety import safety
-from pgdyno.cli.stack import F
 from pgdyno.errors import UsageError
 from pgdyno.model.shapes import shaped
 

@@ -12,10 +12,9 @@ from collections.abc import Iterator
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.knobs.effective import effective_bytes, effective_number, effective_text
-from pgdyno.knobs.linux_constraints import linux_refusals
+from pgdyno.knobs.linux_constraints import Refusal, linux_refusals
 from pgdyno.knobs.memory import MEMORY_KNOBS, demand, reserve_bytes, shared_bytes
 from pgdyno.knobs.policy import load_policy
-from pgdyno.knobs.refusal import Refusal
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.linux import NR_HUGEPAGES

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from pgdyno.knobs.effective import effective_number
 from pgdyno.knobs.memory import demand, reserve_bytes, shared_bytes
-from pgdyno.knobs.refusal import Refusal
 from pgdyno.model import linux
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.units import bytes_text
@@ -90,3 +90,11 @@ def _pool_memory(configuration: Mapping[str, str], facts: Facts, pool: float, co
             f"them that is more than {bytes_text(limit)} less {bytes_text(reserve_bytes(limit))}",
             (linux.NR_HUGEPAGES,),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a configuration is not tried, with the numbers, and the knobs that it is about."""
+
+    reason: str
+    knobs: tuple[str, ...]

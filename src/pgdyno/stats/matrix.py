@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from pgdyno.errors import UsageError
 from pgdyno.model.matrix import LOCK_MODES, Cell, MatrixRow
 from pgdyno.model.verdict import Metric, Verdict, Word
-from pgdyno.stats.multiplicity import family_design
 from pgdyno.stats.sequential import Design, judge
 
 LITTLE_BOUND = 0.01
@@ -239,3 +239,14 @@ def _verdict(a: MatrixRow, b: MatrixRow, claims: int) -> Verdict | None:
         metric=Metric.THROUGHPUT,
         design=family_design(design, claims),
     )
+
+
+def family_design(design: Design, claims: int) -> Design:
+    """Return the design for each of `claims` effects whose intervals shall hold together (Bonferroni).
+
+    All intervals cover their truths at once with the confidence of `design`, also when each effect is looked at after
+    every pair: Holm's gain needs p-values at a fixed number of pairs. Raises UsageError for fewer than one claim.
+    """
+    if claims < 1:
+        raise UsageError(f"a family of {claims} claims is not possible")
+    return replace(design, confidence=1 - (1 - design.confidence) / claims)

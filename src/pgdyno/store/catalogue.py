@@ -20,8 +20,7 @@ from pgdyno.model.study import Study, StudyState
 from pgdyno.model.trial import Outcome, Trial, TrialSpec, TrialState
 from pgdyno.store import codec, recordings
 from pgdyno.store.engine import BUSY_TIMEOUT_S, Patience, make_engine, parse_url, reading, writing
-from pgdyno.store.faults import explained, label
-from pgdyno.store.holder import holder_text
+from pgdyno.store.faults import explained, holder_text, label
 from pgdyno.store.migrate import ensure_current
 from pgdyno.store.schema import CHANGE, ID_LIMIT, STUDY, TRIAL, TRIAL_FACTOR, TRIAL_SETTING
 

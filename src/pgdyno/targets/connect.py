@@ -15,9 +15,9 @@ from psycopg.conninfo import make_conninfo
 from pgdyno.control import CommandControl, Control
 from pgdyno.control.detect import Undetected, find_control, owner_of, read_signs
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable
-from pgdyno.linux import processes, socket_peers
+from pgdyno.linux import processes
 from pgdyno.linux.cpu import CpuGroup, ServerCpu
-from pgdyno.linux.peer import Peer, peer_of
+from pgdyno.linux.peer import Peer, account_name, peer_of, required_peer
 from pgdyno.owner.runner import LocalRunner, Runner
 from pgdyno.server import binaries, postmaster_lock
 from pgdyno.server.postgres import Postgres
@@ -55,7 +55,7 @@ class Sighting:
         uid = self.peer.uid
         if uid is None or os.geteuid() in (0, uid):
             return "the server's processes are not on this host"
-        return f"the server runs as {socket_peers.account_name(uid)}, and only that account and root may look at it"
+        return f"the server runs as {account_name(uid)}, and only that account and root may look at it"
 
 
 def open_target(
@@ -109,7 +109,7 @@ def meet(dsn: str) -> tuple[Postgres, Sighting]:
     first: ConnectError | None = None
     for folder in SOCKET_FOLDERS:
         try:
-            peer = socket_peers.required_peer(Path(folder), port)
+            peer = required_peer(Path(folder), port)
             return look(Postgres(make_conninfo(dsn, host=folder, **peer)))
         except ConnectError as error:
             log.debug("no server at %s: %s", folder, error.detail)

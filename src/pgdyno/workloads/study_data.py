@@ -18,7 +18,8 @@ from pgdyno.server.own_databases import (
 )
 from pgdyno.targets.target import Target
 from pgdyno.units import bytes_text
-from pgdyno.workloads.preparation import make_ready
+from pgdyno.workloads.disk_room import require_room
+from pgdyno.workloads.page_cache import read_in
 from pgdyno.workloads.protocol import Progress, Workload
 
 
@@ -126,3 +127,14 @@ def drop_left(target: Target, use: DatabaseUse, database: OwnDatabase) -> str | 
             return None
     except PgdynoError as error:
         return error.detail or error.message
+
+
+def make_ready(workload: Workload, target: Target, facts: Facts, *, policy: str, progress: Progress) -> None:
+    """Prepare a workload whose runs are reset by `policy`, so that the first of them is like every other.
+
+    Side effects on the server: those of `Workload.prepare`, and reads of files by `read_in`. Raises
+    EnvironmentUnsuitable where the disk has no room for the data, and what `Workload.prepare` raises.
+    """
+    require_room(workload, target, facts)
+    workload.prepare(target, progress=progress)
+    read_in(workload, target, facts, policy=policy, progress=progress)

@@ -6,7 +6,7 @@ import pytest
 
 from advisor_case import make_host
 from kernel_case import says, with_processor
-from pgdyno.advisor.smt_plan import commands, comparison, levels_below
+from pgdyno.advisor.rules.smt import commands, comparison, levels_below
 from pgdyno.model.finding import Answer, ProofState, Severity
 
 

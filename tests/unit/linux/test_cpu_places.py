@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.linux.cpu_places import CPUS, CpuPlaces, cpu_places
-from pgdyno.linux.host import read_host
+from pgdyno.linux.host import CPUS, CpuPlaces, cpu_places, read_host
 from pgdyno.model.facts import Unknown
 
 

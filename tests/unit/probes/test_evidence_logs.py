@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pgdyno.model.evidence import LogEvidence
 from pgdyno.model.facts import Unknown
 from pgdyno.probes.evidence.checkpoint_lines import parse_complete, started_cause, too_frequent_gap
-from pgdyno.probes.evidence.kernel_log import oom_kills
+from pgdyno.probes.evidence.derive import oom_kills
 from pgdyno.probes.evidence.log_files import local_parts
 from pgdyno.probes.evidence.log_lines import LogFormat, format_of, parse_stderr, time_in
 from pgdyno.probes.evidence.log_reader import LogReader

@@ -25,7 +25,7 @@ from pgdyno.model.inventory import Inventory, Mount, Place, Purpose
 from pgdyno.probes.evidence.concurrency import concurrency
 from pgdyno.probes.evidence.derive import Files, derive
 from pgdyno.probes.evidence.observation import Observation
-from pgdyno.probes.evidence.statement_text import without_values
+from pgdyno.probes.evidence.snapshot import without_values
 from pgdyno.probes.evidence.statistics import statistics
 from pgdyno.probes.evidence.tables import statements, tables, tiny_requests
 from pgdyno.probes.evidence.wal_rate import wal_rate

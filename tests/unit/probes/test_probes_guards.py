@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.model.guard import Absent
-from pgdyno.probes.guards.cgroups import GuardedMemory, memory_groups
-from pgdyno.probes.guards.memory import NO_GROUP, MemoryReader, OwnKills
+from pgdyno.probes.guards.memory import NO_GROUP, GuardedMemory, MemoryReader, OwnKills, memory_groups
 from pgdyno.probes.guards.server import SlotReading, parse_row
 from pgdyno.probes.guards.volumes import read_volumes
 

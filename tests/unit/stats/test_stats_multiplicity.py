@@ -3,7 +3,7 @@ import pytest
 
 from noise_models import normal, paired_log_ratios
 from pgdyno.errors import UsageError
-from pgdyno.stats.multiplicity import family_design
+from pgdyno.stats.matrix import family_design
 from pgdyno.stats.sequential import Design
 from simulation import run_studies
 

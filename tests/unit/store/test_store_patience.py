@@ -19,7 +19,7 @@ import study_example as example
 from pgdyno.errors import StoreError
 from pgdyno.store import engine
 from pgdyno.store.catalogue import Store
-from pgdyno.store.holder import holder_text, parse_locks
+from pgdyno.store.faults import holder_text, parse_locks
 
 _LOCKER = (
     "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); "

@@ -12,8 +12,8 @@ import pytest
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.shapes import plain
 from pgdyno.model.verdict import Interval, Metric, Word
-from pgdyno.studies.tune.gain_memory import gain_memory
 from pgdyno.studies.tune.options import TuneOptions
+from pgdyno.studies.tune.page import gain_memory
 from pgdyno.studies.tune.pareto import Point, front
 from pgdyno.studies.tune.result import tune_result
 from pgdyno.studies.tune.run import tune

@@ -13,8 +13,8 @@ from pgdyno.stats.compound import product, quotient
 from pgdyno.studies.staircase.by_hand import GatedRuns, gate_of
 from pgdyno.studies.staircase.manual_step import AFTER, BEFORE
 from pgdyno.studies.staircase.options import StaircaseOptions
+from pgdyno.studies.staircase.result import common_fingerprint, differences
 from pgdyno.studies.staircase.run import Staircase
-from pgdyno.studies.staircase.run_identity import common_fingerprint, differences
 from simulated_laboratory import SimulatedLaboratory
 from staircase_climbing import climb, options, surface, thin_laboratory
 

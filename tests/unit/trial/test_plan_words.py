@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pgdyno.model.record import PlanRecord
 from pgdyno.model.samples import SampleRow
-from pgdyno.trial.plan_words import changed_words
+from pgdyno.trial.plan_changes import changed_words
 from pgdyno.trial.top_statements import CUT_AT, TOP, top_statement_plans, top_statements
 from study_recording import sample_row
 

@@ -14,7 +14,7 @@ from pgdyno.workloads.pgbench.workload import PgbenchWorkload
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.script_statements import split_script
 from pgdyno.workloads.tprocc import mix, statements
-from pgdyno.workloads.tprocc.nurand import run_constants
+from pgdyno.workloads.tprocc.rows import run_constants
 from pgdyno.workloads.tprocc.tables import _statements
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pgdyno.workloads.tprocc import binary_copy as copy
 from pgdyno.workloads.tprocc import rows
-from pgdyno.workloads.tprocc.nurand import C_NAME_LOAD, allowed, nurand, run_constants
+from pgdyno.workloads.tprocc.rows import C_NAME_LOAD, allowed, nurand, run_constants
 
 Cell = bytes | None
 

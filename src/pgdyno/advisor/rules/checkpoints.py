@@ -23,13 +23,16 @@ from pgdyno.advisor.wal_pressure import (
     IMAGE_SETTINGS,
     IMAGES_COUNTED,
     WalRate,
+    cap_bytes,
     checkpoints_unseen,
+    cycles,
+    power_of_two,
     pressure_by_rate,
     pressure_of,
     wal_file_system,
     wal_rate,
+    wanted_bytes,
 )
-from pgdyno.advisor.wal_size import cap_bytes, cycles, power_of_two, wanted_bytes
 from pgdyno.model.evidence import CHECKPOINT_SETTINGS, WAL_RATE_BY_LOG, LogEvidence
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity

@@ -12,7 +12,6 @@ from pgdyno.advisor.block_stack import place_of, unused_disks, volume_below
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.device_figures import DeviceLoad, load_state
 from pgdyno.advisor.judgement import Fires, InOrder, Judgement
-from pgdyno.advisor.quoting import identifier, literal
 from pgdyno.model.evidence import TableActivity
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Resolution, Severity
@@ -190,3 +189,14 @@ def volume_side(case: Case) -> Iterator[Resolution]:
         stripes = f", {volume.stripes} stripes" if isinstance(volume.stripes, int) else ""
         here = f"the data files lie on {volume.path} already{stripes}"
     yield Resolution("CON-30", f"LVM is accepted, as striping over independent disks: {here}.")
+
+
+def identifier(*parts: str) -> str:
+    """Return a name, qualified by its schema when two parts are given, always in double quotes."""
+    return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
+
+
+def literal(text: str) -> str:
+    """Return a text in single quotes, right whatever standard_conforming_strings says."""
+    doubled = text.replace("'", "''")
+    return f" E'{doubled.replace(chr(92), chr(92) * 2)}'" if "\\" in text else f"'{doubled}'"

@@ -20,7 +20,7 @@ from pgdyno.advisor.planned import (
     shown,
     usable_cpus,
 )
-from pgdyno.advisor.wal_size import power_of_two
+from pgdyno.advisor.wal_pressure import power_of_two
 from pgdyno.model.evidence import SPILL_SETTINGS
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity

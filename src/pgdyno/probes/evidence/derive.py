@@ -7,7 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from pgdyno.model.classes import Utilization
 from pgdyno.model.evidence import (
+    Bottleneck,
+    BottleneckKind,
+    Concurrency,
     DeviceActivity,
     Evidence,
     HostActivity,
@@ -24,10 +28,8 @@ from pgdyno.probes.counter_scope import devices_hold
 from pgdyno.probes.evidence.bottleneck import bottleneck
 from pgdyno.probes.evidence.concurrency import concurrency
 from pgdyno.probes.evidence.counters import database_growth, window_of
-from pgdyno.probes.evidence.database_class import utilization
 from pgdyno.probes.evidence.host_activity import UPPER, device_activity, host_activity
 from pgdyno.probes.evidence.iostat import mean_devices, parse_iostat
-from pgdyno.probes.evidence.kernel_log import oom_kills
 from pgdyno.probes.evidence.knee import knee
 from pgdyno.probes.evidence.observation import Observation
 from pgdyno.probes.evidence.own_work import OwnWork, without_own
@@ -243,3 +245,42 @@ def _read_bytes(devices: Sequence[DeviceActivity] | Unknown, inventory: Inventor
     rates = [row.read_kb_s for row in rows]
     known = [rate for rate in rates if not isinstance(rate, Unknown)]
     return sum(known) * 1024 * seconds if known and len(known) == len(rates) else None
+
+
+_KILLED = re.compile(
+    r"(?:^\[ *(?P<at>\d+\.\d+)\][^\n]*?)?"
+    r"(?:Memory cgroup out of memory|[Oo]ut of memory)(?: \([^)]*\))?:? Killed process \d+ \((?P<name>.*?)\)",
+    re.MULTILINE,
+)
+_OURS = ("postgres", "postmaster", "edb-postgres", "edb-postmaster")
+
+
+def oom_kills(text: str, since: float | None = None) -> int:
+    """Return how many processes of PostgreSQL the log says were killed; kernels up to 5.x and later word it alike.
+
+    `since`, in seconds after boot, leaves out what was before; lines without a time count.
+    """
+    found = [match for match in _KILLED.finditer(text) if match["name"] in _OURS]
+    return sum(since is None or match["at"] is None or float(match["at"]) >= since for match in found)
+
+
+BUSY_PCT = 50.0
+"""CPU busy from here on is high utilization: a second load of the same size would not fit."""
+
+
+def utilization(
+    host: HostActivity | Unknown, found: Bottleneck | Unknown, sessions: Concurrency | Unknown, inventory: Inventory
+) -> Utilization | Unknown:
+    """Return high when something was the bottleneck, half of the CPU was busy, or sessions used half of the CPUs."""
+    if not isinstance(found, Unknown) and found.kind is not BottleneckKind.NONE:
+        return Utilization.HIGH
+    signs = []
+    if not isinstance(host, Unknown) and not isinstance(host.idle_pct, Unknown):
+        iowait = 0.0 if isinstance(host.iowait_pct, Unknown) else host.iowait_pct
+        signs.append(100.0 - host.idle_pct - iowait >= BUSY_PCT)
+    cpus = inventory.host.processor.cpus
+    if not isinstance(sessions, Unknown) and not isinstance(sessions.active_mean, Unknown) and isinstance(cpus, int):
+        signs.append(sessions.active_mean >= cpus / 2)
+    if not signs:
+        return Unknown("neither the host nor the sessions were watched over a window")
+    return Utilization.HIGH if any(signs) else Utilization.LOW

@@ -13,11 +13,10 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory
 from pgdyno.outputs import ensure_folder, write_output
 from pgdyno.outside.files import read_text
-from pgdyno.probes.evidence.captured_text import captured_text
 from pgdyno.probes.evidence.derive import Files, derive
 from pgdyno.probes.evidence.log_files import READ_AT_MOST, LogPart, find_parts, local_parts
 from pgdyno.probes.evidence.log_reader import LogReader
-from pgdyno.probes.evidence.observation import Observation, load, observe, save
+from pgdyno.probes.evidence.observation import Observation, captured_text, load, observe, save
 from pgdyno.probes.evidence.own_work import OwnWork, log_zone
 from pgdyno.targets.target import Target
 

@@ -14,7 +14,7 @@ from pgdyno.linux.host_texts import HostTexts, read_texts
 from pgdyno.model.facts import Unknown
 from pgdyno.outputs import ensure_folder, write_output
 from pgdyno.outside.documents import load_json
-from pgdyno.probes.evidence.captured_text import captured_text
+from pgdyno.outside.files import decode, read_bytes
 from pgdyno.probes.evidence.snapshot import ActivitySession, Snapshot, busiest_databases, opened, read_snapshot
 from pgdyno.probes.host.cpu import CpuShares
 from pgdyno.probes.host.reading import HostCounters, parse_host
@@ -210,3 +210,17 @@ def _read(path: Path) -> object:
         return load_json(text, finite=False)
     except ValueError:
         return Unknown(f'"{path}" is damaged')
+
+
+LARGEST = 256 << 20
+"""A snapshot of a server with many tables has some MB; a sadf file of a month has tens."""
+
+
+def captured_text(path: Path) -> str | Unknown:
+    """Return a file's text, or why there is none. Undecodable bytes are replaced."""
+    try:
+        return decode(read_bytes(path, at_most=LARGEST), lenient=True)
+    except ValueError as error:
+        return Unknown(f'"{path}" is {error}')
+    except OSError as error:
+        return Unknown(f'"{path}": {error.strerror}')

@@ -15,7 +15,6 @@ from psycopg import sql
 from psycopg.rows import DictRow
 
 from pgdyno.errors import ConnectError
-from pgdyno.probes.evidence.statement_text import without_values
 from pgdyno.probes.views import load_views, queries_for
 from pgdyno.server.extensions import schema_of
 from pgdyno.server.own_databases import NAME
@@ -255,3 +254,32 @@ def _attempt(into: dict[str, Any], failures: dict[str, str], name: str, read: Ca
 
 def _plain(value: object) -> object:
     return float(value) if isinstance(value, Decimal) else value
+
+
+_TOKENS = re.compile(
+    r"""
+    (?P<comment> --[^\n]* | /\*.*?(?:\*/|$) )
+  | (?P<escaped> \b[eE]'(?:[^'\\]|\\.|'')*(?:'|$) )
+  | (?P<string> (?:\b[bBxXnN]|\b[uU]&)?'(?:[^']|'')*(?:'|$) )
+  | (?P<dollar> \$(?P<tag>[A-Za-z_]\w*)?\$.*?(?:\$(?P=tag)\$|$) )
+  | (?P<bare> \$\$.*?(?:\$\$|$) )
+  | (?P<name> "(?:[^"]|"")*(?:"|$) | \$\d+ | [A-Za-z_]\w* )
+  | (?P<number> \d[\w.]* | \.\d+ )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def without_values(query: str) -> str:
+    """Return a statement with `?` for every constant, without comments, on one line.
+
+    pg_stat_statements replaces the constants of queries, but not those of utility statements (ALTER ROLE ... PASSWORD).
+    A text that was cut inside of a constant loses the constant too.
+    """
+    return " ".join(_TOKENS.sub(_replace, query).split())
+
+
+def _replace(match: re.Match[str]) -> str:
+    if match["comment"] is not None:
+        return " "
+    return match[0] if match["name"] is not None else "?"

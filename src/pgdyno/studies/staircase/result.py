@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 
 from pgdyno.knobs.policy import ruling_of
 from pgdyno.model.facts import Facts
@@ -20,6 +22,7 @@ from pgdyno.model.results.staircase import (
     StairNoise,
     StepRecord,
 )
+from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Metric
 from pgdyno.stats.compound import METHOD, interaction_word, inverse, product, quotient
@@ -29,10 +32,8 @@ from pgdyno.studies.pairs.judging import representative, summarise
 from pgdyno.studies.pairs.result import compared, count_states, current_text, pairs_of, refusals, side_of
 from pgdyno.studies.staircase.manual_step import AFTER, BEFORE
 from pgdyno.studies.staircase.options import StaircaseOptions
-from pgdyno.studies.staircase.phases import phases_of
 from pgdyno.studies.staircase.rules import DROP, SKIPPED, end_sentence
 from pgdyno.studies.staircase.run import ALL, BASE, StaircaseCourse, StepResult, candidates_of
-from pgdyno.studies.staircase.run_identity import common_fingerprint, differences, settings_fingerprints
 from pgdyno.studies.sweep.run import SweepFound, level_numbers
 from pgdyno.trial.laboratory import Laboratory
 
@@ -239,3 +240,61 @@ def _sentences(ended: str, found: StaircaseCourse, options: StaircaseOptions) ->
             f"sandbox stage: short runs that choose candidates and prove nothing; candidates: {names or 'none'}"
         )
     return (*said, *([ended] if ended else []), *([found.drift.sentence()] if found.drift.drifted else []))
+
+
+PHASES = ("prepare", "run and monitor", "analyse", "adjust")
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseTime:
+    """One phase; times are epoch seconds of the machine that measured, to about a second."""
+
+    phase: str
+    began_at: float
+    ended_at: float
+
+
+def phases_of(trials: Sequence[Trial], next_began_at: float | None = None) -> tuple[PhaseTime, ...]:
+    """Return the phases of the runs of one step; empty when none of them has been measured.
+
+    Prepare is the first run's configuration and data before its load; run and monitor reaches from there to the end
+    of the last load; analyse is collection and verdict; adjust lasts until the next step's first load, where the
+    decision is put in force.
+    """
+    known = [t.outcome for t in trials if t.outcome is not None and t.outcome.began_at and t.outcome.ended_at]
+    if not known:
+        return ()
+    first, last = min(known, key=lambda o: o.began_at), max(known, key=lambda o: o.ended_at)
+    spent = max(0.0, first.elapsed_s - (first.ended_at - first.began_at))
+    collected = last.ended_at + min(1.0, max(0.0, last.elapsed_s - (last.ended_at - last.began_at)))
+    after = collected if next_began_at is None else max(collected, next_began_at)
+    edges = (first.began_at - spent, first.began_at, last.ended_at, collected, after)
+    return tuple(PhaseTime(name, edges[place], edges[place + 1]) for place, name in enumerate(PHASES))
+
+
+def common_fingerprint(study: Study, trial: Trial) -> str:
+    """Return 12 hex digits for all that makes a run but its settings and its place in the order.
+
+    Load, its scripts and parameters, ramp-up and duration, clients, data rule, seed, environment, and what people had
+    done.
+    """
+    parts = {
+        "workload": asdict(study.workload),
+        "plan": asdict(study.plan),
+        "environment": study.environment,
+        "factors": dict(trial.spec.factors),
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:12]
+
+
+def differences(a: Trial, b: Trial) -> tuple[str, ...]:
+    """Return the names of the settings and other factors in which two runs differ."""
+    pairs = ((a.spec.configuration, b.spec.configuration), (a.spec.factors, b.spec.factors))
+    names = {name for left, right in pairs for name in {*left, *right} if left.get(name) != right.get(name)}
+    return tuple(sorted(names))
+
+
+def settings_fingerprints(trials: Sequence[Trial]) -> tuple[str, ...]:
+    """Return the fingerprints of what was read back from the server, each once; one for an honest arm."""
+    found = {t.outcome.settings_fingerprint for t in trials if t.outcome and t.outcome.settings_fingerprint}
+    return tuple(sorted(found))

@@ -6,19 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pgdyno.model.configuration import Configuration
-from pgdyno.model.results.tune import Retained, TuneResult
+from pgdyno.model.figure import Table
+from pgdyno.model.results.tune import ParetoPoint, Retained, TuneResult
 from pgdyno.model.trial import Trial
+from pgdyno.model.verdict import Metric
 from pgdyno.report import chapters, digest, provenance, reliability, tiles
 from pgdyno.report.page_frame import framed, inside_runs
 from pgdyno.report.reads import reads_section
 from pgdyno.report.run_details import plan_section
 from pgdyno.report.sections import Block, Prose, Report, Section, TableBlock, Tile
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.wording import plural
+from pgdyno.report.wording import plural, settings_text
 from pgdyno.studies.kinds import judged
 from pgdyno.studies.tune import answer, doubts
-from pgdyno.studies.tune.gain_memory import gain_memory
 from pgdyno.studies.tune.kind import KIND
+from pgdyno.units import bytes_text
 
 FEW_SETTINGS = 5
 MOST_SENTENCES = 4
@@ -100,3 +102,33 @@ def _doubts(trials: Sequence[Trial], result: TuneResult, settings: Configuration
         digest.states(trials),
         *(("note", warning) for warning in doubts.warnings_of(result)[:MOST_WARNINGS]),
     ])  # fmt: skip
+
+
+COLUMNS = ("memory at worst", "against the baseline", "how it is known", "settings", "")
+CAPTION = (
+    "None that was tried has more gain and less memory than one of these. What is measured ran in fresh pairs. The "
+    "rest is what the model expects, from single runs of the search: it proves nothing. Memory is what the settings "
+    "allow all sessions and workers together at worst, and not what was used."
+)
+
+
+def gain_memory(points: Sequence[ParetoPoint], metric: Metric) -> Section | None:
+    """List gain against memory; None where there is nothing to choose between."""
+    if len(points) < 2:
+        return None
+    rows = tuple(_row(point) for point in points)
+    caption = f"By {metric.label}. {CAPTION}"
+    block = TableBlock(Table(COLUMNS, rows, COLUMNS[:2]), caption)
+    return Section("memory", "Gain against memory", "What would less memory cost?", (block,))
+
+
+def _row(point: ParetoPoint) -> tuple[str, str, str, str, str]:
+    settings = Configuration.of(point.settings)
+    if not settings:
+        known, against = "the baseline", ""
+    elif point.basis == "measured":
+        known, against = f"measured in {plural(point.runs, 'pair')}", str(point.ratio)
+    else:
+        known, against = f"expected by the model, of {plural(point.runs, 'run')}", f"about {point.ratio}"
+    taken = "taken" if point.taken else ""
+    return (bytes_text(point.memory_bytes), against, known, settings_text(settings), taken)

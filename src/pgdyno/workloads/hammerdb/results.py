@@ -14,9 +14,8 @@ from dataclasses import replace
 
 from pgdyno.errors import UsageError
 from pgdyno.outside.documents import check
-from pgdyno.workloads.hammerdb.job_report import report_run
+from pgdyno.workloads.hammerdb.job_report import procedures_in, report_run, summaries
 from pgdyno.workloads.hammerdb.run import HammerRun, ProcedureTime, moment
-from pgdyno.workloads.hammerdb.time_profile import procedures_in, summaries
 
 _RESULT = re.compile(
     r"System achieved (?:(?P<nopm>\d{1,15}) NOPM from (?P<tpm>\d{1,15}) (?P<database>[\w ]+?) TPM"

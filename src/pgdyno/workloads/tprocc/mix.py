@@ -10,7 +10,7 @@ from pgdyno.errors import UsageError
 from pgdyno.workloads.parameters import Value
 from pgdyno.workloads.script import Script, packaged_script
 from pgdyno.workloads.tprocc import statements
-from pgdyno.workloads.tprocc.nurand import run_constants
+from pgdyno.workloads.tprocc.rows import run_constants
 
 NEW_ORDER, ROLLED_BACK = "new_order", "new_order_rolled_back"
 ROLLBACK_PCT = 1
