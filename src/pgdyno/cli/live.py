@@ -39,6 +39,8 @@ _NEXT = re.compile(r",(?=\s*[A-Za-z_][\w.]*\s*=)")
               help="Compare these settings with those of --a; only what a reload brings into force.")  # fmt: skip
 @click.option("--a", "a_words", multiple=True, metavar="KNOB=VALUE,...",
               help="What B is compared with.  [default: the server as it is]")  # fmt: skip
+@click.option("--demo", is_flag=True,
+              help="Show it on a sandbox, under a load whose answer is planted: 12 minutes at most.")  # fmt: skip
 @click.option("--approve", type=click.Choice([EACH, CLASS_A, AUTO]), default=EACH, show_default=True,
               help="Ask before the server is changed; class-A: only for what touches more than speed.")  # fmt: skip
 @click.option("--reference", type=Time("min", 1), default=30.0, show_default=True,
@@ -75,11 +77,13 @@ def command(**values: object) -> int:
 
     flags = Flags(values)
     a, b = _settings(flags, "a"), _settings(flags, "b")
-    if flags.on("watch_only") == bool(b):
+    if [flags.on("watch_only"), flags.on("demo"), bool(b)].count(True) != 1:
         raise UsageError(
-            "give one of --watch-only and --b",
+            "give one of --watch-only, --b and --demo",
             hint="Begin with pgdyno live --watch-only, then compare: pgdyno live --b work_mem=64MB.",
         )
+    if flags.on("demo"):
+        _check_demo(flags)
     if a and not b:
         raise UsageError("--a is what --b is compared with", hint="Add --b KNOB=VALUE.")
     report = flags.path("report")
@@ -87,7 +91,10 @@ def command(**values: object) -> int:
     if b:
         _check_answer(flags, (*a, *b))
     store, progress = open_store(flags.text("store_url")), Progress()
-    result = _compared(flags, a, b, store, progress) if b else _watched(flags, store, progress)
+    if flags.on("demo"):
+        result = _shown(flags, store, progress)
+    else:
+        result = _compared(flags, a, b, store, progress) if b else _watched(flags, store, progress)
     if report is not None:
         from pgdyno.report.drawing.html import write_html
         from pgdyno.studies.reports import build_report
@@ -105,6 +112,31 @@ def _watched(flags: Flags, store: Store, progress: Progress) -> LiveResult:
     request, reference_s = target_request(flags), 60 * flags.real("reference")
     with opened(request) as target:
         return watch_only(store, target, request, reference_s=reference_s, announce=progress.announce)
+
+
+def _shown(flags: Flags, store: Store, progress: Progress) -> LiveResult:
+    from pgdyno.studies.live.demo import live_demo
+
+    return live_demo(
+        store,
+        progress,
+        keep=flags.on("keep"),
+        seed=_seed(flags),
+        approve=lambda plan: _approve(plan, ask=False),
+        announce=progress.announce,
+    )
+
+
+def _check_demo(flags: Flags) -> None:
+    if flags.text("target") or flags.text("host"):
+        raise UsageError(
+            "--demo runs on a sandbox of its own, and not on --target", hint="Leave --target and --host out."
+        )
+
+
+def _seed(flags: Flags) -> int:
+    seed = flags.number("seed")
+    return secrets.randbelow(1 << 31) if seed is None else int(seed)
 
 
 def _compared(flags: Flags, a: dict[str, str], b: dict[str, str], store: Store, progress: Progress) -> LiveResult:
@@ -127,7 +159,7 @@ def _options(flags: Flags, a: dict[str, str], b: dict[str, str]) -> LiveOptions:
     from pgdyno.trial.guard_settings import guard_plan
     from pgdyno.undo.watch import Deadlines
 
-    reference, budget, seed = flags.real("reference"), flags.real("budget"), flags.number("seed")
+    reference, budget = flags.real("reference"), flags.real("budget")
     least = reference + LEAST_PAIRS * USUAL_PAIR_MIN
     if budget < least:
         raise UsageError(
@@ -139,7 +171,7 @@ def _options(flags: Flags, a: dict[str, str], b: dict[str, str]) -> LiveOptions:
         b=b,
         reference_s=60 * reference,
         budget_s=60 * budget,
-        seed=secrets.randbelow(1 << 31) if seed is None else int(seed),
+        seed=_seed(flags),
         design=Design(
             smallest_effect=flags.real("smallest_effect"), min_pairs=LEAST_PAIRS, max_pairs=flags.whole("max_pairs")
         ),

@@ -23,7 +23,9 @@ def refused(*words: str) -> str:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "give one of --watch-only and --b"),
+        ((), "give one of --watch-only, --b and --demo"),
+        (("--demo", "--b", "work_mem=1MB"), "give one of"),
+        (("--demo",), "--demo runs on a sandbox of its own"),
         (("--watch-only", "--b", "work_mem=1MB"), "give one of"),
         (("--watch-only", "--a", "work_mem=1MB"), "--a is what --b is compared with"),
         (("--b", "work_mem"), '--b "work_mem" is not KNOB=VALUE'),

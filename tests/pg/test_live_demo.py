@@ -1,0 +1,38 @@
+"""`pgdyno live --demo` in small: the load runs, its planted answer is found, and the sandbox is as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.cli.options import open_store
+from pgdyno.cli.progress import Progress
+from pgdyno.model.verdict import Word
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.studies.live.demo import SANDBOX, live_demo
+from pgdyno.workloads.shop_load import FACTOR, KNOB, ROLE
+
+pytestmark = [pytest.mark.pg, pytest.mark.slow]
+
+
+def test_the_planted_answer_is_found(pgdyno_home: Path) -> None:
+    said: list[str] = []
+    with open_store(None) as store:
+        told = live_demo(
+            store, Progress(quiet=True), keep=True, seed=1,
+            approve=lambda _plan: True, announce=said.append, reference_s=8, period_s=2.4,
+        )  # fmt: skip
+    assert told.switch is not None
+    assert told.switch.verdict is not None, said
+    assert told.switch.verdict.word in (Word.BETTER, Word.NOT_RESOLVED), said  # as busy as the machine is
+    assert told.switch.verdict.interval.lo < FACTOR + 0.1
+    assert any("planted" in line for line in said)
+    sandbox = Sandbox.open_or_create(SANDBOX)
+    try:
+        sandbox.start()
+        postgres = sandbox.target().postgres
+        assert postgres.fetch(f"SHOW {KNOB}")[0][KNOB] == "4MB"
+        assert postgres.fetch("SELECT FROM pg_catalog.pg_roles WHERE rolname = %(role)s", {"role": ROLE}) == []
+    finally:
+        sandbox.destroy()
