@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 EACH, CLASS_A, AUTO = "each", "class-A", "auto"
 LEAST_PAIRS = 3
+LEAST_REFERENCE_MIN = 2.0
+"""Of less, no length of a period has enough neighbours to be chosen."""
 USUAL_PAIR_MIN = 1.0
 _NEXT = re.compile(r",(?=\s*[A-Za-z_][\w.]*\s*=)")
 """A comma before another KNOB=: those within a value stay."""
@@ -160,6 +162,11 @@ def _options(flags: Flags, a: dict[str, str], b: dict[str, str]) -> LiveOptions:
     from pgdyno.undo.watch import Deadlines
 
     reference, budget = flags.real("reference"), flags.real("budget")
+    if reference < LEAST_REFERENCE_MIN:
+        raise UsageError(
+            f"--reference {reference:g} min is too short for the length of a period to be chosen",
+            hint=f"Give --reference {LEAST_REFERENCE_MIN:g}min or more; 10 are little, 30 are better.",
+        )
     least = reference + LEAST_PAIRS * USUAL_PAIR_MIN
     if budget < least:
         raise UsageError(

@@ -32,6 +32,7 @@ def refused(*words: str) -> str:
         (("--b", "work_mem=1MB,work_mem=2MB"), "sets work_mem twice"),
         (("--b", "work_mem=1MB"), "no terminal to ask"),
         (("--b", "work_mem=1MB", "--approve", "class-A"), "no terminal to ask"),
+        (("--b", "work_mem=1MB", "--approve", "auto", "--reference", "90s"), "--reference 1.5 min is too short"),
         (("--b", "work_mem=1MB", "--approve", "auto", "--budget", "31min"), "--budget 31 min does not hold"),
         (("--b", "work_mem=1MB", "--approve", "auto", "--guard", "nothing=1"), "backlog"),
         (("--b", "work_mem=1MB", "--approve", "auto", "--max-pairs", "2"), "--max-pairs"),
