@@ -10,6 +10,7 @@ import pytest
 from pgdyno.errors import ExitCode
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.guard import GuardKind
+from pgdyno.model.results.live import LiveSwitch
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.model.verdict import Interval, Word
@@ -22,6 +23,7 @@ from pgdyno.store.codec import result_from_json
 from pgdyno.studies.kinds import judged
 from pgdyno.studies.live.arms import Arms
 from pgdyno.studies.live.switch_result import switched
+from pgdyno.studies.live.switch_words import REJECTED
 from pgdyno.studies.live.switchback import LiveStopped, StopAsked, Switchback
 from pgdyno.studies.reports import compose
 from simulated_live_world import WATCHED, World, breached
@@ -148,3 +150,14 @@ def test_equal_arms_prove_nothing_where_the_load_hardly_saw_the_change():
                       not_tested="30 % of the body runs cached plans")  # fmt: skip
     assert result.exit_code is ExitCode.NOT_RESOLVED
     assert result.title == "Not tested: 30 % of the body runs cached plans"
+
+
+def test_the_page_of_a_rejected_plan_claims_nothing_of_pairs_or_guards():
+    switch = LiveSwitch(a={}, b={"work_mem": "64MB"}, before={"work_mem": "4MB"}, ending=REJECTED, period_s=30.0,
+                        wash_s=5.0, seed=3, stopped="the plan was rejected, and nothing was changed")  # fmt: skip
+    result = replace(WATCHED, switch=switch)
+    assert result.exit_code is ExitCode.NOT_RESOLVED
+    report = compose(StudyRecord(replace(make_study(StudyKind.LIVE), state=StudyState.COMPLETE, result=result), ()))
+    assert report.word == REJECTED
+    assert not {"pairs", "guards", "changes"} & {one.id for one in report.sections}
+    assert "would have set" in str(report.sections)

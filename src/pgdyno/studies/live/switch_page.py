@@ -33,7 +33,9 @@ def switch_tiles(switch: LiveSwitch) -> tuple[Tile, ...]:
 
 
 def switch_sections(switch: LiveSwitch) -> tuple[Section, ...]:
-    """Return what was compared and what came of it."""
+    """Return what was compared and what came of it; of a plan that was rejected, what it would have been."""
+    if not switch.session:
+        return (_change(switch),)
     found = [_change(switch), _pairs(switch)]
     if switch.statements:
         found.append(_statements(switch))
@@ -45,7 +47,10 @@ def _change(switch: LiveSwitch) -> Section:
         (name, before, switch.a.get(name, "as found"), switch.b.get(name, "as found"))
         for name, before in switch.before.items()
     )
-    table = TableBlock(Table(("setting", "found", "A", "B"), rows), "What the two arms set; all else stayed as it was.")
+    caption = "What the two arms set; all else stayed as it was."
+    if not switch.session:
+        caption = "What the two arms would have set."
+    table = TableBlock(Table(("setting", "found", "A", "B"), rows), caption)
     blocks: list[Block] = [table]
     if switch.against:
         blocks.insert(0, Notice(tuple(f"Not to be accepted: {text}." for text in switch.against)))
@@ -55,7 +60,7 @@ def _change(switch: LiveSwitch) -> Section:
     if switch.not_tested:
         blocks.insert(0, Notice((f"{capital(switch.not_tested)}.",)))
     if switch.stopped:
-        blocks.insert(0, Notice((f"It ended early: {switch.stopped}.",)))
+        blocks.insert(0, Notice((f"It ended early: {switch.stopped}." if switch.session else "Nothing was changed.",)))
     return Section("change", "What is compared", "In which settings do A and B differ?", tuple(blocks))
 
 
