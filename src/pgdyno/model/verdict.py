@@ -143,7 +143,8 @@ class Verdict:
 
     def sentence(self, subject: str = "B", reference: str = "A") -> str:
         """Return the verdict as one clause for people, for terminal and reports alike."""
-        figures = f"{self.metric.label} {self.interval} of {reference}, {self.pairs} interleaved pair{'' if self.pairs == 1 else 's'}"
+        pairs = f"{self.pairs} interleaved pair{'' if self.pairs == 1 else 's'}"
+        figures = f"{self.metric.label} {self.interval} of {reference}, {pairs}"
         if self.word is Word.NOT_RESOLVED:
             return f"not resolved{self._missing()}: {subject} has {figures}"
         if self.word is Word.EQUIVALENT:
