@@ -21,9 +21,8 @@ from server_image import files_of, settings_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 DAY_S = 86400
-QUICK = ["-w", "select-only", "-D", "scale=1", "-c", "1", "-R", "20", "--warmup", "1", "--measure", "2",
-         "--foreign-cpu", "1000", "--steal", "100", "--pairs", "3", "3", "--restarts", "none", "--yes",
-         "--json"]  # fmt: skip
+QUICK = ["-w", "select-only", "-D", "scale=1", "-c", "1", "--warmup", "1", "--measure", "2", "--foreign-cpu", "1000",
+         "--steal", "100", "--pairs", "3", "3", "--restarts", "none", "--yes", "--json"]  # fmt: skip
 
 OF_ONE_CLOCK = """
 import runpy, sys
