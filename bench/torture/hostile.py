@@ -38,7 +38,7 @@ VERBS: tuple[tuple[str, ...], ...] = (
     ("guards",),
     ("privileges", "--for", "tune"),
     ("preflight", "{conf}"),
-    ("bench", "--workload", "tpcb-like", "-D", "scale=1", "-c", "1", "--measure", "2", "--warmup", "0.5"),
+    ("bench", "--workload", "tpcb-like", "-D", "scale=1", "-c", "1", "--measure", "2", "--warmup", "1"),
     ("rollback", "--list"),
 )
 PGDYNO = [sys.executable, "-m", "pgdyno"]

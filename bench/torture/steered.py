@@ -25,7 +25,7 @@ SELECT pg_sleep(0.03
 _LINUX = """
   * CASE WHEN pg_read_file('{path}') NOT LIKE '{before}%' THEN 0.33 ELSE 1 END"""
 _WORDS = [
-    "-c", "2", "--warmup", "0.2", "--measure", "2", "--trials", "5", "--noise-runs", "3", "--pairs", "3", "4",
+    "-c", "2", "--warmup", "1", "--measure", "2", "--trials", "5", "--noise-runs", "3", "--pairs", "3", "4",
     "--foreign-cpu", "10000", "--steal", "100", "--json",
 ]  # fmt: skip
 

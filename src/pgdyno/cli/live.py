@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import select
 import shlex
 import sys
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from pgdyno.cli.help_groups import GroupedCommand
 from pgdyno.cli.numbers import Time
 from pgdyno.cli.options import open_store, store_option, target_options, target_request
 from pgdyno.errors import UsageError
+from pgdyno.units import seconds_text
 
 if TYPE_CHECKING:
     from pgdyno.cli.progress import Progress
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from pgdyno.studies.live.run import LiveOptions, SwitchPlan
 
 EACH, CLASS_A, AUTO = "each", "class-A", "auto"
+ANSWER_S = 900.0
+"""So long the server waits in its baseline for an answer."""
 LEAST_PAIRS = 3
 LEAST_REFERENCE_MIN = 2.0
 """Of less, no length of a period has enough neighbours to be chosen."""
@@ -45,6 +49,8 @@ _NEXT = re.compile(r",(?=\s*[A-Za-z_][\w.]*\s*=)")
               help="Show it on a sandbox, under a load whose answer is planted: 12 minutes at most.")  # fmt: skip
 @click.option("--approve", type=click.Choice([EACH, CLASS_A, AUTO]), default=EACH, show_default=True,
               help="Ask before the server is changed; class-A: only for what touches more than speed.")  # fmt: skip
+@click.option("--approve-timeout", type=Time("min", 0.01), default=ANSWER_S / 60, show_default=True,
+              help="How long an answer is waited for; none is a rejection.")  # fmt: skip
 @click.option("--reference", type=Time("min", 1), default=30.0, show_default=True,
               help="How long the server is watched as it is; less than 10 minutes says little.")  # fmt: skip
 @click.option("--budget", type=Time("min", 1), default=120.0, show_default=True,
@@ -150,7 +156,8 @@ def _compared(flags: Flags, a: dict[str, str], b: dict[str, str], store: Store, 
     with opened(request) as target:
         return switch_study(
             store, target, request, options, progress,
-            approve=lambda plan: _approve(plan, ask=asks), announce=progress.announce,
+            approve=lambda plan: _approve(plan, ask=asks, timeout_s=60 * flags.real("approve_timeout")),
+            announce=progress.announce,
         )  # fmt: skip
 
 
@@ -216,10 +223,9 @@ def _check_answer(flags: Flags, names: Sequence[str]) -> None:
         )
 
 
-def _approve(plan: SwitchPlan, *, ask: bool) -> bool:
+def _approve(plan: SwitchPlan, *, ask: bool, timeout_s: float = ANSWER_S) -> bool:
     """Print the plan and, where somebody is to be asked, wait for their answer: the server is in its baseline."""
     from pgdyno.cli.study import say_wrapped
-    from pgdyno.units import seconds_text
 
     say_wrapped("target", plan.target)
     for name, found in plan.arms.before.items():
@@ -236,4 +242,13 @@ def _approve(plan: SwitchPlan, *, ask: bool) -> bool:
         click.echo(f"{label:<9}{command}", err=True)  # not wrapped: to be copied
     for note in plan.notes:
         say_wrapped("note", note)
-    return not ask or click.confirm("Approve?", err=True)
+    return not ask or _answered(timeout_s)
+
+
+def _answered(timeout_s: float) -> bool:
+    """Ask, and take silence, the end of the input and everything but a yes for a no. Ctrl-C ends the study."""
+    click.echo(f"Approve? No answer within {seconds_text(timeout_s)} is a no. [y/N]: ", nl=False, err=True)
+    if not select.select([sys.stdin], [], [], timeout_s)[0]:
+        click.echo("\nno answer", err=True)
+        return False
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

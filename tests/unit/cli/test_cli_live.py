@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 from click.testing import CliRunner
 
@@ -75,10 +79,26 @@ def plan() -> SwitchPlan:
     )
 
 
-@pytest.mark.parametrize(("answer", "approved"), [("y\n", True), ("n\n", False), ("\n", False)])
+@contextmanager
+def typed(answer: str | None) -> Iterator[None]:
+    """Answer on standard input, which stays silent for None; for "" it ends."""
+    ours, its = os.pipe()
+    with os.fdopen(ours) as reading, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdin", reading)
+        os.write(its, (answer or "").encode())
+        if answer is not None:
+            os.close(its)
+        yield
+        if answer is None:
+            os.close(its)
+
+
+@pytest.mark.parametrize(
+    ("answer", "approved"), [("y\n", True), ("Yes\n", True), ("n\n", False), ("\n", False), ("", False), (None, False)]
+)
 def test_the_plan_says_what_is_set_undone_and_how_long_and_a_person_answers(answer, approved):
-    with CliRunner().isolation(input=answer) as (_, err, _both):
-        assert live._approve(plan(), ask=True) is approved
+    with CliRunner().isolation() as (_, err, _both), typed(answer):
+        assert live._approve(plan(), ask=True, timeout_s=0.05) is approved
         said = err.getvalue().decode()
     for words in (
         "target   db1",
