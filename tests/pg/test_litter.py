@@ -195,7 +195,7 @@ def test_cleanup_works_over_sql_alone_for_the_owner_and_not_for_a_stranger(pgdyn
 
 
 def test_cleanup_leaves_what_a_running_study_uses(pgdyno_home, server, postgres):
-    load = ["-w", "tpcb-like", "-D", "scale=1", *WINDOW, "--measure", "6"]
+    load = ["-w", "tpcb-like", "-D", "scale=1", *WINDOW, "--measure", "20"]
     process = begin(pgdyno_home, server, "bench", *load)
     wait_until(postgres, "EXISTS (SELECT {})", process)
     before = own(postgres)

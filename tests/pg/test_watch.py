@@ -64,7 +64,7 @@ def test_a_plan_that_flips_and_a_setting_are_named_and_nothing_else(owner: Postg
     thread = threading.Thread(target=load, args=(owner, stop))
     thread.start()
     process = subprocess.Popen(
-        [sys.executable, "-m", "pgdyno", "watch", "--every", "1s", "--for", "40s", "--json", "--target", target],
+        [sys.executable, "-m", "pgdyno", "watch", "--every", "1s", "--for", "50s", "--json", "--target", target],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -82,9 +82,11 @@ def test_a_plan_that_flips_and_a_setting_are_named_and_nothing_else(owner: Postg
         process.kill()
     assert process.returncode == 1, said
     found = json.loads(told)
-    events = {event["what"]: event for event in found["events"]}
-    assert "random_page_cost was changed from 4 to 2.5" in events["setting changed"]["text"]
-    slower = events["slower"]
+    events = found["events"]
+    (setting,) = [event for event in events if event["what"] == "setting changed"]
+    assert "random_page_cost was changed from 4 to 2.5" in setting["text"]
+    # On a busy machine the server as a whole may become slower, too.
+    slower = next(event for event in events if event["what"] == "slower" and event["blocks"] is not None)
     assert slower["role"] == LOAD
     assert slower["factor"] > 1.3
     assert "most likely another plan" in slower["text"]

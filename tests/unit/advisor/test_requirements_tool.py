@@ -80,7 +80,18 @@ def test_every_id_of_advisor_and_laboratory_is_listed() -> None:
     wanted = requirements_docs.requirements(requirements_docs.LIST.read_text("utf-8"))
     counts = {key: sum(one.id.startswith(f"{key}-") for one in wanted) for key in ("R-INV", "R-ADV", "R-PG", "CON")}
     assert counts == {"R-INV": 23, "R-ADV": 19, "R-PG": 43, "CON": 45}
-    laboratory = {"MON": 16, "BEN": 24, "TPC": 9, "YBI": 10, "EXP": 25, "PRJ": 7, "CMP": 10, "REP": 12}
+    laboratory = {
+        "MON": 16,
+        "BEN": 24,
+        "TPC": 9,
+        "YBI": 10,
+        "EXP": 25,
+        "PRJ": 7,
+        "CMP": 10,
+        "REP": 12,
+        "TUN": 23,
+        "SAF": 12,
+    }
     assert {key: sum(one.id.startswith(f"R-{key}-") for one in wanted) for key in laboratory} == laboratory
     assert len(wanted) == 242 + sum(laboratory.values())
     assert len({one.id for one in wanted}) == len(wanted)

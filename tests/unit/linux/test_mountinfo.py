@@ -20,6 +20,7 @@ def escaped(name: str) -> str:
 
 @given(shown=NAMES, point=NAMES, source=NAMES)
 def test_any_name_comes_back_from_its_line(shown: str, point: str, source: str) -> None:
+    shown, point = f"/{shown}", f"/{point}"  # as the kernel gives them: a point called "-" would be the line's own mark
     part, place, device = (escaped(name) for name in (shown, point, source))
     line = f"36 35 98:0 {part} {place} rw,noatime master:1 - ext3 {device} rw,errors=continue\n"
     found = MountLine(shown, point, ("rw", "noatime"), "ext3", source, ("rw", "errors=continue"))

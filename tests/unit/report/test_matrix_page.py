@@ -280,7 +280,7 @@ def test_plans_of_a_configuration_stand_beside_those_of_the_baseline_under_the_s
     assert isinstance(block, TableBlock)
     assert block.table.columns == ("configuration", "plan", "statement", "default", "the configuration")
     assert block.table.rows == (("tuned, default script, scale 10", "changed", "q", "Seq Scan", "Index Scan"),)
-    assert "tuned, -S, scale 10: 0 statements of 1 changed" in str(section.blocks[1])
+    assert "tuned, -S, scale 10: 1 statement kept the shape of the plan" in str(section.blocks[1])
     assert "plans" not in {one.id for one in compose(StudyRecord(study, ())).sections}, "where no plan was recorded"
 
 
