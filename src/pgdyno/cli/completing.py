@@ -44,7 +44,7 @@ def let_complete(param: click.Parameter) -> None:
         return [item for item in words(context) if item.value.startswith(incomplete) and _PLAIN.fullmatch(item.value)]
 
     # click takes the hook in a parameter's constructor alone, which stands in each verb.
-    param.shell_complete = complete  # type: ignore[method-assign, assignment]
+    param.shell_complete = complete  # type: ignore[method-assign, assignment]  # see above
 
 
 def _knobs(_: click.Context) -> Iterator[CompletionItem]:

@@ -38,6 +38,10 @@ class StudyKind(StrEnum):
     """Runs of another tool, or of another machine's store: read, never measured here."""
 
 
+USERS_LOAD = "live"
+"""The name of the workload that nobody made: what the server's own users do."""
+
+
 class StudyState(StrEnum):
     """How a study stands; an interrupted one can be resumed."""
 
@@ -92,6 +96,11 @@ class Study:
     def told(self, kind: type[R]) -> R | None:
         """Return the result of this type, None where the study has none yet, or is of another kind."""
         return self.result if isinstance(self.result, kind) else None
+
+    @property
+    def is_observed(self) -> bool:
+        """Return True when its load was that of the server's own users, which nobody made for it."""
+        return self.workload.name == USERS_LOAD
 
     @property
     def was_read(self) -> bool:

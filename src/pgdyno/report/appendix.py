@@ -80,7 +80,7 @@ def limits(study: Study, trials: Sequence[Trial] = ()) -> tuple[Block, ...]:
     what = f"PostgreSQL {version} and the versions listed here" if version else "one version of PostgreSQL"
     load = listed(levels(trials, "mode"), "and") or study.workload.description or study.workload.name
     said = limit_sentences(study.target, what, load)
-    if study.workload.name == "live":
+    if study.is_observed:
         said = ("What was seen holds for the load of that time, on this server; another week may be another load.",)
     elif study.was_read:
         said = (IMPORTED_LIMIT, *said[1:])

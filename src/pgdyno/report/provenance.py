@@ -138,7 +138,7 @@ def _network(study: Study, trials: Sequence[Trial]) -> str:
 
 def _driver(study: Study, trials: Sequence[Trial]) -> str:
     """Say what made the load and where it ran."""
-    if {"live", "watch"} & study.options.keys():
+    if study.is_observed:
         return f"none, the load of its users; pgdyno {__version__} read the server's counters"
     plan = study.plan
     several = levels(trials, "instances")

@@ -11,7 +11,8 @@ from facts_from_params import make_facts
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, ExitCode
 from pgdyno.model.results.live import LiveResult
 from pgdyno.model.shapes import plain
-from pgdyno.model.study import StudyKind, StudyState
+from pgdyno.model.study import USERS_LOAD, StudyKind, StudyState
+from pgdyno.model.trial import WorkloadSpec
 from pgdyno.probes.statements import DatabaseTotals, SessionCounts, StatementKey
 from pgdyno.report.drawing.html import render as render_html
 from pgdyno.report.drawing.text import render
@@ -194,7 +195,8 @@ def test_the_result_and_its_page_survive_the_store():
     again = result_from_json(StudyKind.LIVE, plain(told))
     assert isinstance(again, LiveResult)
     assert again == told
-    watched = replace(study, result=again, options={"live": {"watch_only": True}})
+    load = WorkloadSpec(USERS_LOAD, {}, "", "the load of its users", read_only=False, unit="statements")
+    watched = replace(study, result=again, workload=load)
     report = compose(StudyRecord(watched, ()))
     assert report.word == "resolvable"
     assert VoidCause.RESET.value in str(report.sections)

@@ -12,6 +12,7 @@ from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.facts import Facts
 from pgdyno.model.guard import Colour, Indicator
 from pgdyno.server.role_settings import Override, subject
+from pgdyno.units import percent_text
 
 TRACK, MAX, PLANNING = "pg_stat_statements.track", "pg_stat_statements.max", "pg_stat_statements.track_planning"
 MOST_OWN = 0.2
@@ -159,3 +160,14 @@ def watch_notes(facts: Facts) -> tuple[str, ...]:
             "an entry that went is all that shows it."
         )
     return tuple(found)
+
+
+def require_others(own_share: float) -> None:
+    """Raise EnvironmentUnsuitable where so much of the statements' time is of our own role that it is the load's."""
+    if own_share > MOST_OWN:
+        raise EnvironmentUnsuitable(
+            f"{percent_text(own_share)} of the statements' time is of the role that pgdyno has here",
+            detail="Its own readings are in the statistics, and cannot be told from the load of that role.",
+            hint="Give pgdyno a role of its own: CREATE ROLE pgdyno_live LOGIN; GRANT pg_monitor TO pgdyno_live; "
+            "then name it in --target. pgdyno privileges --for live lists all rights.",
+        )

@@ -11,7 +11,7 @@ from typing import Protocol
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable
 from pgdyno.probes.statements import DatabaseTotals, SessionCounts
 from pgdyno.stats.statement_deltas import StatementDeltas, StatementSnapshot, VoidCause, deltas
-from pgdyno.studies.live.checking import MOST_OWN
+from pgdyno.studies.live.checking import require_others
 
 STEP_S = 5.0
 SESSIONS_S = 1.0
@@ -129,13 +129,7 @@ def _read_again(reader: LiveReads, clock: Callable[[], float], sleep: Callable[[
 def _require_sense(seen: Watched) -> None:
     if len(seen.steps) != EARLY_STEPS:
         return
-    if seen.own_share > MOST_OWN:
-        raise EnvironmentUnsuitable(
-            f"{100 * seen.own_share:.0f} % of the statements' time is of the role that pgdyno has here",
-            detail="Its own readings are in the statistics, and cannot be told from the load of that role.",
-            hint="Give pgdyno a role of its own: CREATE ROLE pgdyno_live LOGIN; GRANT pg_monitor TO pgdyno_live; "
-            "then name it in --target. pgdyno privileges --for live lists all rights.",
-        )
+    require_others(seen.own_share)
     if all(step is VoidCause.EVICTED for step in seen.steps):
         raise EnvironmentUnsuitable(
             "pg_stat_statements is full: it gave up entries in each reading",

@@ -18,7 +18,6 @@ from pgdyno.model.facts import Facts
 from pgdyno.model.guard import GuardLimit, GuardPlan
 from pgdyno.model.results.live import LiveResult, LiveSwitch
 from pgdyno.model.study import Study, StudyKind, StudyState
-from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.model.verdict import Metric
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.probes.statements import DatabaseTotals, StatementReader
@@ -31,6 +30,7 @@ from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.studies.live.arms import Arms, arms_of
 from pgdyno.studies.live.checking import surroundings
+from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.live.others import OthersSettings
 from pgdyno.studies.live.reach import cached, overridden, untested
 from pgdyno.studies.live.reference import Watched, watch_baseline
@@ -40,8 +40,6 @@ from pgdyno.studies.live.switch_words import REJECTED, judgement
 from pgdyno.studies.live.switchback import GUARD_REST_S, A, B, LiveOutcome, LiveStopped, Switchback
 from pgdyno.studies.live.watch import open_watchable
 from pgdyno.studies.live.watched_result import live_result
-from pgdyno.studies.session.environment_change import facts_image
-from pgdyno.studies.session.new_study import study_id
 from pgdyno.studies.session.ownership import owning, runner_of
 from pgdyno.studies.session.study_session import (
     STORE_PATIENCE_S,
@@ -315,18 +313,9 @@ def _study(request: TargetRequest, target: Target, facts: Facts, options: LiveOp
         "design": asdict(options.design),
         "guards": options.guards.to_json(),
     }
-    return Study(
-        id=study_id(StudyKind.LIVE, began),
-        kind=StudyKind.LIVE,
-        name=f"live {', '.join(f'{name}={value}' for name, value in options.b.items())}",
-        state=StudyState.RUNNING,
-        created_at=began,
-        target=target.name,
-        environment=facts.environment_hash(),
-        facts=facts_image(facts),
-        workload=WorkloadSpec("live", {}, "", "the load of its users", read_only=False, unit="statements"),
-        plan=LoadPlan(clients=1, jobs=1, warmup_s=0.0, measure_s=options.reference_s),
-        options={"target": request.to_json(), "live": kept},
+    name = f"live {', '.join(f'{name}={value}' for name, value in options.b.items())}"
+    return observed_study(
+        StudyKind.LIVE, name, request, target, facts, began=began, seconds=options.reference_s, options=kept
     )
 
 

@@ -10,16 +10,14 @@ from pgdyno.model.facts import Facts
 from pgdyno.model.guard import GuardPlan
 from pgdyno.model.results.live import LiveResult
 from pgdyno.model.study import Study, StudyKind, StudyState
-from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.probes.statements import StatementReader
 from pgdyno.server.role_settings import read_overrides
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.live.checking import LiveAccess, refusals, require_own_role, require_watchable, surroundings
+from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.live.reference import watch_baseline
 from pgdyno.studies.live.watched_result import live_result
-from pgdyno.studies.session.environment_change import facts_image
-from pgdyno.studies.session.new_study import study_id
 from pgdyno.studies.session.ownership import owning
 from pgdyno.studies.session.study_session import signals_interrupt
 from pgdyno.studies.session.target_request import TargetRequest
@@ -46,7 +44,10 @@ def watch_only(
     reader = StatementReader(target.postgres)
     try:
         open_watchable(target.name, facts, reader)
-        study = _study(request, target, facts, reference_s, began)
+        study = observed_study(
+            StudyKind.LIVE, "live, watched only", request, target, facts, began=began, seconds=reference_s,
+            options={"watch_only": True, "reference_s": reference_s},
+        )  # fmt: skip
         with _kept(store, study, began):
             announce(f'watching "{target.name}" for {seconds_text(reference_s)}; nothing is changed')
             lamps = standings_now(GuardReader(target), GuardPlan(), clock=time.time, sleep=time.sleep)
@@ -72,22 +73,6 @@ def open_watchable(label: str, facts: Facts, reader: StatementReader) -> int:
     spent, (sessions, own) = reader.statements(), reader.own_sessions()
     require_own_role(reader.role, sessions, own, spent.own_ms, float((spent.exec_ms + spent.plan_ms).sum()))
     return sessions
-
-
-def _study(request: TargetRequest, target: Target, facts: Facts, reference_s: float, began: float) -> Study:
-    return Study(
-        id=study_id(StudyKind.LIVE, began),
-        kind=StudyKind.LIVE,
-        name="live, watched only",
-        state=StudyState.RUNNING,
-        created_at=began,
-        target=target.name,
-        environment=facts.environment_hash(),
-        facts=facts_image(facts),
-        workload=WorkloadSpec("live", {}, "", "the load of its users", read_only=False, unit="statements"),
-        plan=LoadPlan(clients=1, jobs=1, warmup_s=0.0, measure_s=reference_s),
-        options={"target": request.to_json(), "live": {"watch_only": True, "reference_s": reference_s}},
-    )
 
 
 @contextmanager

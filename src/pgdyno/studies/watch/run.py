@@ -10,12 +10,12 @@ from typing import Protocol
 
 import numpy as np
 
-from pgdyno.errors import ConnectError, EnvironmentUnsuitable
+from pgdyno.errors import ConnectError
 from pgdyno.model.results.watch import Happening, WatchEvent
 from pgdyno.probes.settings_seen import SettingsSeen, changed
 from pgdyno.stats.regressions import LEARN, WIDTHS, Regressions
 from pgdyno.stats.statement_deltas import StatementDeltas, StatementSnapshot, VoidCause, deltas
-from pgdyno.studies.live.checking import MOST_OWN
+from pgdyno.studies.live.checking import require_others
 from pgdyno.studies.live.reference import LATE_S
 from pgdyno.studies.watch.telling import Told
 from pgdyno.units import percent_text
@@ -138,8 +138,8 @@ def _take(seen: WatchSeen, found: StatementDeltas | VoidCause, at: float) -> Non
         return
     seen.own_ms += found.own_ms
     seen.all_ms += found.own_ms + float(found.time_ms.sum())
-    if seen.readings == WIDTHS[0] + WIDTHS[-1] and seen.own_share > MOST_OWN:
-        raise _is_ours(seen.own_share)
+    if seen.readings == WIDTHS[0] + WIDTHS[-1]:
+        require_others(seen.own_share)
     for step in seen.regressions.add(found):
         seen.told.step(step, seen.regressions.period, at)
     _note_new(seen, found, at)
@@ -160,12 +160,3 @@ def _note_new(seen: WatchSeen, found: StatementDeltas, at: float) -> None:
         text = f"{subject} not there before {verb} {percent_text(share)} of the time"
         seen.told.note(Happening.DEPLOYED, at, text)
         seen.deployed = period
-
-
-def _is_ours(share: float) -> EnvironmentUnsuitable:
-    return EnvironmentUnsuitable(
-        f"{percent_text(share)} of the statements' time is of the role that pgdyno has here",
-        detail="Its own readings are in the statistics, and cannot be told from the load of that role.",
-        hint="Give pgdyno a role of its own: CREATE ROLE pgdyno_watch LOGIN; GRANT pg_monitor TO pgdyno_watch; "
-        "then name it in --target.",
-    )

@@ -8,14 +8,13 @@ from collections.abc import Callable
 from pgdyno.model.facts import Facts
 from pgdyno.model.results.watch import Happening, WatchEvent, WatchResult
 from pgdyno.model.study import Study, StudyKind, StudyState
-from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.probes.settings_seen import SettingsReader
 from pgdyno.probes.statements import StatementReader
 from pgdyno.stats.regressions import LEARN
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.live.checking import LiveAccess, refusals, require_watchable, watch_notes
-from pgdyno.studies.session.environment_change import facts_image
-from pgdyno.studies.session.new_study import study_id
+from pgdyno.studies.live.checking import watch_notes
+from pgdyno.studies.live.observed import observed_study
+from pgdyno.studies.live.watch import open_watchable
 from pgdyno.studies.session.ownership import owning
 from pgdyno.studies.session.study_session import signals_interrupt
 from pgdyno.studies.session.target_request import TargetRequest
@@ -47,10 +46,11 @@ def watch_server(
     facts, began = read_facts(target), time.time()
     reader, settings = StatementReader(target.postgres), SettingsReader(target.postgres)
     try:
-        database = reader.open()
-        entries = reader.entries() if database is not None else 0
-        require_watchable(target.name, refusals(facts, LiveAccess(database, reader.role, reader.sees_all, entries)))
-        study = _study(request, target, facts, seconds, period_s, began)
+        open_watchable(target.name, facts, reader)
+        study = observed_study(
+            StudyKind.WATCH, "watch", request, target, facts, began=began, seconds=seconds or 0.0,
+            options={"seconds": seconds, "period_s": period_s},
+        )  # fmt: skip
         store.add_study(study)
         cpu, old = time.process_time(), proposals(store.changes(), target.name, facts, began)
 
@@ -88,24 +88,6 @@ def _begins(name: str, seconds: float | None, period_s: float) -> str:
     return (
         f'watching "{name}" {length}, a reading every {seconds_text(period_s)}; nothing is changed; what becomes '
         f"slower is told after the first {seconds_text(LEARN * period_s)}"
-    )
-
-
-def _study(
-    request: TargetRequest, target: Target, facts: Facts, seconds: float | None, period_s: float, began: float
-) -> Study:
-    return Study(
-        id=study_id(StudyKind.WATCH, began),
-        kind=StudyKind.WATCH,
-        name="watch",
-        state=StudyState.RUNNING,
-        created_at=began,
-        target=target.name,
-        environment=facts.environment_hash(),
-        facts=facts_image(facts),
-        workload=WorkloadSpec("live", {}, "", "the load of its users", read_only=False, unit="statements"),
-        plan=LoadPlan(clients=1, jobs=1, warmup_s=0.0, measure_s=seconds or 0.0),
-        options={"target": request.to_json(), "watch": {"seconds": seconds, "period_s": period_s}},
     )
 
 
