@@ -41,11 +41,11 @@ Scene = Callable[[Stage], contextlib.AbstractContextManager[None]]
 @contextmanager
 def hung(stage: Stage) -> Iterator[None]:
     """Stop the postmaster, and every backend too in one of two rounds."""
-    pids = [stage.postmaster()]
+    os.kill(stage.postmaster(), signal.SIGSTOP)
     if stage.draw.random() < 0.5:
-        pids += [child.pid for child in processes.children_of(pids[0])]
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
+        for child in processes.children_of(stage.postmaster()):
+            with contextlib.suppress(ProcessLookupError):  # a worker that has ended meanwhile
+                os.kill(child.pid, signal.SIGSTOP)
     yield
 
 
@@ -82,8 +82,10 @@ def starving(stage: Stage) -> Iterator[None]:
     group.mkdir()
     try:
         (group / "memory.limit_in_bytes").write_text(str(STARVING_BYTES))
-        for pid in [stage.postmaster(), *(child.pid for child in processes.children_of(stage.postmaster()))]:
-            (group / "cgroup.procs").write_text(str(pid))
+        (group / "cgroup.procs").write_text(str(stage.postmaster()))
+        for child in processes.children_of(stage.postmaster()):  # what it starts from now on is in the group anyhow
+            with contextlib.suppress(ProcessLookupError):  # a worker that has ended meanwhile
+                (group / "cgroup.procs").write_text(str(child.pid))
         with contextlib.suppress(psycopg.Error), stage.sandbox.target().postgres.connect("postgres") as session:
             session.execute("SET work_mem = '1GB'")
             session.execute("SELECT count(DISTINCT md5(i::text)) FROM generate_series(1, 2000000) i")
