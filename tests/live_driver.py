@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from pgdyno.cli.options import open_store
-from pgdyno.cli.progress import Progress
+from pgdyno.cli.arguments.options import open_store
+from pgdyno.cli.terminal.progress import Progress
 from pgdyno.model.results.live import LiveResult
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.live.run import LiveOptions, SwitchPlan, switch_study

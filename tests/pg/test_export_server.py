@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from advisor_case import make_host
+from pgdyno.export import emit
+from pgdyno.export.quoting import alter_system_set, conf_line, identifier, literal
 from pgdyno.model.finding import Answer, Change, ChangeKind, Depth, Finding, RuleGroup
 from pgdyno.model.inventory import Inventory, ServerInventory
-from pgdyno.report.export import emit
-from pgdyno.report.export.quoting import alter_system_set, conf_line, identifier, literal
 from pgdyno.server import snapshot
 from pgdyno.targets.inspect import read_facts
 

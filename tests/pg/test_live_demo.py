@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.cli.options import open_store
-from pgdyno.cli.progress import Progress
+from pgdyno.cli.arguments.options import open_store
+from pgdyno.cli.terminal.progress import Progress
 from pgdyno.model.verdict import Word
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.studies.live.demo import SANDBOX, live_demo

@@ -181,7 +181,7 @@ def test_no_module_writes_for_the_user_by_itself() -> None:
 
 PRIVATE_PLACES = {
     "outputs.py",
-    "cli/unforeseen.py",  # the state folder, by mode 0600
+    "cli/terminal/unforeseen.py",  # the state folder, by mode 0600
     "sandbox/cluster.py", "sandbox/registry.py",  # sandboxes, in the cache folder
     "owner/enter_cgroup.py", "owner/launch.py", "owner/process_image.py",  # the kernel's files
     "sandbox/memory_group.py", "undo/watchdog.py", "fleet/limits.py",

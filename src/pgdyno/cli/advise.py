@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.emitting import check_format, output_option
-from pgdyno.cli.emitting import emit as print_files
-from pgdyno.cli.files import write_text
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.help_groups import GroupedCommand
-from pgdyno.cli.numbers import Time
-from pgdyno.cli.options import open_store, store_option, target_options, target_request
-from pgdyno.cli.stand_in import check_stand_in
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.help_groups import GroupedCommand
+from pgdyno.cli.arguments.numbers import Time
+from pgdyno.cli.arguments.options import open_store, store_option, target_options, target_request
+from pgdyno.cli.arguments.stand_in import check_stand_in
+from pgdyno.cli.terminal.emitting import check_format, output_option
+from pgdyno.cli.terminal.emitting import emit as print_files
+from pgdyno.cli.terminal.files import write_text
 from pgdyno.errors import ExitCode, StoreError, UsageError
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def _write(advice: Advice, flags: Flags) -> None:
 
         click.echo(advice_json(advice), nl=False)
     else:
-        from pgdyno.cli.repeated import of_the_same_case
+        from pgdyno.cli.arguments.repeated import of_the_same_case
         from pgdyno.report.advice.text import print_advice
 
         print_advice(advice, sys.stdout, show_all=flags.on("show_all"), again=of_the_same_case())

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from pgdyno.cli.emitting import check_format, emit, output_option
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.help_groups import GroupedCommand
-from pgdyno.cli.numbers import Time
-from pgdyno.cli.options import names_a_server, open_store, store_option, target_options, target_request
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.help_groups import GroupedCommand
+from pgdyno.cli.arguments.numbers import Time
+from pgdyno.cli.arguments.options import names_a_server, open_store, store_option, target_options, target_request
+from pgdyno.cli.terminal.emitting import check_format, emit, output_option
 from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -165,8 +165,8 @@ def _winner(flags: Flags, target: Target, study: Study) -> Sequence[Finding]:
 
 
 def _emit(target: Target, findings: Sequence[Finding], form: str, folder: Path | None) -> int:
+    from pgdyno.export import emit as files_of
     from pgdyno.inventory.inspection import inspect
-    from pgdyno.report.export import emit as files_of
 
     emit(files_of(findings, inspect(target), form), form, folder)
     return ExitCode.OK
@@ -196,7 +196,7 @@ def _say(text: str) -> None:
 
 
 def _print_plan(target: Target, acceptance: Acceptance, store: Store) -> None:
-    from pgdyno.cli.study import outage_text
+    from pgdyno.cli.requests.study import outage_text
     from pgdyno.studies.session.outages import expected_outage
     from pgdyno.studies.tune.winner import ORIGIN
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.options import load_plan, open_store, target_options, workload_options
-from pgdyno.cli.planned import PlannedCommand, plan_option
-from pgdyno.cli.safety import safety_options
-from pgdyno.cli.study_request import carry_out, new_request, study_options
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.options import load_plan, open_store, target_options, workload_options
+from pgdyno.cli.arguments.planned import PlannedCommand, plan_option
+from pgdyno.cli.arguments.safety import safety_options
+from pgdyno.cli.requests.study_request import carry_out, new_request, study_options
 
 if TYPE_CHECKING:
     from pgdyno.model.facts import Facts
@@ -41,11 +41,11 @@ def command(**values: object) -> int:
     """
     flags = Flags(values)
     if flags.on("dry_run"):
-        from pgdyno.cli.dry_run import print_load  # before all that a measurement loads
+        from pgdyno.cli.requests.dry_run import print_load  # before all that a measurement loads
 
         return print_load(flags)
-    from pgdyno.cli.progress import Progress
-    from pgdyno.cli.study import check_report_path, confirm_changes, outage_text, settings_from
+    from pgdyno.cli.requests.study import check_report_path, confirm_changes, outage_text, settings_from
+    from pgdyno.cli.terminal.progress import Progress
     from pgdyno.knobs.constraints import require
     from pgdyno.knobs.policy import check_settings
     from pgdyno.model.configuration import BASELINE

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.options import open_store, store_option
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.options import open_store, store_option
 
 if TYPE_CHECKING:
     from pgdyno.store.bundle_format import BundleManifest

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.apply import source
-from pgdyno.cli.experiment_request import Experiment, conduct, design_of, drawn_seed
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.options import target_request
-from pgdyno.cli.planned import plan_file_text
-from pgdyno.cli.study_request import kept_options
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.options import target_request
+from pgdyno.cli.arguments.planned import plan_file_text
+from pgdyno.cli.requests.experiment_request import Experiment, conduct, design_of, drawn_seed
+from pgdyno.cli.requests.study_request import kept_options
 from pgdyno.errors import UsageError
 from pgdyno.model.study import StudyKind
 
 if TYPE_CHECKING:
-    from pgdyno.cli.progress import Progress
+    from pgdyno.cli.terminal.progress import Progress
     from pgdyno.model.facts import Facts
     from pgdyno.model.results.parts import StudyResult
     from pgdyno.model.study import Study

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.options import open_store, store_option
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.options import open_store, store_option
 from pgdyno.cli.report import FORMATS, WORDS, emit
-from pgdyno.cli.study_request import METRICS
+from pgdyno.cli.requests.study_request import METRICS
 from pgdyno.errors import UsageError
 from pgdyno.model.verdict import STRICT_CONFIDENCE
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.flags import Flags
+from pgdyno.cli.arguments.flags import Flags
 from pgdyno.cli.report import FORMATS, emit
 from pgdyno.errors import UsageError
 

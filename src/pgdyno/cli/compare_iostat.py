@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.files import read_text
-from pgdyno.cli.flags import Flags
+from pgdyno.cli.arguments.flags import Flags
 from pgdyno.cli.report import FORMATS, emit
+from pgdyno.cli.terminal.files import read_text
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:

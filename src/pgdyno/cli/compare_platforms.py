@@ -10,8 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.options import open_store
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.options import open_store
 from pgdyno.cli.report import FORMATS, emit
 from pgdyno.errors import ExitCode, UsageError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from pgdyno.cli.completing import VARIABLE
+from pgdyno.cli.arguments.completing import VARIABLE
 from pgdyno.errors import ExitCode
 
 SHELLS = ("bash", "zsh", "fish")

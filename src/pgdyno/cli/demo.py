@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.files import write_text
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.options import open_store, store_option
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.options import open_store, store_option
+from pgdyno.cli.terminal.files import write_text
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def command(**values: object) -> int:
     The same as pgdyno tune --workload ybio -D tab_rows=2000000 -D filler=400 -c 2 --rival hand-made=FILE, where FILE
     holds shared_buffers = 4GB.
     """
-    from pgdyno.cli.progress import Progress
-    from pgdyno.cli.study import told_json
+    from pgdyno.cli.requests.study import told_json
+    from pgdyno.cli.terminal.progress import Progress
     from pgdyno.cli.tune import run_tune
     from pgdyno.server import places
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.files import read_text
-from pgdyno.cli.flags import Flags
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.terminal.files import read_text
 from pgdyno.errors import ExitCode
 
 if TYPE_CHECKING:

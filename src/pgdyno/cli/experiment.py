@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.apply import source, source_options
-from pgdyno.cli.experiment_request import Experiment, budget_of, conduct, design_of, drawn_seed
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.options import load_plan, open_store, target_options, target_request, workload_options
-from pgdyno.cli.planned import PlannedCommand
-from pgdyno.cli.safety import safety_options
-from pgdyno.cli.study_request import CONFIDENCE, METRICS, PAIRS, resumable, study_options
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.options import load_plan, open_store, target_options, target_request, workload_options
+from pgdyno.cli.arguments.planned import PlannedCommand
+from pgdyno.cli.arguments.safety import safety_options
+from pgdyno.cli.requests.experiment_request import Experiment, budget_of, conduct, design_of, drawn_seed
+from pgdyno.cli.requests.study_request import CONFIDENCE, METRICS, PAIRS, resumable, study_options
 from pgdyno.errors import UsageError
 from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS
 
 if TYPE_CHECKING:
-    from pgdyno.cli.progress import Progress
+    from pgdyno.cli.terminal.progress import Progress
     from pgdyno.model.configuration import Configuration
     from pgdyno.model.facts import Facts
     from pgdyno.model.results.parts import StudyResult
@@ -101,8 +101,8 @@ def command(**values: object) -> int:
     flow back to the rules: pgdyno advise then says that they were tested or refuted here. Exit code 0 for better or
     equivalent, 1 for worse, 3 for not resolved; of a plan 0 when a step was kept; 6 when a step waits for a person.
     """
-    from pgdyno.cli.progress import Progress
-    from pgdyno.cli.study import check_report_path
+    from pgdyno.cli.requests.study import check_report_path
+    from pgdyno.cli.terminal.progress import Progress
 
     flags = Flags(values)
     asked = [name for name in QUESTIONS if flags.values[name]]
@@ -190,7 +190,7 @@ def run_question(question: Question, flags: Flags, store: Store, progress: Progr
 
 
 def _of_files(flags: Flags) -> Question:
-    from pgdyno.cli.study import settings_from
+    from pgdyno.cli.requests.study import settings_from
 
     files = flags.paths("ab")
     first, second = (settings_from(file) for file in files)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.options import open_store, store_option
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.options import open_store, store_option
 from pgdyno.outside.files import read_text
 
 
@@ -36,7 +36,7 @@ def command(**values: object) -> None:
     HammerDB makes its own role and database on that server, and nothing of pgdyno undoes that. Its figures cannot be
     compared with those of pgdyno's own tprocc load.
     """
-    from pgdyno.cli.study import print_result
+    from pgdyno.cli.requests.study import print_result
     from pgdyno.server import places
     from pgdyno.server.postgres import Postgres
     from pgdyno.studies.imported.hammerdb import ImportedFile, import_hammerdb

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.files import read_outputs
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.numbers import Time
-from pgdyno.cli.options import open_store, store_option
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.numbers import Time
+from pgdyno.cli.arguments.options import open_store, store_option
+from pgdyno.cli.terminal.files import read_outputs
 
 if TYPE_CHECKING:
     from pgdyno.probes.evidence.sample_files import SampleFile
@@ -55,7 +55,7 @@ COMMANDS: tuple[click.Command, ...] = (sadf, iostat)
 
 
 def _import(flags: Flags, read: Callable[[str, str], SampleFile]) -> None:
-    from pgdyno.cli.study import print_result
+    from pgdyno.cli.requests.study import print_result
     from pgdyno.studies.imported.samples import import_samples, named
 
     texts = read_outputs(flags.paths("files"), "Name a file that this user may read.")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from pgdyno.cli.files import read_outputs, read_text
-from pgdyno.cli.flags import Flags
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.options import open_store, store_option
 from pgdyno.cli.import_samples import COMMANDS
-from pgdyno.cli.options import open_store, store_option
+from pgdyno.cli.terminal.files import read_outputs, read_text
 from pgdyno.model.matrix import BASELINE_NAME, MODES
 
 
@@ -34,7 +34,7 @@ def hammerdb(**values: object) -> None:
     commands (result, summaryjson) and the web service give. One file may hold several runs. The time profile
     (hdbxtprofile.log) is given beside the log of the same tests.
     """
-    from pgdyno.cli.study import print_result
+    from pgdyno.cli.requests.study import print_result
     from pgdyno.studies.imported.hammerdb import ImportedFile, import_hammerdb
     from pgdyno.workloads.hammerdb.results import parse_files
 
@@ -66,7 +66,7 @@ def rows(**values: object) -> None:
     Exclusive Lock), and mode, placement, scale, cores and vcpus; only C/J and TPS have to be there. Two such matrices
     are compared by pgdyno compare --platforms.
     """
-    from pgdyno.cli.study import print_result
+    from pgdyno.cli.requests.study import print_result
     from pgdyno.studies.matrix.printed_rows import PrintedTable, import_rows, read_table
 
     flags = Flags(values)
@@ -89,7 +89,7 @@ def pods(**values: object) -> int:
 
     run.sh beside the manifests fetches it into logs/. Exit code 0 when every row came out whole, 3 when some did not.
     """
-    from pgdyno.cli.study import print_result
+    from pgdyno.cli.requests.study import print_result
     from pgdyno.fleet.pod_log import read_pod
     from pgdyno.studies.matrix.imported_pods import import_pods
 

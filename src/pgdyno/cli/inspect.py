@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.columns import terminal_width
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.numbers import Time
-from pgdyno.cli.options import target_options, target_request
-from pgdyno.cli.stand_in import check_stand_in
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.numbers import Time
+from pgdyno.cli.arguments.options import target_options, target_request
+from pgdyno.cli.arguments.stand_in import check_stand_in
+from pgdyno.cli.terminal.columns import terminal_width
 from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:

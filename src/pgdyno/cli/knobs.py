@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.columns import print_columns
+from pgdyno.cli.terminal.columns import print_columns
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.help_groups import GroupedCommand
-from pgdyno.cli.numbers import Time
-from pgdyno.cli.options import open_store, store_option, target_options, target_request
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.help_groups import GroupedCommand
+from pgdyno.cli.arguments.numbers import Time
+from pgdyno.cli.arguments.options import open_store, store_option, target_options, target_request
 from pgdyno.errors import UsageError
 from pgdyno.units import seconds_text
 
 if TYPE_CHECKING:
-    from pgdyno.cli.progress import Progress
+    from pgdyno.cli.terminal.progress import Progress
     from pgdyno.model.results.live import LiveResult
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.live.run import LiveOptions, SwitchPlan
@@ -80,8 +80,8 @@ def command(**values: object) -> int:
     and nothing was changed, 3 for not resolved, 4 when a guard, a veto or somebody else's change ended it and the
     server was put back, 6 when the server cannot be watched or changed, with the commands that would change that.
     """
-    from pgdyno.cli.progress import Progress
-    from pgdyno.cli.study import check_report_path, print_result
+    from pgdyno.cli.requests.study import check_report_path, print_result
+    from pgdyno.cli.terminal.progress import Progress
 
     flags = Flags(values)
     a, b = _settings(flags, "a"), _settings(flags, "b")
@@ -225,7 +225,7 @@ def _check_answer(flags: Flags, names: Sequence[str]) -> None:
 
 def _approve(plan: SwitchPlan, *, ask: bool, timeout_s: float = ANSWER_S) -> bool:
     """Print the plan and, where somebody is to be asked, wait for their answer: the server is in its baseline."""
-    from pgdyno.cli.study import say_wrapped
+    from pgdyno.cli.requests.study import say_wrapped
 
     say_wrapped("target", plan.target)
     for name, found in plan.arms.before.items():

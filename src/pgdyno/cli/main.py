@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NoReturn, TextIO, cast
 import click
 
 from pgdyno import __version__
-from pgdyno.cli.lettering import let_letters_be_missing
-from pgdyno.cli.numbers import parameters, settle_number
+from pgdyno.cli.arguments.numbers import parameters, settle_number
+from pgdyno.cli.terminal.lettering import let_letters_be_missing
 from pgdyno.errors import ExitCode, PgdynoError, UsageError
 from pgdyno.outside.words import PlainStream
 
@@ -84,7 +84,7 @@ class Verbs(click.Group):
         for param in parameters(command):
             settle_number(param)
         if "_PGDYNO_COMPLETE" in os.environ:
-            from pgdyno.cli.completing import let_complete
+            from pgdyno.cli.arguments.completing import let_complete
 
             for param in parameters(command):
                 let_complete(param)
@@ -135,7 +135,7 @@ def main() -> None:
         end_with_parent()
     _let_output_end_anywhere()
     if "_PGDYNO_COMPLETE" in os.environ:
-        from pgdyno.cli.completing import answer
+        from pgdyno.cli.arguments.completing import answer
 
         answer(command, PROGRAM)
     with _plain_output():
@@ -178,7 +178,7 @@ def _end_interrupted() -> NoReturn:
 
 
 def _end_unforeseen(error: Exception) -> NoReturn:
-    from pgdyno.cli.unforeseen import foreseen
+    from pgdyno.cli.terminal.unforeseen import foreseen
 
     _end(foreseen(error))
 

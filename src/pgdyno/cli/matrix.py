@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.bounds import bounds_options
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.help_groups import GroupedCommand
-from pgdyno.cli.matrix_options import matrix_options, plan_of
-from pgdyno.cli.options import open_store, target_options, target_request
-from pgdyno.cli.safety import safety_options
-from pgdyno.cli.study_request import (
+from pgdyno.cli.arguments.bounds import bounds_options
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.help_groups import GroupedCommand
+from pgdyno.cli.arguments.options import open_store, target_options, target_request
+from pgdyno.cli.arguments.safety import safety_options
+from pgdyno.cli.requests.matrix_options import matrix_options, plan_of
+from pgdyno.cli.requests.study_request import (
     Check,
     Course,
     Load,
@@ -64,8 +64,8 @@ def command(**values: object) -> int:
     with fresh data and a checkpoint. The default configuration is always measured beside the others. Exit code 0 when
     every row came out whole, 3 when some did not.
     """
-    from pgdyno.cli.progress import Progress
-    from pgdyno.cli.study import check_report_path
+    from pgdyno.cli.requests.study import check_report_path
+    from pgdyno.cli.terminal.progress import Progress
 
     flags = Flags(values)
     resume = flags.text("resume")
@@ -142,7 +142,7 @@ def _checks(plan: MatrixPlan, *, ask: bool) -> Check:
     """Return the check that refuses settings which the target or the policy does not allow, and then asks."""
 
     def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
-        from pgdyno.cli.study import confirm_changes, outage_text
+        from pgdyno.cli.requests.study import confirm_changes, outage_text
         from pgdyno.report.wording import plural
         from pgdyno.studies.matrix.run import configurations, require_cells, room_of, split
 
@@ -159,7 +159,7 @@ def _checks(plan: MatrixPlan, *, ask: bool) -> Check:
 
 
 def _print_dry_run(plan: MatrixPlan, flags: Flags) -> int:
-    from pgdyno.cli.dry_run import pgbench_of
+    from pgdyno.cli.requests.dry_run import pgbench_of
     from pgdyno.studies.matrix.dry_run import dry_run
 
     for line in dry_run(plan, pgbench_of(flags)):
@@ -168,7 +168,7 @@ def _print_dry_run(plan: MatrixPlan, flags: Flags) -> int:
 
 
 def _write_manifests(plan: MatrixPlan, flags: Flags) -> int:
-    from pgdyno.cli.dry_run import pgbench_of
+    from pgdyno.cli.requests.dry_run import pgbench_of
     from pgdyno.studies.matrix.manifests import Cluster, PodServer, write_manifests
 
     folder = flags.path("manifests")

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.help_groups import GroupedCommand
-from pgdyno.cli.numbers import Time
-from pgdyno.cli.options import open_store, target_options, workload_options
-from pgdyno.cli.safety import safety_options
-from pgdyno.cli.study_request import carry_out, new_request, study_options
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.help_groups import GroupedCommand
+from pgdyno.cli.arguments.numbers import Time
+from pgdyno.cli.arguments.options import open_store, target_options, workload_options
+from pgdyno.cli.arguments.safety import safety_options
+from pgdyno.cli.requests.study_request import carry_out, new_request, study_options
 from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def command(**values: object) -> int:
     The table has a row for each length of the window: the runs are cut to it, so that its noise is seen and not
     assumed. Nothing is changed, unless --restart-each is given. Exit code 3 when an hour would show nothing.
     """
-    from pgdyno.cli.progress import Progress
-    from pgdyno.cli.study import check_report_path, confirm_changes, outage_text
+    from pgdyno.cli.requests.study import check_report_path, confirm_changes, outage_text
+    from pgdyno.cli.terminal.progress import Progress
     from pgdyno.model.study import StudyKind
     from pgdyno.stats.sequential import Design
     from pgdyno.studies.noise.run import noise_result, run_noise

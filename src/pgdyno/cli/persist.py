@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.options import open_store, store_option
+from pgdyno.cli.arguments.options import open_store, store_option
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _chosen(
     conf: Path | None, study: str | None, store_url: str | None, places: KernelPlaces
 ) -> tuple[dict[str, str], list[str]]:
     """Return the Linux knobs with values as the kernel writes them, and the names of the other settings."""
-    from pgdyno.cli.study import settings_from
+    from pgdyno.cli.requests.study import settings_from
     from pgdyno.kernel.kernel_facts import read_kernel
     from pgdyno.knobs.linux import checked_for_persisting
     from pgdyno.model.configuration import Configuration

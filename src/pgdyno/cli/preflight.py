@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.columns import print_columns
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.options import target_options, target_request
-from pgdyno.cli.study import settings_from
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.options import target_options, target_request
+from pgdyno.cli.requests.study import settings_from
+from pgdyno.cli.terminal.columns import print_columns
 from pgdyno.errors import ExitCode
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.files import read_text, write_text
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.options import open_store, store_option
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.options import open_store, store_option
+from pgdyno.cli.terminal.files import read_text, write_text
 
 if TYPE_CHECKING:
     from pgdyno.model.project import Amendment, Fixed, Project

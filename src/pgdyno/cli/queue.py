@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.files import make_folder, write_text
-from pgdyno.cli.numbers import Time
-from pgdyno.cli.options import open_store, store_option
-from pgdyno.cli.queue_words import check_words, target_of, words_of
+from pgdyno.cli.arguments.numbers import Time
+from pgdyno.cli.arguments.options import open_store, store_option
+from pgdyno.cli.requests.queue_words import check_words, target_of, words_of
+from pgdyno.cli.terminal.files import make_folder, write_text
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.model.job import JobState
 from pgdyno.outputs import PUBLIC
@@ -151,7 +151,7 @@ def run(
     is refused and stays. One runner works on a host. Exit code 6 when the machine was never quiet or a job was refused,
     5 when a job could not put its server back: then nothing else is started.
     """
-    from pgdyno.cli.progress import Progress
+    from pgdyno.cli.terminal.progress import Progress
     from pgdyno.store.engine import absolute
     from pgdyno.studies.night.runner import NightPlan, NightRunner
     from pgdyno.studies.night.window import NightWindow
@@ -194,7 +194,7 @@ def timer(
     window: str, zone: str | None, user: str | None, output: Path | None, as_json: bool, store_url: str | None
 ) -> None:
     """Print units of systemd that run the queue every night; with -o write them into a folder. Installs nothing."""
-    from pgdyno.cli.queue_timer import SERVICE, TIMER, service_text, timer_text
+    from pgdyno.cli.requests.queue_timer import SERVICE, TIMER, service_text, timer_text
     from pgdyno.server.postgres import redact
     from pgdyno.store.engine import absolute
     from pgdyno.studies.night.runner import HUNG_S

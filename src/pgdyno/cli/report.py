@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.files import write_text
-from pgdyno.cli.options import open_store, store_option
+from pgdyno.cli.arguments.options import open_store, store_option
+from pgdyno.cli.terminal.files import write_text
 
 if TYPE_CHECKING:
     from pgdyno.model.study import Study

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.columns import print_columns
-from pgdyno.cli.flags import Flags
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.terminal.columns import print_columns
 
 if TYPE_CHECKING:
     from pgdyno.advisor.rule import Rule

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.help_groups import GroupedCommand
-from pgdyno.cli.numbers import Time
-from pgdyno.cli.options import open_store, store_option, target_options, target_request
-from pgdyno.cli.safety import safety, safety_options
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.help_groups import GroupedCommand
+from pgdyno.cli.arguments.numbers import Time
+from pgdyno.cli.arguments.options import open_store, store_option, target_options, target_request
+from pgdyno.cli.arguments.safety import safety, safety_options
 from pgdyno.errors import PgdynoError
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ def command(**values: object) -> int:
     out worse; and afterwards every setting must be what it was. Exit code 0 when all cases pass, 1 when one fails, 3
     when one cannot be resolved on this machine.
     """
-    from pgdyno.cli.progress import Progress
-    from pgdyno.cli.study import check_report_path, confirm_changes, outage_text, print_result, run_study
+    from pgdyno.cli.requests.study import check_report_path, confirm_changes, outage_text, print_result, run_study
+    from pgdyno.cli.terminal.progress import Progress
     from pgdyno.model.study import StudyKind
     from pgdyno.model.trial import LoadPlan
     from pgdyno.stats.sequential import Design

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.columns import print_columns, print_told
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.options import open_store, store_option
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.options import open_store, store_option
 from pgdyno.cli.report import find
+from pgdyno.cli.terminal.columns import print_columns, print_told
 
 if TYPE_CHECKING:
     from pgdyno.model.live import Live

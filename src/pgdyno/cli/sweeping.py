@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from pgdyno.cli.experiment_request import Experiment, conduct, design_of, drawn_seed
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.study_request import kept_options
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.requests.experiment_request import Experiment, conduct, design_of, drawn_seed
+from pgdyno.cli.requests.study_request import kept_options
 from pgdyno.errors import UsageError
 from pgdyno.model.study import StudyKind
 
 if TYPE_CHECKING:
-    from pgdyno.cli.progress import Progress
+    from pgdyno.cli.terminal.progress import Progress
     from pgdyno.model.facts import Facts
     from pgdyno.model.results.parts import StudyResult
     from pgdyno.model.study import Study

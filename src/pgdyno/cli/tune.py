@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.numbers import Share, Time
-from pgdyno.cli.options import open_store, target_options, workload_options
-from pgdyno.cli.planned import PlannedCommand, plan_option
-from pgdyno.cli.safety import safety_options
-from pgdyno.cli.study_request import (
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.numbers import Share, Time
+from pgdyno.cli.arguments.options import open_store, target_options, workload_options
+from pgdyno.cli.arguments.planned import PlannedCommand, plan_option
+from pgdyno.cli.arguments.safety import safety_options
+from pgdyno.cli.requests.study_request import (
     CONFIDENCE,
     METRICS,
     PAIRS,
@@ -30,7 +30,7 @@ from pgdyno.cli.study_request import (
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
-    from pgdyno.cli.progress import Progress
+    from pgdyno.cli.terminal.progress import Progress
     from pgdyno.model.facts import Facts
     from pgdyno.model.results.parts import StudyResult
     from pgdyno.model.trial import LoadPlan, WorkloadSpec
@@ -86,7 +86,7 @@ def command(**values: object) -> int:
     result is a fragment of postgresql.conf with the evidence for each line. Knobs that can lose committed data are
     never touched.
     """
-    from pgdyno.cli.progress import Progress
+    from pgdyno.cli.terminal.progress import Progress
 
     flags = Flags(values)
     store = open_store(flags.text("store_url"))
@@ -104,7 +104,7 @@ def run_tune(
     keep_result: Callable[[StudyResult], None] | None = None,
 ) -> int:
     """Run the tune, print what it found and return the exit code."""
-    from pgdyno.cli.study import check_report_path, print_result, run_study
+    from pgdyno.cli.requests.study import check_report_path, print_result, run_study
     from pgdyno.model.facts import Unknown
     from pgdyno.studies.tune.result import tune_result
     from pgdyno.studies.tune.run import too_short, tune
@@ -143,7 +143,7 @@ def checks(options: TuneOptions, plan: LoadPlan, *, ask: bool) -> Check:
     """Return the check that refuses knobs and rivals which target or policy do not allow, and then asks."""
 
     def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
-        from pgdyno.cli.study import confirm_changes
+        from pgdyno.cli.requests.study import confirm_changes
         from pgdyno.knobs.constraints import require
         from pgdyno.knobs.policy import check_settings
         from pgdyno.studies.tune.run import reach_sentences, search_space
@@ -178,7 +178,7 @@ def _kernel_knobs(options: TuneOptions, plan: LoadPlan) -> KernelKnobs:
 
 def _new(flags: Flags) -> tuple[StudyRequest, TuneOptions]:
     """Build the request from the flags."""
-    from pgdyno.cli.study import settings_from
+    from pgdyno.cli.requests.study import settings_from
     from pgdyno.model.study import StudyKind
     from pgdyno.model.verdict import Metric
     from pgdyno.studies.tune.options import TuneOptions
@@ -230,7 +230,7 @@ def _budget(text: str | None) -> str | None:
 
 
 def _outage(outage: Outage | None, options: TuneOptions) -> str:
-    from pgdyno.cli.study import outage_text
+    from pgdyno.cli.requests.study import outage_text
 
     if options.never_restarts:
         return "reloads only"

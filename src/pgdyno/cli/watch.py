@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.help_groups import GroupedCommand
-from pgdyno.cli.numbers import Time
-from pgdyno.cli.options import open_store, store_option, target_options, target_request
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.help_groups import GroupedCommand
+from pgdyno.cli.arguments.numbers import Time
+from pgdyno.cli.arguments.options import open_store, store_option, target_options, target_request
 
 
 @click.command("watch", cls=GroupedCommand)
@@ -29,8 +29,8 @@ def command(**values: object) -> int:
     alarm. Exit code 1 when something was found, 0 when not, 3 when there was too little to tell, 6 when the server
     cannot be watched, with the commands that would change that.
     """
-    from pgdyno.cli.progress import Progress
-    from pgdyno.cli.study import check_report_path, print_result
+    from pgdyno.cli.requests.study import check_report_path, print_result
+    from pgdyno.cli.terminal.progress import Progress
     from pgdyno.studies.session.opening import opened
     from pgdyno.studies.watch.study import watch_server
 

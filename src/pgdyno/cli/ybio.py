@@ -6,9 +6,9 @@ import json
 
 import click
 
-from pgdyno.cli.columns import print_told
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.options import target_options, target_request
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.options import target_options, target_request
+from pgdyno.cli.terminal.columns import print_told
 
 
 @click.group("ybio")

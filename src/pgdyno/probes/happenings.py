@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from pgdyno.model.samples import Event
 from pgdyno.probes.host.reading import HostCounters
-from pgdyno.probes.observer import ViewsReading
-from pgdyno.probes.views import was_reset
+from pgdyno.probes.views import ViewsReading, was_reset
 
 _RESET_VIEWS = ("database", "checkpointer", "wal")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import psycopg
@@ -13,7 +13,7 @@ from psycopg.types.numeric import FloatLoader
 
 from pgdyno.errors import ConnectError
 from pgdyno.probes.network_path import is_network, round_trip_s
-from pgdyno.probes.views import ViewRow, load_views, queries_for
+from pgdyno.probes.views import ViewRow, ViewsReading, load_views, queries_for
 from pgdyno.server.extensions import schema_of
 from pgdyno.server.postgres import Postgres
 
@@ -32,21 +32,6 @@ _SESSION = (
     "SET stats_fetch_consistency = none",
 )
 """What our session sets for itself; each is left out where the version or the role does not allow it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ViewsReading:
-    """The views at `t`, by name. A view that failed is missing and `failures` says why; no views at all: no session."""
-
-    t: float
-    views: Mapping[str, Sequence[ViewRow]]
-    failures: Mapping[str, str]
-
-    def value(self, view: str, column: str) -> float | int | None:
-        """Return a number of the first row of a view, None when there is none."""
-        rows = self.views.get(view)
-        value = rows[0].get(column) if rows else None
-        return value if isinstance(value, int | float) else None
 
 
 @dataclass(slots=True)

@@ -23,8 +23,8 @@ from pgdyno.probes.host.reading import PROC, SYS, TICKS_PER_S, HostCounters, par
 from pgdyno.probes.host.reading import rows as host_rows
 from pgdyno.probes.latest import latest_text
 from pgdyno.probes.network_path import road_counters
-from pgdyno.probes.observer import OBSERVER_DATABASE, Observer, ViewsReading
-from pgdyno.probes.server_rows import server_rows, statement_rows
+from pgdyno.probes.observer import OBSERVER_DATABASE, Observer
+from pgdyno.probes.views import ViewsReading, server_rows, statement_rows
 from pgdyno.server.postmaster_lock import postmaster_pid
 from pgdyno.targets.target import Target
 

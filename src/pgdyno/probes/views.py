@@ -21,6 +21,23 @@ ViewRow = Mapping[str, SampleValue]
 VIEWS = ("server", "database", "checkpointer", "wal", "io", "locks", "activity", "replication", "statements")
 _GAUGES = frozenset({"backends", "query"})
 """Columns of counter tables that are not counters."""
+_COUNTER_VIEWS = ("database", "checkpointer", "wal", "io")
+_GAUGE_VIEWS = ("locks", "replication")
+
+
+@dataclass(frozen=True, slots=True)
+class ViewsReading:
+    """The views at `t`, by name. A view that failed is missing and `failures` says why; no views at all: no session."""
+
+    t: float
+    views: Mapping[str, Sequence[ViewRow]]
+    failures: Mapping[str, str]
+
+    def value(self, view: str, column: str) -> float | int | None:
+        """Return a number of the first row of a view, None when there is none."""
+        rows = self.views.get(view)
+        value = rows[0].get(column) if rows else None
+        return value if isinstance(value, int | float) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +66,29 @@ def queries_for(version_num: int, available: Iterable[ViewFile]) -> dict[str, st
         if file.min_version_num <= version_num:
             chosen[file.view] = file
     return {view: file.sql for view, file in chosen.items()}
+
+
+def server_rows(before: ViewsReading | None, after: ViewsReading) -> list[SampleRow]:
+    """Return the rows of `after`; tables of counters have none when there is no earlier reading of the view."""
+    found: list[SampleRow] = []
+    for view in _GAUGE_VIEWS:
+        found += gauge_rows(view, after.t, after.views.get(view, ()))
+    if "activity" in after.views:
+        found += session_rows(after.t, after.views["activity"])
+    for view in _COUNTER_VIEWS:
+        found += _deltas(view, before, after)
+    return found
+
+
+def statement_rows(before: ViewsReading, after: ViewsReading) -> list[SampleRow]:
+    """Return the statements that ran between two readings of `statements`, those that took longest first."""
+    return top_statements(_deltas("statements", before, after))
+
+
+def _deltas(view: str, before: ViewsReading | None, after: ViewsReading) -> list[SampleRow]:
+    if before is None or view not in before.views or view not in after.views or after.t <= before.t:
+        return []
+    return delta_rows(view, after.t, after.t - before.t, before.views[view], after.views[view])
 
 
 def gauge_rows(table: str, t: float, rows: Iterable[ViewRow]) -> list[SampleRow]:

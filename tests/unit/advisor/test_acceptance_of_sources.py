@@ -18,9 +18,9 @@ from click.testing import CliRunner
 from captured import CAPTURES
 from pgdyno.cli.main import command
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode, PgdynoError
+from pgdyno.export import FORMATS
 from pgdyno.linux.host_texts import HostTexts
 from pgdyno.probes.evidence.observation import Observation, save
-from pgdyno.report.export import FORMATS
 
 COST = "kernel.sched_migration_cost_ns"
 

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from pgdyno.cli import main, store
-from pgdyno.cli.files import write_text
+from pgdyno.cli.terminal.files import write_text
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode, UsageError
 
 HUGE = str(1 << 70)

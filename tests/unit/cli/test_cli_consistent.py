@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import click
 
-from pgdyno.cli.help_groups import FEW, GroupedCommand
+from pgdyno.cli.arguments.help_groups import FEW, GroupedCommand
 from pgdyno.cli.main import VERBS, command
 
 READING = (

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.cli.numbers import Finite, Share, Time, Whole
+from pgdyno.cli.arguments.numbers import Finite, Share, Time, Whole
 
 SECONDS, MINUTES = Time("s", 2), Time("min", 0, min_open=True)
 

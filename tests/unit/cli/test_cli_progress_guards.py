@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from pgdyno.cli.progress import Progress, lamps_text
+from pgdyno.cli.terminal.progress import Progress, lamps_text
 from pgdyno.model.guard import Colour, Indicator
 
 LAMPS = (

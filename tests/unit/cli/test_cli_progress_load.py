@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from pgdyno.cli.progress import Progress
+from pgdyno.cli.terminal.progress import Progress
 from pgdyno.model.loading import LoadedShare
 
 ABOUT = "loading 4 warehouses"

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from pgdyno.cli.progress import Progress, fitted
+from pgdyno.cli.terminal.progress import Progress, fitted
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.guard import Colour, Indicator
 from pgdyno.model.trial import LatencySummary, Outcome, Role, Trial, TrialSpec, TrialState

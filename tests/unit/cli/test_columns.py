@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.cli.columns import column_lines
+from pgdyno.cli.terminal.columns import column_lines
 
 NAMES = ("id", "what", "tps")
 word = st.text("abc 12", max_size=12).map(str.strip)

@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from pgdyno.cli.main import command
-from pgdyno.cli.study_request import CONFIDENCE, PAIRS
+from pgdyno.cli.requests.study_request import CONFIDENCE, PAIRS
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.stats.boundary import critical_values

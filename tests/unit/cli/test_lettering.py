@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from pgdyno.cli.lettering import let_letters_be_missing
+from pgdyno.cli.terminal.lettering import let_letters_be_missing
 from pgdyno.model.verdict import Interval
 from pgdyno.report.drawing.text_charts import BLOCKS, GAP, GLYPHS
 from pgdyno.report.wording import change_text, range_text

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from facts_from_params import make_facts
 from pgdyno.cli import matrix as verb
-from pgdyno.cli import study
+from pgdyno.cli.requests import study
 from pgdyno.studies.matrix import run as course
 from pgdyno.studies.matrix.plan import MatrixPlan, Room
 from simulated_laboratory import simulated_study

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pgdyno.cli.experiment_request import Experiment, _check
-from pgdyno.cli.study import outage_text
+from pgdyno.cli.requests.experiment_request import Experiment, _check
+from pgdyno.cli.requests.study import outage_text
 from pgdyno.control.restart_budget import RestartBudget
 from pgdyno.model.facts import Unknown
 from pgdyno.model.study import StudyKind

@@ -12,8 +12,8 @@ from pgdyno.model.evidence import BottleneckKind, Concurrency, DeviceActivity, H
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Database, Inventory
 from pgdyno.probes.evidence.bottleneck import bottleneck
+from pgdyno.probes.evidence.concurrency import knee
 from pgdyno.probes.evidence.derive import utilization
-from pgdyno.probes.evidence.knee import knee
 from pgdyno.probes.evidence.warm_up import warm_up
 
 IDLE = HostActivity(

@@ -8,7 +8,7 @@ from pgdyno.model.samples import SampleValue
 from pgdyno.probes.happenings import failure_events, host_events, server_events
 from pgdyno.probes.host.cpu import CpuShares
 from pgdyno.probes.host.reading import HostCounters
-from pgdyno.probes.observer import ViewsReading
+from pgdyno.probes.views import ViewsReading
 
 HOST = HostCounters(
     1.0, CpuShares(0, 0, 0), None, None, {"pswpin": 5, "pswpout": 7, "oom_kill": 1}, None, None, None, {}

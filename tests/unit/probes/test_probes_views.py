@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow, SampleValue
 from pgdyno.probes import views
-from pgdyno.probes.observer import ViewsReading
-from pgdyno.probes.server_rows import server_rows, statement_rows
+from pgdyno.probes.views import ViewsReading, server_rows, statement_rows
 
 SHIPPED = views.load_views()
 

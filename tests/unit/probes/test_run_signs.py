@@ -11,9 +11,9 @@ from pgdyno.model.samples import Event
 from pgdyno.probes.counter_scope import devices_hold, scope_notes
 from pgdyno.probes.happenings import server_events
 from pgdyno.probes.lock_figures import lock_figures
-from pgdyno.probes.observer import ViewsReading
 from pgdyno.probes.run_figures import LoadShape, read_figures
 from pgdyno.probes.server_failures import count_failures, failure_warning, without_our_own
+from pgdyno.probes.views import ViewsReading
 from pgdyno.stats.smoothness import CAVEAT, smoothness
 from pgdyno.trial.alignment import by_second, second_of
 from study_recording import sample_row

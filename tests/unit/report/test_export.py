@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from advisor_case import make_server
 from export_case import BLOCK, finding, inventory, pg, settings_in, sysctl, with_volume
 from pgdyno.errors import UsageError
+from pgdyno.export import FORMATS, emit
 from pgdyno.knobs.fragment import parse_conf
 from pgdyno.knobs.policy import Durability, load_policy
 from pgdyno.model.finding import Change, ChangeKind, ProofState
-from pgdyno.report.export import FORMATS, emit
 
 
 @pytest.mark.requirement("R-ADV-06")

@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from advisor_case import make_host, make_server
+from pgdyno.export import emit
 from pgdyno.model.finding import Answer, Change, ChangeKind, Depth, Finding, RuleGroup
 from pgdyno.model.inventory import Inventory
-from pgdyno.report.export import emit
 
 SET, QUERY = "community.postgresql.postgresql_set", "community.postgresql.postgresql_query"
 

@@ -10,10 +10,10 @@ import pytest
 
 from advisor_case import make_host
 from export_case import BLOCK, SYSCTLS, finding, inventory, settings_in, sysctl, with_volume
+from pgdyno.export import emit
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind
 from pgdyno.model.inventory import LogicalVolume
-from pgdyno.report.export import emit
 
 
 @pytest.mark.requirement("R-KRN-09", "R-VER-10")

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pgdyno.cli.columns import column_lines
+from pgdyno.cli.terminal.columns import column_lines
 from pgdyno.report.drawing.console import PlainConsole
 from pgdyno.report.drawing.line_breaks import HELD, held, wrapped
 

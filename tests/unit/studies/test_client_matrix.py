@@ -13,7 +13,7 @@ from pgdyno.model.inventory import Inventory
 from pgdyno.model.matrix import Cell
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
-from pgdyno.probes.evidence.knee import knee
+from pgdyno.probes.evidence.concurrency import knee
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.advice.client_matrix import client_matrix
 

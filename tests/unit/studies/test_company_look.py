@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from pgdyno.cli.arguments.flags import Flags
 from pgdyno.cli.demo import demo_options, demo_request
-from pgdyno.cli.flags import Flags
 from pgdyno.model.facts import Unknown
 from pgdyno.model.study import StudyKind
 from pgdyno.probes.host.neighbours import Neighbour

@@ -60,8 +60,8 @@ KIND = Toy()
 """
 VERB = """
 import click
-from pgdyno.cli.options import open_store, store_option
-from pgdyno.cli.study import print_result
+from pgdyno.cli.arguments.options import open_store, store_option
+from pgdyno.cli.requests.study import print_result
 from pgdyno.model.results.toy import ToyResult
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, WorkloadSpec

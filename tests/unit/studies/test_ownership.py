@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import study_example as example
-from pgdyno.cli.study_request import resumable
+from pgdyno.cli.requests.study_request import resumable
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.linux.identity import ProcessIdentity, uptime
 from pgdyno.model.configuration import BASELINE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.cli.planned import named_plan
+from pgdyno.cli.arguments.planned import named_plan
 from pgdyno.errors import UsageError
 from pgdyno.studies.session.plan_load import planned_load
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from pgdyno.cli.flags import Flags
+from pgdyno.cli.arguments.flags import Flags
 from pgdyno.cli.sweeping import _options
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, PolicyError, UsageError
 from pgdyno.model.shapes import plain, shaped

@@ -26,11 +26,10 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory, Purpose
 from pgdyno.probes.counter_scope import devices_hold
 from pgdyno.probes.evidence.bottleneck import bottleneck
-from pgdyno.probes.evidence.concurrency import concurrency
+from pgdyno.probes.evidence.concurrency import concurrency, knee
 from pgdyno.probes.evidence.counters import database_growth, window_of
 from pgdyno.probes.evidence.host_activity import UPPER, device_activity, host_activity
 from pgdyno.probes.evidence.iostat import mean_devices, parse_iostat
-from pgdyno.probes.evidence.knee import knee
 from pgdyno.probes.evidence.observation import Observation
 from pgdyno.probes.evidence.own_work import OwnWork, without_own
 from pgdyno.probes.evidence.sadf import parse_sadf

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pgdyno.export import emit
 from pgdyno.model.advice import Advice
 from pgdyno.model.finding import Answer
-from pgdyno.report.export import emit
 
 
 def emitted(advice: Advice, form: str) -> Mapping[str, str]:

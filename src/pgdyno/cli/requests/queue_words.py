@@ -115,8 +115,8 @@ def words_of(job: Job, study: Study | None) -> tuple[str, ...] | None:
 
 def target_of(job: Job) -> TargetRequest:
     """Return the server that the job's words name."""
-    from pgdyno.cli.flags import Flags
-    from pgdyno.cli.options import target_request
+    from pgdyno.cli.arguments.flags import Flags
+    from pgdyno.cli.arguments.options import target_request
     from pgdyno.studies.session.target_request import TargetRequest
 
     params = parsed(job.argv, job.folder)

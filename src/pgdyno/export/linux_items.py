@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pgdyno.export.advice import ExportedAdvice
 from pgdyno.model import linux
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind
 from pgdyno.model.inventory import HostInventory, Place, Purpose
-from pgdyno.report.export.advice import ExportedAdvice
 
 EARLY = (linux.THP_ENABLED, linux.THP_DEFRAG, linux.GOVERNOR)
 LATE = (linux.SMT,)

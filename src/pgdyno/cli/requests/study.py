@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from pgdyno.cli.files import read_text
+from pgdyno.cli.terminal.files import read_text
 from pgdyno.errors import UsageError
 from pgdyno.outputs import check_output
 
 if TYPE_CHECKING:
-    from pgdyno.cli.progress import Progress
+    from pgdyno.cli.terminal.progress import Progress
     from pgdyno.model.results.parts import StudyResult
     from pgdyno.model.trial import WorkloadSpec
     from pgdyno.server.outage import Outage

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar, Unpack
 
 import click
 
-from pgdyno.cli.bounds import bounds
-from pgdyno.cli.flags import F, Flags
-from pgdyno.cli.options import load_plan, store_option, target_request, workload_parameters
-from pgdyno.cli.safety import safety
+from pgdyno.cli.arguments.bounds import bounds
+from pgdyno.cli.arguments.flags import F, Flags
+from pgdyno.cli.arguments.options import load_plan, store_option, target_request, workload_parameters
+from pgdyno.cli.arguments.safety import safety
 from pgdyno.errors import UsageError
 from pgdyno.model.shapes import shaped
 
 T = TypeVar("T")
 
 if TYPE_CHECKING:
-    from pgdyno.cli.progress import Progress
+    from pgdyno.cli.terminal.progress import Progress
     from pgdyno.control.restart_budget import RestartBudget
     from pgdyno.model.facts import Facts
     from pgdyno.model.results.parts import StudyResult
@@ -198,7 +198,7 @@ def carry_out(
     body: Callable[[StudySession], StudyResult],
 ) -> StudyResult:
     """Run the study, write its report where one was asked for, print its result and return it."""
-    from pgdyno.cli.study import print_result, run_study
+    from pgdyno.cli.requests.study import print_result, run_study
 
     result = run_study(request, store, progress, body, flags.path("report"))
     print_result(store, result, flags.on("as_json"))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pgdyno.export.advice import ExportedAdvice, comment
 from pgdyno.model.finding import ChangeKind
-from pgdyno.report.export.advice import ExportedAdvice, comment
 
 NAME, UNDO = "pgdyno-advice-ddl.sql", "pgdyno-advice-ddl.undo.sql"
 _KINDS = (ChangeKind.DDL,)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.files import read_text
-from pgdyno.cli.flags import F, Flags
-from pgdyno.cli.numbers import Time
+from pgdyno.cli.arguments.flags import F, Flags
+from pgdyno.cli.arguments.numbers import Time
+from pgdyno.cli.terminal.files import read_text
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def matrix_options(function: F) -> F:
 
 def plan_of(flags: Flags) -> MatrixPlan:
     """Return the plan of file and flags, checked. Raises UsageError on either."""
-    from pgdyno.cli.study import settings_from
+    from pgdyno.cli.requests.study import settings_from
     from pgdyno.fleet.start import allowed_cpus
     from pgdyno.studies.matrix.plan import MatrixPlan, check, check_workloads, pods_of_totals, with_configurations
 
@@ -103,7 +103,7 @@ def _beyond_default(configurations: Mapping[str, Mapping[str, str]]) -> dict[str
 
 
 def _read(file: Path) -> MatrixPlan:
-    from pgdyno.cli.study import settings_from
+    from pgdyno.cli.requests.study import settings_from
     from pgdyno.studies.matrix.file import parse_matrix
 
     text = read_text(file, "plan", hint="docs/reference/matrix.md has an example and every key.")
@@ -133,7 +133,7 @@ def _configurations(
 
 def _parameters(flags: Flags, plan: MatrixPlan) -> dict[str, object]:
     """Return what -D changes of a plan; scale is a factor, as --scale has it."""
-    from pgdyno.cli.options import workload_parameters
+    from pgdyno.cli.arguments.options import workload_parameters
 
     given = workload_parameters(Flags({**flags.values, "scripts": (), "init": None, "workload": None}))
     scale = given.pop("scale", None)
@@ -144,7 +144,7 @@ def _parameters(flags: Flags, plan: MatrixPlan) -> dict[str, object]:
 
 
 def _custom(flags: Flags) -> dict[str, str | int]:
-    from pgdyno.cli.options import workload_parameters
+    from pgdyno.cli.arguments.options import workload_parameters
 
     # What scripts and init mean is told by the flags of the other verbs.
     given = workload_parameters(Flags({**flags.values, "params": (), "workload": "custom"}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdyno.cli.flags import Flags
+from pgdyno.cli.arguments.flags import Flags
 from pgdyno.errors import UsageError
 
 

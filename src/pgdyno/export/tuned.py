@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import shlex
 
-from pgdyno.model import linux
-from pgdyno.model.finding import ChangeKind
-from pgdyno.report.export.advice import ExportedAdvice, comment
-from pgdyno.report.export.linux_items import (
+from pgdyno.export.advice import ExportedAdvice, comment
+from pgdyno.export.linux_items import (
     BlockChange,
     block_changes,
     files_below_sys,
@@ -15,6 +13,8 @@ from pgdyno.report.export.linux_items import (
     pool_notes,
     sysctls_of,
 )
+from pgdyno.model import linux
+from pgdyno.model.finding import ChangeKind
 
 PROFILE = "pgdyno"
 NAME, UNDO = f"{PROFILE}/tuned.conf", f"{PROFILE}/undo.sh"

@@ -8,8 +8,8 @@ from typing import cast
 
 import click
 
-from pgdyno.cli.files import read_text
-from pgdyno.cli.help_groups import GroupedCommand
+from pgdyno.cli.arguments.help_groups import GroupedCommand
+from pgdyno.cli.terminal.files import read_text
 
 _META = "pgdyno.plan"
 Parameters = dict[str, str | int | float | bool]

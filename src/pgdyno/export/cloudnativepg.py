@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 
+from pgdyno.export.advice import ExportedAdvice, comment
+from pgdyno.export.quoting import yaml_key, yaml_scalar
 from pgdyno.model.finding import ChangeKind
-from pgdyno.report.export.advice import ExportedAdvice, comment
-from pgdyno.report.export.quoting import yaml_key, yaml_scalar
 from pgdyno.routes.auto_conf import list_words
 
 NAME, UNDO = "pgdyno-advice.cnpg.yaml", "pgdyno-advice.cnpg.undo.yaml"

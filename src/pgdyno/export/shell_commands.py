@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 
 from pgdyno.advisor.block_stack import automatic_read_ahead_kb
+from pgdyno.export.advice import ExportedAdvice, comment
+from pgdyno.export.linux_items import BlockChange, block_changes, is_block
+from pgdyno.export.systemd import is_scheduled_vacuum
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind
 from pgdyno.model.inventory import LogicalVolume
-from pgdyno.report.export.advice import ExportedAdvice, comment
-from pgdyno.report.export.linux_items import BlockChange, block_changes, is_block
-from pgdyno.report.export.systemd import is_scheduled_vacuum
 
 NAME, UNDO = "pgdyno-advice.sh", "pgdyno-advice.undo.sh"
 _KINDS = (ChangeKind.BLOCK, ChangeKind.LINUX, ChangeKind.COMMAND, ChangeKind.MANUAL)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.study_request import Check, Course, carry_out, new_request, resumed_request
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.requests.study_request import Check, Course, carry_out, new_request, resumed_request
 
 if TYPE_CHECKING:
-    from pgdyno.cli.progress import Progress
+    from pgdyno.cli.terminal.progress import Progress
     from pgdyno.control.restart_budget import RestartBudget
     from pgdyno.model.facts import Facts
     from pgdyno.model.results.parts import StudyResult
@@ -72,7 +72,7 @@ def conduct(
 
 def _check(experiment: Experiment, budget: RestartBudget | None, *, ask: bool) -> Check:
     def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
-        from pgdyno.cli.study import confirm_changes
+        from pgdyno.cli.requests.study import confirm_changes
 
         plan, knobs = experiment.purpose(facts), sorted(experiment.knobs)
         plan = f"{plan}; sets {', '.join(knobs)}" if knobs else plan
@@ -109,7 +109,7 @@ def budget_of(text: str | None) -> RestartBudget | None:
 
 def outage_of(budget: RestartBudget | None, outage: Outage | None) -> str:
     """Say how often the server will be away."""
-    from pgdyno.cli.study import outage_text
+    from pgdyno.cli.requests.study import outage_text
 
     if budget is None:
         return outage_text("a restart before every trial", outage)

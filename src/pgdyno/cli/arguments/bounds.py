@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.flags import F, Flags, stack
+from pgdyno.cli.arguments.flags import F, Flags, stack
 
 if TYPE_CHECKING:
     from pgdyno.trial.assess import Bounds

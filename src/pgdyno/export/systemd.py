@@ -9,13 +9,13 @@ import re
 import shlex
 from collections.abc import Iterable
 
+from pgdyno.export.advice import SCHEDULE, ExportedAdvice, comment
+from pgdyno.export.linux_items import EARLY, files_below_sys, in_debugfs, is_word
 from pgdyno.kernel.kernel_knobs import CPUFREQ, MIGRATION_COST_FILE, THP
 from pgdyno.kernel.kernel_smt import CONTROL
 from pgdyno.kernel.persist import early_lines, kernel_unit
 from pgdyno.model import linux
 from pgdyno.model.finding import Change, ChangeKind
-from pgdyno.report.export.advice import SCHEDULE, ExportedAdvice, comment
-from pgdyno.report.export.linux_items import EARLY, files_below_sys, in_debugfs, is_word
 
 TMPFILES, UNIT, UNDO = "pgdyno-advice-tmpfiles.conf", "pgdyno-advice-kernel.service", "pgdyno-advice-systemd.undo.sh"
 VACUUM_UNIT, VACUUM_TIMER = "pgdyno-vacuum.service", "pgdyno-vacuum.timer"

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.flags import F, Flags
-from pgdyno.cli.numbers import Time
-from pgdyno.cli.options import guard_options
+from pgdyno.cli.arguments.flags import F, Flags
+from pgdyno.cli.arguments.numbers import Time
+from pgdyno.cli.arguments.options import guard_options
 
 if TYPE_CHECKING:
     from pgdyno.model.guard import GuardPlan

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from pgdyno.cli.bounds import bounds_options
-from pgdyno.cli.flags import F, Flags, stack
-from pgdyno.cli.numbers import Time
+from pgdyno.cli.arguments.bounds import bounds_options
+from pgdyno.cli.arguments.flags import F, Flags, stack
+from pgdyno.cli.arguments.numbers import Time
 
 if TYPE_CHECKING:
     from pgdyno.model.trial import LoadPlan
@@ -322,7 +322,7 @@ def _absolute(path: Path | None) -> Path | None:
 
 def workload_parameters(flags: Flags) -> dict[str, str | int | float | bool]:
     """Read -D NAME=VALUE, --script and --init into the workload's parameters."""
-    from pgdyno.cli.planned import planned_parameters
+    from pgdyno.cli.arguments.planned import planned_parameters
     from pgdyno.errors import UsageError
 
     parameters = planned_parameters(flags.values.get("workload"))

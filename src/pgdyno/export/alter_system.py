@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from pgdyno.export.advice import ExportedAdvice, comment
+from pgdyno.export.quoting import alter_system_reset, alter_system_set
 from pgdyno.model.finding import ChangeKind
-from pgdyno.report.export.advice import ExportedAdvice, comment
-from pgdyno.report.export.quoting import alter_system_reset, alter_system_set
 
 NAME, UNDO = "pgdyno-advice.sql", "pgdyno-advice.undo.sql"
 _KINDS = (ChangeKind.POSTGRESQL,)

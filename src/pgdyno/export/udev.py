@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from pgdyno.export.advice import ExportedAdvice, comment
+from pgdyno.export.linux_items import BlockChange, block_changes, is_block
 from pgdyno.kernel.persist import block_rule
 from pgdyno.model.finding import ChangeKind
 from pgdyno.model.inventory import HostInventory
-from pgdyno.report.export.advice import ExportedAdvice, comment
-from pgdyno.report.export.linux_items import BlockChange, block_changes, is_block
 
 NAME, UNDO = "90-pgdyno-advice.rules", "90-pgdyno-advice.undo.rules"
 _KINDS = (ChangeKind.BLOCK, ChangeKind.LINUX)

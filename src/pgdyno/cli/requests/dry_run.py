@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.flags import Flags
-from pgdyno.cli.options import target_request
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.options import target_request
 from pgdyno.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def pgbench_of(flags: Flags, *, look: bool = True) -> Pgbench:
 
 def print_load(flags: Flags) -> int:
     """Print what a run under these flags would be; a working-set class is not sized, as no host is looked at."""
-    from pgdyno.cli.study_request import load_of
+    from pgdyno.cli.requests.study_request import load_of
     from pgdyno.workloads.dry_run import load_lines
     from pgdyno.workloads.working_set import without_class
 

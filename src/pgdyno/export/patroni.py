@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from pgdyno.export.advice import ExportedAdvice, comment
+from pgdyno.export.quoting import yaml_key, yaml_scalar
 from pgdyno.model.finding import ChangeKind
-from pgdyno.report.export.advice import ExportedAdvice, comment
-from pgdyno.report.export.quoting import yaml_key, yaml_scalar
 
 NAME, UNDO = "pgdyno-advice.patroni.yaml", "pgdyno-advice.patroni.undo.yaml"
 _KINDS = (ChangeKind.POSTGRESQL,)

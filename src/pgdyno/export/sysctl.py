@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from pgdyno.export.advice import ExportedAdvice, comment
+from pgdyno.export.linux_items import is_sysctl, pool_notes, sysctls_of
 from pgdyno.model.finding import ChangeKind
-from pgdyno.report.export.advice import ExportedAdvice, comment
-from pgdyno.report.export.linux_items import is_sysctl, pool_notes, sysctls_of
 
 NAME, UNDO = "90-pgdyno-advice.conf", "90-pgdyno-advice.undo.conf"
 _KINDS = (ChangeKind.LINUX,)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from pgdyno.errors import UsageError
-from pgdyno.model.finding import Finding
-from pgdyno.model.inventory import Inventory
-from pgdyno.report.export import (
+from pgdyno.export import (
     alter_system,
     ansible,
     cloudnativepg,
@@ -20,7 +18,9 @@ from pgdyno.report.export import (
     tuned,
     udev,
 )
-from pgdyno.report.export.advice import ExportedAdvice, advice_of
+from pgdyno.export.advice import ExportedAdvice, advice_of
+from pgdyno.model.finding import Finding
+from pgdyno.model.inventory import Inventory
 
 __all__ = ["FORMATS", "emit", "maker"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from pgdyno.cli.files import make_folder, write_text
+from pgdyno.cli.terminal.files import make_folder, write_text
 from pgdyno.outputs import PUBLIC
 
 output_option = click.option(
@@ -18,7 +18,7 @@ output_option = click.option(
 
 def check_format(name: str) -> None:
     """Raise UsageError for a name that is no format, before a server is asked."""
-    from pgdyno.report.export import maker
+    from pgdyno.export import maker
 
     maker(name)
 

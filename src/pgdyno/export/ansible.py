@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from pgdyno.export.advice import ExportedAdvice, comment
+from pgdyno.export.linux_items import is_sysctl, pool_notes, sysctls_of
+from pgdyno.export.quoting import alter_system_reset, alter_system_set, yaml_scalar
+from pgdyno.export.sysctl import NAME as SYSCTL_FILE
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind
-from pgdyno.report.export.advice import ExportedAdvice, comment
-from pgdyno.report.export.linux_items import is_sysctl, pool_notes, sysctls_of
-from pgdyno.report.export.quoting import alter_system_reset, alter_system_set, yaml_scalar
-from pgdyno.report.export.sysctl import NAME as SYSCTL_FILE
 
 NAME, UNDO = "pgdyno-advice.ansible.yaml", "pgdyno-advice.ansible.undo.yaml"
 _KINDS = (ChangeKind.POSTGRESQL, ChangeKind.LINUX)

@@ -1,0 +1,1 @@
+"""Flags of verbs: declared once, checked, and read by type."""

@@ -1,0 +1,1 @@
+"""What was asked for on the command line, as requests that studies take."""

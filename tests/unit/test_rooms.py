@@ -1,0 +1,40 @@
+"""Rooms of a size that one can know: few files a folder, and few a room with its subfolders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pgdyno
+from pgdyno.cli.main import MODULES, VERBS
+
+FOLDER, ROOM = 35, 60
+ROOT = Path(pgdyno.__file__).parent
+LISTS = {
+    *(ROOT / "cli" / f"{MODULES.get(verb, verb)}.py" for verb in VERBS),
+    *(ROOT / "advisor" / "rules").glob("*.py"),
+}
+"""One file a verb and one a theme of rules: lists of equals, which nobody has to know as a whole."""
+
+
+def _files(folder: Path) -> set[Path]:
+    return set(folder.rglob("*.py")) - LISTS
+
+
+def _rooms() -> list[Path]:
+    """Return the rooms: the folders of the package, and those of studies, where each is a kind or a theme."""
+    return [folder for parent in (ROOT, ROOT / "studies") for folder in parent.iterdir() if _files(folder)]
+
+
+def test_every_verb_has_its_file() -> None:
+    assert [path for path in LISTS if not path.is_file()] == []
+
+
+def test_no_folder_has_more_files_than_one_can_know() -> None:
+    counts = {path.relative_to(ROOT): len(_files(path) & set(path.iterdir())) for path in ROOT.rglob("*/")}
+    assert {folder: count for folder, count in counts.items() if count > FOLDER} == {}
+
+
+def test_no_room_has_more_files_than_one_can_know() -> None:
+    counts = {room.relative_to(ROOT): len(_files(room)) for room in _rooms() if room.name != "studies"}
+    assert len(counts) > 30
+    assert {room: count for room, count in counts.items() if count > ROOM} == {}
