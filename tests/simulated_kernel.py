@@ -8,12 +8,11 @@ import os
 from functools import cache
 from pathlib import Path
 
-from pgdyno.kernel.kernel_knobs import sysctl_path
 from pgdyno.linux.kernel_tree import Tree, choices, plain
-from pgdyno.model.linux import COUNTERPARTS
+from pgdyno.model.linux import COUNTERPARTS, LINUX
 
-_PAIRS = {sysctl_path(one): sysctl_path(other) for one, other in COUNTERPARTS.items()}
-_POOL = sysctl_path("vm.nr_hugepages")
+_PAIRS = {LINUX[one].path: LINUX[other].path for one, other in COUNTERPARTS.items()}
+_POOL = LINUX["vm.nr_hugepages"].path
 STACK = {"dm-0": ("vda", "vdb", "vdc", "vdd"), "dm-1": ("vda", "vdb")}
 """Which disks lie below the logical volumes of the captured s390x machine: data over four, log over two."""
 

@@ -12,9 +12,8 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind
 from pgdyno.model.inventory import HostInventory, Place, Purpose
 
-EARLY = (linux.THP_ENABLED, linux.THP_DEFRAG, linux.GOVERNOR)
-LATE = (linux.SMT,)
-_NOT_SYSCTLS = frozenset({*EARLY, *LATE, linux.READ_AHEAD, linux.SCHEDULER, linux.SWAP_AREA})
+EARLY = tuple(name for name, knob in linux.LINUX.items() if knob.is_early)
+_NOT_SYSCTLS = frozenset(name for name, knob in linux.LINUX.items() if not knob.is_sysctl)
 _VALUE = re.compile(r"[\w.,:+/ \t-]+")
 _DEBUGFS = "/sys/kernel/debug/"
 

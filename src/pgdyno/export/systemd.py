@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from pgdyno.export.advice import SCHEDULE, ExportedAdvice, comment
 from pgdyno.export.linux_items import EARLY, files_below_sys, in_debugfs, is_word
-from pgdyno.kernel.kernel_knobs import CPUFREQ, MIGRATION_COST_FILE, THP
+from pgdyno.kernel.kernel_knobs import MIGRATION_COST_FILE
 from pgdyno.kernel.kernel_smt import CONTROL
 from pgdyno.kernel.persist import early_lines, kernel_unit
 from pgdyno.model import linux
@@ -21,11 +21,6 @@ TMPFILES, UNIT, UNDO = "pgdyno-advice-tmpfiles.conf", "pgdyno-advice-kernel.serv
 VACUUM_UNIT, VACUUM_TIMER = "pgdyno-vacuum.service", "pgdyno-vacuum.timer"
 _DAILY = "*-*-* 03:00:00"
 _KINDS = (ChangeKind.LINUX, ChangeKind.COMMAND)
-_PATHS = {
-    linux.THP_ENABLED: f"{THP}/enabled",
-    linux.THP_DEFRAG: f"{THP}/defrag",
-    linux.GOVERNOR: f"{CPUFREQ}/policy*/scaling_governor",
-}
 _CALENDAR = re.compile(r"[\w*,:./ ~-]+")
 
 
@@ -40,7 +35,7 @@ def files(advice: ExportedAdvice) -> dict[str, str]:
         lines = early_lines({name: change.value for name, change in early.items()})
         made[TMPFILES] = advice.head(f"/etc/tmpfiles.d/{TMPFILES}", _KINDS, about=_is_here) + lines
         undo.append(f"rm -f /etc/tmpfiles.d/{TMPFILES}")
-        undo += [_write(change.current, _PATHS[name]) for name, change in early.items()]
+        undo += [_write(change.current, linux.LINUX[name].path) for name, change in early.items()]
     if late:
         made[UNIT] = advice.head(f"/etc/systemd/system/{UNIT}", _KINDS, about=_is_here) + kernel_unit(
             [now for now, _ in late]

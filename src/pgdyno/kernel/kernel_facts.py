@@ -6,13 +6,12 @@ import os
 import shutil
 
 from pgdyno.kernel import kernel, kernel_smt
-from pgdyno.kernel.kernel_knobs import BOUNDS, Located, locate
+from pgdyno.kernel.kernel_knobs import Located, locate
 from pgdyno.linux.block_devices import KernelPlaces
 from pgdyno.linux.kernel_tree import LIVE, Tree, choices, reason_of
 from pgdyno.model import linux
 from pgdyno.model.facts import KernelFact, Unknown
 
-_LISTED = (linux.THP_ENABLED, linux.THP_DEFRAG, linux.SCHEDULER)
 _SWAP_PROGRAMS = ("mkswap", "swapon", "swapoff")
 
 
@@ -31,18 +30,20 @@ def unknown_kernel(reason: str) -> dict[str, KernelFact]:
 
 
 def _fact(name: str, places: KernelPlaces, tree: Tree) -> KernelFact:
-    value, bounds = kernel.read_value(name, places, tree=tree), BOUNDS[name]
+    value, knob = kernel.read_value(name, places, tree=tree), linux.LINUX[name]
     located = locate(name, places, tree)
     words = () if isinstance(located, Unknown) else _choices(name, located, tree)
-    least = 2 * os.sysconf("SC_PAGE_SIZE") if name == linux.DIRTY_BYTES else bounds.minimum
+    least, most = knob.bounds or (None, None)
+    if name == linux.DIRTY_BYTES:
+        least = 2 * os.sysconf("SC_PAGE_SIZE")
     return KernelFact(
         name=name,
         value=value,
-        vartype=bounds.vartype,
-        unit=bounds.unit,
+        vartype="integer" if knob.bounds else "enum",
+        unit=knob.unit,
         minimum=least,
-        maximum=bounds.maximum,
-        choices=words or bounds.words,
+        maximum=most,
+        choices=words or knob.words,
         obstacle=located.reason if isinstance(located, Unknown) else _obstacle(name, located, tree),
     )
 
@@ -53,10 +54,10 @@ def _choices(name: str, located: Located, tree: Tree) -> tuple[str, ...]:
         return kernel_smt.levels(tree)
     lists: list[tuple[str, ...]] = []
     try:
-        if name in _LISTED:
-            lists = [choices(tree.read(path)) for path in located.files]
-        elif name == linux.GOVERNOR:
+        if name == linux.GOVERNOR:
             lists = [choices(tree.read(_beside(path, "scaling_available_governors"))) for path in located.files]
+        elif not linux.LINUX[name].bounds and not linux.LINUX[name].words:
+            lists = [choices(tree.read(path)) for path in located.files]
     except OSError:
         return ()
     return tuple(word for word in lists[0] if all(word in other for other in lists)) if lists else ()

@@ -17,44 +17,9 @@ from pgdyno.model import linux
 from pgdyno.model.facts import Unknown
 
 MIGRATION_COST_FILE = "/sys/kernel/debug/sched/migration_cost_ns"
-THP = "/sys/kernel/mm/transparent_hugepage"
 CPUFREQ = "/sys/devices/system/cpu/cpufreq"
 _DEBUGFS_SINCE = (5, 13)
 _NODES = "/sys/devices/system/node"
-_LONG = 2**63 - 1
-_INT = 2**31 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class KnobBounds:
-    """What the kernel takes: as `vartype`, `unit`, `min_val` and `max_val` of `pg_settings`; words for an enum."""
-
-    vartype: str = "enum"
-    unit: str | None = None
-    minimum: int | None = None
-    maximum: int | None = None
-    words: tuple[str, ...] = ()
-
-
-BOUNDS = {
-    linux.DIRTY_BYTES: KnobBounds("integer", "B", 2 * 4096, _LONG),
-    linux.DIRTY_RATIO: KnobBounds("integer", None, 1, 100),
-    linux.BACKGROUND_BYTES: KnobBounds("integer", "B", 1, _LONG),
-    linux.BACKGROUND_RATIO: KnobBounds("integer", None, 1, 100),
-    linux.NR_HUGEPAGES: KnobBounds("integer", None, 0, _LONG),
-    linux.SWAPPINESS: KnobBounds("integer", None, 0, 200),
-    linux.OVERCOMMIT_MEMORY: KnobBounds(words=("0", "1", "2")),
-    linux.OVERCOMMIT_RATIO: KnobBounds("integer", None, 1, _INT),
-    linux.MIGRATION_COST: KnobBounds("integer", None, 0, 10**9),
-    linux.AUTOGROUP: KnobBounds(words=("0", "1")),
-    linux.THP_ENABLED: KnobBounds(),
-    linux.THP_DEFRAG: KnobBounds(),
-    linux.READ_AHEAD: KnobBounds("integer", "kB", 0, _INT),
-    linux.SCHEDULER: KnobBounds(),
-    linux.GOVERNOR: KnobBounds(),
-    linux.SMT: KnobBounds(),
-    linux.SWAP_AREA: KnobBounds("integer", "B", 0, _LONG),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,22 +30,13 @@ class Located:
     beside: tuple[str, ...] = ()
 
 
-def sysctl_path(name: str) -> str:
-    """Return the file of a sysctl."""
-    return f"/proc/sys/{name.replace('.', '/')}"
-
-
 def locate(name: str, places: KernelPlaces, tree: Tree = LIVE) -> Located | Unknown:
     """Return where a knob lives on this machine, or why it lives nowhere. Its files may still refuse to be read."""
     if name in _OTHERS:
         return _OTHERS[name](places, tree)
-    if name in linux.COUNTERPARTS:
-        return Located((sysctl_path(name),), (sysctl_path(linux.COUNTERPARTS[name]),))
-    if name == linux.OVERCOMMIT_RATIO:
-        return Located((sysctl_path(name),), (sysctl_path("vm.overcommit_kbytes"),))
-    if name in (linux.THP_ENABLED, linux.THP_DEFRAG):
-        return Located((f"{THP}/{name.partition('.')[2]}",))
-    return Located((sysctl_path(name),))
+    knob = linux.LINUX[name]
+    counterpart = (linux.LINUX[knob.counterpart].path,) if knob.counterpart else ()
+    return Located((knob.path,), (*counterpart, *knob.beside))
 
 
 def uses_debugfs(tree: Tree = LIVE) -> bool:
@@ -90,19 +46,19 @@ def uses_debugfs(tree: Tree = LIVE) -> bool:
     except OSError:
         release = None
     if release is None:
-        return not tree.exists(sysctl_path(linux.MIGRATION_COST))
+        return not tree.exists(linux.LINUX[linux.MIGRATION_COST].path)
     return (int(release[1]), int(release[2])) >= _DEBUGFS_SINCE
 
 
 def _migration_cost(_places: KernelPlaces, tree: Tree) -> Located:
-    return Located((MIGRATION_COST_FILE if uses_debugfs(tree) else sysctl_path(linux.MIGRATION_COST),))
+    return Located((MIGRATION_COST_FILE if uses_debugfs(tree) else linux.LINUX[linux.MIGRATION_COST].path,))
 
 
 def _huge_pages(_places: KernelPlaces, tree: Tree) -> Located:
     """Return the pool; with more than one NUMA node the share of each node too, for a new total is spread evenly."""
     nodes = [node for node in tree.names(_NODES) if re.fullmatch(r"node\d+", node)]
     shares = [_share(node, tree) for node in nodes] if len(nodes) > 1 else []
-    return Located((sysctl_path(linux.NR_HUGEPAGES),), tuple(share for share in shares if share))
+    return Located((linux.LINUX[linux.NR_HUGEPAGES].path,), tuple(share for share in shares if share))
 
 
 def _share(node: str, tree: Tree) -> str | None:

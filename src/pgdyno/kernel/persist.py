@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.kernel import kernel_smt
-from pgdyno.kernel.kernel_knobs import CPUFREQ, MIGRATION_COST_FILE, THP, uses_debugfs
+from pgdyno.kernel.kernel_knobs import MIGRATION_COST_FILE, uses_debugfs
 from pgdyno.linux.block_devices import KernelPlaces
 from pgdyno.linux.kernel_tree import LIVE, Tree
 from pgdyno.model import linux
@@ -29,11 +29,6 @@ _SYSCTL = "/etc/sysctl.d/90-pgdyno.conf"
 _TMPFILES = "/etc/tmpfiles.d/pgdyno.conf"
 _UDEV = "/etc/udev/rules.d/90-pgdyno.rules"
 _UNIT = "/etc/systemd/system/pgdyno-kernel.service"
-_EARLY = {
-    linux.THP_ENABLED: f"{THP}/enabled",
-    linux.THP_DEFRAG: f"{THP}/defrag",
-    linux.GOVERNOR: f"{CPUFREQ}/policy*/scaling_governor",
-}
 _POOL_NOTE = (
     "# Huge pages are found for certain only early: hugepages=N on the kernel's command line is safer.\n"
     "# PostgreSQL uses them from its next start, with huge_pages = try or on.\n"
@@ -107,7 +102,7 @@ def _refuse_foreign(path: Path) -> None:
 
 
 def _sysctl(knobs: Mapping[str, str], tree: Tree) -> Artefact | None:
-    names = [name for name in knobs if name.startswith(("vm.", "kernel."))]
+    names = [name for name in knobs if linux.LINUX[name].is_sysctl]
     if uses_debugfs(tree):
         names = [name for name in names if name != linux.MIGRATION_COST]
     note = _POOL_NOTE if linux.NR_HUGEPAGES in names else ""
@@ -117,7 +112,8 @@ def _sysctl(knobs: Mapping[str, str], tree: Tree) -> Artefact | None:
 
 def early_lines(knobs: Mapping[str, str]) -> str:
     """Return the lines of tmpfiles.d for the knobs among these that are there early at boot."""
-    return "".join(f"w {path} - - - - {knobs[name]}\n" for name, path in _EARLY.items() if name in knobs)
+    early = [name for name, knob in linux.LINUX.items() if knob.is_early and name in knobs]
+    return "".join(f"w {linux.LINUX[name].path} - - - - {knobs[name]}\n" for name in early)
 
 
 def _tmpfiles(knobs: Mapping[str, str]) -> Artefact | None:

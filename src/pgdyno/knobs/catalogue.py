@@ -174,6 +174,7 @@ class _KnobRow(BaseModel):
     source: str = Field(min_length=10)
     interactions: tuple[str, ...] = ()
     takes_effect: TakesEffect | None = None
+    kernel: dict[str, object] = {}  # read by model.linux
 
     @field_validator("low", "high")
     @classmethod

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from importlib import resources
 
 from pgdyno.errors import UsageError
 from pgdyno.knobs.catalogue import Catalogue, load_catalogue, parse_catalogue
@@ -20,8 +19,7 @@ _WORD = re.compile(r"[\w+.-]+")
 @cache
 def load_linux_catalogue() -> Catalogue:
     """Load the catalogue that is shipped with the package."""
-    text = resources.files("pgdyno.knobs").joinpath("data/linux.toml").read_text("utf-8")
-    return parse_catalogue(text, beside=load_catalogue())
+    return parse_catalogue(linux.linux_document(), beside=load_catalogue())
 
 
 @cache

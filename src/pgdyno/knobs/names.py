@@ -5,13 +5,13 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-_DATA = Path(__file__).parent / "data"
-_FILES = ("postgresql.toml", "linux.toml")
+_PACKAGE = Path(__file__).parents[1]
+_FILES = ("knobs/data/postgresql.toml", "model/linux.toml")
 
 
 def knob_names() -> tuple[str, ...]:
     """Return every name, those of PostgreSQL first; the files are those of the package and not checked again."""
-    return tuple(name for file in _FILES for name in _names(tomllib.loads((_DATA / file).read_text("utf-8"))))
+    return tuple(name for file in _FILES for name in _names(tomllib.loads((_PACKAGE / file).read_text("utf-8"))))
 
 
 def _names(document: dict[str, object]) -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from pgdyno.errors import UsageError, hinted
@@ -13,13 +14,15 @@ from pgdyno.workloads.dataset import PgbenchTables
 from pgdyno.workloads.loop_command import check_loop_plan
 from pgdyno.workloads.parameters import Parameter, Value, resolve
 from pgdyno.workloads.pgbench.command import DriverOptions
-from pgdyno.workloads.pgbench.workload import PgbenchWorkload
+from pgdyno.workloads.pgbench.workload import PgbenchWorkload, WorkloadKind
 from pgdyno.workloads.script import BUILTIN_STATEMENTS, Script, fingerprint
 from pgdyno.workloads.tprocc import workload as tprocc
 from pgdyno.workloads.tprocc.examiner import keep_start
 from pgdyno.workloads.ybio import figures as ybio_figures
 from pgdyno.workloads.ybio import workload as ybio
 
+GROUP = "pgdyno.workloads"
+"""The entry points by which an installed package offers a `WorkloadKind` of its own; they are loaded when named."""
 _DRIVER_PARAMETERS = (
     Parameter("max_tries", 1, "tries of a transaction that fails by serialisation or deadlock", low=1, high=1000),
     Parameter("latency_limit_ms", 0.0, "under a rate, skip what would start later than this; 0 skips none", low=0),
@@ -34,16 +37,6 @@ _YBIO_DRIVER_PARAMETERS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadKind:
-    """A name of the registry: what it is, its parameters, and how a workload is made from resolved ones."""
-
-    name: str
-    doc: str
-    parameters: tuple[Parameter, ...]
-    make: Callable[[Mapping[str, Value], Path | None], PgbenchWorkload]
-
-
 @hinted("docs/reference/workloads.md has every parameter.")
 def make_workload(name: str, parameters: Mapping[str, Value], *, pgbench: Path | None = None) -> PgbenchWorkload:
     """Return the workload of this name. Numbers may be texts, as the command line has them.
@@ -51,10 +44,34 @@ def make_workload(name: str, parameters: Mapping[str, Value], *, pgbench: Path |
     `pgbench` is a program to use where the server's own folder has none. Raises UsageError on an unknown name or
     parameter, a value out of bounds, or a script that cannot be read.
     """
-    kind = WORKLOADS.get(name)
-    if kind is None:
-        raise UsageError(f'workload "{name}" is not known', hint=f"Choose one of {', '.join(WORKLOADS)}.")
+    kind = WORKLOADS.get(name) or _installed(name)
     return kind.make(resolve(name, kind.parameters, parameters), pgbench)
+
+
+def is_installed(name: str) -> bool:
+    """Tell whether an installed package offers a workload of this name; loads nothing of it."""
+    return bool(entry_points(group=GROUP, name=name))
+
+
+def _installed(name: str) -> WorkloadKind:
+    found = entry_points(group=GROUP, name=name)
+    if not found:
+        raise UsageError(f'workload "{name}" is not known', hint=f"Choose one of {', '.join(WORKLOADS)}.")
+    (entry, *_) = found
+    try:
+        kind = entry.load()
+    except Exception as error:  # whatever the code of others does
+        raise _unusable(name, entry.value, f"{type(error).__name__}: {error}") from error
+    if not isinstance(kind, WorkloadKind):
+        raise _unusable(name, entry.value, f"it is a {type(kind).__name__} and no WorkloadKind")
+    return kind
+
+
+def _unusable(name: str, place: str, reason: str) -> UsageError:
+    return UsageError(
+        f'workload "{name}" of {place} cannot be used: {reason}',
+        hint="Ask the maker of that package; docs/reference/workloads.md says what it must offer.",
+    )
 
 
 def check_driving(parameters: Mapping[str, Value], plan: LoadPlan) -> None:

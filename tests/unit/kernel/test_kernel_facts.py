@@ -11,7 +11,6 @@ import pytest
 
 from pgdyno.kernel import kernel, kernel_smt
 from pgdyno.kernel.kernel_facts import read_kernel, unknown_kernel
-from pgdyno.kernel.kernel_knobs import sysctl_path
 from pgdyno.linux.block_devices import KernelPlaces, nowhere
 from pgdyno.model import linux
 from pgdyno.model.facts import KernelFact, Unknown
@@ -62,9 +61,9 @@ def test_ppc64le(tmp_path: Path) -> None:
 def test_the_migration_cost_is_a_sysctl_below_5_13(tmp_path: Path, release: str, in_debugfs: bool) -> None:
     tree = SimulatedKernel(tmp_path, "s390x-6.1")
     tree.place("/proc/sys/kernel/osrelease", f"{release}\n")
-    tree.place(sysctl_path(linux.MIGRATION_COST), "500000\n")
+    tree.place(linux.LINUX[linux.MIGRATION_COST].path, "500000\n")
     kernel.write(linux.MIGRATION_COST, "50000", DISK, tree=tree)
-    assert [path for path, _ in tree.written] == [COST if in_debugfs else sysctl_path(linux.MIGRATION_COST)]
+    assert [path for path, _ in tree.written] == [COST if in_debugfs else linux.LINUX[linux.MIGRATION_COST].path]
 
 
 def test_debugfs_says_why_it_cannot_be_had(tmp_path: Path) -> None:

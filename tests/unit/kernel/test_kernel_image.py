@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable
 from pgdyno.kernel import kernel
 from pgdyno.kernel.kernel import KernelImage
-from pgdyno.kernel.kernel_knobs import sysctl_path
 from pgdyno.linux.block_devices import KernelPlaces
 from pgdyno.model import linux
 from simulated_kernel import SimulatedKernel
@@ -47,7 +46,7 @@ def test_the_counterpart_that_counted_comes_back(
             kernel.write(name, value, PLACES, tree=tree)
 
         def pair() -> list[str]:
-            return [tree.read(sysctl_path(name)) for name in (captured, linux.COUNTERPARTS[captured])]
+            return [tree.read(linux.LINUX[name].path) for name in (captured, linux.COUNTERPARTS[captured])]
 
         before = pair()
         (image,) = kernel.capture((captured,), PLACES, tree=tree)
@@ -69,7 +68,7 @@ def test_the_counterpart_that_counted_comes_back(
 def test_both_counterparts_at_zero_come_back(tmp_path: Path, name: str) -> None:
     tree = SimulatedKernel(tmp_path)
     for spelling in (name, linux.COUNTERPARTS[name]):
-        tree.place(sysctl_path(spelling), "0\n")
+        tree.place(linux.LINUX[spelling].path, "0\n")
     (image,) = kernel.capture((name,), PLACES, tree=tree)
     before = tree.state()
     kernel.write(linux.DIRTY_BYTES if "background" not in name else linux.BACKGROUND_BYTES, "65536", PLACES, tree=tree)

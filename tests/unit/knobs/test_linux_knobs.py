@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from facts_from_params import GB, all_names, make_facts
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
-from pgdyno.kernel.kernel_knobs import BOUNDS
 from pgdyno.knobs.budget import TrialBudget
 from pgdyno.knobs.catalogue import Scale, load_catalogue
 from pgdyno.knobs.constraints import check
@@ -48,9 +47,9 @@ READS = replace(WRITES, read_only=True)
 
 
 def fact(name: str, value: str | Unknown, obstacle: str | None = None) -> KernelFact:
-    known = BOUNDS[name]
-    words = WORDS.get(name, known.words)
-    return KernelFact(name, value, known.vartype, known.unit, known.minimum, known.maximum, words, obstacle)
+    known = linux.LINUX[name]
+    words, (least, most) = WORDS.get(name, known.words), known.bounds or (None, None)
+    return KernelFact(name, value, "integer" if known.bounds else "enum", known.unit, least, most, words, obstacle)
 
 
 def facts(*changed: KernelFact, swap: int = 4 * GB) -> Facts:
@@ -68,8 +67,8 @@ def searched(made: SearchSpace) -> set[str]:
     return {name for name in made.names() if linux.is_linux_knob(name)}
 
 
-def test_catalogue_policy_and_bounds_name_the_same_knobs() -> None:
-    assert set(CATALOGUE) == set(linux.LINUX_KNOBS) == set(BOUNDS)
+def test_catalogue_and_policy_name_the_same_knobs() -> None:
+    assert set(CATALOGUE) == set(linux.LINUX_KNOBS)
     assert not set(linux.LINUX_KNOBS) & all_names()
     assert len(load_all_knobs()) == len(CATALOGUE) + len(load_catalogue())
     assert all(knob.takes_effect is not None for knob in CATALOGUE.values())
@@ -78,7 +77,7 @@ def test_catalogue_policy_and_bounds_name_the_same_knobs() -> None:
 
 def test_scales_fit_the_kernel() -> None:
     for name, knob in CATALOGUE.items():
-        assert (knob.scale is Scale.ENUM) == (BOUNDS[name].vartype == "enum"), name
+        assert (knob.scale is Scale.ENUM) == (not linux.LINUX[name].bounds), name
         assert len(knob.why) > 150, name
 
 

@@ -13,6 +13,7 @@ from pgdyno.errors import UsageError
 from pgdyno.kernel import kernel_knobs
 from pgdyno.kernel.kernel_knobs import Located
 from pgdyno.linux.block_devices import SWAP_FOLDER, KernelPlaces
+from pgdyno.model.linux import LINUX_KNOBS
 from pgdyno.remote.deploy import INSTALLED
 from pgdyno.remote.dispatcher import Dispatcher
 from pgdyno.remote.password import find_password, look_up
@@ -82,7 +83,7 @@ def test_a_sudoers_file_names_every_place_that_a_root_agent_writes() -> None:
     text = sudoers_text(Grant("dba", "root", "ab" * 32, "/x.pyz"))
     assert all(place in text for place in ROOT_WRITES)
     places = KernelPlaces(("sda",), ("sda",), swap_file=str(SWAP_FOLDER / "swap"))
-    found = [kernel_knobs.locate(name, places) for name in kernel_knobs.BOUNDS]
+    found = [kernel_knobs.locate(name, places) for name in LINUX_KNOBS]
     files = [file for one in found if isinstance(one, Located) for file in (*one.files, *one.beside)]
     assert str(SWAP_FOLDER / "swap") in files
     assert "/sys/block/sda/queue/read_ahead_kb" in files

@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from pgdyno.cli.arguments.bounds import bounds_options
 from pgdyno.cli.arguments.flags import F, Flags, stack
 from pgdyno.cli.arguments.numbers import Time
+from pgdyno.model.matrix import BUILTIN, MODES
 
 if TYPE_CHECKING:
     from pgdyno.model.trial import LoadPlan
@@ -20,7 +21,18 @@ if TYPE_CHECKING:
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.session.target_request import TargetRequest
 
-WORKLOADS = ("tpcb-like", "simple-update", "select-only", "ybio", "tprocc", "custom")
+
+class WorkloadName(click.Choice[str]):
+    """A workload by name: one of pgdyno's own, or one that an installed package offers."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name. Raises BadParameter for one that nobody offers."""
+        if value not in self.choices:
+            from pgdyno.workloads.registry import is_installed
+
+            if is_installed(value):
+                return value
+        return super().convert(value, param, ctx)
 
 
 def _warned(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -134,7 +146,7 @@ def workload_options(function: F) -> F:
             click.option(
                 "--workload",
                 "-w",
-                type=click.Choice(WORKLOADS),
+                type=WorkloadName(MODES),
                 default="tpcb-like",
                 show_default=True,
                 help="What is run.",
@@ -344,7 +356,7 @@ def workload_parameters(flags: Flags) -> dict[str, str | int | float | bool]:
 def _absolute_script(word: str) -> str:
     """Return the script's absolute path, so that a study is resumed from any folder; a built-in's name stays."""
     path = word.rpartition("@")[0] or word
-    return word if path in WORKLOADS or not path else str(Path.cwd() / word)
+    return word if path in BUILTIN or not path else str(Path.cwd() / word)
 
 
 def restart_words(text: str | None) -> tuple[str, ...] | None:

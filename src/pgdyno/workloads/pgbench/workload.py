@@ -17,6 +17,7 @@ from pgdyno.workloads.dataset import DataSet, LoadSite
 from pgdyno.workloads.execution_plan import PlanProbe, capture_plan
 from pgdyno.workloads.gate import StartGate
 from pgdyno.workloads.loop_command import LoopCommand, SessionLoop
+from pgdyno.workloads.parameters import Parameter, Value
 from pgdyno.workloads.pgbench.command import DriverOptions, RunCommand, check_plan, find_pgbench
 from pgdyno.workloads.pgbench.load import PgbenchLoad, prepare_directory
 from pgdyno.workloads.protocol import RunningLoad
@@ -192,3 +193,13 @@ class PgbenchWorkload:
 def _server_major(target: Target) -> int:
     rows = target.postgres.fetch("SELECT current_setting('server_version_num')::int AS version")
     return int(str(rows[0]["version"])) // 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadKind:
+    """A name that `--workload` takes: what it is, its parameters, and how a workload is made from resolved ones."""
+
+    name: str
+    doc: str
+    parameters: tuple[Parameter, ...]
+    make: Callable[[Mapping[str, Value], Path | None], PgbenchWorkload]
