@@ -43,6 +43,7 @@ pages:
 	$(BIN)/python tools/advice_schema.py --check
 	$(BIN)/python tools/results_schema.py --check
 	$(BIN)/python tools/cli_docs.py --check
+	$(BIN)/python tools/man_page.py --check
 	$(BIN)/python tools/vendor.py --check
 
 kernel: $(DEV)
@@ -63,6 +64,7 @@ docs: $(DEV) ## Write the generated pages of docs/reference anew
 	$(BIN)/python tools/advice_schema.py
 	$(BIN)/python tools/results_schema.py
 	$(BIN)/python tools/cli_docs.py
+	$(BIN)/python tools/man_page.py
 
 fuzz: $(DEV) ## Give every verb 5,000 hostile lists of flags, and every reader 5,000 damaged files; SEED=7 for others
 	PGDYNO_TEST_CASES=5000 PGDYNO_TEST_SEED=$(SEED) $(BIN)/pytest -n $(JOBS) tests/unit/outside

@@ -3,4 +3,4 @@
 The layers and what each package owns are in ARCHITECTURE.md.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -30,6 +30,7 @@ def test_it_has_every_file_of_the_package(wheel: Path) -> None:
     }
     shipped = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("pgdyno/")}
     assert shipped == ours
+    assert any(name.endswith(".data/data/share/man/man1/pgdyno.1") for name in zipfile.ZipFile(wheel).namelist())
 
 
 def test_it_works_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
