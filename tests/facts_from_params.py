@@ -10,7 +10,6 @@ from pathlib import Path
 
 from pgdyno.model.facts import Facts, HostFacts, ServerFacts, SettingFact, Unknown
 
-VERSIONS = (13, 14, 15, 16, 17, 18)
 GB = 1 << 30
 _DATA = Path(__file__).parent / "data" / "pg_params_13_18.json"
 

@@ -7,8 +7,9 @@ import time
 
 import pytest
 
-from facts_from_params import VERSIONS, all_names, settings_of
+from facts_from_params import all_names, settings_of
 from pgdyno.errors import UsageError
+from pgdyno.inventory.settings_file import VERSIONS
 from pgdyno.knobs.catalogue import Scale, load_catalogue, parse_catalogue
 from pgdyno.knobs.policy import SearchPolicy, load_policy
 from pgdyno.knobs.values import canonical_text

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from facts_from_params import GB, VERSIONS, make_facts
+from facts_from_params import GB, make_facts
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.inventory.settings_file import VERSIONS
 from pgdyno.knobs.constraints import check, refusals, require
 from pgdyno.knobs.memory import demand, reserve_bytes, shared_bytes
 from pgdyno.model.configuration import BASELINE, Configuration

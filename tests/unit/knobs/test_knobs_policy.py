@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from facts_from_params import VERSIONS, all_names, make_facts, settings_of
+from facts_from_params import all_names, make_facts, settings_of
 from pgdyno.errors import PolicyError, UsageError
+from pgdyno.inventory.settings_file import VERSIONS
 from pgdyno.knobs.catalogue import load_catalogue, parse_catalogue
 from pgdyno.knobs.policy import (
     Durability,

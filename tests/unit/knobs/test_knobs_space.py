@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from facts_from_params import GB, VERSIONS, make_facts
+from facts_from_params import GB, make_facts
 from pgdyno.errors import UsageError
+from pgdyno.inventory.settings_file import VERSIONS
 from pgdyno.knobs.catalogue import load_catalogue
 from pgdyno.knobs.constraints import check
 from pgdyno.knobs.policy import SearchPolicy, check_settings

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from facts_from_params import VERSIONS, make_facts, settings_of
+from facts_from_params import make_facts, settings_of
 from pgdyno.errors import UsageError
+from pgdyno.inventory.settings_file import VERSIONS
 from pgdyno.knobs.policy import check_settings, load_policy
 from pgdyno.knobs.values import canonical_text
 from pgdyno.units import format_quantity
