@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pgdyno
@@ -38,3 +39,22 @@ def test_no_room_has_more_files_than_one_can_know() -> None:
     counts = {room.relative_to(ROOT): len(_files(room)) for room in _rooms() if room.name != "studies"}
     assert len(counts) > 30
     assert {room: count for room, count in counts.items() if count > ROOM} == {}
+
+
+def test_what_the_pages_of_rooms_name_is_there() -> None:
+    project = ROOT.parents[1]
+    names = {path.name for path in (*ROOT.rglob("*"), *(project / "bench").rglob("*"))}
+    pages = [project / "ARCHITECTURE.md", *ROOT.glob("*/README.md")]
+    named = {
+        (page.parent.name, name)
+        for page in pages
+        for name in re.findall(r"`([\w/.]+\.(?:py|toml|sql))`", page.read_text())
+    }
+    assert len(named) > 150
+    assert {(page, name) for page, name in named if not _is_there(project, page, name, names)} == set()
+
+
+def _is_there(project: Path, page: str, name: str, names: set[str]) -> bool:
+    """Tell whether a name is that of a file: as a path, or by its last part where the page says the folder before."""
+    roots = (project, ROOT, ROOT / page)
+    return any((root / name).exists() for root in roots) or ("/" not in name and name in names)
